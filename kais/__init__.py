@@ -1,0 +1,1 @@
+"""The domain of kais: what its resources mean. Pure: no I/O, no clock."""

@@ -1,0 +1,1 @@
+"""The seven kinds of the Kubernetes API, one module each."""

@@ -1,0 +1,1 @@
+"""The command line: a person's way to blueprints, missions and knowledge."""

@@ -1,0 +1,1 @@
+"""The typed client of the knowledge service, for pods, the operator and the CLI."""

@@ -1,0 +1,1 @@
+"""The knowledge service: remembers, recalls and corrects facts; keeps the ledger of runs."""

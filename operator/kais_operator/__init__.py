@@ -1,0 +1,1 @@
+"""The operator: brings the cluster to what the resources declare."""
