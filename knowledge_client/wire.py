@@ -1,7 +1,8 @@
 """What every body on the wire has in common.
 
-Bodies are written in snake_case and read in both spellings, because the reference implementation's clients send
-camelCase and its server snake_case. One base class does it for all models, so client and service cannot disagree.
+Bodies are written in snake_case and read in both spellings, because the reference implementation's
+clients send camelCase and its server snake_case. One base class does it for all models, so client
+and service cannot disagree.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ def snake(name: str) -> str:
 
 
 class Wire(BaseModel):
-    """A body on the wire: immutable, both spellings read, unknown keys ignored for newer peers' sake."""
+    """A body on the wire: immutable, both spellings read, unknown keys ignored for newer peers."""
 
     model_config = ConfigDict(frozen=True, extra="ignore", populate_by_name=True)
 

@@ -1,0 +1,26 @@
+"""The durable job that draws facts from a closed run."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from pydantic import Field
+
+from knowledge_client.wire import Wire
+
+
+class ExtractionIn(Wire):
+    """Ask for the extraction of a closed run, once per run. `max_facts` 0 to 7."""
+
+    run_id: str
+    max_facts: int = Field(default=7, ge=0, le=7)
+
+
+class Extraction(Wire):
+    """State of a run's extraction. `reason` says in words why there are fewer than three facts."""
+
+    run_id: str
+    state: Literal["pending", "running", "done", "failed"]
+    facts: tuple[str, ...] = ()
+    reason: str | None = None
+    attempts: int = 0

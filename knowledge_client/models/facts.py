@@ -1,0 +1,123 @@
+"""What is remembered, listed and corrected: facts, their sources and the answers about them."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Any, Literal
+
+from pydantic import Field
+
+from knowledge_client.wire import Wire, WireScope
+
+ScopeRef = str | WireScope
+
+
+class Ref(Wire):
+    """A pointer to what a fact came from: `{"type": "mission", "id": "demo/doctor-x1"}`."""
+
+    type: str = Field(min_length=1, max_length=64)
+    id: str = Field(min_length=1, max_length=512)
+
+
+class Source(Wire):
+    """Where a fact came from. `actor` is set by the service from the caller's identity."""
+
+    type: Literal[
+        "mission_extraction", "explicit_remember", "user_input", "promoted", "experiment", "import"
+    ] = "user_input"
+    refs: tuple[Ref, ...] = Field(default=(), max_length=32)
+    actor: str | None = None
+    mission_id: str | None = Field(default=None, exclude=True)
+    experiment_id: str | None = Field(default=None, exclude=True)
+
+
+class FactIn(Wire):
+    """A fact to remember. Without `scope` it goes to the caller's home scope."""
+
+    content: str = Field(min_length=1, max_length=8192)
+    scope: ScopeRef | None = None
+    kind: str = Field(default="fact", min_length=1, max_length=64)
+    title: str | None = Field(default=None, max_length=200)
+    data: Any = None
+    schema_: str | None = Field(default=None, alias="schema", max_length=64)
+    about: str | None = None
+    position: int | None = None
+    subject: str | None = Field(default=None, max_length=512)
+    predicate: str | None = Field(default=None, max_length=512)
+    tags: tuple[str, ...] = Field(default=(), max_length=32)
+    confidence: float | None = Field(default=None, ge=0, le=1)
+    source: Source | None = None
+    expires_at: datetime | None = None
+    valid_from: datetime | None = None
+    valid_until: datetime | None = None
+    run: str | None = Field(default=None, description="run-id that this fact was learnt in")
+    attempt: int | None = Field(default=None, ge=1)
+
+
+class Fact(Wire):
+    """A fact as the service knows it."""
+
+    id: str
+    scope: str
+    kind: str
+    title: str | None = None
+    content: str
+    data: Any = None
+    schema_: str | None = Field(default=None, alias="schema")
+    about: str | None = None
+    position: int | None = None
+    subject: str | None = None
+    predicate: str | None = None
+    tags: tuple[str, ...] = ()
+    confidence: float
+    source: Source
+    lifecycle: Literal["live", "superseded", "retracted", "archived"] = "live"
+    review: Literal["none", "draft", "approved", "rejected"] = "none"
+    flags: tuple[str, ...] = ()
+    expires_at: datetime | None = None
+    valid_from: datetime | None = None
+    valid_until: datetime | None = None
+    recorded_at: datetime
+    closed_at: datetime | None = None
+
+
+class FactsIn(Wire):
+    """Facts to remember together: all of them or none."""
+
+    facts: tuple[FactIn, ...] = Field(min_length=1, max_length=200)
+
+
+class Remembered(Wire):
+    """What became of a fact: `created`, or `confirmed` when an equal one was live already."""
+
+    fact_id: str
+    status: Literal["created", "confirmed"]
+    superseded: tuple[str, ...] = ()
+    contradicts: tuple[str, ...] = ()
+
+
+class RememberedBatch(Wire):
+    """What became of each fact of a batch, in the order in which they were given."""
+
+    results: tuple[Remembered, ...]
+
+
+class FactPage(Wire):
+    """A page of facts, newest first. `cursor` is opaque; absent on the last page."""
+
+    facts: tuple[Fact, ...]
+    cursor: str | None = None
+
+
+class CorrectIn(Wire):
+    """Close a fact's validity. With `replacement`, a successor is stored and linked."""
+
+    reason: str = Field(min_length=1, max_length=2000)
+    replacement: str | None = Field(default=None, min_length=1, max_length=8192)
+
+
+class Corrected(Wire):
+    """The closed fact and, when there is one, its successor."""
+
+    fact_id: str
+    replacement_id: str | None = None

@@ -1,0 +1,67 @@
+"""Who may call and what they may do."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from pydantic import Field
+
+from knowledge_client.wire import Wire
+
+Verb = Literal["read", "write", "review", "promote", "extract", "admin"]
+
+
+class Grant(Wire):
+    """Verbs on one scope, or on it and all below it."""
+
+    scope: str
+    subtree: bool = False
+    verbs: tuple[Verb, ...]
+
+
+class Subject(Wire):
+    """The Kubernetes user that a principal is: its name and the ServiceAccount's UID."""
+
+    username: str
+    uid: str | None = None
+
+
+class PrincipalIn(Wire):
+    """Register who a caller is.
+
+    Repeating it is harmless; another UID for the same username replaces it.
+    """
+
+    name: str
+    type: Literal["human", "agent", "system"]
+    subject: Subject
+    home: str
+    grants: tuple[Grant, ...] = Field(default=(), max_length=64)
+    realm_uid: str | None = Field(default=None, description="UID of the home scope's namespace")
+
+
+class PrincipalPage(Wire):
+    """The registered principals that the caller may see, by name."""
+
+    principals: tuple[PrincipalIn, ...]
+
+
+class StoreId(Wire):
+    """Identity of the store.
+
+    `epoch` changes when registrations must be repeated, as after a restore.
+    """
+
+    id: str
+    epoch: int
+
+
+class WhoAmI(Wire):
+    """The caller as the service sees it."""
+
+    name: str
+    type: Literal["human", "agent", "system"]
+    home: str
+    grants: tuple[Grant, ...]
+    mode: Literal["kubernetes", "token", "none"]
+    store: StoreId

@@ -1,0 +1,69 @@
+"""How knowledge behaves in one scope."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from pydantic import Field
+
+from knowledge_client.models.stats import ScopeStats
+from knowledge_client.wire import Wire
+
+
+class Retention(Wire):
+    """Bounds of a scope's live facts; absent means unbounded."""
+
+    max_facts: int | None = Field(default=None, ge=1)
+    ttl_days: float | None = Field(default=None, gt=0)
+    half_life_days: float | None = Field(default=None, gt=0)
+
+
+class Promotion(Wire):
+    """When a fact of this scope is copied one level up."""
+
+    policy: Literal["Manual", "Automatic"] = "Manual"
+    min_missions: int = Field(default=3, ge=1)
+    min_confidence: float = Field(default=0.7, ge=0, le=1)
+
+
+class Injection(Wire):
+    """What is put in front of a cell when a mission starts."""
+
+    enabled: bool = True
+    max_facts: int = Field(default=20, ge=0, le=100)
+    max_tokens: int = Field(default=1500, ge=0, le=100_000)
+    min_confidence: float = Field(default=0.5, ge=0, le=1)
+
+
+class ExtractionConfig(Wire):
+    """Whether and how facts are extracted in this scope."""
+
+    enabled: bool = True
+    max_facts: int = Field(default=7, ge=0, le=7)
+    model: str | None = None
+
+
+class ScopeConfig(Wire):
+    """How knowledge behaves in one scope. Defaults hold for a scope that nobody declared."""
+
+    read_only: bool = False
+    inherit: bool = True
+    retention: Retention = Retention()
+    promotion: Promotion = Promotion()
+    injection: Injection = Injection()
+    extraction: ExtractionConfig = ExtractionConfig()
+
+
+class ScopeOut(Wire):
+    """A scope with its configuration and its statistics."""
+
+    path: str
+    declared: bool
+    config: ScopeConfig
+    stats: ScopeStats
+
+
+class ScopePage(Wire):
+    """The declared scopes that the caller may read, by path."""
+
+    scopes: tuple[ScopeOut, ...]

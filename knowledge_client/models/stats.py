@@ -1,0 +1,77 @@
+"""Counts, rates and intervals of Blueprints, and what a scope holds."""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+from pydantic import Field
+
+from knowledge_client.wire import Wire
+
+
+class BlueprintName(Wire):
+    """A Blueprint's identity in the ledger."""
+
+    namespace: str
+    name: str
+
+
+class Interval(Wire):
+    """A 95 % interval of a rate."""
+
+    low: float
+    high: float
+
+
+class Counts(Wire):
+    """Runs by what became of them. uses = running + succeeded + failed + excluded."""
+
+    uses: int = 0
+    running: int = 0
+    succeeded: int = 0
+    failed: int = 0
+    excluded: int = 0
+    success_rate: float | None = None
+    interval: Interval | None = None
+
+
+class RevisionStats(Counts):
+    """The counts of one revision."""
+
+    revision: int
+
+
+class BlueprintStats(Counts):
+    """What the ledger knows of one Blueprint. All zero for one that it never saw."""
+
+    namespace: str
+    name: str
+    last_used: datetime | None = None
+    median_duration_s: float | None = None
+    avg_cost: float | None = None
+    last_revision: int | None = None
+    revisions: tuple[RevisionStats, ...] = ()
+
+
+class ScopeStats(Wire):
+    """What the store holds in exactly one scope; ancestors and descendants are not counted."""
+
+    path: str
+    facts: int = 0
+    recalls: int = 0
+    usefulness: float | None = None
+    last_write_at: datetime | None = None
+
+
+class StatsIn(Wire):
+    """A batch of questions for the statistics of Blueprints and scopes."""
+
+    blueprints: tuple[BlueprintName, ...] = Field(default=(), max_length=2000)
+    scopes: tuple[str, ...] = Field(default=(), max_length=2000)
+
+
+class Stats(Wire):
+    """The answers, in the order of the questions."""
+
+    blueprints: tuple[BlueprintStats, ...] = ()
+    scopes: tuple[ScopeStats, ...] = ()
