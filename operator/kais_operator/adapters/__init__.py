@@ -1,0 +1,1 @@
+"""The ports' real implementations: kubernetes.aio, the knowledge client, processes, clock."""

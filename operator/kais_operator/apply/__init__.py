@@ -1,0 +1,1 @@
+"""Writes: a Plan becomes calls on the ports, idempotently."""

@@ -1,0 +1,1 @@
+"""Decisions: `(resource, observed, now) -> Plan`, one module per kind. Pure."""

@@ -1,0 +1,175 @@
+"""What a decision is: a frozen Plan of intended writes, conditions and the next look.
+
+observe -> **decide** -> apply -> status. A decision is a pure function `(resource, observed, now) -> Plan`. Applying
+a Plan and deciding again on what is then observed gives an empty Plan: every decision is a fixed point. Nothing in
+this package reads a clock, the environment or the network, and nothing writes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import timedelta
+from typing import Any
+
+from knowledge_client import models
+
+Body = dict[str, Any]
+
+
+@dataclass(frozen=True, order=True)
+class ObjectRef:
+    """The name of one object of the cluster; `kind` is unique among the kinds that kais touches."""
+
+    kind: str
+    namespace: str
+    name: str
+
+    def __str__(self) -> str:
+        return f"{self.kind}/{self.namespace}/{self.name}"
+
+
+@dataclass(frozen=True)
+class Create:
+    """The first write of a child. AlreadyExists is no failure: the next look says whose it is."""
+
+    body: Body
+
+
+@dataclass(frozen=True)
+class Apply:
+    """A later write of a child of ours: server-side apply, refused unless its UID is still `uid`."""
+
+    body: Body
+    uid: str
+
+
+@dataclass(frozen=True)
+class Delete:
+    """Remove a child of ours, confirmed by its UID. Missing already is success."""
+
+    ref: ObjectRef
+    uid: str
+
+
+@dataclass(frozen=True)
+class PatchMetadata:
+    """Set annotations, labels or finalizers on an object that a user owns.
+
+    A value of None removes the annotation. Refused unless the resourceVersion is still the one decided upon, since
+    such a write is a decision that must not be repeated on another state (run-id, outcome, finalizer).
+    """
+
+    ref: ObjectRef
+    resource_version: str
+    annotations: Mapping[str, str | None] = field(default_factory=dict)
+    finalizers: tuple[str, ...] | None = None
+    owner_references: tuple[Body, ...] | None = None
+
+
+@dataclass(frozen=True)
+class RegisterPrincipal:
+    """Tell the store who a ServiceAccount is."""
+
+    principal: models.PrincipalIn
+
+
+@dataclass(frozen=True)
+class PutScope:
+    """Configure a scope in the store."""
+
+    path: str
+    config: models.ScopeConfig
+
+
+@dataclass(frozen=True)
+class DeleteScope:
+    """Delete exactly one scope's knowledge from the store."""
+
+    path: str
+
+
+@dataclass(frozen=True)
+class PutRun:
+    """Open a run in the ledger, or close it: `run.outcome` is set at the end."""
+
+    run_id: str
+    run: models.RunIn
+
+
+@dataclass(frozen=True)
+class RecordEpisodes:
+    """Add what the operator saw of a run to its record."""
+
+    run_id: str
+    episodes: tuple[models.EpisodeIn, ...]
+
+
+@dataclass(frozen=True)
+class RequestExtraction:
+    """Ask for a closed run's facts; answers at once, the job is durable in the store."""
+
+    run_id: str
+    max_facts: int = 7
+
+
+@dataclass(frozen=True)
+class InjectKnowledge:
+    """Recall what the cell may see, and create the map that its attempt mounts.
+
+    `recall` is None when injection is off: the map then says so and holds no fact. A store that does not answer
+    gives a map without facts that says why, because knowledge never stops a mission.
+    """
+
+    map_body: Body
+    recall: models.RecallIn | None
+    idempotency_key: str
+
+
+@dataclass(frozen=True)
+class RefreshStatistics:
+    """A run of this Blueprint changed: its statistics shall be read again."""
+
+    namespace: str
+    blueprint: str
+
+
+@dataclass(frozen=True)
+class EmitEvent:
+    """A Kubernetes Event about the object decided upon; only on transitions (C16)."""
+
+    type: str
+    reason: str
+    message: str
+
+
+Action = (
+    Create
+    | Apply
+    | Delete
+    | PatchMetadata
+    | RegisterPrincipal
+    | PutScope
+    | DeleteScope
+    | PutRun
+    | RecordEpisodes
+    | RequestExtraction
+    | InjectKnowledge
+    | RefreshStatistics
+    | EmitEvent
+)
+
+
+@dataclass(frozen=True)
+class Plan:
+    """The outcome of a decision.
+
+    Attributes:
+        actions: writes in the order in which they must happen; the first one that fails ends the pass.
+        status: the whole desired status, conditions included; None when there is nothing to tell (object gone).
+        requeue_after: when to look again without any watch event; None waits for one.
+    """
+
+    actions: tuple[Action, ...] = ()
+    status: Body | None = None
+    requeue_after: timedelta | None = None

@@ -1,0 +1,71 @@
+"""Errors of the operator.
+
+    OperatorError
+    ├── NotReady            look again after `requeue_after_s`; nothing is wrong
+    ├── NotLeading          the Lease is lost: stop writing, stand for election
+    ├── RenderingFailed     the render worker passed a cap or died
+    └── ClusterError        the API server said no, or nothing
+        ├── AlreadyExists   a create met an object of that name
+        ├── Conflict        the object is another one than decided upon (UID, resourceVersion)
+        ├── NotFound        the object, its kind or its namespace is missing
+        ├── NamespaceTerminating  nothing can be created there any more
+        ├── Forbidden       RBAC or a quota refuses
+        ├── Invalid         the schema refuses
+        └── ClusterUnavailable    no answer, or 429 and 5xx
+
+A user's mistake is never an error here: decisions turn it into a condition.
+"""
+
+from __future__ import annotations
+
+
+class OperatorError(Exception):
+    """Anything that the operator raises on purpose."""
+
+
+class NotReady(OperatorError):
+    """Look again later; `requeue_after_s` says when."""
+
+    def __init__(self, reason: str, *, requeue_after_s: float) -> None:
+        super().__init__(reason)
+        self.requeue_after_s = requeue_after_s
+
+
+class NotLeading(OperatorError):
+    """The Lease is no longer ours."""
+
+
+class RenderingFailed(OperatorError):
+    """The render worker passed its time or memory cap, or died."""
+
+
+class ClusterError(OperatorError):
+    """The API server refused a call or did not answer."""
+
+
+class AlreadyExists(ClusterError):
+    """A create met an object of that name."""
+
+
+class Conflict(ClusterError):
+    """The object changed since it was decided upon."""
+
+
+class NotFound(ClusterError):
+    """The object, its kind or its namespace is missing."""
+
+
+class NamespaceTerminating(ClusterError):
+    """The namespace is going away."""
+
+
+class Forbidden(ClusterError):
+    """RBAC or a quota refuses."""
+
+
+class Invalid(ClusterError):
+    """The API server's schema or validation refuses."""
+
+
+class ClusterUnavailable(ClusterError):
+    """No answer, or one that says to try later."""

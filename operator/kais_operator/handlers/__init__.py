@@ -1,0 +1,1 @@
+"""Glue between kopf and the work queue, and the wiring of the parts."""

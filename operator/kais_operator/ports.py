@@ -1,0 +1,108 @@
+"""What the operator needs of the world: the cluster, the store, a renderer, a clock.
+
+Protocols only. `adapters/` implements them for real, `tests/fakes/` in memory; both pass the same contract suites.
+Errors are those of `kais_operator.errors`, whatever library an adapter uses.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Any, Protocol
+
+from kais_operator.decide.plan import Body, ObjectRef
+from knowledge_client import models
+
+
+class Cluster(Protocol):
+    """Reads and writes of Kubernetes objects. Every write first checks that we still lead.
+
+    Raises:
+        NotFound, AlreadyExists, Conflict, Forbidden, Invalid, NotLeading, ClusterUnavailable: see `errors`.
+    """
+
+    async def get(self, ref: ObjectRef) -> Body | None:
+        """Read one object; None when it is missing."""
+        ...
+
+    async def list(self, kind: str, namespace: str | None, *, labels: str = "") -> Sequence[Body]:
+        """List objects of one kind; `labels` is a label selector; None lists all namespaces."""
+        ...
+
+    async def create(self, body: Body) -> Body:
+        """Create an object; raises AlreadyExists."""
+        ...
+
+    async def apply(self, body: Body, *, uid: str) -> Body:
+        """Server-side apply as `kais-operator`, forced, on exactly the object with this UID."""
+        ...
+
+    async def patch_metadata(self, ref: ObjectRef, patch: Body, *, resource_version: str) -> Body:
+        """Merge-patch metadata on exactly this resourceVersion; raises Conflict."""
+        ...
+
+    async def apply_status(self, body: Body) -> Body:
+        """Server-side apply of the status subresource as `kais-operator-status`."""
+        ...
+
+    async def delete(self, ref: ObjectRef, *, uid: str) -> None:
+        """Delete with a UID precondition, background propagation; missing is success."""
+        ...
+
+    async def emit(self, about: Body, *, type: str, reason: str, message: str) -> None:
+        """Write a Kubernetes Event about an object."""
+        ...
+
+
+class Knowledge(Protocol):
+    """The store, as `knowledge_client.AsyncKnowledgeClient` offers it.
+
+    Raises:
+        KnowledgeUnavailable: the store does not answer. Other `KnowledgeError`s: it refuses.
+    """
+
+    async def whoami(self) -> models.WhoAmI: ...
+    async def put_principal(self, principal: models.PrincipalIn) -> None: ...
+    async def put_scope(self, path: str, config: models.ScopeConfig) -> models.ScopeOut: ...
+    async def delete_scope(self, path: str) -> None: ...
+    async def put_run(self, run_id: str, run: models.RunIn) -> models.Run: ...
+    async def get_run(self, run_id: str) -> models.Run: ...
+    async def add_episodes(self, episodes: models.EpisodesIn) -> models.EpisodesAccepted: ...
+    async def recall(
+        self, query: models.RecallIn, *, idempotency_key: str | None = None
+    ) -> models.Recalled: ...
+    async def start_extraction(self, request: models.ExtractionIn) -> models.Extraction: ...
+    async def get_extraction(self, run_id: str) -> models.Extraction: ...
+    async def stats_batch(self, request: models.StatsIn) -> models.Stats: ...
+
+
+class Renderer(Protocol):
+    """Compiles and renders templates in a worker that can be killed; see `kais.blueprints`.
+
+    Raises:
+        RenderingFailed: the worker passed its time or memory cap; the message says which.
+    """
+
+    async def compile(self, spec: Body) -> Any:
+        """Compile a Blueprint's spec to a `kais.blueprints.CompileReport`."""
+        ...
+
+    async def render(
+        self,
+        spec: Body,
+        parameters: Body,
+        *,
+        blueprint: str,
+        revision: int,
+        instance: str,
+        namespace: str,
+    ) -> Any:
+        """Validate parameters and render; what `kais.blueprints.render_blueprint` returns."""
+        ...
+
+
+class Clock(Protocol):
+    """Wall-clock time for what is told, monotonic time for what is measured."""
+
+    def now(self) -> datetime: ...
+    def monotonic(self) -> float: ...
