@@ -1,0 +1,26 @@
+"""The stable codes of the service's problems: one list for service and client."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+
+
+class Code(StrEnum):
+    """What a problem is, in a word that never changes; the sentence beside it may."""
+
+    UNAUTHENTICATED = "unauthenticated"
+    PRINCIPAL_UNREGISTERED = "principal-unregistered"
+    FORBIDDEN = "forbidden"
+    SCOPE_FORBIDDEN = "scope-forbidden"
+    NOT_FOUND = "not-found"
+    CONFLICT = "conflict"
+    IDEMPOTENCY_CONFLICT = "idempotency-conflict"
+    RUN_CLOSED_OTHERWISE = "run-closed-otherwise"
+    RETRACTED_BEFORE = "retracted-before"
+    SCOPE_READ_ONLY = "scope-read-only"
+    INVALID_BODY = "invalid-body"
+    TOO_LARGE = "too-large"
+    QUOTA_EXCEEDED = "quota-exceeded"
+    STORE_UNAVAILABLE = "store-unavailable"
+    IDENTITY_UNAVAILABLE = "identity-unavailable"
+    INTERNAL = "internal"

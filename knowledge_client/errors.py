@@ -1,0 +1,144 @@
+"""What can go wrong between a caller and the knowledge service.
+
+KnowledgeError
+├── KnowledgeUnavailable      no connection, a timeout, 502, 503, 504: try later
+├── Unauthenticated           no token, or one that the service does not take (401)
+├── PermissionDenied          known, but not allowed there (403)
+│   └── PrincipalUnregistered known to the cluster, not yet to the service: try within 30 s
+├── NotFound                  nothing there that the caller may see (404)
+├── Conflict                  the store says otherwise (409); `code` says which conflict
+├── InvalidRequest            the request can never succeed as it is (400, 422, a bad address)
+├── TooLarge                  a bound was passed, named in the message (413)
+├── QuotaExceeded             too much at once (429); `retry_after_s` when the service said so
+└── UnexpectedAnswer          not an answer of this interface: another server, or a fault (500)
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from knowledge_client.codes import Code
+
+if TYPE_CHECKING:
+    from knowledge_client.models import Problem, ProblemViolation
+
+__all__ = [
+    "Code",
+    "Conflict",
+    "InvalidRequest",
+    "KnowledgeError",
+    "KnowledgeUnavailable",
+    "NotFound",
+    "PermissionDenied",
+    "PrincipalUnregistered",
+    "QuotaExceeded",
+    "TooLarge",
+    "Unauthenticated",
+    "UnexpectedAnswer",
+    "error_class",
+]
+
+
+class KnowledgeError(Exception):
+    """Anything that a call of the client raises; the text says what failed and what to do.
+
+    `problem` is the service's own account and absent when the service did not answer.
+    """
+
+    def __init__(
+        self, message: str, *, problem: Problem | None = None, retry_after_s: float | None = None
+    ) -> None:
+        super().__init__(message)
+        self.problem = problem
+        self.retry_after_s = retry_after_s
+
+    @property
+    def code(self) -> str | None:
+        """The problem's stable code, to be compared with `Code`; None without a problem."""
+        return self.problem.code if self.problem else None
+
+    @property
+    def violations(self) -> tuple[ProblemViolation, ...]:
+        """Everything that is wrong with the body, all at once; empty when that was not it."""
+        return self.problem.violations if self.problem else ()
+
+
+class KnowledgeUnavailable(KnowledgeError):
+    """The service could not be reached or cannot answer now; nothing is wrong with the request."""
+
+
+class Unauthenticated(KnowledgeError):
+    """The service does not know who calls."""
+
+
+class PermissionDenied(KnowledgeError):
+    """The caller may not do this there."""
+
+
+class PrincipalUnregistered(PermissionDenied):
+    """The token is good but its account is not registered yet."""
+
+
+class NotFound(KnowledgeError):
+    """Nothing there, or nothing that the caller may see: the two are not told apart."""
+
+
+class Conflict(KnowledgeError):
+    """What is stored contradicts the request."""
+
+
+class InvalidRequest(KnowledgeError):
+    """The request is wrong and repeating it is useless."""
+
+
+class TooLarge(KnowledgeError):
+    """The request passes a bound of the service."""
+
+
+class QuotaExceeded(KnowledgeError):
+    """The caller used up its share for now."""
+
+
+class UnexpectedAnswer(KnowledgeError):
+    """The answer is none that this interface has."""
+
+
+_BY_CODE: dict[str, type[KnowledgeError]] = {
+    Code.UNAUTHENTICATED: Unauthenticated,
+    Code.PRINCIPAL_UNREGISTERED: PrincipalUnregistered,
+    Code.FORBIDDEN: PermissionDenied,
+    Code.SCOPE_FORBIDDEN: PermissionDenied,
+    Code.NOT_FOUND: NotFound,
+    Code.CONFLICT: Conflict,
+    Code.IDEMPOTENCY_CONFLICT: Conflict,
+    Code.RUN_CLOSED_OTHERWISE: Conflict,
+    Code.RETRACTED_BEFORE: Conflict,
+    Code.SCOPE_READ_ONLY: PermissionDenied,
+    Code.INVALID_BODY: InvalidRequest,
+    Code.TOO_LARGE: TooLarge,
+    Code.QUOTA_EXCEEDED: QuotaExceeded,
+    Code.STORE_UNAVAILABLE: KnowledgeUnavailable,
+    Code.IDENTITY_UNAVAILABLE: KnowledgeUnavailable,
+    Code.INTERNAL: UnexpectedAnswer,
+}
+
+_BY_STATUS: dict[int, type[KnowledgeError]] = {
+    400: InvalidRequest,
+    401: Unauthenticated,
+    403: PermissionDenied,
+    404: NotFound,
+    409: Conflict,
+    413: TooLarge,
+    422: InvalidRequest,
+    429: QuotaExceeded,
+    502: KnowledgeUnavailable,
+    503: KnowledgeUnavailable,
+    504: KnowledgeUnavailable,
+}
+
+
+def error_class(code: str | None, status: int) -> type[KnowledgeError]:
+    """Choose the error for a refusal: by its code, else (an unknown one, a proxy) by its status."""
+    if code in _BY_CODE:
+        return _BY_CODE[code]
+    return _BY_STATUS.get(status, UnexpectedAnswer)
