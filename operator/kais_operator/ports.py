@@ -1,12 +1,14 @@
 """What the operator needs of the world: the cluster, the store, a renderer, a clock.
 
-Protocols only. `adapters/` implements them for real, `tests/fakes/` in memory; both pass the same contract suites.
+Protocols only. `adapters/` implements them for real, `tests/fakes/` in memory; both pass the
+same contract suites.
 Errors are those of `kais_operator.errors`, whatever library an adapter uses.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Protocol
 
@@ -18,7 +20,8 @@ class Cluster(Protocol):
     """Reads and writes of Kubernetes objects. Every write first checks that we still lead.
 
     Raises:
-        NotFound, AlreadyExists, Conflict, Forbidden, Invalid, NotLeading, ClusterUnavailable: see `errors`.
+        NotFound, AlreadyExists, Conflict, Forbidden, Invalid, NotLeading, ClusterUnavailable:
+            see `errors`.
     """
 
     async def get(self, ref: ObjectRef) -> Body | None:
@@ -49,7 +52,7 @@ class Cluster(Protocol):
         """Delete with a UID precondition, background propagation; missing is success."""
         ...
 
-    async def emit(self, about: Body, *, type: str, reason: str, message: str) -> None:
+    async def emit(self, about: Body, *, severity: str, reason: str, message: str) -> None:
         """Write a Kubernetes Event about an object."""
         ...
 
@@ -106,3 +109,65 @@ class Clock(Protocol):
 
     def now(self) -> datetime: ...
     def monotonic(self) -> float: ...
+
+
+class StoreMemory(Protocol):
+    """What this process already told the store and heard from it, so that no pass asks twice.
+
+    A cache and nothing more: it is empty after a restart, and then everything is told again, which
+    the store takes as the repeat it is. It forgets all when the store's id or epoch changes.
+    """
+
+    def store_problem(self) -> str | None:
+        """Say why the store last failed to answer; None since it answered."""
+        ...
+
+    def is_registered(self, principal: models.PrincipalIn) -> bool: ...
+    def note_registered(self, principal: models.PrincipalIn) -> None: ...
+    def is_configured(self, path: str, config: models.ScopeConfig) -> bool: ...
+    def note_configured(self, path: str, config: models.ScopeConfig) -> None: ...
+    def is_run_open(self, run_id: str) -> bool: ...
+    def note_run_open(self, run_id: str) -> None: ...
+    def is_run_closed(self, run_id: str) -> bool: ...
+    def note_run_closed(self, run_id: str) -> None: ...
+    def is_extraction_accepted(self, run_id: str) -> bool: ...
+    def note_extraction_accepted(self, run_id: str) -> None: ...
+
+    def blueprint_stats(self, namespace: str, name: str) -> models.BlueprintStats | None:
+        """Give the statistics last read in a batch; asking marks them as wanted."""
+        ...
+
+    def scope_stats(self, path: str) -> models.ScopeStats | None:
+        """Give the statistics last read in a batch; asking marks them as wanted."""
+        ...
+
+    def want_fresh(self, namespace: str, blueprint: str) -> None:
+        """Have the next batch read this Blueprint again; at most every 30 s per object."""
+        ...
+
+
+@dataclass(frozen=True)
+class Placement:
+    """Where this operator and its store are, and what every cell is given.
+
+    Attributes:
+        operator_namespace: where the Lease and the outbox live.
+        knowledge_url: the store's address as pods reach it (`KNOWLEDGE_SERVICE_URL`).
+        watched_namespaces: empty for all of the cluster.
+    """
+
+    operator_namespace: str
+    knowledge_url: str
+    watched_namespaces: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class World:
+    """All ports, as `observe` and `apply` receive them."""
+
+    cluster: Cluster
+    knowledge: Knowledge
+    memory: StoreMemory
+    renderer: Renderer
+    clock: Clock
+    placement: Placement
