@@ -1,0 +1,81 @@
+# Everything a developer or CI runs. `make help` lists the targets.
+SHELL := /bin/bash
+.SHELLFLAGS := -euo pipefail -c
+.DEFAULT_GOAL := help
+PYTHON ?= python3
+BIN := .venv/bin
+UV_VERSION := 0.13.9
+# uv uses the machine's Python and never fetches one.
+export UV_PYTHON_DOWNLOADS := never
+export UV_NO_PROGRESS := 1
+
+.PHONY: help
+help: ## list the targets
+	@sed -n 's/^\([a-z2 -]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 28
+
+# --- set up
+
+.uv/bin/uv:
+	$(PYTHON) -m venv .uv
+	.uv/bin/python -m pip install --quiet --disable-pip-version-check 'uv==$(UV_VERSION)'
+
+.venv/.synced: .uv/bin/uv pyproject.toml uv.lock
+	.uv/bin/uv sync --quiet --frozen --all-extras --python .uv/bin/python
+	@touch $@
+
+.PHONY: venv preflight-demo preflight-test
+venv: .venv/.synced ## the virtual environment .venv, from uv.lock
+
+preflight-demo:
+	@$(PYTHON) -m kais_cluster.preflight demo
+
+preflight-test:
+	@$(PYTHON) -m kais_cluster.preflight test
+
+# --- check
+
+.PHONY: check format unit contract cluster e2e test
+check: venv ## formatting, lint, types, import contracts
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+format: venv ## format and fix what can be fixed by itself
+	$(BIN)/ruff format .
+	$(BIN)/ruff check --fix .
+
+unit contract cluster e2e: venv ## one tier of tests
+	$(BIN)/python scripts/tiers.py $@
+
+test: preflight-test venv ## all tiers of tests, one line each at the end
+	$(BIN)/python scripts/tiers.py
+
+# --- make
+
+.PHONY: crds binaries images charts
+crds: venv ## crds/*.yaml from the models in kais/resources
+	$(BIN)/python -m kais.crds
+
+binaries: ## the pinned Kubernetes binaries (about 20 minutes the first time)
+	$(PYTHON) -m kais_cluster build
+
+images: venv ## base image, our images, and load them into the cluster that is up
+	$(BIN)/python -m kais_cluster images
+
+charts: venv ## install or upgrade the charts in the cluster that is up
+	$(BIN)/python -m kais_cluster charts
+
+# --- run
+
+.PHONY: demo demo-down bench
+demo: preflight-demo venv ## the main job, end to end, on a real cluster
+	$(BIN)/python -m kais_cluster.demo up
+	$(BIN)/python examples/namespace-doctor/demo.py
+
+demo-down: ## remove cluster, images, state and network of the demo
+	$(PYTHON) -m kais_cluster.demo down
+
+bench: venv ## the figures of docs/benchmarks.md on this machine
+	$(BIN)/python -m kais_cluster build --no-node
+	for bench in bench/bench_*.py; do $(BIN)/python "$$bench"; done

@@ -1,0 +1,1 @@
+"""`python -m kais_cluster up|down|status|env|build|images|charts`, with Python's library alone."""

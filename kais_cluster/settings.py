@@ -1,0 +1,111 @@
+"""What the environment says about clusters: the one reader of os.environ in this package.
+
+KAIS_E2E_KUBECONFIG    a cluster named on purpose; nothing is started or stopped then
+KAIS_CLUSTER_DIR       all state of one host cluster, at most 70 characters;
+                       default ~/.local/state/kais/host-cluster
+KAIS_CLUSTER_BIN       the binaries; default ~/.cache/kais/host-cluster/bin
+KAIS_CLUSTER_NET       first three bytes of the pod network; default 10.244.0
+KAIS_CLUSTER_SERVICES  first two bytes of the service network; default 10.96
+KAIS_CLUSTER_BRIDGE    the bridge of the pod network; default kais0
+KAIS_CLUSTER_WAIT_S    seconds until `up` gives up; default 90
+"""
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+OWNER_FILE = Path("/run/kais-host-cluster")
+"""Names the state directory of the one cluster with a node on this machine."""
+
+_SOCKET_LIMIT = 70  # a UNIX socket's path may have 108 characters, and containerd adds up to 38
+
+
+@dataclass(frozen=True)
+class HostSettings:
+    """Where one host cluster keeps its things, and which networks it uses."""
+
+    directory: Path
+    binaries: Path
+    network: str = "10.244.0"
+    services: str = "10.96"
+    bridge: str = "kais0"
+    wait_s: float = 90.0
+    owner_file: Path = OWNER_FILE
+
+    def __post_init__(self) -> None:
+        if len(str(self.directory)) > _SOCKET_LIMIT:
+            raise ValueError(
+                f"KAIS_CLUSTER_DIR is too long for UNIX sockets ({_SOCKET_LIMIT} characters"
+                f" at most): {self.directory}"
+            )
+
+
+def environment() -> dict[str, str]:
+    """Copy the process environment."""
+    return dict(os.environ)
+
+
+def named_kubeconfig(env: Mapping[str, str] | None = None) -> Path | None:
+    """Return the kubeconfig that KAIS_E2E_KUBECONFIG names on purpose, if any."""
+    value = (os.environ if env is None else env).get("KAIS_E2E_KUBECONFIG", "")
+    return Path(value) if value else None
+
+
+def required_tiers(env: Mapping[str, str] | None = None) -> frozenset[str]:
+    """Return the test tiers of KAIS_REQUIRE_TIERS, which may neither fail nor be left out."""
+    value = (os.environ if env is None else env).get("KAIS_REQUIRE_TIERS", "")
+    return frozenset(name.strip() for name in value.split(",") if name.strip())
+
+
+def binaries_dir(env: Mapping[str, str] | None = None) -> Path:
+    """Return the folder of the cached binaries, one per user."""
+    found = os.environ if env is None else env
+    if named := found.get("KAIS_CLUSTER_BIN"):
+        return Path(named).absolute()
+    return _base(found, "XDG_CACHE_HOME", ".cache") / "kais/host-cluster/bin"
+
+
+def host(
+    env: Mapping[str, str] | None = None,
+    *,
+    no_node: bool = False,
+    owner_file: Path = OWNER_FILE,
+) -> HostSettings:
+    """Read the settings of the host cluster, with or without a node.
+
+    Without KAIS_CLUSTER_DIR, a cluster with a node is the machine's one, whoever's home it lives
+    in, and a control plane alone has a folder beside it.
+
+    Raises:
+        ValueError: a variable has a value that cannot work.
+    """
+    found = os.environ if env is None else env
+    state = _base(found, "XDG_STATE_HOME", ".local/state") / "kais"
+    if named := found.get("KAIS_CLUSTER_DIR"):
+        directory = Path(named).absolute()
+    elif no_node:
+        directory = state / "control-plane"
+    else:
+        directory = _owner(owner_file) or state / "host-cluster"
+    return HostSettings(
+        directory=directory,
+        binaries=binaries_dir(found),
+        network=found.get("KAIS_CLUSTER_NET", "10.244.0"),
+        services=found.get("KAIS_CLUSTER_SERVICES", "10.96"),
+        bridge=found.get("KAIS_CLUSTER_BRIDGE", "kais0"),
+        wait_s=float(found.get("KAIS_CLUSTER_WAIT_S", "90")),
+        owner_file=owner_file,
+    )
+
+
+def _base(env: Mapping[str, str], variable: str, default: str) -> Path:
+    return Path(env.get(variable) or Path(env.get("HOME") or Path.home()) / default)
+
+
+def _owner(owner_file: Path) -> Path | None:
+    try:
+        directory = Path(owner_file.read_text().strip())
+    except OSError:
+        return None
+    return directory if (directory / "mode").exists() else None

@@ -1,0 +1,93 @@
+"""Programs of this machine: finding them, running them, and telling what went wrong.
+
+`PATH` is used for the machine's own tools (go, openssl, ip, buildah) only. kubectl and helm are
+called by path from the cached binaries, never from `PATH`.
+"""
+
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+
+from kais_cluster import errors, settings
+
+Say = Callable[[str], None]
+"""Takes one line of progress for the person who waits."""
+
+_SBIN = ("/usr/local/sbin", "/usr/sbin", "/sbin")  # not in every user's PATH
+_TAIL_LINES = 15  # enough to see a reason, little enough to read
+
+
+def say(line: str) -> None:
+    """Write a line of progress to standard output at once, also through a pipe."""
+    sys.stdout.write(line + "\n")
+    sys.stdout.flush()
+
+
+def search_path() -> str:
+    """Return PATH with the system folders that an ordinary user's PATH lacks."""
+    return ":".join([settings.environment().get("PATH", ""), *_SBIN])
+
+
+def find(name: str) -> str | None:
+    """Return the path of a program, or None."""
+    return shutil.which(name, path=search_path())
+
+
+def find_go() -> str | None:
+    """Return the path of the Go command, also where its archive unpacks to by default."""
+    return find("go") or shutil.which("go", path="/usr/local/go/bin")
+
+
+def need(name: str, *, package: str) -> str:
+    """Return the path of a program.
+
+    Raises:
+        MissingTools: it is not installed; the message names the Debian package.
+    """
+    if path := find(name):
+        return path
+    raise errors.MissingTools(f"{name} not found; install it with: apt-get install {package}")
+
+
+def run(
+    argv: Sequence[str | Path],
+    *,
+    env: Mapping[str, str] | None = None,
+    cwd: Path | None = None,
+    stdin: str | None = None,
+    timeout_s: float | None = None,
+) -> str:
+    """Run a program to its end and return what it wrote to standard output.
+
+    `env` is added to the environment. Standard input is empty unless given.
+
+    Raises:
+        CommandFailed: it ended with an error or took too long; the text has the end of its output.
+    """
+    command = " ".join(str(part) for part in argv[:4])
+    try:
+        done = subprocess.run(
+            [str(part) for part in argv],
+            env=settings.environment() | {"PATH": search_path()} | dict(env or {}),
+            cwd=cwd,
+            input=stdin if stdin is not None else "",
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=timeout_s,
+        )
+    except subprocess.TimeoutExpired as exc:
+        raise errors.CommandFailed(f"{command} … did not end within {timeout_s:g} s") from exc
+    except OSError as exc:
+        raise errors.CommandFailed(f"{command} … could not start: {exc}") from exc
+    if done.returncode != 0:
+        output = last_lines((done.stdout + "\n" + done.stderr).strip())
+        raise errors.CommandFailed(f"{command} … ended with {done.returncode}:\n{output}")
+    return done.stdout
+
+
+def last_lines(text: str, count: int = _TAIL_LINES) -> str:
+    """Return the end of a text, indented."""
+    return "\n".join("  " + line for line in text.splitlines()[-count:])

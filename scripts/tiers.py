@@ -1,0 +1,193 @@
+"""Run the tiers of tests and say, one line each, what ran and what was left out.
+
+Usage: scripts/tiers.py [TIER...]
+
+The binaries of the cluster tiers are built in the background while the other tiers run. A tier
+that cannot run on this machine is left out with its reason; KAIS_REQUIRE_TIERS turns a tier that
+is missing, empty, failing or skipping tests into a failure. The last line is
+`N passed, N failed, N skipped`.
+"""
+
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from xml.etree import ElementTree
+
+ROOT = Path(__file__).resolve().parent.parent
+REPORTS = ROOT / "build" / "tests"
+sys.path[:0] = [str(ROOT)]  # this file is a program beside the packages, not in one of them
+
+from kais_cluster import preflight, settings, tools  # noqa: E402 - needs the line above
+
+CLUSTER_TIERS = frozenset({"cluster", "e2e"})
+
+
+@dataclass(frozen=True)
+class Tier:
+    """One row of tests: where they are, and why this machine might be unable to run them."""
+
+    name: str
+    folders: tuple[str, ...]
+    obstacle: Callable[[], str] = lambda: ""
+    """Say why the tier cannot run here, or nothing."""
+
+
+@dataclass(frozen=True)
+class Result:
+    """What became of one tier."""
+
+    name: str
+    passed: int = 0
+    failed: int = 0
+    skipped: int = 0
+    seconds: float = 0.0
+    left_out: str = ""
+
+    @property
+    def count(self) -> int:
+        """Return how many tests there were."""
+        return self.passed + self.failed + self.skipped
+
+    def line(self) -> str:
+        """Render the tier's one line."""
+        if self.left_out:
+            return f"{self.name:<9} left out: {self.left_out}"
+        details = [f"{self.failed} failed"] * bool(self.failed)
+        details += [f"{self.skipped} skipped"] * bool(self.skipped)
+        suffix = f" ({', '.join(details)})" if details else ""
+        return f"{self.name:<9} ran {self.count} tests in {self.seconds:.0f} s{suffix}"
+
+
+def read_report(name: str, report: Path, *, exit_status: int, seconds: float) -> Result:
+    """Read pytest's report; a run that ended badly without a failed test counts as one failure."""
+    passed = failed = skipped = 0
+    if report.exists():
+        for case in ElementTree.parse(report).iter("testcase"):  # noqa: S314 - pytest wrote it just now
+            outcome = {child.tag for child in case}
+            if outcome & {"failure", "error"}:
+                failed += 1
+            elif "skipped" in outcome:
+                skipped += 1
+            else:
+                passed += 1
+    no_tests = 5  # pytest's exit status for an empty run
+    if exit_status not in {0, no_tests} and failed == 0:
+        failed = 1
+    if passed + failed + skipped == 0:
+        return Result(name, seconds=seconds, left_out="it has no tests")
+    return Result(name, passed, failed, skipped, seconds)
+
+
+def violations(results: Sequence[Result], required: frozenset[str]) -> list[str]:
+    """List, for required tiers, everything but a full and passing run."""
+    found = []
+    by_name = {result.name: result for result in results}
+    for name in sorted(required):
+        result = by_name.get(name)
+        if result is None:
+            found.append(f"{name} is required, and there is no such tier in this run")
+        elif result.left_out:
+            found.append(f"{name} is required, and was left out: {result.left_out}")
+        elif result.skipped:
+            found.append(f"{name} is required, and skipped {result.skipped} of its tests")
+    return found
+
+
+def node_obstacle() -> str:
+    """Say why this machine cannot run a cluster with a node, or nothing."""
+    if settings.named_kubeconfig():
+        return ""
+    return _needs(node=True)
+
+
+def control_plane_obstacle() -> str:
+    """Say why this machine cannot run a control plane, or nothing."""
+    return _needs(node=False)
+
+
+def _needs(*, node: bool) -> str:
+    names = [item.what for item in preflight.missing(node=node)]
+    return f"needs {', '.join(names)}" if names else ""
+
+
+TIERS = (
+    Tier("unit", ("tests/unit", "tests/cli", "tests/architecture")),
+    Tier("contract", ("tests/contract",)),
+    Tier("cluster", ("tests/cluster",), control_plane_obstacle),
+    Tier("e2e", ("e2e",), node_obstacle),
+)
+
+
+def run_tier(tier: Tier) -> Result:
+    """Run one tier with pytest, its output shown as it comes."""
+    folders = [name for name in tier.folders if any((ROOT / name).glob("**/test_*.py"))]
+    if not folders:
+        return Result(tier.name, left_out="it has no tests yet")
+    if reason := tier.obstacle():
+        return Result(tier.name, left_out=reason)
+    started = time.monotonic()
+    if tier.name in CLUSTER_TIERS:
+        subset = ["--no-node"] if tier.name == "cluster" else []
+        command = [sys.executable, "-m", "kais_cluster", "build", *subset]
+        if subprocess.run(command, cwd=ROOT, check=False).returncode != 0:
+            return Result(tier.name, failed=1, seconds=time.monotonic() - started)
+        started = time.monotonic()
+    report = REPORTS / f"{tier.name}.xml"
+    report.unlink(missing_ok=True)
+    tools.say(f"--- {tier.name}: {' '.join(folders)}")
+    command = [sys.executable, "-m", "pytest", "-q", f"--junitxml={report}", *folders]
+    done = subprocess.run(command, cwd=ROOT, check=False, stdin=subprocess.DEVNULL)
+    seconds = time.monotonic() - started
+    return read_report(tier.name, report, exit_status=done.returncode, seconds=seconds)
+
+
+def build_beside(tiers: Sequence[Tier]) -> subprocess.Popen[bytes] | None:
+    """Start the build of the binaries, at a lower priority, when a tier will want them."""
+    wanted = [tier for tier in tiers if tier.name in CLUSTER_TIERS and not tier.obstacle()]
+    if not any(any((ROOT / name).glob("**/test_*.py")) for t in wanted for name in t.folders):
+        return None
+    subset = [] if any(tier.name == "e2e" for tier in wanted) else ["--no-node"]
+    with (REPORTS / "binaries.log").open("wb") as log:
+        return subprocess.Popen(
+            ["nice", "-n", "10", sys.executable, "-m", "kais_cluster", "build", *subset],
+            cwd=ROOT,
+            stdin=subprocess.DEVNULL,
+            stdout=log,
+            stderr=log,
+        )
+
+
+def main(names: Sequence[str]) -> int:
+    """Run the named tiers, or all, and return the exit status."""
+    unknown = set(names) - {tier.name for tier in TIERS}
+    if unknown:
+        tools.say(f"no such tier: {', '.join(sorted(unknown))}")
+        return 2
+    tiers = [tier for tier in TIERS if not names or tier.name in names]
+    required = settings.required_tiers()
+    if names:
+        required &= set(names)
+    REPORTS.mkdir(parents=True, exist_ok=True)
+    builder = build_beside(tiers) if len(tiers) > 1 else None
+    try:
+        results = [run_tier(tier) for tier in tiers]
+    finally:
+        if builder and builder.poll() is None:
+            builder.terminate()
+            builder.wait()
+    problems = violations(results, required)
+    tools.say("")
+    for line in [*(result.line() for result in results), *problems]:
+        tools.say(line)
+    passed, failed, skipped = (
+        sum(getattr(result, name) for result in results) for name in ("passed", "failed", "skipped")
+    )
+    tools.say(f"{passed} passed, {failed} failed, {skipped} skipped")
+    return 1 if failed or problems else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

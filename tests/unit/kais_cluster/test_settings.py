@@ -1,0 +1,43 @@
+from pathlib import Path
+
+import pytest
+
+from kais_cluster import settings
+
+
+def test_defaults_lie_under_the_home_of_the_user(tmp_path):
+    found = settings.host({"HOME": "/home/u"}, owner_file=tmp_path / "none")
+    assert found.directory == Path("/home/u/.local/state/kais/host-cluster")
+    assert found.binaries == Path("/home/u/.cache/kais/host-cluster/bin")
+
+
+def test_control_plane_alone_has_a_directory_of_its_own(tmp_path):
+    found = settings.host({"HOME": "/home/u"}, no_node=True, owner_file=tmp_path / "none")
+    assert found.directory == Path("/home/u/.local/state/kais/control-plane")
+
+
+def test_cluster_with_a_node_of_another_home_is_the_one_meant(tmp_path):
+    other = tmp_path / "c"
+    other.mkdir()
+    (other / "mode").write_text("node\n")
+    owner = tmp_path / "owner"
+    owner.write_text(f"{other}\n")
+    # The path of a test's folder is longer than sockets allow; only the choice matters here.
+    assert settings._owner(owner) == other
+
+
+def test_owner_whose_directory_is_gone_is_ignored(tmp_path):
+    owner = tmp_path / "owner"
+    owner.write_text("/nonexistent\n")
+    found = settings.host({"HOME": "/home/u"}, owner_file=owner)
+    assert found.directory == Path("/home/u/.local/state/kais/host-cluster")
+
+
+def test_directory_too_long_for_sockets_is_refused():
+    with pytest.raises(ValueError, match="too long for UNIX sockets \\(70 characters at most\\)"):
+        settings.host({"KAIS_CLUSTER_DIR": "/" + "x" * 80})
+
+
+def test_required_tiers_are_read_from_a_list():
+    tiers = settings.required_tiers({"KAIS_REQUIRE_TIERS": "unit, contract,"})
+    assert tiers == {"unit", "contract"}

@@ -1,0 +1,72 @@
+import pytest
+
+from scripts import tiers
+
+REPORT = """<testsuites><testsuite>
+<testcase name="passes"/>
+<testcase name="fails"><failure message="no"/></testcase>
+<testcase name="cannot begin"><error message="fixture"/></testcase>
+<testcase name="is skipped"><skipped message="why"/></testcase>
+</testsuite></testsuites>"""
+
+
+def test_report_is_counted_by_outcome(tmp_path):
+    report = tmp_path / "unit.xml"
+    report.write_text(REPORT)
+    result = tiers.read_report("unit", report, exit_status=1, seconds=2.2)
+    assert (result.passed, result.failed, result.skipped) == (1, 2, 1)
+    assert result.line() == "unit      ran 4 tests in 2 s (2 failed, 1 skipped)"
+
+
+def test_tier_that_passes_says_only_its_count_and_time():
+    assert (
+        tiers.Result("unit", passed=312, seconds=12.4).line() == "unit      ran 312 tests in 12 s"
+    )
+
+
+def test_tier_that_was_left_out_says_why():
+    line = tiers.Result("e2e", left_out="needs root").line()
+    assert line == "e2e       left out: needs root"
+
+
+def test_run_that_broke_without_a_report_counts_as_a_failure(tmp_path):
+    result = tiers.read_report("unit", tmp_path / "none.xml", exit_status=4, seconds=0)
+    assert result.failed == 1
+
+
+def test_empty_run_is_left_out(tmp_path):
+    result = tiers.read_report("unit", tmp_path / "none.xml", exit_status=5, seconds=0)
+    assert result.left_out == "it has no tests"
+
+
+@pytest.mark.parametrize(
+    ("result", "problem"),
+    [
+        pytest.param(
+            tiers.Result("e2e", left_out="needs root"),
+            "e2e is required, and was left out: needs root",
+            id="left out",
+        ),
+        pytest.param(
+            tiers.Result("e2e", passed=3, skipped=2),
+            "e2e is required, and skipped 2 of its tests",
+            id="skipping",
+        ),
+        pytest.param(
+            tiers.Result("unit", passed=3),
+            "e2e is required, and there is no such tier in this run",
+            id="missing",
+        ),
+    ],
+)
+def test_required_tier_must_run_in_full(result, problem):
+    assert tiers.violations([result], frozenset({"e2e"})) == [problem]
+
+
+def test_tier_that_is_not_required_may_be_left_out():
+    assert tiers.violations([tiers.Result("e2e", left_out="needs root")], frozenset()) == []
+
+
+def test_unknown_tier_is_named(capsys):
+    assert tiers.main(["nonsense"]) == 2
+    assert "no such tier: nonsense" in capsys.readouterr().out
