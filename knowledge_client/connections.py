@@ -1,0 +1,131 @@
+"""What the sync and the async client share: headers, the token, and the tries of one call."""
+
+from __future__ import annotations
+
+import dataclasses
+import secrets
+import time
+import uuid
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Generic
+
+from knowledge_client import errors, requests, settings
+from knowledge_client import retries as backoff
+
+if TYPE_CHECKING:
+    from knowledge_client.requests import Answer_co, Request
+    from knowledge_client.retries import RetryPolicy
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Connection:
+    """Where the service is and how to speak to it."""
+
+    url: str
+    token: str | None = dataclasses.field(repr=False)
+    token_file: str | None
+    timeout_s: float
+    retries: RetryPolicy
+
+    def headers(self, request: Request[Any]) -> dict[str, str]:
+        """Make the headers of one try; reads the token file, which the kubelet renews."""
+        made = {"Accept": "application/json, application/problem+json"}
+        token = self.token or self._token_from_file()
+        if token:
+            made["Authorization"] = f"Bearer {token}"
+        if request.idempotency_key:
+            made["Idempotency-Key"] = request.idempotency_key
+        return made
+
+    def _token_from_file(self) -> str | None:
+        if self.token_file is None:
+            return None
+        try:
+            return Path(self.token_file).read_text(encoding="ascii").strip()
+        except (OSError, UnicodeDecodeError) as exc:
+            raise errors.Unauthenticated(
+                f"cannot read the token file {self.token_file}: {exc};"
+                " check KNOWLEDGE_TOKEN_FILE and the pod's projected volume"
+            ) from exc
+
+
+def connect(
+    url: str | None,
+    *,
+    token: str | None,
+    token_file: str | None,
+    timeout_s: float,
+    retries: RetryPolicy,
+) -> Connection:
+    """Fill what is not given from the environment.
+
+    A token or token file given here is never mixed with the environment's.
+
+    Raises:
+        InvalidRequest: no address is given and KNOWLEDGE_SERVICE_URL is not set.
+    """
+    given = settings.from_environment()
+    address = url or given.url
+    if not address:
+        raise errors.InvalidRequest(
+            "no address of a knowledge service; set KNOWLEDGE_SERVICE_URL or pass url"
+        )
+    if token is None and token_file is None:
+        token_file = given.token_file
+    return Connection(
+        url=address.rstrip("/"),
+        token=token,
+        token_file=token_file,
+        timeout_s=timeout_s,
+        retries=retries,
+    )
+
+
+class Effort(Generic[requests.Answer_co]):
+    """The tries of one call: the same request, the same key, until it works or patience ends."""
+
+    def __init__(self, connection: Connection, request: Request[Answer_co]) -> None:
+        if request.needs_key and request.idempotency_key is None:
+            request = dataclasses.replace(request, idempotency_key=uuid.uuid4().hex)
+        self.request = request
+        self.what = f"{request.method} {request.path}"
+        self._connection = connection
+        self._policy = backoff.NEVER if request.is_probe else connection.retries
+        self._started = time.monotonic()
+        self._tries = 0
+
+    def arguments(self) -> dict[str, Any]:
+        """Give httpx's arguments for the next try, which may not outlast the deadline."""
+        left_s = self._policy.deadline_s - self._elapsed_s()
+        timeout_s = self._connection.timeout_s
+        if self._tries:
+            timeout_s = min(timeout_s, max(left_s, 0.1))
+        self._tries += 1
+        return {
+            "method": self.request.method,
+            "url": self._connection.url + self.request.path,
+            "params": list(self.request.params) or None,
+            "json": self.request.json,
+            "headers": self._connection.headers(self.request),
+            "timeout": timeout_s,
+        }
+
+    def pause_s(self, failure: errors.KnowledgeError) -> float:
+        """Say how long to wait before the next try.
+
+        Raises:
+            KnowledgeError: `failure` itself, when there is no next try.
+        """
+        pause = backoff.pause_s(
+            self._policy,
+            failure,
+            tries=self._tries,
+            elapsed_s=self._elapsed_s(),
+            dice=secrets.SystemRandom().random(),
+        )
+        if pause is None:
+            raise failure
+        return pause
+
+    def _elapsed_s(self) -> float:
+        return time.monotonic() - self._started

@@ -1,0 +1,216 @@
+"""Each call of the service as data: pure, no I/O, shared by the sync and the async client.
+
+A `Request` says what to send and which model the answer is; `responses.parse` is its counterpart.
+Writes by POST carry an idempotency key. The client makes one per call and keeps it over retries;
+who must repeat a call later, as after a crash, passes a key of its own.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from urllib.parse import quote
+
+from knowledge_client import models
+
+if TYPE_CHECKING:
+    from knowledge_client.wire import Wire
+
+Answer_co = TypeVar("Answer_co", bound="Wire | None", covariant=True)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Request(Generic[Answer_co]):
+    """One call. `needs_key` marks a POST that changes something; PUT and DELETE repeat harmlessly.
+
+    A probe is sent once and its 503 is an answer.
+    """
+
+    method: str
+    path: str
+    answer: type[Answer_co]
+    params: tuple[tuple[str, str], ...] = ()
+    json: Any = None
+    idempotency_key: str | None = None
+    needs_key: bool = False
+    is_probe: bool = False
+
+
+def _get(path: str, answer: type[Answer_co], **params: str | int | None) -> Request[Answer_co]:
+    given = tuple((name, str(value)) for name, value in params.items() if value is not None)
+    return Request(method="GET", path=path, answer=answer, params=given)
+
+
+def _put(path: str, body: Wire, answer: type[Answer_co]) -> Request[Answer_co]:
+    return Request(method="PUT", path=path, answer=answer, json=_json(body))
+
+
+def _post(path: str, body: Wire, answer: type[Answer_co], key: str | None) -> Request[Answer_co]:
+    return Request(
+        method="POST",
+        path=path,
+        answer=answer,
+        json=_json(body),
+        idempotency_key=key,
+        needs_key=True,
+    )
+
+
+def _json(body: Wire) -> Any:
+    return body.model_dump(mode="json", by_alias=True, exclude_none=True)
+
+
+def _segment(value: str) -> str:
+    """Quote one path segment; aliases such as `global:pitfall:001` keep their colons."""
+    return quote(value, safe=":")
+
+
+def remember(fact: models.FactIn, key: str | None = None) -> Request[models.Remembered]:
+    """Store one fact."""
+    return _post("/v1/facts", fact, models.Remembered, key)
+
+
+def remember_batch(
+    facts: models.FactsIn, key: str | None = None
+) -> Request[models.RememberedBatch]:
+    """Store facts together, all or none."""
+    return _post("/v1/facts:batch", facts, models.RememberedBatch, key)
+
+
+def list_facts(**filters: str | int | None) -> Request[models.FactPage]:
+    """Page through facts; a filter that is None is left out."""
+    return _get("/v1/facts", models.FactPage, **filters)
+
+
+def get_fact(fact_id: str) -> Request[models.Fact]:
+    """Read one fact by id or alias."""
+    return _get(f"/v1/facts/{_segment(fact_id)}", models.Fact)
+
+
+def correct(
+    fact_id: str, correction: models.CorrectIn, key: str | None = None
+) -> Request[models.Corrected]:
+    """Close a fact's validity, with a successor or without."""
+    return _post(f"/v1/facts/{_segment(fact_id)}:correct", correction, models.Corrected, key)
+
+
+def recall(question: models.RecallIn, key: str | None = None) -> Request[models.Recalled]:
+    """Ask what is known. A key makes a repeat give the same receipt; without one, none is made."""
+    return Request(
+        method="POST",
+        path="/v1/recall",
+        answer=models.Recalled,
+        json=_json(question),
+        idempotency_key=key,
+    )
+
+
+def get_receipt(receipt_id: str) -> Request[models.Receipt]:
+    """Read what one recall returned."""
+    return _get(f"/v1/receipts/{_segment(receipt_id)}", models.Receipt)
+
+
+def add_episodes(
+    episodes: models.EpisodesIn, key: str | None = None
+) -> Request[models.EpisodesAccepted]:
+    """Append to a run's record."""
+    return _post("/v1/episodes", episodes, models.EpisodesAccepted, key)
+
+
+def list_episodes(run_id: str, **page: str | int | None) -> Request[models.EpisodePage]:
+    """Read a run's record."""
+    return _get(f"/v1/runs/{_segment(run_id)}/episodes", models.EpisodePage, **page)
+
+
+def put_run(run_id: str, run: models.RunIn) -> Request[models.Run]:
+    """Open a run, add to it, or close it with its outcome."""
+    return _put(f"/v1/runs/{_segment(run_id)}", run, models.Run)
+
+
+def get_run(run_id: str) -> Request[models.Run]:
+    """Read one run."""
+    return _get(f"/v1/runs/{_segment(run_id)}", models.Run)
+
+
+def list_runs(**filters: str | int | None) -> Request[models.RunPage]:
+    """Page through runs; a filter that is None is left out."""
+    return _get("/v1/runs", models.RunPage, **filters)
+
+
+def blueprint_stats(namespace: str, name: str) -> Request[models.BlueprintStats]:
+    """Read the statistics of one Blueprint."""
+    path = f"/v1/stats/blueprints/{_segment(namespace)}/{_segment(name)}"
+    return _get(path, models.BlueprintStats)
+
+
+def stats_batch(questions: models.StatsIn) -> Request[models.Stats]:
+    """Read many statistics in one call; changes nothing, so it needs no key."""
+    return Request(
+        method="POST", path="/v1/stats:batch", answer=models.Stats, json=_json(questions)
+    )
+
+
+def start_extraction(
+    order: models.ExtractionIn, key: str | None = None
+) -> Request[models.Extraction]:
+    """Ask for the extraction of a closed run; unique per run whatever the key."""
+    return _post("/v1/extractions", order, models.Extraction, key)
+
+
+def get_extraction(run_id: str) -> Request[models.Extraction]:
+    """Read the state of a run's extraction."""
+    return _get(f"/v1/extractions/{_segment(run_id)}", models.Extraction)
+
+
+def _scope_path(path: str) -> str:
+    return f"/v1/scopes/{quote(path, safe=':/')}"
+
+
+def put_scope(path: str, config: models.ScopeConfig) -> Request[models.ScopeOut]:
+    """Declare how knowledge behaves in one scope."""
+    return _put(_scope_path(path), config, models.ScopeOut)
+
+
+def get_scope(path: str) -> Request[models.ScopeOut]:
+    """Read one scope's configuration and statistics."""
+    return _get(_scope_path(path), models.ScopeOut)
+
+
+def delete_scope(path: str) -> Request[None]:
+    """Delete exactly that scope with its facts."""
+    return Request(method="DELETE", path=_scope_path(path), answer=type(None))
+
+
+def list_scopes() -> Request[models.ScopePage]:
+    """List the declared scopes."""
+    return _get("/v1/scopes", models.ScopePage)
+
+
+def put_principal(principal: models.PrincipalIn) -> Request[models.PrincipalIn]:
+    """Register who a caller is."""
+    return _put("/v1/principals", principal, models.PrincipalIn)
+
+
+def list_principals() -> Request[models.PrincipalPage]:
+    """List the registered principals."""
+    return _get("/v1/principals", models.PrincipalPage)
+
+
+def delete_principal(username: str) -> Request[None]:
+    """Forget a principal."""
+    return Request(
+        method="DELETE",
+        path="/v1/principals",
+        answer=type(None),
+        params=(("username", username),),
+    )
+
+
+def whoami() -> Request[models.WhoAmI]:
+    """Ask who the caller is for the service."""
+    return _get("/v1/whoami", models.WhoAmI)
+
+
+def ready() -> Request[models.Health]:
+    """Ask once whether the store answers."""
+    return Request(method="GET", path="/readyz", answer=models.Health, is_probe=True)

@@ -1,0 +1,72 @@
+"""What an answer means: status, headers and body to a model or an error. Pure, no I/O."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from http import HTTPStatus
+from typing import TYPE_CHECKING, cast
+
+import pydantic
+
+from knowledge_client import errors, models
+
+if TYPE_CHECKING:
+    from knowledge_client.requests import Answer_co, Request
+
+_SHOWN = 200  # characters of a foreign body that go into a message; an arbitrary number
+
+
+def parse(
+    request: Request[Answer_co], status: int, headers: Mapping[str, str], body: bytes
+) -> Answer_co:
+    """Turn an answer into the request's model.
+
+    Raises:
+        KnowledgeError: the subclass that `errors.error_class` chooses for a refusal, and
+            `UnexpectedAnswer` for a success whose body is none of this interface.
+    """
+    is_answer = HTTPStatus.OK <= status < HTTPStatus.MULTIPLE_CHOICES
+    if not is_answer and not (request.is_probe and status == HTTPStatus.SERVICE_UNAVAILABLE):
+        raise refusal(request, status, headers, body)
+    if issubclass(request.answer, type(None)):
+        return cast("Answer_co", None)
+    model = cast("type[pydantic.BaseModel]", request.answer)
+    try:
+        return cast("Answer_co", model.model_validate_json(body))
+    except pydantic.ValidationError as exc:
+        raise errors.UnexpectedAnswer(
+            f"{request.method} {request.path}: answer {status} is no {model.__name__}"
+            f" ({_shown(body)}); check that the address is a kais knowledge service"
+        ) from exc
+
+
+def refusal(
+    request: Request[Answer_co], status: int, headers: Mapping[str, str], body: bytes
+) -> errors.KnowledgeError:
+    """Describe an answer that is no success; a body that is no problem is quoted in part."""
+    try:
+        problem = models.Problem.model_validate_json(body)
+    except pydantic.ValidationError:
+        problem = None
+    said = _said(problem) if problem else _shown(body)
+    return errors.error_class(problem.code if problem else None, status)(
+        f"{request.method} {request.path}: {status} {said}",
+        problem=problem,
+        retry_after_s=retry_after_s(headers),
+    )
+
+
+def retry_after_s(headers: Mapping[str, str]) -> float | None:
+    """Read `Retry-After` in seconds; its other form, a date, would need a clock and is left."""
+    value = next((v for k, v in headers.items() if k.lower() == "retry-after"), "")
+    return float(value) if value.strip().isdecimal() else None
+
+
+def _said(problem: models.Problem) -> str:
+    wrong = "; ".join(f"{v.path}: {v.message}" for v in problem.violations)
+    return f"{problem.code}: {problem.detail}" + (f" ({wrong})" if wrong else "")
+
+
+def _shown(body: bytes) -> str:
+    text = " ".join(body.decode("utf-8", "replace").split())
+    return repr(text[:_SHOWN]) if text else "without a body"

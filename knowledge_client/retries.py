@@ -1,0 +1,60 @@
+"""When a failed call is tried again: pure, the caller measures time and throws the dice.
+
+tried again: no connection, timeouts, 502, 503, 504, 429  until the deadline
+             principal-unregistered                       until `unregistered_s`
+not:         everything else; the same request would fail the same way
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from knowledge_client import errors
+
+
+@dataclass(frozen=True, kw_only=True)
+class RetryPolicy:
+    """How patient a client is; all in seconds.
+
+    `deadline_s` bounds one call with its retries, `unregistered_s` the wait for an account that
+    was made a moment ago. Pauses double from `first_s` up to `longest_s`, each between half and
+    all of that.
+    """
+
+    deadline_s: float = 60.0
+    unregistered_s: float = 30.0
+    first_s: float = 0.2
+    longest_s: float = 5.0
+
+
+DEFAULT = RetryPolicy()
+NEVER = RetryPolicy(deadline_s=0, unregistered_s=0)
+
+
+def pause_s(
+    policy: RetryPolicy,
+    failure: errors.KnowledgeError,
+    *,
+    tries: int,
+    elapsed_s: float,
+    dice: float,
+) -> float | None:
+    """Say how long to wait before the next try, or None to give up and raise `failure`.
+
+    `tries` counts those made (from 1), `elapsed_s` runs from the first, `dice` is in [0, 1).
+    The service's own Retry-After is a lower bound of the pause.
+    """
+    limit = _limit_s(policy, failure)
+    if limit is None:
+        return None
+    longest = min(policy.longest_s, policy.first_s * 2.0 ** min(tries - 1, 30))
+    pause = max(longest * (0.5 + dice / 2), failure.retry_after_s or 0)
+    return pause if elapsed_s + pause < limit else None
+
+
+def _limit_s(policy: RetryPolicy, failure: errors.KnowledgeError) -> float | None:
+    if isinstance(failure, errors.PrincipalUnregistered):
+        return min(policy.unregistered_s, policy.deadline_s)
+    if isinstance(failure, errors.KnowledgeUnavailable | errors.QuotaExceeded):
+        return policy.deadline_s
+    return None

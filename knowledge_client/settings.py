@@ -1,0 +1,46 @@
+"""The client's settings: the only reader of the environment in this package."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from knowledge_client import errors
+
+
+@dataclass(frozen=True, kw_only=True)
+class Settings:
+    """What a pod is given. An empty variable is one that is not set."""
+
+    url: str | None = None
+    token_file: str | None = None
+    scope: str | None = None
+    run_id: str | None = None
+    attempt: int | None = None
+    mission: str | None = None
+
+
+def from_environment(environment: Mapping[str, str] | None = None) -> Settings:
+    """Read the settings, from the process's environment when none is given.
+
+    Raises:
+        InvalidRequest: KAIS_ATTEMPT is not a number from 1.
+    """
+    values = os.environ if environment is None else environment
+    return Settings(
+        url=values.get("KNOWLEDGE_SERVICE_URL") or None,
+        token_file=values.get("KNOWLEDGE_TOKEN_FILE") or None,
+        scope=values.get("KNOWLEDGE_SCOPE") or None,
+        run_id=values.get("KAIS_RUN_ID") or None,
+        attempt=_attempt(values.get("KAIS_ATTEMPT") or None),
+        mission=values.get("KAIS_MISSION") or None,
+    )
+
+
+def _attempt(value: str | None) -> int | None:
+    if value is None:
+        return None
+    if not value.isdecimal() or int(value) < 1:
+        raise errors.InvalidRequest(f"KAIS_ATTEMPT is {value!r}; set it to a number from 1")
+    return int(value)

@@ -1,0 +1,212 @@
+"""The sync client: each method is one call over functions that both clients share."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING, Self
+
+import httpx
+
+from knowledge_client import connections, errors, failures, models, requests, responses
+from knowledge_client.retries import DEFAULT, RetryPolicy
+
+if TYPE_CHECKING:
+    from types import TracebackType
+
+    from knowledge_client.requests import Answer_co, Request
+
+
+class KnowledgeClient:
+    """The knowledge service for threads and scripts; safe to share between threads.
+
+    Without `url` the address is KNOWLEDGE_SERVICE_URL; without `token` and `token_file` the token
+    is read from KNOWLEDGE_TOKEN_FILE, again for each try. `timeout_s` bounds one try, `retries` the
+    call with its retries. Every POST that changes something carries an idempotency key, made once
+    per call or given. All methods raise `knowledge_client.errors.KnowledgeError`.
+    """
+
+    def __init__(
+        self,
+        url: str | None = None,
+        *,
+        token: str | None = None,
+        token_file: str | None = None,
+        timeout_s: float = 10.0,
+        retries: RetryPolicy = DEFAULT,
+        transport: httpx.BaseTransport | None = None,
+    ) -> None:
+        self._connection = connections.connect(
+            url, token=token, token_file=token_file, timeout_s=timeout_s, retries=retries
+        )
+        self._http = httpx.Client(transport=transport)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        exc_type: type[BaseException] | None,
+        exc: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Close the connections."""
+        self._http.close()
+
+    def _run(self, request: Request[Answer_co]) -> Answer_co:
+        effort = connections.Effort(self._connection, request)
+        failure: errors.KnowledgeError
+        while True:
+            try:
+                answer = self._http.request(**effort.arguments())
+                return responses.parse(request, answer.status_code, answer.headers, answer.content)
+            except failures.ALL as exc:
+                failure = failures.translate(exc, what=effort.what, url=self._connection.url)
+            except errors.KnowledgeError as exc:
+                failure = exc
+            time.sleep(effort.pause_s(failure))
+
+    def remember(
+        self, fact: models.FactIn, *, idempotency_key: str | None = None
+    ) -> models.Remembered:
+        """Store one fact; an equal one that is live is confirmed instead."""
+        return self._run(requests.remember(fact, idempotency_key))
+
+    def remember_batch(
+        self, facts: models.FactsIn, *, idempotency_key: str | None = None
+    ) -> models.RememberedBatch:
+        """Store facts together, all of them or none."""
+        return self._run(requests.remember_batch(facts, idempotency_key))
+
+    def list_facts(  # noqa: PLR0913 (one name per filter of the interface)
+        self,
+        *,
+        scope: str | None = None,
+        kind: str | None = None,
+        tag: str | None = None,
+        lifecycle: str | None = None,
+        source: str | None = None,
+        cursor: str | None = None,
+        limit: int | None = None,
+    ) -> models.FactPage:
+        """Page through the facts that match every given filter, newest first."""
+        return self._run(
+            requests.list_facts(
+                scope=scope,
+                kind=kind,
+                tag=tag,
+                lifecycle=lifecycle,
+                source=source,
+                cursor=cursor,
+                limit=limit,
+            )
+        )
+
+    def get_fact(self, fact_id: str) -> models.Fact:
+        """Read one fact by its id or one of its aliases."""
+        return self._run(requests.get_fact(fact_id))
+
+    def correct(
+        self, fact_id: str, correction: models.CorrectIn, *, idempotency_key: str | None = None
+    ) -> models.Corrected:
+        """Close a fact's validity, so that no later recall gives it."""
+        return self._run(requests.correct(fact_id, correction, idempotency_key))
+
+    def recall(
+        self, question: models.RecallIn, *, idempotency_key: str | None = None
+    ) -> models.Recalled:
+        """Retrieve what the caller's scopes know about a question, best first."""
+        return self._run(requests.recall(question, idempotency_key))
+
+    def get_receipt(self, receipt_id: str) -> models.Receipt:
+        """Read which facts one recall returned."""
+        return self._run(requests.get_receipt(receipt_id))
+
+    def add_episodes(
+        self, episodes: models.EpisodesIn, *, idempotency_key: str | None = None
+    ) -> models.EpisodesAccepted:
+        """Append to a run's record; lines that it has already are counted as duplicates."""
+        return self._run(requests.add_episodes(episodes, idempotency_key))
+
+    def list_episodes(
+        self, run_id: str, *, cursor: str | None = None, limit: int | None = None
+    ) -> models.EpisodePage:
+        """Page through a run's record, oldest first."""
+        return self._run(requests.list_episodes(run_id, cursor=cursor, limit=limit))
+
+    def put_run(self, run_id: str, run: models.RunIn) -> models.Run:
+        """Open, extend or close a run; `Conflict` when it was closed with another outcome."""
+        return self._run(requests.put_run(run_id, run))
+
+    def get_run(self, run_id: str) -> models.Run:
+        """Read one run of the ledger."""
+        return self._run(requests.get_run(run_id))
+
+    def list_runs(
+        self,
+        *,
+        namespace: str | None = None,
+        blueprint: str | None = None,
+        cursor: str | None = None,
+        limit: int | None = None,
+    ) -> models.RunPage:
+        """Page through the runs that match every given filter, newest first."""
+        return self._run(
+            requests.list_runs(namespace=namespace, blueprint=blueprint, cursor=cursor, limit=limit)
+        )
+
+    def blueprint_stats(self, namespace: str, name: str) -> models.BlueprintStats:
+        """Read the counts and rates of one Blueprint."""
+        return self._run(requests.blueprint_stats(namespace, name))
+
+    def stats_batch(self, questions: models.StatsIn) -> models.Stats:
+        """Read the statistics of many Blueprints and scopes in one call."""
+        return self._run(requests.stats_batch(questions))
+
+    def start_extraction(
+        self, order: models.ExtractionIn, *, idempotency_key: str | None = None
+    ) -> models.Extraction:
+        """Ask for the durable job that draws facts from a closed run; one per run."""
+        return self._run(requests.start_extraction(order, idempotency_key))
+
+    def get_extraction(self, run_id: str) -> models.Extraction:
+        """Read how far a run's extraction is."""
+        return self._run(requests.get_extraction(run_id))
+
+    def put_scope(self, path: str, config: models.ScopeConfig) -> models.ScopeOut:
+        """Declare how knowledge behaves in one scope."""
+        return self._run(requests.put_scope(path, config))
+
+    def get_scope(self, path: str) -> models.ScopeOut:
+        """Read one scope's configuration and what it holds."""
+        return self._run(requests.get_scope(path))
+
+    def delete_scope(self, path: str) -> None:
+        """Delete exactly that scope with its facts."""
+        self._run(requests.delete_scope(path))
+
+    def list_scopes(self) -> models.ScopePage:
+        """List the declared scopes that the caller may read."""
+        return self._run(requests.list_scopes())
+
+    def put_principal(self, principal: models.PrincipalIn) -> models.PrincipalIn:
+        """Register who a caller is; needs the verb admin."""
+        return self._run(requests.put_principal(principal))
+
+    def list_principals(self) -> models.PrincipalPage:
+        """List the registered principals."""
+        return self._run(requests.list_principals())
+
+    def delete_principal(self, username: str) -> None:
+        """Forget the principal of a Kubernetes username."""
+        self._run(requests.delete_principal(username))
+
+    def whoami(self) -> models.WhoAmI:
+        """Ask who the caller is for the service, and which store it is."""
+        return self._run(requests.whoami())
+
+    def ready(self) -> models.Health:
+        """Ask once, without retries, whether the store answers."""
+        return self._run(requests.ready())
