@@ -1,8 +1,9 @@
 """What a decision is: a frozen Plan of intended writes, conditions and the next look.
 
-observe -> **decide** -> apply -> status. A decision is a pure function `(resource, observed, now) -> Plan`. Applying
-a Plan and deciding again on what is then observed gives an empty Plan: every decision is a fixed point. Nothing in
-this package reads a clock, the environment or the network, and nothing writes.
+observe -> **decide** -> apply -> status. A decision is a pure function `(resource, observed, now) ->
+Plan`. Applying a Plan and deciding again on what is then observed gives an empty Plan: every
+decision is a fixed point. Nothing in this package reads a clock, the environment or the network,
+and nothing writes.
 """
 
 from __future__ import annotations
@@ -38,7 +39,7 @@ class Create:
 
 @dataclass(frozen=True)
 class Apply:
-    """A later write of a child of ours: server-side apply, refused unless its UID is still `uid`."""
+    """A later write of a child of ours: server-side apply, refused unless it still has `uid`."""
 
     body: Body
     uid: str
@@ -56,8 +57,9 @@ class Delete:
 class PatchMetadata:
     """Set annotations, labels or finalizers on an object that a user owns.
 
-    A value of None removes the annotation. Refused unless the resourceVersion is still the one decided upon, since
-    such a write is a decision that must not be repeated on another state (run-id, outcome, finalizer).
+    A value of None removes the annotation. Refused unless the resourceVersion is still the one
+    decided upon, since such a write is a decision that must not be repeated on another state
+    (run-id, outcome, finalizer).
     """
 
     ref: ObjectRef
@@ -117,8 +119,8 @@ class RequestExtraction:
 class InjectKnowledge:
     """Recall what the cell may see, and create the map that its attempt mounts.
 
-    `recall` is None when injection is off: the map then says so and holds no fact. A store that does not answer
-    gives a map without facts that says why, because knowledge never stops a mission.
+    `recall` is None when injection is off: the map then says so and holds no fact. A store that
+    does not answer gives a map without facts that says why: knowledge never stops a mission.
     """
 
     map_body: Body
@@ -165,8 +167,8 @@ class Plan:
     """The outcome of a decision.
 
     Attributes:
-        actions: writes in the order in which they must happen; the first one that fails ends the pass.
-        status: the whole desired status, conditions included; None when there is nothing to tell (object gone).
+        actions: writes in the order in which they must happen; the first that fails ends the pass.
+        status: the whole desired status, conditions included; None when there is nothing to tell.
         requeue_after: when to look again without any watch event; None waits for one.
     """
 

@@ -25,7 +25,7 @@ class Seen:
 
 @dataclass(frozen=True)
 class Reconciler:
-    """One kind: `observe` reads, `decide` is pure; `observe` gives None when nothing is to be done."""
+    """One kind: `observe` reads, `decide` is pure; `observe` gives None for nothing to do."""
 
     kind: str
     observe: Callable[[World, ObjectRef], Awaitable[Seen | None]]
