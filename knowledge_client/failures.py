@@ -19,7 +19,16 @@ _NOT_THERE = (
 
 
 def translate(failure: Exception, *, what: str, url: str) -> errors.KnowledgeError:
-    """Name the error for what httpx raised during `what` (`GET /v1/whoami`) at `url`."""
+    """Name the error for what httpx raised during `what` (`GET /v1/whoami`) at `url`.
+
+    The failure becomes the error's cause, for it is raised later, outside of any `except`.
+    """
+    error = _named(failure, what, url)
+    error.__cause__ = failure
+    return error
+
+
+def _named(failure: Exception, what: str, url: str) -> errors.KnowledgeError:
     said = str(failure) or type(failure).__name__
     if isinstance(failure, _WRONG_ADDRESS):
         return errors.InvalidRequest(
