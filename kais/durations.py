@@ -1,0 +1,34 @@
+"""The duration grammar of timeouts: hours, minutes and seconds, each optional, in this order.
+
+`90s`, `10m`, `1h30m10s` are durations; zero, fractions and other units are none.
+"""
+
+import re
+from datetime import timedelta
+
+_PATTERN = r"^([0-9]{1,6}h)?([0-9]{1,6}m)?([0-9]{1,6}s)?$"
+_GRAMMAR = re.compile(_PATTERN)
+
+CEL = f"self.matches('{_PATTERN}') && self.matches('[1-9]')"
+"""The same grammar as a rule of the API server."""
+MESSAGE = "must be a duration above zero such as 90s, 10m or 1h30m10s"
+
+
+def parse(text: str) -> timedelta:
+    """Read a duration.
+
+    Raises:
+        ValueError: When the text is no duration or is zero, with the grammar in the message.
+    """
+    found = _GRAMMAR.fullmatch(text)
+    if found is None or not any(digit in text for digit in "123456789"):
+        raise ValueError(f'{MESSAGE}, got "{text}"')
+    hours, minutes, seconds = (int(part[:-1]) if part else 0 for part in found.groups())
+    return timedelta(hours=hours, minutes=minutes, seconds=seconds)
+
+
+def text(duration: timedelta) -> str:
+    """Write a duration in the grammar, rounded to seconds; anything under one second is `1s`."""
+    whole = max(1, round(duration.total_seconds()))
+    parts = ((whole // 3600, "h"), (whole % 3600 // 60, "m"), (whole % 60, "s"))
+    return "".join(f"{count}{unit}" for count, unit in parts if count)

@@ -1,0 +1,72 @@
+"""Every label, annotation, finalizer, identity and environment name of kais, in one place."""
+
+from typing import Final
+
+MANAGED_BY: Final = "app.kubernetes.io/managed-by"
+MANAGER: Final = "kais"
+"""Value of MANAGED_BY on every object that the operator makes."""
+
+# Labels: what an object is part of.
+BLUEPRINT: Final = "kais.io/blueprint"
+REVISION: Final = "kais.io/revision"
+INSTANCE: Final = "kais.io/instance"
+FORMATION: Final = "kais.io/formation"
+CELL: Final = "kais.io/cell"
+CELL_TEMPLATE: Final = "kais.io/cell-template"
+MISSION: Final = "kais.io/mission"
+ROLE: Final = "kais.io/role"
+ROLE_CELL: Final = "cell"
+SPEC_HASH: Final = "kais.io/spec-hash"
+OWNER_HASH: Final = "kais.io/owner-hash"
+"""Hash of the owner's whole name, because a label holds 63 characters and a name 253."""
+
+# Annotations that a user writes.
+ABORT: Final = "kais.io/abort"
+RERUN: Final = "kais.io/rerun"
+REVIEW: Final = "kais.io/review"
+RECONCILE: Final = "kais.io/reconcile"
+RECONCILE_SUSPENDED: Final = "suspended"
+ALLOW_BREAKING_CHANGES: Final = "kais.io/allow-breaking-changes"
+ALLOW_CELLS: Final = "kais.io/allow-cells"
+
+# Annotations that the operator writes: what must outlive status.
+LAST_REVISION: Final = "kais.io/last-revision"
+RUN_ID: Final = "kais.io/run-id"
+OUTCOME: Final = "kais.io/outcome"
+TRACEPARENT: Final = "kais.io/traceparent"
+ATTEMPT: Final = "kais.io/attempt"
+
+FINALIZER: Final = "kais.io/finalizer"
+CATEGORY: Final = "kais"
+
+# Field managers: one per role, so that each field has one writer.
+MANAGER_CHILDREN: Final = "kais-operator"
+MANAGER_STATUS: Final = "kais-operator-status"
+MANAGER_CLI: Final = "kais-cli"
+
+LEASE: Final = "kais-operator"
+AUDIENCE: Final = "kais-knowledge"
+"""Audience of the projected token that a cell shows to the knowledge service."""
+USER_ACCOUNT: Final = "kais-user"
+"""ServiceAccount of a realm whose token the CLI may ask for."""
+ROUTES_KEY: Final = "routes.json"
+
+# Environment of every cell.
+ENV_CELL_NAME: Final = "CELL_NAME"
+ENV_CELL_NAMESPACE: Final = "CELL_NAMESPACE"
+ENV_CELL_SPEC: Final = "CELL_SPEC"
+ENV_KNOWLEDGE_SERVICE_URL: Final = "KNOWLEDGE_SERVICE_URL"
+ENV_KNOWLEDGE_SCOPE: Final = "KNOWLEDGE_SCOPE"
+ENV_KNOWLEDGE_GRAPH_ID: Final = "KNOWLEDGE_GRAPH_ID"
+"""The same value as KNOWLEDGE_SCOPE, for clients written before scopes had paths."""
+ENV_KNOWLEDGE_TOKEN_FILE: Final = "KNOWLEDGE_TOKEN_FILE"  # noqa: S105 - a name, no secret
+ENV_FORMATION: Final = "KAIS_FORMATION"
+ENV_PEERS_FILE: Final = "KAIS_PEERS_FILE"
+
+# Environment of a task's attempt.
+ENV_MISSION: Final = "KAIS_MISSION"
+ENV_RUN_ID: Final = "KAIS_RUN_ID"
+ENV_ATTEMPT: Final = "KAIS_ATTEMPT"
+ENV_OBJECTIVE: Final = "KAIS_OBJECTIVE"
+ENV_FEEDBACK: Final = "KAIS_FEEDBACK"
+ENV_KNOWLEDGE_FILE: Final = "KAIS_KNOWLEDGE_FILE"

@@ -1,0 +1,112 @@
+"""The deterministic names of everything kais makes, and the hashes and ids of states and runs.
+
+Deterministic, because a create that meets its own earlier result must find it under the same name.
+Cut names keep a hash of the whole name, so that two long names never share a child.
+"""
+
+import hashlib
+import json
+import re
+from typing import Any
+
+LIMIT = 63
+"""Longest DNS label: names of services and values of labels end there."""
+_HASH_LENGTH = 8
+_LABEL = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?")
+_FOREIGN = re.compile(r"[^a-z0-9-]+")
+
+
+def is_dns_label(text: str) -> bool:
+    """Whether a text may name a pod or a service: 1 to 63 of a-z, 0-9 and inner hyphens."""
+    return len(text) <= LIMIT and _LABEL.fullmatch(text) is not None
+
+
+def short_hash(text: str, *, length: int = _HASH_LENGTH) -> str:
+    """Give the first characters of a text's SHA-256, in hex."""
+    return hashlib.sha256(text.encode()).hexdigest()[:length]
+
+
+def cut(name: str, *, limit: int = LIMIT) -> str:
+    """Make a DNS label of a name.
+
+    A name that is one already and fits stays as it is; any other loses its foreign characters and
+    its tail, and gains a hash of the whole name.
+    """
+    if len(name) <= limit and is_dns_label(name):
+        return name
+    kept = _FOREIGN.sub("-", name.lower())[: limit - _HASH_LENGTH - 1].strip("-")
+    return f"{kept}-{short_hash(name)}".strip("-")
+
+
+def label_value(name: str) -> str:
+    """Make a label's value of an object's name, which may be longer than a label holds."""
+    return cut(name)
+
+
+def short_cell_name(template: str, index: int) -> str:
+    """Give the address of a cell inside its formation: `lead-0`."""
+    return f"{template}-{index}"
+
+
+def cell_name(formation: str, template: str, index: int) -> str:
+    """Name the Cell object of one replica; the formation as prefix keeps formations apart."""
+    return cut(f"{formation}-{short_cell_name(template, index)}")
+
+
+def revision_name(blueprint: str, number: int) -> str:
+    """Name a revision `<blueprint>-r00001`; sorted by name they are sorted by number."""
+    return cut(f"{blueprint}-r{number:05d}")
+
+
+def job_name(mission: str, attempt: int) -> str:
+    """Name the Job of one attempt, `<mission>-a<n>`: a second create of it meets the first."""
+    return cut(f"{mission}-a{attempt}")
+
+
+def topology_map_name(formation: str) -> str:
+    """Name the ConfigMap that tells each cell of a formation its peers."""
+    return cut(f"topology-{formation}")
+
+
+def knowledge_map_name(job: str) -> str:
+    """Name the immutable ConfigMap with what was recalled for one attempt's Job."""
+    return cut(f"{job}-knowledge")
+
+
+def workspace_claim_name(formation: str) -> str:
+    """Name the volume claim that the cells of a formation share."""
+    return cut(f"workspace-{formation}")
+
+
+def run_id(uid: str, nonce: str = "") -> str:
+    """Give the UUID of one run, the same for the same object and nonce.
+
+    Deterministic, so that an operator that dies between choosing and stamping chooses it again.
+    Built as UUID version 8 (RFC 9562: bits of our own, here SHA-256).
+    """
+    digest = bytearray(hashlib.sha256(f"{uid}/{nonce}".encode()).digest()[:16])
+    digest[6] = digest[6] & 0x0F | 0x80
+    digest[8] = digest[8] & 0x3F | 0x80
+    text = digest.hex()
+    return "-".join((text[:8], text[8:12], text[12:16], text[16:20], text[20:]))
+
+
+def spec_hash(spec: Any) -> str:
+    """Hash a JSON tree so that the order of keys and `5` against `5.0` make no difference.
+
+    16 hex characters: short enough for a label, and no two specs of one Blueprint will share it.
+    """
+    canonical = json.dumps(
+        _normal(spec), sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False
+    )
+    return short_hash(canonical, length=16)
+
+
+def _normal(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {str(key): _normal(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_normal(item) for item in value]
+    if isinstance(value, float) and value.is_integer():
+        return int(value)
+    return value

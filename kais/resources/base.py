@@ -1,0 +1,254 @@
+"""What all seven kinds share: the model's habits, metadata, conditions, and the way to dicts.
+
+The API server prunes unknown fields, so reading ignores them; writing leaves out what is not set,
+because explicit nulls are refused. Rules that CEL checks at apply stand beside their model as
+`RULES`, once in CEL and once in Python: a rendered template meets them before its first write.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Annotated, Any, ClassVar, Literal, Self
+
+import pydantic
+from pydantic import ConfigDict, Field, GetJsonSchemaHandler, SerializerFunctionWrapHandler
+from pydantic.alias_generators import to_camel
+from pydantic.json_schema import JsonSchemaValue
+from pydantic_core import CoreSchema
+
+from kais.errors import InvalidResource, Violation
+from kais.resources.fields import Int, Timestamp
+
+API_GROUP = "kais.io"
+API_VERSION = "kais.io/v1"
+
+
+@dataclass(frozen=True)
+class Rule:
+    """One rule over the fields of a model.
+
+    Attributes:
+        cel: The rule as the API server evaluates it; `oldSelf` makes it a rule about changes.
+        message: The words the user reads, in both places.
+        check: The same rule in Python; None for a rule about changes, which has no Python half.
+    """
+
+    cel: str
+    message: str
+    check: Callable[[Any], bool] | None = None
+
+
+@dataclass(frozen=True)
+class Column:
+    """One column of `kubectl get`; a priority above 0 shows it with `-o wide` only."""
+
+    name: str
+    type: Literal["string", "integer", "date"]
+    json_path: str
+    description: str
+    priority: int = 0
+
+
+class Model(pydantic.BaseModel):
+    """A part of a resource: camelCase outside, snake_case inside, immutable."""
+
+    model_config = ConfigDict(
+        alias_generator=to_camel,
+        populate_by_name=True,
+        extra="ignore",
+        frozen=True,
+        use_enum_values=False,
+    )
+    RULES: ClassVar[tuple[Rule, ...]] = ()
+
+    @pydantic.model_validator(mode="after")
+    def _obeys_rules(self) -> Self:
+        broken = [r.message for r in self.RULES if r.check is not None and not r.check(self)]
+        if broken:
+            raise ValueError("; ".join(broken))
+        return self
+
+    @classmethod
+    def __get_pydantic_json_schema__(
+        cls, core_schema: CoreSchema, handler: GetJsonSchemaHandler
+    ) -> JsonSchemaValue:
+        schema = handler.resolve_ref_schema(handler(core_schema))
+        if cls.RULES:
+            rules = [{"rule": rule.cel, "message": rule.message} for rule in cls.RULES]
+            schema["x-kubernetes-validations"] = rules
+        return schema
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> Self:
+        """Read the API's spelling (camelCase only).
+
+        Raises:
+            InvalidResource: With every violation at once.
+        """
+        try:
+            return cls.model_validate(data, by_alias=True, by_name=False)
+        except pydantic.ValidationError as exc:
+            raise InvalidResource(_subject(cls, data), violations(exc)) from exc
+
+    def to_dict(self) -> dict[str, Any]:
+        """Give the API's spelling without anything that is not set."""
+        return self.model_dump(mode="json", by_alias=True, exclude_none=True)
+
+
+def violations(error: pydantic.ValidationError) -> list[Violation]:
+    """Say in the API's spelling what pydantic refused, one violation for each broken rule."""
+    return [_violation(detail) for detail in error.errors(include_url=False)]
+
+
+def _violation(detail: Any) -> Violation:
+    path = ""
+    for step in detail["loc"]:
+        path += f"[{step}]" if isinstance(step, int) else f"{'.' if path else ''}{step}"
+    if detail["type"] == "missing":
+        return Violation(path, "is required")
+    message = str(detail["msg"])
+    if detail["type"] == "value_error":
+        return Violation(path, message.removeprefix("Value error, "))
+    return Violation(path, f"{message[0].lower()}{message[1:]}, got {_shown(detail['input'])}")
+
+
+def _shown(value: Any, *, limit: int = 80) -> str:
+    text = f'"{value}"' if isinstance(value, str) else repr(value)
+    return text if len(text) <= limit else f"{text[:limit]}…"
+
+
+def _subject(cls: type[Model], data: Mapping[str, Any]) -> str:
+    if not issubclass(cls, Resource):
+        return cls.__name__
+    metadata = data.get("metadata")
+    known = metadata if isinstance(metadata, Mapping) else {}
+    return f"{cls.__name__}/{known.get('namespace', '')}/{known.get('name', '')}"
+
+
+class OwnerReference(Model):
+    """Who a child belongs to; the garbage collector deletes the child with its owner."""
+
+    api_version: str = Field(description="group and version of the owner's kind")
+    kind: str = Field(description="kind of the owner")
+    name: str = Field(description="name of the owner in the same namespace")
+    uid: str = Field(description="identity of the owner; a namesake made later has another one")
+    controller: bool | None = Field(default=None, description="true for the one managing owner")
+    block_owner_deletion: bool | None = Field(
+        default=None, description="true keeps the owner in foreground deletion until this is gone"
+    )
+
+
+class ObjectMeta(Model):
+    """The part of an object's metadata that kais reads or writes."""
+
+    name: str = Field(default="", description="name, unique for the kind in its namespace")
+    namespace: str = Field(default="", description="namespace; to kais it is the realm")
+    uid: str = Field(default="", description="identity that no other object ever gets")
+    resource_version: str = Field(default="", description="opaque token of this stored state")
+    generation: Int = Field(default=0, description="edition of the spec")
+    labels: dict[str, str] = Field(default_factory=dict, description="labels for selection")
+    annotations: dict[str, str] = Field(default_factory=dict, description="verbs and memory")
+    owner_references: list[OwnerReference] = Field(
+        default_factory=list, description="the objects this one goes with"
+    )
+    finalizers: list[str] = Field(default_factory=list, description="who must agree to deletion")
+    creation_timestamp: Timestamp | None = Field(default=None, description="when it was stored")
+    deletion_timestamp: Timestamp | None = Field(
+        default=None, description="when deletion was asked for; set means it is going"
+    )
+
+    @pydantic.model_serializer(mode="wrap")
+    def _without_empty(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        return {key: value for key, value in handler(self).items() if value}
+
+    @property
+    def controller_uid(self) -> str | None:
+        """UID of the controller owner, None when there is none."""
+        return next((owner.uid for owner in self.owner_references if owner.controller), None)
+
+
+class Condition(Model):
+    """One fact about an object, positive when True."""
+
+    type: Annotated[str, Field(max_length=63)] = Field(
+        description="what the condition speaks of; each type stands once in the list"
+    )
+    status: Literal["True", "False", "Unknown"] = Field(
+        description="whether it holds; Unknown while it cannot be told"
+    )
+    observed_generation: Int = Field(
+        default=0, ge=0, description="edition of the spec that this condition speaks of"
+    )
+    last_transition_time: Timestamp = Field(description="when the status last flipped")
+    reason: Annotated[str, Field(min_length=1, max_length=63)] = Field(
+        description="one of the documented CamelCase reasons, for programs"
+    )
+    message: Annotated[str, Field(min_length=1, max_length=4096)] = Field(
+        description="what happened and what to do next, for people"
+    )
+
+
+Conditions = Annotated[
+    list[Condition],
+    Field(
+        max_length=16,
+        json_schema_extra={
+            "x-kubernetes-list-type": "map",
+            "x-kubernetes-list-map-keys": ["type"],
+        },
+    ),
+]
+
+
+class Status(Model):
+    """What the operator knows about an object; recomputed whole on each pass."""
+
+    observed_generation: Int | None = Field(
+        default=None, ge=0, description="edition of the spec that this status speaks of"
+    )
+    conditions: Conditions = Field(
+        default_factory=list, description="what holds and what does not; the last is the summary"
+    )
+
+
+class Resource(Model):
+    """One object of the group `kais.io`; each kind names its spec and status models."""
+
+    PLURAL: ClassVar[str] = ""
+    SHORT_NAME: ClassVar[str] = ""
+    COLUMNS: ClassVar[tuple[Column, ...]] = ()
+    SELECTABLE: ClassVar[tuple[str, ...]] = ()
+    DESCRIPTION: ClassVar[str] = ""
+
+    api_version: str = Field(default=API_VERSION, description="group and version")
+    kind: str = Field(default="", description="the kind's name")
+    metadata: ObjectMeta = Field(default_factory=ObjectMeta, description="standard metadata")
+    spec: Model = Field(description="what is wanted")
+    status: Status = Field(default_factory=Status, description="what was found")
+
+    def model_post_init(self, context: Any, /) -> None:
+        """Fill the kind, so that an object built in code can be written as it is."""
+        if not self.kind:
+            object.__setattr__(self, "kind", type(self).__name__)
+
+    @property
+    def ref(self) -> str:
+        """`kind/namespace/name`, as every message names an object."""
+        return f"{self.kind}/{self.metadata.namespace}/{self.metadata.name}"
+
+    @property
+    def is_deleting(self) -> bool:
+        """Whether deletion was asked for."""
+        return self.metadata.deletion_timestamp is not None
+
+    def condition(self, type_: str) -> Condition | None:
+        """Find the condition of that type, None when it is not reported."""
+        return next((c for c in self.status.conditions if c.type == type_), None)
+
+    def is_true(self, type_: str) -> bool:
+        """Whether the condition is True and speaks of the present spec."""
+        found = self.condition(type_)
+        return (
+            found is not None
+            and found.status == "True"
+            and found.observed_generation == self.metadata.generation
+        )

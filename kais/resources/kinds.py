@@ -1,0 +1,40 @@
+"""The registry of the seven kinds, in the order in which people meet them."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from kais.errors import InvalidResource, Violation
+from kais.resources.base import Resource
+from kais.resources.blueprint import Blueprint
+from kais.resources.blueprint_instance import BlueprintInstance
+from kais.resources.blueprint_revision import BlueprintRevision
+from kais.resources.cell import Cell
+from kais.resources.formation import Formation
+from kais.resources.knowledge_scope import KnowledgeScope
+from kais.resources.mission import Mission
+
+KINDS: tuple[type[Resource], ...] = (
+    Blueprint,
+    BlueprintRevision,
+    BlueprintInstance,
+    Formation,
+    Cell,
+    Mission,
+    KnowledgeScope,
+)
+BY_NAME: Mapping[str, type[Resource]] = {kind.__name__: kind for kind in KINDS}
+
+
+def read(data: Mapping[str, Any]) -> Resource:
+    """Read an object of any of the kinds.
+
+    Raises:
+        InvalidResource: When the kind is none of ours or the object breaks its rules.
+    """
+    kind = BY_NAME.get(str(data.get("kind")))
+    if kind is None:
+        known = ", ".join(BY_NAME)
+        raise InvalidResource(
+            str(data.get("kind")), [Violation("kind", f"is none of kais: {known}")]
+        )
+    return kind.from_dict(data)
