@@ -7,7 +7,7 @@ KAIS_CLUSTER_BIN       the binaries; default ~/.cache/kais/host-cluster/bin
 KAIS_CLUSTER_NET       first three bytes of the pod network; default 10.244.0
 KAIS_CLUSTER_SERVICES  first two bytes of the service network; default 10.96
 KAIS_CLUSTER_BRIDGE    the bridge of the pod network; default kais0
-KAIS_CLUSTER_WAIT_S    seconds until `up` gives up; default 90
+KAIS_CLUSTER_WAIT_S    seconds until `up` gives up; default 180
 """
 
 import os
@@ -30,7 +30,7 @@ class HostSettings:
     network: str = "10.244.0"
     services: str = "10.96"
     bridge: str = "kais0"
-    wait_s: float = 90.0
+    wait_s: float = 180.0
     owner_file: Path = OWNER_FILE
 
     def __post_init__(self) -> None:
@@ -94,7 +94,7 @@ def host(
         network=found.get("KAIS_CLUSTER_NET", "10.244.0"),
         services=found.get("KAIS_CLUSTER_SERVICES", "10.96"),
         bridge=found.get("KAIS_CLUSTER_BRIDGE", "kais0"),
-        wait_s=float(found.get("KAIS_CLUSTER_WAIT_S", "90")),
+        wait_s=float(found.get("KAIS_CLUSTER_WAIT_S", "180")),
         owner_file=owner_file,
     )
 

@@ -52,7 +52,7 @@ def need(name: str, *, package: str) -> str:
 
 
 def run(
-    argv: Sequence[str | Path],
+    argv: Sequence[object],
     *,
     env: Mapping[str, str] | None = None,
     cwd: Path | None = None,

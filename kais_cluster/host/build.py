@@ -1,0 +1,189 @@
+"""Build the pinned Kubernetes binaries, once per user.
+
+Each binary has a stamp beside it, made from its module pins, its flags and the Go version; while
+that holds nothing is built. Builds that run side by side wait for each other, a binary at a time.
+"""
+
+import contextlib
+import dataclasses
+import fcntl
+import hashlib
+import time
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from kais_cluster import errors, tools
+from kais_cluster.host import pause
+
+MODULES = Path(__file__).parent / "modules"
+
+_STRIP = "-s -w"
+_VERSION_PACKAGE = "k8s.io/component-base/version"
+_PLUGINS = "github.com/containernetworking/plugins/plugins"
+_WORTH_SAYING_S = 60  # shorter builds need no announcement
+
+
+@dataclasses.dataclass(frozen=True)
+class Binary:
+    """One program to build."""
+
+    name: str
+    module: str
+    package: str
+    cold_s: int
+    """Seconds of a first build on two cores, with nothing in Go's build cache."""
+    flags: tuple[str, ...] = ("-ldflags", _STRIP)
+    cgo: bool = False
+
+
+def kubernetes_version() -> str:
+    """Return the pinned version of Kubernetes, as in `v1.36.3`."""
+    text = (MODULES / "kubernetes/go.mod").read_text()
+    line = next(it for it in text.splitlines() if it.startswith("require k8s.io/kubernetes "))
+    return line.split()[-1]
+
+
+def _kubernetes(name: str, cold_s: int) -> Binary:
+    version = kubernetes_version()
+    minor = version.split(".")[1]
+    values = {"gitVersion": version, "gitMajor": "1", "gitMinor": minor, "gitTreeState": "clean"}
+    linker = " ".join([_STRIP, *(f"-X {_VERSION_PACKAGE}.{k}={v}" for k, v in values.items())])
+    return Binary(name, "kubernetes", f"k8s.io/kubernetes/cmd/{name}", cold_s, ("-ldflags", linker))
+
+
+def _containerd(name: str, cold_s: int) -> Binary:
+    package = f"github.com/containerd/containerd/v2/cmd/{name}"
+    return Binary(name, "containerd", package, cold_s, ("-tags", "no_btrfs", "-ldflags", _STRIP))
+
+
+def control_plane_binaries() -> list[Binary]:
+    """List what a cluster without a node needs."""
+    return [
+        Binary("etcd", "etcd", "go.etcd.io/etcd/server/v3", 52),
+        _kubernetes("kube-apiserver", 233),
+        _kubernetes("kube-controller-manager", 60),
+        _kubernetes("kubectl", 25),
+    ]
+
+
+def node_binaries() -> list[Binary]:
+    """List what a cluster with a node needs, the control plane first."""
+    seccomp = ("-tags", "seccomp", "-ldflags", _STRIP)
+    return [
+        *control_plane_binaries(),
+        *(_kubernetes(*it) for it in (("kube-scheduler", 5), ("kubelet", 15), ("kube-proxy", 7))),
+        *(
+            _containerd(*it)
+            for it in (("containerd", 130), ("containerd-shim-runc-v2", 5), ("ctr", 8))
+        ),
+        # Pods ask for seccomp by default, and runc gets it from libseccomp through cgo.
+        Binary("runc", "runc", "github.com/opencontainers/runc", 12, seccomp, cgo=True),
+        Binary("bridge", "cni", f"{_PLUGINS}/main/bridge", 4),
+        Binary("loopback", "cni", f"{_PLUGINS}/main/loopback", 1),
+        Binary("host-local", "cni", f"{_PLUGINS}/ipam/host-local", 1),
+        Binary("portmap", "cni", f"{_PLUGINS}/meta/portmap", 1),
+        Binary("coredns", "coredns", "github.com/coredns/coredns", 145),
+        Binary("helm", "helm", "helm.sh/helm/v4/cmd/helm", 196),
+        Binary("pause", "pause", ".", 1),
+    ]
+
+
+def extra_binaries() -> list[Binary]:
+    """List what is built only when it is named: kwok, which pretends that pods run."""
+    return [Binary("kwok", "kwok", "sigs.k8s.io/kwok/cmd/kwok", 143)]
+
+
+def by_name(names: Sequence[str]) -> list[Binary]:
+    """Find binaries by name.
+
+    Raises:
+        MissingTools: there is no such binary.
+    """
+    known = {binary.name: binary for binary in [*node_binaries(), *extra_binaries()]}
+    if unknown := [name for name in names if name not in known]:
+        raise errors.MissingTools(
+            f"no such binary: {', '.join(unknown)}; known: {', '.join(known)}"
+        )
+    return [known[name] for name in names]
+
+
+def build(binaries: Sequence[Binary], folder: Path, *, say: tools.Say = tools.say) -> None:
+    """Build what is not up to date into a folder, with a line of progress for each.
+
+    Raises:
+        MissingTools: there is no Go, and something is to be built.
+        CommandFailed: Go could not build one; the message names it.
+    """
+    (folder / ".stamps").mkdir(parents=True, exist_ok=True)
+    go = tools.find_go()
+    if not go:
+        if any(not (folder / binary.name).exists() for binary in binaries):
+            raise errors.MissingTools("Go not found; install 1.26 or newer from https://go.dev/dl")
+        return
+    go_version = tools.run([go, "version"], cwd=folder)
+    stale = [it for it in binaries if not is_current(it, folder, go_version=go_version)]
+    if stale:
+        _announce(stale, folder, say=say)
+    for number, binary in enumerate(stale, start=1):
+        with _lock(folder / ".stamps" / f"{binary.name}.lock"):
+            if is_current(binary, folder, go_version=go_version):
+                outcome = "built beside us"
+            else:
+                outcome = _build_one(binary, folder, go=go, go_version=go_version)
+        say(f"  [{number:>2}/{len(stale)}] {binary.name:<24} {outcome}")
+        if binary.name == "pause":
+            pause.write_archive(folder / "pause", folder / "pause.tar")
+
+
+def stamp(binary: Binary, *, go_version: str) -> str:
+    """Digest everything that decides what a build makes."""
+    digest = hashlib.sha256()
+    for name in ("go.mod", "go.sum", "main.go"):
+        source = MODULES / binary.module / name
+        digest.update(source.read_bytes() if source.exists() else b"")
+    flags = " ".join(binary.flags)
+    digest.update(f"{binary.package} {flags} {int(binary.cgo)}\n{go_version}".encode())
+    return digest.hexdigest()
+
+
+def is_current(binary: Binary, folder: Path, *, go_version: str) -> bool:
+    """Tell whether a binary is there and made from today's pins."""
+    recorded = folder / ".stamps" / binary.name
+    if not (folder / binary.name).exists() or not recorded.exists():
+        return False
+    return recorded.read_text().strip() == stamp(binary, go_version=go_version)
+
+
+def _announce(stale: Sequence[Binary], folder: Path, *, say: tools.Say) -> None:
+    seconds = sum(binary.cold_s for binary in stale)
+    many = f"{len(stale)} binaries" if len(stale) > 1 else stale[0].name
+    if seconds >= _WORTH_SAYING_S:
+        minutes = round(seconds / 60)
+        say(
+            f"building {many} into {folder}: a first build takes about {minutes} minutes on 2 cores"
+        )
+    else:
+        say(f"building {many} into {folder}")
+
+
+def _build_one(binary: Binary, folder: Path, *, go: str, go_version: str) -> str:
+    started = time.monotonic()
+    module = MODULES / binary.module
+    new = folder / f".{binary.name}.new"
+    command = [go, "build", "-buildvcs=false", *binary.flags, "-o", str(new), binary.package]
+    try:
+        tools.run(command, cwd=module, env={"CGO_ENABLED": str(int(binary.cgo))})
+    except errors.CommandFailed as exc:
+        raise errors.CommandFailed(f"could not build {binary.name} in {module}: {exc}") from exc
+    new.replace(folder / binary.name)
+    recorded = stamp(binary, go_version=go_version)
+    (folder / ".stamps" / binary.name).write_text(recorded + "\n")
+    return f"built in {time.monotonic() - started:.0f} s"
+
+
+@contextlib.contextmanager
+def _lock(path: Path) -> Iterator[None]:
+    """Hold a lock that ends with this process, however it ends."""
+    with path.open("w") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        yield

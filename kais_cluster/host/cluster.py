@@ -1,0 +1,207 @@
+"""One host cluster: up, down and status of one state directory.
+
+`up` on a cluster that is up changes nothing; what an earlier run left behind is stopped first, and
+both are said. `down` ends only what is recorded in, or runs for, this directory.
+"""
+
+import contextlib
+import os
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+from kais_cluster import errors, settings, tools
+from kais_cluster.host import build, control_plane, keys, leftovers, network, node
+from kais_cluster.host.processes import Processes
+from kais_cluster.status import ProcessStatus, Status
+
+NODE, NO_NODE = "node", "no-node"
+
+_STOP_FIRST = ("kubelet", "kube-proxy", "coredns", "kube-scheduler", "kube-controller-manager")
+
+
+@dataclass(frozen=True)
+class HostCluster:
+    """A real Kubernetes as plain processes, all of its state in one directory."""
+
+    settings: settings.HostSettings
+    say: tools.Say = tools.say
+
+    @property
+    def directory(self) -> Path:
+        """Return the state directory."""
+        return self.settings.directory
+
+    @property
+    def processes(self) -> Processes:
+        """Return the processes recorded in the state directory."""
+        return Processes(self.directory)
+
+    @property
+    def plane(self) -> control_plane.ControlPlane:
+        """Return the control plane, running or not."""
+        return control_plane.ControlPlane(self.settings, self.processes)
+
+    @property
+    def mode(self) -> str:
+        """Return what the directory was made for: `node`, `no-node`, or nothing."""
+        try:
+            return (self.directory / "mode").read_text().strip()
+        except OSError:
+            return ""
+
+    def up(self, *, no_node: bool) -> None:
+        """Bring the cluster up, or say that it is.
+
+        Raises:
+            MissingTools: a program or right is missing.
+            StartFailed: a part did not come up; logs stay in the state directory.
+        """
+        wanted = NO_NODE if no_node else NODE
+        if self.mode == wanted and self.is_up():
+            self.say(f"already up ({wanted}), used as it is: {self.directory}")
+            return
+        if wanted == NODE:
+            self._claim_machine()
+        self._build(wanted)
+        self._clear()
+        started = time.monotonic()
+        self._make_directory(wanted)
+        if wanted == NODE:
+            self.settings.owner_file.write_text(f"{self.directory}\n")
+        try:
+            self._start(wanted, deadline=started + self.settings.wait_s)
+        except errors.ClusterError as exc:
+            raise errors.StartFailed(
+                f"the cluster in {self.directory} did not start: {exc}"
+            ) from exc
+        (self.directory / "ready").touch()
+        self.say(f"up in {time.monotonic() - started:.0f} s ({wanted}): {self.directory}")
+
+    def down(self) -> None:
+        """Stop the cluster and remove its state, logs and volumes included."""
+        if not self.mode:
+            for name in leftovers.stop_strays(self.settings):
+                self.say(f"stopped {name}, which an earlier run left behind")
+            return
+        started = time.monotonic()
+        self.processes.stop(_STOP_FIRST)
+        if self.mode == NODE:
+            leftovers.stop_containers(self.settings)
+            self.processes.stop(["containerd"])
+            leftovers.stop_containers(self.settings)  # a container that was just being created
+        # The API server needs etcd and its own address to end in good order.
+        self.processes.stop(["kube-apiserver"])
+        self.processes.stop(["etcd"])
+        leftovers.stop_strays(self.settings)
+        if self.mode == NODE:
+            leftovers.unmount_all(self.settings)
+            network.down(self.settings)
+            leftovers.remove_node_files(self.settings)
+            if self._owner() == self.directory:
+                self.settings.owner_file.unlink(missing_ok=True)
+        leftovers.remove_tree(self.directory)
+        self.say(f"down in {time.monotonic() - started:.0f} s: {self.directory}")
+
+    def is_up(self) -> bool:
+        """Tell whether all processes run and the API server is ready."""
+        names = self.processes.names()
+        alive = bool(names) and all(self.processes.pid(name) for name in names)
+        return alive and (self.directory / "ready").exists() and self.plane.is_ready()
+
+    def status(self) -> Status:
+        """Observe the cluster at this moment."""
+        names = self.processes.names()
+        answers = bool(names) and self.plane.is_ready()
+        nodes = ""
+        if answers and self.mode == NODE:
+            with contextlib.suppress(errors.CommandFailed):  # it ended just now
+                nodes = self.plane.kubectl("get", "nodes").strip()
+        return Status(
+            provider="host",
+            mode=self.mode or "down",
+            answers=answers,
+            directory=self.directory,
+            kubeconfig=self.plane.kubeconfig if self.mode else None,
+            processes=tuple(ProcessStatus(name, self.processes.pid(name)) for name in names),
+            nodes=nodes,
+        )
+
+    def load_image(self, archive: Path) -> None:
+        """Load a `docker save` archive into the node.
+
+        Raises:
+            NotRunning: there is no node.
+        """
+        if self.mode != NODE:
+            raise errors.NotRunning(
+                f"no cluster with a node in {self.directory}: bring it up first"
+            )
+        node.Node(self.plane).load_image(archive)
+
+    def _build(self, mode: str) -> None:
+        binaries = build.node_binaries() if mode == NODE else build.control_plane_binaries()
+        build.build(binaries, self.settings.binaries, say=self.say)
+
+    def _claim_machine(self) -> None:
+        """Refuse a node without root; stop the dead one of another directory, or name the live."""
+        if os.geteuid() != 0:
+            raise errors.MissingTools("a node needs root; without it: kais cluster up --no-node")
+        owner = self._owner()
+        if owner is None or owner == self.directory or not (owner / "mode").exists():
+            return
+        other = HostCluster(
+            settings.HostSettings(
+                owner, self.settings.binaries, owner_file=self.settings.owner_file
+            ),
+            self.say,
+        )
+        if other.is_up():
+            raise errors.StartFailed(
+                f"this machine already runs a node from {owner}, and one is what fits: stop it with"
+                f" KAIS_CLUSTER_DIR={owner} kais cluster down"
+            )
+        self.say(f"stopping what an earlier run left behind in {owner}")
+        other.down()
+
+    def _clear(self) -> None:
+        if self.mode:
+            self.say(f"stopping what an earlier run left behind in {self.directory}")
+        self.down()
+
+    def _owner(self) -> Path | None:
+        try:
+            return Path(self.settings.owner_file.read_text().strip())
+        except OSError:
+            return None
+
+    def _make_directory(self, mode: str) -> None:
+        for name in ("", "pids", "logs", "pki"):
+            (self.directory / name).mkdir(parents=True, exist_ok=True)
+        self.directory.chmod(0o711)
+        (self.directory / "pki").chmod(0o700)
+        (self.directory / "mode").write_text(f"{mode}\n")
+
+    def _start(self, mode: str, *, deadline: float) -> None:
+        plane = self.plane
+        has_node = mode == NODE
+        address = f"{self.settings.network}.1" if has_node else "127.0.0.1"
+        port = node.API_PORT if has_node else control_plane.free_ports(1)[0]
+        certificates = keys.Keys(self.directory / "pki", f"https://{address}:{port}")
+        keys.make_control_plane(
+            certificates,
+            kubeconfig=plane.kubeconfig,
+            address=address,
+            services=self.settings.services,
+        )
+        if has_node:
+            node.Node(plane).start(certificates, deadline=deadline)
+        else:
+            alone = ("--endpoint-reconciler-type=none",)
+            plane.start(address, port, flags=alone, deadline=deadline)
+        self.processes.wait_for(
+            "kube-controller-manager",
+            "default ServiceAccount",
+            lambda: plane.answers("get", "serviceaccount", "default"),
+            deadline=deadline,
+        )

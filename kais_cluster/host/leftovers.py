@@ -1,0 +1,123 @@
+"""Remove what the containers and processes of one state directory leave behind, and nothing else.
+
+Used by `down`, also long after the cluster died: a killed process, a container without its shim,
+a mount below the state directory, a process whose record is gone.
+"""
+
+import contextlib
+import os
+import re
+import signal
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+from kais_cluster import errors, settings, tools
+from kais_cluster.host import processes
+
+_CGROUPS = Path("/sys/fs/cgroup")
+_SHIM_SOCKET = re.compile(r"/run/containerd/s/[0-9a-f]+")
+
+
+def stop_containers(host: settings.HostSettings) -> None:
+    """Kill all containers that this directory's containerd started, then their shims."""
+    tasks = host.directory / "run/io.containerd.runtime.v2.task/k8s.io"
+    found = {path.name: path for path in tasks.iterdir()} if tasks.is_dir() else {}
+    for identity, path in found.items():
+        for result in Path("/var/lib/cni/results").glob(f"*-{identity}-*"):
+            result.unlink(missing_ok=True)
+        for socket in _shim_sockets(path):
+            socket.unlink(missing_ok=True)
+    for group in _groups(set(found)):
+        for pid in _members(group):
+            _kill(pid)
+    for pid, command in _commands("containerd-shim-runc-v2"):
+        if f"-address {host.directory}/containerd.sock" in command:
+            _kill(pid)
+
+
+def stop_strays(host: settings.HostSettings) -> list[str]:
+    """Kill our binaries that run for this directory without a record; return their names."""
+    names = []
+    for pid, command in _commands():
+        program = _program(pid)
+        if program.parent == host.binaries and f"{host.directory}/" in command:
+            _kill(pid)
+            names.append(program.name)
+            while processes.start_time(pid):
+                time.sleep(0.02)
+    return names
+
+
+def unmount_all(host: settings.HostSettings) -> None:
+    """Unmount everything below the state directory, deepest first."""
+    mounts = [line.split()[4] for line in Path("/proc/self/mountinfo").read_text().splitlines()]
+    for mount in sorted((it for it in mounts if it.startswith(f"{host.directory}/")), reverse=True):
+        try:
+            tools.run(["umount", mount])
+        except errors.CommandFailed:
+            with contextlib.suppress(errors.CommandFailed):  # gone meanwhile with its parent
+                tools.run(["umount", "-l", mount])
+
+
+def remove_node_files(host: settings.HostSettings) -> None:
+    """Remove the kubelet's cgroups and the files it insists on outside the state directory."""
+    groups = [path for path in _groups(None) if "kubepods" in str(path)]
+    for group in sorted(groups, key=lambda path: len(path.parts), reverse=True):
+        with contextlib.suppress(OSError):  # not empty: it belongs to someone else
+            group.rmdir()
+    if (host.directory / "made-var-lib-kubelet").exists():
+        remove_tree(Path("/var/lib/kubelet"))
+    logs = Path("/var/log/containers")
+    for link in logs.iterdir() if logs.is_dir() else ():
+        if link.is_symlink() and str(link.readlink()).startswith(f"{host.directory}/"):
+            link.unlink()
+
+
+def remove_tree(directory: Path) -> None:
+    """Delete a directory, never descending into a mount."""
+    if directory.exists():
+        tools.run(["rm", "-rf", "--one-file-system", directory])
+
+
+def _shim_sockets(task: Path) -> Iterator[Path]:
+    for name in ("address", "bootstrap.json"):
+        with contextlib.suppress(OSError):
+            yield from map(Path, _SHIM_SOCKET.findall((task / name).read_text()))
+
+
+def _groups(names: set[str] | None) -> list[Path]:
+    """List cgroups with one of the names, or all."""
+    if names is not None and not names:
+        return []
+    walk = os.walk(_CGROUPS)
+    return [Path(root) for root, _, _ in walk if names is None or Path(root).name in names]
+
+
+def _members(group: Path) -> list[int]:
+    try:
+        return [int(line) for line in (group / "cgroup.procs").read_text().split()]
+    except OSError:
+        return []
+
+
+def _commands(program: str = "") -> Iterator[tuple[int, str]]:
+    """Yield pid and command line of all processes, or of those that run one program."""
+    for entry in Path("/proc").iterdir():
+        if not entry.name.isdigit() or (program and _program(int(entry.name)).name != program):
+            continue
+        with contextlib.suppress(OSError):
+            text = (entry / "cmdline").read_bytes().replace(b"\0", b" ")
+            yield int(entry.name), text.decode(errors="replace")
+
+
+def _program(pid: int) -> Path:
+    try:
+        return Path(f"/proc/{pid}/exe").readlink()
+    except OSError:
+        return Path()
+
+
+def _kill(pid: int) -> None:
+    with contextlib.suppress(ProcessLookupError):
+        os.kill(pid, signal.SIGKILL)

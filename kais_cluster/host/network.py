@@ -1,0 +1,89 @@
+"""The pod network of a node: a bridge, forwarding rules, and the sysctls they need.
+
+Whatever is changed is put back by `down`: rules carry a comment of ours, sysctls are recorded in
+the state directory with their old values.
+"""
+
+import contextlib
+import socket
+from pathlib import Path
+
+from kais_cluster import errors, settings, tools
+
+_COMMENT = ("-m", "comment", "--comment", "kais-host-cluster")
+_DNS_QUERY = b"\0\1\1\0\0\1\0\0\0\0\0\0"  # one question, recursion desired
+
+
+def up(host: settings.HostSettings) -> None:
+    """Make the bridge and the rules, replacing those of a cluster whose directory is gone."""
+    with contextlib.suppress(errors.CommandFailed):  # kube-proxy masquerades where it is missing
+        tools.run(["modprobe", "br_netfilter"])
+    _remove(host)
+    tools.run(["ip", "link", "add", host.bridge, "type", "bridge"])
+    tools.run(["ip", "addr", "add", f"{host.network}.1/24", "dev", host.bridge])
+    tools.run(["ip", "link", "set", host.bridge, "up"])
+    _set_sysctl(host, "net/ipv4/ip_forward", "1")
+    _set_sysctl(host, "net/bridge/bridge-nf-call-iptables", "1")
+    _forward_rules(host, "-A")
+
+
+def down(host: settings.HostSettings) -> None:
+    """Remove all that `up`, kube-proxy and the kubelet made on this machine's network."""
+    config = host.directory / "kube-proxy.yaml"
+    if config.exists():
+        with contextlib.suppress(errors.CommandFailed):  # what it cannot remove, the next lines do
+            tools.run([host.binaries / "kube-proxy", "--config", config, "--cleanup"])
+    _remove(host)
+    _restore_sysctls(host)
+    with contextlib.suppress(errors.CommandFailed):  # kube-proxy leaves this chain behind, empty
+        if "\n-A" not in tools.run(["iptables", "-w", "-S", "KUBE-FIREWALL"]):
+            for chain in ("INPUT", "OUTPUT"):
+                tools.run(["iptables", "-w", "-D", chain, "-j", "KUBE-FIREWALL"])
+            tools.run(["iptables", "-w", "-X", "KUBE-FIREWALL"])
+
+
+def dns_answers(address: str) -> bool:
+    """Tell whether a DNS server knows the API server's name in the cluster."""
+    labels = b"kubernetes.default.svc.cluster.local".split(b".")
+    name = b"".join(bytes([len(label)]) + label for label in labels)
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as client:
+        client.settimeout(1)
+        try:
+            client.sendto(_DNS_QUERY + name + b"\0\0\1\0\1", (address, 53))
+            return client.recv(512)[7] > 0  # the number of answers
+        except OSError:
+            return False
+
+
+def _remove(host: settings.HostSettings) -> None:
+    with contextlib.suppress(errors.CommandFailed):  # there was none left
+        while True:
+            _forward_rules(host, "-D")
+    with contextlib.suppress(errors.CommandFailed):  # there was none left
+        tools.run(["ip", "link", "del", host.bridge])
+
+
+def _forward_rules(host: settings.HostSettings, action: str) -> None:
+    source, bridge = f"{host.network}.0/24", host.bridge
+    nat = ["POSTROUTING", "-s", source, "!", "-o", bridge, *_COMMENT, "-j", "MASQUERADE"]
+    tools.run(["iptables", "-w", "-t", "nat", action, *nat])
+    for direction in ("-i", "-o"):
+        rule = ["FORWARD", direction, bridge, *_COMMENT, "-j", "ACCEPT"]
+        tools.run(["iptables", "-w", action, *rule])
+
+
+def _set_sysctl(host: settings.HostSettings, key: str, value: str) -> None:
+    file = Path("/proc/sys") / key
+    if not file.exists() or (old := file.read_text().strip()) == value:
+        return
+    with (host.directory / "sysctls").open("a") as record:
+        record.write(f"{key} {old}\n")
+    file.write_text(value)
+
+
+def _restore_sysctls(host: settings.HostSettings) -> None:
+    record = host.directory / "sysctls"
+    for line in record.read_text().splitlines() if record.exists() else []:
+        key, _, value = line.partition(" ")
+        with contextlib.suppress(OSError):  # the module that owned it may be gone
+            (Path("/proc/sys") / key).write_text(value)

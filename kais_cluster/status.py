@@ -1,0 +1,47 @@
+"""What a cluster looks like at one moment."""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+
+@dataclass(frozen=True)
+class ProcessStatus:
+    """One process of a host cluster; `pid` is None when it has ended."""
+
+    name: str
+    pid: int | None
+
+
+@dataclass(frozen=True)
+class Status:
+    """A cluster as it was observed."""
+
+    provider: str
+    """`host`, or `kubeconfig` for a cluster named on purpose."""
+    mode: str
+    """`node`, `no-node`, `named`, or `down`."""
+    answers: bool
+    """Whether the API server says it is ready."""
+    directory: Path | None = None
+    kubeconfig: Path | None = None
+    processes: tuple[ProcessStatus, ...] = ()
+    nodes: str = ""
+    """The nodes as kubectl prints them; empty where there are none."""
+
+    @property
+    def is_up(self) -> bool:
+        """Tell whether the cluster answers and none of its processes has ended."""
+        return self.answers and all(process.pid for process in self.processes)
+
+    def lines(self) -> list[str]:
+        """Render it for a person."""
+        if self.mode == "down":
+            return [f"down ({self.directory})"]
+        where = f", state: {self.directory}" if self.directory else ""
+        lines = [f"{self.provider} cluster, mode: {self.mode}{where}"]
+        for process in self.processes:
+            running = f"running, pid {process.pid}" if process.pid else "STOPPED"
+            lines.append(f"{process.name:<26} {running}")
+        if not self.answers:
+            lines.append("the API server does not answer")
+        return [*lines, *self.nodes.splitlines()]
