@@ -1,0 +1,202 @@
+"""A knowledge store in memory: the store port with a switch `away`.
+
+Runs merge as the ledger's do, closing one with another outcome is a Conflict, episodes are keyed by
+run, attempt, type and content, extraction happens once per run. `calls` lists each call by name.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from datetime import datetime
+from typing import Any
+
+from kais import outcomes
+from knowledge_client import errors, models
+from tests.fakes.clock import FakeClock
+
+
+class FakeKnowledge:
+    """The Knowledge port. Put `models.RecalledFact`s into `facts` to have them recalled."""
+
+    def __init__(self, *, clock: FakeClock | None = None) -> None:
+        self.clock = clock or FakeClock()
+        self.away = False
+        self.refusals: dict[str, errors.KnowledgeError] = {}
+        self.calls: list[str] = []
+        self.store = models.StoreId(id="store-1", epoch=1)
+        self.principals: dict[str, models.PrincipalIn] = {}
+        self.scopes: dict[str, models.ScopeConfig] = {}
+        self.deleted_scopes: list[str] = []
+        self.runs: dict[str, models.Run] = {}
+        self.episodes: dict[str, list[models.EpisodeIn]] = {}
+        self.extractions: dict[str, models.Extraction] = {}
+        self.extraction_state = "done"
+        self.facts: list[models.RecalledFact] = []
+        self.recalls: list[models.RecallIn] = []
+        self.scope_stats: dict[str, models.ScopeStats] = {}
+        self._receipts: dict[str, models.Recalled] = {}
+
+    def _called(self, name: str) -> None:
+        self.calls.append(name)
+        if self.away:
+            raise errors.KnowledgeUnavailable(f"{name}: the knowledge service does not answer")
+        if name in self.refusals:
+            raise self.refusals[name]
+
+    async def whoami(self) -> models.WhoAmI:
+        self._called("whoami")
+        return models.WhoAmI(
+            name="operator",
+            type="system",
+            home="platform",
+            grants=(),
+            mode="none",
+            store=self.store,
+        )
+
+    async def put_principal(self, principal: models.PrincipalIn) -> None:
+        self._called("put_principal")
+        self.principals[principal.subject.username] = principal
+
+    async def put_scope(self, path: str, config: models.ScopeConfig) -> models.ScopeOut:
+        self._called("put_scope")
+        self.scopes[path] = config
+        return models.ScopeOut(
+            path=path, declared=True, config=config, stats=models.ScopeStats(path=path)
+        )
+
+    async def delete_scope(self, path: str) -> None:
+        self._called("delete_scope")
+        self.scopes.pop(path, None)
+        self.deleted_scopes.append(path)
+
+    async def put_run(self, run_id: str, run: models.RunIn) -> models.Run:
+        self._called("put_run")
+        before = self.runs.get(run_id)
+        if before and before.outcome and run.outcome not in (None, before.outcome):
+            raise errors.Conflict(f"run {run_id} was closed as {before.outcome}")
+        given = run.model_dump(exclude_unset=True, exclude_none=True)
+        merged = {**(before.model_dump() if before else {}), **given}
+        merged |= {"run_id": run_id, "opened_at": merged.get("opened_at") or self.clock.now()}
+        if merged.get("outcome") and not merged.get("closed_at"):
+            merged["closed_at"] = self.clock.now()
+        self.runs[run_id] = models.Run.model_validate(merged)
+        return self.runs[run_id]
+
+    async def get_run(self, run_id: str) -> models.Run:
+        self._called("get_run")
+        if run_id not in self.runs:
+            raise errors.NotFound(f"run {run_id} not found")
+        return self.runs[run_id]
+
+    async def add_episodes(self, episodes: models.EpisodesIn) -> models.EpisodesAccepted:
+        self._called("add_episodes")
+        if episodes.run_id not in self.runs:
+            raise errors.NotFound(f"run {episodes.run_id} not found")
+        known = self.episodes.setdefault(episodes.run_id, [])
+        keys = {(e.attempt, e.type, e.content) for e in known}
+        new = [e for e in episodes.episodes if (e.attempt, e.type, e.content) not in keys]
+        known.extend(new)
+        return models.EpisodesAccepted(
+            accepted=len(new), duplicates=len(episodes.episodes) - len(new)
+        )
+
+    async def recall(
+        self, query: models.RecallIn, *, idempotency_key: str | None = None
+    ) -> models.Recalled:
+        self._called("recall")
+        if idempotency_key in self._receipts:
+            return self._receipts[idempotency_key]
+        self.recalls.append(query)
+        recalled = models.Recalled(
+            receipt=f"receipt-{len(self.recalls)}",
+            facts=tuple(self.facts[: query.limit]),
+            scopes=("realm:demo",),
+            known_at=self.clock.now(),
+            ranker="fake",
+        )
+        if idempotency_key:
+            self._receipts[idempotency_key] = recalled
+        return recalled
+
+    async def start_extraction(self, request: models.ExtractionIn) -> models.Extraction:
+        self._called("start_extraction")
+        run = self.runs.get(request.run_id)
+        if run is None:
+            raise errors.NotFound(f"run {request.run_id} not found")
+        if request.run_id not in self.extractions:
+            self.extractions[request.run_id] = models.Extraction.model_validate(
+                {"run_id": request.run_id, "state": self.extraction_state, "facts": ("fact-1",)}
+            )
+        return self.extractions[request.run_id]
+
+    async def get_extraction(self, run_id: str) -> models.Extraction:
+        self._called("get_extraction")
+        if run_id not in self.extractions:
+            raise errors.NotFound(f"extraction of run {run_id} not found")
+        return self.extractions[run_id]
+
+    async def stats_batch(self, request: models.StatsIn) -> models.Stats:
+        self._called("stats_batch")
+        return models.Stats(
+            blueprints=tuple(self._blueprint(asked) for asked in request.blueprints),
+            scopes=tuple(
+                self.scope_stats.get(path, models.ScopeStats(path=path)) for path in request.scopes
+            ),
+        )
+
+    def _blueprint(self, asked: models.BlueprintName) -> models.BlueprintStats:
+        runs = [
+            run
+            for run in self.runs.values()
+            if (run.namespace, run.blueprint) == (asked.namespace, asked.name)
+        ]
+        revisions = sorted({run.revision for run in runs if run.revision is not None})
+        return models.BlueprintStats(
+            namespace=asked.namespace,
+            name=asked.name,
+            last_used=max((run.opened_at for run in runs), default=None),
+            last_revision=max(revisions, default=None),
+            revisions=tuple(
+                models.RevisionStats(
+                    revision=number, **_counts([run for run in runs if run.revision == number])
+                )
+                for number in revisions
+            ),
+            **_counts(runs),
+        )
+
+
+def _counts(runs: list[models.Run]) -> dict[str, Any]:
+    ended = [outcomes.Outcome(run.outcome) for run in runs if run.outcome]
+    counts = outcomes.Counts(
+        running=len(runs) - len(ended),
+        succeeded=sum(outcomes.is_success(outcome) for outcome in ended),
+        failed=sum(outcomes.is_failure(outcome) for outcome in ended),
+        excluded=sum(outcomes.is_excluded(outcome) for outcome in ended),
+    )
+    low_high = counts.interval
+    return {
+        **dataclasses.asdict(counts),
+        "uses": counts.uses,
+        "success_rate": counts.success_rate,
+        "interval": models.Interval(low=low_high[0], high=low_high[1]) if low_high else None,
+    }
+
+
+def recalled_fact(fact_id: str, content: str, *, at: datetime) -> models.RecalledFact:
+    """Build a fact as a recall returns it."""
+    return models.RecalledFact.model_validate(
+        {
+            "id": fact_id,
+            "scope": "realm:demo",
+            "kind": "fact",
+            "content": content,
+            "confidence": 0.7,
+            "source": {"type": "explicit_remember"},
+            "lifecycle": "live",
+            "recorded_at": at,
+            "rank": 1,
+            "score": 1.0,
+        }
+    )

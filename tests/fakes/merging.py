@@ -1,0 +1,46 @@
+"""Merge rules of the fake API server: merge patch, and apply by one owner."""
+
+from __future__ import annotations
+
+import copy
+from typing import Any
+
+
+def merge_patch(target: Any, patch: Any) -> Any:
+    """RFC 7386: None removes, maps merge, anything else replaces."""
+    if not isinstance(patch, dict):
+        return copy.deepcopy(patch)
+    merged = dict(target) if isinstance(target, dict) else {}
+    for key, value in patch.items():
+        if value is None:
+            merged.pop(key, None)
+        else:
+            merged[key] = merge_patch(merged.get(key), value)
+    return merged
+
+
+def apply_owned(live: Any, applied: Any, before: Any) -> Any:
+    """Set what is applied, drop what was applied before and no longer is; lists replace whole."""
+    if not isinstance(applied, dict) or not isinstance(live, dict):
+        return copy.deepcopy(applied)
+    owned = before if isinstance(before, dict) else {}
+    merged = dict(live)
+    for key in owned.keys() - applied.keys():
+        remainder = _without(merged.get(key), owned[key])
+        if remainder is None:
+            merged.pop(key, None)
+        else:
+            merged[key] = remainder
+    for key, value in applied.items():
+        merged[key] = apply_owned(merged.get(key), value, owned.get(key))
+    return merged
+
+
+def _without(live: Any, owned: Any) -> Any:
+    if not isinstance(live, dict) or not isinstance(owned, dict):
+        return None
+    kept = {
+        key: _without(value, owned[key]) if key in owned else value for key, value in live.items()
+    }
+    kept = {key: value for key, value in kept.items() if value is not None}
+    return kept or None
