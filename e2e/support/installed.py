@@ -1,0 +1,171 @@
+"""A cluster with kais installed, as a person at a terminal has it: kubectl, kais, the audit log."""
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from e2e.support.waiting import until
+from knowledge_client import KnowledgeClient
+
+Body = dict[str, Any]
+KAIS_NAMESPACE = "kais-system"
+OPERATOR = "app.kubernetes.io/component=operator"
+KNOWLEDGE = "app.kubernetes.io/component=knowledge"
+
+
+@dataclass(frozen=True)
+class Installed:
+    """Where the cluster is. All calls go through the provider's own kubectl."""
+
+    kubeconfig: Path
+    kubectl_path: Path
+    cache: Path
+    audit_log: Path
+
+    @property
+    def _environment(self) -> dict[str, str]:
+        return os.environ | {
+            "KUBECONFIG": str(self.kubeconfig),
+            "KUBECACHEDIR": str(self.cache),
+            "NO_COLOR": "1",
+        }
+
+    def kubectl(self, *arguments: str, stdin: str | None = None, check: bool = True) -> str:
+        done = subprocess.run(
+            [str(self.kubectl_path), *arguments],
+            input=stdin,
+            text=True,
+            capture_output=True,
+            env=self._environment,
+            timeout=180,
+            check=False,
+        )
+        if check and done.returncode:
+            raise AssertionError(f"kubectl {' '.join(arguments)}: {done.stderr}")
+        return done.stdout if check else done.stdout + done.stderr
+
+    def kais(self, *arguments: str, timeout_s: float = 240) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            [str(Path(sys.executable).with_name("kais")), *arguments],
+            text=True,
+            capture_output=True,
+            env=self._environment,
+            timeout=timeout_s,
+            check=False,
+            stdin=subprocess.DEVNULL,
+        )
+
+    def get(self, kind: str, name: str, namespace: str) -> Body | None:
+        out = self.kubectl("get", kind, name, "-n", namespace, "-o", "json", "--ignore-not-found")
+        return json.loads(out) if out.strip() else None
+
+    def list(self, kind: str, namespace: str, labels: str = "") -> list[Body]:
+        selector = ["-l", labels] if labels else []
+        out = self.kubectl("get", kind, "-n", namespace, "-o", "json", *selector)
+        return list(json.loads(out)["items"])
+
+    def apply(self, *bodies: Body | str) -> str:
+        text = "\n---\n".join(b if isinstance(b, str) else json.dumps(b) for b in bodies)
+        return self.kubectl("apply", "-f", "-", stdin=text)
+
+    def finished_mission(self, name: str, namespace: str, timeout_s: float = 120) -> Body:
+        """Wait until a mission has an outcome, is recorded and its facts are extracted."""
+
+        def settled(body: Body | None) -> bool:
+            seen = conditions(body)
+            return (
+                bool((body or {}).get("status", {}).get("outcome"))
+                and seen.get("Recorded", {}).get("status") == "True"
+                and seen.get("KnowledgeExtracted", {}).get("status") == "True"
+            )
+
+        body = until(
+            lambda: self.get("mission", name, namespace),
+            settled,
+            what=f"settled mission {namespace}/{name}",
+            timeout_s=timeout_s,
+        )
+        assert body is not None
+        return body
+
+    @contextmanager
+    def store(self, namespace: str) -> Iterator[KnowledgeClient]:
+        """The store as a person of this namespace may see it, over a port-forward of kubectl's."""
+        token = self.kubectl(
+            "create", "token", "kais-user", "-n", namespace, "--audience", "kais-knowledge"
+        ).strip()
+        with self.forwarded() as url, KnowledgeClient(url=url, token=token) as client:
+            yield client
+
+    @contextmanager
+    def forwarded(self) -> Iterator[str]:
+        service = self.list("service", KAIS_NAMESPACE, KNOWLEDGE)[0]["metadata"]["name"]
+        forward = subprocess.Popen(
+            [
+                str(self.kubectl_path),
+                "port-forward",
+                "-n",
+                KAIS_NAMESPACE,
+                f"svc/{service}",
+                ":8000",
+            ],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            env=self._environment,
+        )
+        try:
+            assert forward.stdout is not None
+            line = forward.stdout.readline()
+            assert "Forwarding from" in line, line
+            yield f"http://127.0.0.1:{line.split(':')[1].split()[0]}"
+        finally:
+            forward.terminate()
+            forward.wait(10)
+            assert forward.stdout is not None
+            forward.stdout.close()
+
+    def kill(self, labels: str) -> None:
+        """End the one container with these labels by SIGKILL, found by its id in /proc."""
+        pod = next(
+            p for p in self.list("pod", KAIS_NAMESPACE, labels) if p["status"]["phase"] == "Running"
+        )
+        before = pod["status"]["containerStatuses"][0]
+        container = before["containerID"].split("//")[1]
+        pids = [
+            int(entry.name)
+            for entry in Path("/proc").iterdir()
+            if entry.name.isdigit() and _is_in(entry, container)
+        ]
+        assert pids, f"no process of container {container}"
+        for pid in pids:
+            os.kill(pid, 9)
+        until(
+            lambda: self.get("pod", pod["metadata"]["name"], KAIS_NAMESPACE),
+            lambda body: (
+                body is None
+                or (
+                    body["status"]["containerStatuses"][0]["restartCount"] > before["restartCount"]
+                    and body["status"]["containerStatuses"][0]["ready"]
+                )
+            ),
+            what=f"restarted and ready {labels}",
+        )
+
+
+def _is_in(process: Path, container: str) -> bool:
+    try:
+        return container in (process / "cgroup").read_text()
+    except OSError:  # the process ended while we looked
+        return False
+
+
+def conditions(body: Body | None) -> dict[str, Body]:
+    """The conditions of an object by their type."""
+    return {c["type"]: c for c in (body or {}).get("status", {}).get("conditions", [])}

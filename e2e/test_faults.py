@@ -1,0 +1,236 @@
+"""Kills and restarts: one Job, one run, each fact once, the same statistics."""
+
+import json
+import time
+from collections import Counter
+from collections.abc import Iterator
+
+import pytest
+
+from e2e.support import manifests
+from e2e.support.installed import KAIS_NAMESPACE, KNOWLEDGE, OPERATOR, Body, Installed, conditions
+from e2e.support.waiting import until
+
+pytestmark = pytest.mark.e2e
+FAILS_TWICE = """
+import os
+from knowledge_client import KnowledgeClient, models
+run, attempt = os.environ["KAIS_RUN_ID"], int(os.environ["KAIS_ATTEMPT"])
+line = lambda n: models.EpisodeIn(attempt=attempt, type="error", content=f"line {n}: no route",
+                                  error_signature="NoRouteToHost 10.9.8.7")
+with KnowledgeClient() as client:
+    client.add_episodes(models.EpisodesIn(run_id=run, episodes=(line(1), line(2))))
+"""
+
+
+@pytest.fixture
+def namespace(cluster: Installed, request: pytest.FixtureRequest) -> Iterator[str]:
+    name = "faults-" + request.node.name.removeprefix("test_").replace("_", "-")[:40].strip("-")
+    cluster.kubectl("create", "namespace", name)
+    yield name
+    cluster.kubectl("delete", "namespace", name, "--wait=false")
+
+
+def restart_operator(cluster: Installed) -> None:
+    (deployment,) = cluster.list("deployment", KAIS_NAMESPACE, OPERATOR)
+    target = f"deployment/{deployment['metadata']['name']}"
+    cluster.kubectl("rollout", "restart", target, "-n", KAIS_NAMESPACE)
+    cluster.kubectl("rollout", "status", target, "-n", KAIS_NAMESPACE, "--timeout=90s")
+
+
+def statistics(body: Body | None) -> dict[str, object]:
+    status = (body or {}).get("status", {})
+    names = ("usageCount", "running", "succeeded", "failed", "excluded", "avgSuccessRate")
+    return {name: status.get(name) for name in names}
+
+
+def test_operator_killed_while_the_job_runs_makes_no_second_job_and_no_second_run(
+    cluster: Installed, namespace: str
+) -> None:
+    work = "import time; time.sleep(8)" + FAILS_TWICE
+    cluster.apply(
+        manifests.formation("kill", namespace, work), manifests.mission("kill", namespace)
+    )
+    until(
+        lambda: cluster.get("job", "kill-a1", namespace),
+        lambda job: (job or {}).get("status", {}).get("ready") == 1,
+        what="running Job",
+    )
+    uid = (cluster.get("job", "kill-a1", namespace) or {})["metadata"]["uid"]
+    cluster.kill(OPERATOR)
+
+    mission = cluster.finished_mission("kill", namespace)
+
+    assert mission["status"]["outcome"] == "Succeeded"
+    assert [j["metadata"]["uid"] for j in cluster.list("job", namespace)] == [uid]
+    with cluster.store(namespace) as store:
+        runs = store.list_runs(namespace=namespace)
+        facts = store.list_facts(scope=f"realm:{namespace}/formation:kill").facts
+    assert [(r.run_id, r.outcome) for r in runs] == [(mission["status"]["runId"], "Succeeded")]
+    assert "NoRouteToHost 10.9.8.7" in " ".join(f.content for f in facts)
+    assert max(Counter(f.content for f in facts).values()) == 1
+
+
+def test_service_killed_between_accepting_and_finishing_an_extraction_stores_each_fact_once(
+    cluster: Installed, namespace: str
+) -> None:
+    cluster.apply(manifests.formation("twice", namespace, FAILS_TWICE))
+    for number in range(3):  # the moment differs from round to round
+        name = f"twice-{number}"
+        cluster.apply(manifests.mission(name, namespace, formation="twice"))
+        until(
+            lambda name=name: conditions(cluster.get("mission", name, namespace)),
+            lambda seen: seen.get("Recorded", {}).get("status") == "True",
+            what="accepted extraction",
+        )
+        cluster.kill(KNOWLEDGE)
+        cluster.finished_mission(name, namespace)
+    with cluster.store(namespace) as store:
+        facts = store.list_facts(scope=f"realm:{namespace}/formation:twice").facts
+    contents = Counter(f.content for f in facts if "NoRouteToHost" in f.content)
+    assert contents
+    assert set(contents.values()) == {1}
+
+
+def test_store_down_during_a_mission_delays_its_facts_and_nothing_else(
+    cluster: Installed, namespace: str
+) -> None:
+    (store_set,) = cluster.list("statefulset", KAIS_NAMESPACE, KNOWLEDGE)
+    target = f"statefulset/{store_set['metadata']['name']}"
+    cluster.apply(manifests.formation("alone", namespace, "raise SystemExit('no route')"))
+    until(
+        lambda: conditions(cluster.get("formation", "alone", namespace)),
+        lambda seen: seen.get("Ready", {}).get("status") == "True",
+        what="ready Formation",
+    )
+    cluster.kubectl("scale", target, "-n", KAIS_NAMESPACE, "--replicas=0")
+    cluster.kubectl(
+        "wait", "pod", "-l", KNOWLEDGE, "-n", KAIS_NAMESPACE, "--for=delete", "--timeout=60s"
+    )
+    try:
+        spec = {"completion": {"maxAttempts": 1}}
+        cluster.apply(manifests.mission("alone", namespace, **spec))
+        waiting = until(
+            lambda: cluster.get("mission", "alone", namespace),
+            lambda body: (body or {}).get("status", {}).get("outcome") == "Failed",
+            what="failed mission without a store",
+        )
+        assert conditions(waiting)["KnowledgeExtracted"]["status"] == "False"
+        until(
+            lambda: conditions(cluster.get("mission", "alone", namespace)),
+            lambda seen: seen["Recorded"]["reason"] == "StoreUnavailable",
+            what="condition that says the store is away",
+        )
+    finally:
+        cluster.kubectl("scale", target, "-n", KAIS_NAMESPACE, "--replicas=1")
+        cluster.kubectl("rollout", "status", target, "-n", KAIS_NAMESPACE, "--timeout=90s")
+    mission = cluster.finished_mission("alone", namespace)
+    with cluster.store(namespace) as store:
+        (run,) = store.list_runs(namespace=namespace)
+    assert (run.run_id, run.outcome) == (mission["status"]["runId"], "Failed")
+
+
+def test_wiped_status_and_a_restarted_operator_give_the_same_statistics(
+    cluster: Installed, namespace: str
+) -> None:
+    cluster.apply(manifests.blueprint("plain", namespace))
+    for _ in range(2):
+        done = cluster.kais("blueprint", "use", "plain", "-n", namespace)
+        assert done.returncode == 0, done.stdout + done.stderr
+    before = until(
+        lambda: statistics(cluster.get("bp", "plain", namespace)),
+        lambda seen: seen["succeeded"] == 2,
+        what="two successes",
+    )
+    jobs = {j["metadata"]["uid"] for j in cluster.list("job", namespace)}
+    for kind in ("bp", "bpr", "bpi", "fm", "cl", "ms"):
+        for body in cluster.list(kind, namespace):
+            name = body["metadata"]["name"]
+            wipe = ["--subresource=status", "--type=merge", "-p", '{"status": null}']
+            cluster.kubectl("patch", kind, name, "-n", namespace, *wipe)
+    restart_operator(cluster)
+    after = until(
+        lambda: statistics(cluster.get("bp", "plain", namespace)),
+        lambda seen: seen["succeeded"] is not None,
+        what="statistics after the wipe",
+    )
+    assert after == before
+    assert (cluster.get("bp", "plain", namespace) or {})["status"]["servedRevision"] == 1
+    assert {j["metadata"]["uid"] for j in cluster.list("job", namespace)} == jobs
+
+
+def test_saved_objects_deleted_and_applied_again_run_nothing_twice_and_numbers_go_on(
+    cluster: Installed, namespace: str
+) -> None:
+    cluster.apply(manifests.blueprint("saved", namespace))
+    done = cluster.kais("blueprint", "use", "saved", "-n", namespace, "--name", "saved-once")
+    assert done.returncode == 0, done.stdout + done.stderr
+    cluster.finished_mission("saved-once", namespace)
+    saved = cluster.kubectl("get", "bp,bpr,bpi,fm,cl,ms", "-n", namespace, "-o", "yaml")
+    cluster.kubectl("delete", "bpi,fm,cl,ms,bp,bpr", "--all", "-n", namespace, "--wait=true")
+    until(
+        lambda: cluster.list("job", namespace) + cluster.list("bpr", namespace),
+        lambda left: left == [],
+        what="empty namespace",
+    )
+    cluster.kubectl("apply", "-f", "-", stdin=saved)
+
+    mission = until(
+        lambda: cluster.get("mission", "saved-once", namespace),
+        lambda body: (body or {}).get("status", {}).get("phase") == "Succeeded",
+        what="mission that reports its old outcome",
+    )
+    time.sleep(10)  # a second run would have started by now
+    assert cluster.list("job", namespace) == []
+    assert mission is not None
+    with cluster.store(namespace) as store:
+        assert len(store.list_runs(namespace=namespace)) == 1
+    edited = manifests.blueprint("saved", namespace, description="edited after the restore")
+    cluster.apply(edited)
+    names = until(
+        lambda: [r["metadata"]["name"] for r in cluster.list("bpr", namespace)],
+        lambda seen: "saved-r00002" in seen,
+        what="second revision",
+    )
+    assert set(names) <= {"saved-r00001", "saved-r00002"}
+    assert statistics(cluster.get("bp", "saved", namespace))["usageCount"] == 1
+
+
+def test_an_idle_operator_writes_nothing_for_two_minutes_and_was_never_refused(
+    cluster: Installed, namespace: str
+) -> None:
+    cluster.apply(manifests.blueprint("calm", namespace))
+    done = cluster.kais("blueprint", "use", "calm", "-n", namespace)
+    assert done.returncode == 0, done.stdout + done.stderr
+    time.sleep(40)  # statistics reach status within 30 s
+    start = cluster.audit_log.stat().st_size
+    time.sleep(120)
+    entries = []
+    with cluster.audit_log.open() as log:
+        acting = [entry for entry in map(json.loads, log) if is_ours(entry)]
+        log.seek(start)
+        entries = [entry for entry in map(json.loads, log) if is_ours(entry)]
+    assert any(e["verb"] == "create" and e["objectRef"]["resource"] == "jobs" for e in acting)
+    refused = [told(e) for e in acting if e.get("responseStatus", {}).get("code") == 403]
+    assert refused == []
+    writes = [
+        told(e)
+        for e in entries
+        if e["verb"] in {"create", "update", "patch", "delete"}
+        and e["objectRef"]["resource"] not in {"leases", "tokenreviews"}
+    ]
+    assert writes == []
+
+
+def is_ours(entry: Body) -> bool:
+    return str(entry["user"]["username"]).startswith(f"system:serviceaccount:{KAIS_NAMESPACE}:")
+
+
+def told(entry: Body) -> str:
+    ref = entry.get("objectRef", {})
+    where = (
+        f"{ref.get('resource')}/{ref.get('subresource')} {ref.get('namespace')}/{ref.get('name')}"
+    )
+    return (
+        f"{entry['requestReceivedTimestamp']} {entry['user']['username']} {entry['verb']} {where}"
+    )
