@@ -22,19 +22,8 @@ from tests.fakes.clock import FakeClock
 from tests.fakes.merging import apply_owned, merge_patch
 
 _WITH_STATUS = frozenset(
-    [
-        "Blueprint",
-        "BlueprintRevision",
-        "BlueprintInstance",
-        "Formation",
-        "Cell",
-        "Mission",
-        "KnowledgeScope",
-        "Deployment",
-        "Job",
-        "Pod",
-        "Namespace",
-    ]
+    {"Blueprint", "BlueprintRevision", "BlueprintInstance", "Formation", "Cell", "Mission"}
+    | {"KnowledgeScope", "Deployment", "Job", "Pod", "Namespace"}
 )
 _SET_BASED = re.compile(r"^(\S+) (in|notin) \(([^)]*)\)$")
 
