@@ -18,6 +18,8 @@ A user's mistake is never an error here: decisions turn it into a condition.
 
 from __future__ import annotations
 
+from typing import Literal
+
 
 class OperatorError(Exception):
     """Anything that the operator raises on purpose."""
@@ -36,7 +38,16 @@ class NotLeading(OperatorError):
 
 
 class RenderingFailed(OperatorError):
-    """The render worker passed its time or memory cap, or died."""
+    """The render worker passed its time or memory cap, or died.
+
+    Attributes:
+        cap: "time" or "memory" when the template is to blame; "worker" when the worker died
+            without a reason that it could tell, which another try may mend.
+    """
+
+    def __init__(self, message: str, *, cap: Literal["time", "memory", "worker"]) -> None:
+        super().__init__(message)
+        self.cap = cap
 
 
 class ClusterError(OperatorError):

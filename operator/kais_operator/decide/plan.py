@@ -57,7 +57,7 @@ class Delete:
 class PatchMetadata:
     """Set annotations, labels or finalizers on an object that a user owns.
 
-    A value of None removes the annotation. Refused unless the resourceVersion is still the one
+    A value of None removes the annotation or label. Refused unless the resourceVersion is still the one
     decided upon, since such a write is a decision that must not be repeated on another state
     (run-id, outcome, finalizer).
     """
@@ -65,6 +65,7 @@ class PatchMetadata:
     ref: ObjectRef
     resource_version: str
     annotations: Mapping[str, str | None] = field(default_factory=dict)
+    labels: Mapping[str, str | None] = field(default_factory=dict)
     finalizers: tuple[str, ...] | None = None
     owner_references: tuple[Body, ...] | None = None
 
