@@ -7,7 +7,7 @@ from pydantic import Field
 
 from kais.outcomes import Outcome
 from kais.resources.base import Column, Model, Resource, Status
-from kais.resources.fields import Bool, Int, Label, Line, Name, Tree
+from kais.resources.fields import Bool, Int, Line, Name, Segment, Tree
 
 
 class UpdatePolicy(StrEnum):
@@ -47,7 +47,7 @@ class BlueprintReference(Model):
 class InstanceKnowledge(Model):
     """What this one use does differently about knowledge."""
 
-    scope: Label | None = Field(
+    scope: Segment | None = Field(
         default=None,
         description="another formation scope than the Blueprint's name, to learn apart from others",
     )

@@ -58,6 +58,10 @@ Label = Annotated[
     str, Field(min_length=1, max_length=63, pattern=r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?$")
 ]
 """A DNS label: it becomes part of the names of pods and services."""
+Segment = Annotated[
+    str, Field(min_length=1, max_length=253, pattern=r"^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$")
+]
+"""One name in the path of a scope: a Kubernetes object's name."""
 Line = Annotated[str, Field(max_length=1024)]
 Text = Annotated[str, Field(max_length=65536)]
 Duration = Annotated[

@@ -6,7 +6,18 @@ from typing import Annotated, ClassVar
 from pydantic import Field
 
 from kais.resources.base import Column, Model, Resource, Rule, Status
-from kais.resources.fields import Bool, Cost, Int, Label, Line, Name, Number, Quantity, Text
+from kais.resources.fields import (
+    Bool,
+    Cost,
+    Int,
+    Label,
+    Line,
+    Name,
+    Number,
+    Quantity,
+    Segment,
+    Text,
+)
 from kais.resources.workload import CellTemplateSpec
 
 
@@ -145,7 +156,7 @@ class Workspace(Model):
 class FormationKnowledge(Model):
     """Where the team's knowledge lies."""
 
-    scope: Label | None = Field(
+    scope: Segment | None = Field(
         default=None,
         description=(
             "formation segment of the scope; unset is the Blueprint's name when made from one, "

@@ -6,16 +6,8 @@ from typing import ClassVar
 from pydantic import Field
 
 from kais.resources.base import Column, Model, Resource, Rule, Status
-from kais.resources.fields import Bool, Int, Label, Line, Number, Share, Timestamp
-
-
-class Level(StrEnum):
-    """How wide a scope is; the realm is the namespace."""
-
-    PLATFORM = "platform"
-    REALM = "realm"
-    FORMATION = "formation"
-    CELL = "cell"
+from kais.resources.fields import Bool, Int, Line, Number, Segment, Share, Timestamp
+from kais.scopes import Level
 
 
 class PromotionPolicy(StrEnum):
@@ -102,10 +94,10 @@ class KnowledgeScopeSpec(Model):
     )
 
     level: Level = Field(description="how wide the scope is; its realm is the namespace")
-    formation: Label | None = Field(
+    formation: Segment | None = Field(
         default=None, description="formation segment of the path, by default a Blueprint's name"
     )
-    cell: Label | None = Field(
+    cell: Segment | None = Field(
         default=None, description="cell segment of the path: the cell's short name such as lead-0"
     )
     read_only: Bool = Field(default=False, description="true refuses new facts in this scope")

@@ -1,0 +1,166 @@
+"""Facts: their kinds and states, their limits, and when two of them say the same.
+
+Equal is what hashes equally; close is never equal. Nothing here judges whether a fact is true.
+"""
+
+import hashlib
+import json
+import re
+import unicodedata
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any
+
+
+class Kind(StrEnum):
+    """Kinds that kais itself knows; a room may use its own, see `is_kind`."""
+
+    FACT = "fact"
+    PITFALL = "pitfall"
+    PATTERN = "pattern"
+    TOOL_QUIRK = "tool-quirk"
+    QUESTION = "question"
+    INSIGHT = "insight"
+    EXPERIENCE = "experience"
+    ENTITY = "entity"
+
+
+class SourceType(StrEnum):
+    """Where a fact comes from."""
+
+    MISSION_EXTRACTION = "mission_extraction"
+    EXPLICIT_REMEMBER = "explicit_remember"
+    USER_INPUT = "user_input"
+    PROMOTED = "promoted"
+    EXPERIMENT = "experiment"
+    IMPORT = "import"
+
+
+class Lifecycle(StrEnum):
+    """Whether a fact is served; all but live ones stay in history."""
+
+    LIVE = "live"
+    SUPERSEDED = "superseded"
+    RETRACTED = "retracted"
+    ARCHIVED = "archived"
+
+
+class ReviewState(StrEnum):
+    """What people have said of a fact."""
+
+    NONE = "none"
+    DRAFT = "draft"
+    APPROVED = "approved"
+    REJECTED = "rejected"
+
+
+@dataclass(frozen=True)
+class Limits:
+    """Sizes that the service accepts; each is named in the error of what exceeds it."""
+
+    title: int = 200
+    content: int = 8192
+    data_bytes: int = 65536
+    tags: int = 32
+    tag: int = 64
+    key: int = 512
+    refs: int = 32
+    kind: int = 63
+
+
+LIMITS = Limits()
+DEFAULT_CONFIDENCE = 0.5
+"""Confidence of what is remembered over REST without saying how sure it is."""
+TOOL_CONFIDENCE = 0.7
+"""Confidence of what a cell remembers with its tool."""
+_KIND = re.compile(r"[a-z][a-z0-9-]*")
+
+
+def is_kind(text: str) -> bool:
+    """Whether a text may be a kind: lower-case letters, digits and hyphens."""
+    return len(text) <= LIMITS.kind and _KIND.fullmatch(text) is not None
+
+
+def normal_content(text: str) -> str:
+    """Give the content that equality compares: NFC, runs of white space as one space."""
+    return " ".join(unicodedata.normalize("NFC", text).split())
+
+
+def normal_key(text: str | None) -> str | None:
+    """Give a subject or predicate as supersession compares it: normalised and case-folded."""
+    if text is None:
+        return None
+    return unicodedata.normalize("NFC", normal_content(text).casefold()) or None
+
+
+def normal_tag(tag: str) -> str:
+    """Give a tag as it is matched; its spelling is kept beside it."""
+    return normal_content(tag).casefold()
+
+
+def merged_tags(kept: Iterable[str], added: Iterable[str]) -> list[str]:
+    """Merge tags, each once as it is matched, in the spelling seen first, at most the limit."""
+    seen: dict[str, str] = {}
+    for tag in (*kept, *added):
+        seen.setdefault(normal_tag(tag), tag)
+    return [tag for key, tag in seen.items() if key][: LIMITS.tags]
+
+
+@dataclass(frozen=True)
+class Statement:
+    """What a fact says, apart from who says it, where and how surely."""
+
+    kind: str
+    content: str
+    subject: str | None = None
+    predicate: str | None = None
+    about: str | None = None
+    data: Mapping[str, Any] | None = None
+
+
+def equality_hash(statement: Statement) -> str:
+    """Hash what two equal facts of one scope share, as SHA-256 in hex.
+
+    `about` (an entity's fact id) takes the place of the subject where it is given. Case matters in
+    the content and does not in the key.
+    """
+    subject = ["subject", normal_key(statement.subject)]
+    parts = [
+        statement.kind,
+        ["about", statement.about] if statement.about else subject,
+        normal_key(statement.predicate),
+        normal_content(statement.content),
+        statement.data or None,
+    ]
+    return hashlib.sha256(_json(parts, sort_keys=True).encode()).hexdigest()
+
+
+def _json(value: Any, *, sort_keys: bool = False) -> str:
+    compact = (",", ":")
+    return json.dumps(
+        value, sort_keys=sort_keys, separators=compact, ensure_ascii=False, default=dict
+    )
+
+
+def violations(statement: Statement, *, title: str | None = None) -> list[str]:
+    """List every limit that a statement breaks, in words."""
+    found = []
+    if not is_kind(statement.kind):
+        found.append(
+            f'kind "{statement.kind[:80]}" must be up to {LIMITS.kind} lower-case letters, digits '
+            "and hyphens, beginning with a letter"
+        )
+    if not normal_content(statement.content):
+        found.append("content is empty")
+    if len(statement.content) > LIMITS.content:
+        found.append(f"content has {len(statement.content)} characters, at most {LIMITS.content}")
+    if title is not None and len(title) > LIMITS.title:
+        found.append(f"title has {len(title)} characters, at most {LIMITS.title}")
+    for name, key in (("subject", statement.subject), ("predicate", statement.predicate)):
+        if key is not None and len(key) > LIMITS.key:
+            found.append(f"{name} has {len(key)} characters, at most {LIMITS.key}")
+    size = len(_json(statement.data).encode()) if statement.data else 0
+    if size > LIMITS.data_bytes:
+        found.append(f"data has {size} bytes, at most {LIMITS.data_bytes}")
+    return found
