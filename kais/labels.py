@@ -36,7 +36,7 @@ OUTCOME: Final = "kais.io/outcome"
 TRACEPARENT: Final = "kais.io/traceparent"
 ATTEMPT: Final = "kais.io/attempt"
 SERVED_REVISION: Final = "kais.io/served-revision"
-"""On a Blueprint: the revision that serves, so that a bad edit never moves it, wiped status or not."""
+"""On a Blueprint: the revision that serves, so that neither a bad edit nor a wiped status moves it."""
 ARM: Final = "kais.io/arm"
 """On the Mission of an instance: on, off or holdout, whether the run is given knowledge."""
 

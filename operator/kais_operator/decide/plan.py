@@ -1,9 +1,9 @@
 """What a decision is: a frozen Plan of intended writes, conditions and the next look.
 
-observe -> **decide** -> apply -> status. A decision is a pure function `(resource, observed, now) ->
-Plan`. Applying a Plan and deciding again on what is then observed gives an empty Plan: every
-decision is a fixed point. Nothing in this package reads a clock, the environment or the network,
-and nothing writes.
+observe -> **decide** -> apply -> status. A decision is a pure function
+`(resource, observed, now) -> Plan`. Applying a Plan and deciding again on what is then observed
+gives an empty Plan: every decision is a fixed point. Nothing in this package reads a clock, the
+environment or the network, and nothing writes.
 """
 
 from __future__ import annotations
@@ -57,8 +57,8 @@ class Delete:
 class PatchMetadata:
     """Set annotations, labels or finalizers on an object that a user owns.
 
-    A value of None removes the annotation or label. Refused unless the resourceVersion is still the one
-    decided upon, since such a write is a decision that must not be repeated on another state
+    A value of None removes the annotation or label. Refused unless the resourceVersion is still the
+    one decided upon, since such a write is a decision that must not be repeated on another state
     (run-id, outcome, finalizer).
     """
 
