@@ -84,12 +84,12 @@ def _pairs(topology: Topology, cells: dict[str, list[str]]) -> Pairs:
             return _both_ways(everyone, everyone)
         case TopologyType.RING:
             return _next_and_previous(everyone)
-        case TopologyType.STAR:
-            return _both_ways(cells.get(topology.hub or "", []), everyone)
         case TopologyType.HIERARCHY if topology.routes:
             return _returned(_named(topology.routes, cells))
-        case TopologyType.HIERARCHY:
-            return _both_ways(cells.get(topology.root or "", []), everyone)
+        case TopologyType.HIERARCHY | TopologyType.STAR:
+            is_star = topology.type is TopologyType.STAR
+            middle = topology.hub if is_star else topology.root
+            return _both_ways(cells.get(middle or "", []), everyone)
         case TopologyType.CUSTOM:
             return _named(topology.routes or [], cells)
         case TopologyType.STIGMERGY:
