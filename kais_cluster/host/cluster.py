@@ -7,6 +7,7 @@ both are said. `down` ends only what is recorded in, or runs for, this directory
 import contextlib
 import os
 import time
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -26,11 +27,27 @@ class HostCluster:
 
     settings: settings.HostSettings
     say: tools.Say = tools.say
+    name: str = "host"
 
     @property
     def directory(self) -> Path:
         """Return the state directory."""
         return self.settings.directory
+
+    @property
+    def binaries(self) -> Path:
+        """Return the folder of our own kubectl and helm."""
+        return self.settings.binaries
+
+    @property
+    def kubeconfig(self) -> Path:
+        """Return the administrator's kubeconfig."""
+        return self.plane.kubeconfig
+
+    @property
+    def audit_log(self) -> Path:
+        """Return where the API server writes who did what."""
+        return self.plane.audit_log
 
     @property
     def processes(self) -> Processes:
@@ -118,7 +135,7 @@ class HostCluster:
             with contextlib.suppress(errors.CommandFailed):  # it ended just now
                 nodes = self.plane.kubectl("get", "nodes").strip()
         return Status(
-            provider="host",
+            provider=self.name,
             mode=self.mode or "down",
             answers=answers,
             directory=self.directory,
@@ -127,7 +144,15 @@ class HostCluster:
             nodes=nodes,
         )
 
-    def load_image(self, archive: Path) -> None:
+    def env(self) -> Mapping[str, str]:
+        """Return the variables for programs that talk to it: KUBECONFIG, KUBECACHEDIR, PATH."""
+        return self.plane.environment()
+
+    def kubectl(self, *arguments: str, stdin: str | None = None, timeout_s: float = 60) -> str:
+        """Run our kubectl as administrator and return what it prints; raises CommandFailed."""
+        return self.plane.kubectl(*arguments, stdin=stdin, timeout_s=timeout_s)
+
+    def load_image(self, archive: Path, *, name: str) -> None:
         """Load a `docker save` archive into the node.
 
         Raises:
@@ -135,7 +160,7 @@ class HostCluster:
         """
         if self.mode != NODE:
             raise errors.NotRunning(
-                f"no cluster with a node in {self.directory}: bring it up first"
+                f"cannot load {name}: no cluster with a node in {self.directory}; bring it up first"
             )
         node.Node(self.plane).load_image(archive)
 

@@ -1,0 +1,66 @@
+"""One control plane without a node for the whole run, with our CRDs in it."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from kais_cluster import errors
+from kais_cluster.host import cluster, temporary
+
+CRDS = Path(__file__).parents[2] / "crds"
+
+
+@dataclass(frozen=True)
+class ControlPlane:
+    """What tests know of the API server they run against."""
+
+    host: cluster.HostCluster
+
+    @property
+    def kubeconfig(self) -> Path:
+        return self.host.kubeconfig
+
+    @property
+    def server(self) -> str:
+        return self.kubectl("config", "view", "-o", "jsonpath={.clusters[0].cluster.server}")
+
+    @property
+    def audit_log(self) -> Path:
+        return self.host.audit_log
+
+    def kubectl(self, *arguments: str, stdin: str | None = None) -> str:
+        """Run our kubectl; a refusal raises CommandFailed with the API server's words."""
+        return self.host.kubectl(*arguments, stdin=stdin)
+
+    def apply(self, manifest: str, *, namespace: str = "default") -> str:
+        return self.kubectl("apply", "--namespace", namespace, "-f", "-", stdin=manifest)
+
+    def refusal(self, manifest: str, *, namespace: str = "default") -> str:
+        """Apply a manifest that must be refused, and return the words of the refusal."""
+        try:
+            self.apply(manifest, namespace=namespace)
+        except errors.CommandFailed as exc:
+            return str(exc)
+        pytest.fail("the API server accepted what it should refuse")
+
+
+@pytest.fixture(scope="session")
+def control_plane() -> Iterator[ControlPlane]:
+    """Start the API server, and wait until it serves our kinds."""
+    with temporary.control_plane() as host:
+        plane = ControlPlane(host)
+        if any(CRDS.glob("*.yaml")):
+            plane.kubectl("apply", "--server-side", "-f", str(CRDS))
+            wait = ("wait", "--for=condition=Established", "--timeout=60s")
+            plane.kubectl(*wait, "-f", str(CRDS))
+        yield plane
+
+
+@pytest.fixture
+def namespace(control_plane: ControlPlane, request: pytest.FixtureRequest) -> str:
+    """Make a namespace for one test."""
+    name = f"t-{abs(hash(request.node.nodeid)):x}"[:20]
+    control_plane.kubectl("create", "namespace", name)
+    return name
