@@ -6,7 +6,19 @@ from typing import Annotated, Any, ClassVar
 from pydantic import Field
 
 from kais.resources.base import Column, Model, Resource, Rule, Status
-from kais.resources.fields import Bool, Cost, Int, Line, Name, Number, Share, Text, Timestamp, Tree
+from kais.resources.fields import (
+    Bool,
+    Cost,
+    Int,
+    IntOrText,
+    Line,
+    Name,
+    Number,
+    Share,
+    Text,
+    Timestamp,
+    Tree,
+)
 
 RESERVED_NAMES = ("blueprint", "instance")
 """Names that a template finds in scope already."""
@@ -68,7 +80,7 @@ class Parameter(Model):
     description: Text | None = Field(
         default=None, description="what the value does, for who fills it in"
     )
-    values: Annotated[list[Any], Field(max_length=256)] | None = Field(
+    values: Annotated[list[IntOrText], Field(max_length=256)] | None = Field(
         default=None, description="the values that an enum allows"
     )
     min: Number | None = Field(default=None, description="least number allowed, itself included")
@@ -166,7 +178,7 @@ class TemplateSpec(Model):
         default_factory=list, description="what a use may or must give; each name stands once"
     )
     formation: Tree = Field(
-        description="template of a Formation's spec; strings may hold {{ expressions }}"
+        description="template of a Formation's spec; strings may hold expressions in double braces"
     )
     mission: Tree | None = Field(
         default=None,

@@ -37,6 +37,12 @@ def _quantity(value: Any) -> int | str:
     raise ValueError(f"a quantity such as 500m, 2 or 256Mi is needed, got {value!r}")
 
 
+def _int_or_text(value: Any) -> int | str:
+    if isinstance(value, int | str) and not isinstance(value, bool):
+        return value
+    raise ValueError(f"text or a whole number is needed, got {value!r}")
+
+
 def _duration(value: str) -> str:
     durations.parse(value)
     return value
@@ -75,6 +81,11 @@ Duration = Annotated[
             "x-kubernetes-validations": [{"rule": durations.CEL, "message": durations.MESSAGE}],
         }
     ),
+]
+IntOrText = Annotated[
+    int | str,
+    PlainValidator(_int_or_text),
+    WithJsonSchema({"x-kubernetes-int-or-string": True, "maxLength": 1024}),
 ]
 Quantity = Annotated[
     int | str,

@@ -1,0 +1,131 @@
+"""Writes the CustomResourceDefinitions from the models: `python -m kais.crds [--check]`.
+
+The files under crds/ and their copies in the chart are generated, never edited; `--check` writes
+nothing and fails when a file is not what the models say.
+"""
+
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from kais import labels, openapi, yamltext
+from kais.resources.base import API_GROUP, Resource
+from kais.resources.kinds import KINDS
+
+VERSION = "v1"
+SIZE_LIMIT = 256 * 1024  # `kubectl apply` keeps a copy in an annotation, which holds no more
+_HEADER = "# Generated from kais/resources by `make crds`; do not edit.\n"
+_KEEP = {"helm.sh/resource-policy": "keep"}
+
+
+def definition(kind: type[Resource], *, keep: bool = False) -> dict[str, Any]:
+    """Give the CRD of a kind; `keep` tells Helm to leave it when the chart goes."""
+    name = f"{kind.PLURAL}.{API_GROUP}"
+    metadata: dict[str, Any] = {"name": name}
+    if keep:
+        metadata["annotations"] = dict(_KEEP)
+    metadata["labels"] = {"app.kubernetes.io/part-of": "kais"}
+    return {
+        "apiVersion": "apiextensions.k8s.io/v1",
+        "kind": "CustomResourceDefinition",
+        "metadata": metadata,
+        "spec": {
+            "group": API_GROUP,
+            "scope": "Namespaced",
+            "names": {
+                "kind": kind.__name__,
+                "listKind": f"{kind.__name__}List",
+                "plural": kind.PLURAL,
+                "singular": kind.__name__.lower(),
+                "shortNames": [kind.SHORT_NAME],
+                "categories": [labels.CATEGORY],
+            },
+            "versions": [_version(kind)],
+        },
+    }
+
+
+def _version(kind: type[Resource]) -> dict[str, Any]:
+    version: dict[str, Any] = {
+        "name": VERSION,
+        "served": True,
+        "storage": True,
+        "subresources": {"status": {}},
+        "additionalPrinterColumns": [
+            {
+                "name": column.name,
+                "type": column.type,
+                "jsonPath": column.json_path,
+                "description": column.description,
+                **({"priority": column.priority} if column.priority else {}),
+            }
+            for column in kind.COLUMNS
+        ],
+    }
+    if kind.SELECTABLE:
+        version["selectableFields"] = [{"jsonPath": path} for path in kind.SELECTABLE]
+    version["schema"] = {"openAPIV3Schema": _root(kind)}
+    return version
+
+
+def _root(kind: type[Resource]) -> dict[str, Any]:
+    schema = openapi.structural(kind)
+    properties = schema["properties"]
+    root: dict[str, Any] = {
+        "description": kind.DESCRIPTION,
+        "type": "object",
+        "required": ["spec"],
+        "properties": {
+            "apiVersion": {"type": "string", "description": "group and version: kais.io/v1"},
+            "kind": {"type": "string", "description": f"always {kind.__name__}"},
+            "metadata": {"type": "object"},
+            "spec": properties["spec"],
+            "status": properties["status"],
+        },
+    }
+    if "x-kubernetes-validations" in schema:
+        root["x-kubernetes-validations"] = schema["x-kubernetes-validations"]
+    return root
+
+
+def files() -> dict[str, str]:
+    """Give every generated file: path below the project's root → text."""
+    made: dict[str, str] = {}
+    for kind in KINDS:
+        name = f"{kind.PLURAL}.{API_GROUP}.yaml"
+        made[f"crds/{name}"] = _HEADER + yamltext.dump(definition(kind))
+        chart = yamltext.dump(definition(kind, keep=True))
+        made[f"charts/kais-crds/templates/{name}"] = _HEADER + chart
+    return made
+
+
+def stale(root: Path) -> list[str]:
+    """List the generated files under `root` that are missing, old or left over."""
+    wanted = files()
+    wrong = [
+        path
+        for path, text in wanted.items()
+        if not (root / path).is_file() or (root / path).read_text() != text
+    ]
+    for folder in ("crds", "charts/kais-crds/templates"):
+        present = (root / folder).glob("*.yaml")
+        wrong += [f"{folder}/{p.name}" for p in present if f"{folder}/{p.name}" not in wanted]
+    return sorted(wrong)
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Write the files, or with `--check` only compare; returns the exit status."""
+    root = Path(__file__).parent.parent
+    if "--check" in arguments:
+        wrong = stale(root)
+        sys.stderr.writelines(f"{path} is not current; run `make crds`\n" for path in wrong)
+        return 1 if wrong else 0
+    for path, text in files().items():
+        (root / path).parent.mkdir(parents=True, exist_ok=True)
+        (root / path).write_text(text)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,85 @@
+"""From pydantic's JSON Schema to the structural OpenAPI v3 schema that a CRD takes.
+
+References are inlined, an optional field is one that is left out (never null), and whatever has no
+type is a free tree that the API server keeps. Pure: from models to dicts.
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+from pydantic import BaseModel
+
+Schema = dict[str, Any]
+_FREE = "x-kubernetes-preserve-unknown-fields"
+_KEPT = (
+    "description",
+    "type",
+    "format",
+    "enum",
+    "pattern",
+    "minimum",
+    "maximum",
+    "minLength",
+    "maxLength",
+    "minItems",
+    "maxItems",
+    "minProperties",
+    "maxProperties",
+    "required",
+    "x-kubernetes-list-type",
+    "x-kubernetes-list-map-keys",
+    "x-kubernetes-validations",
+    "x-kubernetes-int-or-string",
+    _FREE,
+)
+
+
+def structural(model: type[BaseModel]) -> Schema:
+    """Give the structural schema of a model, in its wire spelling."""
+    schema = model.model_json_schema(by_alias=True)
+    return _node(schema, schema.get("$defs", {}))
+
+
+def _node(raw: Mapping[str, Any], defs: Mapping[str, Any]) -> Schema:
+    flat = _resolved(raw, defs)
+    made = {key: flat[key] for key in _KEPT if key in flat}
+    if flat.get("default") is not None:
+        made["default"] = flat["default"]
+    if "exclusiveMinimum" in flat:
+        made |= {"minimum": flat["exclusiveMinimum"], "exclusiveMinimum": True}
+    if "properties" in flat:
+        made["properties"] = {
+            name: _node(child, defs) for name, child in flat["properties"].items()
+        }
+    if "items" in flat:
+        made["items"] = _node(flat["items"], defs)
+    additional = flat.get("additionalProperties")
+    if isinstance(additional, Mapping):
+        made["additionalProperties"] = _node(additional, defs)
+    elif additional is True:
+        made[_FREE] = True
+    if "type" not in made and "x-kubernetes-int-or-string" not in made:
+        made = {key: made[key] for key in ("description", "default") if key in made} | {_FREE: True}
+    return made
+
+
+def _resolved(raw: Mapping[str, Any], defs: Mapping[str, Any]) -> Schema:
+    """Inline references and take the one branch of an optional; what stands outside wins."""
+    flat = dict(raw)
+    while True:
+        if "$ref" in flat:
+            target = defs[flat.pop("$ref").rsplit("/", 1)[-1]]
+            flat = {**target, **flat}
+        elif "anyOf" in flat:
+            branches = [b for b in flat.pop("anyOf") if b.get("type") != "null"]
+            if len(branches) > 1:
+                return {**flat, _FREE: True}
+            rules = flat.get("x-kubernetes-validations", [])
+            flat = {**branches[0], **flat}
+            if rules and "x-kubernetes-validations" in branches[0]:
+                flat["x-kubernetes-validations"] = [
+                    *branches[0]["x-kubernetes-validations"],
+                    *rules,
+                ]
+        else:
+            return flat
