@@ -1,0 +1,18 @@
+"""The one reader of the clock; see `ports.Clock`."""
+
+from __future__ import annotations
+
+import time
+from datetime import UTC, datetime
+
+
+class SystemClock:
+    """Wall-clock time in UTC, and the monotonic clock in seconds."""
+
+    def now(self) -> datetime:
+        """Give the aware wall-clock time."""
+        return datetime.now(UTC)
+
+    def monotonic(self) -> float:
+        """Give seconds since some moment; never set back."""
+        return time.monotonic()

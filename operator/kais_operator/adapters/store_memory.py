@@ -1,0 +1,209 @@
+"""What this process told the store and heard from it; see `ports.StoreMemory`.
+
+A bounded cache: what it forgets is told again, which the store takes as a repeat. The statistics
+are read by `store_watch`, which asks here what is due.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Hashable, Iterable
+from dataclasses import dataclass
+from typing import Generic, TypeVar
+
+from kais_operator.ports import Clock
+from knowledge_client import models
+
+FRESH_S = 30.0
+"""An object's statistics reach its status at most this often (api.md)."""
+POLL_S = 300.0
+"""Blueprints that nothing here changed are read this often: other writers use the ledger too."""
+_BOUND = 20_000  # an arbitrary size: some ten times the missions of a busy hour
+
+K = TypeVar("K", bound=Hashable)
+V = TypeVar("V")
+
+
+class _Bounded(Generic[K, V]):
+    """A map that drops what was set longest ago."""
+
+    def __init__(self) -> None:
+        self._items: OrderedDict[K, V] = OrderedDict()
+
+    def get(self, key: K) -> V | None:
+        return self._items.get(key)
+
+    def set(self, key: K, value: V) -> None:
+        self._items[key] = value
+        self._items.move_to_end(key)
+        if len(self._items) > _BOUND:
+            self._items.popitem(last=False)
+
+    def items(self) -> list[tuple[K, V]]:
+        return list(self._items.items())
+
+    def clear(self) -> None:
+        self._items.clear()
+
+
+@dataclass
+class _Wanted(Generic[V]):
+    """One question for statistics and its last answer."""
+
+    answer: V | None = None
+    read_at: float | None = None
+    dirty: bool = True
+
+    def is_due(self, now: float, *, poll_s: float) -> bool:
+        if self.read_at is None:
+            return True
+        return now - self.read_at >= (FRESH_S if self.dirty else poll_s)
+
+
+class StoreMemory:
+    """The StoreMemory port."""
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._problem: str | None = None
+        self._store: models.StoreId | None = None
+        self._principals: _Bounded[str, models.PrincipalIn] = _Bounded()
+        self._scopes: _Bounded[str, models.ScopeConfig] = _Bounded()
+        self._open: _Bounded[str, bool] = _Bounded()
+        self._closed: _Bounded[str, bool] = _Bounded()
+        self._extracted: _Bounded[str, bool] = _Bounded()
+        self._blueprint_stats: _Bounded[tuple[str, str], _Wanted[models.BlueprintStats]] = (
+            _Bounded()
+        )
+        self._scope_stats: _Bounded[str, _Wanted[models.ScopeStats]] = _Bounded()
+
+    # What the port offers
+
+    def store_problem(self) -> str | None:
+        """Say why the store last failed to answer; None since it answered."""
+        return self._problem
+
+    def is_registered(self, principal: models.PrincipalIn) -> bool:
+        """Whether the store was told exactly this of that user."""
+        return self._principals.get(principal.subject.username) == principal
+
+    def note_registered(self, principal: models.PrincipalIn) -> None:
+        """Note that the store took this registration."""
+        self._principals.set(principal.subject.username, principal)
+
+    def is_configured(self, path: str, config: models.ScopeConfig) -> bool:
+        """Whether the store was given exactly this configuration."""
+        return self._scopes.get(path) == config
+
+    def note_configured(self, path: str, config: models.ScopeConfig) -> None:
+        """Note that the store took this configuration."""
+        self._scopes.set(path, config)
+
+    def is_run_open(self, run_id: str) -> bool:
+        """Whether the ledger has this run, open or closed."""
+        return self._open.get(run_id) is not None
+
+    def note_run_open(self, run_id: str) -> None:
+        """Note that the ledger has this run."""
+        self._open.set(run_id, True)
+
+    def is_run_closed(self, run_id: str) -> bool:
+        """Whether the ledger has this run's end."""
+        return self._closed.get(run_id) is not None
+
+    def note_run_closed(self, run_id: str) -> None:
+        """Note that the ledger has this run's end."""
+        self._closed.set(run_id, True)
+
+    def is_extraction_accepted(self, run_id: str) -> bool:
+        """Whether the store took over this run's extraction."""
+        return self._extracted.get(run_id) is not None
+
+    def note_extraction_accepted(self, run_id: str) -> None:
+        """Note that the store took over this run's extraction."""
+        self._extracted.set(run_id, True)
+
+    def blueprint_stats(self, namespace: str, name: str) -> models.BlueprintStats | None:
+        """Give what the last batch said; None before it. Asking has the next batches read it."""
+        return self._wanted_blueprint(namespace, name).answer
+
+    def scope_stats(self, path: str) -> models.ScopeStats | None:
+        """Give what the last batch said; None before it. Asking has the next batches read it."""
+        wanted = self._scope_stats.get(path)
+        if wanted is None:
+            wanted = _Wanted()
+            self._scope_stats.set(path, wanted)
+        return wanted.answer
+
+    def want_fresh(self, namespace: str, blueprint: str) -> None:
+        """Have this Blueprint read again, at the earliest 30 s after the last time."""
+        self._wanted_blueprint(namespace, blueprint).dirty = True
+
+    # What the adapter of the store and the store watch use
+
+    def note_problem(self, problem: str | None) -> None:
+        """Note that the store did not answer and why, or that it did."""
+        self._problem = problem
+
+    def note_store(self, store: models.StoreId) -> bool:
+        """Note who answered; forgets all and gives True when that is another store than before."""
+        before, self._store = self._store, store
+        if before is None or before == store:
+            return False
+        self.forget_told()
+        self._blueprint_stats.clear()
+        self._scope_stats.clear()
+        return True
+
+    def forget_told(self) -> None:
+        """Have everything told again."""
+        for told in (self._principals, self._scopes, self._open, self._closed, self._extracted):
+            told.clear()
+
+    def forget_registrations(self) -> None:
+        """Have principals and scopes told again; what the ledger has stays known."""
+        self._principals.clear()
+        self._scopes.clear()
+
+    def due(self, *, limit: int = 2000) -> models.StatsIn:
+        """Name what the next batch shall read, at most `limit` of each."""
+        now = self._clock.monotonic()
+        blueprints = [
+            models.BlueprintName(namespace=namespace, name=name)
+            for (namespace, name), wanted in self._blueprint_stats.items()
+            if wanted.is_due(now, poll_s=POLL_S)
+        ]
+        scopes = [
+            path for path, wanted in self._scope_stats.items() if wanted.is_due(now, poll_s=FRESH_S)
+        ]
+        return models.StatsIn(blueprints=tuple(blueprints[:limit]), scopes=tuple(scopes[:limit]))
+
+    def note_stats(self, stats: models.Stats) -> tuple[list[tuple[str, str]], list[str]]:
+        """Keep a batch's answers; gives the (namespace, name) and the paths that changed."""
+        blueprints = [
+            (answer.namespace, answer.name)
+            for answer in stats.blueprints
+            if self._keep(self._wanted_blueprint(answer.namespace, answer.name), answer)
+        ]
+        scopes = [path for path, changed in self._kept_scopes(stats.scopes) if changed]
+        return blueprints, scopes
+
+    def _kept_scopes(self, answers: Iterable[models.ScopeStats]) -> list[tuple[str, bool]]:
+        kept = []
+        for answer in answers:
+            wanted = self._scope_stats.get(answer.path)
+            if wanted is not None:
+                kept.append((answer.path, self._keep(wanted, answer)))
+        return kept
+
+    def _keep(self, wanted: _Wanted[V], answer: V) -> bool:
+        changed = wanted.answer != answer
+        wanted.answer, wanted.read_at = answer, self._clock.monotonic()
+        return changed
+
+    def _wanted_blueprint(self, namespace: str, name: str) -> _Wanted[models.BlueprintStats]:
+        wanted = self._blueprint_stats.get((namespace, name))
+        if wanted is None:
+            wanted = _Wanted()
+            self._blueprint_stats.set((namespace, name), wanted)
+        return wanted

@@ -1,0 +1,207 @@
+"""Plan -> port calls, in order; the write half of a pass.
+
+A cluster write that fails ends the pass by its error. A store that does not answer does not: the
+rest of the pass's store calls are left out, the cluster actions go on, and the result says so.
+One function per action; nothing here decides.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from kais_operator import errors
+from kais_operator.apply import injection
+from kais_operator.decide import plan as plans
+from kais_operator.decide.plan import Body
+from kais_operator.ports import World
+from knowledge_client import errors as knowledge_errors
+from knowledge_client import models
+
+logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class Executed:
+    """What a pass met.
+
+    Attributes:
+        store_problem: why a store call failed; the same Plan's store calls are needed again.
+        told_store: a store call succeeded; no watch event will say so, so look again at once.
+        met_namesake: a create met an object of that name; the next look says whose it is.
+    """
+
+    store_problem: str | None = None
+    told_store: bool = False
+    met_namesake: bool = False
+
+
+class _Pass:
+    """The running state of one execution."""
+
+    def __init__(self, world: World) -> None:
+        self.world = world
+        self.store_problem: str | None = None
+        self.told_store = False
+        self.met_namesake = False
+
+    async def do(self, action: plans.Action) -> None:
+        if isinstance(action, plans.InjectKnowledge):
+            await self._inject(action)
+        elif type(action) in _STORE:
+            await self._tell(action)
+        elif self._waits_for_store(action):
+            logger.debug("kept the finalizers of %s: the store was not told", action)
+        elif type(action) in _CLUSTER:
+            await self._write(action)
+
+    async def _write(self, action: plans.Action) -> None:
+        try:
+            await _CLUSTER[type(action)](self.world, action)
+        except errors.AlreadyExists:
+            self.met_namesake = True
+
+    async def _tell(self, action: plans.Action) -> None:
+        if self.store_problem is not None:
+            return
+        try:
+            await _STORE[type(action)](self.world, action)
+        except knowledge_errors.KnowledgeError as exc:
+            self.store_problem = str(exc)
+            return
+        self.told_store = True
+
+    async def _inject(self, action: plans.InjectKnowledge) -> None:
+        filled = await injection.fill(action, self.world.knowledge, away=self.store_problem)
+        if filled.problem is not None:
+            logger.warning("no knowledge in %s: %s", filled.name, filled.problem)
+        try:
+            await self.world.cluster.create(filled.body)
+        except errors.AlreadyExists:
+            self.met_namesake = True
+
+    def _waits_for_store(self, action: plans.Action) -> bool:
+        """Keep a finalizer while a store call of the same Plan has failed."""
+        return (
+            self.store_problem is not None
+            and isinstance(action, plans.PatchMetadata)
+            and action.finalizers is not None
+        )
+
+
+async def execute(plan: plans.Plan, world: World) -> Executed:
+    """Carry out a Plan's actions but its Events, which `announce` writes after the status.
+
+    Raises:
+        ClusterError: a write was refused or not answered; later actions were not tried.
+        NotLeading: the Lease is lost; nothing was sent.
+    """
+    running = _Pass(world)
+    for action in plan.actions:
+        await running.do(action)
+    return Executed(running.store_problem, running.told_store, running.met_namesake)
+
+
+async def announce(plan: plans.Plan, about: Body, world: World) -> None:
+    """Write the Plan's Events; one that fails is logged and forgotten, as status tells all."""
+    for action in plan.actions:
+        if not isinstance(action, plans.EmitEvent):
+            continue
+        try:
+            await world.cluster.emit(
+                about, severity=action.type, reason=action.reason, message=action.message
+            )
+        except errors.ClusterError as exc:
+            logger.warning("event %s was not written: %s", action.reason, exc)
+
+
+# Actions on the cluster
+
+
+async def _create(world: World, action: plans.Create) -> None:
+    await world.cluster.create(action.body)
+
+
+async def _apply(world: World, action: plans.Apply) -> None:
+    await world.cluster.apply(action.body, uid=action.uid)
+
+
+async def _delete(world: World, action: plans.Delete) -> None:
+    await world.cluster.delete(action.ref, uid=action.uid)
+
+
+async def _patch_metadata(world: World, action: plans.PatchMetadata) -> None:
+    patch: Body = {}
+    if action.annotations:
+        patch["annotations"] = dict(action.annotations)
+    if action.finalizers is not None:
+        patch["finalizers"] = list(action.finalizers)
+    if action.owner_references is not None:
+        patch["ownerReferences"] = list(action.owner_references)
+    await world.cluster.patch_metadata(action.ref, patch, resource_version=action.resource_version)
+
+
+# Actions on the store; each success is remembered, so that no later pass repeats it
+
+
+async def _register_principal(world: World, action: plans.RegisterPrincipal) -> None:
+    await world.knowledge.put_principal(action.principal)
+    world.memory.note_registered(action.principal)
+
+
+async def _put_scope(world: World, action: plans.PutScope) -> None:
+    await world.knowledge.put_scope(action.path, action.config)
+    world.memory.note_configured(action.path, action.config)
+
+
+async def _delete_scope(world: World, action: plans.DeleteScope) -> None:
+    await world.knowledge.delete_scope(action.path)
+
+
+async def _put_run(world: World, action: plans.PutRun) -> None:
+    try:
+        await world.knowledge.put_run(action.run_id, action.run)
+    except knowledge_errors.Conflict as exc:
+        # The ledger closed this run with another outcome before: that one stands (api.md).
+        logger.warning("run %s keeps the outcome it has: %s", action.run_id, exc)
+        world.memory.note_run_closed(action.run_id)
+    world.memory.note_run_open(action.run_id)
+    if action.run.outcome is not None:
+        world.memory.note_run_closed(action.run_id)
+
+
+async def _record_episodes(world: World, action: plans.RecordEpisodes) -> None:
+    await world.knowledge.add_episodes(
+        models.EpisodesIn(run_id=action.run_id, episodes=action.episodes)
+    )
+
+
+async def _request_extraction(world: World, action: plans.RequestExtraction) -> None:
+    await world.knowledge.start_extraction(
+        models.ExtractionIn(run_id=action.run_id, max_facts=action.max_facts)
+    )
+    world.memory.note_extraction_accepted(action.run_id)
+
+
+async def _refresh_statistics(world: World, action: plans.RefreshStatistics) -> None:
+    world.memory.want_fresh(action.namespace, action.blueprint)
+
+
+_Do = Callable[[World, Any], Awaitable[None]]
+_CLUSTER: Mapping[type, _Do] = {
+    plans.Create: _create,
+    plans.Apply: _apply,
+    plans.Delete: _delete,
+    plans.PatchMetadata: _patch_metadata,
+    plans.RefreshStatistics: _refresh_statistics,  # memory only: needs no store now
+}
+_STORE: Mapping[type, _Do] = {
+    plans.RegisterPrincipal: _register_principal,
+    plans.PutScope: _put_scope,
+    plans.DeleteScope: _delete_scope,
+    plans.PutRun: _put_run,
+    plans.RecordEpisodes: _record_episodes,
+    plans.RequestExtraction: _request_extraction,
+}

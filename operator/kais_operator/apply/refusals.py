@@ -1,0 +1,54 @@
+"""Puts an API server's refusal of a child where its owner's user looks: into the conditions.
+
+A quota or a validation that refuses a child ends the pass, so the decided conditions would never
+say why. The refusal takes the place of what was decided for the condition about writing, and of
+the summary, which is the last one.
+"""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+from kais import conditions
+from kais_operator.decide.plan import Body
+
+_ABOUT_WRITING = (conditions.Type.APPLIED, conditions.Type.STARTED)
+_LIMIT = 4096
+
+
+def into_status(status: Body | None, read: Body, *, message: str, now: datetime) -> Body | None:
+    """Give the decided status with the refusal in it; None when no status was decided.
+
+    A mission that has started stays Started: then only its summary tells.
+    """
+    if status is None or not status.get("conditions"):
+        return status
+    decided = list(status["conditions"])
+    before = {c["type"]: c for c in (read.get("status") or {}).get("conditions") or ()}
+    summary = decided[-1]["type"]
+    changed = [
+        _refused(condition, before.get(condition["type"]), message=message, now=now)
+        if condition["type"] == summary or _is_about_writing(condition, before)
+        else condition
+        for condition in decided
+    ]
+    return {**status, "conditions": changed}
+
+
+def _is_about_writing(condition: Body, before: dict[str, Body]) -> bool:
+    type_ = condition["type"]
+    if type_ == conditions.Type.STARTED:
+        return before.get(type_, {}).get("status") != "True"
+    return type_ in _ABOUT_WRITING
+
+
+def _refused(condition: Body, before: Body | None, *, message: str, now: datetime) -> Body:
+    kept = before is not None and before["status"] == "False"
+    at = now.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+    return {
+        **condition,
+        "status": "False",
+        "reason": conditions.Reason.APPLY_FAILED.value,
+        "message": message[:_LIMIT],
+        "lastTransitionTime": before["lastTransitionTime"] if before and kept else at,
+    }

@@ -1,0 +1,36 @@
+"""The last write of a pass: status, and only when it says something new."""
+
+from __future__ import annotations
+
+import json
+
+from kais_operator.decide.plan import Body
+from kais_operator.ports import Cluster
+
+
+async def write(cluster: Cluster, read: Body, status: Body | None) -> bool:
+    """Apply `status` to the object read, if it differs from what was read.
+
+    Returns:
+        Whether something was written.
+
+    Raises:
+        Conflict: the object was deleted and made anew since.
+        ClusterError: the write was refused or not answered.
+    """
+    if status is None or _canonical(status) == _canonical(read.get("status") or {}):
+        return False
+    metadata = read["metadata"]
+    await cluster.apply_status(
+        {
+            "apiVersion": read["apiVersion"],
+            "kind": read["kind"],
+            "metadata": {key: metadata[key] for key in ("name", "namespace", "uid")},
+            "status": status,
+        }
+    )
+    return True
+
+
+def _canonical(status: Body) -> str:
+    return json.dumps(status, sort_keys=True, ensure_ascii=False)

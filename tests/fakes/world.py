@@ -1,0 +1,67 @@
+"""A whole world in memory, and the pass that `handlers.reconcile` makes, for fixed-point tests."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from kais_operator.adapters.store_memory import StoreMemory
+from kais_operator.apply import executor, status
+from kais_operator.decide.plan import Body, ObjectRef, Plan
+from kais_operator.observe.reconcilers import Reconciler
+from kais_operator.ports import Placement, World
+from tests.fakes.clock import FakeClock
+from tests.fakes.cluster import FakeCluster
+from tests.fakes.knowledge import FakeKnowledge
+
+
+@dataclass
+class FakeWorld:
+    """The fakes by their own types, and `world`, the ports over them."""
+
+    clock: FakeClock
+    cluster: FakeCluster
+    knowledge: FakeKnowledge
+    memory: StoreMemory
+    world: World
+
+    async def step(self, reconciler: Reconciler, ref: ObjectRef) -> Plan | None:
+        """Make one pass: observe, decide, apply, status; gives the Plan, None for nothing to do."""
+        seen = await reconciler.observe(self.world, ref)
+        if seen is None:
+            return None
+        plan = reconciler.decide(seen.observed, self.clock.now())
+        executed = await executor.execute(plan, self.world)
+        self.memory.note_problem(executed.store_problem)
+        if seen.body is not None:
+            await status.write(self.world.cluster, seen.body, plan.status)
+            await executor.announce(plan, seen.body, self.world)
+        return plan
+
+    async def settle(
+        self, reconciler: Reconciler, ref: ObjectRef, *, passes: int = 10
+    ) -> Plan | None:
+        """Make passes until one changes nothing; AssertionError when none does."""
+        for _ in range(passes):
+            before = len(self.cluster.writes)
+            plan = await self.step(reconciler, ref)
+            if plan is None or (not plan.actions and len(self.cluster.writes) == before):
+                return plan
+        raise AssertionError(f"{ref} does not settle; last writes: {self.cluster.writes[-5:]}")
+
+    async def refresh_stats(self) -> None:
+        """Do the statistics batch, as the background task does."""
+        self.memory.note_stats(await self.knowledge.stats_batch(self.memory.due()))
+
+
+def fake_world(*bodies: Body, renderer: Any = None) -> FakeWorld:
+    """Build a world that holds `bodies`, with the operator in `kais-system`."""
+    clock = FakeClock()
+    cluster = FakeCluster(*bodies, clock=clock)
+    knowledge = FakeKnowledge(clock=clock)
+    memory = StoreMemory(clock)
+    placement = Placement(
+        operator_namespace="kais-system", knowledge_url="http://knowledge.kais-system:8000"
+    )
+    world = World(cluster, knowledge, memory, renderer, clock, placement)
+    return FakeWorld(clock, cluster, knowledge, memory, world)
