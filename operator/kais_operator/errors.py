@@ -41,8 +41,8 @@ class RenderingFailed(OperatorError):
     """The render worker passed its time or memory cap, or died.
 
     Attributes:
-        cap: "time" or "memory" when the template is to blame; "worker" when the worker died
-            without a reason that it could tell, which another try may mend.
+        cap: "time" or "memory" when the template passed that limit; "worker" when the worker died
+            twice over it, for a reason that it could not tell.
     """
 
     def __init__(self, message: str, *, cap: Literal["time", "memory", "worker"]) -> None:
