@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+from kais_operator.adapters.knowledge import NotedKnowledge
 from kais_operator.adapters.store_memory import StoreMemory
 from kais_operator.apply import executor, status
 from kais_operator.decide.plan import Body, ObjectRef, Plan
@@ -31,8 +32,7 @@ class FakeWorld:
         if seen is None:
             return None
         plan = reconciler.decide(seen.observed, self.clock.now())
-        executed = await executor.execute(plan, self.world)
-        self.memory.note_problem(executed.store_problem)
+        await executor.execute(plan, self.world)
         if seen.body is not None:
             await status.write(self.world.cluster, seen.body, plan.status)
             await executor.announce(plan, seen.body, self.world)
@@ -63,5 +63,6 @@ def fake_world(*bodies: Body, renderer: Any = None) -> FakeWorld:
     placement = Placement(
         operator_namespace="kais-system", knowledge_url="http://knowledge.kais-system:8000"
     )
-    world = World(cluster, knowledge, memory, renderer, clock, placement)
+    noted = NotedKnowledge(knowledge, memory)
+    world = World(cluster, noted, memory, renderer, clock, placement)
     return FakeWorld(clock, cluster, knowledge, memory, world)

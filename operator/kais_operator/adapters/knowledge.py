@@ -1,0 +1,90 @@
+"""The store over HTTP, with every answer and every silence noted in the StoreMemory.
+
+No retries here: a failed call is the queue's to repeat, with the rest of its pass.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable
+from typing import TypeVar
+
+from kais_operator.adapters.store_memory import StoreMemory
+from kais_operator.ports import Knowledge
+from knowledge_client import AsyncKnowledgeClient, errors, models, retries
+
+T = TypeVar("T")
+TIMEOUT_S = 5.0
+"""A pass waits no longer for the store: an arbitrary number, far above its p99."""
+
+
+def connect(url: str, *, token_file: str | None) -> AsyncKnowledgeClient:
+    """Make the client that `NotedKnowledge` wraps; the caller closes it."""
+    return AsyncKnowledgeClient(
+        url, token_file=token_file, timeout_s=TIMEOUT_S, retries=retries.NEVER
+    )
+
+
+class NotedKnowledge:
+    """The Knowledge port over another one; keeps `memory.store_problem()` true."""
+
+    def __init__(self, inner: Knowledge, memory: StoreMemory) -> None:
+        self._inner = inner
+        self._memory = memory
+
+    async def _noted(self, call: Awaitable[T]) -> T:
+        try:
+            answer = await call
+        except errors.KnowledgeUnavailable as exc:
+            self._memory.note_problem(str(exc))
+            raise
+        except errors.KnowledgeError:
+            self._memory.note_problem(None)  # it refuses, hence it answers
+            raise
+        self._memory.note_problem(None)
+        return answer
+
+    async def whoami(self) -> models.WhoAmI:
+        """Tell who the operator is to the store, and which store it is."""
+        return await self._noted(self._inner.whoami())
+
+    async def put_principal(self, principal: models.PrincipalIn) -> None:
+        """Register who a caller is."""
+        await self._noted(self._inner.put_principal(principal))
+
+    async def put_scope(self, path: str, config: models.ScopeConfig) -> models.ScopeOut:
+        """Configure a scope."""
+        return await self._noted(self._inner.put_scope(path, config))
+
+    async def delete_scope(self, path: str) -> None:
+        """Delete exactly this scope's knowledge."""
+        await self._noted(self._inner.delete_scope(path))
+
+    async def put_run(self, run_id: str, run: models.RunIn) -> models.Run:
+        """Open a run or close it."""
+        return await self._noted(self._inner.put_run(run_id, run))
+
+    async def get_run(self, run_id: str) -> models.Run:
+        """Read a run."""
+        return await self._noted(self._inner.get_run(run_id))
+
+    async def add_episodes(self, episodes: models.EpisodesIn) -> models.EpisodesAccepted:
+        """Add to a run's record."""
+        return await self._noted(self._inner.add_episodes(episodes))
+
+    async def recall(
+        self, query: models.RecallIn, *, idempotency_key: str | None = None
+    ) -> models.Recalled:
+        """Recall, with the same answer for the same key."""
+        return await self._noted(self._inner.recall(query, idempotency_key=idempotency_key))
+
+    async def start_extraction(self, request: models.ExtractionIn) -> models.Extraction:
+        """Hand over a run's extraction."""
+        return await self._noted(self._inner.start_extraction(request))
+
+    async def get_extraction(self, run_id: str) -> models.Extraction:
+        """Read the state of a run's extraction."""
+        return await self._noted(self._inner.get_extraction(run_id))
+
+    async def stats_batch(self, request: models.StatsIn) -> models.Stats:
+        """Read statistics of many objects in one call."""
+        return await self._noted(self._inner.stats_batch(request))
