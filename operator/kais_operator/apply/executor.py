@@ -136,6 +136,8 @@ async def _patch_metadata(world: World, action: plans.PatchMetadata) -> None:
     patch: Body = {}
     if action.annotations:
         patch["annotations"] = dict(action.annotations)
+    if action.labels:
+        patch["labels"] = dict(action.labels)
     if action.finalizers is not None:
         patch["finalizers"] = list(action.finalizers)
     if action.owner_references is not None:
