@@ -7,6 +7,7 @@ KAIS_CLUSTER_BIN       the binaries; default ~/.cache/kais/host-cluster/bin
 KAIS_CLUSTER_NET       first three bytes of the pod network; default 10.244.0
 KAIS_CLUSTER_SERVICES  first two bytes of the service network; default 10.96
 KAIS_CLUSTER_BRIDGE    the bridge of the pod network; default kais0
+DEBIAN_MIRROR          where debootstrap gets the base image; default its own choice
 KAIS_CLUSTER_WAIT_S    seconds until `up` gives up; default 180
 """
 
@@ -64,6 +65,30 @@ def binaries_dir(env: Mapping[str, str] | None = None) -> Path:
     if named := found.get("KAIS_CLUSTER_BIN"):
         return Path(named).absolute()
     return _base(found, "XDG_CACHE_HOME", ".cache") / "kais/host-cluster/bin"
+
+
+def images_dir(env: Mapping[str, str] | None = None) -> Path:
+    """Return the folder of our image storage, apart from whatever buildah holds for others."""
+    found = os.environ if env is None else env
+    return _base(found, "XDG_STATE_HOME", ".local/state") / "kais/images"
+
+
+def debian_mirror() -> str:
+    """Return the mirror that DEBIAN_MIRROR names, or nothing for debootstrap's own choice."""
+    return os.environ.get("DEBIAN_MIRROR", "")
+
+
+def certificates() -> Path:
+    """Return this machine's certificate authorities, as one file."""
+    default = "/etc/ssl/certs/ca-certificates.crt"
+    return Path(os.environ.get("PIP_CERT") or os.environ.get("SSL_CERT_FILE") or default)
+
+
+def pip_variables() -> str:
+    """Write the PIP_* variables the way `pip config list` does, for a machine without pip."""
+    found = ((key, value) for key, value in os.environ.items() if key.startswith("PIP_"))
+    names = ((key.removeprefix("PIP_").lower().replace("_", "-"), value) for key, value in found)
+    return "\n".join(f":env:.{key}='{value}'" for key, value in names)
 
 
 def host(

@@ -112,7 +112,7 @@ class HostCluster:
         self.processes.stop(["etcd"])
         leftovers.stop_strays(self.settings)
         if self.mode == NODE:
-            leftovers.unmount_all(self.settings)
+            leftovers.unmount_below(self.directory)
             network.down(self.settings)
             leftovers.remove_node_files(self.settings)
             if self._owner() == self.directory:

@@ -49,10 +49,10 @@ def stop_strays(host: settings.HostSettings) -> list[str]:
     return names
 
 
-def unmount_all(host: settings.HostSettings) -> None:
-    """Unmount everything below the state directory, deepest first."""
+def unmount_below(directory: Path) -> None:
+    """Unmount everything below a directory, deepest first."""
     mounts = [line.split()[4] for line in Path("/proc/self/mountinfo").read_text().splitlines()]
-    for mount in sorted((it for it in mounts if it.startswith(f"{host.directory}/")), reverse=True):
+    for mount in sorted((it for it in mounts if it.startswith(f"{directory}/")), reverse=True):
         try:
             tools.run(["umount", mount])
         except errors.CommandFailed:

@@ -1,0 +1,107 @@
+"""What a person can do with clusters: the functions behind `kais cluster …` and `make demo`.
+
+Each takes `say`, which gets a line of progress at a time, and raises ClusterError with a text for
+that person. Nothing here reads the terminal.
+"""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from kais_cluster import charts, images, providers, settings, tools
+from kais_cluster.host import build
+from kais_cluster.status import Status
+
+
+def up(*, no_node: bool = False, say: tools.Say = tools.say) -> Status:
+    """Bring a cluster up, building its binaries first when they are missing or out of date.
+
+    One that is up is used as it is; what an earlier run left behind is stopped. Both are said.
+
+    Raises:
+        MissingTools: a program or right is missing.
+        StartFailed: a part of it did not come up.
+    """
+    provider = providers.choose(no_node=no_node, say=say)
+    provider.up(no_node=no_node)
+    return provider.status()
+
+
+def down(*, say: tools.Say = tools.say) -> None:
+    """Stop the cluster with a node and the control plane alone, and remove their state."""
+    stopped = False
+    for no_node in (False, True):
+        provider = providers.choose(no_node=no_node, say=say)
+        if provider.status().mode != "down":
+            stopped = True
+        provider.down()
+        if provider.name != "host":
+            return
+    if not stopped:
+        say("nothing to stop")
+
+
+def status() -> Status:
+    """Observe the cluster with a node, or the control plane alone where there is no node."""
+    return current().status()
+
+
+def env() -> Mapping[str, str]:
+    """Return KUBECONFIG, KUBECACHEDIR and PATH for programs that talk to the cluster."""
+    return current().env()
+
+
+def current(*, say: tools.Say = tools.say) -> providers.Provider:
+    """Return the cluster that commands without further words mean."""
+    with_node = providers.choose(say=say)
+    if with_node.status().mode != "down":
+        return with_node
+    alone = providers.choose(no_node=True, say=say)
+    return alone if alone.status().mode != "down" else with_node
+
+
+def build_binaries(
+    names: Sequence[str] = (), *, no_node: bool = False, say: tools.Say = tools.say
+) -> None:
+    """Build the pinned binaries: those named, or all that a cluster needs."""
+    if names:
+        wanted = build.by_name(names)
+    else:
+        wanted = build.control_plane_binaries() if no_node else build.node_binaries()
+    build.build(wanted, settings.binaries_dir(), say=say)
+
+
+def build_images(*, say: tools.Say = tools.say) -> list[str]:
+    """Build the base image and ours from this checkout; return their names.
+
+    Raises:
+        MissingTools: this is no checkout, or a program is missing.
+        CommandFailed: a build failed; the text has the end of its output.
+    """
+    return [image.reference for image in images.build_all(images.checkout(), say=say)]
+
+
+def load_images(*, say: tools.Say = tools.say) -> list[str]:
+    """Load our built images into the cluster; return those that it did not have yet."""
+    return images.load_all(images.checkout(), current(say=say), say=say)
+
+
+def load_image(archive: Path, *, name: str = "", say: tools.Say = tools.say) -> None:
+    """Load one `docker save` archive into the cluster."""
+    current(say=say).load_image(archive, name=name or archive.name)
+
+
+def install_charts(
+    *, values: Mapping[str, object] | None = None, say: tools.Say = tools.say
+) -> None:
+    """Install or upgrade kais-crds and kais, and wait until they are ready."""
+    charts.install(images.checkout(), current(say=say), values=values, say=say)
+
+
+def uninstall(*, say: tools.Say = tools.say) -> None:
+    """Remove the kais release; its CRDs, and so the objects, stay."""
+    charts.uninstall(current(say=say), say=say)
+
+
+def remove_images(*, say: tools.Say = tools.say) -> None:
+    """Delete our image storage: the base image, ours, and all layers."""
+    images.remove_all(say=say)

@@ -1,0 +1,204 @@
+"""Build container images with buildah, without a registry, in a storage of our own.
+
+The base image stands in for the official Python image and is made of Debian packages: Debian's
+Python with a virtual environment *at /usr/local*, so that paths are those of the official image.
+While an image builds, this machine's certificates and pip settings are mounted; nothing of them,
+and no host name, stays in a layer.
+"""
+
+import contextlib
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from kais_cluster import errors, settings, tools
+from kais_cluster.host import leftovers
+
+SUITE, PYTHON = "bookworm", "3.11"
+BASE = f"docker.io/library/python:{PYTHON}-slim-{SUITE}"
+BASE_ALIAS = f"docker.io/library/python:{PYTHON}-slim"
+
+_ENVIRONMENT = {
+    "PATH": "/usr/local/bin:/usr/local/sbin:/usr/sbin:/usr/bin:/sbin:/bin",
+    "LANG": "C.UTF-8",
+}
+_SOURCES = f"deb http://deb.debian.org/debian {SUITE} main\n"
+_PIP_RANKS = {"global": 0, "site": 1, "user": 0, ":env:": 2, "install": 3}
+_PIP_KEYS = (
+    "index-url",
+    "extra-index-url",
+    "trusted-host",
+    "proxy",
+    "default-timeout",
+    "timeout",
+    "retries",
+)
+
+
+@dataclass(frozen=True)
+class Builder:
+    """buildah on a storage that holds nothing but our images."""
+
+    storage: Path
+    say: tools.Say = tools.say
+
+    def has(self, reference: str) -> bool:
+        """Tell whether an image is in the storage."""
+        return bool(self.identity(reference))
+
+    def identity(self, reference: str) -> str:
+        """Return the digest of an image's configuration, or nothing."""
+        try:
+            text = self._buildah("inspect", "--type", "image", reference)
+        except errors.CommandFailed:
+            return ""
+        return str(json.loads(text)["FromImageID"])
+
+    def make_base(self) -> None:
+        """Make the base image, unless it is there.
+
+        Raises:
+            MissingTools: root, buildah or debootstrap is missing.
+            CommandFailed: debootstrap could not fetch or unpack Debian.
+        """
+        _require_root()
+        if self.has(BASE):
+            self.say(f"{BASE} is there")
+            return
+        debootstrap = tools.need("debootstrap", package="debootstrap")
+        self.say(f"making {BASE} from Debian packages: about 2 minutes")
+        started = time.monotonic()
+        work = Path(tempfile.mkdtemp(prefix="kais-base-"))
+        try:
+            root = work / "root"
+            packages = "--include=python3,python3-venv,ca-certificates"
+            mirror = settings.debian_mirror()
+            command = [debootstrap, "--variant=minbase", packages, SUITE, root]
+            tools.run([*command, *([mirror] if mirror else [])])
+            python = f"python{PYTHON}"
+            tools.run(
+                ["chroot", root, python, "-m", "venv", "--system-site-packages", "/usr/local"]
+            )
+            script = "import platform; print(platform.python_version())"
+            version = tools.run(["chroot", root, python, "-c", script]).strip()
+            _forget_this_machine(root)
+            self._commit_base(root, version=version)
+        finally:
+            leftovers.remove_tree(work)
+        self._buildah("tag", BASE, BASE_ALIAS)
+        self.say(f"made {BASE} in {time.monotonic() - started:.0f} s")
+
+    def build(
+        self,
+        context: Path,
+        reference: str,
+        dockerfile: Path,
+        *,
+        arguments: Mapping[str, str] | None = None,
+    ) -> str:
+        """Build a Dockerfile from local images only and return the image's identity.
+
+        Raises:
+            CommandFailed: a step failed; the text has the end of its output.
+        """
+        _require_root()
+        started = time.monotonic()
+        before = self.identity(reference)
+        with tempfile.TemporaryDirectory(prefix="kais-build-") as work:
+            pip_conf = Path(work) / "pip.conf"
+            pip_conf.write_text(pip_settings())
+            # A place of its own: a mount over /etc/ssl/certs would break installing certificates.
+            mounts = [
+                f"{settings.certificates()}:/run/host-ca.crt:ro",
+                f"{pip_conf}:/etc/pip.conf:ro",
+            ]
+            options = [option for mount in mounts for option in ("--volume", mount)]
+            for key, value in (arguments or {}).items():
+                options += ["--build-arg", f"{key}={value}"]
+            command = ["build", "--pull=never", "--layers", *options, "--file", dockerfile]
+            self._buildah(*command, "--tag", reference, context)
+        identity = self.identity(reference)
+        changed = "unchanged" if identity == before else "built"
+        self.say(f"{changed} {reference} in {time.monotonic() - started:.0f} s")
+        return identity
+
+    @contextlib.contextmanager
+    def archive(self, reference: str) -> Iterator[Path]:
+        """Write an image as a `docker save` archive for the time of the block."""
+        with tempfile.TemporaryDirectory(prefix="kais-image-") as work:
+            out = Path(work) / "image.tar"
+            self._buildah("push", "--quiet", reference, f"docker-archive:{out}:{reference}")
+            yield out
+
+    def remove_all(self) -> None:
+        """Delete the storage with everything in it."""
+        if self.storage.exists():
+            leftovers.unmount_below(self.storage)
+            leftovers.remove_tree(self.storage)
+
+    def _commit_base(self, root: Path, *, version: str) -> None:
+        container = self._buildah("from", "scratch").strip()
+        self._buildah("add", "--quiet", container, root, "/")
+        variables = [*_ENVIRONMENT.items(), ("PYTHON_VERSION", version)]
+        options = [option for key, value in variables for option in ("--env", f"{key}={value}")]
+        self._buildah("config", *options, "--cmd", '["python3"]', container)
+        self._buildah("commit", "--quiet", "--rm", container, BASE)
+
+    def _buildah(self, *arguments: object) -> str:
+        buildah = tools.need("buildah", package="buildah")
+        places = ["--root", self.storage / "root", "--runroot", self.storage / "run"]
+        env = settings.environment()
+        defaults = {"STORAGE_DRIVER": "overlay", "BUILDAH_ISOLATION": "chroot"}
+        return tools.run(
+            [buildah, *places, *arguments],
+            env={key: env.get(key, value) for key, value in defaults.items()},
+        )
+
+
+def pip_settings(listing: str | None = None) -> str:
+    """Write a pip.conf of this machine's index settings, from `pip config list` unless given."""
+    found: dict[str, tuple[int, str]] = {}
+    for line in (_pip_config() if listing is None else listing).splitlines():
+        place, _, rest = line.partition(".")
+        key, _, value = rest.partition("=")
+        rank = _PIP_RANKS.get(place, -1)
+        if key in _PIP_KEYS and rank >= found.get(key, (-1, ""))[0]:
+            found[key] = (rank, value.strip("'\"").replace("\\n", "\n    "))
+    lines = ["[global]", "cert = /run/host-ca.crt", "disable-pip-version-check = true"]
+    lines += ["root-user-action = ignore"]
+    lines += [f"{key} = {value}" for key, (_, value) in found.items()]
+    return "\n".join(lines) + "\n"
+
+
+def _pip_config() -> str:
+    """Ask the first Python here that has pip; a virtual environment made by uv has none."""
+    candidates: Sequence[str | None] = (sys.executable, tools.find("python3"), "/usr/bin/python3")
+    for python in filter(None, candidates):
+        done = subprocess.run(
+            [python, "-m", "pip", "config", "list"], capture_output=True, text=True, check=False
+        )
+        if done.returncode == 0:
+            return done.stdout
+    return settings.pip_variables()
+
+
+def _forget_this_machine(root: Path) -> None:
+    """Remove what debootstrap copied from, or downloaded to, this machine."""
+    (root / "etc/apt/sources.list").write_text(_SOURCES)
+    for name in ("etc/hostname", "etc/resolv.conf"):
+        (root / name).unlink(missing_ok=True)
+    for pattern in ("var/cache/apt/archives/*.deb", "var/lib/apt/lists/*", "var/log/*.log"):
+        for path in root.glob(pattern):
+            if path.is_file():
+                path.unlink()
+
+
+def _require_root() -> None:
+    if os.geteuid() != 0:
+        raise errors.MissingTools("building images needs root: run it as root")

@@ -1,0 +1,184 @@
+"""Our images: what each is built from, and into which cluster they are loaded.
+
+A build context is made anew each time: `requirements.txt` exported from uv.lock with hashes, our
+wheel, and the image's own files. Images are built from a checkout only.
+"""
+
+import contextlib
+import os
+import shutil
+import tempfile
+import tomllib
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from kais_cluster import errors, providers, settings, tools
+from kais_cluster.host.images import Builder
+
+
+@dataclass(frozen=True)
+class Image:
+    """One image of ours."""
+
+    name: str
+    dockerfile: str
+    extra: str = ""
+    """The extra of the distribution whose locked requirements are installed."""
+    folder: str = ""
+    """A folder of the checkout that is in the build context too, at the same path."""
+
+
+IMAGES = (
+    Image("operator", "operator/Dockerfile", extra="operator"),
+    Image("knowledge", "knowledge_service/Dockerfile", extra="service"),
+    Image("client", "knowledge_client/Dockerfile"),
+    Image(
+        "namespace-doctor",
+        "examples/namespace-doctor/Dockerfile",
+        folder="examples/namespace-doctor",
+    ),
+)
+
+
+@dataclass(frozen=True)
+class Checkout:
+    """A checkout of our repository: what images and charts are made from."""
+
+    root: Path
+
+    @property
+    def version(self) -> str:
+        """Return the one version of the distribution."""
+        text = (self.root / "pyproject.toml").read_text()
+        return str(tomllib.loads(text)["project"]["version"])
+
+    def uv(self) -> str:
+        """Return the path of uv, from the checkout's own environment first.
+
+        Raises:
+            MissingTools: it is in neither place.
+        """
+        own = self.root / ".uv/bin/uv"
+        if own.exists():
+            return str(own)
+        if found := tools.find("uv"):
+            return found
+        raise errors.MissingTools(f"uv not found: run `make venv` in {self.root} first")
+
+    def reference(self, image: Image) -> str:
+        """Return the full name of an image at this version."""
+        return f"localhost/kais/{image.name}:{self.version}"
+
+
+@dataclass(frozen=True)
+class Built:
+    """An image in our storage."""
+
+    reference: str
+    identity: str
+    """Digest of its configuration: equal when nothing in it changed."""
+
+
+def checkout(start: Path | None = None) -> Checkout:
+    """Find the checkout that this package belongs to.
+
+    Raises:
+        MissingTools: it was installed without one.
+    """
+    root = start or Path(__file__).resolve().parent.parent
+    if not (root / "uv.lock").exists():
+        raise errors.MissingTools(f"no checkout of kais in {root}: images and charts need one")
+    return Checkout(root)
+
+
+def build_all(source: Checkout, *, say: tools.Say = tools.say) -> list[Built]:
+    """Build the base image and ours; what did not change is answered from the layer cache.
+
+    Raises:
+        CommandFailed: a step failed; the text has the end of its output.
+    """
+    builder = Builder(settings.images_dir(), say)
+    builder.make_base()
+    built = []
+    with tempfile.TemporaryDirectory(prefix="kais-wheel-") as folder:
+        tools.run([source.uv(), "build", "--quiet", "--wheel", "--out-dir", folder, source.root])
+        wheel = next(Path(folder).glob("*.whl"))
+        for image in IMAGES:
+            reference = source.reference(image)
+            with context(source, image, wheel=wheel) as prepared:
+                arguments = {"VERSION": source.version}
+                dockerfile = prepared / "Dockerfile"
+                identity = builder.build(prepared, reference, dockerfile, arguments=arguments)
+            built.append(Built(reference, identity))
+    return built
+
+
+def load_all(
+    source: Checkout, provider: providers.Provider, *, say: tools.Say = tools.say
+) -> list[str]:
+    """Load our images into a cluster; return those whose content it did not have.
+
+    Raises:
+        ClusterError: the cluster takes no images, or one of them is not built.
+    """
+    builder = Builder(settings.images_dir(), say)
+    loaded = []
+    for image in IMAGES:
+        reference = source.reference(image)
+        identity = builder.identity(reference)
+        if not identity:
+            raise errors.ClusterError(f"{reference} is not built: run `make images` first")
+        record = _record(provider, image)
+        if record.exists() and record.read_text() == identity:
+            continue
+        with builder.archive(reference) as archive:
+            provider.load_image(archive, name=reference)
+        record.parent.mkdir(exist_ok=True)
+        record.write_text(identity)
+        say(f"loaded {reference}")
+        loaded.append(reference)
+    return loaded
+
+
+def remove_all(*, say: tools.Say = tools.say) -> None:
+    """Delete our image storage."""
+    folder = settings.images_dir()
+    if folder.exists():
+        Builder(folder, say).remove_all()
+        say(f"removed the images in {folder}")
+
+
+@contextlib.contextmanager
+def context(source: Checkout, image: Image, *, wheel: Path) -> Iterator[Path]:
+    """Make a build context in a temporary folder."""
+    with tempfile.TemporaryDirectory(prefix="kais-context-") as folder:
+        root = Path(folder)
+        (root / "requirements.txt").write_text(requirements(source, image))
+        shutil.copy(wheel, root)
+        shutil.copy(source.root / image.dockerfile, root / "Dockerfile")
+        if image.folder:
+            ignore = shutil.ignore_patterns("__pycache__", "*.pyc", "Dockerfile")
+            shutil.copytree(source.root / image.folder, root / image.folder, ignore=ignore)
+        _same_rights(root)
+        yield root
+
+
+def requirements(source: Checkout, image: Image) -> str:
+    """Export an image's locked requirements, with hashes and without any index."""
+    command = [source.uv(), "export", "--quiet", "--frozen", "--no-dev", "--no-emit-project"]
+    command += ["--no-header", "--no-annotate", "--format", "requirements-txt"]
+    command += ["--extra", image.extra] if image.extra else []
+    return tools.run([*command, "--project", source.root], cwd=source.root)
+
+
+def _record(provider: providers.Provider, image: Image) -> Path:
+    """Return where a host cluster's directory notes which content it has of an image."""
+    return provider.kubeconfig.parent / "images" / image.name
+
+
+def _same_rights(root: Path) -> None:
+    """Make files readable by any user of an image, whatever the umask here."""
+    for path in root.rglob("*"):
+        path.chmod(0o755 if path.is_dir() or os.access(path, os.X_OK) else 0o644)
+    root.chmod(0o755)
