@@ -1,0 +1,80 @@
+"""Every realm has an account that people's tools may use, and the store knows whose it is.
+
+A realm is a namespace in which kais objects are. The decision makes the ServiceAccount `kais-user`
+there and registers it: whoever may ask for its token reads, writes and reviews this realm's
+knowledge, and no other's. There is no status to write: the namespace is not ours.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from kais import labels, scopes
+from kais_operator.decide.plan import Body, Create, Plan, RegisterPrincipal
+from knowledge_client import models
+
+_LOOK_AGAIN = timedelta(seconds=1)
+"""After a creation: the account's UID is known only when it is read back."""
+
+
+@dataclass(frozen=True)
+class RealmObserved:
+    """A namespace as one look found it.
+
+    Attributes:
+        namespace: the realm's name.
+        namespace_uid: which namespace of that name it is; a later namesake is another realm.
+        account: the ServiceAccount `kais-user`, None while it is missing.
+        is_registered: whether the store knows exactly the principal that this account is.
+    """
+
+    namespace: str
+    namespace_uid: str
+    account: Body | None
+    is_registered: bool
+
+
+def decide_realm(observed: RealmObserved, now: datetime) -> Plan:
+    """Choose the writes that give a realm its account. Reads no clock."""
+    del now  # nothing here depends on time; every decision has this shape
+    if observed.account is None:
+        return Plan((Create(account_body(observed.namespace)),), requeue_after=_LOOK_AGAIN)
+    if observed.is_registered or observed.account["metadata"].get("deletionTimestamp"):
+        return Plan()
+    principal = principal_of(
+        observed.namespace,
+        account_uid=observed.account["metadata"]["uid"],
+        namespace_uid=observed.namespace_uid,
+    )
+    return Plan((RegisterPrincipal(principal),))
+
+
+def account_body(namespace: str) -> Body:
+    """Make the ServiceAccount; it mounts no token, since only TokenRequests are asked of it."""
+    return {
+        "apiVersion": "v1",
+        "kind": "ServiceAccount",
+        "metadata": {
+            "name": labels.USER_ACCOUNT,
+            "namespace": namespace,
+            "labels": {labels.MANAGED_BY: labels.MANAGER},
+        },
+        "automountServiceAccountToken": False,
+    }
+
+
+def principal_of(namespace: str, *, account_uid: str, namespace_uid: str) -> models.PrincipalIn:
+    """Say who the realm's account is to the store: a person at home in the realm."""
+    home = str(scopes.Scope(realm=namespace))
+    grant = models.Grant(scope=home, subtree=True, verbs=("read", "write", "review", "promote"))
+    return models.PrincipalIn(
+        name=f"{namespace}/{labels.USER_ACCOUNT}",
+        type="human",
+        subject=models.Subject(
+            username=f"system:serviceaccount:{namespace}:{labels.USER_ACCOUNT}", uid=account_uid
+        ),
+        home=home,
+        grants=(grant,),
+        realm_uid=namespace_uid,
+    )
