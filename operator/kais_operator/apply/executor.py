@@ -53,7 +53,7 @@ class _Pass:
         elif type(action) in _STORE:
             await self._tell(action)
         elif self._waits_for_store(action):
-            logger.debug("kept the finalizers of %s: the store was not told", action)
+            logger.debug("left out %s: the store was not told", action)
         elif type(action) in _CLUSTER:
             await self._write(action)
 
@@ -83,12 +83,12 @@ class _Pass:
             self.met_namesake = True
 
     def _waits_for_store(self, action: plans.Action) -> bool:
-        """Keep a finalizer while a store call of the same Plan has failed."""
-        return (
-            self.store_problem is not None
-            and isinstance(action, plans.PatchMetadata)
-            and action.finalizers is not None
-        )
+        """Keep a finalizer or a record while a store call of the same Plan has failed."""
+        if self.store_problem is None:
+            return False
+        if isinstance(action, plans.Delete):
+            return action.after_store
+        return isinstance(action, plans.PatchMetadata) and action.finalizers is not None
 
 
 async def execute(plan: plans.Plan, world: World) -> Executed:

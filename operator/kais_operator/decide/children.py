@@ -19,13 +19,9 @@ from enum import StrEnum
 from typing import Any
 
 from kais import labels, names
+from kais.reasons import Reason
 from kais_operator.decide import plan
 from kais_operator.decide.plan import Body, ObjectRef
-
-NAME_TAKEN = "NameTaken"
-"""Reason: an object of the child's name belongs to somebody else."""
-WAITING_FOR_DELETION = "WaitingForDeletion"
-"""Reason: an object of the child's name is being deleted."""
 
 LOOK_AGAIN = timedelta(seconds=5)
 """When a deletion is looked for again; arbitrary, watch events are usually faster."""
@@ -87,14 +83,15 @@ class ChildDecision:
     Attributes:
         standing: what was found under its name.
         actions: the writes that follow; none for a foreign or going object.
-        reason: `NameTaken` or `WaitingForDeletion` when the child cannot be written, else empty.
+        reason: `NameTaken`, or `Deleting` while what bears the name is going; None when the child
+            is or will be as wanted.
         message: the same in words, empty when there is no reason.
         requeue_after: when to look again although no watch event may tell; None waits for one.
     """
 
     standing: Standing
     actions: tuple[plan.Action, ...] = ()
-    reason: str = ""
+    reason: Reason | None = None
     message: str = ""
     requeue_after: timedelta | None = None
 
@@ -139,7 +136,7 @@ def decide_fixed_child(desired: Body, seen: Body | None, parent: Parent) -> Chil
     if found is Standing.GOING:
         message = f"{ref} is being deleted; it is made anew when it is gone"
         return ChildDecision(
-            found, reason=WAITING_FOR_DELETION, message=message, requeue_after=LOOK_AGAIN
+            found, reason=Reason.DELETING, message=message, requeue_after=LOOK_AGAIN
         )
     if found is Standing.FOREIGN:
         message = (
@@ -147,7 +144,7 @@ def decide_fixed_child(desired: Body, seen: Body | None, parent: Parent) -> Chil
             f"{parent.name}; delete or rename it, it is left untouched"
         )
         return ChildDecision(
-            found, reason=NAME_TAKEN, message=message, requeue_after=LOOK_AGAIN_TAKEN
+            found, reason=Reason.NAME_TAKEN, message=message, requeue_after=LOOK_AGAIN_TAKEN
         )
     return ChildDecision(found)
 

@@ -47,10 +47,15 @@ class Apply:
 
 @dataclass(frozen=True)
 class Delete:
-    """Remove a child of ours, confirmed by its UID. Missing already is success."""
+    """Remove a child of ours, confirmed by its UID. Missing already is success.
+
+    With `after_store` it is left out as long as a store call of the same Plan fails: what it
+    removes is the only record of that call.
+    """
 
     ref: ObjectRef
     uid: str
+    after_store: bool = False
 
 
 @dataclass(frozen=True)
