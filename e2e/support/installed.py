@@ -26,7 +26,7 @@ class Installed:
     kubeconfig: Path
     kubectl_path: Path
     cache: Path
-    audit_log: Path
+    audit_log: Path | None
 
     @property
     def _environment(self) -> dict[str, str]:

@@ -1,11 +1,10 @@
 """Small manifests of the journeys: a hand-written team of one and its mission."""
 
+from importlib.metadata import version
 from typing import Any
 
-from kais_cluster import version
-
 Body = dict[str, Any]
-PYTHON_IMAGE = f"localhost/kais/namespace-doctor:{version()}"
+PYTHON_IMAGE = f"localhost/kais/namespace-doctor:{version('kais')}"
 
 
 def formation(name: str, namespace: str, script: str, *, image: str = PYTHON_IMAGE) -> Body:
