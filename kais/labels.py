@@ -48,7 +48,7 @@ INJECTION_PROBLEM: Final = "kais.io/injection-problem"
 """On the map of an attempt: why it holds no facts, when the store was the reason."""
 KNOWLEDGE_KEY: Final = "knowledge.json"
 SERVED_REVISION: Final = "kais.io/served-revision"
-"""On a Blueprint: the revision that serves, so that neither a bad edit nor a wiped status moves it."""
+"""On a Blueprint: the revision that serves; neither a bad edit nor a wiped status moves it."""
 ARM: Final = "kais.io/arm"
 """On the Mission of an instance: on, off or holdout, whether the run is given knowledge."""
 
