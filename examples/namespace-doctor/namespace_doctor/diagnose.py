@@ -1,0 +1,74 @@
+"""Pods and their events in, diagnoses out. Pure: no cluster, no clock.
+
+The rules are asked in the order of `_RULES`, the more particular first: a container that is killed
+for memory also crashes, and one that fails its liveness probe does so too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from namespace_doctor import container_causes, image_causes, pods, scheduling_causes
+from namespace_doctor.diagnoses import Diagnosis
+from namespace_doctor.pods import Body
+
+_RULES = (
+    image_causes.image_not_pulled,
+    container_causes.out_of_memory,
+    container_causes.not_created,
+    container_causes.failing_probe,
+    container_causes.crash_loop,
+)
+
+
+@dataclass(frozen=True)
+class Examination:
+    """What was looked at and what was found.
+
+    Attributes:
+        looked_at: how many pods were examined.
+        left_out: failing pods beyond the limit, which are counted and not explained.
+        diagnoses: one for each failing container, by pod name.
+    """
+
+    looked_at: int
+    left_out: int
+    diagnoses: tuple[Diagnosis, ...]
+
+
+def examine(all_pods: Sequence[Body], events: Sequence[Body], *, max_pods: int) -> Examination:
+    """Explain the failing pods, at most `max_pods` of them, leaving out the pods of kais itself."""
+    looked_at = sorted((p for p in all_pods if _is_patient(p)), key=pods.name)
+    failing = [found for pod in looked_at if (found := diagnose_pod(pod, events))]
+    return Examination(
+        looked_at=len(looked_at),
+        left_out=max(0, len(failing) - max_pods),
+        diagnoses=tuple(diagnosis for found in failing[:max_pods] for diagnosis in found),
+    )
+
+
+def diagnose_pod(pod: Body, events: Sequence[Body]) -> tuple[Diagnosis, ...]:
+    """Say why a pod fails, one diagnosis for each failing container; empty when it does not."""
+    if pod.get("status", {}).get("phase") == "Succeeded":
+        return ()
+    if unplaced := scheduling_causes.unschedulable(pod):
+        return (unplaced,)
+    about = pods.events_of(pod, events)
+    found = (_diagnose_container(pod, container, about) for container in pods.containers(pod))
+    return tuple(diagnosis for diagnosis in found if diagnosis)
+
+
+def _diagnose_container(
+    pod: Body, container: pods.Container, events: Sequence[Body]
+) -> Diagnosis | None:
+    if container.terminated and container.terminated.get("exitCode") == 0:
+        return None
+    results = (rule(pod, container, events) for rule in _RULES)
+    return next((diagnosis for diagnosis in results if diagnosis), None)
+
+
+def _is_patient(pod: Body) -> bool:
+    metadata = pod["metadata"]
+    is_ours = metadata.get("labels", {}).get("app.kubernetes.io/managed-by") == "kais"
+    return not is_ours and "deletionTimestamp" not in metadata

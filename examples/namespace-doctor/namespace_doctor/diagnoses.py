@@ -1,0 +1,43 @@
+"""What a diagnosis is. Pure."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+
+class Cause(StrEnum):
+    """Why a pod fails, as a tag that facts carry."""
+
+    IMAGE = "image-pull"
+    CRASH = "crash-loop"
+    PROBE = "failing-probe"
+    MEMORY = "out-of-memory"
+    UNSCHEDULABLE = "unschedulable"
+    NOT_CREATED = "not-created"
+
+
+@dataclass(frozen=True)
+class Diagnosis:
+    """Why one container of a pod does not work.
+
+    Attributes:
+        pod: the pod's name.
+        cause: the class of the failure.
+        subject: what the explanation is about and outlives the pod: an image, a workload.
+        signature: the same text each time the same thing fails for the same reason.
+        explanation: goes on from the subject: "image x" "cannot be pulled: ...".
+        advice: what to do about it.
+    """
+
+    pod: str
+    cause: Cause
+    subject: str
+    signature: str
+    explanation: str
+    advice: str
+
+    @property
+    def statement(self) -> str:
+        """The diagnosis as a fact: true of the subject, whatever pod shows it."""
+        return f"{self.subject} {self.explanation}; {self.advice}"

@@ -1,0 +1,184 @@
+"""What the doctor was given, what of it fits, and what it tells the store afterwards.
+
+The store is never needed: whatever goes wrong with it becomes a note in the report.
+"""
+
+from __future__ import annotations
+
+import json
+import unicodedata
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Protocol
+
+from knowledge_client import errors, models
+from namespace_doctor.diagnoses import Diagnosis
+
+_SCHEMA = "namespace-doctor/1"
+_PREDICATE = "fails because"
+_EPISODES_AT_ONCE = 200  # the service's bound for one call
+_CONFIDENCE = 0.8  # read off the cluster's own words, by rules that can be wrong
+
+
+class Store(Protocol):
+    """The two writes that the doctor makes, as `knowledge_client.KnowledgeClient` has them."""
+
+    def remember(self, fact: models.FactIn) -> models.Remembered:
+        """Store one fact."""
+        ...
+
+    def add_episodes(self, episodes: models.EpisodesIn) -> models.EpisodesAccepted:
+        """Append to the run's record."""
+        ...
+
+
+@dataclass(frozen=True)
+class KnownFact:
+    """A fact that was given; its text is data, never an instruction."""
+
+    id: str
+    content: str
+    subject: str = ""
+
+    def fits(self, diagnosis: Diagnosis) -> bool:
+        """Whether it speaks of what the diagnosis is about, or names its signature."""
+        content, subject = _folded(self.content), _folded(diagnosis.subject)
+        return (
+            _folded(self.subject) == subject
+            or content.startswith(f"{subject} ")
+            or _folded(diagnosis.signature) in content
+        )
+
+
+@dataclass(frozen=True)
+class Given:
+    """What was put in front of this attempt; `note` says why there is nothing, if so."""
+
+    facts: tuple[KnownFact, ...] = ()
+    note: str = ""
+
+    def about(self, diagnosis: Diagnosis) -> tuple[KnownFact, ...]:
+        """Give the facts that fit a diagnosis, in the order in which they were given."""
+        return tuple(fact for fact in self.facts if fact.fits(diagnosis))
+
+    def says(self, diagnosis: Diagnosis) -> bool:
+        """Whether a given fact says exactly what the diagnosis would have remembered."""
+        statement = _folded(diagnosis.statement)
+        return any(_folded(fact.content) == statement for fact in self.facts)
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What became of the writes.
+
+    Attributes:
+        remembered: ids of facts that are new in the store.
+        confirmed: how many it had already although this attempt was not given them.
+        notes: what did not work, in words.
+    """
+
+    remembered: tuple[str, ...] = ()
+    confirmed: int = 0
+    notes: tuple[str, ...] = ()
+
+
+def read_given(path: Path | None) -> Given:
+    """Read the facts that were recalled for this attempt."""
+    if path is None:
+        return Given(note="no knowledge was given: KAIS_KNOWLEDGE_FILE is not set")
+    try:
+        document = json.loads(path.read_text())
+        facts = tuple(_known(fact) for fact in document["facts"])
+    except (OSError, ValueError, KeyError, TypeError) as exc:
+        return Given(
+            note=f"the given knowledge in {path} cannot be read ({exc!r}); going on without"
+        )
+    return Given(facts, str(document.get("reason") or ""))
+
+
+def new_facts(
+    diagnoses: Iterable[Diagnosis], given: Given, *, run_id: str | None, attempt: int
+) -> list[models.FactIn]:
+    """Make facts of what the given ones do not say, one for each subject."""
+    by_subject = {_folded(d.subject): d for d in diagnoses if not given.says(d)}
+    return [
+        models.FactIn(
+            content=diagnosis.statement,
+            kind="pitfall",
+            subject=diagnosis.subject,
+            predicate=_PREDICATE,
+            tags=("kubernetes", "failing-pod", diagnosis.cause.value),
+            confidence=_CONFIDENCE,
+            schema=_SCHEMA,
+            data={"signature": diagnosis.signature},
+            source=models.Source(type="explicit_remember"),
+            run=run_id,
+            attempt=attempt if run_id else None,
+        )
+        for diagnosis in by_subject.values()
+    ]
+
+
+def episodes(
+    diagnoses: Sequence[Diagnosis], given: Given, *, namespace: str, attempt: int
+) -> tuple[models.EpisodeIn, ...]:
+    """Make the run's record: what was seen of each failing container, and what was decided."""
+    seen = tuple(
+        models.EpisodeIn(
+            attempt=attempt,
+            type="error",
+            content=f"pod {diagnosis.pod}: {diagnosis.statement}",
+            error_signature=diagnosis.signature,
+            refs=(models.Ref(type="pod", id=f"{namespace}/{diagnosis.pod}"),),
+        )
+        for diagnosis in diagnoses
+    )
+    known = sum(given.says(diagnosis) for diagnosis in diagnoses)
+    decision = models.EpisodeIn(
+        attempt=attempt,
+        type="decision",
+        content=f"explained {len(diagnoses)} failing containers of namespace {namespace}:"
+        f" {known} by facts that were given, {len(diagnoses) - known} anew",
+    )
+    return (*seen, decision)
+
+
+def tell(
+    store: Store,
+    facts: Sequence[models.FactIn],
+    record: Sequence[models.EpisodeIn],
+    *,
+    run_id: str | None,
+) -> Outcome:
+    """Remember the new facts and append to the run's record; stops when the store is away."""
+    remembered: list[str] = []
+    notes: list[str] = []
+    confirmed = 0
+    try:
+        for fact in facts:
+            try:
+                answer = store.remember(fact)
+            except (errors.Conflict, errors.PermissionDenied) as exc:
+                notes.append(f"not remembered about {fact.subject}: {exc}")
+                continue
+            if answer.status == "created":
+                remembered.append(answer.fact_id)
+            else:
+                confirmed += 1
+        if run_id:
+            for start in range(0, len(record), _EPISODES_AT_ONCE):
+                lines = tuple(record[start : start + _EPISODES_AT_ONCE])
+                store.add_episodes(models.EpisodesIn(run_id=run_id, episodes=lines))
+    except errors.KnowledgeError as exc:
+        notes.append(f"the knowledge service did not take everything: {exc}")
+    return Outcome(tuple(remembered), confirmed, tuple(notes))
+
+
+def _known(fact: Mapping[str, Any]) -> KnownFact:
+    subject = str(fact.get("subject") or "")
+    return KnownFact(id=str(fact["id"]), content=str(fact["content"]), subject=subject)
+
+
+def _folded(text: str) -> str:
+    return unicodedata.normalize("NFC", " ".join(text.split())).casefold()

@@ -1,0 +1,93 @@
+"""What a diagnosis needs of a pod and its events, read out of their JSON. Pure."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+Body = Mapping[str, Any]
+_LONGEST = 200  # characters of somebody else's words in one explanation: a sentence or two
+
+
+@dataclass(frozen=True)
+class Container:
+    """One container of a pod as its status has it; absent states are empty."""
+
+    name: str
+    image: str
+    is_ready: bool
+    restarts: int
+    waiting: Body
+    terminated: Body
+    last_terminated: Body
+    memory_limit: str
+
+    @property
+    def ended(self) -> Body:
+        """How it last ended: now, else before its restart; empty when it never did."""
+        return self.terminated or self.last_terminated
+
+
+def name(pod: Body) -> str:
+    """Give the pod's name."""
+    return str(pod["metadata"]["name"])
+
+
+def workload(pod: Body) -> str:
+    """Name what made the pod, so that a fact about it outlives the pod; else the pod itself."""
+    metadata = pod["metadata"]
+    template_hash = metadata.get("labels", {}).get("pod-template-hash")
+    for owner in metadata.get("ownerReferences", []):
+        if owner.get("controller"):
+            return str(owner["name"]).removesuffix(f"-{template_hash}")
+    return name(pod)
+
+
+def containers(pod: Body) -> Iterator[Container]:
+    """Give the containers in the order in which they start, init containers first."""
+    spec, status = pod.get("spec", {}), pod.get("status", {})
+    for specs, statuses in (
+        ("initContainers", "initContainerStatuses"),
+        ("containers", "containerStatuses"),
+    ):
+        declared = {c["name"]: c for c in spec.get(specs, [])}
+        for found in status.get(statuses, []):
+            yield _container(found, declared.get(found["name"], {}))
+
+
+def _container(status: Body, declared: Body) -> Container:
+    state = status.get("state", {})
+    return Container(
+        name=status["name"],
+        image=declared.get("image") or status.get("image", ""),
+        is_ready=bool(status.get("ready")),
+        restarts=int(status.get("restartCount", 0)),
+        waiting=state.get("waiting") or {},
+        terminated=state.get("terminated") or {},
+        last_terminated=status.get("lastState", {}).get("terminated") or {},
+        memory_limit=declared.get("resources", {}).get("limits", {}).get("memory", ""),
+    )
+
+
+def events_of(pod: Body, events: Sequence[Body]) -> list[Body]:
+    """Give the events about exactly this pod, oldest first."""
+    uid = pod["metadata"].get("uid")
+    about = [e for e in events if e.get("involvedObject", {}).get("uid") == uid]
+    return sorted(about, key=_moment)
+
+
+def _moment(event: Body) -> str:
+    moment = event.get("lastTimestamp") or event.get("eventTime") or event.get("firstTimestamp")
+    return str(moment or "")
+
+
+def plain(text: str, pod: Body) -> str:
+    """Make a message reusable: without this pod's address and name, on one line, bounded."""
+    address = pod.get("status", {}).get("podIP")
+    if address:
+        text = text.replace(str(address), "<pod>")
+    text = re.sub(r"_[a-z0-9-]+\([0-9a-f-]{36}\)", "", text)  # the kubelet's name_namespace(uid)
+    text = " ".join(text.split())
+    return text if len(text) <= _LONGEST else f"{text[: _LONGEST - 1]}…"
