@@ -1,0 +1,140 @@
+"""Where a cell stands: its short name, its account, its scope, and the settings that hold there.
+
+A Cell, its pods and its Mission must come to the same answers, so all of them ask here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from kais import labels, names, scopes
+from kais.resources.cell import Cell
+from kais.resources.formation import Formation
+from kais.resources.knowledge_scope import KnowledgeScope
+from kais.scopes import Level, Scope
+from knowledge_client import models
+
+MOST_REPLICAS = 100
+"""Bound of `replicas` in the CRD: the indices that a cell of a formation may have."""
+
+
+@dataclass(frozen=True)
+class Housed:
+    """A Cell with the Formation that it names; None when it names none or that is missing."""
+
+    cell: Cell
+    formation: Formation | None
+
+
+@dataclass(frozen=True)
+class Identity:
+    """Who a cell is to the others.
+
+    Attributes:
+        short_name: its address inside its formation, or its name when it stands alone.
+        account: the ServiceAccount that its pods run under.
+        scope: what that account is at home in.
+    """
+
+    short_name: str
+    account: str
+    scope: Scope
+
+
+def short_name(cell: Cell) -> str:
+    """Give a cell's address inside its formation: `lead-0`, even when its own name was cut."""
+    formation = cell.spec.formation_ref
+    template = cell.metadata.labels.get(labels.CELL_TEMPLATE)
+    if formation is None or template is None:
+        return cell.metadata.name
+    for index in range(MOST_REPLICAS):
+        if names.cell_name(formation, template, index) == cell.metadata.name:
+            return names.short_cell_name(template, index)
+    return cell.metadata.name
+
+
+def account_name(cell: Cell) -> str:
+    """Name the ServiceAccount of a cell's pods: the borrowed one, else its own."""
+    return cell.spec.service_account_name or cell.metadata.name
+
+
+def formation_segment(formation: Formation) -> str:
+    """Name a formation in scope paths: as its spec says, else its Blueprint, else itself."""
+    named = formation.spec.knowledge.scope if formation.spec.knowledge else None
+    return named or formation.metadata.labels.get(labels.BLUEPRINT) or formation.metadata.name
+
+
+def formation_scope(formation: Formation) -> Scope:
+    """Give the scope that all uses of one Blueprint in a realm share by default."""
+    return Scope(formation.metadata.namespace, formation_segment(formation))
+
+
+def own_scope(housed: Housed) -> Scope:
+    """Give the scope that is the cell's alone."""
+    cell = housed.cell
+    realm = cell.metadata.namespace
+    if cell.spec.formation_ref is None:
+        return Scope(realm, None, cell.metadata.name)
+    segment = (
+        formation_segment(housed.formation)
+        if housed.formation is not None
+        else cell.spec.formation_ref
+    )
+    return Scope(realm, segment, short_name(cell))
+
+
+def identity(housed: Housed, *, sharing: Iterable[Housed]) -> Identity:
+    """Say who a cell is; `sharing` are the other cells that run under the same account.
+
+    A token names the account, not the cell, so cells that share one are at home in what all of
+    them see.
+    """
+    own = own_scope(housed)
+    home = scopes.nearest_common([own, *(own_scope(other) for other in sharing)])
+    return Identity(short_name(housed.cell), account_name(housed.cell), home)
+
+
+def principal(cell: Cell, who: Identity, *, account_uid: str, realm_uid: str) -> models.PrincipalIn:
+    """Make the registration of a cell's account: it reads and writes at home, nothing else."""
+    namespace = cell.metadata.namespace
+    home = str(who.scope)
+    return models.PrincipalIn(
+        name=f"{namespace}/{who.account}",
+        type="agent",
+        subject=models.Subject(
+            username=f"system:serviceaccount:{namespace}:{who.account}", uid=account_uid
+        ),
+        home=home,
+        grants=(models.Grant(scope=home, verbs=("read", "write")),),
+        realm_uid=realm_uid,
+    )
+
+
+def scope_path(declared: KnowledgeScope) -> Scope:
+    """Give the scope that a KnowledgeScope describes; its realm is its namespace."""
+    spec = declared.spec
+    if spec.level is Level.PLATFORM:
+        return scopes.PLATFORM
+    return Scope(declared.metadata.namespace, spec.formation, spec.cell)
+
+
+def settings_for(
+    scope: Scope, declared: Sequence[KnowledgeScope], *, named: str | None = None
+) -> KnowledgeScope | None:
+    """Find the KnowledgeScope whose settings hold for a scope: the one `named`, else the nearest.
+
+    Of two that describe one scope, the older counts. None when nobody declared anything.
+    """
+    if named is not None:
+        return next((d for d in declared if d.metadata.name == named), None)
+    by_path: dict[Scope, KnowledgeScope] = {}
+    for candidate in sorted(declared, key=age_key):
+        by_path.setdefault(scope_path(candidate), candidate)
+    return next((by_path[s] for s in scopes.visible_from(scope) if s in by_path), None)
+
+
+def age_key(declared: KnowledgeScope) -> tuple[str, str]:
+    """Order KnowledgeScopes by age, those of one second by name."""
+    created = declared.metadata.creation_timestamp
+    return (created.isoformat() if created else "", declared.metadata.name)
