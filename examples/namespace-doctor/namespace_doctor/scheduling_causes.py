@@ -10,7 +10,7 @@ from namespace_doctor.pods import Body
 
 _COUNTS = re.compile(r"^\d+/\d+ nodes are available: ")
 _PREEMPTION = re.compile(r"\s*(no new claims to deallocate, )?preemption: .*$", re.DOTALL)
-_INSUFFICIENT = re.compile(r"Insufficient ([\w./-]+)")
+_INSUFFICIENT = re.compile(r"Insufficient ([\w/-]+(?:\.[\w/-]+)*)")
 
 
 def unschedulable(pod: Body) -> Diagnosis | None:
