@@ -1,0 +1,16 @@
+"""The one reader of the clock in the service.
+
+Everything else takes `now` as an argument or a `Clock`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import UTC, datetime
+
+Clock = Callable[[], datetime]
+
+
+def now() -> datetime:
+    """Return the current time, aware, in UTC."""
+    return datetime.now(UTC)

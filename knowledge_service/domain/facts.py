@@ -1,0 +1,130 @@
+"""What a fact is before it is stored, and what makes two of them equal. Pure."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from kais import facts
+from knowledge_client.models import Fact, FactIn, Ref, Source
+from knowledge_service.domain import redaction
+
+
+@dataclass(frozen=True)
+class NewFact:
+    """A fact that may be stored: secrets masked, source and scope settled by the service.
+
+    `session` names what a confirmation happened in, usually the run.
+    """
+
+    scope: str
+    kind: str
+    content: str
+    title: str | None
+    data: Any
+    schema: str | None
+    about: str | None
+    position: int | None
+    subject: str | None
+    predicate: str | None
+    tags: tuple[str, ...]
+    confidence: float
+    source: Source
+    expires_at: datetime | None
+    valid_from: datetime | None
+    valid_until: datetime | None
+    session: str | None = None
+
+    @property
+    def content_hash(self) -> bytes:
+        """Hash what equality means: kind, about or subject, predicate, collapsed content, data."""
+        return bytes.fromhex(facts.equality_hash(self._statement))
+
+    @property
+    def violations(self) -> list[str]:
+        """List every limit that the fact breaks, in words."""
+        return facts.violations(self._statement, title=self.title)
+
+    @property
+    def _statement(self) -> facts.Statement:
+        return facts.Statement(
+            self.kind, self.content, self.subject, self.predicate, self.about, self.data
+        )
+
+    @property
+    def key_hash(self) -> bytes | None:
+        """Hash the key of supersession; None unless subject and predicate are both there."""
+        return key_hash(self.subject, self.predicate)
+
+    @property
+    def rendering(self) -> str:
+        """Return the text that is indexed."""
+        parts = (self.title, self.content, self.subject, " ".join(self.tags))
+        return "\n".join(part for part in parts if part)
+
+
+def new_fact(body: FactIn, *, scope: str, source: Source, confidence: float) -> NewFact:
+    """Mask secrets in a body and settle where it goes."""
+    return NewFact(
+        scope=scope,
+        kind=body.kind,
+        content=redaction.mask(body.content),
+        title=redaction.mask(body.title) if body.title else None,
+        data=redaction.mask_tree(body.data),
+        schema=body.schema_,
+        about=body.about,
+        position=body.position,
+        subject=redaction.mask(body.subject) if body.subject else None,
+        predicate=body.predicate,
+        tags=tuple(facts.merged_tags((), body.tags)),
+        confidence=confidence,
+        source=source,
+        expires_at=body.expires_at,
+        valid_from=body.valid_from,
+        valid_until=body.valid_until,
+        session=body.run,
+    )
+
+
+def replacement(old: Fact, content: str, actor: str) -> NewFact:
+    """Return the successor of a corrected fact.
+
+    New content and actor, everything else inherited.
+    """
+    return NewFact(
+        scope=old.scope,
+        kind=old.kind,
+        content=redaction.mask(content),
+        title=None,
+        data=old.data,
+        schema=old.schema_,
+        about=old.about,
+        position=old.position,
+        subject=old.subject,
+        predicate=old.predicate,
+        tags=old.tags,
+        confidence=old.confidence,
+        source=old.source.model_copy(update={"actor": actor}),
+        expires_at=old.expires_at,
+        valid_from=None,
+        valid_until=None,
+    )
+
+
+def merge_refs(refs: tuple[Ref, ...], more: tuple[Ref, ...]) -> tuple[Ref, ...]:
+    """Put references together, each once, at most 32; the first ones stay."""
+    return tuple(dict.fromkeys((*refs, *more)))[:32]
+
+
+def key_hash(subject: str | None, predicate: str | None) -> bytes | None:
+    """Hash (subject, predicate), normalised and case-folded; None unless both are there."""
+    pair = [facts.normal_key(subject), facts.normal_key(predicate)]
+    return hashlib.sha256(canonical(pair).encode()).digest() if all(pair) else None
+
+
+def canonical(value: Any) -> str:
+    """Write JSON so that equal values give equal text."""
+    return json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False)

@@ -1,0 +1,74 @@
+"""How what is said about a run is put together, in whichever order it is said. Pure."""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+from kais import outcomes
+from knowledge_client.models import Run, RunIn
+
+_IDENTITY = ("kind", "namespace", "scope")
+
+
+class Differs(Exception):
+    """The run is another one: `field` has the value `recorded`."""
+
+    def __init__(self, field: str, recorded: str) -> None:
+        super().__init__(f"{field} is {recorded}")
+        self.field = field
+        self.recorded = recorded
+
+
+def merge(run_id: str, old: Run | None, new: RunIn, now: datetime) -> Run:
+    """Return the run with what is new; what is absent in `new` stays as it was.
+
+    A closed run takes what was missing, as when its opening comes late, and never another outcome.
+
+    Raises:
+        Differs: its kind, namespace, scope or recorded outcome is another.
+    """
+    given = new.model_dump(exclude_unset=True, exclude_none=True)
+    if old is None:
+        merged = new.model_dump() | {"run_id": run_id, "opened_at": now, "closed_at": None}
+    else:
+        _refuse_another(old, new)
+        merged = old.model_dump() | _allowed(old, given)
+        merged["counters"] = old.counters | new.counters
+    if merged["outcome"] is not None and merged["closed_at"] is None:
+        merged["closed_at"] = now
+    return Run.model_validate(merged)
+
+
+def _refuse_another(old: Run, new: RunIn) -> None:
+    for field in _IDENTITY:
+        if getattr(old, field) != getattr(new, field):
+            raise Differs(field, getattr(old, field))
+    if old.outcome is not None and new.outcome is not None and old.outcome != new.outcome:
+        raise Differs("outcome", old.outcome)
+
+
+def _allowed(old: Run, given: dict[str, object]) -> dict[str, object]:
+    if old.closed_at is None:
+        return given
+    # A closed run is settled: a late opening only fills what is missing.
+    return {name: value for name, value in given.items() if getattr(old, name) in (None, {})}
+
+
+def credit(run: Run) -> str | None:
+    """Return the usage kind that the run's facts earn.
+
+    None while open and for excluded outcomes.
+    """
+    if run.outcome is None:
+        return None
+    outcome = outcomes.Outcome(run.outcome)
+    if outcomes.is_excluded(outcome):
+        return None
+    return "succeeded" if outcomes.is_success(outcome) else "failed"
+
+
+def duration_s(run: Run) -> float | None:
+    """Return how long the run took by its own times; None unless it has both."""
+    if run.started_at is None or run.finished_at is None:
+        return None
+    return (run.finished_at - run.started_at).total_seconds()

@@ -1,0 +1,58 @@
+"""Which of two statements about one thing holds.
+
+Decided by key and valid time, never by confidence. Pure.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Literal
+
+
+@dataclass(frozen=True)
+class Holder:
+    """A live fact with the key of the new one.
+
+    `since` is valid_from, or recorded_at without one.
+    """
+
+    fact_id: str
+    since: datetime
+    is_approved: bool
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What the new fact does to those that held its key.
+
+    `closes` end where the new one begins; with `until` the new one is recorded already closed at
+    that moment.
+    """
+
+    closes: tuple[str, ...] = ()
+    contradicts: tuple[str, ...] = ()
+    superseded_by: str | None = None
+    until: datetime | None = None
+
+
+def decide(
+    holders: Sequence[Holder], since: datetime, by: Literal["human", "agent", "system"]
+) -> Verdict:
+    """Compare the new fact, true since `since`, with every live fact of its scope and key."""
+    closes, contradicts = [], []
+    later: Holder | None = None
+    for holder in holders:
+        if holder.since == since or (holder.is_approved and by == "agent"):
+            contradicts.append(holder.fact_id)
+        elif holder.since < since:
+            closes.append(holder.fact_id)
+        elif later is None or holder.since < later.since:
+            later = holder
+    return Verdict(
+        closes=tuple(closes),
+        contradicts=tuple(contradicts),
+        superseded_by=later.fact_id if later else None,
+        until=later.since if later else None,
+    )

@@ -1,0 +1,103 @@
+"""Who sees and does what where: the rights of a principal over scope paths. Pure.
+
+A reader sees its home, the ancestors of that, and what it was granted; it writes to its home and
+where it was granted `write`. Everything else does not exist for it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Literal
+
+from kais import scopes
+from knowledge_client.models import Grant, Verb
+
+PLATFORM = "platform"
+PrincipalType = Literal["human", "agent", "system"]
+
+
+def contains(outer: str, inner: str) -> bool:
+    """Tell whether `inner` is `outer` or lies below it."""
+    return outer in (PLATFORM, inner) or inner.startswith(outer + "/")
+
+
+def lineage(path: str) -> tuple[str, ...]:
+    """Return the path and its ancestors, nearest first; the last is always `platform`."""
+    return tuple(str(scope) for scope in scopes.visible_from(scopes.Scope.parse(path)))
+
+
+def realm_of(path: str) -> str:
+    """Return the realm that a path lies in, or `platform`."""
+    return path.split("/", 1)[0]
+
+
+@dataclass(frozen=True)
+class Reach:
+    """One scope, or it and everything below."""
+
+    scope: str
+    subtree: bool
+
+    def covers(self, path: str) -> bool:
+        """Tell whether the path is in reach."""
+        return path == self.scope or (self.subtree and contains(self.scope, path))
+
+
+@dataclass(frozen=True)
+class View:
+    """What one reader may see. Stores take it with every read, so that no read is without one."""
+
+    home: str
+    reaches: tuple[Reach, ...] = ()
+
+    def sees(self, path: str) -> bool:
+        """Tell whether the path is home, an ancestor of it, or granted."""
+        return contains(path, self.home) or any(reach.covers(path) for reach in self.reaches)
+
+    def sees_all_below(self, path: str) -> bool:
+        """Tell whether everything at and below the path is seen."""
+        return any(reach.subtree and contains(reach.scope, path) for reach in self.reaches)
+
+
+EVERYTHING = View(PLATFORM, (Reach(PLATFORM, subtree=True),))
+
+
+@dataclass(frozen=True)
+class Principal:
+    """A caller: who it is, where its home is, which verbs it has beside reading its own path."""
+
+    name: str
+    type: PrincipalType
+    home: str
+    grants: tuple[Grant, ...] = ()
+
+    @property
+    def view(self) -> View:
+        """Return what the principal may read."""
+        readable = [g for g in self.grants if "read" in g.verbs or "admin" in g.verbs]
+        return View(self.home, tuple(Reach(g.scope, g.subtree) for g in readable))
+
+    def may(self, verb: Verb, path: str) -> bool:
+        """Tell whether the principal has the verb on the path; `admin` includes the others."""
+        if verb == "write" and path == self.home:
+            return True
+        return any(
+            Reach(grant.scope, grant.subtree).covers(path)
+            for grant in self.grants
+            if verb in grant.verbs or "admin" in grant.verbs
+        )
+
+
+ALL_VERBS: tuple[Verb, ...] = ("read", "write", "review", "promote", "extract", "admin")
+
+
+def administrator(name: str, kind: PrincipalType) -> Principal:
+    """Return a principal that may do everything everywhere."""
+    grant = Grant(scope=PLATFORM, subtree=True, verbs=ALL_VERBS)
+    return Principal(name, kind, PLATFORM, (grant,))
+
+
+def nearest_first(paths: Iterable[str]) -> tuple[str, ...]:
+    """Order scopes from the deepest to the widest, equal depths by name."""
+    return tuple(sorted(paths, key=lambda path: (path == PLATFORM, -path.count("/"), path)))

@@ -1,0 +1,148 @@
+"""What the service refuses, each with its stable code, status and title.
+
+ServiceError
+├── Unauthenticated 401        Unregistered 403 (Retry-After)   Forbidden 403   ScopeForbidden 403
+├── ScopeReadOnly 403          NotFound 404                     Conflict 409
+├── IdempotencyConflict 409
+├── RunClosedOtherwise 409     RetractedBefore 409              TooLarge 413    InvalidBody 422
+├── QuotaExceeded 429          StoreUnavailable 503             IdentityUnavailable 503
+└── SchemaTooNew, FileLocked   only at start: the process ends with the message
+
+One handler in `app` turns them into problem+json; nothing else builds an error body.
+"""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from knowledge_client.codes import Code
+from knowledge_client.models import Problem, ProblemViolation
+
+
+class ServiceError(Exception):
+    """A refusal; `detail` goes to the caller, so it never holds what the caller may not see."""
+
+    code: ClassVar[Code] = Code.INTERNAL
+    status: ClassVar[int] = 500
+    title: ClassVar[str] = "Internal error"
+    retry_after_s: ClassVar[int | None] = None
+
+    def __init__(self, detail: str, violations: tuple[ProblemViolation, ...] = ()) -> None:
+        super().__init__(detail)
+        self.detail = detail
+        self.violations = violations
+
+    def problem(self) -> Problem:
+        """Return the RFC 9457 body."""
+        return Problem(
+            title=self.title,
+            status=self.status,
+            code=self.code,
+            detail=self.detail,
+            violations=self.violations,
+        )
+
+
+class Unauthenticated(ServiceError):
+    """No token, or one that the cluster does not take for our audience."""
+
+    code, status, title = Code.UNAUTHENTICATED, 401, "Who are you?"
+
+
+class Unregistered(ServiceError):
+    """A good token of an account that nobody registered yet; the operator may be about to."""
+
+    code, status, title = Code.PRINCIPAL_UNREGISTERED, 403, "Not registered"
+    retry_after_s = 2
+
+
+class Forbidden(ServiceError):
+    """The caller may read the thing but lacks the verb."""
+
+    code, status, title = Code.FORBIDDEN, 403, "Not permitted"
+
+
+class ScopeForbidden(ServiceError):
+    """The caller named a scope outside of what it may reach, whether that exists or not."""
+
+    code, status, title = Code.SCOPE_FORBIDDEN, 403, "Scope not permitted"
+
+
+class ScopeReadOnly(ServiceError):
+    """The scope takes no writes by its own configuration."""
+
+    code, status, title = Code.SCOPE_READ_ONLY, 403, "Scope is read-only"
+
+
+class NotFound(ServiceError):
+    """Nothing there, or nothing that the caller may see."""
+
+    code, status, title = Code.NOT_FOUND, 404, "Not found"
+
+
+class Conflict(ServiceError):
+    """What is stored contradicts the request."""
+
+    code, status, title = Code.CONFLICT, 409, "Conflict"
+
+
+class IdempotencyConflict(ServiceError):
+    """The same Idempotency-Key came with another body."""
+
+    code, status, title = Code.IDEMPOTENCY_CONFLICT, 409, "Idempotency key reused"
+
+
+class RunClosedOtherwise(ServiceError):
+    """The run is closed with another outcome already."""
+
+    code, status, title = Code.RUN_CLOSED_OTHERWISE, 409, "Run closed otherwise"
+
+
+class RetractedBefore(ServiceError):
+    """An equal fact was retracted in this scope."""
+
+    code, status, title = Code.RETRACTED_BEFORE, 409, "Retracted before"
+
+
+class TooLarge(ServiceError):
+    """A size bound was passed; the detail names it."""
+
+    code, status, title = Code.TOO_LARGE, 413, "Too large"
+
+
+class InvalidBody(ServiceError):
+    """The body is not what the route takes; every violation is listed."""
+
+    code, status, title = Code.INVALID_BODY, 422, "Invalid body"
+
+
+class QuotaExceeded(ServiceError):
+    """A run or a writer used up its share."""
+
+    code, status, title = Code.QUOTA_EXCEEDED, 429, "Quota exceeded"
+
+
+class StoreUnavailable(ServiceError):
+    """The database cannot be written or read now."""
+
+    code, status, title = Code.STORE_UNAVAILABLE, 503, "Store unavailable"
+    retry_after_s = 2
+
+
+class IdentityUnavailable(ServiceError):
+    """The cluster cannot be asked who the caller is."""
+
+    code, status, title = Code.IDENTITY_UNAVAILABLE, 503, "Identity unavailable"
+    retry_after_s = 2
+
+
+class StartupError(Exception):
+    """The process must not start; the message says what to do."""
+
+
+class SchemaTooNew(StartupError):
+    """The database was written by a newer version than this one."""
+
+
+class FileLocked(StartupError):
+    """Another process owns the database file."""

@@ -1,0 +1,1 @@
+"""The durable job that turns the record of a run into facts."""

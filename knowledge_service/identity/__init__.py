@@ -1,0 +1,1 @@
+"""Who is calling: one module per mode, behind one small interface."""

@@ -1,0 +1,4 @@
+"""The full-text index as arrays.
+
+Analyser, postings, scorer. The stores keep the blocks; no SQL here.
+"""

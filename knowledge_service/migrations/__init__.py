@@ -1,0 +1,13 @@
+"""The schema's history.
+
+Numbered, append-only. Each migration commits with its own record in `migration`.
+
+A migration is never edited once released; a new column is the next `mNNN_*`, in both dialects.
+"""
+
+from __future__ import annotations
+
+from knowledge_service.migrations import m001_initial
+
+SQLITE: tuple[tuple[int, str, str], ...] = ((1, "m001_initial", m001_initial.SQLITE),)
+"""(number, name, script) in order; the runner is the store's."""

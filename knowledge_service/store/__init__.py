@@ -1,0 +1,1 @@
+"""Implementations of the `Store` port; SQL lives here and in `migrations` only."""

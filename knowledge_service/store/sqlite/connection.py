@@ -1,0 +1,126 @@
+"""Opening the file: the lock that makes this process its owner, connections, errors of SQLite.
+
+WAL with synchronous=FULL: a commit survives a power cut. Only the writer's connection checkpoints,
+which together with a bundled SQLite of at least 3.51.3 keeps the WAL-reset defect of older versions
+away.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import queue
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import IO
+
+import apsw
+
+from knowledge_service.errors import FileLocked, StartupError, StoreUnavailable
+
+# Queries release the GIL in SQLite only, so more readers than this add memory and no speed.
+_READERS = 4
+_OLDEST_SQLITE = (3, 51, 3)
+
+# What the disk or the machine does to us; any other error of SQLite is a fault of ours and stays
+# loud.
+ENVIRONMENTAL: tuple[type[Exception], ...] = (
+    apsw.IOError,
+    apsw.FullError,
+    apsw.BusyError,
+    apsw.LockedError,
+    apsw.ReadOnlyError,
+    apsw.CantOpenError,
+    apsw.CorruptError,
+    apsw.NotADBError,
+    apsw.NoMemError,
+    apsw.InterruptError,
+    apsw.PermissionsError,
+    apsw.ProtocolError,
+    apsw.NoLFSError,
+    apsw.ConnectionClosedError,
+)
+
+
+def unavailable(exc: Exception) -> StoreUnavailable:
+    """Map an environmental error; the message names no path and no statement."""
+    return StoreUnavailable(f"the database cannot be used now ({type(exc).__name__}: {exc})")
+
+
+def lock(path: Path) -> IO[str]:
+    """Take the file's lock for as long as the returned handle is open.
+
+    Raises:
+        FileLocked: another process has it.
+    """
+    handle = path.with_name(path.name + ".lock").open("a")
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError as exc:
+        handle.close()
+        raise FileLocked(
+            f"database {path} is in use by another kais-knowledge process; "
+            "stop that one first or choose another file with --db"
+        ) from exc
+    return handle
+
+
+def open_writer(path: Path) -> apsw.Connection:
+    """Open the one connection that writes and checkpoints.
+
+    Raises:
+        StartupError: the file cannot be opened or is no database.
+    """
+    version = tuple(int(part) for part in apsw.sqlite_lib_version().split("."))
+    if version < _OLDEST_SQLITE:
+        raise StartupError(f"SQLite {apsw.sqlite_lib_version()} is too old; install apsw >= 3.51.3")
+    try:
+        connection = apsw.Connection(str(path))
+        connection.set_busy_timeout(5000)
+        connection.execute("PRAGMA journal_mode=WAL").fetchall()
+        connection.execute(
+            "PRAGMA synchronous=FULL; PRAGMA foreign_keys=ON; PRAGMA cache_size=-65536"
+        )
+    except apsw.Error as exc:
+        raise StartupError(
+            f"database {path} cannot be opened ({exc}); check the path and its owner"
+        ) from exc
+    return connection
+
+
+class Readers:
+    """A pool of connections that read; each use is one snapshot."""
+
+    def __init__(self, path: Path) -> None:
+        self._free: queue.LifoQueue[apsw.Connection] = queue.LifoQueue()
+        for _ in range(_READERS):
+            connection = apsw.Connection(str(path), flags=apsw.SQLITE_OPEN_READWRITE)
+            connection.set_busy_timeout(5000)
+            connection.wal_autocheckpoint(0)
+            connection.execute("PRAGMA query_only=ON; PRAGMA cache_size=-32768")
+            self._free.put(connection)
+
+    @contextmanager
+    def snapshot(self) -> Iterator[apsw.Connection]:
+        """Borrow a connection inside a read transaction.
+
+        Raises:
+            StoreUnavailable: the database cannot be read.
+        """
+        connection = self._free.get()
+        try:
+            connection.execute("BEGIN")
+            try:
+                yield connection
+            finally:
+                if connection.in_transaction:
+                    connection.execute("COMMIT")
+        except ENVIRONMENTAL as exc:
+            raise unavailable(exc) from exc
+        finally:
+            self._free.put(connection)
+
+    def close(self) -> None:
+        """Close every connection, waiting for those in use."""
+        for _ in range(_READERS):
+            self._free.get().close()

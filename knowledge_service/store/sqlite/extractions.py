@@ -1,0 +1,156 @@
+"""The durable jobs of extraction: accepted, begun, and finished together with their facts."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from knowledge_client.models import Extraction
+from knowledge_service.domain.facts import NewFact, canonical
+from knowledge_service.errors import NotFound, RetractedBefore
+from knowledge_service.ports import Actor
+from knowledge_service.store.sqlite import facts, part, postings
+from knowledge_service.store.sqlite.transaction import Transaction
+
+_COLUMNS = "run_id, state, facts, reason, attempts"
+_GET = f"SELECT {_COLUMNS} FROM extraction WHERE run_id = ?"
+_ACCEPT = """INSERT OR IGNORE INTO extraction(run_id, state, max_facts, actor, accepted_at,
+  updated_at)   VALUES(?, 'pending', ?, ?, ?, ?)"""
+_OPEN = f"""SELECT {_COLUMNS} FROM extraction WHERE state IN ('pending', 'running')
+  ORDER BY accepted_at LIMIT ?"""
+_BEGIN = """UPDATE extraction SET state = 'running', attempts = attempts + 1, updated_at = ?
+  WHERE run_id = ? AND state IN ('pending', 'running')"""
+_FINISH = "UPDATE extraction SET state = ?, facts = ?, reason = ?, updated_at = ? WHERE run_id = ?"
+_LIMIT = "SELECT max_facts FROM extraction WHERE run_id = ?"
+_EARLIER = """SELECT e.error_signature, count(*) FROM run this
+  JOIN run other ON other.scope = this.scope AND other.realm_no = this.realm_no
+    AND other.run_id <> this.run_id AND other.opened_at <= this.opened_at
+  JOIN episode e ON e.run_id = other.run_id
+  WHERE this.run_id = ? AND e.error_signature IN (SELECT value FROM json_each(?))
+  GROUP BY e.error_signature"""
+_BY_KEY = """SELECT fact_no, id, lifecycle FROM fact WHERE scope_no = ? AND key_hash = ?
+  AND lifecycle IN ('live', 'retracted') ORDER BY lifecycle = 'live' DESC, id LIMIT 1"""
+_SCOPE_OF = "SELECT scope FROM run WHERE run_id = ?"
+
+
+class Extractions(part.Part):
+    """The `ExtractionStore` port."""
+
+    def accept_extraction(self, run_id: str, max_facts: int, *, actor: Actor) -> Extraction:
+        """Record the wish."""
+
+        def work(tx: Transaction) -> Extraction:
+            tx.execute(_ACCEPT, (run_id, max_facts, actor.name, tx.at_us, tx.at_us))
+            if tx.changes():
+                payload = {"run": run_id, "max_facts": max_facts}
+                _emit(tx, "extraction.accepted", run_id, actor.name, payload)
+            return _get(tx, run_id)
+
+        return self._writer.submit(work)
+
+    def extraction(self, run_id: str) -> Extraction | None:
+        """Look one up."""
+        with self._readers.snapshot() as connection:
+            for row in connection.execute(_GET, (run_id,)):
+                return _extraction(row)
+        return None
+
+    def extraction_limit(self, run_id: str) -> int:
+        """Return how many facts were asked for."""
+        with self._readers.snapshot() as connection:
+            return int(next(iter(connection.execute(_LIMIT, (run_id,))), (0,))[0])
+
+    def open_extractions(self, limit: int) -> tuple[Extraction, ...]:
+        """List what is not finished, the oldest first."""
+        with self._readers.snapshot() as connection:
+            return tuple(_extraction(row) for row in connection.execute(_OPEN, (limit,)))
+
+    def begin_extraction(self, run_id: str) -> Extraction:
+        """Count an attempt."""
+
+        def work(tx: Transaction) -> Extraction:
+            tx.execute(_BEGIN, (tx.at_us, run_id))
+            return _get(tx, run_id)
+
+        return self._writer.submit(work)
+
+    def earlier_signatures(self, run_id: str, signatures: Sequence[str]) -> Mapping[str, int]:
+        """Count episodes of earlier runs in the same scope."""
+        with self._readers.snapshot() as connection:
+            return dict(connection.execute(_EARLIER, (run_id, json.dumps(list(signatures)))))
+
+    def finish_extraction(
+        self, run_id: str, new: Sequence[NewFact], reason: str | None, *, actor: Actor
+    ) -> Extraction:
+        """Store the facts and the state in one transaction."""
+
+        def work(tx: Transaction) -> Extraction:
+            before = _get(tx, run_id)
+            if before.state == "done":
+                return before
+            found, left_out = [], 0
+            for fact in new:
+                fact_id = _store(tx, self._folder, fact, actor)
+                if fact_id is None:
+                    left_out += 1
+                elif fact_id not in found:
+                    found.append(fact_id)
+            said = _say(reason, left_out)
+            tx.execute(_FINISH, ("done", canonical(found), said, tx.at_us, run_id))
+            payload = {"run": run_id, "facts": found, "reason": said}
+            _emit(tx, "extraction.done", run_id, actor.name, payload)
+            return _get(tx, run_id)
+
+        return self._writer.submit(work)
+
+    def fail_extraction(self, run_id: str, reason: str, *, retry: bool) -> Extraction:
+        """Record why it did not work."""
+
+        def work(tx: Transaction) -> Extraction:
+            state = "pending" if retry else "failed"
+            tx.execute(_FINISH, (state, "[]", reason, tx.at_us, run_id))
+            if not retry:
+                payload = {"run": run_id, "reason": reason}
+                _emit(tx, "extraction.failed", run_id, "extraction", payload)
+            return _get(tx, run_id)
+
+        return self._writer.submit(work)
+
+
+def _store(tx: Transaction, folder: postings.Folder, fact: NewFact, actor: Actor) -> str | None:
+    """Store a fact or confirm what the scope knows of its key; None when that was retracted."""
+    scope_no = part.ensure_scope(tx, fact.scope, actor.name)
+    known = tx.one(_BY_KEY, (scope_no, fact.key_hash)) if fact.key_hash else None
+    if known:
+        return facts.confirm(tx, known[0], fact, actor) if known[2] == "live" else None
+    try:
+        return facts.store(tx, folder, fact, actor).remembered.fact_id
+    except RetractedBefore:
+        return None
+
+
+def _say(reason: str | None, left_out: int) -> str | None:
+    if not left_out:
+        return reason
+    note = f"{left_out} left out: retracted in this scope before"
+    return f"{reason}; {note}" if reason else note
+
+
+def _get(tx: Transaction, run_id: str) -> Extraction:
+    row = tx.one(_GET, (run_id,))
+    if row is None:
+        raise NotFound(f"no extraction was asked for run {run_id}")
+    return _extraction(row)
+
+
+def _extraction(row: tuple[Any, ...]) -> Extraction:
+    return Extraction(
+        run_id=row[0], state=row[1], facts=tuple(json.loads(row[2])), reason=row[3], attempts=row[4]
+    )
+
+
+def _emit(tx: Transaction, kind: str, run_id: str, actor: str, payload: Any) -> None:
+    scope = tx.one(_SCOPE_OF, (run_id,))
+    number = part.find_scope(tx, scope[0]) if scope else None
+    tx.emit(kind, scope_no=number, actor=actor, payload=payload)

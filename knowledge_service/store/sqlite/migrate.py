@@ -1,0 +1,45 @@
+"""Brings a file to the newest schema: each migration in one transaction with its own record."""
+
+from __future__ import annotations
+
+import secrets
+from typing import Any
+
+import apsw
+
+from knowledge_service import migrations
+from knowledge_service.clock import Clock
+from knowledge_service.errors import SchemaTooNew
+from knowledge_service.store.sqlite import times
+
+_RECORD = """CREATE TABLE IF NOT EXISTS migration(
+  number INTEGER PRIMARY KEY, name TEXT NOT NULL, applied_at INTEGER NOT NULL) STRICT"""
+_NEWEST = "SELECT coalesce(max(number), 0) FROM migration"
+_APPLIED = "INSERT INTO migration(number, name, applied_at) VALUES(?, ?, ?)"
+_IDENTITY = "INSERT OR IGNORE INTO meta(key, value) VALUES('store_id', ?), ('epoch', '1')"
+
+
+def migrate(
+    connection: apsw.Connection,
+    clock: Clock,
+    steps: tuple[tuple[int, str, str], ...] = migrations.SQLITE,
+) -> None:
+    """Apply what is missing, in order.
+
+    Raises:
+        SchemaTooNew: the file has a migration that this version does not know.
+    """
+    connection.execute(_RECORD)
+    newest: Any = connection.execute(_NEWEST).fetchall()[0][0]
+    known = steps[-1][0]
+    if newest > known:
+        raise SchemaTooNew(
+            f"the database has schema {newest}, this version of kais-knowledge knows up to {known};"
+            " start a newer version or restore an older copy of the file"
+        )
+    for number, name, script in steps:
+        if number > newest:
+            with connection:
+                connection.execute(script)
+                connection.execute(_APPLIED, (number, name, times.to_us(clock())))
+    connection.execute(_IDENTITY, (secrets.token_hex(8),))

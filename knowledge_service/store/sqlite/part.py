@@ -1,0 +1,129 @@
+"""What every part of the store shares: snapshots to read, the writer to write, keys for repeats."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+import apsw
+from pydantic import TypeAdapter
+
+from knowledge_service.domain.visibility import View, lineage, realm_of
+from knowledge_service.errors import IdempotencyConflict
+from knowledge_service.ports import Once
+from knowledge_service.store.sqlite.connection import Readers
+from knowledge_service.store.sqlite.postings import Folder
+from knowledge_service.store.sqlite.transaction import Transaction
+from knowledge_service.store.sqlite.writer import Writer
+
+T = TypeVar("T")
+_KEPT_US = 24 * 3600 * 1_000_000
+
+_SCOPE = "SELECT scope_no FROM scope WHERE path = ? AND retired_at IS NULL"
+_NEW_SCOPE = "INSERT INTO scope(path, realm_no, created_at) VALUES(?, ?, ?)"
+_OWN_REALM = "UPDATE scope SET realm_no = scope_no WHERE scope_no = ?"
+_BELOW = "SELECT scope_no, path FROM scope WHERE path >= ? AND path < ? AND retired_at IS NULL"
+_ALL = "SELECT scope_no, path FROM scope WHERE retired_at IS NULL"
+_FORGET = "DELETE FROM idempotency WHERE at < ?"
+_ANSWERED = "SELECT body_hash, response FROM idempotency WHERE principal = ? AND key = ?"
+_ANSWER = "INSERT INTO idempotency(principal, key, body_hash, response, at) VALUES(?, ?, ?, ?, ?)"
+
+
+class Part:
+    """One port's half of the store."""
+
+    def __init__(self, readers: Readers, writer: Writer, folder: Folder) -> None:
+        self._readers = readers
+        self._writer = writer
+        self._folder = folder
+
+    def _once(
+        self, once: Once | None, answer: TypeAdapter[T], work: Callable[[Transaction], T]
+    ) -> T:
+        """Run a write, or return what it answered before under the same key."""
+
+        def run(tx: Transaction) -> T:
+            if once is None:
+                return work(tx)
+            tx.execute(_FORGET, (tx.at_us - _KEPT_US,))
+            before = recall_answer(tx.one(_ANSWERED, (once.principal, once.key)), once)
+            if before is not None:
+                return answer.validate_json(before)
+            result = work(tx)
+            text = answer.dump_json(result).decode()
+            tx.execute(_ANSWER, (once.principal, once.key, once.body_hash, text, tx.at_us))
+            return result
+
+        return self._writer.submit(run)
+
+
+def recall_answer(row: tuple[Any, ...] | None, once: Once) -> str | None:
+    """Return the stored answer of a key.
+
+    Raises:
+        IdempotencyConflict: the key came with another body.
+    """
+    if row is None:
+        return None
+    if row[0] != once.body_hash:
+        raise IdempotencyConflict(
+            f"Idempotency-Key {once.key!r} was used with another body within 24 h; send a new key"
+        )
+    return str(row[1])
+
+
+def find_answer(connection: apsw.Connection, once: Once) -> str | None:
+    """Look a key up without writing."""
+    row = next(iter(connection.execute(_ANSWERED, (once.principal, once.key))), None)
+    return recall_answer(row, once)
+
+
+def ensure_scope(tx: Transaction, path: str, actor: str) -> int:
+    """Return the number of a scope, made with its ancestors if it is new."""
+    row = tx.one(_SCOPE, (path,))
+    if row:
+        return int(row[0])
+    ancestors = lineage(path)[1:]
+    if ancestors:
+        ensure_scope(tx, ancestors[0], actor)
+    realm = tx.one(_SCOPE, (realm_of(path),))
+    number = tx.insert(_NEW_SCOPE, (path, realm[0] if realm else 0, tx.at_us))
+    if not realm:
+        tx.execute(_OWN_REALM, (number,))
+    tx.emit("scope.created", scope_no=number, actor=actor, payload={"path": path})
+    return number
+
+
+def find_scope(connection: apsw.Connection | Transaction, path: str) -> int | None:
+    """Return the number of a scope that exists."""
+    for row in connection.execute(_SCOPE, (path,)):
+        return int(row[0])
+    return None
+
+
+def scopes_seen(
+    connection: apsw.Connection, view: View, named: tuple[str, ...] | None
+) -> dict[int, str]:
+    """Return the existing scopes that are visible and, unless None, named: number to path."""
+    if named is not None:
+        wanted = [path for path in named if view.sees(path)]
+        return _by_path(connection, wanted)
+    found = _by_path(connection, list(lineage(view.home)))
+    for reach in view.reaches:
+        if not reach.subtree:
+            found |= _by_path(connection, [reach.scope])
+        elif view.sees_all_below("platform"):
+            found |= dict(connection.execute(_ALL))
+        else:
+            found |= _by_path(connection, [reach.scope])
+            found |= dict(connection.execute(_BELOW, (reach.scope + "/", reach.scope + "0")))
+    return found
+
+
+def _by_path(connection: apsw.Connection, paths: list[str]) -> dict[int, str]:
+    found = {}
+    for path in paths:
+        number = find_scope(connection, path)
+        if number is not None:
+            found[number] = path
+    return found

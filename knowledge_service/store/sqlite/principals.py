@@ -1,0 +1,109 @@
+"""Registered callers, and the realms that their namespaces' UIDs tell apart."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from knowledge_client.models import PrincipalIn
+from knowledge_service.domain.facts import canonical
+from knowledge_service.domain.visibility import PLATFORM, realm_of
+from knowledge_service.errors import Conflict
+from knowledge_service.ports import Actor
+from knowledge_service.store.sqlite import part, scopes
+from knowledge_service.store.sqlite.transaction import Transaction
+
+_COLUMNS = "username, uid, name, type, home, grants, realm_uid"
+_ALL = f"SELECT {_COLUMNS} FROM principal ORDER BY username"
+_GET = f"SELECT {_COLUMNS} FROM principal WHERE username = ?"
+_PUT = f"""INSERT OR REPLACE INTO principal({_COLUMNS}, registered_at)
+  VALUES(?, ?, ?, ?, ?, ?, ?, ?)"""
+_DELETE = "DELETE FROM principal WHERE username = ?"
+_REALM = "SELECT scope_no, realm_uid FROM scope WHERE path = ? AND retired_at IS NULL"
+_USED = "SELECT 1 FROM scope WHERE path = ? AND realm_uid = ? AND retired_at IS NOT NULL"
+_NAME_REALM = "UPDATE scope SET realm_uid = ? WHERE scope_no = ?"
+_IN_REALM = "SELECT scope_no, path FROM scope WHERE realm_no = ? AND retired_at IS NULL"
+
+
+class Principals(part.Part):
+    """The `PrincipalStore` port."""
+
+    def put_principal(self, principal: PrincipalIn, *, actor: Actor) -> None:
+        """Register; an equal registration writes nothing."""
+
+        def work(tx: Transaction) -> None:
+            _settle_realm(tx, principal, actor)
+            row = tx.one(_GET, (principal.subject.username,))
+            if row and _principal(row) == principal:
+                return
+            grants = canonical([grant.model_dump(mode="json") for grant in principal.grants])
+            subject = principal.subject
+            tx.execute(
+                _PUT,
+                (
+                    subject.username, subject.uid, principal.name, principal.type, principal.home,
+                    grants, principal.realm_uid, tx.at_us,
+                ),
+            )  # fmt: skip
+            payload = principal.model_dump(mode="json")
+            tx.emit("principal.registered", scope_no=None, actor=actor.name, payload=payload)
+
+        self._writer.submit(work)
+
+    def principal(self, username: str) -> PrincipalIn | None:
+        """Look one up."""
+        with self._readers.snapshot() as connection:
+            for row in connection.execute(_GET, (username,)):
+                return _principal(row)
+        return None
+
+    def principals(self) -> tuple[PrincipalIn, ...]:
+        """List by username."""
+        with self._readers.snapshot() as connection:
+            return tuple(_principal(row) for row in connection.execute(_ALL))
+
+    def delete_principal(self, username: str, *, actor: Actor) -> bool:
+        """Forget."""
+
+        def work(tx: Transaction) -> bool:
+            tx.execute(_DELETE, (username,))
+            if not tx.changes():
+                return False
+            payload = {"username": username}
+            tx.emit("principal.removed", scope_no=None, actor=actor.name, payload=payload)
+            return True
+
+        return self._writer.submit(work)
+
+
+def _settle_realm(tx: Transaction, principal: PrincipalIn, actor: Actor) -> None:
+    """Start the realm anew when its namespace was made again under the same name."""
+    path, uid = realm_of(principal.home), principal.realm_uid
+    if uid is None or path == PLATFORM:
+        return
+    number = part.ensure_scope(tx, path, actor.name)
+    known = (tx.one(_REALM, (path,)) or (number, None))[1]
+    if known == uid:
+        return
+    if known is not None:
+        if tx.one(_USED, (path, uid)):
+            raise Conflict(f"{path} belonged to namespace UID {uid} before, now to {known}")
+        for old, old_path in tx.all(_IN_REALM, (number,)):
+            scopes.retire(tx, old, old_path, actor)
+        number = part.ensure_scope(tx, path, actor.name)
+    tx.execute(_NAME_REALM, (uid, number))
+    payload = {"path": path, "realm_uid": uid}
+    tx.emit("realm.named", scope_no=number, actor=actor.name, payload=payload)
+
+
+def _principal(row: tuple[Any, ...]) -> PrincipalIn:
+    return PrincipalIn.model_validate(
+        {
+            "subject": {"username": row[0], "uid": row[1]},
+            "name": row[2],
+            "type": row[3],
+            "home": row[4],
+            "grants": json.loads(row[5]),
+            "realm_uid": row[6],
+        }
+    )

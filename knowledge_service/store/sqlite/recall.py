@@ -1,0 +1,137 @@
+"""Retrieval over the posting tables, receipts, and the usage that recalls and runs count."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from itertools import islice
+
+import apsw
+from pydantic import TypeAdapter
+
+from knowledge_client.models import Fact, Recalled, Receipt
+from knowledge_service.domain import filtering
+from knowledge_service.domain.visibility import View, nearest_first
+from knowledge_service.index import analyser
+from knowledge_service.ports import Hit, NewReceipt, Once, Search
+from knowledge_service.store.sqlite import part, postings, rows
+from knowledge_service.store.sqlite.transaction import Transaction
+
+_RECALLED: TypeAdapter[Recalled] = TypeAdapter(Recalled)
+
+_RECENT = f"""{rows.SELECT} WHERE f.scope_no = ? AND f.lifecycle = 'live'
+  ORDER BY f.confidence DESC, f.id DESC"""
+_RECEIPT = """INSERT INTO receipt(id, principal, observer_no, run_id, attempt, at, query_hash, body)
+  VALUES(?, ?, ?, ?, ?, ?, ?, ?)"""
+_FIND = """SELECT r.body, s.path FROM receipt r JOIN scope s ON s.scope_no = r.observer_no
+  WHERE r.id = ?"""
+_FACTS = "SELECT fact_no, scope_no FROM fact WHERE id = ?"
+_USE = """INSERT INTO usage(fact_no, observer_no, kind, count, last_at) VALUES(?, ?, ?, 1, ?)
+  ON CONFLICT DO UPDATE SET count = count + 1, last_at = excluded.last_at"""
+_USE_SCOPE = """INSERT INTO scope_usage(scope_no, observer_no, kind, count, last_at)
+  VALUES(?, ?, ?, 1, ?) ON CONFLICT DO UPDATE SET count = count + 1, last_at = excluded.last_at"""
+_OF_RUN = "SELECT observer_no, body FROM receipt WHERE run_id = ? ORDER BY id"
+
+
+class Recall(part.Part):
+    """The `RecallStore` port."""
+
+    def search(self, search: Search) -> tuple[Hit, ...]:
+        """Rank by BM25; candidates are looked up lazily: filters cost only what they drop."""
+        terms = sorted(analyser.terms(search.query))
+        with self._readers.snapshot() as connection:
+            scopes = part.scopes_seen(connection, search.view, search.scopes)
+            scores = postings.search(connection, scopes, terms)
+            ranked = scores.best_first(4 * search.limit)
+            hits = (
+                Hit(fact, score, {"bm25": score})
+                for fact, score in _look_up(connection, ranked, 4 * search.limit)
+                if filtering.passes(fact, search.filters)
+            )
+            return tuple(islice(hits, search.limit))
+
+    def recent(self, search: Search) -> tuple[Fact, ...]:
+        """Go through the scopes, the nearest first."""
+        found: list[Fact] = []
+        with self._readers.snapshot() as connection:
+            scopes = part.scopes_seen(connection, search.view, search.scopes)
+            number_of = {path: number for number, path in scopes.items()}
+            for path in nearest_first(number_of):
+                served = (
+                    fact
+                    for fact in rows.facts(connection, _RECENT, (number_of[path],))
+                    if filtering.passes(fact, search.filters)
+                )
+                found += islice(served, search.limit - len(found))
+                if len(found) >= search.limit:
+                    break
+        return tuple(found)
+
+    def visible_scopes(self, view: View, scopes: tuple[str, ...] | None) -> tuple[str, ...]:
+        """List them, the nearest first."""
+        with self._readers.snapshot() as connection:
+            return nearest_first(part.scopes_seen(connection, view, scopes).values())
+
+    def record_recall(self, new: NewReceipt, answer: Recalled, once: Once | None) -> Recalled:
+        """Commit the receipt, its usage and the answer that a repeat gets."""
+
+        def work(tx: Transaction) -> Recalled:
+            _record(tx, new)
+            return answer
+
+        return self._once(once, _RECALLED, work)
+
+    def record_recall_later(self, new: NewReceipt) -> None:
+        """Leave the receipt to the writer's next commit."""
+        self._writer.submit_later(lambda tx: _record(tx, new))
+
+    def receipt(self, receipt_id: str) -> NewReceipt | None:
+        """Look a receipt up."""
+        with self._readers.snapshot() as connection:
+            for body, observer in connection.execute(_FIND, (receipt_id,)):
+                return NewReceipt(Receipt.model_validate_json(body), observer)
+        return None
+
+
+def credit(tx: Transaction, run_id: str, kind: str) -> None:
+    """Count the outcome of a run once for each fact that was in front of it, by its observer."""
+    seen: set[tuple[str, int]] = set()
+    for observer_no, body in tx.all(_OF_RUN, (run_id,)):
+        for fact_id in Receipt.model_validate_json(body).facts:
+            if (fact_id, observer_no) not in seen:
+                seen.add((fact_id, observer_no))
+                _count(tx, [fact_id], observer_no, kind)
+
+
+def _look_up(
+    connection: apsw.Connection, ranked: Iterator[tuple[int, float]], size: int
+) -> Iterator[tuple[Fact, float]]:
+    while chunk := list(islice(ranked, size)):
+        found = rows.by_numbers(connection, [number for number, _ in chunk])
+        yield from ((found[number], score) for number, score in chunk)
+
+
+def _record(tx: Transaction, new: NewReceipt) -> None:
+    receipt = new.receipt
+    observer_no = part.ensure_scope(tx, new.observer, receipt.principal)
+    tx.execute(
+        _RECEIPT,
+        (
+            receipt.id, receipt.principal, observer_no, receipt.run, receipt.attempt, tx.at_us,
+            receipt.query_hash, receipt.model_dump_json(),
+        ),
+    )  # fmt: skip
+    scopes = _count(tx, receipt.facts, observer_no, "injected" if receipt.run else "recalled")
+    for scope_no in sorted(scopes):
+        tx.execute(_USE_SCOPE, (scope_no, observer_no, "recall", tx.at_us))
+
+
+def _count(tx: Transaction, fact_ids: Iterable[str], observer_no: int, kind: str) -> set[int]:
+    """Count one use of each fact; return the scopes that these are in."""
+    scopes = set()
+    for fact_id in fact_ids:
+        row = tx.one(_FACTS, (fact_id,))
+        if row:
+            tx.execute(_USE, (row[0], observer_no, kind, tx.at_us))
+            tx.execute(_USE_SCOPE, (row[1], observer_no, kind, tx.at_us))
+            scopes.add(row[1])
+    return scopes

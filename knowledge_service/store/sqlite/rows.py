@@ -1,0 +1,59 @@
+"""Between rows of the fact table and facts."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import apsw
+
+from knowledge_client.models import Fact, Source
+from knowledge_service.store.sqlite import times
+
+COLUMNS = """f.id, s.path, f.kind, f.title, f.content, f.data, f.schema, f.about, f.position,
+  f.subject, f.predicate, f.tags, f.confidence, f.source, f.lifecycle, f.review, f.flags,
+  f.expires_at, f.valid_from, f.valid_until, f.recorded_at, f.closed_at, f.fact_no"""
+FROM = "FROM fact f JOIN scope s USING(scope_no)"
+SELECT = f"SELECT {COLUMNS} {FROM}"
+_BY_NUMBERS = f"{SELECT} WHERE f.fact_no IN (SELECT value FROM json_each(?))"
+
+
+def fact(row: Sequence[Any]) -> Fact:
+    """Build a fact from the columns above."""
+    return Fact(
+        id=row[0],
+        scope=row[1],
+        kind=row[2],
+        title=row[3],
+        content=row[4],
+        data=None if row[5] is None else json.loads(row[5]),
+        schema_=row[6],
+        about=row[7],
+        position=row[8],
+        subject=row[9],
+        predicate=row[10],
+        tags=tuple(json.loads(row[11])),
+        confidence=row[12],
+        source=Source.model_validate_json(row[13]),
+        lifecycle=row[14],
+        review=row[15],
+        flags=tuple(json.loads(row[16])),
+        expires_at=times.from_us(row[17]),
+        valid_from=times.from_us(row[18]),
+        valid_until=times.from_us(row[19]),
+        recorded_at=times.from_us(row[20]),
+        closed_at=times.from_us(row[21]),
+    )
+
+
+def facts(connection: apsw.Connection, sql: str, bindings: Sequence[Any]) -> Iterator[Fact]:
+    """Run a query over the columns above."""
+    for row in connection.execute(sql, bindings):
+        yield fact(row)
+
+
+def by_numbers(connection: apsw.Connection, numbers: Sequence[int]) -> dict[int, Fact]:
+    """Look facts up by their internal numbers."""
+    rows = connection.execute(_BY_NUMBERS, (json.dumps(list(numbers)),))
+    return {row[22]: fact(row) for row in rows}

@@ -1,0 +1,92 @@
+"""Scopes in tables: configuration, counters, and the retiring of what is deleted."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+
+import apsw
+
+from knowledge_client.models import ScopeConfig, ScopeStats
+from knowledge_service.domain import statistics
+from knowledge_service.domain.visibility import View
+from knowledge_service.ports import Actor
+from knowledge_service.store.sqlite import part, times
+from knowledge_service.store.sqlite.transaction import Transaction
+
+_CONFIGURE = "UPDATE scope SET config = ? WHERE scope_no = ? AND config IS NOT ?"
+_CONFIG = "SELECT config FROM scope WHERE path = ? AND retired_at IS NULL"
+_RETIRE = "UPDATE scope SET retired_at = ? WHERE scope_no = ?"
+_STATS = """SELECT scope_no, live_facts, last_write_at FROM scope
+  WHERE path = ? AND retired_at IS NULL"""
+_USAGE = """SELECT o.path, u.kind, u.count FROM scope_usage u
+  JOIN scope o ON o.scope_no = u.observer_no WHERE u.scope_no = ?"""
+
+
+class Scopes(part.Part):
+    """The `ScopeStore` port."""
+
+    def put_scope(self, path: str, config: ScopeConfig, *, actor: Actor) -> None:
+        """Declare; an equal declaration writes nothing."""
+        text = config.model_dump_json()
+
+        def work(tx: Transaction) -> None:
+            number = part.ensure_scope(tx, path, actor.name)
+            tx.execute(_CONFIGURE, (text, number, text))
+            if tx.changes():
+                payload = {"path": path, "config": config.model_dump(mode="json")}
+                tx.emit("scope.configured", scope_no=number, actor=actor.name, payload=payload)
+
+        self._writer.submit(work)
+
+    def scope_config(self, path: str) -> ScopeConfig | None:
+        """Look a declaration up."""
+        with self._readers.snapshot() as connection:
+            for (text,) in connection.execute(_CONFIG, (path,)):
+                return ScopeConfig.model_validate_json(text) if text else None
+        return None
+
+    def list_scopes(self, view: View) -> tuple[str, ...]:
+        """List by path."""
+        with self._readers.snapshot() as connection:
+            return tuple(sorted(part.scopes_seen(connection, view, None).values()))
+
+    def delete_scope(self, path: str, *, actor: Actor) -> bool:
+        """Retire a scope; its successor starts empty."""
+
+        def work(tx: Transaction) -> bool:
+            number = part.find_scope(tx, path)
+            if number is None:
+                return False
+            retire(tx, number, path, actor)
+            return True
+
+        return self._writer.submit(work)
+
+    def scope_stats(self, paths: Sequence[str], view: View) -> tuple[ScopeStats, ...]:
+        """Read the counters."""
+        with self._readers.snapshot() as connection:
+            return tuple(_stats(connection, path, view) for path in paths)
+
+
+def retire(tx: Transaction, number: int, path: str, actor: Actor) -> None:
+    """Take a scope out of sight for good; nothing of it is destroyed."""
+    tx.execute(_RETIRE, (tx.at_us, number))
+    tx.emit("scope.retired", scope_no=number, actor=actor.name, payload={"path": path})
+
+
+def _stats(connection: apsw.Connection, path: str, view: View) -> ScopeStats:
+    row = next(iter(connection.execute(_STATS, (path,))), None)
+    if row is None:
+        return ScopeStats(path=path)
+    used: Counter[str] = Counter()
+    for observer, kind, count in connection.execute(_USAGE, (row[0],)):
+        if view.sees(observer):
+            used[kind] += count
+    return ScopeStats(
+        path=path,
+        facts=row[1],
+        recalls=used["recall"],
+        usefulness=statistics.usefulness(used["succeeded"], used["failed"]),
+        last_write_at=times.from_us(row[2]),
+    )

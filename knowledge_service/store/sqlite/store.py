@@ -1,0 +1,59 @@
+"""The whole store over one file: opens it, migrates it, and puts the parts together."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from knowledge_client.models import StoreId
+from knowledge_service import clock as clocks
+from knowledge_service.store.sqlite import connection, migrate, postings
+from knowledge_service.store.sqlite.extractions import Extractions
+from knowledge_service.store.sqlite.facts import Facts
+from knowledge_service.store.sqlite.principals import Principals
+from knowledge_service.store.sqlite.recall import Recall
+from knowledge_service.store.sqlite.runs import Runs
+from knowledge_service.store.sqlite.scopes import Scopes
+from knowledge_service.store.sqlite.writer import Writer
+
+_META = "SELECT value FROM meta WHERE key = ?"
+
+
+class SqliteStore(Facts, Recall, Runs, Extractions, Scopes, Principals):
+    """The `Store` port on one SQLite file, which this process owns until `close`.
+
+    Raises:
+        FileLocked: another process has the file.
+        SchemaTooNew: a newer version wrote it.
+        StartupError: it cannot be opened.
+    """
+
+    def __init__(self, path: Path, clock: clocks.Clock = clocks.now) -> None:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        self._lock = connection.lock(path)
+        writing = connection.open_writer(path)
+        migrate.migrate(writing, clock)
+        folder = postings.Folder()
+        writer = Writer(writing, clock, folder.slice)
+        super().__init__(connection.Readers(path), writer, folder)
+        with self._readers.snapshot() as reading:
+            values = {
+                key: next(iter(reading.execute(_META, (key,))))[0] for key in ("store_id", "epoch")
+            }
+        self._identity = StoreId(id=values["store_id"], epoch=int(values["epoch"]))
+
+    def identity(self) -> StoreId:
+        """Return the store's id and epoch."""
+        return self._identity
+
+    def check(self) -> None:
+        """Read, and write an empty transaction."""
+        if self._writer.failure:
+            raise self._writer.failure
+        with self._readers.snapshot() as reading:
+            reading.execute(_META, ("store_id",)).fetchall()
+
+    def close(self) -> None:
+        """Finish what is queued, fold the log into the file, let go of it."""
+        self._writer.close()
+        self._readers.close()
+        self._lock.close()

@@ -1,0 +1,100 @@
+"""One write: statements, the moment it happens at, ids, and what it adds to the event log."""
+
+from __future__ import annotations
+
+import hashlib
+import secrets
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+import apsw
+
+from knowledge_service.domain.facts import canonical
+from knowledge_service.ids import IdMaker
+from knowledge_service.store.sqlite import times
+
+_HEAD = """SELECT seq, scope_no, type, actor, at, payload_hash, prev_hash FROM event
+  ORDER BY seq DESC LIMIT 1"""
+_EVENT = """INSERT INTO event(seq, scope_no, type, actor, at, payload_hash, prev_hash)
+  VALUES(?, ?, ?, ?, ?, ?, ?)"""
+_PAYLOAD = "INSERT INTO payload(seq, salt, bytes) VALUES(?, ?, ?)"
+
+
+@dataclass(frozen=True)
+class Head:
+    """The end of the hash chain."""
+
+    seq: int
+    hash: bytes
+    at: int
+
+
+def event_hash(row: Sequence[Any]) -> bytes:
+    """Hash an event's columns in their order; the next event carries it as `prev_hash`."""
+    fields = [item.hex() if isinstance(item, bytes) else item for item in row]
+    return hashlib.sha256(canonical(fields).encode()).digest()
+
+
+def read_head(connection: apsw.Connection) -> Head:
+    """Find the end of the chain; its start is a hash of zeros."""
+    for row in connection.execute(_HEAD):
+        return Head(row[0], event_hash(row), row[4])
+    return Head(0, bytes(32), 0)
+
+
+class Transaction:
+    """What a job of the writer works with. `at_us` never goes back, whatever the clock does."""
+
+    def __init__(
+        self, connection: apsw.Connection, head: Head, ids: IdMaker, now: datetime
+    ) -> None:
+        self.connection = connection
+        self._ids = ids
+        self.head = head
+        self.at_us = max(head.at, times.to_us(now))
+
+    @property
+    def now(self) -> datetime:
+        """The moment of this write."""
+        return times.from_us(self.at_us)
+
+    def execute(self, sql: str, bindings: Sequence[Any] | Mapping[str, Any] = ()) -> apsw.Cursor:
+        """Run a statement."""
+        return self.connection.execute(sql, bindings)
+
+    def executemany(self, sql: str, rows: Sequence[Sequence[Any]]) -> None:
+        """Run a statement once per row."""
+        self.connection.executemany(sql, rows)
+
+    def one(self, sql: str, bindings: Sequence[Any] = ()) -> tuple[Any, ...] | None:
+        """Return the first row of a query."""
+        return next(iter(self.connection.execute(sql, bindings)), None)
+
+    def all(self, sql: str, bindings: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
+        """Return every row of a query."""
+        return self.connection.execute(sql, bindings).fetchall()
+
+    def insert(self, sql: str, bindings: Sequence[Any]) -> int:
+        """Run an INSERT and return the row's number."""
+        self.connection.execute(sql, bindings)
+        return int(self.connection.last_insert_rowid())
+
+    def changes(self) -> int:
+        """Return how many rows the last statement changed."""
+        return int(self.connection.changes())
+
+    def new_id(self) -> str:
+        """Return a new id, later than all before it."""
+        return self._ids.make(self.now)
+
+    def emit(self, kind: str, *, scope_no: int | None, actor: str, payload: Any) -> None:
+        """Append an event with its payload; the payload alone can be erased later."""
+        seq, salt = self.head.seq + 1, secrets.token_bytes(16)
+        data = canonical(payload).encode()
+        payload_hash = hashlib.sha256(salt + data).digest()
+        row = (seq, scope_no, kind, actor, self.at_us, payload_hash, self.head.hash)
+        self.connection.execute(_EVENT, row)
+        self.connection.execute(_PAYLOAD, (seq, salt, data))
+        self.head = Head(seq, event_hash(row), self.at_us)

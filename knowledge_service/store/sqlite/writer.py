@@ -1,0 +1,183 @@
+"""The one thread that writes: jobs in order, many to a commit, answered after it.
+
+A job runs inside a savepoint, so that one that fails takes back only itself. A commit that fails is
+never tried again: after a failed fsync nobody knows what the disk holds, so the writer refuses
+everything until a restart.
+"""
+
+from __future__ import annotations
+
+import queue
+import threading
+from collections.abc import Callable
+from concurrent.futures import Future
+from dataclasses import dataclass
+from typing import Any, TypeVar, cast
+
+import apsw
+
+from knowledge_service.clock import Clock
+from knowledge_service.errors import StoreUnavailable
+from knowledge_service.ids import IdMaker
+from knowledge_service.store.sqlite import connection as connections
+from knowledge_service.store.sqlite.transaction import Head, Transaction, read_head
+
+T = TypeVar("T")
+# A commit waits for nobody: it takes what is queued, at most this many, so that no answer waits for
+# long.
+_GROUP = 256
+_REFUSED: tuple[type[Exception], ...] = (StoreUnavailable, *connections.ENVIRONMENTAL)
+# How long work that nobody waits for (receipts without a run, folding) may be put off.
+_LATER_S = 0.5
+
+
+@dataclass(frozen=True)
+class _Job:
+    work: Callable[[Transaction], Any]
+    done: Future[Any] | None
+
+
+class Writer:
+    """Owns the writing connection.
+
+    `maintain` runs in a commit of its own while nothing is queued.
+    """
+
+    def __init__(
+        self,
+        connection: apsw.Connection,
+        clock: Clock,
+        maintain: Callable[[Transaction], bool],
+    ) -> None:
+        self._connection = connection
+        self._clock = clock
+        self._maintain = maintain
+        self._ids = IdMaker()
+        self._head = read_head(connection)
+        self._queue: queue.Queue[_Job | None] = queue.Queue()
+        self._failure: StoreUnavailable | None = None
+        self._thread = threading.Thread(target=self._run, name="writer", daemon=True)
+        self._thread.start()
+
+    @property
+    def failure(self) -> StoreUnavailable | None:
+        """Why nothing can be written any more; None while all is well."""
+        return self._failure
+
+    def submit(self, work: Callable[[Transaction], T]) -> T:
+        """Run a job and return its result after the commit.
+
+        Raises:
+            StoreUnavailable: it is not stored, or nobody knows whether it is.
+        """
+        if self._failure:
+            raise self._failure
+        done: Future[Any] = Future()
+        self._queue.put(_Job(work, done))
+        return cast("T", done.result())
+
+    def submit_later(self, work: Callable[[Transaction], Any]) -> None:
+        """Run a job soon; nobody learns whether it was stored."""
+        if self._failure:
+            raise self._failure
+        self._queue.put(_Job(work, None))
+
+    def close(self) -> None:
+        """Finish what is queued and close the connection."""
+        self._queue.put(None)
+        self._thread.join()
+        self._connection.close()
+
+    def _run(self) -> None:
+        waiting: list[_Job] = []
+        pending, open_ = False, True
+        while open_:
+            try:
+                job = self._queue.get(timeout=_LATER_S if waiting else 0 if pending else None)
+            except queue.Empty:
+                pending = self._idle(waiting)
+                waiting = []
+                continue
+            group, open_ = self._gather(job)
+            waiting += [job for job in group if job.done is None]
+            urgent = [job for job in group if job.done is not None]
+            if urgent or len(waiting) >= _GROUP or not open_:
+                self._commit([*waiting, *urgent])
+                waiting = []
+                pending = open_
+
+    def _gather(self, first: _Job | None) -> tuple[list[_Job], bool]:
+        group: list[_Job] = []
+        job = first
+        while job is not None:
+            group.append(job)
+            if len(group) >= _GROUP:
+                return group, True
+            try:
+                job = self._queue.get_nowait()
+            except queue.Empty:
+                return group, True
+        return group, False
+
+    def _idle(self, waiting: list[_Job]) -> bool:
+        """Do what nobody waits for; tell whether there is more of it."""
+        if waiting:
+            self._commit(waiting)
+            return True
+        more: list[bool] = []
+        self._commit([_Job(lambda tx: more.append(self._maintain(tx)), None)])
+        return bool(more and more[0])
+
+    def _commit(self, jobs: list[_Job]) -> None:
+        answers: list[tuple[Future[Any], Any, BaseException | None]] = []
+        head = self._head
+        try:
+            if self._failure:
+                raise self._failure
+            self._connection.execute("BEGIN IMMEDIATE")
+            for job in jobs:
+                head, result, error = self._one(job, head)
+                if job.done:
+                    answers.append((job.done, result, error))
+            self._end()
+            self._head = head
+        except _REFUSED as exc:
+            error = exc if isinstance(exc, StoreUnavailable) else connections.unavailable(exc)
+            answers = [(job.done, None, error) for job in jobs if job.done]
+            self._take_back()
+        for done, result, error in answers:
+            if error is None:
+                done.set_result(result)
+            else:
+                done.set_exception(error)
+
+    def _one(self, job: _Job, head: Head) -> tuple[Head, Any, BaseException | None]:
+        transaction = Transaction(self._connection, head, self._ids, self._clock())
+        self._connection.execute("SAVEPOINT job")
+        try:
+            result = job.work(transaction)
+        except connections.ENVIRONMENTAL:
+            raise
+        except Exception as exc:  # noqa: BLE001 - whoever waits for the job gets it, whatever it is
+            self._connection.execute("ROLLBACK TO job; RELEASE job")
+            return head, None, exc
+        self._connection.execute("RELEASE job")
+        return transaction.head, result, None
+
+    def _end(self) -> None:
+        try:
+            self._connection.execute("COMMIT")
+        except (apsw.FullError, apsw.BusyError):
+            raise  # nothing was written, and the next commit may succeed
+        except connections.ENVIRONMENTAL as exc:
+            self._failure = StoreUnavailable(
+                f"a commit failed ({exc}); restart the service after the disk is mended"
+            )
+            raise self._failure from exc
+
+    def _take_back(self) -> None:
+        try:
+            if self._connection.in_transaction:
+                self._connection.execute("ROLLBACK")
+        except connections.ENVIRONMENTAL as exc:
+            self._failure = connections.unavailable(exc)
