@@ -1,0 +1,63 @@
+"""Where each kind that kais touches lives in the Kubernetes API.
+
+A table of our own instead of discovery: no request at start, no cache file, nothing stale after a
+CRD changed, and none of the memory that a dynamic client takes for it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from urllib.parse import quote
+
+from kais_operator.decide.plan import ObjectRef
+
+_KAIS = "kais.io/v1"
+
+
+@dataclass(frozen=True)
+class Resource:
+    """One kind's place in the API."""
+
+    api_version: str
+    plural: str
+    is_namespaced: bool = True
+
+    @property
+    def root(self) -> str:
+        """Path of the kind's group and version."""
+        prefix = "/apis" if "/" in self.api_version else "/api"
+        return f"{prefix}/{self.api_version}"
+
+
+RESOURCES = {
+    "Blueprint": Resource(_KAIS, "blueprints"),
+    "BlueprintRevision": Resource(_KAIS, "blueprintrevisions"),
+    "BlueprintInstance": Resource(_KAIS, "blueprintinstances"),
+    "Formation": Resource(_KAIS, "formations"),
+    "Cell": Resource(_KAIS, "cells"),
+    "Mission": Resource(_KAIS, "missions"),
+    "KnowledgeScope": Resource(_KAIS, "knowledgescopes"),
+    "Deployment": Resource("apps/v1", "deployments"),
+    "Job": Resource("batch/v1", "jobs"),
+    "Pod": Resource("v1", "pods"),
+    "Service": Resource("v1", "services"),
+    "ConfigMap": Resource("v1", "configmaps"),
+    "ServiceAccount": Resource("v1", "serviceaccounts"),
+    "PersistentVolumeClaim": Resource("v1", "persistentvolumeclaims"),
+    "Event": Resource("v1", "events"),
+    "Namespace": Resource("v1", "namespaces", is_namespaced=False),
+    "Lease": Resource("coordination.k8s.io/v1", "leases"),
+}
+
+
+def collection(kind: str, namespace: str | None) -> str:
+    """Give the path of a kind's objects; None for those of all namespaces."""
+    resource = RESOURCES[kind]
+    if not resource.is_namespaced or namespace is None:
+        return f"{resource.root}/{resource.plural}"
+    return f"{resource.root}/namespaces/{quote(namespace, safe='')}/{resource.plural}"
+
+
+def single(ref: ObjectRef) -> str:
+    """Give the path of one object."""
+    return f"{collection(ref.kind, ref.namespace)}/{quote(ref.name, safe='')}"
