@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from typing import Any
 
 from kais_operator.decide.plan import Body
 from kais_operator.ports import Cluster
@@ -33,4 +34,13 @@ async def write(cluster: Cluster, read: Body, status: Body | None) -> bool:
 
 
 def _canonical(status: Body) -> str:
-    return json.dumps(status, sort_keys=True, ensure_ascii=False)
+    return json.dumps(_plain(status), sort_keys=True, ensure_ascii=False)
+
+
+def _plain(value: Any) -> Any:
+    """Write 1.0 as 1: the API server stores it so, and what is read back shall be equal."""
+    if isinstance(value, dict):
+        return {key: _plain(item) for key, item in value.items()}
+    if isinstance(value, list):
+        return [_plain(item) for item in value]
+    return int(value) if isinstance(value, float) and value.is_integer() else value
