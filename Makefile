@@ -78,4 +78,4 @@ demo-down: ## remove cluster, images, state and network of the demo
 
 bench: venv ## the figures of docs/benchmarks.md on this machine
 	$(BIN)/python -m kais_cluster build --no-node
-	for bench in bench/bench_*.py; do $(BIN)/python "$$bench"; done
+	$(BIN)/python -m bench

@@ -7,6 +7,7 @@ wheel, and the image's own files. Images are built from a checkout only.
 import contextlib
 import os
 import shutil
+import stat
 import tempfile
 import tomllib
 from collections.abc import Iterator
@@ -15,6 +16,9 @@ from pathlib import Path
 
 from kais_cluster import errors, providers, settings, tools
 from kais_cluster.host.images import Builder
+
+
+_ANY_TIME = 1_600_000_000  # seconds; a fixed one, so that equal contexts make equal layers
 
 
 @dataclass(frozen=True)
@@ -178,7 +182,8 @@ def _record(provider: providers.Provider, image: Image) -> Path:
 
 
 def _same_rights(root: Path) -> None:
-    """Make files readable by any user of an image, whatever the umask here."""
+    """Make files readable by any user of an image, and equal files equal to the layer cache."""
     for path in root.rglob("*"):
-        path.chmod(0o755 if path.is_dir() or os.access(path, os.X_OK) else 0o644)
+        path.chmod(0o755 if path.is_dir() or path.stat().st_mode & stat.S_IXUSR else 0o644)
+        os.utime(path, (_ANY_TIME, _ANY_TIME))
     root.chmod(0o755)
