@@ -7,7 +7,7 @@ that person. Nothing here reads the terminal.
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from kais_cluster import charts, images, providers, settings, tools
+from kais_cluster import charts, errors, images, providers, settings, tools
 from kais_cluster.host import build
 from kais_cluster.status import Status
 
@@ -46,8 +46,15 @@ def status() -> Status:
 
 
 def env() -> Mapping[str, str]:
-    """Return KUBECONFIG, KUBECACHEDIR and PATH for programs that talk to the cluster."""
-    return current().env()
+    """Return KUBECONFIG, KUBECACHEDIR and PATH for programs that talk to the cluster.
+
+    Raises:
+        NotRunning: there is none.
+    """
+    provider = current()
+    if provider.status().mode == "down":
+        raise errors.NotRunning("no cluster is up: bring one up with `kais cluster up`")
+    return provider.env()
 
 
 def current(*, say: tools.Say = tools.say) -> providers.Provider:

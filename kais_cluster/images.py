@@ -17,7 +17,6 @@ from pathlib import Path
 from kais_cluster import errors, providers, settings, tools
 from kais_cluster.host.images import Builder
 
-
 _ANY_TIME = 1_600_000_000  # seconds; a fixed one, so that equal contexts make equal layers
 
 
