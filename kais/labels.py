@@ -58,6 +58,8 @@ CATEGORY: Final = "kais"
 # Field managers: one per role, so that each field has one writer.
 MANAGER_CHILDREN: Final = "kais-operator"
 MANAGER_STATUS: Final = "kais-operator-status"
+MANAGER_METADATA: Final = "kais-operator-metadata"
+"""Annotations and finalizers that the operator puts on objects: no apply may take them away."""
 MANAGER_CLI: Final = "kais-cli"
 
 LEASE: Final = "kais-operator"

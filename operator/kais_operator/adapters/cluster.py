@@ -21,6 +21,7 @@ _PAGE = "500"
 _MESSAGE_LIMIT = 1024  # the API's bound of an Event's message
 _FORCED = {"force": "true", "fieldManager": names.MANAGER_CHILDREN}
 _STATUS = {"force": "true", "fieldManager": names.MANAGER_STATUS}
+_MARKS = {"fieldManager": names.MANAGER_METADATA}
 _BY_US = {"fieldManager": names.MANAGER_CHILDREN}
 
 
@@ -62,10 +63,11 @@ class ApiCluster:
 
     async def apply(self, body: Body, *, uid: str) -> Body:
         """Apply server-side, forced, to exactly the object with this UID; raises Conflict."""
-        path = api_paths.single(ref_of(body))
-        live = await self._connection.call("GET", path)
-        if live["metadata"]["uid"] != uid:
-            raise errors.Conflict(f"{ref_of(body)} is no longer the object with uid {uid}")
+        ref = ref_of(body)
+        path = api_paths.single(ref)
+        live = await self.get(ref)
+        if live is None or live["metadata"]["uid"] != uid:
+            raise errors.Conflict(f"{ref} is no longer the object with uid {uid}")
         handover = ownership.handover(live)
         if handover is not None:
             await self._write("PATCH", path, body=handover, content_type=MERGE_PATCH)
@@ -80,7 +82,7 @@ class ApiCluster:
         return await self._write(
             "PATCH",
             api_paths.single(ref),
-            query=_BY_US,
+            query=_MARKS,
             body={"metadata": {**patch, "resourceVersion": resource_version}},
             content_type=MERGE_PATCH,
         )

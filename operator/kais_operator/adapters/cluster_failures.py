@@ -53,7 +53,7 @@ def translate(exc: BaseException, *, what: str) -> errors.ClusterError:
     if isinstance(exc, exceptions.ApiException) and exc.status:
         body = exc.body or b""
         return from_status(exc.status, body.encode() if isinstance(body, str) else body, what=what)
-    if isinstance(exc, exceptions.ApiException | CONNECTION):
+    if isinstance(exc, (exceptions.ApiException, *CONNECTION)):
         words = str(exc) or type(exc).__name__
         return errors.ClusterUnavailable(f"{what}: no answer from the API server: {words}")
     if isinstance(exc, exceptions.OpenApiException):

@@ -1,0 +1,226 @@
+"""The suite that every implementation of the Cluster port passes.
+
+A subclass gives the fixtures `cluster` (the port), `ns` (an empty namespace) and `lead` (a switch:
+`lead.on` is what the port's `leads` says).
+"""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+
+from kais_operator import errors
+from kais_operator.decide.plan import Body, ObjectRef
+from kais_operator.ports import Cluster
+
+
+@dataclass
+class Lead:
+    """Whether the port's user leads."""
+
+    on: bool = True
+
+    def __call__(self) -> bool:
+        return self.on
+
+
+def config_map(ns: str, name: str = "m", **metadata: Any) -> Body:
+    return {
+        "apiVersion": "v1",
+        "kind": "ConfigMap",
+        "metadata": {"name": name, "namespace": ns, **metadata},
+        "data": {"a": "1"},
+    }
+
+
+def formation(ns: str, name: str = "f", *cells: str) -> Body:
+    return {
+        "apiVersion": "kais.io/v1",
+        "kind": "Formation",
+        "metadata": {"name": name, "namespace": ns},
+        "spec": {
+            "cells": [
+                {"name": cell, "spec": {"mode": "Task", "container": {"image": "x:1"}}}
+                for cell in cells or ("lead",)
+            ]
+        },
+    }
+
+
+def ref_of(body: Body) -> ObjectRef:
+    metadata = body["metadata"]
+    return ObjectRef(body["kind"], metadata["namespace"], metadata["name"])
+
+
+def version(body: Body) -> str:
+    return str(body["metadata"]["resourceVersion"])
+
+
+class ClusterPortSuite:
+    """Subclassed once per implementation; see the module."""
+
+    async def test_what_is_missing_reads_as_none(self, cluster: Cluster, ns: str):
+        assert await cluster.get(ObjectRef("ConfigMap", ns, "nothing")) is None
+        assert list(await cluster.list("ConfigMap", ns, labels="x=y")) == []
+
+    async def test_a_created_object_is_read_back_with_its_identity(self, cluster: Cluster, ns: str):
+        created = await cluster.create(formation(ns))
+        read = await cluster.get(ref_of(created))
+        assert read is not None
+        assert read["metadata"]["uid"] == created["metadata"]["uid"]
+        assert read["metadata"]["generation"] == 1
+        assert (read["apiVersion"], read["kind"]) == ("kais.io/v1", "Formation")
+
+    async def test_a_second_create_says_already_exists(self, cluster: Cluster, ns: str):
+        await cluster.create(config_map(ns))
+        with pytest.raises(errors.AlreadyExists, match="already exists"):
+            await cluster.create(config_map(ns))
+
+    async def test_fifty_creations_of_one_name_make_one_object(self, cluster: Cluster, ns: str):
+        results = await asyncio.gather(
+            *(cluster.create(formation(ns)) for _ in range(50)), return_exceptions=True
+        )
+        made = [result for result in results if isinstance(result, dict)]
+        assert len(made) == 1
+        assert sum(isinstance(result, errors.AlreadyExists) for result in results) == 49
+
+    async def test_a_missing_namespace_is_named(self, cluster: Cluster, ns: str):
+        with pytest.raises(errors.NotFound, match="absent-namespace"):
+            await cluster.create(config_map("absent-namespace"))
+
+    async def test_an_apply_takes_away_what_the_create_had_and_it_has_not(
+        self, cluster: Cluster, ns: str
+    ):
+        created = await cluster.create(formation(ns, "f", "lead", "helper"))
+        uid = created["metadata"]["uid"]
+        applied = await cluster.apply(formation(ns, "f", "lead"), uid=uid)
+        assert [cell["name"] for cell in applied["spec"]["cells"]] == ["lead"]
+        assert applied["metadata"]["generation"] == 2
+
+    async def test_an_apply_leaves_others_fields_alone(self, cluster: Cluster, ns: str):
+        created = await cluster.create(config_map(ns))
+        marked = await cluster.patch_metadata(
+            ref_of(created),
+            {"annotations": {"kais.io/run-id": "r"}},
+            resource_version=version(created),
+        )
+        applied = await cluster.apply(config_map(ns), uid=marked["metadata"]["uid"])
+        assert applied["metadata"]["annotations"]["kais.io/run-id"] == "r"
+
+    async def test_an_equal_apply_changes_nothing(self, cluster: Cluster, ns: str):
+        created = await cluster.create(formation(ns))
+        uid = created["metadata"]["uid"]
+        first = await cluster.apply(formation(ns), uid=uid)
+        second = await cluster.apply(formation(ns), uid=uid)
+        assert version(first) == version(second)
+        assert second["metadata"]["generation"] == 1
+
+    async def test_an_apply_meets_the_same_object_or_nobody(self, cluster: Cluster, ns: str):
+        with pytest.raises(errors.Conflict, match="uid"):
+            await cluster.apply(config_map(ns), uid="00000000-0000-4000-8000-000000000000")
+        await cluster.create(config_map(ns))
+        with pytest.raises(errors.Conflict, match="uid"):
+            await cluster.apply(config_map(ns), uid="00000000-0000-4000-8000-000000000000")
+
+    async def test_metadata_is_patched_on_the_version_decided_upon(self, cluster: Cluster, ns: str):
+        created = await cluster.create(config_map(ns, annotations={"gone": "1", "kept": "1"}))
+        ref = ref_of(created)
+        patch = {"annotations": {"gone": None, "new": "2"}, "finalizers": ["kais.io/finalizer"]}
+        patched = await cluster.patch_metadata(ref, patch, resource_version=version(created))
+        assert patched["metadata"]["annotations"] == {"kept": "1", "new": "2"}
+        assert patched["metadata"]["finalizers"] == ["kais.io/finalizer"]
+        with pytest.raises(errors.Conflict):
+            await cluster.patch_metadata(ref, {"labels": {"x": "y"}}, resource_version="1")
+        await cluster.patch_metadata(ref, {"finalizers": []}, resource_version=version(patched))
+
+    async def test_a_patch_of_what_is_gone_says_not_found(self, cluster: Cluster, ns: str):
+        with pytest.raises(errors.NotFound):
+            await cluster.patch_metadata(
+                ObjectRef("ConfigMap", ns, "m"), {"labels": {}}, resource_version="1"
+            )
+
+    async def test_status_is_written_alone_and_only_once(self, cluster: Cluster, ns: str):
+        created = await cluster.create(formation(ns))
+        told = {**formation(ns), "status": {"observedGeneration": 1}}
+        del told["spec"]
+        first = await cluster.apply_status(told)
+        second = await cluster.apply_status(told)
+        assert first["status"]["observedGeneration"] == 1
+        assert first["metadata"]["generation"] == created["metadata"]["generation"]
+        assert version(first) == version(second)
+
+    async def test_status_loses_what_it_no_longer_says(self, cluster: Cluster, ns: str):
+        await cluster.create(formation(ns))
+        base = {key: value for key, value in formation(ns).items() if key != "spec"}
+        both = {"observedGeneration": 1, "phase": "Running"}
+        await cluster.apply_status({**base, "status": both})
+        told = await cluster.apply_status({**base, "status": {"observedGeneration": 1}})
+        assert told["status"] == {"observedGeneration": 1}
+
+    async def test_a_delete_meets_the_same_object_or_nobody(self, cluster: Cluster, ns: str):
+        created = await cluster.create(config_map(ns))
+        ref = ref_of(created)
+        with pytest.raises(errors.Conflict):
+            await cluster.delete(ref, uid="00000000-0000-4000-8000-000000000000")
+        await cluster.delete(ref, uid=created["metadata"]["uid"])
+        assert await cluster.get(ref) is None
+        await cluster.delete(ref, uid=created["metadata"]["uid"])
+
+    async def test_a_finalizer_holds_what_is_deleted(self, cluster: Cluster, ns: str):
+        created = await cluster.create(config_map(ns, finalizers=["kais.io/finalizer"]))
+        ref = ref_of(created)
+        await cluster.delete(ref, uid=created["metadata"]["uid"])
+        held = await cluster.get(ref)
+        assert held is not None
+        assert held["metadata"]["deletionTimestamp"]
+        await cluster.patch_metadata(ref, {"finalizers": []}, resource_version=version(held))
+        assert await cluster.get(ref) is None
+
+    @pytest.mark.parametrize(
+        ("selector", "names"),
+        [
+            ("app=one", ["a"]),
+            ("app", ["a", "b"]),
+            ("app!=one,set=ours", ["b", "c"]),
+            ("app in (one,two)", ["a", "b"]),
+            ("!app,set=ours", ["c"]),
+        ],
+    )
+    async def test_lists_are_selected_by_labels(
+        self, cluster: Cluster, ns: str, selector: str, names: list[str]
+    ):
+        for name, extra in (("a", {"app": "one"}), ("b", {"app": "two"}), ("c", {})):
+            await cluster.create(config_map(ns, name, labels={"set": "ours", **extra}))
+        found = await cluster.list("ConfigMap", ns, labels=selector)
+        assert sorted(body["metadata"]["name"] for body in found) == names
+        assert {(body["apiVersion"], body["kind"]) for body in found} == {("v1", "ConfigMap")}
+
+    async def test_without_the_lease_nothing_is_written(
+        self, cluster: Cluster, ns: str, lead: Lead
+    ):
+        created = await cluster.create(config_map(ns))
+        ref, uid = ref_of(created), created["metadata"]["uid"]
+        lead.on = False
+        other = config_map(ns, "other")
+        writes = (
+            lambda: cluster.create(other),
+            lambda: cluster.apply(config_map(ns), uid=uid),
+            lambda: cluster.patch_metadata(ref, {}, resource_version=version(created)),
+            lambda: cluster.apply_status(config_map(ns)),
+            lambda: cluster.delete(ref, uid=uid),
+            lambda: cluster.emit(created, severity="Normal", reason="R", message="m"),
+        )
+        for write in writes:
+            with pytest.raises(errors.NotLeading, match="was not sent"):
+                await write()
+        assert await cluster.get(ref_of(other)) is None
+        read = await cluster.get(ref)
+        assert read is not None
+        assert version(read) == version(created)
+
+    async def test_an_event_is_written_about_an_object(self, cluster: Cluster, ns: str):
+        created = await cluster.create(config_map(ns))
+        await cluster.emit(created, severity="Warning", reason="Tried", message="it was tried")
