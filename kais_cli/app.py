@@ -1,0 +1,87 @@
+"""`kais`, also installed as `kubectl-kais`: arguments in, exit status out.
+
+Nothing heavy is imported here: `kais --help` answers before a cluster client would have loaded.
+"""
+
+from __future__ import annotations
+
+import sys
+import traceback
+from collections.abc import Sequence
+from typing import Annotated
+
+import typer
+from typer.exceptions import TyperException
+
+from kais_cli import environment as environments
+from kais_cli.commands import blueprint, cluster, knowledge, mission
+from kais_cli.environment import Environment
+from kais_cli.exit_status import ExitStatus
+from kais_cli.failures import explain
+
+
+def _show_version(wanted: bool) -> None:
+    if wanted:
+        from importlib import metadata  # noqa: PLC0415 (only for this option)
+
+        typer.echo(f"kais {metadata.version('kais')}")
+        raise typer.Exit
+
+
+def build() -> typer.Typer:
+    """Put the groups of commands together."""
+    app = typer.Typer(
+        name="kais",
+        help="Run teams of AI agents on Kubernetes that remember what they learnt.",
+        no_args_is_help=True,
+        add_completion=False,
+        rich_markup_mode=None,
+        pretty_exceptions_enable=False,
+    )
+    for group in (blueprint.app, mission.app, knowledge.app, cluster.app):
+        app.add_typer(group)
+
+    @app.callback()
+    def root(
+        version: Annotated[
+            bool,
+            typer.Option("--version", callback=_show_version, is_eager=True, help="Show it."),
+        ] = False,
+    ) -> None:
+        del version  # its callback has answered
+
+    return app
+
+
+def main(
+    arguments: Sequence[str] | None = None, environment: Environment | None = None
+) -> ExitStatus | int:
+    """Run one command; never raises. Streams and clients are the environment's."""
+    world = environment or environments.real()
+    given = sys.argv[1:] if arguments is None else list(arguments)
+    command = typer.main.get_command(build())
+    try:
+        status = command.main(args=given, prog_name="kais", standalone_mode=False, obj=world)
+    except TyperException as exc:
+        world.stderr.write(_usage(exc))
+        return ExitStatus.USAGE
+    except Exception as exc:  # noqa: BLE001 - a person at a terminal is never shown a traceback
+        return _ended(exc, world, with_traceback="--traceback" in given)
+    return ExitStatus.SUCCEEDED if status is None else status
+
+
+def _usage(exc: TyperException) -> str:
+    """Say what is wrong with the arguments; without any, typer's message is the help itself."""
+    said = exc.format_message().rstrip(".")
+    context = getattr(exc, "ctx", None)
+    if said.startswith("Usage:") or context is None:
+        return f"{said}\n"
+    return f"error: {said}; see `{context.command_path} --help`\n"
+
+
+def _ended(exc: Exception, world: Environment, *, with_traceback: bool) -> ExitStatus:
+    failure = explain(exc)
+    if with_traceback:
+        world.stderr.write("".join(traceback.format_exception(exc)))
+    world.stderr.write(f"error: {failure}\n")
+    return failure.status

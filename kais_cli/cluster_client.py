@@ -1,0 +1,183 @@
+"""The cluster port over kr8s: the only module that loads it, because that takes a second."""
+
+from __future__ import annotations
+
+import asyncio
+import atexit
+import tempfile
+import warnings
+from collections.abc import Coroutine, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any, TypeVar
+
+import kr8s
+from kr8s.asyncio.objects import Pod
+
+from kais import labels as kais_labels
+from kais.resources import base, kinds
+from kais_cli import cluster_errors, cluster_watch
+from kais_cli.background import BackgroundLoop
+from kais_cli.ports import Body, Change, Target
+
+_Result = TypeVar("_Result")
+_TIMEOUT_S = 30.0
+_TOKEN_LIFE_S = 600  # the API server's least
+_CORE = {"Pod": "pods", "ServiceAccount": "serviceaccounts", "Namespace": "namespaces"}
+
+
+class KubernetesCluster:
+    """A cluster reached with a kubeconfig; logs in at once.
+
+    Raises:
+        Unreachable: no usable kubeconfig, or the API server does not answer.
+    """
+
+    def __init__(self, kubeconfig: str | None, *, context: str | None = None) -> None:
+        self._background = BackgroundLoop()
+        _keep_keys_out_of_tmp()
+        try:
+            self._api = self._run(_log_in(kubeconfig, context), "log in")
+        except cluster_errors.BAD_KUBECONFIG as exc:
+            raise cluster_errors.bad_kubeconfig(exc) from exc
+
+    @property
+    def namespace(self) -> str:
+        """The namespace of the context in use, `default` when it names none."""
+        auth = self._api.auth
+        if not auth.active_context:
+            return str(auth.namespace)
+        context = auth.kubeconfig.get_context(auth.active_context)
+        return str(context.get("namespace") or "default")
+
+    def get(self, kind: str, namespace: str, name: str) -> Body | None:
+        """Read one object, None when there is none."""
+        version, plural = path_of(kind)
+        call = self._call("GET", version, f"{plural}/{name}", namespace=namespace)
+        try:
+            return self._background.run(call)
+        except kr8s.ServerError as exc:
+            if cluster_errors.is_missing(exc):
+                return None
+            raise cluster_errors.translate(exc, f"get {kind}/{namespace}/{name}") from exc
+        except cluster_errors.ALL as exc:
+            raise cluster_errors.translate(exc, f"get {kind}/{namespace}/{name}") from exc
+
+    def list(self, kind: str, namespace: str | None = None, *, labels: str = "") -> list[Body]:
+        """Read all objects of a kind in a namespace, or in all; `labels` is a selector."""
+        version, plural = path_of(kind)
+        params = {"labelSelector": labels} if labels else {}
+        call = self._call("GET", version, plural, namespace=namespace, params=params)
+        return list(self._run(call, f"list {plural} in {namespace or 'all namespaces'}")["items"])
+
+    def create(self, body: Body) -> Body:
+        """Make an object as field manager kais-cli and return it as stored."""
+        version, plural = path_of(body["kind"])
+        metadata = body["metadata"]
+        call = self._call(
+            "POST",
+            version,
+            plural,
+            namespace=metadata["namespace"],
+            params={"fieldManager": kais_labels.MANAGER_CLI},
+            json=body,
+        )
+        subject = f"{body['kind']}/{metadata['namespace']}/{metadata['name']}"
+        return self._run(call, f"create {subject}")
+
+    def watch(self, targets: Sequence[Target]) -> Iterator[Change | None]:
+        """Yield each target that exists, then every change, and None at least every second."""
+        for target in targets:
+            path_of(target.kind)
+        queue: asyncio.Queue[Change] = asyncio.Queue()
+        watches = [
+            self._background.run(_start(cluster_watch.follow(self._api, target, queue)))
+            for target in targets
+        ]
+        try:
+            while True:
+                yield self._background.run(cluster_watch.next_change(queue))
+        finally:
+            for task in watches:
+                self._background.run(_stop(task))
+
+    def token(self, namespace: str, account: str, audience: str) -> str | None:
+        """Ask for a token of ten minutes, None when there is no such ServiceAccount."""
+        body = {
+            "apiVersion": "authentication.k8s.io/v1",
+            "kind": "TokenRequest",
+            "spec": {"audiences": [audience], "expirationSeconds": _TOKEN_LIFE_S},
+        }
+        url = f"serviceaccounts/{account}/token"
+        what = f"request a token of ServiceAccount/{namespace}/{account}"
+        try:
+            call = self._call("POST", "v1", url, namespace=namespace, json=body)
+            return str(self._background.run(call)["status"]["token"])
+        except kr8s.ServerError as exc:
+            if cluster_errors.is_missing(exc):
+                return None
+            raise cluster_errors.translate(exc, what) from exc
+        except cluster_errors.ALL as exc:
+            raise cluster_errors.translate(exc, what) from exc
+
+    @contextmanager
+    def forward(self, namespace: str, pod: str, port: int) -> Iterator[str]:
+        """Open a local address that leads to a pod's port, closed with the block."""
+        what = f"forward a port to Pod/{namespace}/{pod}"
+        found = self._run(Pod.get(pod, namespace=namespace, api=self._api), what)
+        forwarding = found.portforward(port, local_port="auto")
+        local = self._run(_enter(forwarding), what)
+        try:
+            yield f"http://127.0.0.1:{local}"
+        finally:
+            self._background.run(_leave(forwarding))
+
+    def _run(self, work: Coroutine[Any, Any, _Result], what: str) -> _Result:
+        try:
+            return self._background.run(work)
+        except cluster_errors.ALL as exc:
+            raise cluster_errors.translate(exc, what) from exc
+
+    async def _call(
+        self, method: str, version: str, url: str, *, namespace: str | None = None, **options: Any
+    ) -> Body:
+        async with self._api.call_api(
+            method, version=version, namespace=namespace, url=url, timeout=_TIMEOUT_S, **options
+        ) as response:
+            return dict(response.json())
+
+
+def path_of(kind: str) -> tuple[str, str]:
+    """Give a kind's group and version, and its plural in paths."""
+    if kind in _CORE:
+        return "v1", _CORE[kind]
+    return base.API_VERSION, kinds.BY_NAME[kind].PLURAL
+
+
+async def _log_in(kubeconfig: str | None, context: str | None) -> Any:
+    with warnings.catch_warnings():
+        # kr8s warns of a server version that it was not tested with; ours are stable APIs.
+        warnings.simplefilter("ignore")
+        return await kr8s.asyncio.api(kubeconfig=kubeconfig, context=context)
+
+
+async def _start(work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
+    return asyncio.get_running_loop().create_task(work)
+
+
+async def _stop(task: asyncio.Task[None]) -> None:
+    task.cancel()
+
+
+async def _enter(forwarding: Any) -> int:
+    return int(await forwarding.__aenter__())
+
+
+async def _leave(forwarding: Any) -> None:
+    await forwarding.__aexit__(None, None, None)
+
+
+def _keep_keys_out_of_tmp() -> None:
+    """Have the keys of an inline kubeconfig, which kr8s writes to files and leaves, removed."""
+    folder = tempfile.TemporaryDirectory(prefix="kais-")
+    atexit.register(folder.cleanup)
+    tempfile.tempdir = folder.name

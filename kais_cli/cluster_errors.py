@@ -1,0 +1,73 @@
+"""What kr8s and httpx raise, as errors of the commands: every exception, a test enumerates them."""
+
+from __future__ import annotations
+
+import ssl
+
+import httpx
+import kr8s
+
+from kais_cli import errors
+
+ALL = (
+    kr8s.NotFoundError,
+    kr8s.ConnectionClosedError,
+    kr8s.APITimeoutError,
+    kr8s.ExecError,
+    kr8s.ServerError,
+    httpx.HTTPError,
+    httpx.InvalidURL,
+    ssl.SSLError,
+    OSError,
+)
+"""Everything that a call of the API server may raise."""
+
+BAD_KUBECONFIG = (ValueError, KeyError, TypeError, IndexError, RuntimeError)
+"""What kr8s raises besides for a kubeconfig, or a login program in it, that cannot work."""
+
+_UNAUTHORIZED = 401
+_SERVER_FAULT = 500
+
+
+def translate(failure: Exception, what: str) -> errors.CliError:
+    """Say what failed while `what` (`get Mission/demo/x`) and what to do next."""
+    if isinstance(failure, kr8s.ServerError):
+        return _refusal(failure, what)
+    if isinstance(failure, kr8s.NotFoundError):
+        return errors.Refused(f"{what}: {failure}")
+    said = str(failure) or type(failure).__name__
+    return errors.Unreachable(
+        f"{what}: the API server does not answer ({said});"
+        " check --kubeconfig and --context, or that the cluster is up"
+    )
+
+
+def bad_kubeconfig(failure: Exception) -> errors.CliError:
+    """Say that there is no way to log in to a cluster."""
+    said = str(failure) or type(failure).__name__
+    return errors.Unreachable(
+        f"no cluster to speak to ({said}); name one with --kubeconfig or KUBECONFIG,"
+        " or start one with `kais cluster up`"
+    )
+
+
+def is_missing(failure: kr8s.ServerError) -> bool:
+    """Whether the API server knows the kind but not the object."""
+    return _status(failure) == httpx.codes.NOT_FOUND and isinstance(failure.status, dict)
+
+
+def _refusal(failure: kr8s.ServerError, what: str) -> errors.CliError:
+    status = _status(failure)
+    if status == _UNAUTHORIZED:
+        return errors.Unreachable(f"{what}: the login is not accepted; renew it, then try again")
+    if status >= _SERVER_FAULT:
+        return errors.Unreachable(f"{what}: the API server answers {status}; try again later")
+    if status == httpx.codes.NOT_FOUND and not isinstance(failure.status, dict):
+        return errors.Refused(
+            f"{what}: the cluster does not know this kind; install the charts kais-crds and kais"
+        )
+    return errors.Refused(f"{what}: {failure}")
+
+
+def _status(failure: kr8s.ServerError) -> int:
+    return failure.response.status_code if failure.response is not None else 0

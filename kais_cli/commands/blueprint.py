@@ -1,0 +1,138 @@
+"""`kais blueprint`: what there is to use, what a use would make, and a use."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from kais.resources import base
+from kais.resources.blueprint import Blueprint
+from kais_cli import blueprints, output, rendering, tables, uses, values
+from kais_cli.exit_status import ExitStatus
+from kais_cli.options import Output, Sets, Timeout
+from kais_cli.output import Format
+from kais_cli.session import Session, command
+
+app = typer.Typer(name="blueprint", help="Use blueprints.", no_args_is_help=True)
+
+Name = Annotated[str, typer.Argument(help="Name of the Blueprint.")]
+Values = Annotated[
+    Path | None,
+    typer.Option("--values", help="YAML or JSON file of parameters; --set goes before it."),
+]
+Revision = Annotated[
+    int | None, typer.Option(min=1, help="Number of the revision; the served one unless told.")
+]
+
+
+@command(app, "list")
+def list_blueprints(session: Session, output_: Output = Format.TABLE) -> ExitStatus:
+    """List the blueprints of a namespace."""
+    bodies = session.cluster.list("Blueprint", session.namespace)
+    if output_ is Format.NAME:
+        session.write(output.names(bodies, kind="Blueprint"))
+    elif output_ is not Format.TABLE:
+        session.write(output.dump(bodies, output_))
+    elif not bodies:
+        session.note(f"no blueprints in namespace {session.namespace}")
+    else:
+        found = [Blueprint.from_dict(body) for body in bodies]
+        session.write(tables.blueprints(found, now=session.environment.now()))
+    return ExitStatus.SUCCEEDED
+
+
+@command(app, "show")
+def show(session: Session, name: Name, output_: Output = Format.TABLE) -> ExitStatus:
+    """Show what a blueprint takes and how its uses went."""
+    found = blueprints.get(session, name)
+    if output_ is Format.TABLE:
+        session.write(tables.blueprint(found))
+        return ExitStatus.SUCCEEDED
+    body = session.cluster.get("Blueprint", session.namespace, name) or {}
+    session.write(tables.one(body, output_))
+    return ExitStatus.SUCCEEDED
+
+
+@command(app, "render")
+def render(
+    session: Session,
+    name: Name,
+    *,
+    set_: Sets = None,
+    values_: Values = None,
+    revision: Revision = None,
+    output_: Output = Format.YAML,
+) -> ExitStatus:
+    """Print the Formation and the Mission that a use would make; nothing is created."""
+    found = blueprints.revision(session, name, number=revision)
+    given = values.read(
+        found.spec.parameters, sets=set_ or (), file=values_, subject=_subject(session, name)
+    )
+    made = rendering.render(
+        found, given, instance=uses.name_for(session, name), namespace=session.namespace
+    )
+    if output_ is Format.NAME:
+        session.write("".join(output.names([body], kind=body["kind"]) for body in made))
+    elif output_ is Format.JSON:
+        session.write(output.dump(made, output_))
+    else:
+        session.write("---\n".join(output.dump(body, Format.YAML) for body in made))
+    return ExitStatus.SUCCEEDED
+
+
+@command(app, "use")
+def use(  # noqa: PLR0913 (one argument per option)
+    session: Session,
+    blueprint: Name,
+    *,
+    set_: Sets = None,
+    values_: Values = None,
+    name: Annotated[
+        str | None, typer.Option(help="Name of the use; generated unless told.")
+    ] = None,
+    revision: Revision = None,
+    wait: Annotated[
+        bool, typer.Option("--wait/--no-wait", help="Follow the mission to its end.")
+    ] = True,
+    timeout: Timeout = "30m",
+    output_: Output = Format.TABLE,
+) -> ExitStatus:
+    """Use a blueprint, follow its mission and print what came of it and what was learnt."""
+    patience = uses.patience(timeout)
+    found = blueprints.revision(session, blueprint, number=revision)
+    given = values.read(
+        found.spec.parameters, sets=set_ or (), file=values_, subject=_subject(session, blueprint)
+    )
+    body = _instance(
+        session, blueprint, name or uses.name_for(session, blueprint), given, revision=revision
+    )
+    made = session.cluster.create(body)
+    if wait:
+        return uses.follow_use(
+            session, made, form=output_, timeout=patience, revision=found.spec.revision
+        )
+    if output_ in {Format.TABLE, Format.NAME}:
+        session.write(output.names([made], kind="BlueprintInstance"))
+    else:
+        session.write(output.dump(made, output_))
+    return ExitStatus.SUCCEEDED
+
+
+def _subject(session: Session, name: str) -> str:
+    return f"Blueprint/{session.namespace}/{name}"
+
+
+def _instance(
+    session: Session, blueprint: str, name: str, given: dict[str, Any], *, revision: int | None
+) -> dict[str, Any]:
+    reference: dict[str, Any] = {"name": blueprint}
+    if revision is not None:
+        reference["revision"] = revision
+    return {
+        "apiVersion": base.API_VERSION,
+        "kind": "BlueprintInstance",
+        "metadata": {"name": name, "namespace": session.namespace},
+        "spec": {"blueprintRef": reference, "parameters": given},
+    }

@@ -1,0 +1,28 @@
+"""Any exception of a command as the error that a person reads."""
+
+from __future__ import annotations
+
+import typer
+
+from kais.errors import InvalidResource
+from kais_cli import errors
+
+
+def explain(failure: Exception) -> errors.CliError:
+    """Choose the words and the exit status for what ended a command."""
+    if isinstance(failure, errors.CliError):
+        return failure
+    if isinstance(failure, InvalidResource):
+        return errors.Refused(lines(failure))
+    if isinstance(failure, typer.Abort):
+        return errors.UsageError("aborted")
+    return errors.CliError(
+        f"unexpected: {type(failure).__name__}: {failure};"
+        " run it again with --traceback and report what it shows"
+    )
+
+
+def lines(failure: InvalidResource) -> str:
+    """Write every violation on a line of its own below the subject."""
+    found = "".join(f"\n  {violation}" for violation in failure.violations)
+    return f"{failure.subject} is not valid:{found}"

@@ -1,0 +1,133 @@
+"""The way to the knowledge service: a port-forward to its pod and a token of the realm's account.
+
+    KAIS_KNOWLEDGE_URL set  -> that address, with KNOWLEDGE_TOKEN_FILE's token when there is one
+    else                    -> the service's pod in any namespace <- forwarded port
+                               ServiceAccount kais-user of the realm <- TokenRequest
+The operator registers `kais-user` where a namespace has objects of kais. In any other the account
+is made here; until it is registered the client tries again, for 30 s.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+from kais import labels
+from kais_cli import errors
+from knowledge_client import errors as knowledge_errors
+from knowledge_client.client import KnowledgeClient
+
+if TYPE_CHECKING:
+    from kais_cli.environment import Environment
+    from kais_cli.ports import Body, Cluster
+
+SELECTOR = "app.kubernetes.io/name=kais,app.kubernetes.io/component=knowledge"
+PORT = 8000
+_CHART_NAMESPACE = "kais-system"  # looked at alone by who may not list pods everywhere
+
+
+@contextmanager
+def connect(
+    environment: Environment, cluster: Cluster | None, *, namespace: str
+) -> Iterator[KnowledgeClient]:
+    """Open a client that speaks for the realm of a namespace.
+
+    `cluster` may be None when KAIS_KNOWLEDGE_URL is set.
+
+    Raises:
+        Unreachable: no service is ready, or it does not answer.
+        Refused: the service or the cluster says no.
+    """
+    url = environment.settings.knowledge_url
+    with _translated(namespace):
+        if url is not None or cluster is None:
+            transport = environment.knowledge_transport
+            with KnowledgeClient(url=url, transport=transport) as client:
+                yield client
+            return
+        token = _token(cluster, namespace)
+        pod = _pod(cluster)["metadata"]
+        with (
+            cluster.forward(pod["namespace"], pod["name"], PORT) as address,
+            KnowledgeClient(
+                url=address, token=token, transport=environment.knowledge_transport
+            ) as client,
+        ):
+            yield client
+
+
+@contextmanager
+def _translated(namespace: str) -> Iterator[None]:
+    try:
+        yield
+    except knowledge_errors.PrincipalUnregistered as exc:
+        raise errors.Refused(
+            f"ServiceAccount/{namespace}/{labels.USER_ACCOUNT} is not registered with the"
+            f" knowledge service ({exc}); the operator does that, check that it runs"
+        ) from exc
+    except knowledge_errors.KnowledgeUnavailable as exc:
+        raise errors.Unreachable(str(exc)) from exc
+    except knowledge_errors.InvalidRequest as exc:
+        raise errors.UsageError(str(exc)) from exc
+    except knowledge_errors.KnowledgeError as exc:
+        raise errors.Refused(str(exc)) from exc
+
+
+def _token(cluster: Cluster, namespace: str) -> str:
+    token = cluster.token(namespace, labels.USER_ACCOUNT, labels.AUDIENCE)
+    if token is not None:
+        return token
+    _make_account(cluster, namespace)
+    token = cluster.token(namespace, labels.USER_ACCOUNT, labels.AUDIENCE)
+    if token is None:
+        raise errors.Refused(
+            f"ServiceAccount/{namespace}/{labels.USER_ACCOUNT} was deleted while it was used;"
+            " try again"
+        )
+    return token
+
+
+def _make_account(cluster: Cluster, namespace: str) -> None:
+    account: Body = {
+        "apiVersion": "v1",
+        "kind": "ServiceAccount",
+        "metadata": {
+            "name": labels.USER_ACCOUNT,
+            "namespace": namespace,
+            "labels": {labels.MANAGED_BY: labels.MANAGER},
+        },
+        "automountServiceAccountToken": False,
+    }
+    try:
+        cluster.create(account)
+    except errors.Refused:
+        # The operator may have made it a moment ago; anything else is worth the refusal's words.
+        if cluster.get("ServiceAccount", namespace, labels.USER_ACCOUNT) is None:
+            raise
+
+
+def _pod(cluster: Cluster) -> Body:
+    try:
+        pods = cluster.list("Pod", labels=SELECTOR)
+    except errors.Refused:
+        pods = cluster.list("Pod", _CHART_NAMESPACE, labels=SELECTOR)
+    ready = [pod for pod in pods if _is_ready(pod)]
+    if ready:
+        return min(ready, key=lambda pod: str(pod["metadata"]["name"]))
+    if not pods:
+        raise errors.Unreachable(
+            f"no pod with {SELECTOR} in any namespace; install the chart kais,"
+            " or set KAIS_KNOWLEDGE_URL"
+        )
+    pod = pods[0]
+    where = f"Pod/{pod['metadata']['namespace']}/{pod['metadata']['name']}"
+    phase = pod.get("status", {}).get("phase", "Unknown")
+    raise errors.Unreachable(
+        f"the knowledge service is not ready ({where} is {phase}); see `kubectl describe` of it"
+    )
+
+
+def _is_ready(pod: Body) -> bool:
+    conditions = pod.get("status", {}).get("conditions", [])
+    return any(c["type"] == "Ready" and c["status"] == "True" for c in conditions)

@@ -1,0 +1,95 @@
+"""What commands print: columns for people, JSON and YAML for programs, names for pipes."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Sequence
+from datetime import datetime, timedelta
+from enum import StrEnum
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from kais_cli.ports import Body
+
+
+class Format(StrEnum):
+    """The forms that `-o` takes."""
+
+    TABLE = "table"
+    JSON = "json"
+    YAML = "yaml"
+    NAME = "name"
+
+
+def dump(value: Any, form: Format) -> str:
+    """Write a JSON tree as JSON or YAML, keys in the order given."""
+    if form is Format.JSON:
+        return json.dumps(value, indent=2, ensure_ascii=False) + "\n"
+    import yaml  # noqa: PLC0415 (only this form needs it)
+
+    return yaml.safe_dump(value, sort_keys=False, allow_unicode=True, width=100)
+
+
+def names(bodies: Iterable[Body], *, kind: str) -> str:
+    """Write one `kind/name` a line, which kubectl takes back."""
+    return "".join(f"{kind.lower()}.kais.io/{body['metadata']['name']}\n" for body in bodies)
+
+
+def table(headers: Sequence[str], rows: Sequence[Sequence[object]]) -> str:
+    """Write left-aligned columns, two spaces between; an absent cell is `-`.
+
+    Never cut to a terminal's width: what is cut cannot be searched for.
+    """
+    texts = [list(headers), *([_cell(value) for value in row] for row in rows)]
+    widths = [max(len(row[i]) for row in texts) for i in range(len(headers))]
+    return "".join(
+        "  ".join(text.ljust(width) for text, width in zip(row, widths, strict=True)).rstrip()
+        + "\n"
+        for row in texts
+    )
+
+
+def _cell(value: object) -> str:
+    text = "" if value is None else str(value)
+    return " ".join(text.split()) or "-"
+
+
+def indented(text: str, by: str = "  ") -> str:
+    """Indent every line of a text and end it with a newline."""
+    return "".join(f"{by}{line}\n" for line in text.splitlines())
+
+
+def age(since: datetime | None, now: datetime) -> str | None:
+    """Write an age as kubectl does: `45s`, `12m`, `5h`, `3d`; None when it is unknown."""
+    if since is None:
+        return None
+    seconds = max(0, int((now - since).total_seconds()))
+    for size, unit in ((86400, "d"), (3600, "h"), (60, "m")):
+        if seconds >= 2 * size or (unit == "d" and seconds >= size):
+            return f"{seconds // size}{unit}"
+    return f"{seconds}s"
+
+
+def took(duration: timedelta) -> str:
+    """Write how long something took: `4s`, `2m5s`."""
+    minutes, seconds = divmod(max(0, int(duration.total_seconds())), 60)
+    return f"{minutes}m{seconds}s" if minutes else f"{seconds}s"
+
+
+def percent(share: float | None) -> str | None:
+    """Write a share as whole percent, None when it is unknown."""
+    return None if share is None else f"{share:.0%}"
+
+
+def readable(result: str) -> str:
+    """Lay out a result that is JSON; leave any other text as it is."""
+    try:
+        value = json.loads(result)
+    except ValueError:
+        return result
+    return json.dumps(value, indent=2, ensure_ascii=False)
+
+
+def shown(value: Any) -> str:
+    """Write a value on one line, as JSON."""
+    return json.dumps(value, ensure_ascii=False)

@@ -1,0 +1,103 @@
+"""One command's session: the environment with the options that every command has.
+
+`command` registers a function `f(session, ...) -> ExitStatus` and gives it the common options, so
+that they are declared once and stand in every command's help.
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
+
+import typer
+
+from kais_cli.environment import Environment, Where
+
+if TYPE_CHECKING:
+    from kais_cli.exit_status import ExitStatus
+    from kais_cli.ports import Cluster
+
+Namespace = Annotated[
+    str | None,
+    typer.Option("--namespace", "-n", help="Namespace; that of the context unless told."),
+]
+Context = Annotated[str | None, typer.Option(help="Context of the kubeconfig.")]
+Kubeconfig = Annotated[
+    str | None, typer.Option(envvar="KUBECONFIG", help="Kubeconfig file of the cluster.")
+]
+Traceback = Annotated[bool, typer.Option("--traceback", help="Show where an error comes from.")]
+
+_COMMON = {"namespace": Namespace, "context": Context, "kubeconfig": Kubeconfig}
+
+
+@dataclass(frozen=True)
+class Session:
+    """What a command works with; the cluster is opened when it is first needed."""
+
+    environment: Environment
+    where: Where
+    chosen_namespace: str | None = None
+
+    @functools.cached_property
+    def cluster(self) -> Cluster:
+        """The cluster that the options mean."""
+        return self.environment.open_cluster(self.where)
+
+    @functools.cached_property
+    def namespace(self) -> str:
+        """The namespace that the options mean, else that of the context."""
+        return self.chosen_namespace or self.cluster.namespace
+
+    def write(self, text: str) -> None:
+        """Write to stdout."""
+        self.environment.stdout.write(text)
+
+    def note(self, text: str) -> None:
+        """Write a line to stderr, beside the output."""
+        self.environment.stderr.write(text + "\n")
+
+
+def command(
+    app: typer.Typer, name: str, *, needs_cluster: bool = True
+) -> Callable[[Callable[..., ExitStatus]], Callable[..., ExitStatus]]:
+    """Register a command; its first parameter is the session, the others are its own options."""
+
+    def register(function: Callable[..., ExitStatus]) -> Callable[..., ExitStatus]:
+        def run(ctx: typer.Context, **options: Any) -> ExitStatus:
+            common = {key: options.pop(key, None) for key in _COMMON}
+            options.pop("traceback")
+            session = Session(
+                environment=ctx.find_object(Environment) or Environment(),
+                where=Where(common["kubeconfig"], common["context"]),
+                chosen_namespace=common["namespace"],
+            )
+            return function(session, **options)
+
+        run.__doc__ = function.__doc__
+        signature = _signature(function, needs_cluster=needs_cluster)
+        run.__signature__ = signature  # type: ignore[attr-defined]
+        run.__annotations__ = {n: p.annotation for n, p in signature.parameters.items()}
+        app.command(name)(run)
+        return function
+
+    return register
+
+
+def _signature(function: Callable[..., Any], *, needs_cluster: bool) -> inspect.Signature:
+    hints = get_type_hints(function, include_extras=True)
+    own = list(inspect.signature(function).parameters.values())[1:]
+    common = _COMMON if needs_cluster else {}
+    keyword = inspect.Parameter.KEYWORD_ONLY
+    parameters = [
+        inspect.Parameter("ctx", keyword, annotation=typer.Context),
+        *(p.replace(annotation=hints[p.name], kind=keyword) for p in own),
+        *(
+            inspect.Parameter(n, keyword, default=None, annotation=kind)
+            for n, kind in common.items()
+        ),
+        inspect.Parameter("traceback", keyword, default=False, annotation=Traceback),
+    ]
+    return inspect.Signature(parameters)

@@ -1,0 +1,24 @@
+"""What the process's environment says to the commands: the one reader of os.environ here."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Settings:
+    """The variables that change what commands do; KUBECONFIG is an option's default instead."""
+
+    knowledge_url: str | None = None
+    has_colour: bool = True
+
+
+def from_environment(variables: Mapping[str, str] | None = None) -> Settings:
+    """Read the settings; NO_COLOR with any value, and TERM=dumb, mean no colour."""
+    values = os.environ if variables is None else variables
+    return Settings(
+        knowledge_url=values.get("KAIS_KNOWLEDGE_URL") or None,
+        has_colour=not values.get("NO_COLOR") and values.get("TERM") != "dumb",
+    )

@@ -1,0 +1,135 @@
+"""One use followed to its end and reported."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any
+
+from kais import durations
+from kais_cli import display, errors, following, output, watching
+from kais_cli.exit_status import ExitStatus
+from kais_cli.following import State
+from kais_cli.output import Format
+from kais_cli.ports import Target
+
+if TYPE_CHECKING:
+    from kais.resources.mission import Mission
+    from kais_cli.learning import Learning
+    from kais_cli.ports import Body
+    from kais_cli.session import Session
+    from knowledge_client.models import Fact
+
+
+def name_for(session: Session, blueprint: str) -> str:
+    """Name a use `<blueprint>-<5 characters>`."""
+    return f"{blueprint}-{session.environment.suffix()}"
+
+
+def patience(timeout: str) -> timedelta:
+    """Read `--timeout`.
+
+    Raises:
+        UsageError: it is no duration.
+    """
+    try:
+        return durations.parse(timeout)
+    except ValueError as exc:
+        raise errors.UsageError(f"--timeout {exc}") from exc
+
+
+def follow_use(
+    session: Session, made: Body, *, form: Format, timeout: timedelta, revision: int
+) -> ExitStatus:
+    """Follow a use that was just created, and report it; the status tells the outcome."""
+    name = made["metadata"]["name"]
+    shown = display.of(session.environment, form=form)
+    blueprint = made["spec"]["blueprintRef"]["name"]
+    shown.line(f"{name} created in {session.namespace} from {blueprint}, revision {revision}")
+    kinds = ("BlueprintInstance", "Formation", "Mission")
+    targets = [Target(kind, session.namespace, name) for kind in kinds]
+    state = watching.follow(session, targets, display=shown, timeout=timeout)
+    return report(session, state, name=name, form=form)
+
+
+def follow_mission(session: Session, name: str, *, form: Format, timeout: timedelta) -> ExitStatus:
+    """Follow a mission that exists, and report it; the status tells the outcome."""
+    shown = display.of(session.environment, form=form)
+    target = Target("Mission", session.namespace, name)
+    state = watching.follow(session, [target], display=shown, timeout=timeout)
+    return report(session, state, name=name, form=form)
+
+
+def report(session: Session, state: State, *, name: str, form: Format) -> ExitStatus:
+    """Print how a run ended, its result, and what was recalled and learnt."""
+    status = following.end(state) or ExitStatus.FAILED
+    if form is Format.NAME:
+        kind = "mission" if state.mission else "blueprintinstance"
+        session.write(f"{kind}.kais.io/{name}\n")
+        return status
+    known = _learning(session, state.mission) if state.mission else None
+    if form is Format.TABLE:
+        session.write(_page(state, name, known))
+    else:
+        session.write(output.dump(_tree(state, name, known), form))
+    return status
+
+
+def _learning(session: Session, mission: Mission) -> Learning | None:
+    """Ask what was learnt; an outcome that is known is not spoilt by a service that is not."""
+    from kais_cli import knowledge_access, learning  # noqa: PLC0415 (loads httpx)
+
+    try:
+        with knowledge_access.connect(
+            session.environment, session.cluster, namespace=session.namespace
+        ) as client:
+            return learning.of_mission(client, mission)
+    except errors.CliError as exc:
+        session.note(f"warning: what was learnt is not shown: {exc}")
+        return None
+
+
+def _page(state: State, name: str, known: Learning | None) -> str:
+    parts = [_ending(state, name)]
+    mission = state.mission
+    if mission and mission.status.result:
+        cut = " (cut at 4 KiB)" if mission.status.result_truncated else ""
+        parts.append(f"result{cut}:\n{output.indented(output.readable(mission.status.result))}")
+    if known is not None:
+        receipt = f" (receipt {known.receipt})" if known.receipt else ""
+        parts.append(_facts(f"recalled{receipt}", known.recalled))
+        parts.append(_facts("learnt", known.learnt))
+    return "".join(parts)
+
+
+def _ending(state: State, name: str) -> str:
+    took = following.duration(state)
+    after = f" after {took}" if took else ""
+    attempt = f", attempt {state.attempt}" if state.attempt else ""
+    if state.outcome is None:
+        words = "deleted" if state.is_deleted else "ready, without a mission"
+        if following.end(state) is ExitStatus.FAILED:
+            words = "cannot be carried out as it is; mend what is said above"
+        return f"{name}: {words}\n"
+    return f"{name}: {state.outcome}{after}{attempt}\n"
+
+
+def _facts(title: str, facts: tuple[Fact, ...]) -> str:
+    if not facts:
+        return f"{title}: nothing\n"
+    lines = "".join(
+        f"  {fact.id}  {fact.source.type} {fact.confidence:.2f}  {' '.join(fact.content.split())}\n"
+        for fact in facts
+    )
+    return f"{title}: {len(facts)} {'fact' if len(facts) == 1 else 'facts'}\n{lines}"
+
+
+def _tree(state: State, name: str, known: Learning | None) -> dict[str, Any]:
+    mission = state.mission
+    return {
+        "name": name,
+        "outcome": state.outcome.value if state.outcome else None,
+        "runId": mission.status.run_id if mission else None,
+        "attempt": mission.status.attempt if mission else None,
+        "result": mission.status.result if mission else None,
+        "knowledge": known.to_dict() if known else None,
+    }
