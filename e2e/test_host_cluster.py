@@ -22,11 +22,14 @@ Kubectl = Callable[..., str]
 
 
 @pytest.fixture(scope="module")
-def provider() -> providers.Provider:
-    """Use the machine's cluster, bringing it up when it is not."""
+def provider() -> Iterator[providers.Provider]:
+    """Use the machine's cluster; one that these tests bring up, they stop."""
     chosen = providers.choose()
+    was_up = chosen.status().is_up
     chosen.up(no_node=False)
-    return chosen
+    yield chosen
+    if not was_up:
+        chosen.down()
 
 
 @pytest.fixture(scope="module")

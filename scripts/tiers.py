@@ -20,7 +20,8 @@ ROOT = Path(__file__).resolve().parent.parent
 REPORTS = ROOT / "build" / "tests"
 sys.path[:0] = [str(ROOT)]  # this file is a program beside the packages, not in one of them
 
-from kais_cluster import preflight, settings, tools  # noqa: E402 - needs the line above
+from kais_cluster import clusters, preflight, settings, tools  # noqa: E402 - needs the line above
+from kais_cluster.status import Status  # noqa: E402
 
 CLUSTER_TIERS = frozenset({"cluster", "e2e"})
 
@@ -113,6 +114,17 @@ def _needs(*, node: bool) -> str:
     return f"needs {', '.join(names)}" if names else ""
 
 
+def cluster_words(status: Status) -> str:
+    """Say which cluster the end-to-end tests are going to use."""
+    if status.mode == "named":
+        return f"using the cluster of {status.kubeconfig}"
+    if status.mode == "node" and status.is_up:
+        return f"using the cluster that is up in {status.directory}, and leaving it up"
+    if status.mode == "node":
+        return f"what an earlier run left behind in {status.directory} is stopped first"
+    return "starting a cluster, and stopping it at the end"
+
+
 TIERS = (
     Tier("unit", ("tests/unit", "tests/cli", "tests/architecture")),
     Tier("contract", ("tests/contract",)),
@@ -135,6 +147,8 @@ def run_tier(tier: Tier) -> Result:
         if subprocess.run(command, cwd=ROOT, check=False).returncode != 0:
             return Result(tier.name, failed=1, seconds=time.monotonic() - started)
         started = time.monotonic()
+    if tier.name == "e2e":
+        tools.say(f"e2e: {cluster_words(clusters.current().status())}")
     report = REPORTS / f"{tier.name}.xml"
     report.unlink(missing_ok=True)
     tools.say(f"--- {tier.name}: {' '.join(folders)}")

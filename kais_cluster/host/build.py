@@ -125,7 +125,7 @@ def build(binaries: Sequence[Binary], folder: Path, *, say: tools.Say = tools.sa
     if stale:
         _announce(stale, folder, say=say)
     for number, binary in enumerate(stale, start=1):
-        with _lock(folder / ".stamps" / f"{binary.name}.lock"):
+        with lock(folder / ".stamps" / f"{binary.name}.lock"):
             if is_current(binary, folder, go_version=go_version):
                 outcome = "built beside us"
             else:
@@ -182,7 +182,7 @@ def _build_one(binary: Binary, folder: Path, *, go: str, go_version: str) -> str
 
 
 @contextlib.contextmanager
-def _lock(path: Path) -> Iterator[None]:
+def lock(path: Path) -> Iterator[None]:
     """Hold a lock that ends with this process, however it ends."""
     with path.open("w") as file:
         fcntl.flock(file, fcntl.LOCK_EX)

@@ -74,7 +74,16 @@ class HostCluster:
             MissingTools: a program or right is missing.
             StartFailed: a part did not come up; logs stay in the state directory.
         """
-        wanted = NO_NODE if no_node else NODE
+        if no_node:
+            self._up(NO_NODE)
+            return
+        if os.geteuid() != 0:
+            raise errors.MissingTools("a node needs root; without it: kais cluster up --no-node")
+        self._build(NODE)
+        with build.lock(self.binaries / ".stamps" / "node.lock"):  # one at a time, as nodes are
+            self._up(NODE)
+
+    def _up(self, wanted: str) -> None:
         if self.mode == wanted and self.is_up():
             self.say(f"already up ({wanted}), used as it is: {self.directory}")
             return
@@ -169,9 +178,7 @@ class HostCluster:
         build.build(binaries, self.settings.binaries, say=self.say)
 
     def _claim_machine(self) -> None:
-        """Refuse a node without root; stop the dead one of another directory, or name the live."""
-        if os.geteuid() != 0:
-            raise errors.MissingTools("a node needs root; without it: kais cluster up --no-node")
+        """Stop the dead node of another directory, or name the live one."""
         owner = self._owner()
         if owner is None or owner == self.directory or not (owner / "mode").exists():
             return
@@ -190,7 +197,9 @@ class HostCluster:
         other.down()
 
     def _clear(self) -> None:
-        if self.mode:
+        if self.is_up():
+            self.say(f"stopping the {self.mode} cluster in {self.directory}, which is in the way")
+        elif self.mode:
             self.say(f"stopping what an earlier run left behind in {self.directory}")
         self.down()
 

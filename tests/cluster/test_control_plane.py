@@ -1,5 +1,9 @@
 import json
+import subprocess
+import sys
+import tempfile
 import time
+from pathlib import Path
 
 import pytest
 
@@ -54,3 +58,23 @@ def test_control_planes_run_side_by_side(control_plane):
         assert "only-here" not in names
     assert not other.directory.exists()
     assert control_plane.host.is_up()
+
+
+def test_control_plane_of_a_killed_run_is_found_and_stopped():
+    folder = Path(tempfile.mkdtemp(prefix="kais-"))
+    script = (
+        "import pathlib, sys, time; from kais_cluster.host import temporary\n"
+        "with temporary.control_plane(parent=pathlib.Path(sys.argv[1])): time.sleep(600)"
+    )
+    with subprocess.Popen(
+        [sys.executable, "-c", script, str(folder)], stdout=subprocess.PIPE, text=True
+    ) as run:
+        assert run.stdout is not None
+        assert "up in" in run.stdout.readline()
+        run.kill()
+    (left,) = folder.iterdir()
+    said: list[str] = []
+    temporary.sweep(folder, say=said.append)
+    assert said[0] == f"stopping the control plane that an earlier run left behind in {left}"
+    assert not left.exists()
+    folder.rmdir()

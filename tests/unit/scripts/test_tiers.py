@@ -1,5 +1,8 @@
+from pathlib import Path
+
 import pytest
 
+from kais_cluster.status import Status
 from scripts import tiers
 
 REPORT = """<testsuites><testsuite>
@@ -70,3 +73,27 @@ def test_tier_that_is_not_required_may_be_left_out():
 def test_unknown_tier_is_named(capsys):
     assert tiers.main(["nonsense"]) == 2
     assert "no such tier: nonsense" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("status", "words"),
+    [
+        pytest.param(
+            Status("host", "node", answers=True, directory=Path("/s")),
+            "using the cluster that is up in /s, and leaving it up",
+            id="a demo cluster is reused",
+        ),
+        pytest.param(
+            Status("host", "node", answers=False, directory=Path("/s")),
+            "what an earlier run left behind in /s is stopped first",
+            id="a dead cluster is stopped",
+        ),
+        pytest.param(
+            Status("host", "down", answers=False, directory=Path("/s")),
+            "starting a cluster, and stopping it at the end",
+            id="there is none",
+        ),
+    ],
+)
+def test_it_says_which_cluster_is_used(status, words):
+    assert tiers.cluster_words(status) == words
