@@ -1,0 +1,147 @@
+"""The rules of one parameter: which values obey it, and whether the rules themselves make sense.
+
+The declared type decides and nothing is guessed: text is no number, "007" stays a string. Patterns
+are users' regular expressions, so the matcher is an argument: a hang must hurt nobody else.
+"""
+
+import difflib
+import json
+import math
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
+
+from kais.resources.blueprint import Parameter, ParameterType
+
+Matcher = Callable[[str, str], bool]
+"""`(pattern, text)` → whether the whole text matches; raises `re.error` on a bad pattern."""
+
+_NUMBERS = frozenset({ParameterType.INTEGER, ParameterType.NUMBER})
+_STRINGS = frozenset({ParameterType.STRING})
+_ARRAYS = frozenset({ParameterType.ARRAY})
+_APPLIES = {
+    "min": _NUMBERS,
+    "max": _NUMBERS,
+    "pattern": _STRINGS,
+    "min_length": _STRINGS,
+    "max_length": _STRINGS,
+    "min_items": _ARRAYS,
+    "max_items": _ARRAYS,
+    "values": frozenset({ParameterType.ENUM}),
+}
+_WIRE = {name: Parameter.model_fields[name].alias or name for name in _APPLIES}
+_SHOWN = 80  # characters of a value in a message; enough to recognise it
+
+
+def matches(pattern: str, text: str) -> bool:
+    """Match in this process; safe only where a pattern that never ends hurts nobody else."""
+    return re.fullmatch(pattern, text) is not None
+
+
+def broken_rules(parameter: Parameter, value: Any, *, matcher: Matcher = matches) -> Iterator[str]:
+    """Say each rule of a parameter that a value breaks; nothing when it obeys all."""
+    wrong = wrong_type(parameter, value)
+    if wrong is not None:
+        yield wrong
+        return
+    if parameter.type in _NUMBERS:
+        for message in _bounds(value, parameter.min, parameter.max):
+            yield f"{message}, got {shown(value)}"
+    elif parameter.type is ParameterType.STRING:
+        for message in _bounds(len(value), parameter.min_length, parameter.max_length):
+            yield f"{message} characters long, got {len(value)}"
+        yield from _unmatched(parameter, value, matcher)
+    elif parameter.type is ParameterType.ARRAY:
+        for message in _bounds(len(value), parameter.min_items, parameter.max_items):
+            yield f"{message} items long, got {len(value)}"
+
+
+def senseless(parameter: Parameter) -> Iterator[str]:
+    """Say what is wrong with a declaration itself, whatever the values."""
+    for rule, types in _APPLIES.items():
+        if getattr(parameter, rule) is not None and parameter.type not in types:
+            yield f"{_WIRE[rule]} has no meaning for the type {parameter.type}"
+    for low, high in (("min", "max"), ("min_length", "max_length"), ("min_items", "max_items")):
+        least, most = getattr(parameter, low), getattr(parameter, high)
+        if least is not None and most is not None and least > most:
+            yield f"{_WIRE[low]} {_plain(least)} is above {_WIRE[high]} {_plain(most)}"
+    if parameter.pattern is not None:
+        try:
+            re.compile(parameter.pattern)
+        except (re.error, RecursionError, OverflowError) as exc:
+            yield f"pattern is no regular expression: {exc}"
+
+
+def closest(name: str, known: Sequence[str], *, noun: str = "declared are") -> str:
+    """Suggest the declared name that an unknown one was meant to be, as half a sentence."""
+    near = difflib.get_close_matches(name, known, n=1)
+    if near:
+        return f"did you mean '{near[0]}'?"
+    return f"{noun} {', '.join(known)}" if known else "none is declared"
+
+
+def shown(value: Any) -> str:
+    """Show a value in a message: as JSON, cut when long."""
+    text = json.dumps(value, ensure_ascii=False, default=str)
+    return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}…"
+
+
+def wrong_type(parameter: Parameter, value: Any) -> str | None:
+    """Say what a value should have been, None when its type is the declared one."""
+    kind = parameter.type
+    if kind is ParameterType.ENUM:
+        values = parameter.values or []
+        if any(type(v) is type(value) and v == value for v in values):
+            return None
+        return f"must be one of {', '.join(shown(v) for v in values)}, got {shown(value)}"
+    is_right, noun = _TYPES[kind]
+    return None if is_right(value) else f"must be {noun}, got {shown(value)}"
+
+
+def _is_integer(value: Any) -> bool:
+    if isinstance(value, float):
+        return value.is_integer()
+    return isinstance(value, int) and not isinstance(value, bool)
+
+
+def _is_number(value: Any) -> bool:
+    is_number = isinstance(value, int | float) and not isinstance(value, bool)
+    return is_number and math.isfinite(value)
+
+
+def _is_secret_ref(value: Any) -> bool:
+    if not isinstance(value, dict) or set(value) != {"name", "key"}:
+        return False
+    return all(isinstance(part, str) and part for part in value.values())
+
+
+_TYPES: Mapping[ParameterType, tuple[Callable[[Any], bool], str]] = {
+    ParameterType.STRING: (lambda v: isinstance(v, str), "a string"),
+    ParameterType.INTEGER: (_is_integer, "an integer"),
+    ParameterType.NUMBER: (_is_number, "a number"),
+    ParameterType.BOOLEAN: (lambda v: isinstance(v, bool), "true or false"),
+    ParameterType.ARRAY: (lambda v: isinstance(v, list), "an array"),
+    ParameterType.OBJECT: (lambda v: isinstance(v, dict), "an object"),
+    ParameterType.SECRET_REF: (_is_secret_ref, "a reference {name, key} to a Secret"),
+}
+
+
+def _unmatched(parameter: Parameter, value: str, matcher: Matcher) -> Iterator[str]:
+    if parameter.pattern is None:
+        return
+    try:
+        if not matcher(parameter.pattern, value):
+            yield f"must match {parameter.pattern}, got {shown(value)}"
+    except re.error as exc:
+        yield f"pattern is no regular expression: {exc}"
+
+
+def _plain(number: float) -> str:
+    return str(int(number)) if float(number).is_integer() else str(number)
+
+
+def _bounds(value: float, least: float | None, most: float | None) -> Iterator[str]:
+    if least is not None and value < least:
+        yield f"must be at least {_plain(least)}"
+    if most is not None and value > most:
+        yield f"must be at most {_plain(most)}"

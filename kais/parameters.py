@@ -1,0 +1,187 @@
+"""Parameters of a blueprint: what a use may give, checked whole, with every violation at once.
+
+The declared type decides and nothing is guessed: text is no number, "007" stays a string. Patterns
+are users' regular expressions, so the matcher is an argument: a hang must hurt nobody else.
+"""
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from kais import parameter_rules
+from kais.errors import Violation
+from kais.parameter_rules import Matcher
+from kais.resources.blueprint import Parameter, ParameterType
+
+
+@dataclass(frozen=True)
+class Resolved:
+    """The values to render with, and everything that is wrong with what was given.
+
+    With violations the values hold only what is right.
+    """
+
+    values: dict[str, Any]
+    violations: tuple[Violation, ...]
+
+
+def resolve(
+    parameters: Sequence[Parameter],
+    given: Mapping[str, Any],
+    *,
+    matcher: Matcher = parameter_rules.matches,
+    previous: Mapping[str, Any] | None = None,
+) -> Resolved:
+    """Check what a use gives and fill in defaults.
+
+    A null counts as not given. `previous` holds the values of the same use before; immutable
+    parameters must not differ from them.
+    """
+    values: dict[str, Any] = {}
+    violations = list(_unknown(parameters, given))
+    for parameter in parameters:
+        value = given.get(parameter.name)
+        if value is None and parameter.has_default:
+            value = parameter.default
+        if value is None:
+            if parameter.is_required:
+                violations.append(_violation(parameter.name, "is required"))
+            continue
+        broken = list(parameter_rules.broken_rules(parameter, value, matcher=matcher))
+        broken += _changed(parameter, value, previous)
+        violations += [_violation(parameter.name, message) for message in broken]
+        if not broken:
+            values[parameter.name] = _normal(parameter.type, value)
+    return Resolved(values=values, violations=tuple(violations))
+
+
+def declaration_violations(
+    parameters: Sequence[Parameter], *, matcher: Matcher = parameter_rules.matches
+) -> list[Violation]:
+    """Say what is wrong with the declarations: rules without meaning, bad defaults and examples."""
+    found: list[Violation] = []
+    for parameter in parameters:
+        messages = list(parameter_rules.senseless(parameter))
+        if not messages:
+            for word, value in (("default", parameter.default), ("example", parameter.example)):
+                if value is not None:
+                    broken = parameter_rules.broken_rules(parameter, value, matcher=matcher)
+                    messages += [f"{word} {message}" for message in broken]
+        found += [_violation(parameter.name, message) for message in messages]
+    return found
+
+
+def samples(parameters: Sequence[Parameter]) -> tuple[dict[str, Any], list[str]]:
+    """Give values to try a template with, and the required parameters that have none.
+
+    An example comes before a default, because it is what its author means to be typical.
+    """
+    values: dict[str, Any] = {}
+    missing = []
+    for parameter in parameters:
+        value = parameter.default if parameter.example is None else parameter.example
+        if value is not None:
+            values[parameter.name] = _normal(parameter.type, value)
+        elif parameter.is_required:
+            missing.append(parameter.name)
+    return values, missing
+
+
+def parse_text(parameter: Parameter, text: str) -> Any:
+    """Read a command line's text as the declared type.
+
+    Text that is no value of the type comes back as it is, so that `resolve` reports it beside all
+    other violations. A secretRef may be written `name/key`; arrays and objects are JSON.
+    """
+    match parameter.type:
+        case ParameterType.STRING:
+            return text
+        case ParameterType.ENUM:
+            return next((v for v in parameter.values or [] if str(v) == text), text)
+        case ParameterType.BOOLEAN:
+            return {"true": True, "false": False}.get(text, text)
+        case ParameterType.SECRET_REF if "{" not in text:
+            name, slash, key = text.partition("/")
+            return {"name": name, "key": key} if slash else text
+    try:
+        value = json.loads(text)
+    except ValueError:
+        return text
+    return text if parameter_rules.wrong_type(parameter, value) else value
+
+
+def json_schema(parameters: Sequence[Parameter]) -> dict[str, Any]:
+    """Give the JSON Schema (2020-12) of a use's parameters."""
+    return {
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        "type": "object",
+        "additionalProperties": False,
+        "required": [p.name for p in parameters if p.is_required],
+        "properties": {p.name: _schema(p) for p in parameters},
+    }
+
+
+def _violation(name: str, message: str) -> Violation:
+    return Violation(f"parameter '{name}'", message)
+
+
+def _unknown(parameters: Sequence[Parameter], given: Mapping[str, Any]) -> Iterator[Violation]:
+    known = [parameter.name for parameter in parameters]
+    for name in given:
+        if name not in known:
+            hint = parameter_rules.closest(str(name), known)
+            yield _violation(str(name), f"is not declared; {hint}")
+
+
+def _changed(parameter: Parameter, value: Any, previous: Mapping[str, Any] | None) -> list[str]:
+    if previous is None or not parameter.immutable or parameter.name not in previous:
+        return []
+    before = previous[parameter.name]
+    if before == value:
+        return []
+    shown = parameter_rules.shown
+    return [f"is immutable and was {shown(before)}, got {shown(value)}; make a new use instead"]
+
+
+def _normal(kind: ParameterType, value: Any) -> Any:
+    return int(value) if kind is ParameterType.INTEGER else value
+
+
+def _schema(parameter: Parameter) -> dict[str, Any]:
+    made: dict[str, Any] = dict(_SCHEMAS[parameter.type])
+    if parameter.type is ParameterType.ENUM:
+        made["enum"] = parameter.values
+    wire = {
+        "description": parameter.description,
+        "default": parameter.default,
+        "examples": None if parameter.example is None else [parameter.example],
+        "minimum": parameter.min,
+        "maximum": parameter.max,
+        "minLength": parameter.min_length,
+        "maxLength": parameter.max_length,
+        "minItems": parameter.min_items,
+        "maxItems": parameter.max_items,
+        "pattern": None if parameter.pattern is None else f"^(?:{parameter.pattern})$",
+    }
+    return made | {key: value for key, value in wire.items() if value is not None}
+
+
+_SCHEMAS: Mapping[ParameterType, Mapping[str, Any]] = {
+    ParameterType.STRING: {"type": "string"},
+    ParameterType.INTEGER: {"type": "integer"},
+    ParameterType.NUMBER: {"type": "number"},
+    ParameterType.BOOLEAN: {"type": "boolean"},
+    ParameterType.ENUM: {},
+    ParameterType.ARRAY: {"type": "array"},
+    ParameterType.OBJECT: {"type": "object"},
+    ParameterType.SECRET_REF: {
+        "type": "object",
+        "additionalProperties": False,
+        "required": ["name", "key"],
+        "properties": {
+            "name": {"type": "string", "minLength": 1},
+            "key": {"type": "string", "minLength": 1},
+        },
+    },
+}

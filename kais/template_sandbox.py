@@ -1,0 +1,192 @@
+"""The sandbox in which template expressions run.
+
+Jinja's immutable sandbox, and beside it: attributes by a written list, operators that look at the
+size of their result first, and every token placed, so that an error can name line and column.
+"""
+
+from collections.abc import Iterator, Mapping
+from typing import Any, Final
+
+from jinja2 import StrictUndefined, Undefined
+from jinja2.exceptions import TemplateSyntaxError
+from jinja2.lexer import TokenStream
+from jinja2.runtime import LoopContext
+from jinja2.sandbox import ImmutableSandboxedEnvironment
+
+from kais import template_filters, template_limits
+from kais.template_limits import CapExceeded, Refused
+
+_OPERAND_BITS = 1024  # computed in no time; the result is held to INTEGER_BITS afterwards
+RANGE_LIMIT = template_limits.LOOP_STEPS
+_METHODS: Final[Mapping[type, frozenset[str]]] = {
+    str: frozenset(
+        {
+            "capitalize",
+            "endswith",
+            "lower",
+            "lstrip",
+            "rstrip",
+            "split",
+            "startswith",
+            "strip",
+            "title",
+            "upper",
+        }
+    ),
+    dict: frozenset({"get", "items", "keys", "values"}),
+    LoopContext: frozenset(
+        {"first", "index", "index0", "last", "length", "nextitem", "previtem", "revindex"}
+    ),
+}
+
+
+class Sandbox(ImmutableSandboxedEnvironment):
+    """An environment without loaders whose line numbers are offsets into the leaf, from 1.
+
+    Jinja knows lines only. Every token's line number is replaced by its offset, so that errors of
+    parsing and of running name the place; `place` turns an offset back into line and column.
+    """
+
+    intercepted_binops = frozenset({"*", "**", "+", "%"})
+
+    def __init__(self) -> None:
+        super().__init__(
+            undefined=StrictUndefined,
+            keep_trailing_newline=True,
+            autoescape=False,
+            optimized=False,
+            cache_size=0,
+            finalize=template_filters.text,
+        )
+        self.filters = template_filters.filters()
+        self.tests = template_filters.tests()
+        self.globals = {"range": bounded_range}
+
+    def _tokenize(
+        self, source: str, name: str | None, filename: str | None = None, state: str | None = None
+    ) -> TokenStream:
+        placed = _placed(self.lexer.tokeniter(source, name, filename, state), source)
+        return TokenStream(self.lexer.wrap(placed, name, filename), name, filename)
+
+    def is_safe_attribute(self, obj: Any, attr: str, value: Any) -> bool:
+        """Whether an attribute is on the written list of its object's type."""
+        return any(attr in names for kind, names in _METHODS.items() if isinstance(obj, kind))
+
+    def is_safe_callable(self, obj: Any) -> bool:
+        """Whether a template may call it: the methods on the list and what is global."""
+        owner = getattr(obj, "__self__", None)
+        name = getattr(obj, "__name__", "")
+        return obj is bounded_range or self.is_safe_attribute(owner, name, obj)
+
+    def getattr(self, obj: Any, attribute: str) -> Any:
+        """Look a member up; an object's own keys come before methods of that name."""
+        if isinstance(obj, dict) and attribute in obj:
+            return obj[attribute]
+        if self.is_safe_attribute(obj, attribute, None):
+            return getattr(obj, attribute)
+        if isinstance(obj, Undefined):
+            str(obj)  # a strict one raises here and says which name has no value
+        if isinstance(obj, dict):
+            return self.undefined(obj=obj, name=attribute)
+        raise Refused(f"'{attribute}' of a {type(obj).__name__} is not for templates")
+
+    def getitem(self, obj: Any, argument: Any) -> Any:
+        """Look an item up; attributes are never reached this way."""
+        if isinstance(obj, Undefined):
+            str(obj)
+        if not isinstance(obj, dict | list | tuple | str):
+            raise Refused(f"a {type(obj).__name__} has no items")
+        try:
+            return obj[argument]
+        except (TypeError, LookupError):
+            return self.undefined(obj=obj, name=argument)
+
+    def call_binop(self, context: Any, operator: str, left: Any, right: Any) -> Any:
+        """Run an operator, unless its result would be huge."""
+        _OPERATORS[operator](left, right)
+        result = super().call_binop(context, operator, left, right)
+        if isinstance(result, int) and result.bit_length() > template_limits.INTEGER_BITS:
+            raise Refused("the number is too large")
+        return result
+
+
+def bounded_range(*bounds: int) -> list[int]:
+    """Count as Python's range does, but never further than the loops of a rendering may go."""
+    wanted = range(*bounds)
+    if len(wanted) > RANGE_LIMIT:
+        raise CapExceeded(f"range() gives at most {RANGE_LIMIT:,} numbers")
+    return list(wanted)
+
+
+def place(source: str, offset: int) -> tuple[int, int]:
+    """Turn an offset from 1 into line and column, both from 1."""
+    before = source[: max(0, offset - 1)]
+    return before.count("\n") + 1, len(before) - (before.rfind("\n") + 1) + 1
+
+
+class LexError(Exception):
+    """The lexer met a character or a bracket that cannot stand there; carries the offset."""
+
+    def __init__(self, message: str, offset: int) -> None:
+        self.offset = offset
+        super().__init__(message)
+
+
+def _placed(tokens: Iterator[tuple[int, str, str]], source: str) -> Iterator[tuple[int, str, str]]:
+    """Give each token its offset as line number; the lexer may have dropped space before it."""
+    at = 0
+    while True:
+        try:
+            _, kind, value = next(tokens)
+        except StopIteration:
+            return
+        except TemplateSyntaxError as exc:
+            raise LexError(exc.message or "cannot be read", at + 1) from exc
+        found = source.find(value, at)
+        start = found if found >= 0 else at
+        yield start + 1, kind, value
+        at = start + len(value)
+
+
+def _sized(value: Any) -> int | None:
+    return len(value) if isinstance(value, str | bytes | list | tuple) else None
+
+
+def _check_multiply(left: Any, right: Any) -> None:
+    for sequence, count in ((left, right), (right, left)):
+        size = _sized(sequence)
+        if size is None or not isinstance(count, int):
+            continue
+        limit = template_limits.NODES if isinstance(sequence, list | tuple) else None
+        if size * count > (limit or template_limits.OUTPUT_BYTES):
+            raise Refused("the repetition is too large")
+    if isinstance(left, int) and isinstance(right, int):
+        _check_bits(left.bit_length() + right.bit_length())
+
+
+def _check_power(left: Any, right: Any) -> None:
+    if isinstance(left, int) and isinstance(right, int):
+        _check_bits(left.bit_length() * abs(right))
+
+
+def _check_bits(bits: int) -> None:
+    if bits > _OPERAND_BITS:
+        raise Refused("the number is too large")
+
+
+def _check_add(left: Any, right: Any) -> None:
+    sizes = (_sized(left), _sized(right))
+    if None in sizes:
+        return
+    limit = template_limits.NODES if isinstance(left, list | tuple) else None
+    if sum(size or 0 for size in sizes) > (limit or template_limits.OUTPUT_BYTES):
+        raise Refused("the sum is too long")
+
+
+def _check_modulo(left: Any, right: Any) -> None:
+    del right
+    if isinstance(left, str | bytes):
+        raise Refused("% does not format text here; write {{ }} or ~ instead")
+
+
+_OPERATORS = {"*": _check_multiply, "**": _check_power, "+": _check_add, "%": _check_modulo}
