@@ -30,6 +30,12 @@ def dump(value: Any, form: Format) -> str:
     return yaml.safe_dump(value, sort_keys=False, allow_unicode=True, width=100)
 
 
+def stored(body: Body) -> Body:
+    """Give an object without the API server's account of who wrote which field."""
+    metadata = {k: v for k, v in body.get("metadata", {}).items() if k != "managedFields"}
+    return {**body, "metadata": metadata}
+
+
 def names(bodies: Iterable[Body], *, kind: str) -> str:
     """Write one `kind/name` a line, which kubectl takes back."""
     return "".join(f"{kind.lower()}.kais.io/{body['metadata']['name']}\n" for body in bodies)

@@ -208,4 +208,4 @@ def one(body: Body, form: output.Format) -> str:
     """Write one object in a form for programs."""
     if form is output.Format.NAME:
         return output.names([body], kind=body["kind"])
-    return output.dump(body, form)
+    return output.dump(output.stored(body), form)

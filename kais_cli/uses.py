@@ -61,7 +61,8 @@ def follow_mission(session: Session, name: str, *, form: Format, timeout: timede
 
 def report(session: Session, state: State, *, name: str, form: Format) -> ExitStatus:
     """Print how a run ended, its result, and what was recalled and learnt."""
-    status = following.end(state) or ExitStatus.FAILED
+    ended = following.end(state)
+    status = ExitStatus.FAILED if ended is None else ended
     if form is Format.NAME:
         kind = "mission" if state.mission else "blueprintinstance"
         session.write(f"{kind}.kais.io/{name}\n")

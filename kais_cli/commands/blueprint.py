@@ -34,7 +34,7 @@ def list_blueprints(session: Session, output_: Output = Format.TABLE) -> ExitSta
     if output_ is Format.NAME:
         session.write(output.names(bodies, kind="Blueprint"))
     elif output_ is not Format.TABLE:
-        session.write(output.dump(bodies, output_))
+        session.write(output.dump([output.stored(body) for body in bodies], output_))
     elif not bodies:
         session.note(f"no blueprints in namespace {session.namespace}")
     else:
@@ -113,10 +113,8 @@ def use(  # noqa: PLR0913 (one argument per option)
         return uses.follow_use(
             session, made, form=output_, timeout=patience, revision=found.spec.revision
         )
-    if output_ in {Format.TABLE, Format.NAME}:
-        session.write(output.names([made], kind="BlueprintInstance"))
-    else:
-        session.write(output.dump(made, output_))
+    form = Format.NAME if output_ is Format.TABLE else output_
+    session.write(tables.one(made, form))
     return ExitStatus.SUCCEEDED
 
 

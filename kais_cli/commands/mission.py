@@ -26,7 +26,7 @@ def list_missions(session: Session, output_: Output = Format.TABLE) -> ExitStatu
     if output_ is Format.NAME:
         session.write(output.names(bodies, kind="Mission"))
     elif output_ is not Format.TABLE:
-        session.write(output.dump(bodies, output_))
+        session.write(output.dump([output.stored(body) for body in bodies], output_))
     elif not bodies:
         session.note(f"no missions in namespace {session.namespace}")
     else:
