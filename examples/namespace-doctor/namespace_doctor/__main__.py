@@ -45,9 +45,9 @@ def tell(
     found: settings.Settings, examination: diagnose.Examination, given: memory.Given
 ) -> memory.Outcome:
     """Tell the store what is new; without a store, say so."""
-    facts = memory.new_facts(
-        examination.diagnoses, given, run_id=found.run_id, attempt=found.attempt
-    )
+    mission = f"{found.namespace}/{found.mission}" if found.mission else None
+    origin = memory.Origin(found.run_id, found.attempt, mission)
+    facts = memory.new_facts(examination.diagnoses, given, origin)
     record = memory.episodes(
         examination.diagnoses, given, namespace=found.namespace, attempt=found.attempt
     )

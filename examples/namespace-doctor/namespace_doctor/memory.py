@@ -97,9 +97,21 @@ def read_given(path: Path | None) -> Given:
     return Given(facts, str(document.get("reason") or ""))
 
 
-def new_facts(
-    diagnoses: Iterable[Diagnosis], given: Given, *, run_id: str | None, attempt: int
-) -> list[models.FactIn]:
+@dataclass(frozen=True)
+class Origin:
+    """Where facts come from: the run, the try in it and the Mission as `namespace/name`."""
+
+    run_id: str | None = None
+    attempt: int = 1
+    mission: str | None = None
+
+    def refs(self) -> tuple[models.Ref, ...]:
+        """Give it as the pointers that a fact's source holds."""
+        named = (("run", self.run_id), ("mission", self.mission))
+        return tuple(models.Ref(type=kind, id=name) for kind, name in named if name)
+
+
+def new_facts(diagnoses: Iterable[Diagnosis], given: Given, origin: Origin) -> list[models.FactIn]:
     """Make facts of what the given ones do not say, one for each subject."""
     by_subject = {_folded(d.subject): d for d in diagnoses if not given.says(d)}
     return [
@@ -112,9 +124,9 @@ def new_facts(
             confidence=_CONFIDENCE,
             schema=_SCHEMA,
             data={"signature": diagnosis.signature},
-            source=models.Source(type="explicit_remember"),
-            run=run_id,
-            attempt=attempt if run_id else None,
+            source=models.Source(type="explicit_remember", refs=origin.refs()),
+            run=origin.run_id,
+            attempt=origin.attempt if origin.run_id else None,
         )
         for diagnosis in by_subject.values()
     ]

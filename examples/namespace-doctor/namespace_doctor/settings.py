@@ -22,6 +22,7 @@ class Settings:
         knowledge_file: what was recalled for this attempt; None when nothing was given.
         run_id: the run whose record this attempt writes; None outside a mission.
         attempt: which try of the run this is.
+        mission: the Mission's name; None outside one.
         report_file: where the result is read from: the kubelet's termination message.
     """
 
@@ -32,6 +33,7 @@ class Settings:
     knowledge_file: Path | None
     run_id: str | None
     attempt: int
+    mission: str | None
     report_file: Path
 
 
@@ -52,5 +54,6 @@ def read(environment: Mapping[str, str], arguments: Sequence[str]) -> Settings:
         knowledge_file=Path(knowledge_file) if knowledge_file else None,
         run_id=environment.get("KAIS_RUN_ID") or None,
         attempt=int(environment.get("KAIS_ATTEMPT") or 1),
+        mission=environment.get("KAIS_MISSION") or None,
         report_file=Path(environment.get("DOCTOR_REPORT_FILE", "/dev/termination-log")),
     )

@@ -56,7 +56,7 @@ def given_file(folder: Path, *facts: dict, **more: object) -> Path:
 
 
 def new_facts(*diagnoses: Diagnosis, given: memory.Given = NOTHING) -> list[models.FactIn]:
-    return memory.new_facts(diagnoses, given, run_id="run-1", attempt=1)
+    return memory.new_facts(diagnoses, given, memory.Origin("run-1", 1, "demo/doctor-x1"))
 
 
 def record(*diagnoses: Diagnosis, given: memory.Given = NOTHING) -> tuple[models.EpisodeIn, ...]:
@@ -74,6 +74,11 @@ def test_new_fact_says_what_is_true_of_the_subject_and_not_of_the_pod() -> None:
     assert (fact.subject, fact.predicate) == (IMAGE.subject, "fails because")
     assert fact.tags == ("kubernetes", "failing-pod", "image-pull")
     assert (fact.run, fact.attempt, fact.scope) == ("run-1", 1, None)
+    assert fact.source is not None
+    assert [(r.type, r.id) for r in fact.source.refs] == [
+        ("run", "run-1"),
+        ("mission", "demo/doctor-x1"),
+    ]
 
 
 def test_two_pods_with_one_reason_make_one_fact() -> None:

@@ -1,0 +1,42 @@
+{{/* Labels of every object; pass the component: (dict "root" $ "component" "operator") */}}
+{{- define "kais.labels" -}}
+{{ include "kais.selector" . }}
+app.kubernetes.io/version: {{ .root.Chart.AppVersion | quote }}
+app.kubernetes.io/managed-by: {{ .root.Release.Service }}
+helm.sh/chart: {{ printf "%s-%s" .root.Chart.Name .root.Chart.Version }}
+{{- end }}
+
+{{/* The labels that find the pods of one component. */}}
+{{- define "kais.selector" -}}
+app.kubernetes.io/name: kais
+app.kubernetes.io/instance: {{ .root.Release.Name }}
+app.kubernetes.io/component: {{ .component }}
+{{- end }}
+
+{{/* An image of the values, with the chart's appVersion for an empty tag. */}}
+{{- define "kais.image" -}}
+{{ .image.repository }}:{{ .image.tag | default .root.Chart.AppVersion }}
+{{- end }}
+
+{{/* Where pods reach the knowledge service. */}}
+{{- define "kais.knowledgeUrl" -}}
+http://{{ .Release.Name }}-knowledge.{{ .Release.Namespace }}.svc.cluster.local:8000
+{{- end }}
+
+{{/* What both pods may do: nothing that their work does not need. */}}
+{{- define "kais.podSecurity" -}}
+runAsNonRoot: true
+runAsUser: 65532
+runAsGroup: 65532
+fsGroup: 65532
+fsGroupChangePolicy: OnRootMismatch
+seccompProfile:
+  type: RuntimeDefault
+{{- end }}
+
+{{- define "kais.containerSecurity" -}}
+allowPrivilegeEscalation: false
+readOnlyRootFilesystem: true
+capabilities:
+  drop: [ALL]
+{{- end }}

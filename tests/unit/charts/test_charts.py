@@ -1,0 +1,178 @@
+"""The charts as text: what the operator may do, and what goes together.
+
+Helm is not needed here. Lines that hold only a template action are dropped and other actions are
+replaced by a word; the e2e tier installs what Helm itself renders.
+"""
+
+import json
+import re
+import tomllib
+from itertools import product
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from kais.resources.kinds import KINDS
+
+ROOT = Path(__file__).parents[3]
+CHARTS = ROOT / "charts"
+TEMPLATES = CHARTS / "kais/templates"
+VERSION = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["version"]
+PLURALS = {kind.PLURAL for kind in KINDS}
+
+Body = dict[str, Any]
+
+
+def objects(name: str) -> list[Body]:
+    lines = (TEMPLATES / name).read_text().splitlines()
+    kept = [line for line in lines if not re.fullmatch(r"\s*\{\{.*\}\}\s*", line)]
+    text = re.sub(r"\{\{.*?\}\}", "x", "\n".join(kept))
+    return [body for body in yaml.safe_load_all(text) if body]
+
+
+def rules(name: str, *, kind: str = "ClusterRole") -> list[Body]:
+    return [rule for body in objects(name) if body["kind"] == kind for rule in body["rules"]]
+
+
+def grants(some: list[Body]) -> set[tuple[str, str, str]]:
+    """Every (group, resource, verb) that some rules give."""
+    return {
+        grant
+        for rule in some
+        for grant in product(rule["apiGroups"], rule["resources"], rule["verbs"])
+    }
+
+
+EVERY_RULE = [
+    rule
+    for path in sorted(TEMPLATES.glob("*.yaml"))
+    for body in objects(path.name)
+    for rule in body.get("rules", [])
+]
+
+
+def test_no_role_has_a_wildcard() -> None:
+    assert EVERY_RULE
+    assert not [grant for grant in grants(EVERY_RULE) if "*" in grant]
+
+
+@pytest.mark.parametrize(
+    "resource", ["secrets", "roles", "rolebindings", "clusterroles", "clusterrolebindings"]
+)
+def test_no_role_touches_secrets_or_rights(resource: str) -> None:
+    assert not [grant for grant in grants(EVERY_RULE) if grant[1].split("/")[0] == resource]
+
+
+def test_no_role_impersonates_or_escalates() -> None:
+    verbs = {verb for _, _, verb in grants(EVERY_RULE)}
+
+    assert not verbs & {"impersonate", "escalate", "bind"}
+
+
+def test_operator_reads_every_kind_and_writes_its_status() -> None:
+    granted = grants(rules("operator-rbac.yaml"))
+
+    for plural in PLURALS:
+        assert {("kais.io", plural, verb) for verb in ("get", "list", "watch", "patch")} <= granted
+        assert ("kais.io", f"{plural}/status", "patch") in granted
+
+
+def test_operator_does_not_create_what_users_write() -> None:
+    granted = grants(rules("operator-rbac.yaml"))
+
+    created = {plural for group, plural, verb in granted if (group, verb) == ("kais.io", "create")}
+    assert created == {"blueprintrevisions", "formations", "cells", "missions"}
+
+
+def test_operator_writes_leases_in_its_own_namespace_only() -> None:
+    own = grants(rules("operator-rbac.yaml", kind="Role"))
+
+    assert {resource for _, resource, _ in own} == {"leases"}
+    assert not [g for g in grants(rules("operator-rbac.yaml")) if g[1] == "leases"]
+
+
+def test_service_may_only_review_tokens() -> None:
+    assert grants(rules("knowledge-rbac.yaml")) == {
+        ("authentication.k8s.io", "tokenreviews", "create")
+    }
+
+
+def test_people_with_edit_write_six_kinds_and_nobody_writes_revisions() -> None:
+    view, edit, admin = (body for body in objects("user-roles.yaml"))
+
+    assert {r for _, r, _ in grants(view["rules"])} == PLURALS
+    assert {v for _, _, v in grants(view["rules"])} == {"get", "list", "watch"}
+    written = {r for group, r, _ in grants(edit["rules"]) if group == "kais.io"}
+    assert written == PLURALS - {"blueprintrevisions"}
+    assert {v for _, _, v in grants(admin["rules"])} == {"delete", "deletecollection"}
+
+
+def test_people_with_edit_may_ask_for_a_token_of_their_realms_account_only() -> None:
+    (token,) = [r for r in rules("user-roles.yaml") if r["resources"] == ["serviceaccounts/token"]]
+
+    assert (token["resourceNames"], token["verbs"]) == (["kais-user"], ["create"])
+
+
+@pytest.mark.parametrize("chart", ["kais", "kais-crds"])
+def test_chart_has_the_version_of_the_project(chart: str) -> None:
+    found = yaml.safe_load((CHARTS / chart / "Chart.yaml").read_text())
+
+    assert (found["version"], found["appVersion"]) == (VERSION, VERSION)
+
+
+def test_images_come_from_the_values() -> None:
+    images = [
+        line.strip()
+        for path in TEMPLATES.glob("*.yaml")
+        for line in path.read_text().splitlines()
+        if line.strip().startswith("image:")
+    ]
+
+    assert len(images) == 2
+    assert all('include "kais.image"' in image for image in images)
+
+
+def test_every_value_is_in_the_schema_and_in_the_reference() -> None:
+    values = yaml.safe_load((CHARTS / "kais/values.yaml").read_text())
+    schema = json.loads((CHARTS / "kais/values.schema.json").read_text())
+    reference = (ROOT / "docs/reference/chart.md").read_text()
+
+    for path in leaves(values, schema):
+        assert f"`{path}`" in reference, f"docs/reference/chart.md lacks {path}"
+
+
+def leaves(values: Body, schema: Body) -> list[str]:
+    """The paths of all values; fails on one that the schema does not know."""
+    found = []
+
+    def walk(node: Any, known: Body, path: str) -> None:
+        if "$ref" in known:
+            known = schema["definitions"][known["$ref"].rsplit("/", 1)[1]]
+        if not isinstance(node, dict) or "properties" not in known:
+            found.append(path)
+            return
+        for key, value in node.items():
+            assert key in known["properties"], f"values.schema.json lacks {path}.{key}"
+            walk(value, known["properties"][key], f"{path}.{key}".lstrip("."))
+
+    walk(values, schema, "")
+    return found
+
+
+@pytest.mark.parametrize("name", ["operator-deployment.yaml", "knowledge-statefulset.yaml"])
+def test_pods_write_to_mounted_volumes_only(name: str) -> None:
+    workload = objects(name)[0]
+    (container,) = workload["spec"]["template"]["spec"]["containers"]
+    helpers = (TEMPLATES / "_helpers.tpl").read_text()
+
+    assert "readOnlyRootFilesystem: true" in helpers
+    assert "runAsNonRoot: true" in helpers
+    text = (TEMPLATES / name).read_text()
+    assert 'include "kais.containerSecurity"' in text
+    assert 'include "kais.podSecurity"' in text
+    mounts = {mount["name"]: mount["mountPath"] for mount in container["volumeMounts"]}
+    assert mounts["tmp"] == "/tmp"  # noqa: S108 - where the kubelet mounts a volume
+    for probe in ("startupProbe", "livenessProbe", "readinessProbe"):
+        assert container[probe]["httpGet"]["port"] == "http"
