@@ -1,0 +1,109 @@
+"""How decisions say things: status bodies as the API server stores them, and Events on transitions.
+
+Every pass computes the whole status; what did not change must come out equal to the letter, or an
+idle operator would write.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Any
+
+from kais import conditions
+from kais.conditions import Wanted
+from kais.reasons import Reason
+from kais.resources.base import Condition, Resource, Status
+from kais_operator.decide.plan import Body, EmitEvent, Plan
+
+TROUBLES = frozenset(
+    {
+        Reason.ACCOUNT_NOT_ALLOWED,
+        Reason.APPLY_FAILED,
+        Reason.CELL_NOT_FOUND,
+        Reason.CONFIGURATION_FAILED,
+        Reason.DUPLICATE,
+        Reason.ENTRYPOINT_NOT_FOUND,
+        Reason.EXTRACTION_FAILED,
+        Reason.FORMATION_NOT_FOUND,
+        Reason.IMAGE_PULL_FAILED,
+        Reason.INFRASTRUCTURE_FAILED,
+        Reason.INVALID,
+        Reason.NAME_TAKEN,
+        Reason.NOT_YET_SUPPORTED,
+        Reason.PLATFORM_NOT_ALLOWED,
+        Reason.POD_FAILED,
+        Reason.POD_STUCK,
+        Reason.RETRYING,
+        Reason.STORE_UNAVAILABLE,
+        Reason.TASK_FAILED,
+        Reason.TIMED_OUT,
+        Reason.TOPOLOGY_INVALID,
+        Reason.UNSCHEDULABLE,
+    }
+)
+"""Reasons that make an Event a Warning: by meaning, whatever the condition's status."""
+
+_EVENT_LIMIT = 1024  # the API server's bound of an Event's message
+
+
+def body_of(status: Status) -> Body:
+    """Give a status as it is written: without empty lists and maps, which no reader misses."""
+    return _without_empty(status.to_dict())
+
+
+def _without_empty(body: Body) -> Body:
+    kept: Body = {}
+    for key, value in body.items():
+        cleaned: Any = _without_empty(value) if isinstance(value, dict) else value
+        if cleaned not in ([], {}):
+            kept[key] = cleaned
+    return kept
+
+
+def timed(resource: Resource, said: Sequence[Wanted], now: datetime) -> list[Condition]:
+    """Give what was said its times, from the conditions that the object carries."""
+    before = resource.status.conditions
+    return conditions.merge(before, said, generation=resource.metadata.generation, now=now)
+
+
+def events(
+    resource: Resource, said: Sequence[Condition], *, types: Sequence[str]
+) -> tuple[EmitEvent, ...]:
+    """Tell of the conditions of these types that flipped, or that met another trouble.
+
+    At first sight only good news and trouble are told, not that work has not begun.
+    """
+    emitted = []
+    for condition in said:
+        if condition.type in types and _is_news(resource.condition(condition.type), condition):
+            is_trouble = condition.reason in TROUBLES
+            emitted.append(
+                EmitEvent(
+                    "Warning" if is_trouble else "Normal",
+                    condition.reason,
+                    condition.message[:_EVENT_LIMIT],
+                )
+            )
+    return tuple(emitted)
+
+
+def _is_news(before: Condition | None, after: Condition) -> bool:
+    if before is None:
+        return after.status == "True" or after.reason in TROUBLES
+    if before.status != after.status:
+        return True
+    return before.reason != after.reason and after.reason in TROUBLES
+
+
+def refuse(kind: str, body: Body, *, summary: str, problem: str, now: datetime) -> Plan:
+    """Decide on an object that breaks rules which the API server could not check: only say so."""
+    metadata = body["metadata"]
+    read = [
+        Condition.from_dict(condition)
+        for condition in (body.get("status") or {}).get("conditions") or ()
+    ]
+    generation = metadata.get("generation", 0)
+    said = [conditions.false(summary, Reason.INVALID, f"{kind} is invalid: {problem}")]
+    merged = conditions.merge(read, said, generation=generation, now=now)
+    return Plan(status=body_of(Status(observed_generation=generation, conditions=merged)))
