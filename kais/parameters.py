@@ -26,6 +26,19 @@ class Resolved:
     violations: tuple[Violation, ...]
 
 
+@dataclass(frozen=True)
+class Samples:
+    """Values to try a template with, and the required parameters that have none."""
+
+    values: tuple[dict[str, Any], ...]
+    missing: tuple[str, ...]
+
+
+def path_of(name: str) -> str:
+    """Name a parameter as the violations of it do."""
+    return f"parameter '{name}'"
+
+
 def resolve(
     parameters: Sequence[Parameter],
     given: Mapping[str, Any],
@@ -72,20 +85,23 @@ def declaration_violations(
     return found
 
 
-def samples(parameters: Sequence[Parameter]) -> tuple[dict[str, Any], list[str]]:
-    """Give values to try a template with, and the required parameters that have none.
+def samples(parameters: Sequence[Parameter]) -> Samples:
+    """Give values to try a template with: the defaults, and apart from them the examples.
 
-    An example comes before a default, because it is what its author means to be typical.
+    Where only one of the two is declared, it stands in both.
     """
-    values: dict[str, Any] = {}
+    by_default: dict[str, Any] = {}
+    by_example: dict[str, Any] = {}
     missing = []
     for parameter in parameters:
-        value = parameter.default if parameter.example is None else parameter.example
-        if value is not None:
-            values[parameter.name] = _normal(parameter.type, value)
+        given = [v for v in (parameter.default, parameter.example) if v is not None]
+        if given:
+            by_default[parameter.name] = _normal(parameter.type, given[0])
+            by_example[parameter.name] = _normal(parameter.type, given[-1])
         elif parameter.is_required:
             missing.append(parameter.name)
-    return values, missing
+    both = (by_default,) if by_default == by_example else (by_default, by_example)
+    return Samples(both, tuple(missing))
 
 
 def parse_text(parameter: Parameter, text: str) -> Any:
@@ -123,7 +139,7 @@ def json_schema(parameters: Sequence[Parameter]) -> dict[str, Any]:
 
 
 def _violation(name: str, message: str) -> Violation:
-    return Violation(f"parameter '{name}'", message)
+    return Violation(path_of(name), message)
 
 
 def _unknown(parameters: Sequence[Parameter], given: Mapping[str, Any]) -> Iterator[Violation]:

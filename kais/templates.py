@@ -32,17 +32,19 @@ def render(
     variables: Mapping[str, Any],
     *,
     path: str = "",
+    declared: Iterable[str] = (),
     budget: Budget | None = None,
     progress: Progress | None = None,
 ) -> Any:
     """Render a tree to plain JSON.
 
-    Several trees of one rendering share a budget.
+    Several trees of one rendering share a budget. `declared` names what may be undefined: `x is
+    defined` tells, and using it otherwise is an error.
 
     Raises:
         TemplateFailed: With every leaf that fails; a cap that is exceeded ends it at that leaf.
     """
-    renderer = _Renderer(budget or Budget(), progress or (lambda _: None))
+    renderer = _Renderer(budget or Budget(), progress or (lambda _: None), frozenset(declared))
     made = renderer.node(tree, dict(variables), path, depth=0)
     if renderer.errors:
         raise TemplateFailed(renderer.errors)
@@ -137,8 +139,9 @@ def _members(tree: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
 class _Renderer:
     """Walks one tree, collecting the errors of its leaves."""
 
-    def __init__(self, budget: Budget, progress: Progress) -> None:
+    def __init__(self, budget: Budget, progress: Progress, declared: frozenset[str]) -> None:
         self.budget = budget
+        self.declared = declared
         self.progress = progress
         self.errors: list[LeafError] = []
 
@@ -236,7 +239,7 @@ class _Renderer:
     def _run(self, source: str, scope: dict[str, Any], path: str, *, compiler: Any) -> Any:
         self.progress(path)
         try:
-            leaf = compiler(source, path=path, names=scope)
+            leaf = compiler(source, path=path, names=self.declared | scope.keys())
             value = template_leaves.evaluate(leaf, scope, path=path, budget=self.budget)
         except TemplateFailed as exc:
             self.errors += exc.errors

@@ -5,7 +5,8 @@ because explicit nulls are refused. Rules that CEL checks at apply stand beside 
 `RULES`, once in CEL and once in Python: a rendered template meets them before its first write.
 """
 
-from collections.abc import Callable, Mapping
+import functools
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Annotated, Any, ClassVar, Literal, Self
 
@@ -63,6 +64,7 @@ class Model(pydantic.BaseModel):
     @pydantic.model_validator(mode="after")
     def _obeys_rules(self) -> Self:
         broken = [r.message for r in self.RULES if r.check is not None and not r.check(self)]
+        broken += _duplicates(self)
         if broken:
             raise ValueError("; ".join(broken))
         return self
@@ -92,6 +94,30 @@ class Model(pydantic.BaseModel):
     def to_dict(self) -> dict[str, Any]:
         """Give the API's spelling without anything that is not set."""
         return self.model_dump(mode="json", by_alias=True, exclude_none=True)
+
+
+@functools.cache
+def _list_maps(model: type[Model]) -> dict[str, str]:
+    """Give each field that the API server keeps as a list map, with its key."""
+    found = {}
+    for name, field in model.model_fields.items():
+        extra = field.json_schema_extra
+        keys = extra.get("x-kubernetes-list-map-keys") if isinstance(extra, dict) else None
+        if isinstance(keys, list):
+            found[name] = str(keys[0])
+    return found
+
+
+def _duplicates(model: Model) -> Iterator[str]:
+    for field, wire in _list_maps(type(model)).items():
+        seen: set[Any] = set()
+        for item in getattr(model, field):
+            aliases = {f.alias or name: name for name, f in type(item).model_fields.items()}
+            value = getattr(item, aliases[wire])
+            if value in seen:
+                name = type(model).model_fields[field].alias or field
+                yield f'{name}: {wire} "{value}" stands twice'
+            seen.add(value)
 
 
 def violations(error: pydantic.ValidationError) -> list[Violation]:

@@ -1,0 +1,246 @@
+"""Blueprints: compiled when they change, rendered when they are used.
+
+A rendering checks every parameter, renders the template and validates what comes out as the API
+server would, so that nothing wrong is ever written. Runs users' templates and regular expressions:
+who must not hang or grow calls it in a process that can be killed. What goes in and comes out is
+plain JSON, or turns into it with `to_dict`.
+"""
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from kais import names, rendered_objects, templates
+from kais import parameters as rules
+from kais.errors import InvalidResource, Violation
+from kais.reasons import Reason
+from kais.resources.blueprint import RESERVED_NAMES, TemplateSpec
+from kais.templates import Budget, Progress, TemplateFailed
+
+_SAMPLE = "sample"  # what blueprint, instance and namespace are called while compiling
+
+
+@dataclass(frozen=True)
+class CompileReport:
+    """Whether a template may serve.
+
+    Attributes:
+        is_good: Whether uses may be made of it.
+        reason: Compiled, NotSampled or TemplateError.
+        message: What the condition says; with errors, all of them.
+        errors: Each error with the JSON path of its leaf and, inside it, line and column.
+    """
+
+    is_good: bool
+    reason: Reason
+    message: str
+    errors: tuple[str, ...] = ()
+
+    def to_dict(self) -> dict[str, Any]:
+        """Give plain JSON."""
+        return {**asdict(self), "reason": self.reason.value, "errors": list(self.errors)}
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> "CompileReport":
+        """Read what `to_dict` gave."""
+        return cls(
+            is_good=data["is_good"],
+            reason=_reason(data["reason"]),
+            message=data["message"],
+            errors=tuple(data["errors"]),
+        )
+
+
+@dataclass(frozen=True)
+class Rendered:
+    """A rendering that may be written.
+
+    Attributes:
+        formation_spec: Valid spec of the Formation, in the API's spelling.
+        mission_spec: Valid spec of the Mission with its formationRef, None without a mission.
+        values: The parameters' values, defaults included; a secretRef stays a reference.
+        parameters_hash: Hash of the values.
+    """
+
+    formation_spec: dict[str, Any]
+    mission_spec: dict[str, Any] | None
+    values: dict[str, Any]
+    parameters_hash: str
+
+    def to_dict(self) -> dict[str, Any]:
+        """Give plain JSON that `read_rendering` reads."""
+        return {"rendered": asdict(self)}
+
+
+@dataclass(frozen=True)
+class Violations:
+    """Why nothing may be written: every violation at once.
+
+    Attributes:
+        reason: ParametersInvalid, UnknownParameter or RenderFailed.
+        violations: Each in its own words, naming the parameter or the leaf.
+    """
+
+    reason: Reason
+    violations: tuple[str, ...]
+
+    @property
+    def message(self) -> str:
+        """All of them in one text."""
+        return "; ".join(self.violations)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Give plain JSON that `read_rendering` reads."""
+        return {"reason": self.reason.value, "violations": list(self.violations)}
+
+
+Rendering = Rendered | Violations
+
+
+def read_rendering(data: Mapping[str, Any]) -> Rendering:
+    """Read what a rendering's `to_dict` gave."""
+    if "rendered" in data:
+        return Rendered(**data["rendered"])
+    return Violations(_reason(data["reason"]), tuple(data["violations"]))
+
+
+def compile_blueprint(
+    spec: Mapping[str, Any], *, progress: Progress | None = None
+) -> CompileReport:
+    """Check a blueprint's spec: every leaf parses, no name is undeclared, and a sample is valid.
+
+    Samples are rendered with the defaults and with the examples. `progress` is told the path of
+    each leaf before it is evaluated.
+    """
+    try:
+        template = TemplateSpec.from_dict(spec)
+    except InvalidResource as exc:
+        return _refused([str(violation) for violation in exc.violations])
+    errors = [str(v) for v in rules.declaration_violations(template.parameters)]
+    errors += _template_errors(template)
+    if errors:
+        return _refused(errors)
+    samples = rules.samples(template.parameters)
+    if samples.missing:
+        listed = ", ".join(f"'{name}'" for name in samples.missing)
+        return CompileReport(
+            is_good=True,
+            reason=Reason.NOT_SAMPLED,
+            message=f"the template parses; it was not rendered, because {listed} "
+            "has neither default nor example",
+        )
+    for values in samples.values:
+        found = _render(template, values, _SAMPLE, _scope(_SAMPLE, 1, _SAMPLE, _SAMPLE), progress)
+        if isinstance(found, Violations):
+            return _refused([f"with {_described(values)}: {v}" for v in found.violations])
+    return CompileReport(
+        is_good=True,
+        reason=Reason.COMPILED,
+        message="the template renders with its defaults and examples",
+    )
+
+
+def render_blueprint(  # noqa: PLR0913 - the names that a template finds in scope
+    spec: Mapping[str, Any],
+    parameters: Mapping[str, Any],
+    *,
+    blueprint: str,
+    revision: int,
+    instance: str,
+    namespace: str,
+    previous: Mapping[str, Any] | None = None,
+    progress: Progress | None = None,
+) -> Rendering:
+    """Render a blueprint's or a revision's spec with what a use gives.
+
+    The Formation is to carry the instance's name. `previous` holds the values of the same use
+    before, for parameters that are immutable.
+    """
+    try:
+        template = TemplateSpec.from_dict(spec)
+    except InvalidResource as exc:
+        return Violations(Reason.RENDER_FAILED, tuple(str(v) for v in exc.violations))
+    resolved = rules.resolve(template.parameters, parameters, previous=previous)
+    if resolved.violations:
+        return _parameters_refused(template, resolved.violations)
+    scope = _scope(blueprint, revision, instance, namespace)
+    return _render(template, resolved.values, instance, scope, progress)
+
+
+def _parameters_refused(template: TemplateSpec, found: tuple[Violation, ...]) -> Violations:
+    known = {rules.path_of(parameter.name) for parameter in template.parameters}
+    only_unknown = all(violation.path not in known for violation in found)
+    reason = Reason.UNKNOWN_PARAMETER if only_unknown else Reason.PARAMETERS_INVALID
+    return Violations(reason, tuple(str(violation) for violation in found))
+
+
+def _render(
+    template: TemplateSpec,
+    values: dict[str, Any],
+    instance: str,
+    scope: Mapping[str, Any],
+    progress: Progress | None,
+) -> Rendering:
+    budget, variables = Budget(), {**values, **scope}
+    declared = [parameter.name for parameter in template.parameters]
+    made: dict[str, Any] = {}
+    errors: list[str] = []
+    for path, tree in _trees(template):
+        try:
+            made[path] = templates.render(
+                tree,
+                variables,
+                path=path,
+                declared=declared,
+                budget=budget,
+                progress=progress,
+            )
+        except TemplateFailed as exc:
+            errors += [str(error) for error in exc.errors]
+    if errors:
+        return Violations(Reason.RENDER_FAILED, tuple(errors))
+    checked = rendered_objects.check(made["formation"], made.get("mission"), instance=instance)
+    if checked.violations:
+        return Violations(Reason.RENDER_FAILED, tuple(str(v) for v in checked.violations))
+    return Rendered(
+        formation_spec=checked.formation_spec,
+        mission_spec=checked.mission_spec,
+        values=values,
+        parameters_hash=names.spec_hash(values),
+    )
+
+
+def _template_errors(template: TemplateSpec) -> list[str]:
+    known = {*RESERVED_NAMES, *(parameter.name for parameter in template.parameters)}
+    found = [e for path, tree in _trees(template) for e in templates.check(tree, known, path=path)]
+    return [str(error) for error in found]
+
+
+def _trees(template: TemplateSpec) -> list[tuple[str, Any]]:
+    trees: list[tuple[str, Any]] = [("formation", template.formation)]
+    return trees if template.mission is None else [*trees, ("mission", template.mission)]
+
+
+def _scope(blueprint: str, revision: int, instance: str, namespace: str) -> dict[str, Any]:
+    return {
+        "blueprint": {"name": blueprint, "revision": revision},
+        "instance": {"name": instance, "namespace": namespace},
+    }
+
+
+def _described(values: Mapping[str, Any]) -> str:
+    listed = ", ".join(f"{name}={value!r}"[:60] for name, value in values.items())
+    return listed[:200] or "no parameters"
+
+
+def _refused(errors: list[str]) -> CompileReport:
+    return CompileReport(
+        is_good=False,
+        reason=Reason.TEMPLATE_ERROR,
+        message="; ".join(errors),
+        errors=tuple(errors),
+    )
+
+
+def _reason(value: str) -> Reason:
+    return next(reason for reason in Reason if reason.value == value)

@@ -1,0 +1,146 @@
+"""What a new spec of a blueprint changes against the one before, in words, and what of it breaks.
+
+Breaking is what may make a use fail or mean something else that named the same parameters before: a
+parameter removed, retyped, newly required, with another default, or with stricter rules.
+"""
+
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from kais.resources.blueprint import Parameter, ParameterType, TemplateSpec
+
+_SHOWN_CHANGES = 20  # of a tree; enough to recognise an edit
+_SHOWN_CHARACTERS = 60
+_LOWER = {"min": "min", "min_length": "minLength", "min_items": "minItems"}
+_UPPER = {"max": "max", "max_length": "maxLength", "max_items": "maxItems"}
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """The difference of two specs.
+
+    Attributes:
+        changes: All of it in words, joined by "; "; empty when they are equal.
+        breaking: Each change that callers of the old one may break on.
+    """
+
+    changes: str
+    breaking: tuple[str, ...]
+
+    @property
+    def is_breaking(self) -> bool:
+        """Whether callers of the old spec may break."""
+        return bool(self.breaking)
+
+
+def compare(old: TemplateSpec, new: TemplateSpec) -> Comparison:
+    """Say what changed from the old spec to the new one."""
+    breaking, harmless = [], []
+    before = {parameter.name: parameter for parameter in old.parameters}
+    after = {parameter.name: parameter for parameter in new.parameters}
+    for name in [*before, *(name for name in after if name not in before)]:
+        broken, fine = _parameter(name, before.get(name), after.get(name))
+        breaking += broken
+        harmless += fine
+    changes = [*breaking, *harmless, *_others(old, new)]
+    return Comparison("; ".join(changes), tuple(breaking))
+
+
+def _parameter(
+    name: str, old: Parameter | None, new: Parameter | None
+) -> tuple[list[str], list[str]]:
+    subject = f"parameter '{name}'"
+    if old is None and new is not None:
+        added = f"{subject} was added"
+        return ([f"{added} and is required"], []) if new.is_required else ([], [added])
+    if new is None or old is None:
+        return [f"{subject} was removed"], []
+    breaking = [f"{subject} {words}" for words in _broken(old, new)]
+    if not breaking and old != new:
+        return [], [f"{subject} was loosened or described anew"]
+    return breaking, []
+
+
+def _broken(old: Parameter, new: Parameter) -> Iterator[str]:
+    if old.type != new.type:
+        yield f"changed its type from {old.type} to {new.type}"
+        return
+    if new.is_required and not old.is_required:
+        yield "became required"
+    elif old.default != new.default:
+        yield f"changed its default from {_shown(old.default)} to {_shown(new.default)}"
+    if new.immutable and not old.immutable:
+        yield "became immutable"
+    yield from _stricter(old, new)
+
+
+def _stricter(old: Parameter, new: Parameter) -> Iterator[str]:
+    for field, word in (_LOWER | _UPPER).items():
+        before, after = getattr(old, field), getattr(new, field)
+        if after is None or after == before:
+            continue
+        if before is None or (after > before if field in _LOWER else after < before):
+            yield f"is stricter: {word} {_shown(after)} instead of {_shown(before)}"
+    if new.pattern is not None and new.pattern != old.pattern:
+        yield f"is stricter: it must match {new.pattern}"
+    if new.type is ParameterType.ENUM:
+        gone = [value for value in old.values or [] if value not in (new.values or [])]
+        if gone:
+            yield f"no longer takes {', '.join(_shown(value) for value in gone)}"
+
+
+def _others(old: TemplateSpec, new: TemplateSpec) -> Iterator[str]:
+    yield from _trees("formation", old.formation, new.formation)
+    if old.mission is None and new.mission is not None:
+        yield "mission was added"
+    elif new.mission is None and old.mission is not None:
+        yield "mission was removed"
+    else:
+        yield from _trees("mission", old.mission, new.mission)
+    if old.knowledge != new.knowledge:
+        yield from _trees("knowledge", old.knowledge.to_dict(), new.knowledge.to_dict())
+    if old.description != new.description:
+        yield "description was changed"
+
+
+def _trees(path: str, old: Any, new: Any) -> Iterator[str]:
+    found = list(_differences(path, old, new))
+    yield from found[:_SHOWN_CHANGES]
+    if len(found) > _SHOWN_CHANGES:
+        yield f"and {len(found) - _SHOWN_CHANGES} more changes of {path}"
+
+
+def _differences(path: str, old: Any, new: Any) -> Iterator[str]:
+    if isinstance(old, Mapping) and isinstance(new, Mapping):
+        yield from _members(_named(old), _named(new), path)
+    elif isinstance(old, list) and isinstance(new, list):
+        yield from _members(_numbered(old), _numbered(new), path)
+    elif old != new:
+        yield f"{path} changed from {_shown(old)} to {_shown(new)}"
+
+
+def _members(old: Mapping[str, Any], new: Mapping[str, Any], path: str) -> Iterator[str]:
+    for step in [*old, *(step for step in new if step not in old)]:
+        if step not in new:
+            yield f"{path}{step} was removed"
+        elif step not in old:
+            yield f"{path}{step} was added"
+        else:
+            yield from _differences(path + step, old[step], new[step])
+
+
+def _named(tree: Mapping[str, Any]) -> dict[str, Any]:
+    return {f".{key}": value for key, value in tree.items()}
+
+
+def _numbered(items: list[Any]) -> dict[str, Any]:
+    return {f"[{i}]": value for i, value in enumerate(items)}
+
+
+def _shown(value: Any) -> str:
+    if value is None:
+        return "none"
+    text = json.dumps(value, ensure_ascii=False, default=str)
+    return text if len(text) <= _SHOWN_CHARACTERS else f"{text[:_SHOWN_CHARACTERS]}…"

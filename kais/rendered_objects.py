@@ -1,0 +1,122 @@
+"""What a template rendered, held against the models as the API server would hold it.
+
+Beyond the server: an unknown field is an error here, because a template's author would otherwise
+never learn that it was pruned, and names that point at no cell are found before the first write.
+"""
+
+import difflib
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, TypeVar, get_args
+
+from pydantic import BaseModel
+
+from kais import topology
+from kais.errors import InvalidResource, Violation
+from kais.resources.base import Model
+from kais.resources.formation import FormationSpec
+from kais.resources.mission import MissionSpec
+
+ModelT = TypeVar("ModelT", bound=Model)
+_SET_BY_OPERATOR = ("formationRef", "cellRef")
+
+
+@dataclass(frozen=True)
+class Checked:
+    """The specs in the API's spelling, or what is wrong with them."""
+
+    formation_spec: dict[str, Any]
+    mission_spec: dict[str, Any] | None
+    violations: tuple[Violation, ...] = ()
+
+
+def check(formation: Any, mission: Any, *, instance: str) -> Checked:
+    """Validate a rendered formation and mission; the mission gets its formationRef.
+
+    Args:
+        formation: The rendered tree of the Formation's spec.
+        mission: The rendered tree of the Mission's spec, None without one.
+        instance: Name that the Formation will carry.
+    """
+    team, violations = _read(FormationSpec, formation, "formation")
+    work: MissionSpec | None = None
+    if mission is not None:
+        work, more = _mission(mission, instance)
+        violations += more
+    if team is not None:
+        violations += [_under("formation", problem) for problem in topology.routes(team).problems]
+    if team is not None and work is not None:
+        violations += _entrypoint(team, work)
+    if violations or team is None:
+        return Checked({}, None, tuple(violations))
+    return Checked(team.to_dict(), None if work is None else work.to_dict())
+
+
+def _mission(tree: Any, instance: str) -> tuple[MissionSpec | None, list[Violation]]:
+    if not isinstance(tree, dict):
+        return None, [Violation("mission", f"must be an object, got {type(tree).__name__}")]
+    taken = [
+        Violation(f"mission.{name}", "is set by the operator; leave it out")
+        for name in _SET_BY_OPERATOR
+        if name in tree
+    ]
+    if taken:
+        return None, taken
+    return _read(MissionSpec, {**tree, "formationRef": instance}, "mission")
+
+
+def _read(model: type[ModelT], tree: Any, path: str) -> tuple[ModelT | None, list[Violation]]:
+    if not isinstance(tree, dict):
+        return None, [Violation(path, f"must be an object, got {type(tree).__name__}")]
+    violations = list(_unknown(model, tree, path))
+    try:
+        return model.from_dict(tree), violations
+    except InvalidResource as exc:
+        found = [Violation(_joined(path, v.path), v.message) for v in exc.violations]
+        return None, [*violations, *found]
+
+
+def _entrypoint(team: FormationSpec, work: MissionSpec) -> Iterator[Violation]:
+    wanted = work.entrypoint.cell if work.entrypoint is not None else None
+    if topology.entrypoint_cell(team, wanted) is None:
+        known = ", ".join(template.name for template in team.cells)
+        yield Violation(
+            "mission.entrypoint.cell", f'"{wanted}" is no cell of the formation; it has {known}'
+        )
+
+
+def _unknown(annotation: Any, tree: Any, path: str) -> Iterator[Violation]:
+    """List the fields that the models do not have, through lists and optional models."""
+    model = _model_in(annotation)
+    if model is None:
+        return
+    if isinstance(tree, list):
+        for i, item in enumerate(tree):
+            yield from _unknown(model, item, f"{path}[{i}]")
+        return
+    if not isinstance(tree, dict):
+        return
+    fields = {f.alias or name: f.annotation for name, f in model.model_fields.items()}
+    for key, child in tree.items():
+        if key in fields:
+            yield from _unknown(fields[key], child, _joined(path, key))
+        elif model.model_config.get("extra") != "allow":
+            near = difflib.get_close_matches(str(key), fields, n=1)
+            hint = f"; did you mean {near[0]}?" if near else ""
+            yield Violation(_joined(path, str(key)), f"is no field of this object{hint}")
+
+
+def _model_in(annotation: Any) -> type[BaseModel] | None:
+    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
+        return annotation
+    found = (_model_in(part) for part in get_args(annotation))
+    return next((model for model in found if model is not None), None)
+
+
+def _joined(path: str, below: str) -> str:
+    return f"{path}.{below}" if below else path
+
+
+def _under(path: str, problem: str) -> Violation:
+    where, _, message = problem.partition(": ")
+    return Violation(_joined(path, where), message)
