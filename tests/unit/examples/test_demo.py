@@ -1,5 +1,6 @@
-import demo
 import pytest
+
+import demo
 
 REPORT = "namespace demo: 1 of 1 pods fail\nused facts: [a, b]\nremembered: []\n"
 
