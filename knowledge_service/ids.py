@@ -7,6 +7,11 @@ import uuid
 from datetime import datetime
 
 
+def random_id() -> str:
+    """Return an id without order (UUIDv4), for what is named before it is written."""
+    return str(uuid.uuid4())
+
+
 class IdMaker:
     """Makes UUIDv7s that strictly increase within one maker, also inside one millisecond.
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import Literal, Protocol
 
 from knowledge_client.models import (
     BlueprintName,
@@ -33,7 +33,7 @@ from knowledge_client.models import (
 )
 from knowledge_service.domain.facts import NewFact
 from knowledge_service.domain.filtering import Filters
-from knowledge_service.domain.visibility import PrincipalType, View
+from knowledge_service.domain.visibility import Principal, PrincipalType, View
 
 
 @dataclass(frozen=True)
@@ -96,6 +96,25 @@ class NewReceipt:
 
     receipt: Receipt
     observer: str
+
+
+class Authenticator(Protocol):
+    """Finds out who calls, once per request."""
+
+    @property
+    def mode(self) -> Literal["kubernetes", "token", "none"]:
+        """Return how callers are told apart."""
+        ...
+
+    async def principal(self, bearer: str | None) -> Principal:
+        """Return the principal behind a token; None when the request had none.
+
+        Raises:
+            Unauthenticated: there is no good token.
+            Unregistered: the token's account is not registered.
+            IdentityUnavailable: nobody can be asked now.
+        """
+        ...
 
 
 class FactStore(Protocol):
@@ -264,8 +283,8 @@ class ScopeStore(Protocol):
         """Declare a scope's configuration."""
         ...
 
-    def scope_config(self, path: str) -> ScopeConfig | None:
-        """Return what was declared for exactly this path."""
+    def scope_configs(self, paths: Sequence[str]) -> Mapping[str, ScopeConfig]:
+        """Return what was declared for exactly these paths; undeclared ones are absent."""
         ...
 
     def list_scopes(self, view: View) -> tuple[str, ...]:

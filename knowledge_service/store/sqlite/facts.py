@@ -186,8 +186,9 @@ def _insert(
         (
             fact_id, scope_no, new.kind, new.title, new.content, data, new.schema, new.about,
             new.position, new.subject, new.predicate, new.key_hash, canonical(new.tags),
-            new.confidence, source, new.source.type, "superseded" if closed else "live", times.to_us(new.expires_at),
-            times.to_us(new.valid_from), valid_until, tx.at_us, tx.at_us if closed else None,
+            new.confidence, source, new.source.type, "superseded" if closed else "live",
+            times.to_us(new.expires_at), times.to_us(new.valid_from), valid_until, tx.at_us,
+            tx.at_us if closed else None,
             f"superseded by {verdict.superseded_by}" if closed else None, new.content_hash,
         ),
     )  # fmt: skip
@@ -195,7 +196,8 @@ def _insert(
     payload = {
         "fact": fact_id, "kind": new.kind, "title": new.title, "content": new.content,
         "data": new.data, "schema": new.schema, "about": new.about, "position": new.position,
-        "subject": new.subject, "predicate": new.predicate, "tags": new.tags, "confidence": new.confidence,
+        "subject": new.subject, "predicate": new.predicate, "tags": new.tags,
+        "confidence": new.confidence,
         "source": new.source.model_dump(mode="json", exclude_none=True),
         "expires_at": times.to_us(new.expires_at), "valid_from": times.to_us(new.valid_from),
         "valid_until": valid_until, "superseded_by": verdict.superseded_by,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import apsw
 
@@ -15,7 +15,7 @@ from knowledge_service.store.sqlite import part, times
 from knowledge_service.store.sqlite.transaction import Transaction
 
 _CONFIGURE = "UPDATE scope SET config = ? WHERE scope_no = ? AND config IS NOT ?"
-_CONFIG = "SELECT config FROM scope WHERE path = ? AND retired_at IS NULL"
+_CONFIG = "SELECT config FROM scope WHERE path = ? AND retired_at IS NULL AND config IS NOT NULL"
 _RETIRE = "UPDATE scope SET retired_at = ? WHERE scope_no = ?"
 _STATS = """SELECT scope_no, live_facts, last_write_at FROM scope
   WHERE path = ? AND retired_at IS NULL"""
@@ -39,12 +39,14 @@ class Scopes(part.Part):
 
         self._writer.submit(work)
 
-    def scope_config(self, path: str) -> ScopeConfig | None:
-        """Look a declaration up."""
+    def scope_configs(self, paths: Sequence[str]) -> Mapping[str, ScopeConfig]:
+        """Look declarations up."""
+        found: dict[str, ScopeConfig] = {}
         with self._readers.snapshot() as connection:
-            for (text,) in connection.execute(_CONFIG, (path,)):
-                return ScopeConfig.model_validate_json(text) if text else None
-        return None
+            for path in paths:
+                for (text,) in connection.execute(_CONFIG, (path,)):
+                    found[path] = ScopeConfig.model_validate_json(text)
+        return found
 
     def list_scopes(self, view: View) -> tuple[str, ...]:
         """List by path."""

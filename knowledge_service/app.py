@@ -1,0 +1,74 @@
+"""Puts the service together: routes, problems, middleware, and the extractor's life."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+from fastapi import FastAPI
+
+from knowledge_service import clock as clocks
+from knowledge_service.extraction.worker import Worker
+from knowledge_service.metrics import Metrics
+from knowledge_service.ports import Authenticator, Store
+from knowledge_service.routes import (
+    extractions,
+    facts,
+    health,
+    middleware,
+    principals,
+    problems,
+    recall,
+    reference,
+    runs,
+    scopes,
+)
+from knowledge_service.routes.dependencies import Services
+
+
+def create_app(
+    store: Store,
+    authenticator: Authenticator,
+    *,
+    clock: clocks.Clock = clocks.now,
+    metrics: Metrics | None = None,
+    worker: Worker | None = None,
+) -> FastAPI:
+    """Make the ASGI app. It starts and stops the worker; the store is closed by who opened it.
+
+    Without a worker, extractions are accepted and wait for a process that has one.
+    """
+    counted = metrics or Metrics()
+
+    @asynccontextmanager
+    async def lifespan(_: FastAPI) -> AsyncIterator[None]:
+        if worker:
+            worker.start()
+        yield
+        if worker:
+            worker.stop()
+
+    app = FastAPI(
+        title="kais knowledge service",
+        version="1",
+        lifespan=lifespan,
+        docs_url=None,
+        redoc_url=None,
+    )
+    app.state.services = Services(
+        store=store,
+        authenticator=authenticator,
+        clock=clock,
+        metrics=counted,
+        wake_extractor=worker.wake if worker else _nobody,
+    )
+    for room in (facts, recall, runs, extractions, scopes, principals, reference, health):
+        app.include_router(room.router)
+    problems.install(app)
+    app.add_middleware(middleware.BodyLimit)
+    app.add_middleware(middleware.Observed, metrics=counted)
+    return app
+
+
+def _nobody() -> None:
+    """Wake nobody."""

@@ -1,0 +1,226 @@
+"""What the record of a run proves, as facts: the rules-based extractor. Pure.
+
+Three rules, each over episodes only: a check that failed with a message; an error signature that
+recurred; an attempt that failed and what changed before a later one succeeded. Nothing is padded:
+a record that proves nothing gives no fact. A fact's words hold no counts and no run's name, so that
+the next run that proves the same confirms it instead of adding another.
+
+An episode of type `check` says how a check went: `check <name> failed: <message>` (or `error`,
+`passed`). One that carries an error signature counts as failed whatever its words.
+"""
+
+from __future__ import annotations
+
+import itertools
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from kais import facts as kais_facts
+from knowledge_client.models import Episode, Run
+
+MOST_FACTS = 7
+_ENOUGH = 3
+_RECURS = 2
+_CHECK = re.compile(
+    r"(?is)\s*check\s+[\"']?(?P<name>[\w./-]+)[\"']?\s*[:,]?\s+(?P<verdict>passed|failed|error)\b"
+    r"[\s:,.-]*(?P<message>.*)"
+)
+# What differs from run to run in a message that is otherwise the same.
+_VARYING = re.compile(r"\b(?:0x)?[0-9a-f]{6,}\b|\d+")
+_SENTENCE_CHARS = 600
+
+
+@dataclass(frozen=True)
+class Found:
+    """A fact that the record proves. (`subject`, `predicate`) is what it is recognised by."""
+
+    kind: str
+    title: str
+    content: str
+    subject: str
+    predicate: str
+    confidence: float
+    tags: tuple[str, ...]
+    episodes: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What was found; `reason` says in words why it is little."""
+
+    facts: tuple[Found, ...]
+    reason: str | None
+
+
+def extract(
+    run: Run, episodes: Sequence[Episode], earlier: Mapping[str, int], *, limit: int = MOST_FACTS
+) -> Outcome:
+    """Draw at most `limit` facts.
+
+    `earlier` counts error signatures in earlier runs of the scope.
+    """
+    found = _unique(
+        [
+            *_what_helped(run, episodes),
+            *_recurring(episodes, earlier),
+            *_failed_checks(episodes),
+        ]
+    )
+    kept = found[: min(limit, MOST_FACTS)]
+    return Outcome(tuple(kept), _reason(len(episodes), len(kept), len(found)))
+
+
+def signatures(episodes: Iterable[Episode]) -> tuple[str, ...]:
+    """Return the error signatures in a record, each once, in the order they came."""
+    return tuple(dict.fromkeys(e.error_signature for e in episodes if e.error_signature))
+
+
+def _failed_checks(episodes: Sequence[Episode]) -> Iterable[Found]:
+    for episode in episodes:
+        failed = _failed_check(episode)
+        if failed is None:
+            continue
+        name, message = failed
+        same = [e for e in episodes if _failed_check(e) == failed]
+        yield Found(
+            kind=kais_facts.Kind.PITFALL,
+            title=f"Check {name} fails"[:200],
+            content=_sentence(f"The check {name} fails with: {message}"),
+            subject=_key(f"check {name}: {_normal(message)}"),
+            predicate="fails",
+            confidence=0.6,
+            tags=("check", name),
+            episodes=tuple(e.seq for e in same),
+        )
+
+
+def _recurring(episodes: Sequence[Episode], earlier: Mapping[str, int]) -> Iterable[Found]:
+    for signature in signatures(episodes):
+        same = [e for e in episodes if e.error_signature == signature]
+        times = len(same) + earlier.get(signature, 0)
+        if times < _RECURS:
+            continue
+        message = _message(same[0])
+        about = "" if signature in message else f"{signature}: "
+        yield Found(
+            kind=kais_facts.Kind.PITFALL,
+            title=f"{signature} recurs (seen {times} times when first noted)"[:200],
+            content=_sentence(
+                f"Recurring error {signature}. It looked like this: {about}{message}"
+            ),
+            subject=_key(signature),
+            predicate="recurs",
+            confidence=0.7,
+            tags=("recurring-error", signature[:64]),
+            episodes=tuple(e.seq for e in same),
+        )
+
+
+def _what_helped(run: Run, episodes: Sequence[Episode]) -> Iterable[Found]:
+    """Find a failed attempt, a later one that succeeded, and the decision between."""
+    attempts = sorted({e.attempt for e in episodes})
+    for attempt, after in itertools.pairwise(attempts):
+        failures = [e for e in episodes if e.attempt == attempt and _is_failure(e)]
+        if not failures or not _succeeded(run, episodes, after):
+            continue
+        last = failures[-1]
+        change = _change(episodes, attempt, after, last.seq)
+        if change is None:
+            continue
+        failure = _failure(last)
+        yield Found(
+            kind=kais_facts.Kind.PATTERN,
+            title=f"What helped after: {failure}"[:200],
+            content=_sentence(
+                f"After the failure '{_short(failure)}' this helped: {change.content}"
+            ),
+            subject=_key(_normal(failure)),
+            predicate="is helped by",
+            confidence=0.75,
+            tags=("what-helped",),
+            episodes=(last.seq, change.seq),
+        )
+
+
+def _change(episodes: Sequence[Episode], before: int, after: int, since: int) -> Episode | None:
+    """Return the last decision or feedback between a failure and the attempt that succeeded."""
+    changes = [
+        e
+        for e in episodes
+        if (e.attempt == before and e.seq > since) or e.attempt == after
+        if e.type == "decision" or (e.type == "message" and "feedback" in e.content.casefold())
+    ]
+    return changes[-1] if changes else None
+
+
+def _succeeded(run: Run, episodes: Sequence[Episode], attempt: int) -> bool:
+    last = max(e.attempt for e in episodes)
+    return attempt == last and run.outcome == "Succeeded"
+
+
+def _is_failure(episode: Episode) -> bool:
+    return episode.type == "error" or _failed_check(episode) is not None
+
+
+def _failure(episode: Episode) -> str:
+    failed = _failed_check(episode)
+    return f"check {failed[0]}: {failed[1]}" if failed else _message(episode)
+
+
+def _failed_check(episode: Episode) -> tuple[str, str] | None:
+    """Return name and message of a check that failed."""
+    if episode.type != "check":
+        return None
+    match = _CHECK.fullmatch(episode.content)
+    if match is None:
+        signature = episode.error_signature
+        return (signature, _message(episode)) if signature else None
+    if match["verdict"].lower() == "passed" and not episode.error_signature:
+        return None
+    return match["name"], _one_line(match["message"]) or match["verdict"].lower()
+
+
+def _message(episode: Episode) -> str:
+    return _one_line(episode.content)
+
+
+def _one_line(text: str) -> str:
+    return " ".join(text.split())
+
+
+def _short(text: str) -> str:
+    return text if len(text) <= _SENTENCE_CHARS // 3 else text[: _SENTENCE_CHARS // 3 - 1] + "…"
+
+
+def _sentence(text: str) -> str:
+    line = _one_line(text)
+    return line if len(line) <= _SENTENCE_CHARS else line[: _SENTENCE_CHARS - 1] + "…"
+
+
+def _normal(text: str) -> str:
+    return _VARYING.sub("#", text.casefold())
+
+
+def _key(text: str) -> str:
+    return text[: kais_facts.LIMITS.key]
+
+
+def _unique(found: Iterable[Found]) -> list[Found]:
+    return list({(fact.subject, fact.predicate): fact for fact in reversed([*found])}.values())[
+        ::-1
+    ]
+
+
+def _reason(episodes: int, kept: int, found: int) -> str | None:
+    if kept >= _ENOUGH:
+        return None
+    if found > kept:
+        return f"the record proves {found} reusable facts, {kept} were asked for"
+    if not episodes:
+        return "the run left no episodes, so its record proves nothing"
+    what = f"{kept} reusable fact" + ("" if kept == 1 else "s")
+    return (
+        f"the record of {episodes} episodes proves {what}: no other check failed, no other error"
+        " recurred, and no other change came before a success"
+    )

@@ -1,0 +1,70 @@
+"""One extraction from its gathered record to its stored facts."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from knowledge_client.models import ExtractionConfig, Ref, Run, Source
+from knowledge_service.domain import extraction, redaction
+from knowledge_service.domain.facts import NewFact, merge_refs
+from knowledge_service.domain.visibility import EVERYTHING
+from knowledge_service.errors import NotFound
+from knowledge_service.ports import Actor
+
+if TYPE_CHECKING:
+    from knowledge_client.models import Extraction
+    from knowledge_service.ports import Store
+
+ACTOR = Actor("kais-extraction", "system")
+
+
+def run(store: Store, run_id: str) -> Extraction:
+    """Gather, extract and store; the outcome of the run is read and never changed.
+
+    Raises:
+        NotFound: the run is gone, as when its realm was made anew.
+    """
+    store.begin_extraction(run_id)
+    found = store.run(run_id, EVERYTHING)
+    if found is None:
+        raise NotFound(f"run {run_id} is gone; there is nothing to extract from")
+    config = store.scope_configs([found.scope]).get(found.scope)
+    settings = config.extraction if config else ExtractionConfig()
+    if not settings.enabled:
+        reason = f"extraction is switched off in {found.scope}"
+        return store.finish_extraction(run_id, (), reason, actor=ACTOR)
+    if config and config.read_only:
+        reason = f"{found.scope} is read-only"
+        return store.finish_extraction(run_id, (), reason, actor=ACTOR)
+    episodes = store.episodes(run_id)
+    earlier = store.earlier_signatures(run_id, extraction.signatures(episodes))
+    limit = min(store.extraction_limit(run_id), settings.max_facts)
+    outcome = extraction.extract(found, episodes, earlier, limit=limit)
+    facts = [_new_fact(found, fact) for fact in outcome.facts]
+    return store.finish_extraction(run_id, facts, outcome.reason, actor=ACTOR)
+
+
+def _new_fact(found: Run, fact: extraction.Found) -> NewFact:
+    own: tuple[Ref, ...] = (Ref(type="run", id=found.run_id),)
+    if found.mission:
+        own = (Ref(type="mission", id=f"{found.namespace}/{found.mission}"), *own)
+    episodes = tuple(Ref(type="episode", id=f"{found.run_id}/{seq}") for seq in fact.episodes)
+    return NewFact(
+        scope=found.scope,
+        kind=fact.kind,
+        content=redaction.mask(fact.content),
+        title=fact.title,
+        data=None,
+        schema=None,
+        about=None,
+        position=None,
+        subject=fact.subject,
+        predicate=fact.predicate,
+        tags=fact.tags,
+        confidence=fact.confidence,
+        source=Source(type="mission_extraction", refs=merge_refs(own, episodes), actor=ACTOR.name),
+        expires_at=None,
+        valid_from=None,
+        valid_until=None,
+        session=found.run_id,
+    )

@@ -1,0 +1,109 @@
+"""Whether a caller may do what it asks for.
+
+Named scopes, runs, writes. Raises what the caller reads.
+
+A scope outside of the caller's reach is refused by name alone, so that the answer is the same
+whether it exists or not. A run that the caller may not touch is one that does not exist.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from kais import scopes
+from knowledge_client.models import ProblemViolation, Run, ScopeRef, Verb, WireScope
+from knowledge_service.domain.visibility import EVERYTHING, Principal, contains
+from knowledge_service.errors import Forbidden, InvalidBody, NotFound, ScopeForbidden, ScopeReadOnly
+from knowledge_service.ports import Actor
+
+if TYPE_CHECKING:
+    from knowledge_service.ports import Store
+
+
+def actor(principal: Principal) -> Actor:
+    """Return the caller as the event log names it."""
+    return Actor(principal.name, principal.type)
+
+
+def path_of(ref: ScopeRef, principal: Principal, field: str = "scope") -> str:
+    """Return the canonical path of a scope on the wire; missing ids come from the caller's home.
+
+    Raises:
+        InvalidBody: it names no scope.
+    """
+    wire = ref.model_dump(exclude_none=True) if isinstance(ref, WireScope) else ref
+    try:
+        return str(scopes.from_wire(wire, home=scopes.Scope.parse(principal.home)))
+    except scopes.InvalidScope as exc:
+        raise InvalidBody(
+            f"{field} is no scope", (ProblemViolation(path=field, message=str(exc)),)
+        ) from exc
+
+
+def readable(refs: Sequence[ScopeRef], principal: Principal) -> tuple[str, ...]:
+    """Return the paths of named scopes, all of which the caller may read.
+
+    Raises:
+        ScopeForbidden: one is out of reach.
+    """
+    view = principal.view
+    paths = tuple(dict.fromkeys(path_of(ref, principal, "scopes") for ref in refs))
+    for path in paths:
+        if not view.sees(path):
+            raise _out_of_reach(path)
+    return paths
+
+
+def writable(store: Store, ref: ScopeRef | None, principal: Principal) -> str:
+    """Return the path that the caller writes to: its home unless it names another.
+
+    Raises:
+        ScopeForbidden: the scope is out of reach.
+        Forbidden: it may be read, not written.
+        ScopeReadOnly: it takes no writes.
+    """
+    path = principal.home if ref is None else path_of(ref, principal)
+    require(principal, "write", path)
+    config = store.scope_configs([path]).get(path)
+    if config and config.read_only:
+        raise ScopeReadOnly(f"scope {path} is read-only; its KnowledgeScope says so")
+    return path
+
+
+def require(principal: Principal, verb: Verb, path: str) -> None:
+    """Let pass who has the verb there.
+
+    Raises:
+        ScopeForbidden: the scope is out of reach.
+        Forbidden: it may be read, but the verb is missing.
+    """
+    if principal.may(verb, path):
+        return
+    if not principal.view.sees(path):
+        raise _out_of_reach(path)
+    raise Forbidden(f"{principal.name} may read {path} but lacks the verb {verb!r} there")
+
+
+def run_of(store: Store, run_id: str, principal: Principal) -> Run:
+    """Return a run that the caller works in: its scope is the caller's home or above that.
+
+    A cell may so speak about the runs of its own Formation and no other. Whoever may write to the
+    run's scope, as the operator may, needs no such home.
+
+    Raises:
+        NotFound: there is none, or it is another's.
+    """
+    run = store.run(run_id, EVERYTHING)
+    if run and (contains(run.scope, principal.home) or principal.may("write", run.scope)):
+        return run
+    raise no_run(run_id)
+
+
+def no_run(run_id: str) -> NotFound:
+    """Return the one refusal for runs that are not there and runs that are another's."""
+    return NotFound(f"run {run_id} does not exist or is not yours")
+
+
+def _out_of_reach(path: str) -> ScopeForbidden:
+    return ScopeForbidden(f"scope {path} is outside of what you may reach")

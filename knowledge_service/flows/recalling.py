@@ -1,0 +1,171 @@
+"""One recall: whose view, which scopes, what fills the answer, and the receipt of it.
+
+search -> fill up (runs only) -> token budget -> receipt -> answer
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+from typing import TYPE_CHECKING
+
+from knowledge_client.models import (
+    ActAs,
+    Injection,
+    Recalled,
+    RecalledFact,
+    RecallIn,
+    Receipt,
+    Run,
+)
+from knowledge_service import ids
+from knowledge_service.domain.filtering import Filters
+from knowledge_service.domain.visibility import Principal, contains, lineage, nearest_first
+from knowledge_service.errors import Forbidden, NotFound, StoreUnavailable
+from knowledge_service.flows import access
+from knowledge_service.index import analyser, scorer
+from knowledge_service.ports import Hit, NewReceipt, Once, Search
+
+if TYPE_CHECKING:
+    from knowledge_service.ports import Store
+
+_CHARACTERS_A_TOKEN = 4
+_USERNAME = "system:serviceaccount:{}:{}"
+
+
+@dataclass(frozen=True)
+class _Plan:
+    """What is asked of the store, after the scope's own settings."""
+
+    search: Search
+    max_tokens: int | None
+    enabled: bool
+
+
+def recall(
+    store: Store, principal: Principal, body: RecallIn, *, now: datetime, once: Once | None
+) -> Recalled:
+    """Return ranked facts and leave a receipt.
+
+    With `run`, the injection settings of the nearest declared scope between reader and run hold,
+    and fewer than `limit` matches are filled up with the best facts of the nearest visible scopes
+    (score 0, part `recent`): a scope that knows only little serves it to its own missions even
+    when no word of the objective matches. The receipt of a run is durable before the answer;
+    when the disk takes no writes the answer has none.
+
+    Raises:
+        Forbidden: `act_as` without the admin verb there.
+        ScopeForbidden: a named scope is out of reach.
+        NotFound: the run is not one that the caller works in.
+    """
+    reader = _act_as(store, principal, body.act_as) if body.act_as else principal
+    run = access.run_of(store, body.run, principal) if body.run else None
+    plan = _plan(store, reader, body, run)
+    hits = _hits(store, plan, run) if plan.enabled else ()
+    facts = _ranked(_within(hits, plan.max_tokens))
+    scopes = store.visible_scopes(reader.view, plan.search.scopes)
+    known_at = body.known_at or now
+    receipt = Receipt(
+        id=ids.random_id(),
+        query_hash=hashlib.sha256(body.query.encode()).hexdigest(),
+        principal=reader.name,
+        scopes=scopes,
+        known_at=known_at,
+        ranker=scorer.RANKER,
+        analyser=analyser.VERSION,
+        run=body.run,
+        attempt=body.attempt,
+        facts=tuple(fact.id for fact in facts),
+        scores=tuple(fact.score for fact in facts),
+    )
+    answer = Recalled(
+        receipt=receipt.id, facts=facts, scopes=scopes, known_at=known_at, ranker=scorer.RANKER
+    )
+    return _record(store, NewReceipt(receipt, reader.home), answer, once)
+
+
+def _act_as(store: Store, principal: Principal, act_as: ActAs) -> Principal:
+    realm = f"realm:{act_as.namespace}"
+    if not principal.may("admin", realm):
+        raise Forbidden(f"{principal.name} may not act for others in {realm}")
+    username = _USERNAME.format(act_as.namespace, act_as.service_account)
+    found = store.principal(username)
+    if found is None:
+        raise NotFound(f"{username} is not registered; register it before acting for it")
+    return Principal(found.name, found.type, found.home, found.grants)
+
+
+def _plan(store: Store, reader: Principal, body: RecallIn, run: Run | None) -> _Plan:
+    path = lineage(reader.home)
+    configs = store.scope_configs(path)
+    scopes = access.readable(body.scopes, reader) if body.scopes else None
+    if scopes is None:
+        closed = next((p for p in path if p in configs and not configs[p].inherit), None)
+        if closed:
+            above = set(path[path.index(closed) + 1 :])
+            scopes = tuple(p for p in store.visible_scopes(reader.view, None) if p not in above)
+    settings = Injection(max_facts=100, max_tokens=100_000, min_confidence=0)
+    if run:
+        own = [p for p in path if contains(run.scope, p)] or [run.scope]
+        declared = store.scope_configs(own)
+        settings = next((declared[p].injection for p in own if p in declared), Injection())
+    filters = Filters(
+        kinds=body.kinds,
+        tags=body.tags,
+        min_confidence=max(body.min_confidence, settings.min_confidence),
+        valid_at=body.valid_at,
+        known_at=body.known_at,
+    )
+    limit = min(body.limit, settings.max_facts)
+    return _Plan(
+        search=Search(reader.view, body.query, limit, scopes, filters),
+        max_tokens=min(body.max_tokens or 100_000, settings.max_tokens),
+        enabled=settings.enabled and limit > 0,
+    )
+
+
+def _hits(store: Store, plan: _Plan, run: Run | None) -> Sequence[Hit]:
+    hits = list(store.search(plan.search))
+    missing = plan.search.limit - len(hits)
+    if run and missing > 0:
+        # The own scopes of the run first; granted ones beside the path are not filled up from.
+        near = nearest_first(lineage(plan.search.view.home))
+        named = plan.search.scopes
+        own = tuple(path for path in near if named is None or path in named)
+        found = {hit.fact.id for hit in hits}
+        recent = store.recent(replace(plan.search, scopes=own))
+        hits += [Hit(f, 0.0, {"recent": 0.0}) for f in recent if f.id not in found][:missing]
+    return hits
+
+
+def _within(hits: Sequence[Hit], max_tokens: int | None) -> list[Hit]:
+    """Keep, in order, what fits into the budget; one that does not fit makes room for a later."""
+    left = max_tokens
+    kept = []
+    for hit in hits:
+        tokens = -(-len(hit.fact.content) // _CHARACTERS_A_TOKEN)
+        if left is None or tokens <= left:
+            kept.append(hit)
+            left = None if left is None else left - tokens
+    return kept
+
+
+def _ranked(hits: Sequence[Hit]) -> tuple[RecalledFact, ...]:
+    return tuple(
+        RecalledFact.model_construct(
+            **dict(hit.fact), rank=rank, score=hit.score, parts=dict(hit.parts)
+        )
+        for rank, hit in enumerate(hits, start=1)
+    )
+
+
+def _record(store: Store, new: NewReceipt, answer: Recalled, once: Once | None) -> Recalled:
+    try:
+        if new.receipt.run or once:
+            return store.record_recall(new, answer, once)
+        store.record_recall_later(new)
+    except StoreUnavailable:
+        return answer.model_copy(update={"receipt": None})
+    return answer

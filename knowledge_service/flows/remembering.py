@@ -1,0 +1,107 @@
+"""From a fact as it was sent to one that may be stored: scope, run, source, limits."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from kais import facts as kais_facts
+from knowledge_client.models import (
+    Corrected,
+    CorrectIn,
+    Fact,
+    FactIn,
+    ProblemViolation,
+    Ref,
+    Run,
+    Source,
+)
+from knowledge_service.domain import facts
+from knowledge_service.domain.facts import NewFact
+from knowledge_service.domain.visibility import Principal
+from knowledge_service.errors import Forbidden, InvalidBody, NotFound, TooLarge
+from knowledge_service.flows import access
+
+if TYPE_CHECKING:
+    from knowledge_service.ports import Once, Store
+
+
+def prepare(store: Store, principal: Principal, body: FactIn) -> NewFact:
+    """Check rights and limits, and settle scope, source and confidence.
+
+    Raises:
+        ScopeForbidden, Forbidden, ScopeReadOnly: the caller may not write there.
+        NotFound: the run is not one that the caller works in.
+        InvalidBody, TooLarge: a limit is passed.
+    """
+    scope = access.writable(store, body.scope, principal)
+    run = access.run_of(store, body.run, principal) if body.run else None
+    fact = facts.new_fact(
+        body,
+        scope=scope,
+        source=_source(body.source, run, principal),
+        confidence=(kais_facts.DEFAULT_CONFIDENCE if body.confidence is None else body.confidence),
+    )
+    refuse_beyond_limits(fact)
+    return fact
+
+
+def refuse_beyond_limits(fact: NewFact) -> None:
+    """Let pass what every limit allows.
+
+    Raises:
+        TooLarge: the data is too large.
+        InvalidBody: anything else, all violations at once.
+    """
+    found = fact.violations
+    if any(violation.startswith("data has") for violation in found):
+        raise TooLarge("; ".join(found))
+    if found:
+        violations = tuple(ProblemViolation(path=text.split()[0], message=text) for text in found)
+        raise InvalidBody("the fact breaks limits", violations)
+
+
+def correct(
+    store: Store, principal: Principal, fact_id: str, body: CorrectIn, once: Once | None
+) -> Corrected:
+    """Close a fact that the caller may write to.
+
+    Raises:
+        NotFound: there is none that the caller may see.
+        Forbidden: it may be seen, not corrected.
+    """
+    fact = visible(store, principal, fact_id)
+    if not principal.may("write", fact.scope):
+        raise Forbidden(f"{principal.name} may read fact {fact_id} but not correct it")
+    access.writable(store, fact.scope, principal)
+    return store.correct(
+        fact_id, body.reason, body.replacement, actor=access.actor(principal), once=once
+    )
+
+
+def visible(store: Store, principal: Principal, fact_id: str) -> Fact:
+    """Return a fact that the caller may see.
+
+    Raises:
+        NotFound: there is none, or it is invisible; the two are not told apart.
+    """
+    fact = store.fact(fact_id, principal.view)
+    if fact is None:
+        raise NotFound(f"fact {fact_id} does not exist or is not visible to you")
+    return fact
+
+
+def run_refs(run: Run) -> tuple[Ref, ...]:
+    """Return what a fact from a run points to: its mission, when it has one, and the run."""
+    mission = Ref(type="mission", id=f"{run.namespace}/{run.mission}") if run.mission else None
+    own = Ref(type="run", id=run.run_id)
+    return (mission, own) if mission else (own,)
+
+
+def _source(given: Source | None, run: Run | None, principal: Principal) -> Source:
+    """Take the caller's word for the type and other references, never for the actor."""
+    kind = "explicit_remember" if principal.type == "agent" else "user_input"
+    source = given or Source(type=kind)
+    refs = facts.merge_refs(run_refs(run) if run else (), source.refs)
+    named = (("mission", source.mission_id), ("experiment", source.experiment_id))
+    refs = facts.merge_refs(refs, tuple(Ref(type=t, id=i) for t, i in named if i))
+    return Source(type=source.type, refs=refs, actor=principal.name)

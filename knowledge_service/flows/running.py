@@ -1,0 +1,87 @@
+"""Runs, their episodes and their extraction: who may say what about which."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from knowledge_client.models import (
+    EpisodesAccepted,
+    EpisodesIn,
+    Extraction,
+    ExtractionIn,
+    ProblemViolation,
+    Run,
+    RunIn,
+)
+from knowledge_service.domain.visibility import EVERYTHING, PLATFORM, Principal, realm_of
+from knowledge_service.errors import Conflict, InvalidBody, NotFound
+from knowledge_service.flows import access
+
+if TYPE_CHECKING:
+    from knowledge_service.ports import Once, Store
+
+
+def put_run(store: Store, principal: Principal, run_id: str, body: RunIn) -> Run:
+    """Open, merge or close a run in a scope that the caller may write to.
+
+    Raises:
+        InvalidBody: the scope lies in another realm than the namespace.
+        RunClosedOtherwise: it has another outcome already.
+    """
+    path = access.path_of(body.scope, principal)
+    access.require(principal, "write", path)
+    if realm_of(path) not in (PLATFORM, f"realm:{body.namespace}"):
+        message = f"must lie in realm:{body.namespace}, the run's namespace"
+        violation = ProblemViolation(path="scope", message=message)
+        raise InvalidBody(f"run {run_id} has a scope of another realm", (violation,))
+    return store.put_run(
+        run_id, body.model_copy(update={"scope": path}), actor=access.actor(principal)
+    )
+
+
+def visible_run(store: Store, principal: Principal, run_id: str) -> Run:
+    """Return a run whose scope the caller may read.
+
+    Raises:
+        NotFound: there is none, or it is another's.
+    """
+    run = store.run(run_id, principal.view)
+    if run is None:
+        raise access.no_run(run_id)
+    return run
+
+
+def add_episodes(
+    store: Store, principal: Principal, body: EpisodesIn, once: Once | None
+) -> EpisodesAccepted:
+    """Append to the record of a run that the caller works in."""
+    run = access.run_of(store, body.run_id, principal)
+    return store.add_episodes(run.run_id, body.episodes, actor=access.actor(principal), once=once)
+
+
+def start_extraction(store: Store, principal: Principal, body: ExtractionIn) -> Extraction:
+    """Accept the extraction of a closed run; a repeat returns the state of the first.
+
+    Raises:
+        Conflict: the run is still open.
+    """
+    run = store.run(body.run_id, EVERYTHING)
+    if run is None or not principal.view.sees(run.scope):
+        raise access.no_run(body.run_id)
+    access.require(principal, "extract", run.scope)
+    if run.outcome is None:
+        raise Conflict(f"run {run.run_id} is still open; close it with its outcome first")
+    return store.accept_extraction(run.run_id, body.max_facts, actor=access.actor(principal))
+
+
+def visible_extraction(store: Store, principal: Principal, run_id: str) -> Extraction:
+    """Return the state of an extraction whose run the caller may read.
+
+    Raises:
+        NotFound: nobody asked for one, or the run is another's.
+    """
+    run = store.run(run_id, principal.view)
+    found = store.extraction(run_id) if run else None
+    if found is None:
+        raise NotFound(f"no extraction of run {run_id} exists or it is not yours")
+    return found

@@ -1,0 +1,108 @@
+"""Callers are ServiceAccounts: their projected tokens, reviewed by the API server for our audience.
+
+token -> cache (30 s) -> TokenReview -> username and UID -> administrator, or registered principal
+Tokens are in no log, no error and no cache; the service's own is read again for each review.
+"""
+
+from __future__ import annotations
+
+import ssl
+import time
+from collections.abc import Callable, Collection
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+import anyio.to_thread
+import httpx
+
+from knowledge_service.domain.visibility import Principal, administrator
+from knowledge_service.errors import IdentityUnavailable, Unauthenticated, Unregistered
+from knowledge_service.identity.cache import Cache, Identity
+
+if TYPE_CHECKING:
+    from knowledge_service.ports import PrincipalStore
+
+_REVIEWS = "/apis/authentication.k8s.io/v1/tokenreviews"
+_TIMEOUT_S = 5.0
+
+
+class TokenReviewer:
+    """Asks the API server about tokens."""
+
+    def __init__(self, client: httpx.AsyncClient, token_file: Path, audience: str) -> None:
+        self._client = client
+        self._token_file = token_file
+        self._audience = audience
+
+    async def review(self, token: str) -> Identity | None:
+        """Return who a token belongs to, None when it is not good for our audience.
+
+        Raises:
+            IdentityUnavailable: the API server does not answer, or refuses the review.
+        """
+        body = {
+            "apiVersion": "authentication.k8s.io/v1",
+            "kind": "TokenReview",
+            "spec": {"token": token, "audiences": [self._audience]},
+        }
+        try:
+            own = self._token_file.read_text().strip()
+            answer = await self._client.post(
+                _REVIEWS, json=body, headers={"Authorization": f"Bearer {own}"}
+            )
+            answer.raise_for_status()
+            status: dict[str, Any] = answer.json().get("status") or {}
+        except (httpx.HTTPError, OSError, ValueError) as exc:
+            raise IdentityUnavailable(
+                f"the cluster cannot be asked who you are ({type(exc).__name__}); try again"
+            ) from exc
+        user = status.get("user") or {}
+        if not status.get("authenticated") or self._audience not in status.get("audiences", []):
+            return None
+        return Identity(user["username"], user.get("uid")) if user.get("username") else None
+
+
+class KubernetesAuthentication:
+    """Turns a bearer token into a principal."""
+
+    mode: Literal["kubernetes", "token", "none"] = "kubernetes"
+
+    def __init__(
+        self,
+        reviewer: TokenReviewer,
+        principals: PrincipalStore,
+        administrators: Collection[str],
+        monotonic: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._reviewer = reviewer
+        self._principals = principals
+        self._administrators = frozenset(administrators)
+        self._cache = Cache(monotonic)
+
+    async def principal(self, bearer: str | None) -> Principal:
+        """Return the administrator or registered principal behind a token."""
+        if not bearer:
+            raise Unauthenticated("send a token of audience kais-knowledge as bearer")
+        known = self._cache.get(bearer)
+        identity = known[0] if known else await self._review(bearer)
+        if identity is None:
+            raise Unauthenticated(
+                "the cluster does not take this token for audience kais-knowledge"
+            )
+        if identity.username in self._administrators:
+            return administrator(identity.username, "system")
+        found = await anyio.to_thread.run_sync(self._principals.principal, identity.username)
+        if found is None or (found.subject.uid and found.subject.uid != identity.uid):
+            raise Unregistered(f"{identity.username} is not registered yet; try again in a moment")
+        return Principal(found.name, found.type, found.home, found.grants)
+
+    async def _review(self, bearer: str) -> Identity | None:
+        identity = await self._reviewer.review(bearer)
+        self._cache.put(bearer, identity)
+        return identity
+
+
+def client(api: str, ca_file: Path) -> httpx.AsyncClient:
+    """Make the HTTP client of the API server, which trusts the cluster's CA only."""
+    context = ssl.create_default_context(cafile=str(ca_file)) if ca_file.exists() else True
+    return httpx.AsyncClient(base_url=api, verify=context, timeout=_TIMEOUT_S, trust_env=False)

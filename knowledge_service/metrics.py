@@ -1,0 +1,37 @@
+"""What Prometheus may ask; labels are routes, methods and states, never names from requests."""
+
+from __future__ import annotations
+
+from prometheus_client import CollectorRegistry, Counter, Histogram, generate_latest
+
+CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
+
+
+class Metrics:
+    """The service's counters, in a registry of their own so that two apps can live in a process."""
+
+    def __init__(self) -> None:
+        self.registry = CollectorRegistry()
+        self.requests = Counter(
+            "kais_knowledge_requests",
+            "Requests by route, method and status.",
+            ("route", "method", "status"),
+            registry=self.registry,
+        )
+        self.seconds = Histogram(
+            "kais_knowledge_request_seconds",
+            "Time to answer by route.",
+            ("route",),
+            buckets=(0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 10),
+            registry=self.registry,
+        )
+        self.extractions = Counter(
+            "kais_knowledge_extractions",
+            "Extractions by how they ended.",
+            ("state",),
+            registry=self.registry,
+        )
+
+    def render(self) -> bytes:
+        """Return the text that Prometheus reads."""
+        return generate_latest(self.registry)

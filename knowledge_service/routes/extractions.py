@@ -1,0 +1,25 @@
+"""Extraction: asked for once per run, done by the worker."""
+
+from __future__ import annotations
+
+from fastapi import APIRouter
+
+from knowledge_client.models import Extraction, ExtractionIn
+from knowledge_service.flows import running
+from knowledge_service.routes.dependencies import CallerDep, ServicesDep
+
+router = APIRouter(prefix="/v1", tags=["extractions"])
+
+
+@router.post("/extractions", status_code=202)
+def start_extraction(body: ExtractionIn, services: ServicesDep, principal: CallerDep) -> Extraction:
+    """Accept the extraction of a closed run; durable when answered, unique per run."""
+    accepted = running.start_extraction(services.store, principal, body)
+    services.wake_extractor()
+    return accepted
+
+
+@router.get("/extractions/{run_id}")
+def get_extraction(run_id: str, services: ServicesDep, principal: CallerDep) -> Extraction:
+    """Read the state of a run's extraction."""
+    return running.visible_extraction(services.store, principal, run_id)

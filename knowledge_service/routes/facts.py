@@ -1,0 +1,117 @@
+"""Facts: remember, list, get, correct."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+from typing import Annotated, Literal
+
+from fastapi import APIRouter, Query, Response
+from pydantic import BaseModel, Field
+
+from knowledge_client.models import (
+    Corrected,
+    CorrectIn,
+    Fact,
+    FactIn,
+    FactPage,
+    FactsIn,
+    Remembered,
+    RememberedBatch,
+)
+from knowledge_service.errors import InvalidBody
+from knowledge_service.flows import access, remembering
+from knowledge_service.ports import Listing
+from knowledge_service.routes.dependencies import CallerDep, KeyHeader, ServicesDep, once
+
+router = APIRouter(prefix="/v1", tags=["facts"])
+
+
+class ListQuery(BaseModel):
+    """Which facts to list; each filter narrows."""
+
+    scope: str | None = None
+    kind: str | None = None
+    tag: str | None = None
+    lifecycle: Literal["live", "superseded", "retracted", "archived"] | None = None
+    source: str | None = None
+    cursor: str | None = None
+    limit: int = Field(default=50, ge=1, le=500)
+
+
+@router.post("/facts", status_code=201)
+def remember(
+    body: FactIn, services: ServicesDep, principal: CallerDep, response: Response,
+    key: KeyHeader = None,
+) -> Remembered:  # fmt: skip
+    """Remember a fact: 201 when it is new, 200 when it confirms an equal one."""
+    fact = remembering.prepare(services.store, principal, body)
+    repeat = once(key, principal, "facts", body)
+    (found,) = services.store.remember([fact], actor=access.actor(principal), once=repeat)
+    response.status_code = 201 if found.status == "created" else 200
+    return found
+
+
+@router.post("/facts:batch", status_code=201)
+def remember_batch(
+    body: FactsIn, services: ServicesDep, principal: CallerDep, key: KeyHeader = None
+) -> RememberedBatch:
+    """Remember facts together, all or none."""
+    facts = [remembering.prepare(services.store, principal, fact) for fact in body.facts]
+    repeat = once(key, principal, "facts:batch", body)
+    found = services.store.remember(facts, actor=access.actor(principal), once=repeat)
+    return RememberedBatch(results=found)
+
+
+@router.get("/facts")
+def list_facts(
+    services: ServicesDep,
+    principal: CallerDep,
+    filters: Annotated[ListQuery, Query()],
+) -> FactPage:
+    """List visible facts, newest first, whatever their lifecycle unless one is named."""
+    scopes = access.readable([filters.scope], principal) if filters.scope else None
+    listing = Listing(
+        view=principal.view,
+        limit=filters.limit + 1,
+        scopes=scopes,
+        kind=filters.kind,
+        tag=filters.tag,
+        lifecycle=filters.lifecycle,
+        source=filters.source,
+        before=_open(filters.cursor) if filters.cursor else None,
+    )
+    found = services.store.list_facts(listing)
+    page = found[: filters.limit]
+    return FactPage(facts=page, cursor=_seal(page[-1].id) if len(found) > len(page) else None)
+
+
+@router.get("/facts/{fact_id}")
+def get_fact(fact_id: str, services: ServicesDep, principal: CallerDep) -> Fact:
+    """Read one visible fact."""
+    return remembering.visible(services.store, principal, fact_id)
+
+
+@router.post("/facts/{fact_id}:correct")
+def correct(
+    fact_id: str, body: CorrectIn, services: ServicesDep, principal: CallerDep,
+    key: KeyHeader = None,
+) -> Corrected:  # fmt: skip
+    """Close a fact's validity, with a successor when the body has a replacement."""
+    repeat = once(key, principal, f"correct/{fact_id}", body)
+    return remembering.correct(services.store, principal, fact_id, body, repeat)
+
+
+def _seal(fact_id: str) -> str:
+    """Make a cursor of the last fact's id, which its reader knows already."""
+    return base64.urlsafe_b64encode(f"1:{fact_id}".encode()).decode()
+
+
+def _open(cursor: str) -> str:
+    try:
+        version, _, fact_id = base64.urlsafe_b64decode(cursor).decode().partition(":")
+    except (binascii.Error, ValueError) as exc:
+        raise InvalidBody("cursor is none of ours; leave it out to begin again") from exc
+    if version != "1" or not fact_id:
+        raise InvalidBody("cursor is none of ours; leave it out to begin again")
+    return fact_id

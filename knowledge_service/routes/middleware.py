@@ -1,0 +1,92 @@
+"""What happens around every request: a bound on the body, counters, one log line."""
+
+from __future__ import annotations
+
+import logging
+import time
+from typing import TYPE_CHECKING, Any
+
+from starlette.exceptions import HTTPException
+
+from knowledge_service.errors import TooLarge
+from knowledge_service.routes import problems
+
+if TYPE_CHECKING:
+    from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+    from knowledge_service.metrics import Metrics
+
+_log = logging.getLogger("knowledge_service.access")
+# 200 facts of 8,192 characters and the JSON around them, with room for escapes.
+MAX_BODY = 8 * 1024 * 1024
+
+
+class BodyLimit:
+    """Refuses bodies beyond the limit, whether they say their length or not."""
+
+    def __init__(self, app: ASGIApp, limit: int = MAX_BODY) -> None:
+        self._app = app
+        self._limit = limit
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Count the body's bytes as they come."""
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        refusal = TooLarge(f"the body may have {self._limit} bytes")
+        length = dict(scope["headers"]).get(b"content-length", b"0")
+        if not length.isdigit() or int(length) > self._limit:
+            await problems.response(refusal)(scope, receive, send)
+            return
+        received = 0
+
+        async def counted() -> Message:
+            nonlocal received
+            message = await receive()
+            received += len(message.get("body", b""))
+            if received > self._limit:
+                # FastAPI lets nothing but this through from reading a body.
+                raise HTTPException(refusal.status, refusal.detail)
+            return message
+
+        await self._app(scope, counted, send)
+
+
+class Observed:
+    """Counts and logs each request by its route's template, never by its path."""
+
+    def __init__(self, app: ASGIApp, metrics: Metrics) -> None:
+        self._app = app
+        self._metrics = metrics
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Time a request and note its status."""
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        started, status = time.perf_counter(), 500
+
+        async def noted(message: Message) -> None:
+            nonlocal status
+            if message["type"] == "http.response.start":
+                status = message["status"]
+            await send(message)
+
+        try:
+            await self._app(scope, receive, noted)
+        finally:
+            self._note(scope, status, time.perf_counter() - started)
+
+    def _note(self, scope: Scope, status: int, seconds: float) -> None:
+        route: Any = scope.get("route")
+        template = getattr(route, "path", "unmatched")
+        self._metrics.requests.labels(template, scope["method"], str(status)).inc()
+        self._metrics.seconds.labels(template).observe(seconds)
+        fields = {
+            "route": template,
+            "method": scope["method"],
+            "status": status,
+            "ms": round(seconds * 1000, 2),
+        }
+        level = logging.DEBUG if template in ("/healthz", "/readyz", "/metrics") else logging.INFO
+        _log.log(level, "request", extra={"fields": fields})

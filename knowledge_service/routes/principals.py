@@ -1,0 +1,58 @@
+"""Principals: registered by who administers their home, and what a caller is told about itself."""
+
+from __future__ import annotations
+
+from fastapi import APIRouter
+
+from knowledge_client.models import PrincipalIn, PrincipalPage, WhoAmI
+from knowledge_service.errors import Forbidden, NotFound
+from knowledge_service.flows import access
+from knowledge_service.routes.dependencies import CallerDep, ServicesDep
+
+router = APIRouter(prefix="/v1", tags=["principals"])
+
+
+@router.put("/principals")
+def put_principal(body: PrincipalIn, services: ServicesDep, principal: CallerDep) -> PrincipalIn:
+    """Register a caller; repeating it is harmless. Nobody grants what it has not itself."""
+    home = access.path_of(body.home, principal, "home")
+    access.require(principal, "admin", home)
+    grants = []
+    for grant in body.grants:
+        scope = access.path_of(grant.scope, principal, "grants")
+        access.require(principal, "admin", scope)
+        if grant.subtree and not principal.view.sees_all_below(scope):
+            raise Forbidden(f"{principal.name} may not grant all below {scope}")
+        grants.append(grant.model_copy(update={"scope": scope}))
+    settled = body.model_copy(update={"home": home, "grants": tuple(grants)})
+    services.store.put_principal(settled, actor=access.actor(principal))
+    return settled
+
+
+@router.get("/principals")
+def list_principals(services: ServicesDep, principal: CallerDep) -> PrincipalPage:
+    """List the registrations whose home the caller administers."""
+    found = services.store.principals()
+    return PrincipalPage(principals=tuple(p for p in found if principal.may("admin", p.home)))
+
+
+@router.delete("/principals", status_code=204)
+def delete_principal(username: str, services: ServicesDep, principal: CallerDep) -> None:
+    """Forget a registration."""
+    found = services.store.principal(username)
+    if found is None or not principal.may("admin", found.home):
+        raise NotFound(f"principal {username} is not registered or not yours to remove")
+    services.store.delete_principal(username, actor=access.actor(principal))
+
+
+@router.get("/whoami")
+def whoami(services: ServicesDep, principal: CallerDep) -> WhoAmI:
+    """Tell the caller who it is, and which store it talks to."""
+    return WhoAmI(
+        name=principal.name,
+        type=principal.type,
+        home=principal.home,
+        grants=principal.grants,
+        mode=services.authenticator.mode,
+        store=services.store.identity(),
+    )

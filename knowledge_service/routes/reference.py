@@ -1,0 +1,92 @@
+"""The routes that clients of the reference implementation call, with its bodies."""
+
+from __future__ import annotations
+
+from fastapi import APIRouter, Response
+from pydantic import Field
+
+from knowledge_client.models import (
+    CorrectIn,
+    FactIn,
+    RecalledFact,
+    RecallIn,
+    Source,
+)
+from knowledge_client.wire import Wire, WireScope
+from knowledge_service.domain.visibility import lineage
+from knowledge_service.flows import access, recalling, remembering
+from knowledge_service.routes.dependencies import CallerDep, ServicesDep
+
+router = APIRouter(tags=["reference"])
+
+
+class RecallBody(Wire):
+    """A recall as the reference's clients send it. `graph_id` is a scope path, or ignored."""
+
+    query: str = Field(max_length=8192)
+    scope: WireScope | str | None = None
+    max_results: int = Field(default=20, ge=1, le=100)
+    min_confidence: float = Field(default=0.0, ge=0, le=1)
+
+
+class RememberBody(Wire):
+    """A fact as the reference's clients send it."""
+
+    content: str = Field(min_length=1, max_length=8192)
+    scope: WireScope | str | None = None
+    source: Source | None = None
+    confidence: float = Field(default=0.5, ge=0, le=1)
+    tags: tuple[str, ...] = Field(default=(), max_length=32)
+
+
+class CorrectBody(Wire):
+    """A correction as the reference's clients send it; `replacement` is ours."""
+
+    fact_id: str
+    reason: str = Field(min_length=1, max_length=2000)
+    replacement: str | None = Field(default=None, min_length=1, max_length=8192)
+
+
+@router.post("/recall")
+def recall(
+    body: RecallBody, services: ServicesDep, principal: CallerDep, response: Response
+) -> list[RecalledFact]:
+    """Return facts of the scope and those above it, as far as the caller sees them."""
+    scopes: tuple[str, ...] = ()
+    if body.scope is not None:
+        (named,) = access.readable([body.scope], principal)
+        scopes = tuple(path for path in lineage(named) if principal.view.sees(path))
+    question = RecallIn(
+        query=body.query,
+        limit=body.max_results,
+        min_confidence=body.min_confidence,
+        scopes=scopes,
+    )
+    now = services.clock()
+    answer = recalling.recall(services.store, principal, question, now=now, once=None)
+    if answer.receipt:
+        response.headers["Kais-Receipt"] = answer.receipt
+    return list(answer.facts)
+
+
+@router.post("/remember")
+def remember(body: RememberBody, services: ServicesDep, principal: CallerDep) -> dict[str, str]:
+    """Remember a fact."""
+    fact_in = FactIn(
+        content=body.content,
+        scope=body.scope,
+        source=body.source,
+        confidence=body.confidence,
+        tags=body.tags,
+    )
+    fact = remembering.prepare(services.store, principal, fact_in)
+    (found,) = services.store.remember([fact], actor=access.actor(principal))
+    return {"factId": found.fact_id}
+
+
+@router.post("/correct")
+def correct(body: CorrectBody, services: ServicesDep, principal: CallerDep) -> dict[str, str]:
+    """Close a fact's validity; 404 for an unknown id."""
+    correction = CorrectIn(reason=body.reason, replacement=body.replacement)
+    remembering.correct(services.store, principal, body.fact_id, correction, None)
+    return {"status": "ok"}

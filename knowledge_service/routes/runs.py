@@ -1,0 +1,87 @@
+"""The ledger: runs, episodes, statistics."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from fastapi import APIRouter, Query
+
+from knowledge_client.models import (
+    BlueprintName,
+    BlueprintStats,
+    EpisodePage,
+    EpisodesAccepted,
+    EpisodesIn,
+    Run,
+    RunIn,
+    RunPage,
+    Stats,
+    StatsIn,
+)
+from knowledge_service.flows import access, running
+from knowledge_service.routes.dependencies import CallerDep, KeyHeader, ServicesDep, once
+
+router = APIRouter(prefix="/v1", tags=["runs"])
+
+
+@router.post("/episodes")
+def add_episodes(
+    body: EpisodesIn, services: ServicesDep, principal: CallerDep, key: KeyHeader = None
+) -> EpisodesAccepted:
+    """Append episodes to a run that the caller works in; equal ones count as duplicates."""
+    repeat = once(key, principal, "episodes", body)
+    return running.add_episodes(services.store, principal, body, repeat)
+
+
+@router.get("/runs/{run_id}/episodes")
+def list_episodes(run_id: str, services: ServicesDep, principal: CallerDep) -> EpisodePage:
+    """Read a run's record by `seq`."""
+    run = running.visible_run(services.store, principal, run_id)
+    return EpisodePage(episodes=services.store.episodes(run.run_id))
+
+
+@router.put("/runs/{run_id}")
+def put_run(run_id: str, body: RunIn, services: ServicesDep, principal: CallerDep) -> Run:
+    """Open a run, add to it, or close it with its outcome."""
+    return running.put_run(services.store, principal, run_id, body)
+
+
+@router.get("/runs/{run_id}")
+def get_run(run_id: str, services: ServicesDep, principal: CallerDep) -> Run:
+    """Read one run."""
+    return running.visible_run(services.store, principal, run_id)
+
+
+@router.get("/runs")
+def list_runs(
+    services: ServicesDep,
+    principal: CallerDep,
+    namespace: str | None = None,
+    blueprint: str | None = None,
+    limit: Annotated[int, Query(ge=1, le=500)] = 50,
+) -> RunPage:
+    """List visible runs, the one opened last first."""
+    found = services.store.list_runs(
+        principal.view, namespace=namespace, blueprint=blueprint, limit=limit
+    )
+    return RunPage(runs=found)
+
+
+@router.get("/stats/blueprints/{namespace}/{name}")
+def blueprint_stats(
+    namespace: str, name: str, services: ServicesDep, principal: CallerDep
+) -> BlueprintStats:
+    """Count the visible runs of one Blueprint; all zero for one that was never seen."""
+    names = [BlueprintName(namespace=namespace, name=name)]
+    return services.store.blueprint_stats(names, principal.view)[0]
+
+
+@router.post("/stats:batch")
+def stats_batch(body: StatsIn, services: ServicesDep, principal: CallerDep) -> Stats:
+    """Answer many questions at once, in their order."""
+    paths = tuple(access.path_of(path, principal, "scopes") for path in body.scopes)
+    access.readable(paths, principal)
+    return Stats(
+        blueprints=services.store.blueprint_stats(body.blueprints, principal.view),
+        scopes=services.store.scope_stats(paths, principal.view),
+    )

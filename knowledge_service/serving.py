@@ -1,0 +1,58 @@
+"""Opens the store, builds the app over it, and serves until a signal comes."""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING
+
+import uvicorn
+
+from knowledge_service import logs
+from knowledge_service.app import create_app
+from knowledge_service.extraction.worker import Worker
+from knowledge_service.identity import kubernetes
+from knowledge_service.identity.none import NoAuthentication
+from knowledge_service.metrics import Metrics
+from knowledge_service.store.sqlite.store import SqliteStore
+
+if TYPE_CHECKING:
+    from knowledge_service.ports import Authenticator, Store
+    from knowledge_service.settings import Settings
+
+_log = logging.getLogger(__name__)
+# How long requests in flight may take after SIGTERM; a pod is given 30 s in all.
+_GRACE_S = 15
+
+
+def serve(chosen: Settings) -> None:
+    """Serve until stopped, then finish what is queued and let go of the file.
+
+    Raises:
+        StartupError: the database cannot be had.
+    """
+    logs.configure(chosen.log_level)
+    store = SqliteStore(chosen.db)
+    metrics = Metrics()
+    worker = Worker(store, on_end=lambda state: metrics.extractions.labels(state).inc())
+    app = create_app(store, _authenticator(chosen, store), metrics=metrics, worker=worker)
+    where = {"host": chosen.host, "port": chosen.port, "auth": chosen.auth}
+    _log.info("serving", extra={"fields": where})
+    try:
+        uvicorn.run(
+            app,
+            host=chosen.host,
+            port=chosen.port,
+            log_config=None,
+            access_log=False,
+            timeout_graceful_shutdown=_GRACE_S,
+        )
+    finally:
+        store.close()
+
+
+def _authenticator(chosen: Settings, store: Store) -> Authenticator:
+    if chosen.auth == "none":
+        return NoAuthentication()
+    client = kubernetes.client(chosen.kube_api, chosen.kube_ca_file)
+    reviewer = kubernetes.TokenReviewer(client, chosen.kube_token_file, chosen.audience)
+    return kubernetes.KubernetesAuthentication(reviewer, store, chosen.admin_subjects)

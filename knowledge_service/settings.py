@@ -1,0 +1,87 @@
+"""What the process is told by its environment and its command line; the one reader of both."""
+
+from __future__ import annotations
+
+import argparse
+import ipaddress
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal, cast
+
+_ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")
+
+
+@dataclass(frozen=True)
+class Settings:
+    """How to serve. `admin_subjects` are the usernames that may do everything."""
+
+    db: Path
+    host: str
+    port: int
+    auth: Literal["kubernetes", "none"]
+    admin_subjects: frozenset[str]
+    audience: str
+    kube_api: str
+    kube_token_file: Path
+    kube_ca_file: Path
+    log_level: str
+
+
+def parse(arguments: Sequence[str], environment: Mapping[str, str] | None = None) -> Settings:
+    """Read the command line; what it leaves out comes from the environment.
+
+    Exits with usage on a mistake, as when `--auth none` would listen beyond loopback.
+    """
+    env = os.environ if environment is None else environment
+    parser = _parser(env)
+    chosen = parser.parse_args(arguments)
+    if chosen.auth == "none" and not _is_loopback(chosen.host):
+        parser.error(
+            f"--auth none makes everybody an admin, so it is refused on {chosen.host}; "
+            "listen on 127.0.0.1 or use --auth kubernetes"
+        )
+    subjects = env.get("KAIS_ADMIN_SUBJECTS", "").split(",")
+    return Settings(
+        db=chosen.db,
+        host=chosen.host,
+        port=chosen.port,
+        auth=cast("Literal['kubernetes', 'none']", chosen.auth),
+        admin_subjects=frozenset(subject.strip() for subject in subjects if subject.strip()),
+        audience=env.get("KAIS_AUDIENCE", "kais-knowledge"),
+        kube_api=env.get("KAIS_KUBE_API") or _in_cluster_api(env),
+        kube_token_file=Path(env.get("KAIS_KUBE_TOKEN_FILE") or _ACCOUNT / "token"),
+        kube_ca_file=Path(env.get("KAIS_KUBE_CA_FILE") or _ACCOUNT / "ca.crt"),
+        log_level=env.get("KAIS_LOG_LEVEL", "INFO").upper(),
+    )
+
+
+def _parser(env: Mapping[str, str]) -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="kais-knowledge", description="Remembers, recalls and corrects facts; keeps runs."
+    )
+    commands = parser.add_subparsers(dest="command", required=True)
+    serve = commands.add_parser("serve", help="serve the HTTP interface until stopped")
+    serve.add_argument("--db", type=Path, default=Path(env.get("KAIS_DB", "knowledge.db")))
+    serve.add_argument("--host", default=env.get("KAIS_HOST", "127.0.0.1"))
+    serve.add_argument("--port", type=int, default=int(env.get("KAIS_PORT", "8000")))
+    serve.add_argument(
+        "--auth", choices=("none", "kubernetes"), default=env.get("KAIS_AUTH", "kubernetes")
+    )
+    return parser
+
+
+def _in_cluster_api(env: Mapping[str, str]) -> str:
+    host = env.get("KUBERNETES_SERVICE_HOST", "kubernetes.default.svc")
+    port = env.get("KUBERNETES_SERVICE_PORT", "443")
+    return f"https://[{host}]:{port}" if ":" in host else f"https://{host}:{port}"
+
+
+def _is_loopback(host: str) -> bool:
+    if host == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False
