@@ -1,5 +1,6 @@
 """Install our charts with the provider's own Helm, called by path."""
 
+import contextlib
 import json
 import time
 from collections.abc import Mapping, Sequence
@@ -30,11 +31,12 @@ def install(
         CommandFailed: Helm gave up; the text tells the state of the pods.
     """
     started = time.monotonic()
-    was_there = RELEASE in releases(provider)
+    _settle(provider, say=say)
+    if restart and RELEASE in releases(provider):
+        # Deleted, not rolled: a StatefulSet would wait for a broken pod for ever.
+        provider.kubectl("delete", "pods", "--all", "-n", NAMESPACE, timeout_s=120)
     _upgrade(source, provider, CRDS_RELEASE, {})
     _upgrade(source, provider, RELEASE, values or {})
-    if restart and was_there:
-        _restart(provider)
     say(f"charts {CRDS_RELEASE} and {RELEASE} are ready in {time.monotonic() - started:.0f} s")
 
 
@@ -47,10 +49,20 @@ def uninstall(provider: providers.Provider, *, say: tools.Say = tools.say) -> No
     say(f"removed the release {RELEASE}; its CRDs and your objects stay")
 
 
-def releases(provider: providers.Provider) -> list[str]:
-    """List the releases in our namespace."""
-    listing = _helm(provider, ["list", "--namespace", NAMESPACE, "--all", "--output", "json"])
-    return [str(release["name"]) for release in json.loads(listing)]
+def releases(provider: providers.Provider) -> dict[str, str]:
+    """Return the releases in our namespace, each with Helm's word for its state."""
+    listing = _helm(provider, ["list", "--namespace", NAMESPACE, "--output", "json"])
+    return {str(release["name"]): str(release["status"]) for release in json.loads(listing)}
+
+
+def _settle(provider: providers.Provider, *, say: tools.Say) -> None:
+    """Take back what a killed Helm left half done; it would refuse to go on."""
+    for release, state in releases(provider).items():
+        if not state.startswith("pending-"):
+            continue
+        say(f"release {release} was left in {state} by an earlier run: taking that back")
+        action = "uninstall" if state == "pending-install" else "rollback"
+        _helm(provider, [action, release, "--namespace", NAMESPACE])
 
 
 def _upgrade(
@@ -65,18 +77,23 @@ def _upgrade(
     try:
         _helm(provider, command, stdin=json.dumps(values))
     except errors.CommandFailed as exc:
-        pods = tools.last_lines(provider.kubectl("get", "pods", "-n", NAMESPACE))
-        message = f"chart {release} did not become ready: {exc}\nits pods:\n{pods}"
+        message = f"chart {release} did not become ready: {exc}\nits pods:\n{_pods(provider)}"
         raise errors.CommandFailed(message) from exc
 
 
-def _restart(provider: providers.Provider) -> None:
-    kinds = "deployment,statefulset"
-    provider.kubectl("rollout", "restart", kinds, "-n", NAMESPACE)
-    names = provider.kubectl("get", kinds, "-n", NAMESPACE, "-o", "name").split()
-    for name in names:
-        wait = ("rollout", "status", name, "-n", NAMESPACE, f"--timeout={_WAIT}")
-        provider.kubectl(*wait, timeout_s=240)
+def _pods(provider: providers.Provider) -> str:
+    """Render the pods of our namespace, and what those that are not ready wrote last."""
+    texts = [provider.kubectl("get", "pods", "-n", NAMESPACE)]
+    items = json.loads(provider.kubectl("get", "pods", "-n", NAMESPACE, "-o", "json"))["items"]
+    for pod in items:
+        statuses = pod["status"].get("containerStatuses", [])
+        if statuses and all(status["ready"] for status in statuses):
+            continue
+        name = pod["metadata"]["name"]
+        with contextlib.suppress(errors.CommandFailed):  # it has not run yet
+            log = provider.kubectl("logs", name, "-n", NAMESPACE, "--tail=5", "--all-containers")
+            texts.append(f"{name} wrote:\n{log}")
+    return tools.last_lines("\n".join(texts), 40)
 
 
 def _helm(
