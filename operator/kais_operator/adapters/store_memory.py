@@ -166,17 +166,32 @@ class StoreMemory:
         self._scopes.clear()
 
     def due(self, *, limit: int = 2000) -> models.StatsIn:
-        """Name what the next batch shall read, at most `limit` of each."""
+        """Name what the next batch shall read, at most `limit` of each.
+
+        What becomes stale while the batch is under way is dirty again, hence read again.
+        """
         now = self._clock.monotonic()
         blueprints = [
-            models.BlueprintName(namespace=namespace, name=name)
-            for (namespace, name), wanted in self._blueprint_stats.items()
+            (key, wanted)
+            for key, wanted in self._blueprint_stats.items()
             if wanted.is_due(now, poll_s=POLL_S)
-        ]
-        scopes = [
+        ][:limit]
+        for _, wanted in blueprints:
+            wanted.dirty = False
+        paths = [
             path for path, wanted in self._scope_stats.items() if wanted.is_due(now, poll_s=FRESH_S)
         ]
-        return models.StatsIn(blueprints=tuple(blueprints[:limit]), scopes=tuple(scopes[:limit]))
+        return models.StatsIn(
+            blueprints=tuple(
+                models.BlueprintName(namespace=key[0], name=key[1]) for key, _ in blueprints
+            ),
+            scopes=tuple(paths[:limit]),
+        )
+
+    def note_unread(self, request: models.StatsIn) -> None:
+        """Note that a batch had no answer: all of it is still to be read."""
+        for asked in request.blueprints:
+            self.want_fresh(asked.namespace, asked.name)
 
     def note_stats(self, stats: models.Stats) -> tuple[list[tuple[str, str]], list[str]]:
         """Keep a batch's answers; gives the (namespace, name) and the paths that changed."""

@@ -9,20 +9,20 @@ from kais_operator.decide.plan import Body
 from kais_operator.ports import Cluster
 
 
-async def write(cluster: Cluster, read: Body, status: Body | None) -> bool:
+async def write(cluster: Cluster, read: Body, status: Body | None) -> Body | None:
     """Apply `status` to the object read, if it differs from what was read.
 
     Returns:
-        Whether something was written.
+        The object as written; None when there was nothing to write.
 
     Raises:
         Conflict: the object was deleted and made anew since.
         ClusterError: the write was refused or not answered.
     """
     if status is None or _canonical(status) == _canonical(read.get("status") or {}):
-        return False
+        return None
     metadata = read["metadata"]
-    await cluster.apply_status(
+    return await cluster.apply_status(
         {
             "apiVersion": read["apiVersion"],
             "kind": read["kind"],
@@ -30,7 +30,6 @@ async def write(cluster: Cluster, read: Body, status: Body | None) -> bool:
             "status": status,
         }
     )
-    return True
 
 
 def _canonical(status: Body) -> str:

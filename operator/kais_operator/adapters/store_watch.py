@@ -1,0 +1,95 @@
+"""Keeps an eye on the store: which one it is, whether it is there, and what its numbers say.
+
+every 5 s     due statistics in one batch; the Blueprints and scopes that changed are told
+when it was away, and every 10 min    whoami; another store, or the time, has all told again
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable
+
+from kais_operator.adapters.store_memory import StoreMemory
+from kais_operator.ports import Clock, Knowledge
+from knowledge_client import errors, models
+
+logger = logging.getLogger(__name__)
+
+TICK_S = 5.0
+REPEAT_S = 600.0
+"""Registrations are a projection of the cluster and repeated this often (knowledge.md)."""
+
+StatsChanged = Callable[[list[tuple[str, str]], list[str]], Awaitable[None]]
+ToldAgain = Callable[[], Awaitable[None]]
+
+
+class StoreWatch:
+    """The background look at the store.
+
+    `stats_changed` gets the Blueprints (namespace, name) and the scope paths whose numbers moved;
+    `tell_again` is called after the memory forgot what the store was told.
+    """
+
+    def __init__(
+        self,
+        knowledge: Knowledge,
+        memory: StoreMemory,
+        clock: Clock,
+        *,
+        stats_changed: StatsChanged,
+        tell_again: ToldAgain,
+    ) -> None:
+        self._knowledge = knowledge
+        self._memory = memory
+        self._clock = clock
+        self._stats_changed = stats_changed
+        self._tell_again = tell_again
+        self._repeated_at = clock.monotonic()
+        self._is_known = False
+
+    async def run(self) -> None:
+        """Look every `TICK_S` until cancelled."""
+        while True:
+            await self.tick()
+            await asyncio.sleep(TICK_S)
+
+    async def tick(self) -> None:
+        """Look once; a store that is away or refuses is logged and looked at again."""
+        try:
+            await self._look()
+        except errors.KnowledgeError as exc:
+            self._is_known = False
+            logger.info("the knowledge service does not serve: %s", exc)
+
+    async def _look(self) -> None:
+        if self._memory.store_problem() is not None:
+            self._is_known = False
+        is_time = self._clock.monotonic() - self._repeated_at >= REPEAT_S
+        if not self._is_known or is_time:
+            await self._meet(is_time=is_time)
+        request = self._memory.due()
+        if request.blueprints or request.scopes:
+            await self._read(request)
+
+    async def _meet(self, *, is_time: bool) -> None:
+        me = await self._knowledge.whoami()
+        self._is_known = True
+        is_other = self._memory.note_store(me.store)
+        if is_time:
+            self._memory.forget_registrations()
+            self._repeated_at = self._clock.monotonic()
+        if is_other or is_time:
+            reason = "another store answers" if is_other else "it is time again"
+            logger.info("telling the store everything anew: %s", reason)
+            await self._tell_again()
+
+    async def _read(self, request: models.StatsIn) -> None:
+        try:
+            stats = await self._knowledge.stats_batch(request)
+        except errors.KnowledgeError:
+            self._memory.note_unread(request)
+            raise
+        blueprints, scopes = self._memory.note_stats(stats)
+        if blueprints or scopes:
+            await self._stats_changed(blueprints, scopes)

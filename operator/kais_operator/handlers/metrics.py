@@ -1,0 +1,66 @@
+"""The operator's metrics, in a registry of their own; labels are bounded (C36)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from importlib import metadata
+
+import prometheus_client
+
+from kais_operator.decide.plan import ObjectRef
+
+
+class Metrics:
+    """Counters of passes, and gauges that are read when somebody asks."""
+
+    def __init__(self) -> None:
+        self.registry = prometheus_client.CollectorRegistry()
+        self._passes = prometheus_client.Counter(
+            "kais_reconcile",
+            "Passes by kind and result",
+            ("kind", "result"),
+            registry=self.registry,
+        )
+        self._seconds = prometheus_client.Histogram(
+            "kais_reconcile_duration_seconds",
+            "Duration of a pass",
+            ("kind",),
+            buckets=(0.005, 0.02, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 10),
+            registry=self.registry,
+        )
+        self._age = prometheus_client.Gauge(
+            "kais_watch_last_event_age_seconds",
+            "Seconds since the last watch event",
+            ("kind",),
+            registry=self.registry,
+        )
+        self._gauge("kais_loop_lag_seconds", "Delay of the event loop", lambda: self.loop_lag_s)
+        self.loop_lag_s = 0.0
+        info = prometheus_client.Gauge(
+            "kais_build_info", "Version of the operator", ("version",), registry=self.registry
+        )
+        info.labels(version=metadata.version("kais")).set(1)
+
+    def reconciled(self, key: ObjectRef, *, result: str, seconds: float) -> None:
+        """Count one pass; what `WorkQueue` wants of an observer."""
+        self._passes.labels(kind=key.kind, result=result).inc()
+        self._seconds.labels(kind=key.kind).observe(seconds)
+
+    def watch_queue(self, depth: Callable[[], float]) -> None:
+        """Export how many keys wait."""
+        self._gauge("kais_queue_depth", "Keys that wait, those for later included", depth)
+
+    def watch_kind(self, kind: str, age_s: Callable[[], float]) -> None:
+        """Export how long ago the last event of a kind came."""
+        self._age.labels(kind=kind).set_function(age_s)
+
+    def watch_requests(self, total: Callable[[], float]) -> None:
+        """Export how many requests went to the API server, those of the watches apart."""
+        self._gauge("kais_api_requests", "Requests to the API server", total)
+
+    def render(self) -> bytes:
+        """Give the text that Prometheus reads."""
+        return prometheus_client.generate_latest(self.registry)
+
+    def _gauge(self, name: str, text: str, read: Callable[[], float]) -> None:
+        prometheus_client.Gauge(name, text, registry=self.registry).set_function(read)

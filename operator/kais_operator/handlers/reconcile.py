@@ -1,0 +1,132 @@
+"""One pass for any kind: observe -> decide -> apply -> status, and when to look again.
+
+The only place that turns errors into delays, and the only one that logs a pass.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping
+from datetime import timedelta
+
+from kais_operator import errors
+from kais_operator.apply import executor, refusals, status
+from kais_operator.decide.plan import Body, ObjectRef, Plan
+from kais_operator.handlers.echoes import Echoes
+from kais_operator.observe.reconcilers import Reconciler, Seen
+from kais_operator.ports import World
+from kais_operator.workqueue import Backoff
+from knowledge_client.errors import KnowledgeError
+
+logger = logging.getLogger(__name__)
+
+STORE_CAP_S = 30.0
+"""What waits for the store is tried again at most this late."""
+NAMESAKE_S = 1.0
+TERMINATING_S = 10.0
+RESTLESS = 10
+"""After so many passes in a row that told the store something, a key is called restless."""
+
+
+class Passes:
+    """Runs passes; what the queue calls for each key."""
+
+    def __init__(self, world: World, reconcilers: Mapping[str, Reconciler], echoes: Echoes) -> None:
+        self._world = world
+        self._reconcilers = reconcilers
+        self._echoes = echoes
+        self._restless: dict[ObjectRef, int] = {}
+
+    async def __call__(self, key: ObjectRef) -> float | None:
+        """Make one pass; gives the seconds to the next look, None to wait for an event.
+
+        Raises:
+            Backoff: The pass shall be repeated, later each time.
+        """
+        reconciler = self._reconcilers.get(key.kind)
+        if reconciler is None:
+            return None
+        try:
+            return await self._pass(reconciler, key)
+        except errors.NotLeading as exc:
+            _log(key, None, "NotLeading", exc)
+            return None
+        except errors.NotReady as exc:
+            return exc.requeue_after_s
+        except errors.NamespaceTerminating as exc:
+            _log(key, None, "NamespaceTerminating", exc)
+            return TERMINATING_S
+        except errors.OperatorError as exc:
+            raise Backoff(str(exc)) from exc
+        except KnowledgeError as exc:
+            raise Backoff(str(exc), cap_s=STORE_CAP_S) from exc
+
+    async def _pass(self, reconciler: Reconciler, key: ObjectRef) -> float | None:
+        seen = await reconciler.observe(self._world, key)
+        if seen is None:
+            self._restless.pop(key, None)
+            return None
+        plan = reconciler.decide(seen.observed, self._world.clock.now())
+        try:
+            executed = await executor.execute(plan, self._world)
+        except (errors.Forbidden, errors.Invalid) as exc:
+            await self._tell_refusal(key, seen, plan, exc)
+            raise
+        if await self._write_status(key, seen, plan.status) and seen.body is not None:
+            _log(key, seen.body, "StatusWritten", None)
+            await executor.announce(plan, seen.body, self._world)
+        return self._next_look(key, plan, executed)
+
+    def _next_look(self, key: ObjectRef, plan: Plan, executed: executor.Executed) -> float | None:
+        due = _seconds(plan.requeue_after)
+        if executed.store_problem is not None:
+            raise Backoff(executed.store_problem, cap_s=STORE_CAP_S, within_s=due)
+        if executed.told_store:
+            told = self._restless[key] = self._restless.get(key, 0) + 1
+            if told > RESTLESS:
+                raise Backoff(f"told the store something {told} passes in a row", within_s=due)
+            return 0.0
+        self._restless.pop(key, None)
+        if executed.met_namesake:
+            return NAMESAKE_S if due is None else min(due, NAMESAKE_S)
+        return due
+
+    async def _write_status(self, key: ObjectRef, seen: Seen, wanted: Body | None) -> bool:
+        if seen.body is None:
+            return False
+        try:
+            written = await status.write(self._world.cluster, seen.body, wanted)
+        except errors.NotFound:
+            return False  # gone since it was read
+        if written is None:
+            return False
+        self._echoes.note(key, read=seen.body, written=written)
+        return True
+
+    async def _tell_refusal(
+        self, key: ObjectRef, seen: Seen, plan: Plan, exc: errors.ClusterError
+    ) -> None:
+        if seen.body is None:
+            return
+        told = refusals.into_status(
+            plan.status, seen.body, message=str(exc), now=self._world.clock.now()
+        )
+        if await self._write_status(key, seen, told):
+            _log(key, seen.body, "Refused", exc)
+
+
+def _seconds(delay: timedelta | None) -> float | None:
+    return None if delay is None else max(0.0, delay.total_seconds())
+
+
+def _log(key: ObjectRef, body: Body | None, reason: str, exc: Exception | None) -> None:
+    generation = body["metadata"].get("generation") if body else None
+    logger.info(
+        "kind=%s namespace=%s name=%s generation=%s reason=%s%s",
+        key.kind,
+        key.namespace,
+        key.name,
+        generation,
+        reason,
+        f" message={exc}" if exc else "",
+    )

@@ -1,0 +1,87 @@
+"""Who waits for whom: an index over watch events, for triggers that no label and no owner names.
+
+A mission names its formation or cell, an instance its blueprint. What happens to those concerns
+the mission until it has its outcome, and the instance until it has its revision or when it follows
+new ones. A hint for the queue only: a decision never reads it.
+"""
+
+from __future__ import annotations
+
+from kais import labels, names
+from kais_operator.decide.plan import Body, ObjectRef
+
+
+class References:
+    """The index; fed with every watch event of the kinds that refer to others."""
+
+    def __init__(self) -> None:
+        self._targets: dict[ObjectRef, ObjectRef] = {}
+        self._referrers: dict[ObjectRef, set[ObjectRef]] = {}
+        self._by_label: dict[ObjectRef, ObjectRef] = {}
+        self._namespaces: dict[str, set[ObjectRef]] = {}
+
+    def note(self, ref: ObjectRef, body: Body, *, is_gone: bool) -> None:
+        """Take in one watch event."""
+        self._forget(ref)
+        if ref.kind == "KnowledgeScope":
+            scopes = self._namespaces.setdefault(ref.namespace, set())
+            scopes.discard(ref) if is_gone else scopes.add(ref)
+        if is_gone:
+            return
+        short = names.label_value(ref.name)
+        if short != ref.name:
+            self._by_label[ObjectRef(ref.kind, ref.namespace, short)] = ref
+        target = _target(ref, body)
+        if target is not None:
+            self._targets[ref] = target
+            self._referrers.setdefault(target, set()).add(ref)
+
+    def referrers(self, target: ObjectRef) -> frozenset[ObjectRef]:
+        """Name the objects that wait for what happens to this one."""
+        return frozenset(self._referrers.get(target, ()))
+
+    def scopes_in(self, namespace: str) -> frozenset[ObjectRef]:
+        """Name the KnowledgeScopes of a namespace: one that goes may have hidden another."""
+        return frozenset(self._namespaces.get(namespace, ()))
+
+    def by_label(self, kind: str, namespace: str, value: str) -> ObjectRef:
+        """Name the object that a label's value means; long names are cut in labels."""
+        told = ObjectRef(kind, namespace, value)
+        return self._by_label.get(told, told)
+
+    def _forget(self, ref: ObjectRef) -> None:
+        self._by_label.pop(ObjectRef(ref.kind, ref.namespace, names.label_value(ref.name)), None)
+        target = self._targets.pop(ref, None)
+        if target is not None:
+            waiting = self._referrers[target]
+            waiting.discard(ref)
+            if not waiting:
+                del self._referrers[target]
+
+
+def _target(ref: ObjectRef, body: Body) -> ObjectRef | None:
+    if ref.kind == "Mission":
+        return _target_of_mission(ref, body)
+    if ref.kind == "BlueprintInstance":
+        return _target_of_instance(ref, body)
+    return None
+
+
+def _target_of_mission(ref: ObjectRef, body: Body) -> ObjectRef | None:
+    if labels.OUTCOME in (body["metadata"].get("annotations") or {}):
+        return None
+    spec = body.get("spec") or {}
+    for field, kind in (("formationRef", "Formation"), ("cellRef", "Cell")):
+        name = (spec.get(field) or {}).get("name")
+        if name:
+            return ObjectRef(kind, ref.namespace, name)
+    return None
+
+
+def _target_of_instance(ref: ObjectRef, body: Body) -> ObjectRef | None:
+    spec, status = body.get("spec") or {}, body.get("status") or {}
+    name = (spec.get("blueprintRef") or {}).get("name")
+    follows = spec.get("updatePolicy") == "Automatic"
+    if not name or (status.get("revisionInUse") and not follows):
+        return None
+    return ObjectRef("Blueprint", ref.namespace, name)

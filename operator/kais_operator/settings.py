@@ -1,0 +1,115 @@
+"""The operator's settings, read from the environment once; the one reader of `os.environ`.
+
+Documented in operator/README.md; a value that means nothing is refused with its name.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import socket
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+_IN_CLUSTER = Path("/var/run/secrets/kubernetes.io/serviceaccount")
+_HOME_CONFIG = Path("~/.kube/config")
+_DEFAULT_URL = "http://127.0.0.1:8000"
+_LEVELS = ("DEBUG", "INFO", "WARNING", "ERROR")
+_MOST_PORT = 65535
+
+
+class SettingsError(ValueError):
+    """A setting is missing or wrong; the message names the variable."""
+
+
+@dataclass(frozen=True)
+class Settings:
+    """Where the operator finds the cluster and the store, and what it serves.
+
+    Attributes:
+        kubeconfig: path, or paths joined by ":"; None logs in as the pod.
+        identity: who holds the Lease; unique per process.
+        knowledge_url: the store's address for the operator itself.
+        cell_knowledge_url: the same store's address as pods reach it.
+        watch_namespaces: empty for all of the cluster.
+    """
+
+    kubeconfig: str | None
+    identity: str
+    operator_namespace: str
+    watch_namespaces: tuple[str, ...]
+    knowledge_url: str
+    cell_knowledge_url: str
+    knowledge_token_file: str | None
+    metrics_host: str
+    metrics_port: int
+    log_level: str
+
+
+def from_environment(environ: Mapping[str, str] | None = None) -> Settings:
+    """Read the settings.
+
+    Raises:
+        SettingsError: A value means nothing, or no cluster is named.
+    """
+    env = os.environ if environ is None else environ
+    url = _url(env, "KAIS_KNOWLEDGE_URL", _DEFAULT_URL)
+    return Settings(
+        kubeconfig=_kubeconfig(env),
+        identity=f"{env.get('HOSTNAME') or socket.gethostname()}_{os.getpid()}",
+        operator_namespace=env.get("KAIS_OPERATOR_NAMESPACE") or _own_namespace(),
+        watch_namespaces=_names(env.get("KAIS_WATCH_NAMESPACES", "")),
+        knowledge_url=url,
+        cell_knowledge_url=_url(env, "KAIS_CELL_KNOWLEDGE_URL", url),
+        knowledge_token_file=env.get("KAIS_KNOWLEDGE_TOKEN_FILE") or None,
+        metrics_host=env.get("KAIS_METRICS_HOST") or "0.0.0.0",  # noqa: S104 (probes come from the node)
+        metrics_port=_port(env.get("KAIS_METRICS_PORT") or "8080"),
+        log_level=_level(env.get("KAIS_LOG_LEVEL") or "INFO"),
+    )
+
+
+def _kubeconfig(env: Mapping[str, str]) -> str | None:
+    named = env.get("KUBECONFIG")
+    if named:
+        return named
+    if env.get("KUBERNETES_SERVICE_HOST") and (_IN_CLUSTER / "token").exists():
+        return None
+    home = _HOME_CONFIG.expanduser()
+    if home.exists():
+        return str(home)
+    raise SettingsError("no cluster: set KUBECONFIG, or run in a pod with a token")
+
+
+def _own_namespace() -> str:
+    try:
+        return (_IN_CLUSTER / "namespace").read_text().strip()
+    except OSError:
+        return "kais-system"
+
+
+def _names(text: str) -> tuple[str, ...]:
+    names = tuple(name.strip() for name in text.split(",") if name.strip())
+    for name in names:
+        if not re.fullmatch(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?", name):
+            raise SettingsError(f"KAIS_WATCH_NAMESPACES: {name!r} is no namespace's name")
+    return names
+
+
+def _url(env: Mapping[str, str], name: str, default: str) -> str:
+    url = env.get(name) or default
+    if not re.fullmatch(r"https?://[^\s/]+.*", url):
+        raise SettingsError(f"{name}: {url!r} is no http or https address")
+    return url.rstrip("/")
+
+
+def _port(text: str) -> int:
+    if not text.isdigit() or int(text) > _MOST_PORT:
+        raise SettingsError(f"KAIS_METRICS_PORT: {text!r} is no port; 0 picks a free one")
+    return int(text)
+
+
+def _level(text: str) -> str:
+    if text.upper() not in _LEVELS:
+        raise SettingsError(f"KAIS_LOG_LEVEL: {text!r} is none of {', '.join(_LEVELS)}")
+    return text.upper()
