@@ -156,7 +156,9 @@ def _install(packages: Sequence[str]) -> None:
     apt = str(tools.find("apt-get"))
     install = [apt, "install", "-y", "-q", *packages]
     known = subprocess.run(
-        ["apt-cache", "show", "--no-all-versions", *packages], capture_output=True, check=False
+        [str(tools.find("apt-cache")), "show", "--no-all-versions", *packages],
+        capture_output=True,
+        check=False,
     )
     if known.returncode == 0 and _apt(install):
         return
@@ -165,7 +167,10 @@ def _install(packages: Sequence[str]) -> None:
 
 
 def _apt(argv: Sequence[str]) -> bool:
-    env = settings.environment() | {"DEBIAN_FRONTEND": "noninteractive"}
+    env = settings.environment() | {
+        "DEBIAN_FRONTEND": "noninteractive",
+        "PATH": tools.search_path(),  # dpkg insists on the system folders
+    }
     return subprocess.run(argv, env=env, stdin=subprocess.DEVNULL, check=False).returncode == 0
 
 
