@@ -131,8 +131,6 @@ def build(binaries: Sequence[Binary], folder: Path, *, say: tools.Say = tools.sa
             else:
                 outcome = _build_one(binary, folder, go=go, go_version=go_version)
         say(f"  [{number:>2}/{len(stale)}] {binary.name:<24} {outcome}")
-        if binary.name == "pause":
-            pause.write_archive(folder / "pause", folder / "pause.tar")
 
 
 def stamp(binary: Binary, *, go_version: str) -> str:
@@ -176,6 +174,8 @@ def _build_one(binary: Binary, folder: Path, *, go: str, go_version: str) -> str
     except errors.CommandFailed as exc:
         raise errors.CommandFailed(f"could not build {binary.name} in {module}: {exc}") from exc
     new.replace(folder / binary.name)
+    if binary.name == "pause":
+        pause.write_archive(folder / "pause", folder / "pause.tar")
     recorded = stamp(binary, go_version=go_version)
     (folder / ".stamps" / binary.name).write_text(recorded + "\n")
     return f"built in {time.monotonic() - started:.0f} s"
