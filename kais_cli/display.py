@@ -101,6 +101,7 @@ class LiveDisplay:
 
         attempt = f", attempt {state.attempt}" if state.attempt else ""
         self._spinner.update(text=Text(f"{state.phase}{attempt}, {output.took(passed)}"))
+        self._live.refresh()
 
 
 def of(environment: Environment, *, form: output.Format) -> Display:

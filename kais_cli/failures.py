@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pydantic
 import typer
 
 from kais.errors import InvalidResource
@@ -14,6 +15,8 @@ def explain(failure: Exception) -> errors.CliError:
         return failure
     if isinstance(failure, InvalidResource):
         return errors.Refused(lines(failure))
+    if isinstance(failure, pydantic.ValidationError):  # of a body made from the arguments
+        return errors.UsageError("; ".join(_violations(failure)))
     if isinstance(failure, typer.Abort):
         return errors.UsageError("aborted")
     return errors.CliError(
@@ -26,3 +29,8 @@ def lines(failure: InvalidResource) -> str:
     """Write every violation on a line of its own below the subject."""
     found = "".join(f"\n  {violation}" for violation in failure.violations)
     return f"{failure.subject} is not valid:{found}"
+
+
+def _violations(failure: pydantic.ValidationError) -> list[str]:
+    details = failure.errors(include_url=False)
+    return [f"{'.'.join(str(step) for step in d['loc'])}: {d['msg']}" for d in details]

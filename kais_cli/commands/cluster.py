@@ -28,7 +28,7 @@ def up(
     with _translated():
         status = clusters.up(no_node=no_node, say=session.note)
     session.write("\n".join(status.lines()) + "\n")
-    session.note("use it with: eval $(kais cluster env)")
+    session.note('use it with: eval "$(kais cluster env)"')
     return ExitStatus.SUCCEEDED
 
 

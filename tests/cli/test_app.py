@@ -1,0 +1,122 @@
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import typer
+
+from kais_cli import app, errors
+from kais_cli.exit_status import ExitStatus
+
+DOCS = (Path(__file__).parents[2] / "docs/reference/cli.md").read_text(encoding="utf-8")
+
+
+def commands():
+    root = typer.main.get_command(app.build())
+    for group_name, group in root.commands.items():
+        for name, command in group.commands.items():
+            yield f"kais {group_name} {name}", command
+
+
+COMMANDS = dict(commands())
+
+
+def section(command):
+    found = [part for part in DOCS.split("\n### ") if part.startswith(f"`{command}")]
+    return found[0].split("\n## ")[0] if found else ""
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_every_command_is_documented(command):
+    assert section(command)
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_every_option_of_a_command_is_documented(command):
+    general = DOCS.split("## Options of every command")[1].split("\n## ")[0]
+    for parameter in COMMANDS[command].params:
+        for option in (*parameter.opts, *parameter.secondary_opts):
+            if option.startswith("--"):
+                assert f"`{option}" in section(command) + general, option
+
+
+def test_every_exit_status_is_documented():
+    rows = {f"| {int(status)} | `{status.name}` |" for status in ExitStatus}
+    assert not {row for row in rows if row not in DOCS}
+
+
+def test_help_loads_no_cluster_client_and_no_template_engine():
+    code = (
+        "import sys; from kais_cli import app; app.main(['--help']);"
+        "print([m for m in ('kr8s', 'jinja2', 'rich', 'httpx', 'yaml') if m in sys.modules])"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+
+    assert done.stdout.splitlines()[-1] == "[]"
+    assert "blueprint" in done.stdout
+
+
+def test_the_version_is_printed(terminal, capsys):
+    assert terminal.run("--version") == 0
+    assert capsys.readouterr().out.startswith("kais ")
+
+
+def test_no_arguments_show_the_help(terminal):
+    assert terminal.run() == ExitStatus.USAGE
+    assert terminal.err.startswith("Usage: kais")
+
+
+def test_an_unknown_command_is_a_usage_error(terminal):
+    assert terminal.run("blueprint", "lst") == ExitStatus.USAGE
+    assert terminal.err == (
+        "error: No such command 'lst'. Did you mean 'list'?; see `kais blueprint --help`\n"
+    )
+
+
+def test_options_choose_cluster_and_namespace(terminal):
+    terminal.run("mission", "list", "--context", "c", "--kubeconfig", "/k", "-n", "other")
+
+    assert (terminal.asked[0].kubeconfig, terminal.asked[0].context) == ("/k", "c")
+    assert terminal.err == "no missions in namespace other\n"
+
+
+def test_the_kubeconfig_comes_from_the_environment(terminal, monkeypatch):
+    monkeypatch.setenv("KUBECONFIG", "/from/environment")
+    terminal.run("mission", "list")
+
+    assert terminal.asked[0].kubeconfig == "/from/environment"
+
+
+def test_an_unreachable_cluster_is_status_7_and_one_line(terminal, cluster):
+    cluster.failure = errors.Unreachable("list missions: the API server does not answer")
+
+    assert terminal.run("mission", "list") == ExitStatus.UNREACHABLE
+    assert terminal.err == "error: list missions: the API server does not answer\n"
+
+
+def test_a_bug_shows_no_traceback_but_the_way_to_one(terminal):
+    terminal.open_cluster = None
+
+    assert terminal.run("mission", "list") == ExitStatus.FAILED
+    assert "Traceback" not in terminal.err
+    assert "run it again with --traceback" in terminal.err
+
+
+def test_a_traceback_is_shown_when_asked_for(terminal):
+    terminal.open_cluster = None
+
+    terminal.run("mission", "list", "--traceback")
+    assert "Traceback (most recent call last)" in terminal.err
+
+
+def test_an_object_that_breaks_rules_names_every_violation(terminal, cluster):
+    cluster.put(
+        {
+            "kind": "Mission",
+            "metadata": {"name": "odd", "namespace": "demo"},
+            "spec": {"formationRef": "a", "cellRef": "b"},
+        }
+    )
+
+    assert terminal.run("mission", "show", "odd") == ExitStatus.FAILED
+    assert "Mission/demo/odd is not valid:\n  spec" in terminal.err

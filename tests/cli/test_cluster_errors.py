@@ -1,0 +1,59 @@
+import inspect
+
+import httpx
+import kr8s
+import pytest
+
+from kais_cli import cluster_errors, errors
+
+KR8S = [
+    item for item in vars(kr8s).values() if inspect.isclass(item) and issubclass(item, Exception)
+]
+
+
+def refusal(status, body):
+    return kr8s.ServerError("the server's words", status=body, response=httpx.Response(status))
+
+
+def test_every_exception_of_kr8s_is_known_here():
+    assert {kind.__name__ for kind in KR8S} == {
+        "APITimeoutError", "ConnectionClosedError", "ExecError", "NotFoundError", "ServerError",
+    }  # fmt: skip
+    assert all(issubclass(kind, cluster_errors.ALL) for kind in KR8S)
+
+
+@pytest.mark.parametrize("kind", KR8S, ids=lambda kind: kind.__name__)
+def test_each_becomes_an_error_that_says_what_was_tried(kind):
+    assert str(cluster_errors.translate(kind("why"), "get Mission/a/b")).startswith(
+        "get Mission/a/b: "
+    )
+
+
+@pytest.mark.parametrize(
+    ("failure", "kind", "words"),
+    [
+        (httpx.ConnectError("refused"), errors.Unreachable, "does not answer (refused)"),
+        (kr8s.APITimeoutError("slow"), errors.Unreachable, "does not answer (slow)"),
+        (refusal(401, {}), errors.Unreachable, "login is not accepted"),
+        (refusal(503, "503"), errors.Unreachable, "answers 503"),
+        (refusal(403, {}), errors.Refused, "the server's words"),
+        (refusal(404, "404 page not found"), errors.Refused, "install the charts kais-crds"),
+        (refusal(404, {"reason": "NotFound"}), errors.Refused, "the server's words"),
+    ],
+)
+def test_a_failure_says_whether_nobody_answers_or_somebody_refuses(failure, kind, words):
+    error = cluster_errors.translate(failure, "list missions")
+    assert type(error) is kind
+    assert words in str(error)
+
+
+def test_only_an_object_can_be_missing_not_its_kind():
+    assert cluster_errors.is_missing(refusal(404, {"reason": "NotFound"}))
+    assert not cluster_errors.is_missing(refusal(404, "404 page not found"))
+
+
+def test_a_kubeconfig_that_cannot_work_says_how_to_get_one():
+    error = cluster_errors.bad_kubeconfig(ValueError("No such context x"))
+    assert "No such context x" in str(error)
+    assert "--kubeconfig" in str(error)
+    assert "kais cluster up" in str(error)

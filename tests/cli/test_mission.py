@@ -1,0 +1,70 @@
+import json
+
+import pytest
+
+from kais_cli.exit_status import ExitStatus
+from tests.cli import objects
+
+
+@pytest.fixture(autouse=True)
+def finished(cluster, knowledge):
+    checks = [{"name": "report", "status": "Passed", "message": "found"}]
+    history = [{"attempt": 1, "startedAt": objects.AT, "result": "exit code 0"}]
+    cluster.put(
+        objects.ended(
+            result="ok",
+            checks=checks,
+            history=history,
+            knowledge={"receipt": "rc1", "injected": 2, "extracted": 3},
+            display={"facts": "2 in, 3 out"},
+        )
+    )
+    cluster.put(objects.knowledge_pod())
+    cluster.put(objects.account())
+
+
+def test_list_has_outcome_attempt_and_facts(terminal):
+    assert terminal.run("mission", "list") == 0
+    assert terminal.out.splitlines() == [
+        "NAME          STATUS     OUTCOME    ATTEMPT  FACTS        AGE",
+        "doctor-x2k4f  Succeeded  Succeeded  1/3      2 in, 3 out  2m",
+    ]
+
+
+def test_show_has_all_that_came_of_it(terminal):
+    assert terminal.run("mission", "show", "doctor-x2k4f") == 0
+    for words in (
+        "doctor-x2k4f in demo: Succeeded, outcome Succeeded",
+        "Objective:\n  look for bob",
+        "Run: run-1, in doctor-x2k4f",
+        "exit code 0",
+        "report  Passed  found",
+        "Result:\n  ok",
+        "Knowledge: 2 facts given (receipt rc1), 3 extracted",
+        "KnowledgeExtracted  True    Extracted  words",
+    ):
+        assert words in terminal.out
+
+
+def test_show_gives_the_object_as_json(terminal):
+    terminal.run("mission", "show", "doctor-x2k4f", "-o", "json")
+    assert json.loads(terminal.out)["status"]["outcome"] == "Succeeded"
+
+
+@pytest.mark.parametrize("command", ["show", "watch"])
+def test_a_mission_that_does_not_exist_says_where_to_look(terminal, command):
+    assert terminal.run("mission", command, "nurse") == ExitStatus.FAILED
+    assert terminal.err == "error: Mission/demo/nurse does not exist; see `kais mission list`\n"
+
+
+def test_watching_an_ended_mission_reports_it_at_once(terminal, cluster):
+    cluster.put(objects.ended("Failed", result="no pods"))
+    assert terminal.run("mission", "watch", "doctor-x2k4f") == ExitStatus.FAILED
+    assert "doctor-x2k4f: Failed after 12s, attempt 1/3\nresult:\n  no pods\n" in terminal.out
+
+
+def test_watching_goes_on_until_the_end(terminal, cluster):
+    cluster.put(objects.mission(phase="Running", attempt=1))
+    cluster.script = [None, objects.ended("TimedOut")]
+    assert terminal.run("mission", "watch", "doctor-x2k4f") == ExitStatus.TIMED_OUT
+    assert terminal.out.startswith("attempt 1/3 started\ndoctor-x2k4f: TimedOut")

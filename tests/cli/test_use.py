@@ -1,0 +1,193 @@
+import json
+
+import httpx
+import pytest
+
+from kais_cli.exit_status import ExitStatus
+from tests.cli import objects
+
+USE = ("blueprint", "use", "doctor", "--set", "who=bob")
+PULL = 'Failed to pull image "127.0.0.1:1/missing:1": connection refused'
+
+
+@pytest.fixture(autouse=True)
+def served(cluster, knowledge):
+    for body in (
+        objects.blueprint(), objects.revision(), objects.knowledge_pod(), objects.account(),
+    ):  # fmt: skip
+        cluster.put(body)
+    cluster.script = [objects.ended()]
+    knowledge.answers["GET /v1/facts"] = {"facts": []}
+
+
+def run_facts(knowledge):
+    receipt = {
+        "id": "rc1", "query_hash": "h", "principal": "p", "scopes": [], "known_at": objects.AT,
+        "ranker": "1", "analyser": "1", "facts": ["f1", "gone"], "scores": [2.0, 1.0],
+    }  # fmt: skip
+    ours = {"type": "explicit_remember", "refs": [{"type": "run", "id": "run-1"}]}
+    others = {"type": "explicit_remember", "refs": [{"type": "run", "id": "run-0"}]}
+    knowledge.answers |= {
+        "GET /v1/receipts/rc1": receipt,
+        "GET /v1/facts/f1": objects.fact("f1", "the registry\nis down"),
+        "GET /v1/extractions/run-1": {"run_id": "run-1", "state": "done", "facts": ["f2"]},
+        "GET /v1/facts/f2": objects.fact("f2", "pods fail on Mondays"),
+        "GET /v1/facts": {
+            "facts": [
+                objects.fact("f3", "bob knows", source=ours),
+                objects.fact("f4", "old", source=others),
+            ]
+        },
+    }
+
+
+def test_a_piped_use_tells_its_way_in_lines(terminal, cluster):
+    pulling = objects.condition("Started", "False", "ImagePullFailed", PULL)
+    cluster.script = [
+        objects.instance(phase="Pending"),
+        objects.mission(phase="Pending", conditions=[pulling]),
+        objects.mission(phase="Running", attempt=1),
+        objects.mission(phase="Running", attempt=2),
+        objects.ended(attempt=2, result="all is well"),
+    ]
+    assert terminal.run(*USE) == ExitStatus.SUCCEEDED
+    assert terminal.out.splitlines()[:6] == [
+        "doctor-x2k4f created in demo from doctor, revision 2",
+        f"Mission Started: ImagePullFailed: {PULL}",
+        "attempt 1/3 started",
+        "attempt 2/3 started",
+        "doctor-x2k4f: Succeeded after 12s, attempt 2/3",
+        "result:",
+    ]
+    assert "\x1b" not in terminal.out
+
+
+def test_recalled_and_learnt_facts_are_printed_with_their_ids(terminal, cluster, knowledge):
+    run_facts(knowledge)
+    cluster.script = [objects.ended(knowledge={"receipt": "rc1", "injected": 1})]
+    terminal.run(*USE)
+    assert terminal.out.endswith(
+        "recalled (receipt rc1): 1 fact\n"
+        "  f1  mission_extraction 0.60  the registry is down\n"
+        "learnt: 2 facts\n"
+        "  f3  explicit_remember 0.60  bob knows\n"
+        "  f2  mission_extraction 0.60  pods fail on Mondays\n"
+    )
+
+
+def test_a_result_in_json_is_laid_out(terminal, cluster):
+    cluster.script = [objects.ended(result='{"pods": ["a"]}')]
+    terminal.run(*USE)
+    assert 'result:\n  {\n    "pods": [\n      "a"\n    ]\n  }\n' in terminal.out
+
+
+@pytest.mark.parametrize(
+    ("outcome", "status"),
+    [
+        ("Succeeded", 0), ("Failed", 1), ("TimedOut", 3), ("InfrastructureFailed", 4),
+        ("Cancelled", 5), ("BudgetExceeded", 6),
+    ],
+)  # fmt: skip
+def test_the_exit_status_is_that_of_the_outcome(terminal, cluster, outcome, status):
+    cluster.script = [objects.ended(outcome)]
+    assert terminal.run(*USE) == status
+    assert f"doctor-x2k4f: {outcome}" in terminal.out
+
+
+def test_facts_that_come_late_are_waited_for(terminal, cluster, knowledge):
+    pending = [objects.condition("KnowledgeExtracted", "False", "ExtractionPending")]
+    cluster.script = [objects.ended(conditions=pending), None, None, objects.ended()]
+    terminal.run(*USE)
+    assert cluster.script[3] in cluster.list("Mission", "demo")
+
+
+def test_facts_that_never_come_hold_nobody_up(terminal, cluster):
+    pending = [objects.condition("KnowledgeExtracted", "False", "ExtractionPending")]
+    cluster.script = [objects.ended(conditions=pending)]
+    began = cluster.now
+    assert terminal.run(*USE) == ExitStatus.SUCCEEDED
+    assert (cluster.now - began).total_seconds() < 25
+
+
+def test_a_service_that_is_away_spoils_no_outcome(terminal, knowledge):
+    refusal = httpx.Response(500, content=b"boom")
+    knowledge.answers["GET /v1/facts"] = refusal
+    assert terminal.run(*USE) == ExitStatus.SUCCEEDED
+    assert terminal.err.startswith("warning: what was learnt is not shown: GET /v1/facts: 500")
+
+
+def test_a_run_that_takes_too_long_goes_on_without_us(terminal, cluster):
+    cluster.script = [objects.mission(phase="Running", attempt=1)]
+    assert terminal.run(*USE, "--timeout", "5s") == ExitStatus.TIMED_OUT
+    assert "has not ended after 5 s and goes on" in terminal.err
+    assert "`kais mission watch doctor-x2k4f -n demo`" in terminal.err
+
+
+def test_silence_names_the_operator(terminal, cluster):
+    cluster.script = []
+    terminal.run(*USE, "--timeout", "40s")
+    assert "nothing has happened for 30 s; check that the operator runs" in terminal.out
+
+
+def test_a_timeout_that_is_none_is_a_usage_error_before_anything_is_created(terminal, cluster):
+    assert terminal.run(*USE, "--timeout", "soon") == ExitStatus.USAGE
+    assert cluster.created == []
+
+
+def test_a_name_that_is_taken_is_refused(terminal, cluster):
+    cluster.put(objects.instance("mine"))
+    assert terminal.run(*USE, "--name", "mine") == ExitStatus.FAILED
+    assert "already exists" in terminal.err
+
+
+def test_a_template_that_fails_ends_the_wait_with_its_words(terminal, cluster):
+    failed = objects.condition("Rendered", "False", "RenderFailed", "mission.objective: no")
+    cluster.script = [objects.instance(phase="Failed", conditions=[failed])]
+    assert terminal.run(*USE) == ExitStatus.FAILED
+    assert "BlueprintInstance Rendered: RenderFailed: mission.objective: no" in terminal.out
+    assert "cannot be carried out as it is" in terminal.out
+
+
+def test_a_use_without_a_mission_ends_when_its_cells_are_ready(terminal, cluster):
+    conditions = [
+        objects.condition("CellsReady", "True", "CellsReady"),
+        objects.condition("MissionFinished", "False", "NoMission"),
+    ]
+    cluster.script = [objects.instance(phase="Running", conditions=conditions)]
+    assert terminal.run(*USE) == ExitStatus.SUCCEEDED
+    assert "doctor-x2k4f: ready, without a mission" in terminal.out
+
+
+def test_a_use_that_is_deleted_meanwhile_counts_as_cancelled(terminal, cluster):
+    cluster.script = [
+        objects.instance(phase="Pending"),
+        ("BlueprintInstance", "doctor-x2k4f"),
+    ]
+    assert terminal.run(*USE) == ExitStatus.CANCELLED
+    assert "deleted while it was followed" in terminal.out
+
+
+def test_json_is_one_document_and_progress_is_beside_it(terminal, cluster, knowledge):
+    run_facts(knowledge)
+    cluster.script = [
+        objects.mission(phase="Running", attempt=1),
+        objects.ended(result="ok", knowledge={"receipt": "rc1"}),
+    ]
+    terminal.run(*USE, "-o", "json")
+    report = json.loads(terminal.out)
+    assert (report["outcome"], report["result"], report["runId"]) == ("Succeeded", "ok", "run-1")
+    assert [fact["id"] for fact in report["knowledge"]["learnt"]] == ["f3", "f2"]
+    assert "attempt 1/3 started" in terminal.err
+
+
+def test_names_alone_are_for_pipes(terminal):
+    terminal.run(*USE, "-o", "name")
+    assert terminal.out == "mission.kais.io/doctor-x2k4f\n"
+
+
+def test_a_terminal_shows_a_live_line(terminal, cluster):
+    terminal.is_terminal = True
+    cluster.script = [objects.mission(phase="Running", attempt=1), None, objects.ended()]
+    assert terminal.run(*USE) == ExitStatus.SUCCEEDED
+    assert "Running, attempt 1/3, " in terminal.out
+    assert "doctor-x2k4f: Succeeded" in terminal.out

@@ -1,0 +1,155 @@
+"""A terminal of string streams before a cluster in memory, for tests of the command line."""
+
+from __future__ import annotations
+
+import copy
+import io
+import itertools
+import json
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import httpx
+
+from kais_cli import app, errors, settings
+from kais_cli.environment import Environment, Where
+from kais_cli.ports import Body, Change, Target
+
+Step = Body | tuple[str, str] | None
+"""An object as it becomes, `(kind, name)` of one that is deleted, or a second without a change."""
+
+
+class FakeCluster:
+    """The CLI's cluster port. `script` is what a watch will see; each of its ticks takes 1 s."""
+
+    def __init__(self, *bodies: Body, namespace: str = "demo") -> None:
+        self.namespace = namespace
+        self.script: list[Step] = []
+        self.now = datetime(2030, 1, 1, tzinfo=UTC)
+        self.created: list[Body] = []
+        self.tokens: list[tuple[str, str, str]] = []
+        self.forwarded: list[tuple[str, str, int]] = []
+        self.failure: errors.CliError | None = None
+        self._objects: dict[tuple[str, str, str], Body] = {}
+        for body in bodies:
+            self.put(body)
+
+    def put(self, body: Body) -> None:
+        """Store an object as somebody else would."""
+        metadata = body["metadata"]
+        key = (body["kind"], metadata.get("namespace", self.namespace), metadata["name"])
+        self._objects[key] = body
+
+    def get(self, kind: str, namespace: str, name: str) -> Body | None:
+        self._fail()
+        return copy.deepcopy(self._objects.get((kind, namespace, name)))
+
+    def list(self, kind: str, namespace: str | None = None, *, labels: str = "") -> list[Body]:
+        self._fail()
+        wanted = dict(part.split("=") for part in labels.split(",") if part)
+        return [
+            copy.deepcopy(body)
+            for (k, ns, _), body in sorted(self._objects.items(), key=lambda item: item[0])
+            if k == kind
+            and namespace in (None, ns)
+            and wanted.items() <= body["metadata"].get("labels", {}).items()
+        ]
+
+    def create(self, body: Body) -> Body:
+        self._fail()
+        metadata = body["metadata"]
+        if self.get(body["kind"], metadata["namespace"], metadata["name"]):
+            raise errors.Refused(f"create {metadata['name']}: already exists")
+        self.created.append(body)
+        self.put(body)
+        return body
+
+    def watch(self, targets: Sequence[Target]) -> Iterator[Change | None]:
+        by_key = {(t.kind, t.name): t for t in targets}
+        for target in targets:
+            body = self.get(target.kind, target.namespace, target.name)
+            if body is not None:
+                yield Change(target, body)
+        for step in itertools.chain(self.script, itertools.repeat(None)):
+            self.now += timedelta(seconds=1)
+            if step is None:
+                yield None
+            elif isinstance(step, tuple):
+                yield Change(by_key[step], None)
+            elif (step["kind"], step["metadata"]["name"]) in by_key:
+                self.put(step)
+                yield Change(by_key[step["kind"], step["metadata"]["name"]], step)
+
+    def token(self, namespace: str, account: str, audience: str) -> str | None:
+        self._fail()
+        self.tokens.append((namespace, account, audience))
+        exists = ("ServiceAccount", namespace, account) in self._objects
+        return f"token-of-{namespace}-{account}" if exists else None
+
+    @contextmanager
+    def forward(self, namespace: str, pod: str, port: int) -> Iterator[str]:
+        self.forwarded.append((namespace, pod, port))
+        yield "http://127.0.0.1:1"
+
+    def _fail(self) -> None:
+        if self.failure is not None:
+            raise self.failure
+
+
+class FakeKnowledge:
+    """The knowledge service's answers by `METHOD /path`; `requests` keeps what was asked."""
+
+    def __init__(self) -> None:
+        self.answers: dict[str, Any] = {}
+        self.requests: list[httpx.Request] = []
+
+    def __call__(self, request: httpx.Request) -> httpx.Response:
+        self.requests.append(request)
+        answer = self.answers.get(f"{request.method} {request.url.path}")
+        if isinstance(answer, httpx.Response):
+            return httpx.Response(answer.status_code, content=answer.content)
+        if answer is None:
+            body = {"title": "t", "status": 404, "code": "not-found", "detail": "no such thing"}
+            return httpx.Response(404, json=body)
+        return httpx.Response(200, json=answer)
+
+    def sent(self, index: int = -1) -> Any:
+        """The JSON body of one request."""
+        return json.loads(self.requests[index].content)
+
+
+class Terminal:
+    """Runs commands as a person would and keeps what they print."""
+
+    def __init__(self, cluster: FakeCluster, knowledge: FakeKnowledge) -> None:
+        self.cluster = cluster
+        self.knowledge = knowledge
+        self.is_terminal = False
+        self.settings = settings.Settings()
+        self.clusters: Any = None
+        self.asked: list[Where] = []
+        self.out = self.err = ""
+
+    def open_cluster(self, where: Where) -> FakeCluster:
+        self.asked.append(where)
+        return self.cluster
+
+    def run(self, *arguments: str) -> int:
+        out, err = io.StringIO(), io.StringIO()
+        open_clusters: Callable[[], Any] = lambda: self.clusters  # noqa: E731
+        world = Environment(
+            stdout=out,
+            stderr=err,
+            is_terminal=self.is_terminal,
+            settings=self.settings,
+            now=lambda: self.cluster.now,
+            suffix=lambda: "x2k4f",
+            open_cluster=self.open_cluster,
+            open_clusters=open_clusters,
+            knowledge_transport=httpx.MockTransport(self.knowledge),
+        )
+        status = app.main(arguments, world)
+        self.out, self.err = out.getvalue(), err.getvalue()
+        return int(status)
