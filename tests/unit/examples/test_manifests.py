@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 import yaml
 
+from kais import blueprints
 from kais.resources import kinds
 from kais.resources.blueprint import Blueprint
 
@@ -59,3 +60,37 @@ def test_broken_pods_are_restricted() -> None:
         assert container["securityContext"]["allowPrivilegeEscalation"] is False
         assert container["securityContext"]["readOnlyRootFilesystem"] is True
         assert container["securityContext"]["capabilities"] == {"drop": ["ALL"]}
+
+
+def render(**parameters: Any) -> blueprints.Rendered:
+    spec = manifests("blueprint.yaml")[0]["spec"]
+    rendering = blueprints.render_blueprint(
+        spec, parameters, blueprint="namespace-doctor", revision=1, instance="x", namespace="demo"
+    )
+    assert isinstance(rendering, blueprints.Rendered)
+    return rendering
+
+
+def test_blueprint_compiles() -> None:
+    report = blueprints.compile_blueprint(manifests("blueprint.yaml")[0]["spec"])
+
+    assert report.is_good, report.message
+
+
+def test_use_without_knowledge_renders_a_boolean_and_a_text() -> None:
+    rendering = render(useKnowledge=False, maxPods=7)
+
+    assert rendering.mission_spec is not None
+    assert rendering.mission_spec["knowledge"]["inject"] is False
+    (cell,) = rendering.formation_spec["cells"]
+    assert cell["spec"]["container"]["args"] == ["--max-pods=7"]
+
+
+def test_objective_names_the_namespace_and_the_words_that_facts_are_found_by() -> None:
+    rendering = render()
+
+    assert rendering.mission_spec is not None
+    objective = rendering.mission_spec["objective"]
+    assert objective.startswith("Explain each failing pod of namespace demo: an image that cannot")
+    for word in ("ImagePullBackOff", "crash loop", "probe", "out of memory", "unschedulable"):
+        assert word in objective
