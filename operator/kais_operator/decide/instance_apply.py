@@ -1,0 +1,228 @@
+"""Brings the children of one use to what was rendered, and begins its run at most once.
+
+Order of the writes: the identity of the run (with the labels that keep the revision) goes onto the
+instance first, then the Formation, then the Mission, which carries the same identity. A crash
+between any two is mended by the next pass without a second run.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import timedelta
+
+from kais import conditions, labels
+from kais.blueprints import Rendered
+from kais.conditions import Reason, Type, Wanted
+from kais.outcomes import Outcome
+from kais.resources.blueprint_revision import BlueprintRevision
+from kais_operator.decide import children, instance_children, instance_resolution, instance_run
+from kais_operator.decide.children import ChildDecision, Standing
+from kais_operator.decide.instance_children import Run
+from kais_operator.decide.instance_observed import BlueprintInstanceObserved
+from kais_operator.decide.plan import Action, Apply, EmitEvent, ObjectRef, PatchMetadata
+
+
+@dataclass(frozen=True)
+class Applied:
+    """What is written of a use's children and run, and what the conditions say of it."""
+
+    actions: tuple[Action, ...] = ()
+    wanted: tuple[Wanted, ...] = ()
+    run: Run | None = None
+    outcome: Outcome | None = None
+    has_formation: bool = False
+    has_mission: bool = False
+    requeue_after: timedelta | None = None
+
+
+@dataclass(frozen=True)
+class _Wish:
+    """What stands under the children's names, held against what was rendered."""
+
+    run: Run
+    outcome: Outcome | None
+    formation: ChildDecision
+    mission: ChildDecision | None
+    is_held: bool
+
+    @property
+    def blocked(self) -> ChildDecision | None:
+        """The child that cannot be written; then nothing is, so that no half of a use begins."""
+        return next((d for d in (self.formation, self.mission) if d is not None and d.reason), None)
+
+
+def follow(observed: BlueprintInstanceObserved) -> Applied:
+    """Report a run although nothing can be rendered now; writes no child."""
+    parent = instance_children.parent_of(observed.instance)
+    run = instance_run.run_of(observed.instance)
+    outcome = instance_run.outcome_of(run, observed.mission, observed.ledger_outcome)
+    return Applied(
+        _record(observed, run, outcome),
+        run=run,
+        outcome=outcome,
+        has_formation=children.standing(observed.formation, parent) is Standing.OURS,
+        has_mission=outcome is not None
+        or children.standing(observed.mission, parent) is Standing.OURS,
+    )
+
+
+def decide_apply(observed: BlueprintInstanceObserved, rendered: Rendered) -> Applied:
+    """Choose the writes for a use that was rendered."""
+    revision = observed.revision
+    if revision is None:
+        raise AssertionError("what was rendered has a revision")
+    if observed.instance.spec.suspend and instance_run.run_of(observed.instance) is None:
+        has_mission = rendered.mission_spec is not None
+        return Applied(wanted=(_suspended(observed),), has_mission=has_mission)
+    wish = _wish(observed, revision, rendered)
+    blocked = wish.blocked
+    if blocked is not None:
+        return _blocked(observed, wish, blocked)
+    begun = instance_run.run_of(observed.instance)
+    actions: list[Action] = [*_stamp(observed, revision, wish)]
+    actions += () if wish.is_held else wish.formation.actions
+    actions += wish.mission.actions if wish.mission is not None else ()
+    if wish.mission is None and not observed.is_run_open:
+        actions.append(instance_run.opened(observed.instance, revision, rendered, run=wish.run))
+    if begun is None:
+        message = f"run {wish.run.run_id} begins on revision {revision.spec.revision}"
+        actions.append(EmitEvent("Normal", "RunBegun", message))
+    actions += _told(begun, wish.outcome)
+    return Applied(
+        tuple(actions),
+        (_applied(observed, wish), _cells_ready(observed)),
+        wish.run,
+        wish.outcome,
+        has_formation=True,
+        has_mission=wish.mission is not None,
+    )
+
+
+def _wish(
+    observed: BlueprintInstanceObserved, revision: BlueprintRevision, rendered: Rendered
+) -> _Wish:
+    instance = observed.instance
+    parent = instance_children.parent_of(instance)
+    begun = instance_run.run_of(instance)
+    outcome = instance_run.outcome_of(begun, observed.mission, observed.ledger_outcome)
+    run = begun or instance_run.first_run(instance)
+    body = instance_children.formation_body(instance, revision, rendered.formation_spec)
+    formation = children.decide_child(body, observed.formation, parent)
+    mission = None
+    if rendered.mission_spec is not None:
+        told = Run(run.run_id, outcome)
+        mission_body = instance_children.mission_body(
+            instance, revision, rendered.mission_spec, run=told
+        )
+        mission = children.decide_fixed_child(mission_body, observed.mission, parent)
+    is_new_render = any(isinstance(action, Apply) for action in formation.actions) and (
+        _hash_of(observed.formation) != _hash_of(body)
+    )
+    is_running = observed.mission is not None and outcome is None
+    return _Wish(run, outcome, formation, mission, is_held=is_new_render and is_running)
+
+
+def _stamp(
+    observed: BlueprintInstanceObserved, revision: BlueprintRevision, wish: _Wish
+) -> tuple[PatchMetadata, ...]:
+    """Write the run's identity, its outcome and the kept revision, as far as they are missing."""
+    metadata = observed.instance.metadata
+    annotations: dict[str, str | None] = {labels.RUN_ID: wish.run.run_id}
+    if wish.outcome is not None:
+        annotations[labels.OUTCOME] = wish.outcome.value
+    kept: dict[str, str | None] = {}
+    if not wish.is_held:
+        kept |= instance_resolution.kept_labels(observed.instance, revision.spec.revision)
+    missing = {k: v for k, v in annotations.items() if metadata.annotations.get(k) != v}
+    unkept = {k: v for k, v in kept.items() if metadata.labels.get(k) != v}
+    if not missing and not unkept:
+        return ()
+    return (
+        PatchMetadata(
+            _ref(observed),
+            resource_version=metadata.resource_version,
+            annotations=missing,
+            labels=unkept,
+        ),
+    )
+
+
+def _record(
+    observed: BlueprintInstanceObserved, run: Run | None, outcome: Outcome | None
+) -> tuple[Action, ...]:
+    """Write only the outcome, when nothing else of the use can be written now."""
+    if run is None or outcome is None or run.outcome is not None:
+        return ()
+    patch = PatchMetadata(
+        _ref(observed),
+        resource_version=observed.instance.metadata.resource_version,
+        annotations={labels.OUTCOME: outcome.value},
+    )
+    return (patch, *_told(run, outcome))
+
+
+def _told(begun: Run | None, outcome: Outcome | None) -> tuple[EmitEvent, ...]:
+    """Tell the end of the run by an Event, in the pass that writes it down."""
+    if begun is None or begun.outcome is not None or outcome is None:
+        return ()
+    severity = "Normal" if outcome is Outcome.SUCCEEDED else "Warning"
+    return (EmitEvent(severity, "RunEnded", f"run {begun.run_id} ended {outcome}"),)
+
+
+def _suspended(observed: BlueprintInstanceObserved) -> Wanted:
+    ref = _ref(observed)
+    message = f"{ref} has spec.suspend; nothing was started, set it to false to begin"
+    return conditions.false(Type.APPLIED, Reason.SUSPENDED, message)
+
+
+def _blocked(observed: BlueprintInstanceObserved, wish: _Wish, blocked: ChildDecision) -> Applied:
+    begun = instance_run.run_of(observed.instance)
+    is_taken = blocked.standing is Standing.FOREIGN
+    reason = Reason.NAME_TAKEN if is_taken else Reason.RECONCILING
+    return Applied(
+        _record(observed, begun, wish.outcome),
+        (conditions.false(Type.APPLIED, reason, blocked.message),),
+        begun,
+        wish.outcome,
+        has_mission=wish.mission is not None,
+        requeue_after=blocked.requeue_after,
+    )
+
+
+def _applied(observed: BlueprintInstanceObserved, wish: _Wish) -> Wanted:
+    metadata = observed.instance.metadata
+    name = f"{metadata.namespace}/{metadata.name}"
+    if wish.is_held:
+        message = f"Formation/{name} is changed when Mission/{name} has ended"
+        return conditions.false(Type.APPLIED, Reason.UPDATE_WAITING, message)
+    mission = f" and Mission/{name}" if wish.mission is not None else ""
+    verb = "are" if mission else "is"
+    message = f"Formation/{name}{mission} {verb} stored"
+    return conditions.true(Type.APPLIED, Reason.APPLIED, message)
+
+
+def _cells_ready(observed: BlueprintInstanceObserved) -> Wanted:
+    """Repeat what the Formation says of its cells, as far as it speaks of its present spec."""
+    metadata = observed.instance.metadata
+    name = f"Formation/{metadata.namespace}/{metadata.name}"
+    formation = observed.formation or {"metadata": {}}
+    told = (formation.get("status") or {}).get("conditions") or []
+    found = next((c for c in told if c["type"] == Type.CELLS_READY), None)
+    generation = formation["metadata"].get("generation")
+    if found is None or found.get("observedGeneration") != generation:
+        message = f"{name} has not reported its cells yet"
+        return conditions.unknown(Type.CELLS_READY, Reason.RECONCILING, message)
+    message = f"{name}: {found['message']}"
+    known = next((r for r in Reason if r == found["reason"]), Reason.WAITING_FOR_CELLS)
+    return Wanted(Type.CELLS_READY, found["status"], known, message)
+
+
+def _hash_of(body: dict[str, object] | None) -> object:
+    metadata = (body or {}).get("metadata")
+    carried = metadata.get("labels") if isinstance(metadata, dict) else None
+    return (carried or {}).get(labels.SPEC_HASH)
+
+
+def _ref(observed: BlueprintInstanceObserved) -> ObjectRef:
+    metadata = observed.instance.metadata
+    return ObjectRef(observed.instance.kind, metadata.namespace, metadata.name)

@@ -1,0 +1,91 @@
+"""Which revision a use stands on: chosen once, when its run begins, and kept in its labels.
+
+Until the run begins the use follows the served revision, so that a Blueprint mended meanwhile is
+the one that is used. From then on only the use's own spec moves it.
+"""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+from kais import conditions, labels, names
+from kais.conditions import Reason, Type, Wanted
+from kais.resources.blueprint import Blueprint
+from kais.resources.blueprint_instance import BlueprintInstance, UpdatePolicy
+from kais_operator.decide.instance_observed import BlueprintInstanceObserved, Choice
+
+_SOON = timedelta(seconds=1)
+_LATER = timedelta(seconds=10)
+"""Waits for another object; both are arbitrary, no watch event of it names the instances."""
+
+
+def is_pinned(instance: BlueprintInstance) -> bool:
+    """Whether the Blueprint need not be asked: the spec or the begun run says the revision."""
+    return instance.spec.blueprint_ref.revision is not None or _kept(instance) is not None
+
+
+def choose(instance: BlueprintInstance, blueprint: Blueprint | None) -> Choice:
+    """Choose by the spec, else what the run began with, else what the Blueprint serves."""
+    number = instance.spec.blueprint_ref.revision or _kept(instance)
+    if number is not None:
+        return Choice(number)
+    name = f"Blueprint/{instance.metadata.namespace}/{instance.spec.blueprint_ref.name}"
+    if blueprint is None:
+        message = f"{name} does not exist; apply it, or correct spec.blueprintRef.name"
+        return _none(Reason.BLUEPRINT_NOT_FOUND, message, _LATER)
+    served = served_number(blueprint)
+    if served is not None:
+        return Choice(served)
+    if labels.LAST_REVISION not in blueprint.metadata.annotations:
+        return _none(Reason.RECONCILING, f"{name} has no revision yet; it is being made", _SOON)
+    compiled = blueprint.condition(Type.COMPILED)
+    why = f": {compiled.message}" if compiled is not None and compiled.status == "False" else ""
+    return _none(Reason.NO_GOOD_REVISION, f"no revision of {name} compiles{why}", _LATER)
+
+
+def served_number(blueprint: Blueprint) -> int | None:
+    """Read which revision a Blueprint serves, from the annotation that outlives its status."""
+    text = blueprint.metadata.annotations.get(labels.SERVED_REVISION, "")
+    return int(text) if text.isdecimal() else None
+
+
+def resolved(observed: BlueprintInstanceObserved) -> Wanted:
+    """Say whether the chosen revision is there."""
+    instance, revision = observed.instance, observed.revision
+    reference = instance.spec.blueprint_ref
+    if revision is None:
+        name = names.revision_name(reference.name, observed.choice.number or 0)
+        message = (
+            f"BlueprintRevision/{instance.metadata.namespace}/{name} does not exist; name a kept "
+            "revision in spec.blueprintRef.revision, or make a new instance"
+        )
+        return conditions.false(Type.BLUEPRINT_RESOLVED, Reason.REVISION_NOT_FOUND, message)
+    message = f"stands on revision {revision.spec.revision} of Blueprint {reference.name}"
+    if instance.spec.update_policy is UpdatePolicy.AUTOMATIC:
+        message += "; updatePolicy Automatic is not supported yet and acts as Manual"
+    return conditions.true(Type.BLUEPRINT_RESOLVED, Reason.RESOLVED, message)
+
+
+def kept_labels(instance: BlueprintInstance, number: int) -> dict[str, str]:
+    """Give the labels by which a begun use keeps its revision, from being collected too."""
+    return {
+        labels.BLUEPRINT: names.label_value(instance.spec.blueprint_ref.name),
+        labels.REVISION: str(number),
+    }
+
+
+def _kept(instance: BlueprintInstance) -> int | None:
+    carried = instance.metadata.labels
+    text = carried.get(labels.REVISION, "")
+    blueprint = names.label_value(instance.spec.blueprint_ref.name)
+    is_begun = labels.RUN_ID in instance.metadata.annotations
+    is_same = carried.get(labels.BLUEPRINT) == blueprint
+    return int(text) if is_begun and is_same and text.isdecimal() else None
+
+
+def _none(reason: Reason, message: str, requeue_after: timedelta) -> Choice:
+    if reason is Reason.RECONCILING:
+        problem = conditions.unknown(Type.BLUEPRINT_RESOLVED, reason, message)
+    else:
+        problem = conditions.false(Type.BLUEPRINT_RESOLVED, reason, message)
+    return Choice(problem=problem, requeue_after=requeue_after)

@@ -1,0 +1,120 @@
+"""The revisions of one Blueprint: which is the present one, which serves, which may go.
+
+Pure rules over the kept revisions. Going back to an older spec makes no new revision: the one that
+has it becomes the present one again, whatever its number, and serves.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+
+from kais import compatibility, labels, names
+from kais.conditions import Reason
+from kais.resources import blueprint_revision
+from kais.resources.base import API_VERSION
+from kais.resources.blueprint import Blueprint, BlueprintSpec
+from kais.resources.blueprint_revision import BlueprintRevision
+from kais_operator.decide.plan import Body
+
+_CHANGES_LIMIT, _BREAKING_LIMIT, _BREAKING_COUNT = 65_536, 1024, 200  # bounds of the fields
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """Whether a template can be rendered, and what the condition says of it.
+
+    Attributes:
+        may_mend: it was a limit of time or a dead worker, which another try may pass.
+    """
+
+    is_good: bool
+    reason: Reason
+    message: str
+    may_mend: bool = False
+
+
+def present(
+    spec: BlueprintSpec, revisions: Sequence[BlueprintRevision]
+) -> BlueprintRevision | None:
+    """Find the revision that keeps this spec, the newest of several; None when there is none."""
+    wanted = blueprint_revision.hash_of(spec)
+    found = [r for r in revisions if blueprint_revision.hash_of(r.spec) == wanted]
+    return max(found, key=number_of, default=None)
+
+
+def next_number(
+    blueprint: Blueprint, revisions: Sequence[BlueprintRevision], *, ledger: int | None
+) -> int:
+    """Give a number that no revision of this name ever had, as far as anybody remembers."""
+    highest = max((number_of(r) for r in revisions), default=0)
+    return 1 + max(highest, annotated(blueprint, labels.LAST_REVISION), ledger or 0)
+
+
+def serving(verdicts: Mapping[int, Verdict], *, present: int, annotated: int) -> int | None:
+    """Choose the number that serves: the present one, else the last that did, else the newest."""
+    for number in (present, annotated, *sorted(verdicts, reverse=True)):
+        if number in verdicts and verdicts[number].is_good:
+            return number
+    return None
+
+
+def order_to_compile(
+    revisions: Sequence[BlueprintRevision], *, present: int | None, annotated: int
+) -> list[BlueprintRevision]:
+    """List revisions in the order in which `serving` asks for them; the first good one ends it."""
+    by_number = {number_of(r): r for r in revisions}
+    order = dict.fromkeys([present, annotated, *sorted(by_number, reverse=True)])
+    return [by_number[number] for number in order if number in by_number]
+
+
+def beyond_limit(
+    revisions: Sequence[BlueprintRevision], *, limit: int, kept: Collection[int | None]
+) -> list[BlueprintRevision]:
+    """List what is older than the newest `limit` and not among `kept`, oldest first."""
+    by_age = sorted(revisions, key=number_of)
+    old = by_age[: max(0, len(by_age) - limit)]
+    return [revision for revision in old if number_of(revision) not in kept]
+
+
+def revision_body(
+    blueprint: Blueprint, revisions: Sequence[BlueprintRevision], *, number: int
+) -> Body:
+    """Make the revision of a Blueprint's present spec, with what it changes in words.
+
+    It has no owner: it outlives its Blueprint while anybody uses it.
+    """
+    before = max(revisions, key=number_of, default=None)
+    name = blueprint.metadata.name
+    spec: Body = {"blueprint": name, "revision": number}
+    if before is not None:
+        found = compatibility.compare(before.spec, blueprint.spec)
+        changes = found.changes[:_CHANGES_LIMIT] or "nothing that matters to a rendering"
+        breaking = [words[:_BREAKING_LIMIT] for words in found.breaking[:_BREAKING_COUNT]]
+        spec |= {"changes": changes, "breaking": breaking}
+    return {
+        "apiVersion": API_VERSION,
+        "kind": "BlueprintRevision",
+        "metadata": {
+            "name": names.revision_name(name, number),
+            "namespace": blueprint.metadata.namespace,
+            "labels": {
+                labels.MANAGED_BY: labels.MANAGER,
+                labels.BLUEPRINT: names.label_value(name),
+                labels.REVISION: str(number),
+                labels.SPEC_HASH: blueprint_revision.hash_of(blueprint.spec),
+            },
+        },
+        "spec": {**spec, **blueprint_revision.template_of(blueprint.spec)},
+    }
+
+
+def annotated(blueprint: Blueprint, annotation: str) -> int:
+    """Read a number that the operator left on the Blueprint, 0 when there is none."""
+    text = blueprint.metadata.annotations.get(annotation, "")
+    return int(text) if text.isdecimal() else 0
+
+
+def number_of(revision: BlueprintRevision) -> int:
+    """Give the number of a revision."""
+    return revision.spec.revision

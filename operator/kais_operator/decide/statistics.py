@@ -1,0 +1,75 @@
+"""The ledger's counts as status fields and as texts for columns.
+
+Derived, never counted here: what the store last said is shown, and while it says nothing the
+numbers that status already has stay.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from kais.resources.blueprint import Statistics
+from knowledge_client import models
+
+_FIELDS = (
+    "usage_count",
+    "last_used",
+    "running",
+    "succeeded",
+    "failed",
+    "excluded",
+    "avg_success_rate",
+    "success_interval",
+    "median_duration_seconds",
+    "avg_cost",
+)
+_DIGITS = 4  # of rates: enough for people, and equal wherever they were computed
+
+
+def fields_of(counts: models.Counts | None, previous: Statistics) -> dict[str, Any]:
+    """Give the statistics of a status: the ledger's, or the previous ones while it is silent."""
+    if counts is None:
+        return {name: getattr(previous, name) for name in _FIELDS}
+    interval = counts.interval
+    fields: dict[str, Any] = {
+        "usage_count": counts.uses,
+        "running": counts.running,
+        "succeeded": counts.succeeded,
+        "failed": counts.failed,
+        "excluded": counts.excluded,
+        "avg_success_rate": _rounded(counts.success_rate),
+    }
+    if interval is not None:
+        low, high = _rounded(interval.low), _rounded(interval.high)
+        fields["success_interval"] = {"low": low, "high": high}
+    if isinstance(counts, models.BlueprintStats):
+        fields["last_used"] = counts.last_used
+        fields["median_duration_seconds"] = _rounded(counts.median_duration_s)
+        fields["avg_cost"] = counts.avg_cost
+    return fields
+
+
+def of_revision(stats: models.BlueprintStats | None, number: int) -> models.RevisionStats | None:
+    """Find a revision's counts, zeros when the ledger never saw it, None while it is silent."""
+    if stats is None:
+        return None
+    found = next((counts for counts in stats.revisions if counts.revision == number), None)
+    return found or models.RevisionStats(revision=number)
+
+
+def percent(share: float | None) -> str | None:
+    """Write a rate for a column, such as `87%`."""
+    return None if share is None else f"{round(share * 100)}%"
+
+
+def percent_range(fields: dict[str, Any]) -> str | None:
+    """Write the interval of a rate for a column, such as `62-97%`."""
+    interval = fields.get("success_interval")
+    if interval is None:
+        return None
+    ends = interval if isinstance(interval, dict) else interval.model_dump()
+    return f"{round(ends['low'] * 100)}-{round(ends['high'] * 100)}%"
+
+
+def _rounded(number: float | None) -> float | None:
+    return None if number is None else round(number, _DIGITS)

@@ -1,0 +1,109 @@
+"""Reads a Blueprint, its revisions, and who uses those that could be collected."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+
+from kais import labels, names
+from kais.resources.blueprint import Blueprint
+from kais.resources.blueprint_revision import BlueprintRevision
+from kais_operator.decide import blueprint as decisions
+from kais_operator.decide import revision_history
+from kais_operator.decide.plan import Body, ObjectRef
+from kais_operator.decide.revision_history import Verdict
+from kais_operator.observe import verdicts
+from kais_operator.observe.reconcilers import Reconciler, Seen
+from kais_operator.ports import World
+from knowledge_client import errors, models
+
+_LOG = logging.getLogger(__name__)
+_ENDED = ("Succeeded", "Failed")
+
+
+async def observe_blueprint(world: World, ref: ObjectRef) -> Seen | None:
+    """Read what the decision needs; None when neither Blueprint nor revision is left."""
+    body = await world.cluster.get(ref)
+    revisions = await _revisions(world, ref)
+    if body is None:
+        if not revisions:
+            return None
+        in_use = await _in_use(world, ref)
+        return Seen(None, decisions.BlueprintObserved(None, revisions, in_use=in_use))
+    blueprint = Blueprint.from_dict(body)
+    present = revision_history.present(blueprint.spec, revisions)
+    if present is not None:
+        number = present.spec.revision
+    else:
+        ledger = await _last_in_ledger(world, ref)
+        number = revision_history.next_number(blueprint, revisions, ledger=ledger)
+    count = len(revisions) + (present is None)
+    may_collect = count > blueprint.spec.revision_history_limit
+    observed = decisions.BlueprintObserved(
+        blueprint,
+        revisions,
+        number,
+        await _verdicts(world, blueprint, revisions, number),
+        await _in_use(world, ref) if may_collect else None,
+        world.memory.blueprint_stats(ref.namespace, ref.name),
+        world.memory.store_problem(),
+    )
+    return Seen(body, observed)
+
+
+async def _revisions(world: World, ref: ObjectRef) -> tuple[BlueprintRevision, ...]:
+    selector = f"{labels.BLUEPRINT}={names.label_value(ref.name)}"
+    bodies = await world.cluster.list("BlueprintRevision", ref.namespace, labels=selector)
+    found = [BlueprintRevision.from_dict(body) for body in bodies]
+    return tuple(r for r in found if r.spec.blueprint == ref.name and not r.is_deleting)
+
+
+async def _verdicts(
+    world: World, blueprint: Blueprint, revisions: Sequence[BlueprintRevision], number: int
+) -> dict[int, Verdict]:
+    """Compile the present spec, and older revisions only until one is good."""
+    found = {number: await verdicts.verdict_of(world, blueprint.spec)}
+    annotated = revision_history.annotated(blueprint, labels.SERVED_REVISION)
+    order = revision_history.order_to_compile(revisions, present=number, annotated=annotated)
+    for revision in order:
+        if any(verdict.is_good for verdict in found.values()):
+            break
+        if revision.spec.revision not in found:
+            found[revision.spec.revision] = await verdicts.verdict_of(world, revision.spec)
+    return found
+
+
+async def _last_in_ledger(world: World, ref: ObjectRef) -> int | None:
+    """Ask for the highest number that the ledger has; only before a number is given."""
+    name = models.BlueprintName(namespace=ref.namespace, name=ref.name)
+    try:
+        stats = await world.knowledge.stats_batch(models.StatsIn(blueprints=(name,)))
+    except errors.KnowledgeError as exc:
+        _LOG.warning("%s is numbered without the ledger: %s", ref, exc)
+        return None
+    return next((found.last_revision for found in stats.blueprints), None)
+
+
+async def _in_use(world: World, ref: ObjectRef) -> frozenset[int]:
+    """Read which numbers an instance, a mission or a running pod names."""
+    selector = f"{labels.BLUEPRINT}={names.label_value(ref.name)}"
+    instances = await world.cluster.list("BlueprintInstance", ref.namespace)
+    missions = await world.cluster.list("Mission", ref.namespace, labels=selector)
+    pods = await world.cluster.list("Pod", ref.namespace, labels=selector)
+    numbers = [_labelled(body) for body in missions]
+    numbers += [
+        _labelled(pod) for pod in pods if (pod.get("status") or {}).get("phase") not in _ENDED
+    ]
+    for instance in instances:
+        reference = instance["spec"]["blueprintRef"]
+        if reference["name"] == ref.name:
+            numbers += [_labelled(instance), reference.get("revision")]
+    return frozenset(number for number in numbers if number is not None)
+
+
+def _labelled(body: Body) -> int | None:
+    text = (body["metadata"].get("labels") or {}).get(labels.REVISION, "")
+    return int(text) if text.isdecimal() else None
+
+
+RECONCILER = Reconciler("Blueprint", observe_blueprint, decisions.decide_blueprint)

@@ -1,0 +1,104 @@
+"""Reads one use of a Blueprint: its revision, what it renders to, and its children."""
+
+from __future__ import annotations
+
+import logging
+
+from kais import labels, names
+from kais.blueprints import Rendered, Rendering
+from kais.resources.blueprint import Blueprint
+from kais.resources.blueprint_instance import BlueprintInstance
+from kais.resources.blueprint_revision import BlueprintRevision
+from kais_operator.decide import blueprint_instance as decisions
+from kais_operator.decide import instance_resolution, instance_run
+from kais_operator.decide.instance_observed import BlueprintInstanceObserved, Choice
+from kais_operator.decide.plan import Body, ObjectRef
+from kais_operator.observe import verdicts
+from kais_operator.observe.reconcilers import Reconciler, Seen
+from kais_operator.ports import World
+from knowledge_client import errors
+
+_LOG = logging.getLogger(__name__)
+
+
+async def observe_blueprint_instance(world: World, ref: ObjectRef) -> Seen | None:
+    """Read what the decision needs; None for a use that is gone or going, as its children are."""
+    body = await world.cluster.get(ref)
+    if body is None or body["metadata"].get("deletionTimestamp"):
+        return None
+    instance = BlueprintInstance.from_dict(body)
+    choice = await _choose(world, instance)
+    revision = await _revision(world, instance, choice)
+    rendering, may_mend = None, False
+    if revision is not None:
+        rendering, may_mend = await verdicts.rendering_of(world, instance, revision)
+    mission = await world.cluster.get(ObjectRef("Mission", ref.namespace, ref.name))
+    observed = BlueprintInstanceObserved(
+        instance,
+        choice,
+        revision,
+        rendering,
+        may_mend,
+        await world.cluster.get(ObjectRef("Formation", ref.namespace, ref.name)),
+        mission,
+        await _ledger_outcome(world, instance, mission) if _has_mission(rendering) else None,
+        _is_run_open(world, instance),
+    )
+    return Seen(body, observed)
+
+
+async def _choose(world: World, instance: BlueprintInstance) -> Choice:
+    if instance_resolution.is_pinned(instance):
+        return instance_resolution.choose(instance, None)
+    name = instance.spec.blueprint_ref.name
+    body = await world.cluster.get(ObjectRef("Blueprint", instance.metadata.namespace, name))
+    return instance_resolution.choose(instance, Blueprint.from_dict(body) if body else None)
+
+
+async def _revision(
+    world: World, instance: BlueprintInstance, choice: Choice
+) -> BlueprintRevision | None:
+    if choice.number is None:
+        return None
+    blueprint = instance.spec.blueprint_ref.name
+    name = names.revision_name(blueprint, choice.number)
+    ref = ObjectRef("BlueprintRevision", instance.metadata.namespace, name)
+    body = await world.cluster.get(ref)
+    revision = BlueprintRevision.from_dict(body) if body is not None else None
+    is_meant = revision is not None and revision.spec.blueprint == blueprint
+    return revision if is_meant else None
+
+
+def _has_mission(rendering: Rendering | None) -> bool:
+    """Whether the use has a mission, as far as can be told."""
+    return not isinstance(rendering, Rendered) or rendering.mission_spec is not None
+
+
+async def _ledger_outcome(
+    world: World, instance: BlueprintInstance, mission: Body | None
+) -> str | None:
+    """Ask how a begun run ended whose Mission is missing: deleted by hand before it was noted.
+
+    A store that does not answer leaves the run as begun: knowledge never stops a mission.
+    """
+    run = instance_run.run_of(instance)
+    if run is None or run.outcome is not None or mission is not None:
+        return None
+    try:
+        return (await world.knowledge.get_run(run.run_id)).outcome
+    except errors.NotFound:
+        return None
+    except errors.KnowledgeError as exc:
+        ref = f"{instance.kind}/{instance.metadata.namespace}/{instance.metadata.name}"
+        _LOG.warning("%s: run %s is not looked up: %s", ref, run.run_id, exc)
+        return None
+
+
+def _is_run_open(world: World, instance: BlueprintInstance) -> bool:
+    run_id = instance.metadata.annotations.get(labels.RUN_ID)
+    return world.memory.is_run_open(run_id or instance_run.first_run(instance).run_id)
+
+
+RECONCILER = Reconciler(
+    "BlueprintInstance", observe_blueprint_instance, decisions.decide_blueprint_instance
+)

@@ -1,0 +1,29 @@
+"""Reads one revision, has it compiled, and what the ledger knows of its Blueprint."""
+
+from __future__ import annotations
+
+from kais.resources.blueprint_revision import BlueprintRevision
+from kais_operator.decide import blueprint_revision as decisions
+from kais_operator.decide.plan import ObjectRef
+from kais_operator.observe import verdicts
+from kais_operator.observe.reconcilers import Reconciler, Seen
+from kais_operator.ports import World
+
+
+async def observe_blueprint_revision(world: World, ref: ObjectRef) -> Seen | None:
+    """Read what the decision needs; None for a revision that is gone or going."""
+    body = await world.cluster.get(ref)
+    if body is None or body["metadata"].get("deletionTimestamp"):
+        return None
+    revision = BlueprintRevision.from_dict(body)
+    observed = decisions.BlueprintRevisionObserved(
+        revision,
+        await verdicts.verdict_of(world, revision.spec),
+        world.memory.blueprint_stats(ref.namespace, revision.spec.blueprint),
+    )
+    return Seen(body, observed)
+
+
+RECONCILER = Reconciler(
+    "BlueprintRevision", observe_blueprint_revision, decisions.decide_blueprint_revision
+)

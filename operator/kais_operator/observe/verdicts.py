@@ -1,0 +1,48 @@
+"""Has templates compiled and rendered, and turns a cap that was passed into a finding.
+
+A template that hangs or grows is a user's mistake as one that does not parse, so it becomes a
+condition; only time and a dead worker may be the machine's, and are tried again later.
+"""
+
+from __future__ import annotations
+
+from kais.blueprints import CompileReport, Rendering, Violations
+from kais.conditions import Reason
+from kais.resources import blueprint_revision
+from kais.resources.blueprint import TemplateSpec
+from kais.resources.blueprint_instance import BlueprintInstance
+from kais.resources.blueprint_revision import BlueprintRevision
+from kais_operator import errors
+from kais_operator.decide.revision_history import Verdict
+from kais_operator.ports import World
+
+
+async def verdict_of(world: World, spec: TemplateSpec) -> Verdict:
+    """Have the template of a Blueprint or revision compiled."""
+    try:
+        report: CompileReport = await world.renderer.compile(blueprint_revision.template_of(spec))
+    except errors.RenderingFailed as exc:
+        return Verdict(False, Reason.TEMPLATE_ERROR, str(exc), may_mend=_may_mend(exc))
+    return Verdict(report.is_good, report.reason, report.message)
+
+
+async def rendering_of(
+    world: World, instance: BlueprintInstance, revision: BlueprintRevision
+) -> tuple[Rendering, bool]:
+    """Have a revision rendered for a use; the second value says that another try may do better."""
+    try:
+        rendering: Rendering = await world.renderer.render(
+            blueprint_revision.template_of(revision.spec),
+            instance.spec.parameters,
+            blueprint=revision.spec.blueprint,
+            revision=revision.spec.revision,
+            instance=instance.metadata.name,
+            namespace=instance.metadata.namespace,
+        )
+    except errors.RenderingFailed as exc:
+        return Violations(Reason.RENDER_FAILED, (str(exc),)), _may_mend(exc)
+    return rendering, False
+
+
+def _may_mend(failed: errors.RenderingFailed) -> bool:
+    return failed.cap != "memory"
