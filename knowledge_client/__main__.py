@@ -104,7 +104,7 @@ def _line(fact: models.RecalledFact) -> str:
 
 
 def _remember(client: KnowledgeClient, options: argparse.Namespace, given: Settings) -> str:
-    refs = [("run", given.run_id), ("mission", given.mission)]
+    refs = [("run", given.run_id), ("mission", given.mission_id)]
     source = models.Source(
         type="explicit_remember",
         refs=tuple(models.Ref(type=kind, id=value) for kind, value in refs if value),

@@ -19,6 +19,14 @@ class Settings:
     run_id: str | None = None
     attempt: int | None = None
     mission: str | None = None
+    namespace: str | None = None
+
+    @property
+    def mission_id(self) -> str | None:
+        """The mission as facts refer to it, `namespace/name`; None outside of one."""
+        if self.mission is None or self.namespace is None:
+            return self.mission
+        return f"{self.namespace}/{self.mission}"
 
 
 def from_environment(environment: Mapping[str, str] | None = None) -> Settings:
@@ -35,6 +43,7 @@ def from_environment(environment: Mapping[str, str] | None = None) -> Settings:
         run_id=values.get("KAIS_RUN_ID") or None,
         attempt=_attempt(values.get("KAIS_ATTEMPT") or None),
         mission=values.get("KAIS_MISSION") or None,
+        namespace=values.get("CELL_NAMESPACE") or None,
     )
 
 

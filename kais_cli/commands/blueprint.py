@@ -9,7 +9,7 @@ import typer
 
 from kais.resources import base
 from kais.resources.blueprint import Blueprint
-from kais_cli import blueprints, output, rendering, tables, uses, values
+from kais_cli import blueprints, output, pages, rendering, tables, uses, values
 from kais_cli.exit_status import ExitStatus
 from kais_cli.options import Output, Sets, Timeout
 from kais_cli.output import Format
@@ -48,7 +48,7 @@ def show(session: Session, name: Name, output_: Output = Format.TABLE) -> ExitSt
     """Show what a blueprint takes and how its uses went."""
     found = blueprints.get(session, name)
     if output_ is Format.TABLE:
-        session.write(tables.blueprint(found))
+        session.write(pages.blueprint(found))
         return ExitStatus.SUCCEEDED
     body = session.cluster.get("Blueprint", session.namespace, name) or {}
     session.write(tables.one(body, output_))

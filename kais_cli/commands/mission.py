@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from kais.resources.mission import Mission
-from kais_cli import errors, output, tables, uses
+from kais_cli import errors, output, pages, tables, uses
 from kais_cli.exit_status import ExitStatus
 from kais_cli.options import Output, Timeout
 from kais_cli.output import Format
@@ -40,7 +40,7 @@ def show(session: Session, name: Name, output_: Output = Format.TABLE) -> ExitSt
     """Show a mission: its attempts, checks, result and conditions."""
     body = _get(session, name)
     if output_ is Format.TABLE:
-        session.write(tables.mission(Mission.from_dict(body)))
+        session.write(pages.mission(Mission.from_dict(body)))
     else:
         session.write(tables.one(body, output_))
     return ExitStatus.SUCCEEDED

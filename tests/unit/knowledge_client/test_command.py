@@ -20,6 +20,7 @@ def pod(monkeypatch):
     monkeypatch.setenv("KAIS_RUN_ID", "run-1")
     monkeypatch.setenv("KAIS_ATTEMPT", "2")
     monkeypatch.setenv("KAIS_MISSION", "doctor-x1")
+    monkeypatch.setenv("CELL_NAMESPACE", "demo")
 
 
 def run(answer, *arguments, status=200):
@@ -72,7 +73,7 @@ def test_remember_prints_the_id_and_sends_where_it_comes_from():
     assert sent[0]["confidence"] == 0.7
     assert sent[0]["source"] == {
         "type": "explicit_remember",
-        "refs": [{"type": "run", "id": "run-1"}, {"type": "mission", "id": "doctor-x1"}],
+        "refs": [{"type": "run", "id": "run-1"}, {"type": "mission", "id": "demo/doctor-x1"}],
     }
     assert sent[0]["run"] == "run-1"
 
