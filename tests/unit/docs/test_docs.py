@@ -1,0 +1,70 @@
+"""The documents keep up with what they describe."""
+
+import re
+import tomllib
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[3]
+SETTINGS = sorted(
+    path
+    for folder in ("knowledge_client", "knowledge_service", "operator", "kais_cli", "kais_cluster")
+    for path in (ROOT / folder).rglob("settings.py")
+)
+DOCUMENTS = sorted(
+    path
+    for path in (*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md"), *ROOT.glob("*/**/README.md"))
+    if not {".venv", ".uv", "build"} & set(path.relative_to(ROOT).parts)
+)
+
+
+def name(path: Path) -> str:
+    return str(path.relative_to(ROOT))
+
+
+@pytest.mark.parametrize("path", SETTINGS, ids=name)
+def test_every_variable_that_a_package_reads_is_documented(path: Path) -> None:
+    reference = (ROOT / "docs/reference/settings.md").read_text()
+
+    read = set(re.findall(r"\"((?:KAIS|KNOWLEDGE)_[A-Z0-9_]+)\"", path.read_text()))
+
+    assert {variable for variable in read if f"`{variable}`" not in reference} == set()
+
+
+@pytest.mark.parametrize("path", DOCUMENTS, ids=name)
+def test_every_link_to_a_file_leads_somewhere(path: Path) -> None:
+    links = re.findall(r"\]\(([^)#]+)[^)]*\)", path.read_text())
+    local = [link for link in links if "://" not in link]
+
+    assert [link for link in local if not (path.parent / link).exists()] == []
+
+
+def test_every_make_target_in_the_documents_exists() -> None:
+    targets = set(re.findall(r"^([a-z0-9- ]+):", (ROOT / "Makefile").read_text(), re.MULTILINE))
+    known = {target for line in targets for target in line.split()}
+
+    named = {
+        target
+        for path in DOCUMENTS
+        for target in re.findall(r"(?:`|^)make ([a-z0-9-]+)", path.read_text(), re.MULTILINE)
+    }
+
+    assert named <= known
+
+
+def test_changelog_speaks_of_the_version_of_the_project() -> None:
+    version = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["version"]
+
+    assert version in (ROOT / "CHANGELOG.md").read_text()
+
+
+def test_every_decision_record_has_the_same_parts() -> None:
+    records = sorted((ROOT / "docs/decisions").glob("*.md"))
+
+    assert [int(path.name[:4]) for path in records] == list(range(1, len(records) + 1))
+    for path in records:
+        text = path.read_text()
+        assert text.startswith(f"# {int(path.name[:4])}. "), name(path)
+        for part in ("Status", "Context.", "Decision.", "Other solutions.", "Consequences."):
+            assert f"**{part}**" in text, f"{name(path)} lacks {part}"
