@@ -1,6 +1,6 @@
 """The operator's settings, read from the environment once; the one reader of `os.environ`.
 
-Documented in operator/README.md; a value that means nothing is refused with its name.
+Documented in docs/reference/settings.md; a value that means nothing is refused with its name.
 """
 
 from __future__ import annotations
