@@ -54,9 +54,10 @@ class FakeKnowledge:
             store=self.store,
         )
 
-    async def put_principal(self, principal: models.PrincipalIn) -> None:
+    async def put_principal(self, principal: models.PrincipalIn) -> models.PrincipalIn:
         self._called("put_principal")
         self.principals[principal.subject.username] = principal
+        return principal
 
     async def put_scope(self, path: str, config: models.ScopeConfig) -> models.ScopeOut:
         self._called("put_scope")

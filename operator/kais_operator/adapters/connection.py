@@ -17,6 +17,7 @@ from kubernetes.aio import config
 from kubernetes.aio.client.configuration import Configuration
 from kubernetes.aio.client.rest import RESTClientObject
 
+from kais_operator import errors
 from kais_operator.adapters import cluster_failures
 
 JSON = "application/json"
@@ -29,10 +30,15 @@ _logins: Any = config  # these functions of the library have no annotations
 
 
 class Connection:
-    """An open connection; `close` it. Made by `connect`."""
+    """An open connection; `close` it. Made by `connect`.
+
+    Attributes:
+        configuration: address and login; `logins` reads it for the watches.
+        requests: how many were sent.
+    """
 
     def __init__(self, configuration: Configuration) -> None:
-        self._configuration = configuration
+        self.configuration = configuration
         self._rest: Any = RESTClientObject(configuration)
         self._refresher: asyncio.Task[None] | None = None
         self.requests = 0
@@ -40,7 +46,7 @@ class Connection:
     def refresh_with(self, loader: Any) -> None:
         """Keep the login of a kubeconfig fresh; logins by certificate or token need nothing."""
         self._refresher = asyncio.create_task(
-            _logins.refresh_token(loader, client_configuration=self._configuration)
+            _logins.refresh_token(loader, client_configuration=self.configuration)
         )
 
     async def close(self) -> None:
@@ -81,12 +87,12 @@ class Connection:
         self, method: str, path: str, body: Any, content_type: str
     ) -> tuple[int, bytes]:
         headers = {"Accept": JSON, "Content-Type": content_type}
-        logins: Any = await self._configuration.auth_settings()
+        logins: Any = await self.configuration.auth_settings()
         for login in logins.values():
             headers[login["key"]] = login["value"]
         response = await self._rest.request(
             method,
-            self._configuration.host + path,
+            self.configuration.host + path,
             headers=headers,
             body=body,
             _request_timeout=_TIMEOUT,
@@ -95,12 +101,20 @@ class Connection:
 
 
 async def connect(kubeconfig: str | None) -> Connection:
-    """Log in by a kubeconfig (paths joined by ":"), or by the pod's own token when None."""
+    """Log in by a kubeconfig (paths joined by ":"), or by the pod's own token when None.
+
+    Raises:
+        ClusterUnavailable: There is no such login.
+    """
     configuration = Configuration()
-    if kubeconfig is None:
-        _logins.load_incluster_config(client_configuration=configuration)
-        return Connection(configuration)
-    loader = await _logins.load_kube_config(kubeconfig, client_configuration=configuration)
+    try:
+        if kubeconfig is None:
+            _logins.load_incluster_config(client_configuration=configuration)
+            return Connection(configuration)
+        loader = await _logins.load_kube_config(kubeconfig, client_configuration=configuration)
+    except config.ConfigException as exc:
+        where = kubeconfig or "the pod's own token"
+        raise errors.ClusterUnavailable(f"no login to the cluster by {where}: {exc}") from exc
     connection = Connection(configuration)
     connection.refresh_with(loader)
     return connection

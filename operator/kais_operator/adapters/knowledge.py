@@ -47,9 +47,9 @@ class NotedKnowledge:
         """Tell who the operator is to the store, and which store it is."""
         return await self._noted(self._inner.whoami())
 
-    async def put_principal(self, principal: models.PrincipalIn) -> None:
+    async def put_principal(self, principal: models.PrincipalIn) -> models.PrincipalIn:
         """Register who a caller is."""
-        await self._noted(self._inner.put_principal(principal))
+        return await self._noted(self._inner.put_principal(principal))
 
     async def put_scope(self, path: str, config: models.ScopeConfig) -> models.ScopeOut:
         """Configure a scope."""

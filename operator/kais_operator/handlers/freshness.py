@@ -2,7 +2,8 @@
 
 A watch can die without a word (K1). So a Lease of our own is touched every 30 s and watched like
 all the rest: when its echo stays away, events of other objects may stay away too. Readiness fails
-then, liveness does not, for a restart would not mend the network.
+then, liveness does not, for a restart would not mend the network. Without the operator's own
+namespace among the watched ones there is no probe, and only the first lists count.
 """
 
 from __future__ import annotations
@@ -25,13 +26,17 @@ HasAny = Callable[[str], Awaitable[bool]]
 """Says whether objects of a kind exist that the watches would tell of."""
 
 
+Touch = Callable[[], Awaitable[None]]
+
+
 class Freshness:
     """What came over the watches, and when."""
 
-    def __init__(self, clock: Clock, *, kinds: Iterable[str]) -> None:
+    def __init__(self, clock: Clock, *, kinds: Iterable[str], has_probe: bool) -> None:
         self._clock = clock
         self._unheard = set(kinds)
         self._last: dict[str, float] = {}
+        self._has_probe = has_probe
         self._echo_at: float | None = None
 
     def note(self, kind: str) -> None:
@@ -52,6 +57,8 @@ class Freshness:
         """Say in words why the watches are not to be trusted; None when they are."""
         if self._unheard:
             return f"the first list is missing: {', '.join(sorted(self._unheard))}"
+        if not self._has_probe:
+            return None
         if self._echo_at is None:
             return "the watch of our own Lease has not begun"
         silence_s = self._clock.monotonic() - self._echo_at
@@ -59,11 +66,11 @@ class Freshness:
             return f"no watch event for {silence_s:.0f} s, though our own Lease was touched"
         return None
 
-    async def run(self, has_any: HasAny, touch: Callable[[], Awaitable[None]]) -> None:
+    async def run(self, has_any: HasAny, touch: Touch | None) -> None:
         """Touch the Lease and, at first, look for kinds that have nothing to tell."""
         waited_s = TOUCH_S
         while True:
-            if waited_s >= TOUCH_S:
+            if touch is not None and waited_s >= TOUCH_S:
                 await _tried(touch)
                 waited_s = 0.0
             await self._drop_empty(has_any, sorted(self._unheard))
@@ -83,7 +90,7 @@ class Freshness:
                 self._unheard.discard(kind)
 
 
-async def _tried(touch: Callable[[], Awaitable[None]]) -> None:
+async def _tried(touch: Touch) -> None:
     try:
         await touch()
     except (errors.ClusterError, errors.NotLeading) as exc:

@@ -1,0 +1,115 @@
+"""`kais-operator`: builds settings, adapters and the world, and runs until it is told to stop.
+
+The only place where ports meet their adapters. What stops it at start is one line on stderr.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import sys
+from collections.abc import AsyncIterator, Mapping
+
+from kais_operator import errors, settings
+from kais_operator.adapters import connection, knowledge, logins
+from kais_operator.adapters.clock import SystemClock
+from kais_operator.adapters.cluster import ApiCluster
+from kais_operator.adapters.lease import Election
+from kais_operator.adapters.renderer import WorkerRenderer
+from kais_operator.adapters.store_memory import StoreMemory
+from kais_operator.adapters.watch_probe import WatchProbe
+from kais_operator.handlers.health import HealthServer
+from kais_operator.handlers.leadership import Office
+from kais_operator.handlers.lifecycle import Lifecycle
+from kais_operator.handlers.metrics import Metrics
+from kais_operator.observe import kinds
+from kais_operator.observe.reconcilers import Reconciler
+from kais_operator.ports import Placement, World
+
+_STARTING = (settings.SettingsError, errors.OperatorError, OSError)
+logger = logging.getLogger("kais_operator")
+
+
+@contextlib.asynccontextmanager
+async def assembled(
+    config: settings.Settings, reconcilers: Mapping[str, Reconciler]
+) -> AsyncIterator[Lifecycle]:
+    """Build the operator, serve its health, and close everything at the end of the block.
+
+    Raises:
+        OperatorError, OSError: It could not start.
+    """
+    clock = SystemClock()
+    async with contextlib.AsyncExitStack() as stack:
+        link = await connection.connect(config.kubeconfig)
+        stack.push_async_callback(link.close)
+        store = knowledge.connect(config.knowledge_url, token_file=config.knowledge_token_file)
+        stack.push_async_callback(store.aclose)
+        renderer = WorkerRenderer()
+        stack.push_async_callback(renderer.close)
+        await renderer.start()
+        election = Election(
+            link, namespace=config.operator_namespace, identity=config.identity, clock=clock
+        )
+        memory = StoreMemory(clock)
+        world = World(
+            cluster=ApiCluster(link, leads=election.leads, clock=clock),
+            knowledge=knowledge.NotedKnowledge(store, memory),
+            memory=memory,
+            renderer=renderer,
+            clock=clock,
+            placement=Placement(
+                config.operator_namespace, config.cell_knowledge_url, config.watch_namespaces
+            ),
+        )
+        probe = WatchProbe(
+            link, namespace=config.operator_namespace, leads=election.leads, clock=clock
+        )
+        metrics = Metrics()
+        metrics.watch_requests(lambda: float(link.requests))
+        office = Office(
+            world=world,
+            memory=memory,
+            reconcilers=reconcilers,
+            metrics=metrics,
+            probe=probe,
+            login=lambda: logins.login_of(link.configuration),
+        )
+        lifecycle = Lifecycle(election, office)
+        health = HealthServer(
+            metrics, lifecycle.problem, host=config.metrics_host, port=config.metrics_port
+        )
+        stack.push_async_callback(health.close)
+        port = await health.start()
+        logger.info("serving /healthz, /readyz and /metrics on port %s", port)
+        yield lifecycle
+
+
+async def run(config: settings.Settings) -> None:
+    """Run the operator until SIGTERM or SIGINT.
+
+    Raises:
+        OperatorError, OSError: It could not start, or its watches ended.
+    """
+    async with assembled(config, kinds.RECONCILERS) as lifecycle:
+        lifecycle.stop_on_signals()
+        await lifecycle.run()
+
+
+def main() -> None:
+    """Run as a program; exits with 1 and one line when it cannot start."""
+    try:
+        config = settings.from_environment()
+        logging.basicConfig(
+            level=config.log_level, format="%(asctime)s %(levelname)s %(name)s %(message)s"
+        )
+        logging.getLogger("kopf").setLevel(logging.WARNING)
+        logging.getLogger("httpx").setLevel(logging.WARNING)
+        asyncio.run(run(config))
+    except _STARTING as exc:
+        sys.exit(f"kais-operator: {exc}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,194 @@
+"""One term of leadership: watches, queue, store watch and probe, from winning the Lease to its end.
+
+    watch event -> Freshness, References -> routing -> queue -> Passes
+    store watch -> changed statistics, another store ---^
+
+Everything here is made anew for each term, so that nothing of a former one is left.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import random
+from collections.abc import Awaitable, Callable, Coroutine, Mapping
+from dataclasses import dataclass
+
+from kais_operator import errors
+from kais_operator.adapters.logins import Login
+from kais_operator.adapters.store_memory import StoreMemory
+from kais_operator.adapters.store_watch import StoreWatch
+from kais_operator.adapters.watch_probe import LEASE, WatchProbe
+from kais_operator.decide.plan import Body, ObjectRef
+from kais_operator.handlers import routing, watches
+from kais_operator.handlers.echoes import Echoes
+from kais_operator.handlers.freshness import Freshness
+from kais_operator.handlers.metrics import Metrics
+from kais_operator.handlers.reconcile import Passes
+from kais_operator.handlers.references import References
+from kais_operator.observe.reconcilers import Reconciler
+from kais_operator.ports import World
+from kais_operator.workqueue import WorkQueue
+
+logger = logging.getLogger(__name__)
+
+DRAIN_S = 20.0
+"""After this long a pass that runs at the end is cancelled; the pod's grace period is 30 s."""
+_SPREAD_S = 2.0
+"""First events of a term and repeats are spread over this long."""
+_TOLD_KINDS = ("Cell", "Mission", "KnowledgeScope", "BlueprintInstance")
+"""Kinds whose passes tell the store something."""
+
+
+@dataclass(frozen=True)
+class Office:
+    """What every term works with."""
+
+    world: World
+    memory: StoreMemory
+    reconcilers: Mapping[str, Reconciler]
+    metrics: Metrics
+    probe: WatchProbe
+    login: Callable[[], Awaitable[Login]]
+
+
+class Term:
+    """One leadership; `run` it once."""
+
+    def __init__(self, office: Office) -> None:
+        world = office.world
+        self._office = office
+        self._namespaces = world.placement.watched_namespaces
+        self._operator_namespace = world.placement.operator_namespace
+        self._has_probe = not self._namespaces or self._operator_namespace in self._namespaces
+        self._references = References()
+        self._echoes = Echoes()
+        self._realms: set[str] = set()
+        self._stopping = asyncio.Event()
+        self.freshness = Freshness(
+            world.clock, kinds=(*routing.KINDS, *routing.CHILDREN), has_probe=self._has_probe
+        )
+        self.queue: WorkQueue[ObjectRef] = WorkQueue(
+            Passes(world, office.reconcilers, self._echoes),
+            monotonic=world.clock.monotonic,
+            jitter=random.random,
+            observer=office.metrics.reconciled,
+        )
+
+    def problem(self) -> str | None:
+        """Say why this leader is not ready; None when it is."""
+        return self.freshness.problem()
+
+    async def run(self, lost: Coroutine[None, None, None], stop: asyncio.Event) -> None:
+        """Lead until the Lease is lost, which cancels all at once, or `stop`, which drains.
+
+        Raises:
+            Exception: Whatever ended the watches or the queue on its own.
+        """
+        parts = [asyncio.create_task(part, name=name) for name, part in self._parts()]
+        ends = [asyncio.create_task(lost), asyncio.create_task(stop.wait())]
+        try:
+            await asyncio.wait([*parts, *ends], return_when=asyncio.FIRST_COMPLETED)
+            if stop.is_set() and not ends[0].done():
+                await self._drain(parts)
+        finally:
+            self._stopping.set()
+            for task in (*parts, ends[1]):
+                task.cancel()
+            results = await asyncio.gather(*parts, return_exceptions=True)
+            ends[0].cancel()
+            await asyncio.gather(*ends, return_exceptions=True)
+        for result in results:
+            if isinstance(result, Exception):
+                raise result
+
+    def _parts(self) -> list[tuple[str, Coroutine[None, None, None]]]:
+        office = self._office
+        registry = watches.build_registry(self.told, office.login, with_probe=self._has_probe)
+        store_watch = StoreWatch(
+            office.world.knowledge,
+            office.memory,
+            office.world.clock,
+            stats_changed=self._stats_changed,
+            tell_again=self._tell_again,
+        )
+        touch = office.probe.touch if self._has_probe else None
+        return [
+            ("watches", watches.watch(registry, namespaces=self._namespaces, stop=self._stopping)),
+            ("queue", self.queue.run()),
+            ("store watch", store_watch.run()),
+            ("freshness", self.freshness.run(self._has_any, touch)),
+        ]
+
+    async def _drain(self, parts: list[asyncio.Task[None]]) -> None:
+        """Stop watching, take no more keys, and let what runs end."""
+        logger.info("stopping: finishing what runs")
+        self._stopping.set()
+        self.queue.stop()
+        ending = [part for part in parts if part.get_name() in ("watches", "queue")]
+        await asyncio.wait(ending, timeout=DRAIN_S)
+
+    # Triggers
+
+    def told(self, kind: str, body: Body, is_gone: bool) -> None:
+        """Turn one watch event into keys."""
+        if kind == watches.PROBE:
+            if body["metadata"]["name"] == LEASE:
+                self.freshness.note_echo()
+            return
+        self.freshness.note(kind)
+        ref = routing.ref_of(kind, body)
+        if kind in routing.KINDS:
+            self._references.note(ref, body, is_gone=is_gone)
+        echo = not is_gone and self._echoes.is_echo(ref, body)
+        for route in routing.routes(
+            kind,
+            body,
+            is_gone=is_gone,
+            references=self._references,
+            operator_namespace=self._operator_namespace,
+        ):
+            if not (echo and route.ref == ref):
+                self.queue.add(route.ref, after=self._delay(route))
+
+    def _delay(self, route: routing.Route) -> float:
+        """Look after a realm at once when it is new."""
+        if route.ref.kind != routing.REALM or route.ref.name in self._realms:
+            return route.after_s
+        self._realms.add(route.ref.name)
+        return 0.0
+
+    async def _stats_changed(self, blueprints: list[tuple[str, str]], scopes: list[str]) -> None:
+        for namespace, name in blueprints:
+            self.queue.add(ObjectRef("Blueprint", namespace, name))
+        if not scopes:
+            return
+        changed = set(scopes)
+        for scope in await self._listed("KnowledgeScope"):
+            if (scope.get("status") or {}).get("path") in changed:
+                self.queue.add(routing.ref_of("KnowledgeScope", scope))
+
+    async def _tell_again(self) -> None:
+        """Look at everything that tells the store something, spread over a moment."""
+        for kind in _TOLD_KINDS:
+            for body in await self._listed(kind):
+                ref = routing.ref_of(kind, body)
+                self.queue.add(ref, after=random.random() * _SPREAD_S)  # noqa: S311 (a spread)
+                realm = ObjectRef(routing.REALM, "", ref.namespace)
+                self.queue.add(realm, after=_SPREAD_S)
+
+    async def _listed(self, kind: str) -> list[Body]:
+        found: list[Body] = []
+        try:
+            for namespace in self._namespaces or (None,):
+                found.extend(await self._office.world.cluster.list(kind, namespace))
+        except errors.ClusterError as exc:
+            logger.warning("%s not listed: %s", kind, exc)
+        return found
+
+    async def _has_any(self, kind: str) -> bool:
+        selector = watches.CHILD_SELECTOR if kind in routing.CHILDREN else ""
+        for namespace in self._namespaces or (None,):
+            if await self._office.probe.has_any(kind, namespace, selector=selector):
+                return True
+        return False

@@ -1,0 +1,24 @@
+"""Every kind of key that the queue knows, with its reconciler."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import MappingProxyType
+
+from kais_operator.observe import (
+    blueprint,
+    blueprint_instance,
+    blueprint_revision,
+    realm,
+)
+from kais_operator.observe.reconcilers import Reconciler
+
+_MODULES = (
+    blueprint,
+    blueprint_revision,
+    blueprint_instance,
+    realm,
+)
+RECONCILERS: Mapping[str, Reconciler] = MappingProxyType(
+    {module.RECONCILER.kind: module.RECONCILER for module in _MODULES}
+)
