@@ -35,17 +35,17 @@ def main() -> int:
     _say(sys.stdout, {"ready": True})
     for line in sys.stdin:
         signal.setitimer(signal.ITIMER_REAL, _ALARM_S)
-        answer = answer_to(json.loads(line), progress=lambda leaf: render_place.note(place, leaf))
+        answer = answer_to(line, progress=lambda leaf: render_place.note(place, leaf))
         signal.setitimer(signal.ITIMER_REAL, 0)
         _say(sys.stdout, {**answer, "worn": (_size_bytes() or 0) > idle + allowed // 2})
     return 0
 
 
-def answer_to(request: dict[str, Any], *, progress: templates.Progress) -> dict[str, Any]:
+def answer_to(line: str, *, progress: templates.Progress) -> dict[str, Any]:
     """Run one request; `progress` is told each leaf before it is touched."""
     progress("parameters")
     try:
-        return {"done": _run(request, progress)}
+        return {"done": _run(json.loads(line), progress)}
     except MemoryError:
         return {"cap": "memory", "worn": True}
     except Exception as exc:  # noqa: BLE001 - whatever a template raises must not end the worker

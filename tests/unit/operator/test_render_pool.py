@@ -1,0 +1,180 @@
+import asyncio
+import json
+import os
+import signal
+import time
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from kais_operator import errors
+from kais_operator.adapters.render_pool import RenderPool
+from kais_operator.adapters.renderer import WorkerRenderer
+from tests.fakes import blueprints
+
+NAMES: dict[str, Any] = {"blueprint": "b", "revision": 1, "instance": "i", "namespace": "n"}
+CATASTROPHE = {
+    "parameters": [{"name": "topic", "type": "string", "pattern": "(a+)+$"}],
+    "mission": None,
+}
+HANG = {"topic": "a" * 40 + "!"}
+
+
+@pytest.fixture
+async def renderer() -> AsyncIterator[WorkerRenderer]:
+    made = WorkerRenderer(workers=1, limit_s=0.5, memory_mib=64)
+    yield made
+    await made.close()
+
+
+async def test_a_pattern_that_never_ends_is_stopped_and_the_loop_goes_on(
+    renderer: WorkerRenderer,
+) -> None:
+    await renderer.compile(blueprints.blueprint()["spec"])  # warm: what follows is the limit alone
+    ticks = asyncio.create_task(_longest_pause())
+    with pytest.raises(errors.RenderingFailed, match=r"more than 0\.5 s at parameters") as failed:
+        await renderer.render(blueprints.blueprint(**CATASTROPHE)["spec"], HANG, **NAMES)
+    ticks.cancel()
+    assert failed.value.cap == "time"
+    assert (await ticks) < 0.2
+
+
+async def test_a_worker_that_was_killed_is_replaced(renderer: WorkerRenderer) -> None:
+    with pytest.raises(errors.RenderingFailed):
+        await renderer.render(blueprints.blueprint(**CATASTROPHE)["spec"], HANG, **NAMES)
+    assert (await renderer.compile(blueprints.blueprint()["spec"])).is_good
+
+
+async def test_a_worker_may_not_grow_beyond_its_memory() -> None:
+    pool = RenderPool(workers=1, memory_mib=64)
+    await pool.start()
+    worker = await pool._idle.get()
+    assert worker is not None
+    await worker.ready()
+    limits = _proc(worker.pid, "limits")
+    size_kib = next(
+        int(line.split()[1])
+        for line in _proc(worker.pid, "status").splitlines()
+        if line.startswith("VmSize")
+    )
+    limit = next(int(line.split()[3]) for line in limits.splitlines() if "address space" in line)
+    await worker.kill()
+    assert abs(limit - (size_kib * 1024 + 64 * 2**20)) < 4 * 2**20
+
+
+@pytest.mark.parametrize(
+    "leaf",
+    [
+        "{{ 'a' * 1000000000 }}",
+        "{{ '%01000000000d' % 1 }}",
+        "{{ 'x'|center(500000000) }}",
+        "{{ '{:>1000000000}'.format(1) }}",
+        "{{ 9**9**9 }}",
+        "{% for a in range(1000) %}{% for b in range(1000) %}x{% endfor %}{% endfor %}",
+        "{{ ''.__class__.__mro__ }}",
+    ],
+)
+async def test_a_bomb_is_an_error_that_names_its_leaf(renderer: WorkerRenderer, leaf: str) -> None:
+    spec = blueprints.blueprint(mission={"objective": leaf})["spec"]
+    started = time.monotonic()
+    try:
+        message = (await renderer.compile(spec)).message
+    except errors.RenderingFailed as exc:
+        message = str(exc)
+    assert "mission.objective" in message
+    assert time.monotonic() - started < 3
+
+
+async def test_memory_that_runs_out_is_said_and_the_next_request_is_served() -> None:
+    pool = RenderPool(workers=1, memory_mib=8)
+    try:
+        huge = {"op": "compile", "spec": {"formation": {"x": [{}] * 200_000}}}
+        with pytest.raises(errors.RenderingFailed, match="more than 8 MiB of memory"):
+            await pool.ask(json.dumps(huge).encode())
+        good = {"op": "compile", "spec": blueprints.blueprint()["spec"]}
+        assert (await pool.ask(json.dumps(good).encode()))["is_good"] is True
+    finally:
+        await pool.close()
+
+
+async def test_a_worker_that_dies_between_requests_is_not_noticed() -> None:
+    pool = RenderPool(workers=1)
+    good = json.dumps({"op": "compile", "spec": blueprints.blueprint()["spec"]}).encode()
+    try:
+        await pool.ask(good)
+        worker = await pool._idle.get()
+        assert worker is not None
+        os.kill(worker.pid, signal.SIGKILL)
+        pool._idle.put_nowait(worker)
+        assert (await pool.ask(good))["is_good"] is True
+    finally:
+        await pool.close()
+
+
+async def test_a_request_that_is_given_up_leaves_the_pool_whole(renderer: WorkerRenderer) -> None:
+    await renderer.compile(blueprints.blueprint()["spec"])
+    hanging = asyncio.create_task(
+        renderer.render(blueprints.blueprint(**CATASTROPHE)["spec"], HANG, **NAMES)
+    )
+    await asyncio.sleep(0.1)
+    hanging.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await hanging
+    made = await renderer.render(blueprints.blueprint()["spec"], {"topic": "x"}, **NAMES)
+    assert made.to_dict()["rendered"]["values"] == {"topic": "x", "count": 1}
+
+
+async def test_more_requests_than_workers_wait_their_turn(renderer: WorkerRenderer) -> None:
+    spec = blueprints.blueprint()["spec"]
+    made = await asyncio.gather(
+        *(renderer.render(spec, {"topic": str(n)}, **NAMES) for n in range(20))
+    )
+    assert [m.to_dict()["rendered"]["values"]["topic"] for m in made] == [str(n) for n in range(20)]
+
+
+async def test_the_worker_is_given_no_environment() -> None:
+    pool = RenderPool(workers=1)
+    await pool.start()
+    worker = await pool._idle.get()
+    assert worker is not None
+    await worker.ready()
+    environment = _proc(worker.pid, "environ").split("\0")
+    await worker.kill()
+    assert {entry.split("=")[0] for entry in environment if entry} == {"PYTHONPATH"}
+
+
+async def test_a_spec_is_compiled_once_and_a_limit_of_time_is_tried_again() -> None:
+    asked = 0
+
+    class Counting(RenderPool):
+        async def ask(self, line: bytes) -> dict[str, Any]:
+            nonlocal asked
+            asked += 1
+            if asked == 1:
+                raise errors.RenderingFailed("rendering took more than 2 s", cap="time")
+            return {"is_good": True, "reason": "Compiled", "message": "fine", "errors": []}
+
+    renderer = WorkerRenderer()
+    renderer._pool = Counting()
+    with pytest.raises(errors.RenderingFailed):
+        await renderer.compile({"formation": {}})
+    for _ in range(3):
+        assert (await renderer.compile({"formation": {}})).is_good
+    assert asked == 2
+
+
+def _proc(pid: int, name: str) -> str:
+    return Path(f"/proc/{pid}/{name}").read_text()
+
+
+async def _longest_pause() -> float:
+    longest = 0.0
+    try:
+        while True:
+            before = time.monotonic()
+            await asyncio.sleep(0.01)
+            longest = max(longest, time.monotonic() - before - 0.01)
+    except asyncio.CancelledError:
+        return longest
