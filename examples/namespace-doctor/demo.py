@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import json
 import os
-import re
 import shlex
 import subprocess
 import sys
@@ -131,7 +130,7 @@ def use(terminal: Terminal) -> Use:
     name = made.pop()
     mission = terminal.read("kubectl", "get", "mission", name, "-n", NAMESPACE, "-o", "json")
     result = str(mission["status"].get("result", ""))
-    return Use(name, seconds, ids(result, "used facts"), ids(result, "remembered"))
+    return Use(name, seconds, ids(result, "used_facts"), ids(result, "remembered_facts"))
 
 
 def instances(terminal: Terminal) -> set[str]:
@@ -140,10 +139,13 @@ def instances(terminal: Terminal) -> set[str]:
     return {str(item["metadata"]["name"]) for item in found["items"]}
 
 
-def ids(result: str, title: str) -> frozenset[str]:
-    """Read the ids of one of the report's last lines, `used facts: [id, id]`."""
-    line = re.search(rf"^{title}: \[(.*)\]$", result, re.MULTILINE)
-    return frozenset(re.findall(r"[^\s,]+", line[1])) if line else frozenset()
+def ids(result: str, key: str) -> frozenset[str]:
+    """Read a list of fact ids out of the doctor's result; none when it is not its JSON."""
+    try:
+        tree = json.loads(result)
+    except ValueError:
+        return frozenset()
+    return frozenset(tree.get(key, ()))
 
 
 def compare(first: Use, second: Use) -> None:

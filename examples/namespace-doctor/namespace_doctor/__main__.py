@@ -27,8 +27,8 @@ def main() -> int:
         return 1
     given = memory.read_given(found.knowledge_file)
     outcome = tell(found, examination, given)
-    whole, short = report.render(examination, given, outcome, namespace=found.namespace)
-    _write(found.report_file, whole, short)
+    made = report.make(examination, given, outcome, namespace=found.namespace)
+    _write(found.report_file, made.text(), made.result())
     return 0
 
 
@@ -58,12 +58,12 @@ def tell(
         return memory.Outcome(notes=(f"nothing was remembered: {exc}",))
 
 
-def _write(path: Path, whole: str, short: str) -> None:
-    sys.stdout.write(whole)
+def _write(path: Path, text: str, result: str) -> None:
+    sys.stdout.write(text)
     try:
-        path.write_text(short)
+        path.write_text(result)
     except OSError as exc:
-        sys.stderr.write(f"the report could not be written to {path}: {exc}\n")
+        sys.stderr.write(f"the result could not be written to {path}: {exc}\n")
 
 
 if __name__ == "__main__":

@@ -1,13 +1,15 @@
-"""The doctor's report: what a person reads, and the result of the mission. Pure.
+"""The doctor's report: lines for the log, and JSON as the result of the mission. Pure.
 
 The kubelet keeps 4,096 bytes of a termination message. What is cut, when it is too long, is the
-list of pods; the last lines with the ids of the facts always stay.
+list of reasons; the ids of the facts always stay.
 """
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from namespace_doctor.diagnose import Examination
 from namespace_doctor.diagnoses import Diagnosis
@@ -17,6 +19,7 @@ LIMIT_BYTES = 4096
 _QUOTE = 300  # characters of one fact's text
 _NOTE = 300
 _PODS_NAMED = 5
+_IDS = 25  # more than are injected, few enough to leave room for reasons
 
 
 @dataclass(frozen=True)
@@ -26,6 +29,75 @@ class Finding:
     diagnosis: Diagnosis
     pods: tuple[str, ...]
     known: tuple[KnownFact, ...]
+
+    @property
+    def is_said(self) -> bool:
+        """Whether a given fact says exactly this."""
+        return any(fact.content == self.diagnosis.statement for fact in self.known)
+
+
+@dataclass(frozen=True)
+class Report:
+    """What there is to tell, in the order in which it is told."""
+
+    summary: str
+    findings: tuple[Finding, ...]
+    used: tuple[str, ...]
+    remembered: tuple[str, ...]
+    notes: tuple[str, ...]
+
+    def text(self) -> str:
+        """Write it for the log, whole."""
+        lines = [self.summary]
+        for finding in self.findings:
+            lines.append(f"- {', '.join(finding.pods)} ({finding.diagnosis.cause.value})")
+            if not finding.is_said:
+                title = "seen" if finding.known else "new"
+                lines.append(f"  {title}: {finding.diagnosis.statement}")
+            lines += [f"  fact {fact.id}: {_short(fact.content, _QUOTE)}" for fact in finding.known]
+        lines += [f"note: {note}" for note in self.notes]
+        lines.append(f"used facts: [{', '.join(self.used)}]")
+        lines.append(f"remembered: [{', '.join(self.remembered)}]")
+        return "\n".join(lines) + "\n"
+
+    def result(self) -> str:
+        """Write it as JSON of at most 4,096 bytes."""
+        kept = len(self.findings)
+        while True:
+            text = json.dumps(self._tree(kept), ensure_ascii=False, separators=(",", ":"))
+            if len(text.encode()) <= LIMIT_BYTES or not kept:
+                return text
+            kept -= 1
+
+    def _tree(self, kept: int) -> dict[str, Any]:
+        tree: dict[str, Any] = {
+            "summary": self.summary,
+            "pods": [_entry(finding) for finding in self.findings[:kept]],
+        }
+        if left := len(self.findings) - kept:
+            tree["more"] = f"{left} more reasons stand in the cell's log"
+        tree["used_facts"] = list(self.used[:_IDS])
+        tree["remembered_facts"] = list(self.remembered[:_IDS])
+        if self.notes:
+            tree["notes"] = [_short(note, _NOTE) for note in self.notes[:4]]
+        return tree
+
+
+def make(examination: Examination, given: Given, outcome: Outcome, *, namespace: str) -> Report:
+    """Put together what was seen, what was known of it and what became of the rest."""
+    found = findings(examination.diagnoses, given)
+    notes = [note for note in (given.note, *outcome.notes) if note]
+    if outcome.confirmed:
+        notes.append(f"the store had {outcome.confirmed} of these facts already")
+    if examination.left_out:
+        notes.append(f"{examination.left_out} more failing pods are beyond --max-pods")
+    return Report(
+        summary=_summary(examination, found, namespace=namespace),
+        findings=tuple(found),
+        used=tuple(used_ids(found)),
+        remembered=outcome.remembered,
+        notes=tuple(notes),
+    )
 
 
 def findings(diagnoses: Sequence[Diagnosis], given: Given) -> list[Finding]:
@@ -44,64 +116,28 @@ def used_ids(found: Iterable[Finding]) -> list[str]:
     return list(dict.fromkeys(fact.id for finding in found for fact in finding.known))
 
 
-def render(
-    examination: Examination, given: Given, outcome: Outcome, *, namespace: str
-) -> tuple[str, str]:
-    """Write the whole report and the same within 4,096 bytes."""
-    found = findings(examination.diagnoses, given)
-    head = _head(examination, found, namespace=namespace)
-    tail = _tail(given, outcome, used_ids(found))
-    blocks = [_block(finding) for finding in found]
-    if examination.left_out:
-        blocks.append(f"- {examination.left_out} more failing pods are beyond --max-pods")
-    return _joined(head, blocks, tail), _fitted(head, blocks, tail)
-
-
-def _head(examination: Examination, found: Sequence[Finding], *, namespace: str) -> str:
+def _summary(examination: Examination, found: Sequence[Finding], *, namespace: str) -> str:
     failing = len({d.pod for d in examination.diagnoses}) + examination.left_out
     if not failing:
         return f"namespace {namespace}: none of {examination.looked_at} pods fails"
     known = sum(bool(finding.known) for finding in found)
     return (
-        f"namespace {namespace}: {failing} of {examination.looked_at} pods fail"
-        f" for {len(found)} reasons, {known} known before, {len(found) - known} new"
+        f"namespace {namespace}: {failing} of {examination.looked_at} pods fail;"
+        f" reasons known before: {known}, new: {len(found) - known}"
     )
 
 
-def _block(finding: Finding) -> str:
-    named = ", ".join(finding.pods[:_PODS_NAMED])
+def _entry(finding: Finding) -> dict[str, Any]:
+    named = list(finding.pods[:_PODS_NAMED])
     if len(finding.pods) > _PODS_NAMED:
-        named += f" and {len(finding.pods) - _PODS_NAMED} more"
-    statement = finding.diagnosis.statement
-    lines = [f"- {named} ({finding.diagnosis.cause.value})"]
-    if not any(fact.content == statement for fact in finding.known):
-        lines.append(f"  {'seen' if finding.known else 'new'}: {_short(statement, _QUOTE)}")
-    lines += [f"  fact {fact.id}: {_short(fact.content, _QUOTE)}" for fact in finding.known]
-    return "\n".join(lines)
-
-
-def _tail(given: Given, outcome: Outcome, used: Sequence[str]) -> str:
-    lines = [f"note: {_short(note, _NOTE)}" for note in (given.note, *outcome.notes[:3]) if note]
-    if outcome.confirmed:
-        lines.append(f"confirmed: {outcome.confirmed} facts that the store had already")
-    lines.append(f"used facts: [{', '.join(used)}]")
-    lines.append(f"remembered: [{', '.join(outcome.remembered)}]")
-    return "\n".join(lines)
-
-
-def _fitted(head: str, blocks: Sequence[str], tail: str) -> str:
-    kept = len(blocks)
-    while True:
-        left = len(blocks) - kept
-        more = [f"- {left} more reasons stand in the cell's log"] if left else []
-        text = _joined(head, [*blocks[:kept], *more], tail).encode()
-        if len(text) <= LIMIT_BYTES or not kept:
-            return text[-LIMIT_BYTES:].decode(errors="ignore")
-        kept -= 1
-
-
-def _joined(head: str, blocks: Sequence[str], tail: str) -> str:
-    return "\n".join([head, *blocks, tail]) + "\n"
+        named.append(f"and {len(finding.pods) - _PODS_NAMED} more")
+    entry: dict[str, Any] = {"pods": named, "cause": finding.diagnosis.cause.value}
+    if not finding.is_said:
+        entry["explanation"] = _short(finding.diagnosis.statement, _QUOTE)
+    if finding.known:
+        said = {fact.id: _short(fact.content, _QUOTE) for fact in finding.known}
+        entry["known_from"] = said
+    return entry
 
 
 def _short(text: str, limit: int) -> str:

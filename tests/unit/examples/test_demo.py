@@ -2,17 +2,17 @@ import pytest
 
 import demo
 
-REPORT = "namespace demo: 1 of 1 pods fail\nused facts: [a, b]\nremembered: []\n"
+RESULT = '{"summary": "1 of 1 pods fail", "used_facts": ["a", "b"], "remembered_facts": []}'
 
 
 def use(name: str, *, used: str = "", remembered: str = "") -> demo.Use:
     return demo.Use(name, 1.0, frozenset(used.split()), frozenset(remembered.split()))
 
 
-def test_ids_are_read_from_the_last_lines_of_the_report() -> None:
-    assert demo.ids(REPORT, "used facts") == {"a", "b"}
-    assert demo.ids(REPORT, "remembered") == frozenset()
-    assert demo.ids("no report", "used facts") == frozenset()
+def test_ids_are_read_from_the_result() -> None:
+    assert demo.ids(RESULT, "used_facts") == {"a", "b"}
+    assert demo.ids(RESULT, "remembered_facts") == frozenset()
+    assert demo.ids("killed before it wrote a result", "used_facts") == frozenset()
 
 
 def test_second_use_that_names_a_fact_of_the_first_is_told(

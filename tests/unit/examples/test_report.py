@@ -1,8 +1,11 @@
+import json
+
 from namespace_doctor import memory, report
 from namespace_doctor.diagnose import Examination
 from namespace_doctor.diagnoses import Cause, Diagnosis
 
 FACT = "0198a3de-0000-7000-8000-000000000001"
+SAID = "image missing:1 cannot be pulled: nothing listens; change the image"
 
 
 def diagnosis(pod: str, *, number: int = 1) -> Diagnosis:
@@ -16,79 +19,92 @@ def diagnosis(pod: str, *, number: int = 1) -> Diagnosis:
     )
 
 
-def render(
+def make(
     *diagnoses: Diagnosis,
     given: memory.Given | None = None,
     outcome: memory.Outcome | None = None,
     left_out: int = 0,
-) -> tuple[str, str]:
+) -> report.Report:
     examination = Examination(looked_at=9, left_out=left_out, diagnoses=diagnoses)
-    return report.render(
+    return report.make(
         examination, given or memory.Given(), outcome or memory.Outcome(), namespace="demo"
     )
 
 
 def test_first_report_says_what_is_new_and_remembered() -> None:
-    whole, short = render(
-        diagnosis("a"), diagnosis("b"), outcome=memory.Outcome(remembered=(FACT,))
-    )
+    made = make(diagnosis("a"), diagnosis("b"), outcome=memory.Outcome(remembered=(FACT,)))
 
-    assert whole == short
-    assert whole.splitlines() == [
-        "namespace demo: 2 of 9 pods fail for 1 reasons, 0 known before, 1 new",
+    assert made.text().splitlines() == [
+        "namespace demo: 2 of 9 pods fail; reasons known before: 0, new: 1",
         "- a, b (image-pull)",
-        "  new: image missing:1 cannot be pulled: nothing listens; change the image",
+        f"  new: {SAID}",
         "used facts: []",
         f"remembered: [{FACT}]",
     ]
+    assert json.loads(made.result()) == {
+        "summary": "namespace demo: 2 of 9 pods fail; reasons known before: 0, new: 1",
+        "pods": [{"pods": ["a", "b"], "cause": "image-pull", "explanation": SAID}],
+        "used_facts": [],
+        "remembered_facts": [FACT],
+    }
 
 
 def test_second_report_names_the_fact_with_what_it_said() -> None:
-    given = memory.Given((memory.KnownFact(FACT, diagnosis("a").statement),))
+    made = make(diagnosis("a"), given=memory.Given((memory.KnownFact(FACT, SAID),)))
 
-    whole, _ = render(diagnosis("a"), given=given)
+    assert f"  fact {FACT}: {SAID}" in made.text().splitlines()
+    assert json.loads(made.result()) == {
+        "summary": "namespace demo: 1 of 9 pods fail; reasons known before: 1, new: 0",
+        "pods": [{"pods": ["a"], "cause": "image-pull", "known_from": {FACT: SAID}}],
+        "used_facts": [FACT],
+        "remembered_facts": [],
+    }
 
-    assert whole.splitlines() == [
-        "namespace demo: 1 of 9 pods fail for 1 reasons, 1 known before, 0 new",
-        "- a (image-pull)",
-        f"  fact {FACT}: image missing:1 cannot be pulled: nothing listens; change the image",
-        f"used facts: [{FACT}]",
-        "remembered: []",
-    ]
+
+def test_fact_with_other_words_stands_beside_what_is_seen() -> None:
+    other = "image missing:1 cannot be pulled: the registry moved"
+
+    made = make(diagnosis("a"), given=memory.Given((memory.KnownFact(FACT, other),)))
+
+    (entry,) = json.loads(made.result())["pods"]
+    assert (entry["explanation"], entry["known_from"]) == (SAID, {FACT: other})
 
 
 def test_fact_that_fits_nothing_is_not_named() -> None:
     given = memory.Given((memory.KnownFact(FACT, "the build is slow on Mondays"),))
 
-    assert FACT not in render(diagnosis("a"), given=given)[0]
+    assert FACT not in make(diagnosis("a"), given=given).text()
 
 
 def test_namespace_without_failures_is_said_to_be_well() -> None:
-    assert render()[0].splitlines()[0] == "namespace demo: none of 9 pods fails"
+    assert make().text().splitlines()[0] == "namespace demo: none of 9 pods fails"
 
 
 def test_notes_about_the_store_stand_in_the_report() -> None:
     given = memory.Given((), "injection is off")
     outcome = memory.Outcome(confirmed=2, notes=("the knowledge service is away",))
 
-    whole, _ = render(diagnosis("a"), given=given, outcome=outcome)
+    made = make(diagnosis("a"), given=given, outcome=outcome, left_out=3)
 
-    assert whole.splitlines()[-5:] == [
-        "note: injection is off",
-        "note: the knowledge service is away",
-        "confirmed: 2 facts that the store had already",
-        "used facts: []",
-        "remembered: []",
+    notes = [
+        "injection is off",
+        "the knowledge service is away",
+        "the store had 2 of these facts already",
+        "3 more failing pods are beyond --max-pods",
+    ]
+    assert json.loads(made.result())["notes"] == notes
+    assert [line for line in made.text().splitlines() if line.startswith("note: ")] == [
+        f"note: {note}" for note in notes
     ]
 
 
-def test_short_report_keeps_4096_bytes_and_every_fact_id() -> None:
+def test_result_keeps_4096_bytes_and_every_fact_id() -> None:
     ids = tuple(f"{FACT[:-2]}{number:02}" for number in range(20))
     found = [diagnosis(f"pod-{number}", number=number) for number in range(60)]
 
-    whole, short = render(*found, outcome=memory.Outcome(remembered=ids), left_out=3)
+    made = make(*found, outcome=memory.Outcome(remembered=ids))
 
-    assert len(short.encode()) <= report.LIMIT_BYTES < len(whole.encode())
-    assert "more reasons stand in the cell's log" in short
-    assert short.endswith(f"remembered: [{', '.join(ids)}]\n")
-    assert "- 3 more failing pods are beyond --max-pods" in whole
+    assert len(made.result().encode()) <= report.LIMIT_BYTES < len(made.text().encode())
+    result = json.loads(made.result())
+    assert result["more"] == f"{60 - len(result['pods'])} more reasons stand in the cell's log"
+    assert result["remembered_facts"] == list(ids)
