@@ -1,0 +1,285 @@
+"""Blueprints and their revisions over a whole world in memory: what settles, and how."""
+
+from typing import Any
+
+import pytest
+
+from kais_operator import errors
+from kais_operator.decide.plan import Body, ObjectRef
+from kais_operator.observe import blueprint, blueprint_revision
+from knowledge_client import models
+from tests.fakes import blueprints
+from tests.fakes.renderer import InProcessRenderer
+from tests.fakes.world import FakeWorld, fake_world
+
+REF = ObjectRef("Blueprint", "demo", "team")
+BAD = {"objective": "explain {{ subject }}"}
+
+
+def world(*bodies: Body) -> FakeWorld:
+    return fake_world(*bodies, renderer=InProcessRenderer())
+
+
+async def settle(fake: FakeWorld) -> None:
+    """Settle the Blueprint and every revision, as the queue would."""
+    await fake.settle(blueprint.RECONCILER, REF)
+    for ref in fake.cluster.refs("BlueprintRevision"):
+        await fake.settle(blueprint_revision.RECONCILER, ref)
+
+
+async def edit(fake: FakeWorld, **spec: Any) -> None:
+    fake.cluster.edit(REF, {"spec": spec})
+    await settle(fake)
+
+
+def status(fake: FakeWorld) -> Body:
+    return dict(fake.cluster.read(REF)["status"])
+
+
+def condition(fake: FakeWorld, type_: str, ref: ObjectRef = REF) -> Body:
+    told = fake.cluster.read(ref)["status"]["conditions"]
+    return next(c for c in told if c["type"] == type_)
+
+
+def numbers(fake: FakeWorld) -> list[int]:
+    return [
+        fake.cluster.read(r)["spec"]["revision"] for r in fake.cluster.refs("BlueprintRevision")
+    ]
+
+
+async def test_a_new_blueprint_gets_its_first_revision_which_serves() -> None:
+    fake = world(blueprints.blueprint())
+    await settle(fake)
+    (ref,) = fake.cluster.refs("BlueprintRevision")
+    revision = fake.cluster.read(ref)
+    assert ref.name == "team-r00001"
+    assert "ownerReferences" not in revision["metadata"]
+    assert revision["metadata"]["labels"]["kais.io/blueprint"] == "team"
+    assert revision["metadata"]["labels"]["kais.io/revision"] == "1"
+    assert len(revision["metadata"]["labels"]["kais.io/spec-hash"]) == 16
+    assert (status(fake)["latestRevision"], status(fake)["servedRevision"]) == (1, 1)
+    assert status(fake)["display"]["parameters"] == "topic*, count"
+    assert condition(fake, "Compiled")["reason"] == "Compiled"
+    ready = condition(fake, "Ready")
+    assert (ready["status"], ready["reason"]) == ("True", "Served")
+    assert ready["message"] == "revision 1 serves"
+    assert condition(fake, "Compatible", ref)["reason"] == "FirstRevision"
+    assert condition(fake, "Ready", ref)["status"] == "True"
+
+
+async def test_the_number_is_written_down_before_the_revision_is_made() -> None:
+    fake = world(blueprints.blueprint())
+    fake.cluster.fail("create", errors.ClusterUnavailable("cut"), kind="BlueprintRevision")
+    with pytest.raises(errors.ClusterUnavailable):
+        await fake.step(blueprint.RECONCILER, REF)
+    annotations = fake.cluster.read(REF)["metadata"]["annotations"]
+    assert annotations["kais.io/last-revision"] == "1"
+    await settle(fake)
+    assert numbers(fake) == [2]  # the number that a crash may have used is not given again
+
+
+async def test_an_edit_makes_a_revision_that_says_what_it_changes() -> None:
+    fake = world(blueprints.blueprint())
+    await settle(fake)
+    await edit(fake, mission={"objective": "mend {{ topic }}"})
+    assert numbers(fake) == [1, 2]
+    second = fake.cluster.read(ObjectRef("BlueprintRevision", "demo", "team-r00002"))
+    assert "mission.objective changed" in second["spec"]["changes"]
+    assert second["spec"]["breaking"] == []
+    assert [v["version"] for v in status(fake)["versions"]] == [2, 1]
+    assert status(fake)["servedRevision"] == 2
+
+
+async def test_a_change_that_breaks_callers_is_said_and_serves_all_the_same() -> None:
+    fake = world(blueprints.blueprint())
+    await settle(fake)
+    parameters = [*blueprints.blueprint()["spec"]["parameters"], {"name": "b", "type": "string"}]
+    await edit(fake, parameters=parameters)
+    ref = ObjectRef("BlueprintRevision", "demo", "team-r00002")
+    compatible = condition(fake, "Compatible", ref)
+    assert (compatible["status"], compatible["reason"]) == ("False", "BreakingChange")
+    assert "parameter 'b' was added and is required" in compatible["message"]
+    assert status(fake)["servedRevision"] == 2
+
+
+@pytest.mark.parametrize(
+    "spec",
+    [
+        pytest.param({"evidence": {"successRate": 0.9}}, id="evidence is no part of a revision"),
+        pytest.param({"revisionHistoryLimit": 3}, id="nor is the number of revisions kept"),
+    ],
+)
+async def test_an_edit_that_changes_no_rendering_makes_no_revision(spec: Body) -> None:
+    fake = world(blueprints.blueprint())
+    await settle(fake)
+    await edit(fake, **spec)
+    assert numbers(fake) == [1]
+
+
+async def test_a_bad_edit_says_where_and_the_last_good_revision_keeps_serving() -> None:
+    fake = world(blueprints.blueprint())
+    await settle(fake)
+    await edit(fake, mission=BAD)
+    compiled = condition(fake, "Compiled")
+    assert (compiled["status"], compiled["reason"]) == ("False", "TemplateError")
+    assert "mission.objective, line 1, column" in compiled["message"]
+    assert "'subject' is not declared" in compiled["message"]
+    assert "revision 1 keeps serving" in compiled["message"]
+    assert (status(fake)["latestRevision"], status(fake)["servedRevision"]) == (2, 1)
+    ready = condition(fake, "Ready")
+    assert (ready["status"], ready["reason"]) == ("True", "LastGoodServed")
+    assert "revision 1 serves, because revision 2 does not compile" in ready["message"]
+    await edit(fake, mission={"objective": "explain {{ topic }} again"})
+    assert condition(fake, "Compiled")["status"] == "True"
+    assert status(fake)["servedRevision"] == 3
+
+
+async def test_a_blueprint_whose_only_revision_is_bad_serves_nothing() -> None:
+    fake = world(blueprints.blueprint(mission=BAD))
+    await settle(fake)
+    ready = condition(fake, "Ready")
+    assert (ready["status"], ready["reason"]) == ("False", "NoGoodRevision")
+    assert "servedRevision" not in status(fake)
+
+
+async def test_going_back_makes_no_new_revision_and_serves_the_old_one() -> None:
+    fake = world(blueprints.blueprint())
+    await settle(fake)
+    await edit(fake, mission={"objective": "mend {{ topic }}"})
+    await edit(fake, mission=blueprints.blueprint()["spec"]["mission"])
+    assert numbers(fake) == [1, 2]
+    assert (status(fake)["latestRevision"], status(fake)["servedRevision"]) == (1, 1)
+    await edit(fake, mission=BAD)
+    assert (status(fake)["latestRevision"], status(fake)["servedRevision"]) == (3, 1)
+
+
+async def test_a_wiped_status_comes_back_the_same() -> None:
+    fake = world(blueprints.blueprint())
+    await settle(fake)
+    await edit(fake, mission={"objective": "mend {{ topic }}"})
+    await edit(fake, mission=blueprints.blueprint()["spec"]["mission"])
+    await edit(fake, mission=BAD)
+    before = status(fake)
+    fake.cluster.set_status(REF, {})
+    await settle(fake)
+    assert status(fake) == before
+
+
+async def test_an_idle_pass_writes_nothing() -> None:
+    fake = world(blueprints.blueprint())
+    await settle(fake)
+    count = len(fake.cluster.writes)
+    fake.clock.advance(3600)
+    await settle(fake)
+    assert len(fake.cluster.writes) == count
+
+
+async def test_numbers_go_on_after_the_ledger_when_all_objects_were_lost() -> None:
+    fake = world(blueprints.blueprint())
+    run = models.RunIn(namespace="demo", scope="realm:demo", blueprint="team", revision=7)
+    await fake.knowledge.put_run("run-1", run)
+    await settle(fake)
+    assert numbers(fake) == [8]
+
+
+async def test_a_store_that_is_away_does_not_hold_up_a_revision() -> None:
+    fake = world(blueprints.blueprint())
+    fake.knowledge.away = True
+    await settle(fake)
+    assert numbers(fake) == [1]
+    assert "the knowledge service does not answer" in condition(fake, "Ready")["message"]
+
+
+async def test_statistics_come_from_the_ledger_and_stay_while_it_is_silent() -> None:
+    fake = world(blueprints.blueprint())
+    await settle(fake)
+    for number, outcome in enumerate(["Succeeded", "Succeeded", "Failed", "Cancelled", None]):
+        run = models.RunIn(
+            namespace="demo",
+            scope="realm:demo",
+            blueprint="team",
+            revision=1,
+            outcome=outcome,  # type: ignore[arg-type]
+        )
+        await fake.knowledge.put_run(f"run-{number}", run)
+    fake.clock.advance(60)
+    fake.memory.want_fresh("demo", "team")
+    await fake.refresh_stats()
+    await settle(fake)
+    seen = status(fake)
+    assert [seen[k] for k in ("usageCount", "running", "succeeded", "failed", "excluded")] == [
+        *(5, 1, 2, 1, 1)
+    ]
+    assert seen["avgSuccessRate"] == 0.6667
+    assert 0.2 < seen["successInterval"]["low"] < 0.3
+    assert seen["display"]["success"] == "67%"
+    assert seen["display"]["interval"] == "21-94%"
+    assert seen["versions"][0]["usageCount"] == 5
+    revision = fake.cluster.read(ObjectRef("BlueprintRevision", "demo", "team-r00001"))["status"]
+    assert (revision["usageCount"], revision["display"]["success"]) == (5, "67%")
+
+    restarted = world(fake.cluster.read(REF))
+    for ref in fake.cluster.refs("BlueprintRevision"):
+        restarted.cluster.put(fake.cluster.read(ref))
+    restarted.knowledge.away = True
+    await settle(restarted)
+    assert status(restarted)["usageCount"] == 5
+    assert status(restarted)["display"]["interval"] == "21-94%"
+
+
+async def test_old_revisions_go_when_nobody_names_them() -> None:
+    fake = world(blueprints.blueprint(revisionHistoryLimit=2))
+    await settle(fake)
+    pinned = blueprints.instance(blueprintRef={"name": "team", "revision": 1})
+    fake.cluster.put(pinned)
+    for n in range(4):
+        await edit(fake, mission={"objective": f"mend {{{{ topic }}}} {n}"})
+    assert numbers(fake) == [1, 4, 5]
+    fake.cluster.remove(ObjectRef("BlueprintInstance", "demo", "use"))
+    await settle(fake)
+    assert numbers(fake) == [4, 5]
+
+
+@pytest.mark.parametrize(
+    ("kind", "phase", "kept"),
+    [
+        pytest.param("Mission", None, True, id="a mission keeps it"),
+        pytest.param("Pod", "Running", True, id="a running pod keeps it"),
+        pytest.param("Pod", "Succeeded", False, id="a pod that ended does not"),
+    ],
+)
+async def test_what_a_deleted_blueprint_leaves(kind: str, phase: str | None, kept: bool) -> None:
+    fake = world(blueprints.blueprint())
+    await settle(fake)
+    labels = {"kais.io/blueprint": "team", "kais.io/revision": "1"}
+    user = {"kind": kind, "metadata": {"name": "user", "namespace": "demo", "labels": labels}}
+    fake.cluster.put({**user, "status": {"phase": phase}})
+    fake.cluster.remove(REF)
+    await fake.step(blueprint.RECONCILER, REF)
+    assert bool(numbers(fake)) is kept
+    fake.cluster.remove(ObjectRef(kind, "demo", "user"))
+    await fake.step(blueprint.RECONCILER, REF)
+    assert numbers(fake) == []
+    assert await fake.step(blueprint.RECONCILER, REF) is None
+
+
+async def test_a_template_that_passes_a_limit_of_time_is_said_and_tried_again() -> None:
+    fake = world(blueprints.blueprint())
+    renderer = fake.world.renderer
+    assert isinstance(renderer, InProcessRenderer)
+    renderer.fails = [errors.RenderingFailed("rendering took more than 2 s", cap="time")]
+    plan = await fake.step(blueprint.RECONCILER, REF)
+    assert plan is not None
+    assert plan.requeue_after is not None
+    assert "rendering took more than 2 s" in condition(fake, "Compiled")["message"]
+    await settle(fake)
+    assert condition(fake, "Compiled")["status"] == "True"
+
+
+async def test_a_restored_revision_is_taken_back_by_its_spec() -> None:
+    head = blueprints.blueprint()
+    fake = world(head, blueprints.revision(4, of=head))
+    await settle(fake)
+    assert numbers(fake) == [4]
+    annotations = fake.cluster.read(REF)["metadata"]["annotations"]
+    assert annotations == {"kais.io/last-revision": "4", "kais.io/served-revision": "4"}
