@@ -19,6 +19,8 @@ from kais_operator.decide.plan import Body
 
 RESULT_BYTES = 4096
 """What the kubelet keeps of a termination message."""
+LOG_BYTES = 2048
+"""What the kubelet keeps of a failed container's log in place of a termination message."""
 STUCK_AFTER = timedelta(seconds=60)
 """Past the end of its grace period a pod that is still there is on a lost node."""
 
@@ -59,8 +61,10 @@ class Attempt:
         finished_at: when its Job ended, None while it has not.
         trouble: why its pod does not start or work, None when there is nothing to say.
         words: the kubelet's, the scheduler's or our words about the trouble or the end.
-        exit_code: of the task, None while it has none or nobody knows it.
+        exit_code: of the task, None while it has none or nobody knows it. A running attempt that
+            has one waits for its Job to count it.
         message: the task's termination message.
+        is_truncated: whether the task may have said more than the kubelet kept.
         has_begun: whether its container was seen running or ended.
     """
 
@@ -73,17 +77,13 @@ class Attempt:
     words: str = ""
     exit_code: int | None = None
     message: str = ""
+    is_truncated: bool = False
     has_begun: bool = False
 
     @property
     def is_over(self) -> bool:
         """Whether its Job ended, or will never end because its node is lost."""
         return self.state not in (State.WAITING, State.RUNNING)
-
-    @property
-    def is_truncated(self) -> bool:
-        """Whether the task may have said more than the kubelet kept."""
-        return len(self.message.encode()) >= RESULT_BYTES
 
 
 def read_all(
@@ -100,6 +100,11 @@ def number_of(job: Body) -> int:
     given = (job["metadata"].get("annotations") or {}).get(labels.ATTEMPT, "")
     tail = job["metadata"]["name"].rpartition("-a")[2]
     return int(next((text for text in (given, tail) if text.isdecimal()), "1"))
+
+
+def has_ended(job: Body) -> bool:
+    """Whether the Job itself says that it is over."""
+    return _job_condition(job) is not None
 
 
 def parse_time(text: str | None) -> datetime | None:
@@ -148,11 +153,11 @@ def _read_open(
     if going_since is not None and now - going_since >= STUCK_AFTER:
         node = (pod.get("spec") or {}).get("nodeName", "its node")
         words = f"{name} stays terminating on {node}, which does not answer"
-        lost = Attempt(number, job, State.LOST, started, now, Reason.POD_STUCK, words)
-        return lost
+        return Attempt(number, job, State.LOST, started, now, Reason.POD_STUCK, words)
     state, _ = _container(pod)
     if "running" in state or "terminated" in state:
-        return Attempt(number, job, State.RUNNING, started, has_begun=True)
+        code = (state.get("terminated") or {}).get("exitCode")
+        return Attempt(number, job, State.RUNNING, started, exit_code=code, has_begun=True)
     trouble = _why_waiting(pod, state)
     if trouble is None:
         return Attempt(number, job, State.WAITING, started, words=f"{name} is starting")
@@ -189,7 +194,8 @@ def _read_end(
     if pod is not None:
         container, _ = _container(pod)
         ended = container.get("terminated") or {}
-    message = _clean(ended.get("message") or "")
+    raw = ended.get("message") or ""
+    size = len(raw.encode("utf-8", "replace"))
     code = ended.get("exitCode")
     if state is State.FAILED and code is None:
         words = _lost_words(job, pod)
@@ -197,7 +203,8 @@ def _read_end(
     words = _end_words(state, ended)
     return Attempt(
         number_of(job), job, state, started, finished,
-        words=words, exit_code=code, message=message, has_begun=bool(ended),
+        words=words, exit_code=code, message=_clean(raw),
+        is_truncated=size >= RESULT_BYTES or size == LOG_BYTES, has_begun=bool(ended),
     )  # fmt: skip
 
 

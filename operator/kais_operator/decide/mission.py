@@ -1,0 +1,297 @@
+"""A Mission's next step, in the order of its questions.
+
+    has it a run?      no  -> stamp run-id and finalizer, before the first side effect
+    has it an outcome? yes -> tell the ledger, have facts extracted, let go, report
+    is it over?        yes -> stamp the outcome, before anybody is told
+    an attempt open?   yes -> give it its knowledge, wait
+                       no  -> start the next one, or say what it waits for
+
+The annotations decide, never the status: an object that was saved and applied again, or whose
+status was wiped, runs nothing twice.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime, timedelta
+
+from kais import durations, labels, names
+from kais.reasons import Reason
+from kais.resources.fields import rfc3339
+from kais.resources.mission import Mission
+from kais_operator.decide import (
+    attempts as tries,
+)
+from kais_operator.decide import (
+    children,
+    endings,
+    injecting,
+    judging,
+    mission_conditions,
+    pods,
+    recording,
+)
+from kais_operator.decide import entry as entries
+from kais_operator.decide.attempts import Attempt
+from kais_operator.decide.endings import Ending
+from kais_operator.decide.entry import Entry, Obstacle
+from kais_operator.decide.mission_conditions import Standing
+from kais_operator.decide.mission_observed import MissionObserved, is_held, parent_of, run_id_of
+from kais_operator.decide.plan import (
+    Action,
+    Body,
+    Delete,
+    InjectKnowledge,
+    ObjectRef,
+    PatchMetadata,
+    Plan,
+)
+
+_SOON = timedelta(seconds=1)
+_POLL_LIMIT = timedelta(seconds=30)
+_LOOK_AGAIN = timedelta(seconds=30)
+"""When an obstacle is looked at again that no watch event may report, such as a foreign object."""
+
+
+def decide_mission(observed: MissionObserved, now: datetime) -> Plan:
+    """Choose the writes that bring a mission to its next attempt or its end.
+
+    A run that has an outcome is never started again. Reads no clock; pass an aware `now`.
+    """
+    mission = observed.mission
+    if mission.is_deleting and not is_held(mission):
+        return Plan()
+    seen = tries.read_all(observed.jobs, observed.pods, owner_uid=mission.metadata.uid, now=now)
+    run_id = run_id_of(mission)
+    if run_id is None:
+        return _take_up(observed, now)
+    ending = endings.read(mission, observed.ledger.run)
+    if ending is not None:
+        return _finish(observed, seen, ending, run_id=run_id, now=now)
+    entry = entries.find(mission, observed.team, now=now)
+    obstacle = entry if isinstance(entry, Obstacle) else None
+    ending = judging.judge(observed, seen, obstacle=obstacle, now=now)
+    if ending is not None:
+        stopped = [endings.stamp(mission, ending), *_stop(seen)]
+        standing = Standing(observed, run_id, seen, ending)
+        return _plan(standing, stopped, now, requeue_after=_SOON)
+    return _go_on(observed, seen, entry, run_id=run_id, now=now)
+
+
+def _take_up(observed: MissionObserved, now: datetime) -> Plan:
+    """Give the mission its run, and begin with it in the same pass."""
+    mission = observed.mission
+    if mission.is_deleting:
+        return Plan((recording.released(observed),))
+    if judging.unsupported(mission) is not None:
+        return _plan(Standing(observed, None), (), now)
+    metadata = mission.metadata
+    run_id = names.run_id(metadata.uid)
+    finalizers = tuple(f for f in metadata.finalizers if f != labels.FINALIZER)
+    stamp = PatchMetadata(
+        ObjectRef(mission.kind, metadata.namespace, metadata.name),
+        resource_version=metadata.resource_version,
+        annotations={labels.RUN_ID: run_id, labels.ACCEPTED_AT: rfc3339(now)},
+        finalizers=(*finalizers, labels.FINALIZER),
+    )
+    entry = entries.find(mission, observed.team, now=now)
+    return _go_on(observed, (), entry, run_id=run_id, now=now, before=(stamp,))
+
+
+def _go_on(
+    observed: MissionObserved,
+    seen: Sequence[Attempt],
+    entry: Entry | Obstacle,
+    *,
+    run_id: str,
+    now: datetime,
+    before: tuple[Action, ...] = (),
+) -> Plan:
+    mission = observed.mission
+    actions: list[Action] = list(before)
+    if _is_found(observed) and judging.unsupported(mission) is None:
+        actions += recording.opening(observed, run_id=run_id)
+    last = seen[-1] if seen else None
+    if last is not None and not last.is_over:
+        return _wait(observed, seen, entry, actions, run_id=run_id, now=now)
+    obstacle, started, look_again = _start(observed, seen, entry, run_id=run_id, now=now)
+    standing = Standing(observed, run_id, seen, None, obstacle)
+    limits = [judging.start_deadline(mission, None, now=now)] if last is None else []
+    limits.append(judging.deadline(mission, seen))
+    return _plan(
+        standing, [*actions, *started], now, requeue_after=_soonest(limits, now, look_again)
+    )
+
+
+def _is_found(observed: MissionObserved) -> bool:
+    """Whether the run's scope is known for sure: it is part of the run's identity."""
+    return observed.team.formation is not None or bool(observed.team.cells)
+
+
+def _start(
+    observed: MissionObserved,
+    seen: Sequence[Attempt],
+    entry: Entry | Obstacle,
+    *,
+    run_id: str,
+    now: datetime,
+) -> tuple[Obstacle | None, tuple[Action, ...], timedelta | None]:
+    """Choose the creation of the next attempt's Job, or what stands in its way."""
+    obstacle = _held_back(observed.mission)
+    if obstacle is not None:
+        return obstacle, (), None
+    if isinstance(entry, Obstacle):
+        return entry, (), _LOOK_AGAIN
+    job = _job(observed, seen, entry, run_id=run_id, now=now)
+    name = job["metadata"]["name"]
+    there = next((j for j in observed.jobs if j["metadata"]["name"] == name), None)
+    found = children.decide_fixed_child(job, there, parent_of(observed.mission))
+    if found.reason is not None:
+        return Obstacle(found.reason, found.message), (), found.requeue_after
+    return None, found.actions, None
+
+
+def _held_back(mission: Mission) -> Obstacle | None:
+    unsupported = judging.unsupported(mission)
+    if unsupported is not None:
+        return Obstacle(Reason.NOT_YET_SUPPORTED, unsupported)
+    if mission.metadata.annotations.get(labels.RECONCILE) == labels.RECONCILE_SUSPENDED:
+        words = f"no attempt is started while {labels.RECONCILE} is {labels.RECONCILE_SUSPENDED}"
+        return Obstacle(Reason.SUSPENDED, words)
+    return None
+
+
+def _job(
+    observed: MissionObserved,
+    seen: Sequence[Attempt],
+    entry: Entry,
+    *,
+    run_id: str,
+    now: datetime,
+) -> Body:
+    mission = observed.mission
+    previous = seen[-1] if seen else None
+    limit = judging.deadline(mission, seen)
+    whole = durations.parse(mission.spec.completion.timeout)
+    left = limit - now if limit is not None else whole
+    said = mission.spec.entrypoint.message if mission.spec.entrypoint else None
+    work = pods.Work(
+        mission=mission.metadata.name,
+        run_id=run_id,
+        attempt=previous.number + 1 if previous else 1,
+        objective=mission.spec.objective,
+        message=said or "",
+        feedback=(previous.message or previous.words) if previous else "",
+        labelled={
+            key: mission.metadata.labels[key]
+            for key in (labels.BLUEPRINT, labels.REVISION, labels.INSTANCE)
+            if key in mission.metadata.labels
+        },
+    )
+    return pods.attempt_job(
+        parent_of(mission),
+        entry.cell,
+        entry.who,
+        work=work,
+        knowledge_url=observed.knowledge_url,
+        seconds=int(left.total_seconds()),
+    )
+
+
+def _wait(
+    observed: MissionObserved,
+    seen: Sequence[Attempt],
+    entry: Entry | Obstacle,
+    actions: list[Action],
+    *,
+    run_id: str,
+    now: datetime,
+) -> Plan:
+    """Give the open attempt its knowledge, and look again when a limit is reached."""
+    mission, last = observed.mission, seen[-1]
+    cell = entries.entry_cell(mission, observed.team)
+    obstacle, look_again = None, None
+    if not isinstance(cell, Obstacle):
+        who = entries.entry_of(cell, observed.team)
+        found = injecting.decide_map(observed, last, who, run_id=run_id)
+        if isinstance(found, InjectKnowledge):
+            actions.append(found)
+        elif found is not None:
+            actions += found.actions
+            look_again = found.requeue_after
+            if found.reason is not None:
+                obstacle = Obstacle(found.reason, found.message)
+    standing = Standing(observed, run_id, seen, None, obstacle)
+    limits = [judging.deadline(mission, seen), judging.start_deadline(mission, last, now=now)]
+    if last.exit_code is not None:
+        limits = [now + judging.COUNTING]
+    return _plan(standing, actions, now, requeue_after=_soonest(limits, now, look_again))
+
+
+def _finish(
+    observed: MissionObserved,
+    seen: Sequence[Attempt],
+    ending: Ending,
+    *,
+    run_id: str,
+    now: datetime,
+) -> Plan:
+    """Tell the ledger, have facts extracted, let the object go; then only report."""
+    mission = observed.mission
+    standing = Standing(observed, run_id, seen, ending)
+    actions: list[Action] = _stop(seen)
+    if mission.metadata.annotations.get(labels.OUTCOME) != ending.outcome:
+        return _plan(standing, [endings.stamp(mission, ending), *actions], now, requeue_after=_SOON)
+    if recording.must_write_down(observed, now):
+        return Plan((*actions, *recording.written_down(observed, ending, run_id=run_id)))
+    actions += recording.closing(observed, ending, run_id=run_id)
+    if is_held(mission):
+        actions.append(recording.released(observed))
+    if mission.is_deleting and observed.ledger.problem is None:
+        return Plan(tuple(actions), requeue_after=_SOON)  # nobody reads the status of what is gone
+    return _plan(standing, actions, now, requeue_after=_next_look(observed, ending, now))
+
+
+def _stop(seen: Sequence[Attempt]) -> list[Action]:
+    """End what still runs; its Job goes with its pods."""
+    return [
+        Delete(children.ref_of(attempt.job), uid=attempt.job["metadata"]["uid"])
+        for attempt in seen
+        if not attempt.job["metadata"].get("deletionTimestamp")
+        and (not attempt.is_over or attempt.state is tries.State.LOST)
+        and not tries.has_ended(attempt.job)
+    ]
+
+
+def _next_look(observed: MissionObserved, ending: Ending, now: datetime) -> timedelta | None:
+    """Poll the extraction, soon at first and less often later; None when nothing is awaited."""
+    asked_at = observed.mission.metadata.deletion_timestamp
+    if asked_at is not None:
+        return max(asked_at + recording.PATIENCE - now, _SOON)
+    extraction = observed.ledger.extraction
+    is_settled = extraction is not None and extraction.state in ("done", "failed")
+    state = recording.state_of(observed)
+    if state.is_done and (is_settled or not state.is_extracting):
+        return None
+    age = now - (ending.finished_at or now)
+    return min(max(age / 4, _SOON), _POLL_LIMIT)
+
+
+def _soonest(
+    limits: Sequence[datetime | None], now: datetime, look_again: timedelta | None
+) -> timedelta | None:
+    waits = [max(limit - now, _SOON) for limit in limits if limit is not None]
+    if look_again is not None:
+        waits.append(look_again)
+    return min(waits, default=None)
+
+
+def _plan(
+    standing: Standing,
+    actions: Sequence[Action],
+    now: datetime,
+    *,
+    requeue_after: timedelta | None = None,
+) -> Plan:
+    status, events = mission_conditions.say(standing, now)
+    return Plan((*actions, *events), status, requeue_after)

@@ -1,0 +1,46 @@
+"""Reads a Formation: its cells, by label and by the names that they shall have, and its map."""
+
+from __future__ import annotations
+
+from kais import names
+from kais.conditions import Type
+from kais.resources.formation import Formation
+from kais_operator.decide import formation as decision
+from kais_operator.decide.formation import FormationObserved
+from kais_operator.decide.plan import ObjectRef
+from kais_operator.observe import reading
+from kais_operator.observe.reconcilers import Reconciler, Seen
+from kais_operator.ports import World
+
+
+async def observe_formation(world: World, ref: ObjectRef) -> Seen | None:
+    """Read a Formation and what bears the names of its children; None when it is gone."""
+    body = await world.cluster.get(ref)
+    if body is None:
+        return None
+    formation = reading.read(Formation, body)
+    if isinstance(formation, reading.Unreadable) or formation.is_deleting:
+        return Seen(body, _of_one_going(formation))
+    cells = await reading.cells_by_label(world.cluster, ref.namespace, ref.name)
+    for name in decision.wanted_names(formation):
+        if name not in cells:
+            namesake = await world.cluster.get(ObjectRef("Cell", ref.namespace, name))
+            if namesake is not None:
+                cells[name] = namesake
+    routes = await world.cluster.get(
+        ObjectRef("ConfigMap", ref.namespace, names.topology_map_name(ref.name))
+    )
+    return Seen(body, FormationObserved(formation, cells, routes))
+
+
+def _of_one_going(formation: Formation | reading.Unreadable) -> object:
+    if isinstance(formation, reading.Unreadable):
+        return formation
+    return FormationObserved(formation, {})
+
+
+RECONCILER = Reconciler(
+    "Formation",
+    observe_formation,
+    reading.deciding(decision.decide_formation, summary=Type.READY),
+)

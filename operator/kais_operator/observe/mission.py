@@ -1,0 +1,179 @@
+"""Reads a Mission: its team, its Jobs and their pods, and what the ledger has of its run."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Sequence
+from dataclasses import replace
+from typing import TypeVar
+
+from kais import labels, names
+from kais.conditions import Type
+from kais.resources.blueprint_instance import BlueprintInstance
+from kais.resources.cell import Cell
+from kais.resources.formation import Formation
+from kais.resources.mission import Mission
+from kais_operator.decide import attempts, children, entry
+from kais_operator.decide import mission as decision
+from kais_operator.decide.entry import Team
+from kais_operator.decide.mission_observed import Ledger, MissionObserved, run_id_of
+from kais_operator.decide.plan import Body, ObjectRef
+from kais_operator.observe import reading
+from kais_operator.observe.reconcilers import Reconciler, Seen
+from kais_operator.ports import World
+from knowledge_client import errors
+
+T = TypeVar("T")
+
+
+async def observe_mission(world: World, ref: ObjectRef) -> Seen | None:
+    """Read a Mission and what its decision needs; None when it is gone."""
+    body = await world.cluster.get(ref)
+    if body is None:
+        return None
+    mission = reading.read(Mission, body)
+    if isinstance(mission, reading.Unreadable):
+        return Seen(body, mission)
+    jobs = await _jobs(world, mission)
+    has_ended = labels.OUTCOME in mission.metadata.annotations
+    ledger = await _ledger(world, mission, has_ended=has_ended, is_new=not jobs)
+    is_told = has_ended and ledger.run is not None and ledger.run.outcome is not None
+    observed = MissionObserved(
+        mission=mission,
+        team=Team() if is_told else await _team(world, mission),
+        jobs=jobs,
+        pods=() if has_ended else await _pods(world, mission, jobs),
+        maps={} if has_ended else await _maps(world, mission, jobs),
+        declared=await reading.declared_scopes(world.cluster, ref.namespace),
+        instance=None if is_told else await _instance(world, mission, ledger),
+        ledger=ledger,
+        knowledge_url=world.placement.knowledge_url,
+        operator_namespace=world.placement.operator_namespace,
+    )
+    return Seen(body, observed)
+
+
+async def _jobs(world: World, mission: Mission) -> list[Body]:
+    """Read the mission's Jobs, and whatever stands under the name of the next one."""
+    metadata = mission.metadata
+    selector = f"{labels.MISSION}={names.label_value(metadata.name)}"
+    jobs = list(await world.cluster.list("Job", metadata.namespace, labels=selector))
+    own = [job for job in jobs if children.controller_uid(job) == metadata.uid]
+    latest = max((attempts.number_of(job) for job in own), default=0)
+    next_name = names.job_name(metadata.name, latest + 1)
+    is_open = any(not attempts.has_ended(job) for job in own)
+    if labels.OUTCOME in metadata.annotations or is_open:
+        return jobs
+    if next_name not in {job["metadata"]["name"] for job in jobs}:
+        namesake = await world.cluster.get(ObjectRef("Job", metadata.namespace, next_name))
+        jobs += [namesake] if namesake is not None else []
+    return jobs
+
+
+async def _pods(world: World, mission: Mission, jobs: Sequence[Body]) -> Sequence[Body]:
+    if not jobs:
+        return ()
+    selector = f"{labels.MISSION}={names.label_value(mission.metadata.name)}"
+    return await world.cluster.list("Pod", mission.metadata.namespace, labels=selector)
+
+
+async def _maps(world: World, mission: Mission, jobs: Sequence[Body]) -> dict[str, Body]:
+    """Read the knowledge map of the latest Job; those of earlier ones decide nothing."""
+    own = [job for job in jobs if children.controller_uid(job) == mission.metadata.uid]
+    if not own:
+        return {}
+    job = max(own, key=attempts.number_of)["metadata"]["name"]
+    ref = ObjectRef("ConfigMap", mission.metadata.namespace, names.knowledge_map_name(job))
+    found = await world.cluster.get(ref)
+    return {job: found} if found is not None else {}
+
+
+async def _team(world: World, mission: Mission) -> Team:
+    namespace = mission.metadata.namespace
+    if mission.spec.cell_ref is not None:
+        body = await world.cluster.get(ObjectRef("Cell", namespace, mission.spec.cell_ref))
+        bodies = {mission.spec.cell_ref: body} if body is not None else {}
+        cells = _readable(bodies)
+        lone = cells.get(mission.spec.cell_ref)
+        wanted = lone.spec.formation_ref if lone is not None else None
+        formation = await reading.formation_of(world.cluster, namespace, wanted)
+    else:
+        wanted = mission.spec.formation_ref or ""
+        formation = await reading.formation_of(world.cluster, namespace, wanted)
+        bodies = await reading.cells_by_label(world.cluster, namespace, wanted) if formation else {}
+        cells = _readable(bodies, of=formation)
+    return await _with_account(world, mission, Team(formation, cells))
+
+
+def _readable(bodies: dict[str, Body], *, of: Formation | None = None) -> dict[str, Cell]:
+    """Read the cells; of a formation only those that it owns."""
+    found = {
+        name: reading.read(Cell, body)
+        for name, body in bodies.items()
+        if of is None or children.controller_uid(body) == of.metadata.uid
+    }
+    return {name: cell for name, cell in found.items() if isinstance(cell, Cell)}
+
+
+async def _with_account(world: World, mission: Mission, team: Team) -> Team:
+    """Add the account that the entry cell borrows, and who shares it."""
+    cell = entry.entry_cell(mission, team)
+    if isinstance(cell, entry.Obstacle) or cell.spec.service_account_name is None:
+        return team
+    ref = ObjectRef("ServiceAccount", mission.metadata.namespace, cell.spec.service_account_name)
+    return Team(
+        team.formation,
+        team.cells,
+        account=await world.cluster.get(ref),
+        sharing=await reading.sharing(world.cluster, cell),
+    )
+
+
+async def _ledger(world: World, mission: Mission, *, has_ended: bool, is_new: bool) -> Ledger:
+    """Ask the store what it has of the run, where the decision turns on it.
+
+    That is at the end, and before a first Job when this process opened no run: the object may be
+    one that was saved while its run went on, and the run may have ended since.
+    """
+    run_id, memory = run_id_of(mission), world.memory
+    if run_id is None:
+        return Ledger(problem=memory.store_problem())
+    known = Ledger(
+        is_opened=memory.is_run_open(run_id),
+        is_closed=memory.is_run_closed(run_id),
+        is_extraction_accepted=memory.is_extraction_accepted(run_id),
+        problem=memory.store_problem(),
+    )
+    if not has_ended and (known.is_opened or not is_new):
+        return known
+    try:
+        run = await _found(world.knowledge.get_run(run_id))
+        extraction = await _found(world.knowledge.get_extraction(run_id)) if has_ended else None
+    except errors.KnowledgeError as exc:
+        return replace(known, problem=str(exc))
+    return replace(known, run=run, extraction=extraction, problem=None)
+
+
+async def _found(call: Awaitable[T]) -> T | None:
+    try:
+        return await call
+    except errors.NotFound:
+        return None
+
+
+async def _instance(world: World, mission: Mission, ledger: Ledger) -> BlueprintInstance | None:
+    """Read the instance that made the mission, as long as the ledger may need its words."""
+    owner = next((o for o in mission.metadata.owner_references if o.controller), None)
+    is_needed = labels.OUTCOME in mission.metadata.annotations or not ledger.is_opened
+    if owner is None or owner.kind != "BlueprintInstance" or not is_needed:
+        return None
+    ref = ObjectRef("BlueprintInstance", mission.metadata.namespace, owner.name)
+    body = await world.cluster.get(ref)
+    found = reading.read(BlueprintInstance, body) if body is not None else None
+    return found if isinstance(found, BlueprintInstance) else None
+
+
+RECONCILER = Reconciler(
+    "Mission",
+    observe_mission,
+    reading.deciding(decision.decide_mission, summary=Type.SUCCEEDED),
+)
