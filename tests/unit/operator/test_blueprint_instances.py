@@ -1,0 +1,491 @@
+"""Uses of a Blueprint over a whole world in memory: what settles, and how."""
+
+from typing import Any
+
+import pytest
+
+from kais import names
+from kais.resources.blueprint import BlueprintKnowledge
+from kais.resources.blueprint_instance import BlueprintInstance
+from kais_operator import errors
+from kais_operator.decide import instance_children
+from kais_operator.decide.plan import Body, ObjectRef
+from kais_operator.observe import blueprint, blueprint_instance
+from knowledge_client import models
+from tests.fakes import blueprints
+from tests.fakes.renderer import InProcessRenderer
+from tests.fakes.world import FakeWorld, fake_world
+
+REF = ObjectRef("BlueprintInstance", "demo", "use")
+TEAM = ObjectRef("Blueprint", "demo", "team")
+FORMATION = ObjectRef("Formation", "demo", "use")
+MISSION = ObjectRef("Mission", "demo", "use")
+
+
+async def world(*bodies: Body, head: Body | None = None) -> FakeWorld:
+    """A world with a settled Blueprint, and `bodies` (one valid instance unless given)."""
+    fake = fake_world(
+        head or blueprints.blueprint(),
+        *(bodies or (blueprints.instance(),)),
+        renderer=InProcessRenderer(),
+    )
+    await fake.settle(blueprint.RECONCILER, TEAM)
+    return fake
+
+
+async def settle(fake: FakeWorld) -> None:
+    await fake.settle(blueprint_instance.RECONCILER, REF)
+
+
+def status(fake: FakeWorld) -> Body:
+    return dict(fake.cluster.read(REF)["status"])
+
+
+def condition(fake: FakeWorld, type_: str) -> tuple[str, str, str]:
+    told = status(fake)["conditions"]
+    found = next(c for c in told if c["type"] == type_)
+    return found["status"], found["reason"], found["message"]
+
+
+def metadata(fake: FakeWorld, ref: ObjectRef = REF) -> Body:
+    return dict(fake.cluster.read(ref)["metadata"])
+
+
+def end(fake: FakeWorld, outcome: str, message: str = "all is well") -> None:
+    """End the mission as its controller does."""
+    fake.cluster.edit(MISSION, {"metadata": {"annotations": {"kais.io/outcome": outcome}}})
+    finished = fake.clock.now().strftime("%Y-%m-%dT%H:%M:%SZ")
+    fake.cluster.set_status(MISSION, {"message": message, "finishedAt": finished})
+
+
+def cells_ready(fake: FakeWorld) -> None:
+    generation = metadata(fake, FORMATION)["generation"]
+    told = {"type": "CellsReady", "status": "True", "reason": "CellsReady", "message": "1 of 1"}
+    fake.cluster.set_status(FORMATION, {"conditions": [{**told, "observedGeneration": generation}]})
+
+
+async def test_a_use_gets_its_formation_and_mission_under_one_run() -> None:
+    fake = await world(blueprints.instance(parameters={"topic": "pods", "count": 3}))
+    await settle(fake)
+    own = metadata(fake)
+    run_id = own["annotations"]["kais.io/run-id"]
+    assert run_id == names.run_id(own["uid"])
+    assert own["labels"] == {"kais.io/blueprint": "team", "kais.io/revision": "1"}
+    for ref in (FORMATION, MISSION):
+        child = metadata(fake, ref)
+        assert child["labels"]["app.kubernetes.io/managed-by"] == "kais"
+        assert child["labels"]["kais.io/instance"] == "use"
+        assert child["labels"]["kais.io/blueprint"] == "team"
+        assert child["labels"]["kais.io/revision"] == "1"
+        (owner,) = child["ownerReferences"]
+        assert (owner["kind"], owner["uid"], owner["controller"]) == (
+            "BlueprintInstance",
+            own["uid"],
+            True,
+        )
+    formation = fake.cluster.read(FORMATION)["spec"]
+    assert formation["cells"][0]["replicas"] == 3
+    assert formation["knowledge"] == {"scope": "team"}
+    mission = fake.cluster.read(MISSION)
+    assert mission["spec"]["formationRef"] == "use"
+    assert mission["spec"]["objective"] == "explain pods"
+    assert mission["metadata"]["finalizers"] == ["kais.io/finalizer"]
+    assert mission["metadata"]["annotations"] == {"kais.io/run-id": run_id, "kais.io/arm": "on"}
+    seen = status(fake)
+    assert (seen["revisionInUse"], seen["runId"]) == (1, run_id)
+    assert (seen["formation"], seen["mission"], seen["phase"]) == ("use", "use", "Running")
+    assert condition(fake, "Applied") == (
+        "True",
+        "Applied",
+        "Formation/demo/use and Mission/demo/use are stored",
+    )
+    assert [e["reason"] for e in fake.cluster.events] == ["RunBegun"]
+
+
+async def test_the_identity_of_the_run_is_stamped_before_anything_is_made() -> None:
+    fake = await world()
+    fake.cluster.writes.clear()
+    await settle(fake)
+    verbs = [(verb, ref.kind) for verb, ref in fake.cluster.writes]
+    assert verbs[:3] == [
+        ("patch", "BlueprintInstance"),
+        ("create", "Formation"),
+        ("create", "Mission"),
+    ]
+    assert [verb for verb, _ in verbs].count("status") == 1
+
+
+@pytest.mark.parametrize("kind", ["Formation", "Mission"])
+async def test_a_crash_before_a_child_is_mended_without_a_second_run(kind: str) -> None:
+    fake = await world()
+    fake.cluster.fail("create", errors.ClusterUnavailable("cut"), kind=kind)
+    with pytest.raises(errors.ClusterUnavailable):
+        await fake.step(blueprint_instance.RECONCILER, REF)
+    run_id = metadata(fake)["annotations"]["kais.io/run-id"]
+    await settle(fake)
+    assert metadata(fake, MISSION)["annotations"]["kais.io/run-id"] == run_id
+
+
+async def test_all_violations_are_listed_at_once_and_nothing_is_made() -> None:
+    fake = await world(blueprints.instance(parameters={"count": "9", "colour": "red"}))
+    await settle(fake)
+    state, reason, message = condition(fake, "ParametersValid")
+    assert (state, reason) == ("False", "ParametersInvalid")
+    for word in ("topic", "count", "colour"):
+        assert word in message
+    assert condition(fake, "Rendered") == ("Unknown", "Reconciling", "waits for ParametersValid")
+    assert condition(fake, "Ready")[1] == "ParametersInvalid"
+    assert fake.cluster.refs("Formation") == []
+    assert "kais.io/run-id" not in metadata(fake).get("annotations", {})
+    assert status(fake)["phase"] == "Pending"
+    fake.cluster.edit(REF, {"spec": {"parameters": {"topic": "x", "count": 2, "colour": None}}})
+    await settle(fake)
+    assert condition(fake, "ParametersValid")[0] == "True"
+    assert fake.cluster.refs("Formation") == [FORMATION]
+
+
+async def test_an_unknown_parameter_alone_has_its_own_reason() -> None:
+    fake = await world(blueprints.instance(parameters={"topic": "x", "topik": "y"}))
+    await settle(fake)
+    assert condition(fake, "ParametersValid")[1] == "UnknownParameter"
+    assert "topik" in condition(fake, "ParametersValid")[2]
+
+
+async def test_a_template_that_fails_with_these_values_is_said_with_its_leaf() -> None:
+    head = blueprints.blueprint(mission={"objective": "{{ 10 // (count - 1) }} {{ topic }}"})
+    head["spec"]["parameters"][1]["default"] = 2
+    fake = await world(blueprints.instance(parameters={"topic": "x", "count": 1}), head=head)
+    await settle(fake)
+    state, reason, message = condition(fake, "Rendered")
+    assert (state, reason) == ("False", "RenderFailed")
+    assert "mission.objective" in message
+    assert fake.cluster.refs("Formation") == []
+
+
+async def test_a_missing_blueprint_is_waited_for() -> None:
+    fake = fake_world(blueprints.instance(), renderer=InProcessRenderer())
+    plan = await fake.settle(blueprint_instance.RECONCILER, REF)
+    assert plan is not None
+    assert plan.requeue_after is not None
+    assert condition(fake, "BlueprintResolved") == (
+        "False",
+        "BlueprintNotFound",
+        "Blueprint/demo/team does not exist; apply it, or correct spec.blueprintRef.name",
+    )
+    fake.cluster.put(blueprints.blueprint())
+    await settle(fake)
+    assert condition(fake, "BlueprintResolved")[:2] == ("Unknown", "Reconciling")
+    await fake.settle(blueprint.RECONCILER, TEAM)
+    await settle(fake)
+    assert condition(fake, "Applied")[0] == "True"
+
+
+async def test_a_blueprint_of_which_nothing_compiles_says_why() -> None:
+    fake = await world(head=blueprints.blueprint(mission={"objective": "{{ subject }}"}))
+    await settle(fake)
+    state, reason, message = condition(fake, "BlueprintResolved")
+    assert (state, reason) == ("False", "NoGoodRevision")
+    assert "no revision of Blueprint/demo/team compiles" in message
+    assert "'subject' is not declared" in message
+
+
+async def test_a_revision_that_is_not_kept_is_named() -> None:
+    fake = await world(blueprints.instance(blueprintRef={"name": "team", "revision": 9}))
+    await settle(fake)
+    state, reason, message = condition(fake, "BlueprintResolved")
+    assert (state, reason) == ("False", "RevisionNotFound")
+    assert "BlueprintRevision/demo/team-r00009 does not exist" in message
+
+
+async def test_editing_and_deleting_the_blueprint_never_touches_a_use() -> None:
+    fake = await world()
+    await settle(fake)
+    fake.cluster.edit(TEAM, {"spec": {"mission": {"objective": "mend {{ topic }}"}}})
+    await fake.settle(blueprint.RECONCILER, TEAM)
+    before = len(fake.cluster.writes)
+    await settle(fake)
+    fake.cluster.set_status(REF, {})
+    await settle(fake)
+    fake.cluster.remove(TEAM)
+    await fake.step(blueprint.RECONCILER, TEAM)
+    await settle(fake)
+    assert status(fake)["revisionInUse"] == 1
+    assert fake.cluster.read(MISSION)["spec"]["objective"] == "explain pods"
+    touched = {ref.kind for _, ref in fake.cluster.writes[before:]}
+    assert touched == {"BlueprintInstance", "BlueprintRevision"}  # status; collected revision 2
+    assert [r.name for r in fake.cluster.refs("BlueprintRevision")] == ["team-r00001"]
+
+
+async def test_the_cells_and_the_mission_are_followed_to_success() -> None:
+    fake = await world()
+    await settle(fake)
+    assert condition(fake, "CellsReady")[:2] == ("Unknown", "Reconciling")
+    cells_ready(fake)
+    fake.cluster.set_status(MISSION, {"message": "attempt 1 of 3 runs"})
+    await settle(fake)
+    assert condition(fake, "CellsReady") == ("True", "CellsReady", "Formation/demo/use: 1 of 1")
+    assert condition(fake, "MissionFinished") == (
+        "False",
+        "Running",
+        "Mission/demo/use: attempt 1 of 3 runs",
+    )
+    assert condition(fake, "Ready")[:2] == ("False", "Running")
+    end(fake, "Succeeded")
+    await settle(fake)
+    assert metadata(fake)["annotations"]["kais.io/outcome"] == "Succeeded"
+    assert condition(fake, "MissionFinished") == (
+        "True",
+        "Finished",
+        "Mission/demo/use ended Succeeded: all is well",
+    )
+    assert condition(fake, "Ready") == ("True", "Ready", "the mission succeeded")
+    assert (status(fake)["phase"], status(fake)["outcome"]) == ("Succeeded", "Succeeded")
+    assert [e["reason"] for e in fake.cluster.events] == ["RunBegun", "RunEnded"]
+
+
+@pytest.mark.parametrize(
+    ("outcome", "reason"),
+    [
+        ("Failed", "TaskFailed"),
+        ("TimedOut", "TimedOut"),
+        ("BudgetExceeded", "BudgetExceeded"),
+        ("Cancelled", "Cancelled"),
+        ("InfrastructureFailed", "InfrastructureFailed"),
+    ],
+)
+async def test_any_other_end_is_not_ready_and_says_why(outcome: str, reason: str) -> None:
+    fake = await world()
+    await settle(fake)
+    cells_ready(fake)
+    end(fake, outcome, "the cell said no")
+    await settle(fake)
+    assert condition(fake, "Ready") == (
+        "False",
+        reason,
+        f"Mission/demo/use ended {outcome}: the cell said no",
+    )
+    assert (status(fake)["phase"], status(fake)["outcome"]) == ("Failed", outcome)
+
+
+async def test_a_use_that_ended_makes_its_mission_anew_only_to_report() -> None:
+    fake = await world()
+    await settle(fake)
+    end(fake, "Failed")
+    await settle(fake)
+    fake.cluster.vanish(MISSION)
+    fake.cluster.set_status(REF, {})
+    await settle(fake)
+    annotations = metadata(fake, MISSION)["annotations"]
+    assert annotations["kais.io/outcome"] == "Failed"
+    assert annotations["kais.io/run-id"] == metadata(fake)["annotations"]["kais.io/run-id"]
+
+
+async def test_a_mission_deleted_before_its_outcome_was_noted_is_looked_up_in_the_ledger() -> None:
+    fake = await world()
+    await settle(fake)
+    run_id = metadata(fake)["annotations"]["kais.io/run-id"]
+    fake.cluster.vanish(MISSION)
+    run = models.RunIn(namespace="demo", scope="realm:demo", outcome="Cancelled")
+    await fake.knowledge.put_run(run_id, run)
+    await settle(fake)
+    assert metadata(fake)["annotations"]["kais.io/outcome"] == "Cancelled"
+    assert metadata(fake, MISSION)["annotations"]["kais.io/outcome"] == "Cancelled"
+
+
+async def test_a_formation_of_that_name_that_is_not_ours_stops_the_use_before_its_run() -> None:
+    foreign = {
+        "apiVersion": "kais.io/v1",
+        "kind": "Formation",
+        "metadata": {"name": "use", "namespace": "demo"},
+        "spec": {"cells": []},
+    }
+    fake = await world(blueprints.instance(), foreign)
+    before = fake.cluster.read(FORMATION)
+    plan = await fake.settle(blueprint_instance.RECONCILER, REF)
+    state, reason, message = condition(fake, "Applied")
+    assert (state, reason) == ("False", "NameTaken")
+    assert "Formation/demo/use exists already" in message
+    assert fake.cluster.read(FORMATION) == before
+    assert fake.cluster.refs("Mission") == []
+    assert "annotations" not in metadata(fake)
+    assert plan is not None
+    assert plan.requeue_after is not None
+    fake.cluster.remove(FORMATION)
+    await settle(fake)
+    assert condition(fake, "Applied")[0] == "True"
+
+
+async def test_drift_of_the_formation_is_repaired_even_while_the_mission_runs() -> None:
+    fake = await world()
+    await settle(fake)
+    fake.cluster.edit(FORMATION, {"spec": {"knowledge": {"scope": "elsewhere"}}})
+    await settle(fake)
+    assert fake.cluster.read(FORMATION)["spec"]["knowledge"]["scope"] == "team"
+
+
+async def test_new_parameters_wait_until_the_mission_has_ended() -> None:
+    fake = await world()
+    await settle(fake)
+    fake.cluster.edit(REF, {"spec": {"parameters": {"count": 4}}})
+    await settle(fake)
+    assert condition(fake, "Applied") == (
+        "False",
+        "UpdateWaiting",
+        "Formation/demo/use is changed when Mission/demo/use has ended",
+    )
+    assert fake.cluster.read(FORMATION)["spec"]["cells"][0]["replicas"] == 1
+    end(fake, "Succeeded")
+    await settle(fake)
+    assert fake.cluster.read(FORMATION)["spec"]["cells"][0]["replicas"] == 4
+    assert fake.cluster.refs("Mission") == [MISSION]
+
+
+async def test_a_suspended_use_starts_nothing_until_it_is_released() -> None:
+    fake = await world(blueprints.instance(suspend=True))
+    await settle(fake)
+    state, reason, message = condition(fake, "Applied")
+    assert (state, reason) == ("False", "Suspended")
+    assert "set it to false to begin" in message
+    assert fake.cluster.refs("Formation") == []
+    fake.cluster.edit(REF, {"spec": {"suspend": False}})
+    await settle(fake)
+    assert fake.cluster.refs("Mission") == [MISSION]
+
+
+async def test_a_use_without_a_mission_is_a_use_without_outcome() -> None:
+    fake = await world(head=blueprints.blueprint(mission=None))
+    await settle(fake)
+    cells_ready(fake)
+    await settle(fake)
+    assert fake.cluster.refs("Mission") == []
+    (run,) = fake.knowledge.runs.values()
+    assert (run.kind, run.blueprint, run.revision, run.instance) == ("session", "team", 1, "use")
+    assert (run.outcome, run.scope) == (None, "realm:demo/formation:team")
+    assert run.parameters == {"topic": "pods", "count": 1}
+    assert condition(fake, "MissionFinished")[:2] == ("True", "NoMission")
+    assert condition(fake, "Ready") == (
+        "True",
+        "Ready",
+        "the formation stands; it has no mission",
+    )
+    assert status(fake)["phase"] == "Running"
+
+
+async def test_a_store_that_is_away_does_not_hold_up_a_use() -> None:
+    fake = await world(head=blueprints.blueprint(mission=None))
+    fake.knowledge.away = True
+    await fake.step(blueprint_instance.RECONCILER, REF)
+    assert condition(fake, "Applied")[0] == "True"
+    fake.knowledge.away = False
+    await settle(fake)
+    assert len(fake.knowledge.runs) == 1
+
+
+async def test_a_finished_use_deletes_itself_when_its_time_has_come() -> None:
+    fake = await world(blueprints.instance(ttlSecondsAfterFinished=60))
+    await settle(fake)
+    end(fake, "Succeeded")
+    plan = await fake.settle(blueprint_instance.RECONCILER, REF)
+    assert plan is not None
+    assert plan.requeue_after is not None
+    assert plan.requeue_after.total_seconds() == 60
+    fake.clock.advance(61)
+    await fake.step(blueprint_instance.RECONCILER, REF)
+    assert fake.cluster.refs("BlueprintInstance") == []
+    fake.cluster.collect_garbage()
+    assert fake.cluster.refs("Formation") == []
+
+
+@pytest.mark.parametrize(
+    ("policy", "spec", "arm"),
+    [
+        pytest.param({}, {}, "on", id="knowledge is given by default"),
+        pytest.param({"policy": "Never"}, {}, "off", id="Never gives none"),
+        pytest.param(
+            {"policy": "Never"},
+            {"knowledge": {"inject": True}},
+            "off",
+            id="Never holds against the use",
+        ),
+        pytest.param({}, {"knowledge": {"inject": False}}, "off", id="a use may do without"),
+        pytest.param(
+            {"policy": "Holdout", "holdoutPercent": 99}, {}, "holdout", id="the lot withholds"
+        ),
+    ],
+)
+async def test_the_arm_of_a_run(policy: Body, spec: Body, arm: str) -> None:
+    head = blueprints.blueprint(knowledge=policy)
+    fake = await world({**blueprints.instance(**spec)}, head=head)
+    own = metadata(fake)
+    if arm == "holdout":  # the run-id decides: choose one that draws the lot
+        while _lot(names.run_id(own["uid"])) >= 99:
+            fake.cluster.vanish(REF)
+            own = fake.cluster.put(blueprints.instance())["metadata"]
+    await settle(fake)
+    mission = fake.cluster.read(MISSION)
+    assert mission["metadata"]["annotations"]["kais.io/arm"] == arm
+    inject = mission["spec"].get("knowledge", {}).get("inject")
+    assert inject is (None if arm == "on" else False)
+
+
+def _lot(run_id: str) -> int:
+    return int(names.short_hash(f"holdout/{run_id}"), 16) % 100
+
+
+async def test_the_holdout_draws_about_its_share_of_runs() -> None:
+    fake = await world()
+    use = BlueprintInstance.from_dict(fake.cluster.read(REF))
+    policy = BlueprintKnowledge.from_dict({"policy": "Holdout", "holdoutPercent": 20})
+    arms = [
+        instance_children.arm_of(use, policy, {}, run_id=names.run_id(str(n))) for n in range(1000)
+    ]
+    assert 150 < arms.count("holdout") < 250
+    assert set(arms) == {"on", "holdout"}
+
+
+async def test_another_scope_keeps_a_use_apart() -> None:
+    fake = await world(blueprints.instance(knowledge={"scope": "alone", "extract": False}))
+    await settle(fake)
+    assert fake.cluster.read(FORMATION)["spec"]["knowledge"] == {"scope": "alone"}
+    assert fake.cluster.read(MISSION)["spec"]["knowledge"] == {"extract": False}
+
+
+async def test_a_rendered_object_too_large_for_etcd_is_refused_with_its_size() -> None:
+    said = instance_children.too_large({"x": "y" * 1_500_000}, name="Formation/demo/use")
+    assert said is not None
+    assert "Formation/demo/use would be 1500" in said
+    assert "the limit is 1400000" in said
+
+
+async def test_an_idle_pass_writes_nothing() -> None:
+    fake = await world()
+    await settle(fake)
+    cells_ready(fake)
+    end(fake, "Succeeded")
+    await settle(fake)
+    count = len(fake.cluster.writes)
+    fake.clock.advance(3600)
+    await settle(fake)
+    assert len(fake.cluster.writes) == count
+
+
+async def test_a_restored_use_that_ended_is_not_run_again() -> None:
+    fake = await world()
+    await settle(fake)
+    end(fake, "Succeeded")
+    await settle(fake)
+    saved: list[Body] = [fake.cluster.read(ref) for ref in (REF, FORMATION, MISSION)]
+    for ref in (MISSION, FORMATION, REF):
+        fake.cluster.vanish(ref)
+    for body in saved:
+        kept: dict[str, Any] = {k: v for k, v in body["metadata"].items() if k != "uid"}
+        kept.pop("resourceVersion")
+        fake.cluster.put({**body, "metadata": kept, "status": {}})
+    await fake.step(blueprint_instance.RECONCILER, REF)
+    assert condition(fake, "Applied")[0] == "False"  # children of the use that was
+    for ref in (MISSION, FORMATION):  # the garbage collector and the mission's controller
+        fake.cluster.vanish(ref)
+    await settle(fake)
+    annotations = metadata(fake, MISSION)["annotations"]
+    assert annotations["kais.io/outcome"] == "Succeeded"
+    assert status(fake)["phase"] == "Succeeded"
