@@ -20,7 +20,10 @@ class BackgroundLoop:
         self._loop = asyncio.new_event_loop()
         # A connection that breaks inside a port-forward is reported by the client that used it.
         self._loop.set_exception_handler(lambda loop, context: None)
-        threading.Thread(target=self._loop.run_forever, name="kais-cluster", daemon=True).start()
+        self._thread = threading.Thread(
+            target=self._loop.run_forever, name="kais-cluster", daemon=True
+        )
+        self._thread.start()
 
     def run(self, work: Coroutine[Any, Any, _Result]) -> _Result:
         """Run a coroutine there and wait for it; an interrupt of the wait cancels it."""
@@ -29,3 +32,9 @@ class BackgroundLoop:
             return future.result()
         finally:
             future.cancel()
+
+    def close(self) -> None:
+        """End the thread and its loop; a process that ends need not do so."""
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join()
+        self._loop.close()

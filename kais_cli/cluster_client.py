@@ -131,6 +131,11 @@ class KubernetesCluster:
         finally:
             self._background.run(_leave(forwarding))
 
+    def close(self) -> None:
+        """Close the connections; a process that ends need not do so."""
+        self._background.run(_close(self._api))
+        self._background.close()
+
     def _run(self, work: Coroutine[Any, Any, _Result], what: str) -> _Result:
         try:
             return self._background.run(work)
@@ -158,6 +163,10 @@ async def _log_in(kubeconfig: str | None, context: str | None) -> Any:
         # kr8s warns of a server version that it was not tested with; ours are stable APIs.
         warnings.simplefilter("ignore")
         return await kr8s.asyncio.api(kubeconfig=kubeconfig, context=context)
+
+
+async def _close(api: Any) -> None:
+    await api._session.aclose()  # noqa: SLF001 - kr8s has no way to close an Api
 
 
 async def _start(work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:

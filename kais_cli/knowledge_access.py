@@ -46,8 +46,8 @@ def connect(
             with KnowledgeClient(url=url, transport=transport) as client:
                 yield client
             return
+        pod = _pod(cluster)["metadata"]  # first: without a service no account is made
         token = _token(cluster, namespace)
-        pod = _pod(cluster)["metadata"]
         with (
             cluster.forward(pod["namespace"], pod["name"], PORT) as address,
             KnowledgeClient(

@@ -120,3 +120,15 @@ def test_an_object_that_breaks_rules_names_every_violation(terminal, cluster):
 
     assert terminal.run("mission", "show", "odd") == ExitStatus.FAILED
     assert "Mission/demo/odd is not valid:\n  spec" in terminal.err
+
+
+def test_the_commands_for_cells_are_documented():
+    done = subprocess.run(
+        [sys.executable, "-m", "knowledge_client", "--help"],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    listed = [line.split()[0] for line in done.stdout.splitlines() if line.startswith("    ")]
+    assert {"recall", "remember", "episode", "correct"} <= set(listed)
+    assert all(f"`kais-knowledge-client {name} " in DOCS for name in listed)

@@ -1,0 +1,90 @@
+import itertools
+
+import pytest
+
+from kais_cli import cluster_client, errors
+from kais_cli.ports import Target
+from tests.cli import objects
+
+pytestmark = pytest.mark.cluster
+
+
+@pytest.fixture
+def cluster(control_plane):
+    opened = cluster_client.KubernetesCluster(str(control_plane.kubeconfig))
+    yield opened
+    opened.close()
+
+
+def use(namespace, name="doctor-x2k4f"):
+    body = objects.instance(name)
+    body["metadata"] = {"name": name, "namespace": namespace}
+    return body
+
+
+def test_what_is_created_can_be_read_and_names_its_writer(cluster, namespace):
+    made = cluster.create(use(namespace))
+    assert {entry["manager"] for entry in made["metadata"]["managedFields"]} == {"kais-cli"}
+    assert cluster.get("BlueprintInstance", namespace, "doctor-x2k4f") == made
+    assert [b["metadata"]["name"] for b in cluster.list("BlueprintInstance", namespace)] == [
+        "doctor-x2k4f"
+    ]
+
+
+def test_what_is_not_there_is_none(cluster, namespace):
+    assert cluster.get("Mission", namespace, "nothing") is None
+    assert cluster.list("Mission", namespace) == []
+    assert cluster.token(namespace, "nobody", "kais-knowledge") is None
+
+
+def test_a_name_that_is_taken_is_refused_in_the_servers_words(cluster, namespace):
+    cluster.create(use(namespace))
+    with pytest.raises(errors.Refused, match=r"create BlueprintInstance/.*already exists"):
+        cluster.create(use(namespace))
+
+
+def test_a_watch_gives_what_is_there_then_changes_and_the_end(cluster, control_plane, namespace):
+    cluster.create(use(namespace))
+    target = Target("BlueprintInstance", namespace, "doctor-x2k4f")
+    later = Target("Mission", namespace, "doctor-x2k4f")
+    watch = cluster.watch([target, later])
+    seen = (change for change in itertools.islice(watch, 30) if change is not None)
+
+    assert next(seen).body["metadata"]["name"] == "doctor-x2k4f"
+    suspend = ("--type=merge", "-p", '{"spec": {"suspend": true}}')
+    control_plane.kubectl("patch", "bpi", "doctor-x2k4f", "-n", namespace, *suspend)
+    assert next(seen).body["spec"]["suspend"] is True
+    mission = objects.mission()
+    mission["metadata"] = {"name": "doctor-x2k4f", "namespace": namespace}
+    cluster.create(mission)
+    assert next(seen).target == later
+    control_plane.kubectl("delete", "bpi", "doctor-x2k4f", "-n", namespace)
+    assert next(change for change in seen if change.body is None).target == target
+    watch.close()
+
+
+def test_a_token_is_for_the_account_and_audience_that_were_asked_for(
+    cluster, control_plane, namespace
+):
+    control_plane.kubectl("create", "serviceaccount", "kais-user", "-n", namespace)
+    token = cluster.token(namespace, "kais-user", "kais-knowledge")
+    assert token is not None
+    assert token.count(".") == 2
+
+
+def test_an_address_where_nobody_answers_is_unreachable(control_plane, tmp_path):
+    elsewhere = tmp_path / "kubeconfig"
+    text = control_plane.kubeconfig.read_text()
+    elsewhere.write_text(text.replace(control_plane.server, "https://127.0.0.1:1"))
+    with pytest.raises(errors.Unreachable, match="log in: the API server does not answer"):
+        cluster_client.KubernetesCluster(str(elsewhere))
+
+
+def test_a_kubeconfig_that_is_not_there_is_unreachable(tmp_path):
+    with pytest.raises(errors.Unreachable, match="name one with --kubeconfig"):
+        cluster_client.KubernetesCluster(str(tmp_path / "none"))
+
+
+def test_a_context_that_is_not_there_is_named(control_plane):
+    with pytest.raises(errors.Unreachable, match="No such context nope"):
+        cluster_client.KubernetesCluster(str(control_plane.kubeconfig), context="nope")
