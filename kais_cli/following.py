@@ -26,7 +26,7 @@ _WAITING = frozenset(
         Reason.RECONCILING, Reason.WAITING_FOR_CELLS, Reason.WAITING_FOR_FORMATION,
         Reason.WAITING_FOR_PODS, Reason.NOT_REGISTERED, Reason.RECORDING_PENDING,
         Reason.EXTRACTION_PENDING, Reason.RUN_OPEN, Reason.RUNNING, Reason.STARTED,
-        Reason.NO_MISSION, Reason.DELETING,
+        Reason.NO_MISSION, Reason.NO_CHECKS, Reason.DELETING, Reason.EXTRACTION_DISABLED,
     }
 )  # fmt: skip
 """Reasons of conditions that are not True on the good way; they are no news."""
