@@ -1,7 +1,7 @@
 """Bursts of instances on a control plane without nodes: how fast, how many requests, memory.
 
-Each instance is a Formation with two Task cells and a Mission. The operator runs as a process of its
-own under its own user, so that the API server's audit log tells its requests from the bench's.
+Each instance is a Formation with two Task cells and a Mission. The operator runs as a process of
+its own; the API server's audit log tells its requests from the bench's by the user agent.
 """
 
 import asyncio
@@ -91,8 +91,12 @@ class Api:
     async def delete_instances(self) -> None:
         """Remove all instances and wait until their children are gone."""
         await self._http.delete(self.instances)
-        while (await self._http.get("/apis/kais.io/v1/namespaces/bench/cells")).json()["items"]:
+        for _ in range(120):
+            left = await self._http.get("/apis/kais.io/v1/namespaces/bench/cells")
+            if not left.json()["items"]:
+                return
             await asyncio.sleep(1)
+        raise SystemExit("cells of deleted instances are still there after 120 s")
 
     async def burst(self, prefix: str, count: int) -> tuple[list[float], float]:
         """Create so many at once: seconds from create to Applied each, and for all of them."""
@@ -196,7 +200,8 @@ async def measure(cluster: HostCluster, operator: subprocess.Popen[bytes]) -> st
     head += ("API requests each", "RSS MiB", "peak MiB")
     return (
         f"A lone instance, create→Applied, {LONE} in a row: "
-        f"p50 {quantile(lone, 0.5) * 1000:.0f} ms, p99 {quantile(lone, 0.99) * 1000:.0f} ms.\n\n{table(head, rows)}\n\n"
+        f"p50 {quantile(lone, 0.5) * 1000:.0f} ms, "
+        f"p99 {quantile(lone, 0.99) * 1000:.0f} ms.\n\n{table(head, rows)}\n\n"
         "API requests of the operator per instance by verb:\n\n" + "\n".join(verbs)
     )
 
