@@ -17,6 +17,7 @@ import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -104,7 +105,9 @@ def well_pods(terminal: Terminal) -> list[str]:
     found = terminal.read("kubectl", "get", "pods", "-n", NAMESPACE, "-l", label, "-o", "json")
     events = terminal.read("kubectl", "get", "events", "-n", NAMESPACE, "-o", "json")
     return [
-        pods.name(pod) for pod in found["items"] if not diagnose.diagnose_pod(pod, events["items"])
+        pods.name(pod)
+        for pod in found["items"]
+        if not diagnose.diagnose_pod(pod, events["items"], now=datetime.now(UTC))
     ]
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import sys
+from datetime import UTC, datetime
 from pathlib import Path
 
 from knowledge_client import KnowledgeClient, errors, retries
@@ -38,7 +39,8 @@ def look(found: settings.Settings) -> diagnose.Examination:
         reader = kubernetes_api.NamespaceReader(
             http, namespace=found.namespace, token_file=found.account / "token"
         )
-        return diagnose.examine(reader.pods(), reader.events(), max_pods=found.max_pods)
+        found_pods, events, now = reader.pods(), reader.events(), datetime.now(UTC)
+        return diagnose.examine(found_pods, events, now=now, max_pods=found.max_pods)
 
 
 def tell(

@@ -29,7 +29,7 @@ _ADVICE_BY_CODE = {
 
 def out_of_memory(pod: Body, container: Container, events: Sequence[Body]) -> Diagnosis | None:
     """Recognise a container that the kernel kills for passing its memory limit."""
-    if container.is_ready or container.ended.get("reason") != "OOMKilled":
+    if container.is_well or container.ended.get("reason") != "OOMKilled":
         return None
     limit = container.memory_limit or "the node's memory"
     return Diagnosis(
@@ -65,14 +65,15 @@ def not_created(pod: Body, container: Container, events: Sequence[Body]) -> Diag
 
 def failing_probe(pod: Body, container: Container, events: Sequence[Body]) -> Diagnosis | None:
     """Recognise a probe that fails: the container runs unready, or is restarted by the kubelet."""
-    if container.is_ready:
+    if container.is_well:
         return None
     found = _last_probe(container, events)
     if found is None:
         return None
     kind, detail = found
-    if kind == "Readiness" and (container.waiting or container.terminated):
-        return None  # it does not run, so its end is the cause
+    is_end_the_cause = container.waiting or container.terminated or container.is_ready
+    if kind == "Readiness" and is_end_the_cause:
+        return None
     return Diagnosis(
         pod=pods.name(pod),
         cause=Cause.PROBE,
@@ -88,7 +89,7 @@ def crash_loop(pod: Body, container: Container, events: Sequence[Body]) -> Diagn
     ended = container.ended
     code = int(ended.get("exitCode", 0))
     is_backing_off = container.waiting.get("reason") == "CrashLoopBackOff"
-    if container.is_ready or not (is_backing_off or code):
+    if container.is_well or not (is_backing_off or code):
         return None
     words = pods.plain(str(ended.get("message", "")), pod)
     if ended.get("reason") in _NOT_STARTED:

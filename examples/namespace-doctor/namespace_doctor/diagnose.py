@@ -1,4 +1,4 @@
-"""Pods and their events in, diagnoses out. Pure: no cluster, no clock.
+"""Pods and their events in, diagnoses out. Pure: no cluster; the time is an argument.
 
 The rules are asked in the order of `_RULES`, the more particular first: a container that is killed
 for memory also crashes, and one that fails its liveness probe does so too.
@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from datetime import datetime
 
 from namespace_doctor import container_causes, image_causes, pods, scheduling_causes
 from namespace_doctor.diagnoses import Diagnosis
@@ -37,10 +38,12 @@ class Examination:
     diagnoses: tuple[Diagnosis, ...]
 
 
-def examine(all_pods: Sequence[Body], events: Sequence[Body], *, max_pods: int) -> Examination:
+def examine(
+    all_pods: Sequence[Body], events: Sequence[Body], *, now: datetime, max_pods: int
+) -> Examination:
     """Explain the failing pods, at most `max_pods` of them, leaving out the pods of kais itself."""
     looked_at = sorted((p for p in all_pods if _is_patient(p)), key=pods.name)
-    failing = [found for pod in looked_at if (found := diagnose_pod(pod, events))]
+    failing = [found for pod in looked_at if (found := diagnose_pod(pod, events, now=now))]
     return Examination(
         looked_at=len(looked_at),
         left_out=max(0, len(failing) - max_pods),
@@ -48,14 +51,14 @@ def examine(all_pods: Sequence[Body], events: Sequence[Body], *, max_pods: int) 
     )
 
 
-def diagnose_pod(pod: Body, events: Sequence[Body]) -> tuple[Diagnosis, ...]:
+def diagnose_pod(pod: Body, events: Sequence[Body], *, now: datetime) -> tuple[Diagnosis, ...]:
     """Say why a pod fails, one diagnosis for each failing container; empty when it does not."""
     if pod.get("status", {}).get("phase") == "Succeeded":
         return ()
     if unplaced := scheduling_causes.unschedulable(pod):
         return (unplaced,)
     about = pods.events_of(pod, events)
-    found = (_diagnose_container(pod, container, about) for container in pods.containers(pod))
+    found = (_diagnose_container(pod, container, about) for container in pods.containers(pod, now))
     return tuple(diagnosis for diagnosis in found if diagnosis)
 
 

@@ -5,19 +5,27 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import datetime, timedelta
 from typing import Any
 
 Body = Mapping[str, Any]
+_STEADY = timedelta(
+    seconds=60
+)  # a crash loop backs off for 10 s and more, so 60 s of running count
 _LONGEST = 200  # characters of somebody else's words in one explanation: a sentence or two
 
 
 @dataclass(frozen=True)
 class Container:
-    """One container of a pod as its status has it; absent states are empty."""
+    """One container of a pod as its status has it; absent states are empty.
+
+    `is_well` tells more than `is_ready`: between two crashes a container is ready for a moment.
+    """
 
     name: str
     image: str
     is_ready: bool
+    is_well: bool
     restarts: int
     waiting: Body
     terminated: Body
@@ -45,7 +53,7 @@ def workload(pod: Body) -> str:
     return name(pod)
 
 
-def containers(pod: Body) -> Iterator[Container]:
+def containers(pod: Body, now: datetime) -> Iterator[Container]:
     """Give the containers in the order in which they start, init containers first."""
     spec, status = pod.get("spec", {}), pod.get("status", {})
     for specs, statuses in (
@@ -54,21 +62,29 @@ def containers(pod: Body) -> Iterator[Container]:
     ):
         declared = {c["name"]: c for c in spec.get(specs, [])}
         for found in status.get(statuses, []):
-            yield _container(found, declared.get(found["name"], {}))
+            yield _container(found, declared.get(found["name"], {}), now)
 
 
-def _container(status: Body, declared: Body) -> Container:
+def _container(status: Body, declared: Body, now: datetime) -> Container:
     state = status.get("state", {})
     return Container(
         name=status["name"],
         image=declared.get("image") or status.get("image", ""),
         is_ready=bool(status.get("ready")),
+        is_well=bool(status.get("ready")) and _is_steady(status, now),
         restarts=int(status.get("restartCount", 0)),
         waiting=state.get("waiting") or {},
         terminated=state.get("terminated") or {},
         last_terminated=status.get("lastState", {}).get("terminated") or {},
         memory_limit=declared.get("resources", {}).get("limits", {}).get("memory", ""),
     )
+
+
+def _is_steady(status: Body, now: datetime) -> bool:
+    started = status.get("state", {}).get("running", {}).get("startedAt")
+    if not started or not status.get("restartCount"):
+        return True
+    return now - datetime.fromisoformat(started) >= _STEADY
 
 
 def events_of(pod: Body, events: Sequence[Body]) -> list[Body]:

@@ -1,4 +1,5 @@
 import json
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
@@ -7,6 +8,7 @@ from namespace_doctor import diagnose, image_causes
 from namespace_doctor.diagnoses import Cause, Diagnosis
 
 RECORDED = Path(__file__).parent / "recorded"
+NOW = datetime(2026, 11, 20, 10, 30, tzinfo=UTC)
 LOGS = "read its last words with kubectl logs --previous and mend the program or its arguments"
 
 
@@ -16,7 +18,7 @@ def recorded(name: str) -> tuple[dict, list[dict]]:
 
 
 def diagnosed(name: str) -> Diagnosis:
-    (found,) = diagnose.diagnose_pod(*recorded(name))
+    (found,) = diagnose.diagnose_pod(*recorded(name), now=NOW)
     return found
 
 
@@ -115,7 +117,18 @@ def test_failure_is_explained(name: str, cause: Cause, signature: str, statement
 
 @pytest.mark.parametrize("name", ["healthy-after-restarts", "completed", "starting"])
 def test_pod_that_does_not_fail_has_no_diagnosis(name: str) -> None:
-    assert diagnose.diagnose_pod(*recorded(name)) == ()
+    assert diagnose.diagnose_pod(*recorded(name), now=NOW) == ()
+
+
+def test_container_that_runs_for_a_moment_between_two_crashes_is_not_well() -> None:
+    pod, events = recorded("healthy-after-restarts")
+    restarted = datetime(2026, 11, 20, 10, 0, 2, tzinfo=UTC)
+
+    at_once = diagnose.diagnose_pod(pod, events, now=restarted + timedelta(seconds=59))
+    later = diagnose.diagnose_pod(pod, events, now=restarted + timedelta(seconds=60))
+
+    assert [d.signature for d in at_once] == ["CrashLoopBackOff healthy/app exit 1"]
+    assert later == ()
 
 
 def test_first_failed_pull_and_back_off_make_the_same_fact() -> None:
@@ -127,7 +140,7 @@ def test_events_of_an_older_pod_of_that_name_are_not_believed() -> None:
     for event in events:
         event["involvedObject"]["uid"] = "another"
 
-    assert diagnose.diagnose_pod(pod, events) == ()
+    assert diagnose.diagnose_pod(pod, events, now=NOW) == ()
 
 
 def test_pods_of_kais_and_pods_that_are_going_are_left_out() -> None:
@@ -136,7 +149,7 @@ def test_pods_of_kais_and_pods_that_are_going_are_left_out() -> None:
     going, _ = recorded("out-of-memory")
     going["metadata"]["deletionTimestamp"] = "2026-11-20T10:00:00Z"
 
-    found = diagnose.examine([ours, going], events, max_pods=50)
+    found = diagnose.examine([ours, going], events, now=NOW, max_pods=50)
 
     assert found == diagnose.Examination(looked_at=0, left_out=0, diagnoses=())
 
@@ -144,7 +157,7 @@ def test_pods_of_kais_and_pods_that_are_going_are_left_out() -> None:
 def test_failing_pods_beyond_the_limit_are_counted() -> None:
     pods = [recorded(name)[0] for name in ("crash-loop", "out-of-memory", "image-back-off")]
 
-    found = diagnose.examine(pods, [], max_pods=2)
+    found = diagnose.examine(pods, [], now=NOW, max_pods=2)
 
     assert [d.pod for d in found.diagnoses] == ["crash-loop", "missing-image-one"]
     assert (found.looked_at, found.left_out) == (3, 1)
