@@ -18,6 +18,7 @@ from kais_operator.decide import (
     instance_children,
     instance_resolution,
     instance_run,
+    saying,
 )
 from kais_operator.decide.instance_apply import Applied
 from kais_operator.decide.instance_observed import BlueprintInstanceObserved
@@ -129,7 +130,7 @@ def _status(
 ) -> Body:
     instance, rendering = observed.instance, observed.rendering
     name = instance.metadata.name
-    return BlueprintInstanceStatus(
+    status = BlueprintInstanceStatus(
         observed_generation=instance.metadata.generation,
         conditions=told,
         revision_in_use=observed.revision.spec.revision if observed.revision else None,
@@ -139,7 +140,8 @@ def _status(
         mission=name if applied.has_mission else None,
         phase=instance_run.phase_of(applied.run, applied.outcome),
         outcome=applied.outcome,
-    ).to_dict()
+    )
+    return saying.body_of(status)
 
 
 def _delete(instance: BlueprintInstance) -> Delete:

@@ -17,7 +17,7 @@ from kais.resources.blueprint_revision import (
     BlueprintRevisionDisplay,
     BlueprintRevisionStatus,
 )
-from kais_operator.decide import statistics
+from kais_operator.decide import saying, statistics
 from kais_operator.decide.plan import Plan
 from kais_operator.decide.revision_history import Verdict
 from knowledge_client import models
@@ -57,7 +57,9 @@ def decide_blueprint_revision(observed: BlueprintRevisionObserved, now: datetime
         conditions=told,
         display=BlueprintRevisionDisplay(success=success) if success else None,
     )
-    return Plan(status=new.to_dict(), requeue_after=_RETRY_COMPILE if verdict.may_mend else None)
+    return Plan(
+        status=saying.body_of(new), requeue_after=_RETRY_COMPILE if verdict.may_mend else None
+    )
 
 
 def _compatible(revision: BlueprintRevision) -> Wanted:

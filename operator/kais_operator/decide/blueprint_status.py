@@ -11,7 +11,7 @@ from kais.conditions import Reason, Type
 from kais.resources import blueprint_revision
 from kais.resources.blueprint import Blueprint, BlueprintDisplay, BlueprintStatus, Version
 from kais.resources.blueprint_revision import BlueprintRevision
-from kais_operator.decide import revision_history, statistics
+from kais_operator.decide import revision_history, saying, statistics
 from kais_operator.decide.plan import Body
 from kais_operator.decide.revision_history import Verdict
 from knowledge_client import models
@@ -52,7 +52,7 @@ def status_of(
         blueprint.status.conditions, generation=blueprint.metadata.generation, now=now
     )
     newest = sorted(revisions, key=revision_history.number_of, reverse=True)[:_VERSIONS]
-    return BlueprintStatus(
+    status = BlueprintStatus(
         **fields,
         observed_generation=blueprint.metadata.generation,
         conditions=told,
@@ -64,7 +64,8 @@ def status_of(
             success=statistics.percent(fields.get("avg_success_rate")),
             interval=statistics.percent_range(fields),
         ),
-    ).to_dict()
+    )
+    return saying.body_of(status)
 
 
 def _conditions(present: Present, ledger: Ledger) -> conditions.ConditionSet:

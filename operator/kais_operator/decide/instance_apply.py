@@ -15,7 +15,13 @@ from kais.blueprints import Rendered
 from kais.conditions import Reason, Type, Wanted
 from kais.outcomes import Outcome
 from kais.resources.blueprint_revision import BlueprintRevision
-from kais_operator.decide import children, instance_children, instance_resolution, instance_run
+from kais_operator.decide import (
+    children,
+    instance_children,
+    instance_resolution,
+    instance_run,
+    instance_words,
+)
 from kais_operator.decide.children import ChildDecision, Standing
 from kais_operator.decide.instance_children import Run
 from kais_operator.decide.instance_observed import BlueprintInstanceObserved
@@ -73,7 +79,7 @@ def decide_apply(observed: BlueprintInstanceObserved, rendered: Rendered) -> App
         raise AssertionError("what was rendered has a revision")
     if observed.instance.spec.suspend and instance_run.run_of(observed.instance) is None:
         has_mission = rendered.mission_spec is not None
-        return Applied(wanted=(_suspended(observed),), has_mission=has_mission)
+        return Applied(wanted=(instance_words.suspended(observed),), has_mission=has_mission)
     wish = _wish(observed, revision, rendered)
     blocked = wish.blocked
     if blocked is not None:
@@ -90,7 +96,12 @@ def decide_apply(observed: BlueprintInstanceObserved, rendered: Rendered) -> App
     actions += _told(begun, wish.outcome)
     return Applied(
         tuple(actions),
-        (_applied(observed, wish), _cells_ready(observed)),
+        (
+            instance_words.applied(
+                observed, has_mission=wish.mission is not None, is_held=wish.is_held
+            ),
+            instance_words.cells_ready(observed),
+        ),
         wish.run,
         wish.outcome,
         has_formation=True,
@@ -169,12 +180,6 @@ def _told(begun: Run | None, outcome: Outcome | None) -> tuple[EmitEvent, ...]:
     return (EmitEvent(severity, "RunEnded", f"run {begun.run_id} ended {outcome}"),)
 
 
-def _suspended(observed: BlueprintInstanceObserved) -> Wanted:
-    ref = _ref(observed)
-    message = f"{ref} has spec.suspend; nothing was started, set it to false to begin"
-    return conditions.false(Type.APPLIED, Reason.SUSPENDED, message)
-
-
 def _blocked(observed: BlueprintInstanceObserved, wish: _Wish, blocked: ChildDecision) -> Applied:
     begun = instance_run.run_of(observed.instance)
     is_taken = blocked.standing is Standing.FOREIGN
@@ -187,34 +192,6 @@ def _blocked(observed: BlueprintInstanceObserved, wish: _Wish, blocked: ChildDec
         has_mission=wish.mission is not None,
         requeue_after=blocked.requeue_after,
     )
-
-
-def _applied(observed: BlueprintInstanceObserved, wish: _Wish) -> Wanted:
-    metadata = observed.instance.metadata
-    name = f"{metadata.namespace}/{metadata.name}"
-    if wish.is_held:
-        message = f"Formation/{name} is changed when Mission/{name} has ended"
-        return conditions.false(Type.APPLIED, Reason.UPDATE_WAITING, message)
-    mission = f" and Mission/{name}" if wish.mission is not None else ""
-    verb = "are" if mission else "is"
-    message = f"Formation/{name}{mission} {verb} stored"
-    return conditions.true(Type.APPLIED, Reason.APPLIED, message)
-
-
-def _cells_ready(observed: BlueprintInstanceObserved) -> Wanted:
-    """Repeat what the Formation says of its cells, as far as it speaks of its present spec."""
-    metadata = observed.instance.metadata
-    name = f"Formation/{metadata.namespace}/{metadata.name}"
-    formation = observed.formation or {"metadata": {}}
-    told = (formation.get("status") or {}).get("conditions") or []
-    found = next((c for c in told if c["type"] == Type.CELLS_READY), None)
-    generation = formation["metadata"].get("generation")
-    if found is None or found.get("observedGeneration") != generation:
-        message = f"{name} has not reported its cells yet"
-        return conditions.unknown(Type.CELLS_READY, Reason.RECONCILING, message)
-    message = f"{name}: {found['message']}"
-    known = next((r for r in Reason if r == found["reason"]), Reason.WAITING_FOR_CELLS)
-    return Wanted(Type.CELLS_READY, found["status"], known, message)
 
 
 def _hash_of(body: dict[str, object] | None) -> object:

@@ -43,6 +43,12 @@ def choose(instance: BlueprintInstance, blueprint: Blueprint | None) -> Choice:
     return _none(Reason.NO_GOOD_REVISION, f"no revision of {name} compiles{why}", _LATER)
 
 
+def unreadable(instance: BlueprintInstance, problem: str) -> Choice:
+    """Say that the Blueprint breaks rules, so that nothing of it can be chosen."""
+    name = f"Blueprint/{instance.metadata.namespace}/{instance.spec.blueprint_ref.name}"
+    return _none(Reason.NO_GOOD_REVISION, f"{name} is invalid: {problem}", _LATER)
+
+
 def served_number(blueprint: Blueprint) -> int | None:
     """Read which revision a Blueprint serves, from the annotation that outlives its status."""
     text = blueprint.metadata.annotations.get(labels.SERVED_REVISION, "")

@@ -14,6 +14,7 @@ import random
 from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from dataclasses import dataclass
 
+from kais import labels, names
 from kais_operator import errors
 from kais_operator.adapters.logins import Login
 from kais_operator.adapters.store_memory import StoreMemory
@@ -161,12 +162,26 @@ class Term:
     async def _stats_changed(self, blueprints: list[tuple[str, str]], scopes: list[str]) -> None:
         for namespace, name in blueprints:
             self.queue.add(ObjectRef("Blueprint", namespace, name))
+            await self._add_revisions(namespace, name)
         if not scopes:
             return
         changed = set(scopes)
         for scope in await self._listed("KnowledgeScope"):
             if (scope.get("status") or {}).get("path") in changed:
                 self.queue.add(routing.ref_of("KnowledgeScope", scope))
+
+    async def _add_revisions(self, namespace: str, blueprint: str) -> None:
+        """Look at a Blueprint's revisions, which show their share of its statistics."""
+        selector = f"{labels.BLUEPRINT}={names.label_value(blueprint)}"
+        try:
+            found = await self._office.world.cluster.list(
+                "BlueprintRevision", namespace, labels=selector
+            )
+        except errors.ClusterError as exc:
+            logger.warning("revisions of %s/%s not listed: %s", namespace, blueprint, exc)
+            return
+        for body in found:
+            self.queue.add(routing.ref_of("BlueprintRevision", body))
 
     async def _tell_again(self) -> None:
         """Look at everything that tells the store something, spread over a moment."""

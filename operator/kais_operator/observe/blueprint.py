@@ -6,13 +6,14 @@ import logging
 from collections.abc import Sequence
 
 from kais import labels, names
+from kais.conditions import Type
 from kais.resources.blueprint import Blueprint
 from kais.resources.blueprint_revision import BlueprintRevision
 from kais_operator.decide import blueprint as decisions
 from kais_operator.decide import revision_history
 from kais_operator.decide.plan import Body, ObjectRef
 from kais_operator.decide.revision_history import Verdict
-from kais_operator.observe import verdicts
+from kais_operator.observe import reading, verdicts
 from kais_operator.observe.reconcilers import Reconciler, Seen
 from kais_operator.ports import World
 from knowledge_client import errors, models
@@ -30,7 +31,9 @@ async def observe_blueprint(world: World, ref: ObjectRef) -> Seen | None:
             return None
         in_use = await _in_use(world, ref)
         return Seen(None, decisions.BlueprintObserved(None, revisions, in_use=in_use))
-    blueprint = Blueprint.from_dict(body)
+    blueprint = reading.read(Blueprint, body)
+    if isinstance(blueprint, reading.Unreadable):
+        return Seen(body, blueprint)
     present = revision_history.present(blueprint.spec, revisions)
     if present is not None:
         number = present.spec.revision
@@ -54,8 +57,9 @@ async def observe_blueprint(world: World, ref: ObjectRef) -> Seen | None:
 async def _revisions(world: World, ref: ObjectRef) -> tuple[BlueprintRevision, ...]:
     selector = f"{labels.BLUEPRINT}={names.label_value(ref.name)}"
     bodies = await world.cluster.list("BlueprintRevision", ref.namespace, labels=selector)
-    found = [BlueprintRevision.from_dict(body) for body in bodies]
-    return tuple(r for r in found if r.spec.blueprint == ref.name and not r.is_deleting)
+    found = [reading.read(BlueprintRevision, body) for body in bodies]
+    readable = [r for r in found if isinstance(r, BlueprintRevision)]
+    return tuple(r for r in readable if r.spec.blueprint == ref.name and not r.is_deleting)
 
 
 async def _verdicts(
@@ -106,4 +110,8 @@ def _labelled(body: Body) -> int | None:
     return int(text) if text.isdecimal() else None
 
 
-RECONCILER = Reconciler("Blueprint", observe_blueprint, decisions.decide_blueprint)
+RECONCILER = Reconciler(
+    "Blueprint",
+    observe_blueprint,
+    reading.deciding(decisions.decide_blueprint, summary=Type.READY),
+)

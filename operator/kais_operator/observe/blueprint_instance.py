@@ -6,6 +6,7 @@ import logging
 
 from kais import labels, names
 from kais.blueprints import Rendered, Rendering
+from kais.conditions import Type
 from kais.resources.blueprint import Blueprint
 from kais.resources.blueprint_instance import BlueprintInstance
 from kais.resources.blueprint_revision import BlueprintRevision
@@ -13,7 +14,7 @@ from kais_operator.decide import blueprint_instance as decisions
 from kais_operator.decide import instance_resolution, instance_run
 from kais_operator.decide.instance_observed import BlueprintInstanceObserved, Choice
 from kais_operator.decide.plan import Body, ObjectRef
-from kais_operator.observe import verdicts
+from kais_operator.observe import reading, verdicts
 from kais_operator.observe.reconcilers import Reconciler, Seen
 from kais_operator.ports import World
 from knowledge_client import errors
@@ -26,7 +27,9 @@ async def observe_blueprint_instance(world: World, ref: ObjectRef) -> Seen | Non
     body = await world.cluster.get(ref)
     if body is None or body["metadata"].get("deletionTimestamp"):
         return None
-    instance = BlueprintInstance.from_dict(body)
+    instance = reading.read(BlueprintInstance, body)
+    if isinstance(instance, reading.Unreadable):
+        return Seen(body, instance)
     choice = await _choose(world, instance)
     revision = await _revision(world, instance, choice)
     rendering, may_mend = None, False
@@ -52,7 +55,10 @@ async def _choose(world: World, instance: BlueprintInstance) -> Choice:
         return instance_resolution.choose(instance, None)
     name = instance.spec.blueprint_ref.name
     body = await world.cluster.get(ObjectRef("Blueprint", instance.metadata.namespace, name))
-    return instance_resolution.choose(instance, Blueprint.from_dict(body) if body else None)
+    blueprint = reading.read(Blueprint, body) if body is not None else None
+    if isinstance(blueprint, reading.Unreadable):
+        return instance_resolution.unreadable(instance, blueprint.problem)
+    return instance_resolution.choose(instance, blueprint)
 
 
 async def _revision(
@@ -64,9 +70,10 @@ async def _revision(
     name = names.revision_name(blueprint, choice.number)
     ref = ObjectRef("BlueprintRevision", instance.metadata.namespace, name)
     body = await world.cluster.get(ref)
-    revision = BlueprintRevision.from_dict(body) if body is not None else None
-    is_meant = revision is not None and revision.spec.blueprint == blueprint
-    return revision if is_meant else None
+    revision = reading.read(BlueprintRevision, body) if body is not None else None
+    if isinstance(revision, BlueprintRevision) and revision.spec.blueprint == blueprint:
+        return revision
+    return None
 
 
 def _has_mission(rendering: Rendering | None) -> bool:
@@ -100,5 +107,7 @@ def _is_run_open(world: World, instance: BlueprintInstance) -> bool:
 
 
 RECONCILER = Reconciler(
-    "BlueprintInstance", observe_blueprint_instance, decisions.decide_blueprint_instance
+    "BlueprintInstance",
+    observe_blueprint_instance,
+    reading.deciding(decisions.decide_blueprint_instance, summary=Type.READY),
 )

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from kais.conditions import Type
 from kais.resources.blueprint_revision import BlueprintRevision
 from kais_operator.decide import blueprint_revision as decisions
 from kais_operator.decide.plan import ObjectRef
-from kais_operator.observe import verdicts
+from kais_operator.observe import reading, verdicts
 from kais_operator.observe.reconcilers import Reconciler, Seen
 from kais_operator.ports import World
 
@@ -15,7 +16,9 @@ async def observe_blueprint_revision(world: World, ref: ObjectRef) -> Seen | Non
     body = await world.cluster.get(ref)
     if body is None or body["metadata"].get("deletionTimestamp"):
         return None
-    revision = BlueprintRevision.from_dict(body)
+    revision = reading.read(BlueprintRevision, body)
+    if isinstance(revision, reading.Unreadable):
+        return Seen(body, revision)
     observed = decisions.BlueprintRevisionObserved(
         revision,
         await verdicts.verdict_of(world, revision.spec),
@@ -25,5 +28,7 @@ async def observe_blueprint_revision(world: World, ref: ObjectRef) -> Seen | Non
 
 
 RECONCILER = Reconciler(
-    "BlueprintRevision", observe_blueprint_revision, decisions.decide_blueprint_revision
+    "BlueprintRevision",
+    observe_blueprint_revision,
+    reading.deciding(decisions.decide_blueprint_revision, summary=Type.READY),
 )

@@ -1,0 +1,44 @@
+"""What the conditions of a use say of its children."""
+
+from __future__ import annotations
+
+from kais import conditions
+from kais.conditions import Reason, Type, Wanted
+from kais_operator.decide.instance_observed import BlueprintInstanceObserved
+
+
+def suspended(observed: BlueprintInstanceObserved) -> Wanted:
+    """Say that nothing begins until the use is released."""
+    metadata = observed.instance.metadata
+    ref = f"{observed.instance.kind}/{metadata.namespace}/{metadata.name}"
+    message = f"{ref} has spec.suspend; nothing was started, set it to false to begin"
+    return conditions.false(Type.APPLIED, Reason.SUSPENDED, message)
+
+
+def applied(observed: BlueprintInstanceObserved, *, has_mission: bool, is_held: bool) -> Wanted:
+    """Say that the children are stored, or that a change of them waits."""
+    metadata = observed.instance.metadata
+    name = f"{metadata.namespace}/{metadata.name}"
+    if is_held:
+        message = f"Formation/{name} is changed when Mission/{name} has ended"
+        return conditions.false(Type.APPLIED, Reason.UPDATE_WAITING, message)
+    mission = f" and Mission/{name}" if has_mission else ""
+    verb = "are" if mission else "is"
+    message = f"Formation/{name}{mission} {verb} stored"
+    return conditions.true(Type.APPLIED, Reason.APPLIED, message)
+
+
+def cells_ready(observed: BlueprintInstanceObserved) -> Wanted:
+    """Repeat what the Formation says of its cells, as far as it speaks of its present spec."""
+    metadata = observed.instance.metadata
+    name = f"Formation/{metadata.namespace}/{metadata.name}"
+    formation = observed.formation or {"metadata": {}}
+    told = (formation.get("status") or {}).get("conditions") or []
+    found = next((c for c in told if c["type"] == Type.CELLS_READY), None)
+    generation = formation["metadata"].get("generation")
+    if found is None or found.get("observedGeneration") != generation:
+        message = f"{name} has not reported its cells yet"
+        return conditions.unknown(Type.CELLS_READY, Reason.RECONCILING, message)
+    message = f"{name}: {found['message']}"
+    known = next((r for r in Reason if r == found["reason"]), Reason.WAITING_FOR_CELLS)
+    return Wanted(Type.CELLS_READY, found["status"], known, message)
