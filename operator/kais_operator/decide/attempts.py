@@ -145,8 +145,7 @@ def _read_open(
 ) -> Attempt:
     number = number_of(job)
     if not pods_seen:
-        words = "its Job has made no pod yet"
-        return Attempt(number, job, State.WAITING, started, words=words)
+        return Attempt(number, job, State.WAITING, started, words=_starting(number))
     pod = pods_seen[-1]
     name = f"Pod/{pod['metadata'].get('namespace', '')}/{pod['metadata']['name']}"
     going_since = parse_time(pod["metadata"].get("deletionTimestamp"))
@@ -160,10 +159,15 @@ def _read_open(
         return Attempt(number, job, State.RUNNING, started, exit_code=code, has_begun=True)
     trouble = _why_waiting(pod, state)
     if trouble is None:
-        return Attempt(number, job, State.WAITING, started, words=f"{name} is starting")
+        return Attempt(number, job, State.WAITING, started, words=_starting(number))
     return Attempt(
         number, job, State.WAITING, started, trouble=trouble[0], words=f"{name}: {trouble[1]}"
     )
+
+
+def _starting(number: int) -> str:
+    """Say the same with and without a pod: each new word would be a write."""
+    return f"attempt {number} is being started"
 
 
 def _why_waiting(pod: Body, state: Mapping[str, Any]) -> tuple[Reason, str] | None:

@@ -100,7 +100,7 @@ def _started(standing: Standing) -> Wanted:
         return conditions.false(Type.STARTED, reason, last.words)
     if standing.obstacle is not None:
         return conditions.false(Type.STARTED, standing.obstacle.reason, standing.obstacle.message)
-    words = "the first attempt is being started"
+    words = "attempt 1 is being started"
     return conditions.false(Type.STARTED, Reason.WAITING_FOR_PODS, words)
 
 

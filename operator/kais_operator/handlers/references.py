@@ -72,9 +72,8 @@ def _target_of_mission(ref: ObjectRef, body: Body) -> ObjectRef | None:
         return None
     spec = body.get("spec") or {}
     for field, kind in (("formationRef", "Formation"), ("cellRef", "Cell")):
-        name = (spec.get(field) or {}).get("name")
-        if name:
-            return ObjectRef(kind, ref.namespace, name)
+        if spec.get(field):
+            return ObjectRef(kind, ref.namespace, spec[field])
     return None
 
 

@@ -1,0 +1,174 @@
+"""Builders of Formations, Cells and Missions, and what the cluster does to a Mission's Jobs."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from kais import names
+from kais_operator.decide.plan import Body, ObjectRef
+from kais_operator.observe import cell, formation, mission
+from tests.fakes.world import FakeWorld, fake_world
+
+FORMATION = ObjectRef("Formation", "demo", "team")
+MISSION = ObjectRef("Mission", "demo", "doctor")
+CELL = ObjectRef("Cell", "demo", "team-lead-0")
+MISSING_IMAGE = "ImagePullBackOff"
+
+
+def thing(kind: str, name: str, *, spec: Body, **metadata: Any) -> Body:
+    return {
+        "apiVersion": "kais.io/v1",
+        "kind": kind,
+        "metadata": {"name": name, "namespace": "demo", **metadata},
+        "spec": spec,
+    }
+
+
+def task(**changes: Any) -> Body:
+    """The spec of a task cell."""
+    return {"mode": "Task", "container": {"image": "worker:1"}, **changes}
+
+
+def team(name: str = "team", *, cells: list[Body] | None = None, **spec: Any) -> Body:
+    """A Formation of one task cell `lead`."""
+    metadata = spec.pop("metadata", {})
+    return thing(
+        "Formation",
+        name,
+        spec={"cells": cells or [{"name": "lead", "spec": task()}], **spec},
+        **metadata,
+    )
+
+
+def lone_cell(name: str = "solo", **spec: Any) -> Body:
+    return thing("Cell", name, spec=task(**spec))
+
+
+def work(name: str = "doctor", **changes: Any) -> Body:
+    """A Mission for the Formation `team`."""
+    metadata = changes.pop("metadata", {})
+    spec = {"formationRef": "team", "objective": "explain the failing pods", **changes}
+    return thing(
+        "Mission",
+        name,
+        spec={key: value for key, value in spec.items() if value is not None},
+        **metadata,
+    )
+
+
+def scope(name: str = "memory", **spec: Any) -> Body:
+    return thing("KnowledgeScope", name, spec={"level": "formation", "formation": "team", **spec})
+
+
+async def settle_team(fake: FakeWorld, ref: ObjectRef = FORMATION) -> None:
+    """Make the passes after which a formation and its cells are as they will be."""
+    await fake.settle(formation.RECONCILER, ref)
+    for name in fake.cluster.refs("Cell"):
+        await fake.settle(cell.RECONCILER, name)
+    await fake.settle(formation.RECONCILER, ref)
+
+
+async def ready_world(*bodies: Body) -> FakeWorld:
+    """A world with a ready team, and `bodies` (one mission unless given)."""
+    fake = fake_world(team(), *(bodies or (work(),)))
+    await settle_team(fake)
+    return fake
+
+
+async def pass_(fake: FakeWorld, ref: ObjectRef = MISSION) -> Any:
+    return await fake.step(mission.RECONCILER, ref)
+
+
+async def settle(fake: FakeWorld, ref: ObjectRef = MISSION) -> Any:
+    return await fake.settle(mission.RECONCILER, ref)
+
+
+async def started(*bodies: Body) -> FakeWorld:
+    """A world whose mission has its first Job and its knowledge, and nothing more."""
+    fake = await ready_world(*bodies)
+    await settle(fake)
+    return fake
+
+
+def job_ref(attempt: int = 1, name: str = "doctor") -> ObjectRef:
+    return ObjectRef("Job", "demo", names.job_name(name, attempt))
+
+
+def stamp(fake: FakeWorld) -> str:
+    return fake.clock.now().strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def pod(fake: FakeWorld, attempt: int = 1, *, status: Body, **metadata: Any) -> ObjectRef:
+    """Make or change the pod of an attempt, as kubelet and Job controller do."""
+    job = fake.cluster.read(job_ref(attempt))
+    template = job["spec"]["template"]
+    owner = {
+        "apiVersion": "batch/v1",
+        "kind": "Job",
+        "name": job["metadata"]["name"],
+        "uid": job["metadata"]["uid"],
+        "controller": True,
+    }
+    body = {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {
+            "name": f"{job['metadata']['name']}-xyz12",
+            "namespace": "demo",
+            "labels": template["metadata"]["labels"],
+            "ownerReferences": [owner],
+            **metadata,
+        },
+        "spec": {"nodeName": "node-1"},
+        "status": status,
+    }
+    fake.cluster.put(body)
+    return ObjectRef("Pod", "demo", body["metadata"]["name"])
+
+
+def container(state: Body) -> Body:
+    return {"containerStatuses": [{"name": "task", "state": state}]}
+
+
+def waiting(reason: str, message: str) -> Body:
+    state = {"waiting": {"reason": reason, "message": message}}
+    return {"phase": "Pending", **container(state)}
+
+
+def running() -> Body:
+    return {"phase": "Running", **container({"running": {"startedAt": "2026-03-01T12:00:00Z"}})}
+
+
+def end_job(fake: FakeWorld, attempt: int = 1, *, condition: str, reason: str = "") -> None:
+    """End a Job as its controller does."""
+    told = {"type": condition, "status": "True", "reason": reason}
+    at = stamp(fake)
+    status: Body = {"startTime": at, "conditions": [{**told, "lastTransitionTime": at}]}
+    if condition == "Complete":
+        status["completionTime"] = at
+    fake.cluster.set_status(job_ref(attempt), status)
+
+
+def succeed(fake: FakeWorld, message: str = "two pods explained", attempt: int = 1) -> None:
+    state = {"terminated": {"exitCode": 0, "reason": "Completed", "message": message}}
+    pod(fake, attempt, status={"phase": "Succeeded", **container(state)})
+    end_job(fake, attempt, condition="Complete")
+
+
+def fail(
+    fake: FakeWorld, message: str = "no such pod", attempt: int = 1, *, code: int = 1, **why: Any
+) -> None:
+    state = {"terminated": {"exitCode": code, "reason": "Error", "message": message, **why}}
+    pod(fake, attempt, status={"phase": "Failed", **container(state)})
+    end_job(fake, attempt, condition="Failed", reason="BackoffLimitExceeded")
+
+
+def condition(fake: FakeWorld, type_: str, ref: ObjectRef = MISSION) -> tuple[str, str, str]:
+    """What an object says of one condition: status, reason, message."""
+    told = fake.cluster.read(ref)["status"]["conditions"]
+    found = next(c for c in told if c["type"] == type_)
+    return found["status"], found["reason"], found["message"]
+
+
+def status(fake: FakeWorld, ref: ObjectRef = MISSION) -> Body:
+    return dict(fake.cluster.read(ref)["status"])
