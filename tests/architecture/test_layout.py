@@ -1,0 +1,51 @@
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+
+import yaml
+
+from kais import crds
+from kais.reasons import Reason
+
+ROOT = Path(__file__).parents[2]
+PACKAGES = ("kais", "kais_cli", "kais_cluster", "knowledge_client", "knowledge_service", "operator")
+
+
+def modules():
+    return [path for package in PACKAGES for path in (ROOT / package).rglob("*.py")]
+
+
+def test_operator_folder_is_no_package():
+    assert not (ROOT / "operator" / "__init__.py").exists()
+
+
+def test_tests_are_no_packages():
+    assert list((ROOT / "tests").rglob("__init__.py")) == []
+
+
+def test_import_contracts_hold():
+    program = Path(sys.executable).parent / "lint-imports"
+    done = subprocess.run([program], cwd=ROOT, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout
+
+
+def test_generated_files_are_current():
+    assert crds.stale(ROOT) == [], "run `make crds`"
+
+
+def test_charts_have_the_projects_version():
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    for path in ROOT.glob("charts/*/Chart.yaml"):
+        chart = yaml.safe_load(path.read_text())
+        assert (chart["version"], chart["appVersion"]) == (project["version"],) * 2, path
+
+
+def test_no_module_is_longer_than_400_lines():
+    long = {str(p.relative_to(ROOT)): len(p.read_text().splitlines()) for p in modules()}
+    assert {path: lines for path, lines in long.items() if lines > 400} == {}
+
+
+def test_every_reason_is_documented():
+    assert [reason for reason in Reason if not reason.meaning] == []
+    assert len({reason.value for reason in Reason}) == len(Reason)
