@@ -91,6 +91,20 @@ class Listing:
 
 
 @dataclass(frozen=True)
+class RunListing:
+    """A page of runs to be listed.
+
+    The one opened last first, only opened before the run `before`.
+    """
+
+    view: View
+    limit: int
+    namespace: str | None = None
+    blueprint: str | None = None
+    before: str | None = None
+
+
+@dataclass(frozen=True)
 class NewReceipt:
     """A receipt to be kept, and the home scope of whom the recall was for."""
 
@@ -168,7 +182,10 @@ class RecallStore(Protocol):
         ...
 
     def visible_scopes(self, view: View, scopes: tuple[str, ...] | None) -> tuple[str, ...]:
-        """Return the existing scopes that are visible and, unless None, named; nearest first."""
+        """Return the visible scopes, only named ones unless None, nearest first.
+
+        Granted ones must exist; those of the own path are listed whether anybody wrote there.
+        """
         ...
 
     def record_recall(self, new: NewReceipt, answer: Recalled, once: Once | None) -> Recalled:
@@ -206,10 +223,8 @@ class RunStore(Protocol):
         """Return a run whose scope is visible."""
         ...
 
-    def list_runs(
-        self, view: View, *, namespace: str | None, blueprint: str | None, limit: int
-    ) -> tuple[Run, ...]:
-        """Return visible runs, the one opened last first."""
+    def list_runs(self, listing: RunListing) -> tuple[Run, ...]:
+        """Return a page of visible runs, the one opened last first."""
         ...
 
     def add_episodes(
@@ -223,8 +238,10 @@ class RunStore(Protocol):
         """
         ...
 
-    def episodes(self, run_id: str) -> tuple[Episode, ...]:
-        """Return a run's episodes by `seq`."""
+    def episodes(
+        self, run_id: str, *, after: int = 0, limit: int | None = None
+    ) -> tuple[Episode, ...]:
+        """Return a run's episodes by `seq`, those after `after`, at most `limit`."""
         ...
 
     def blueprint_stats(
@@ -288,7 +305,7 @@ class ScopeStore(Protocol):
         ...
 
     def list_scopes(self, view: View) -> tuple[str, ...]:
-        """Return the visible scopes that exist, by path."""
+        """Return the visible scopes by path, as `visible_scopes` does."""
         ...
 
     def delete_scope(self, path: str, *, actor: Actor) -> bool:

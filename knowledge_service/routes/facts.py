@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import base64
-import binascii
 from typing import Annotated, Literal
 
 from fastapi import APIRouter, Query, Response
@@ -19,9 +17,9 @@ from knowledge_client.models import (
     Remembered,
     RememberedBatch,
 )
-from knowledge_service.errors import InvalidBody
 from knowledge_service.flows import access, remembering
 from knowledge_service.ports import Listing
+from knowledge_service.routes import cursors
 from knowledge_service.routes.dependencies import CallerDep, KeyHeader, ServicesDep, once
 
 router = APIRouter(prefix="/v1", tags=["facts"])
@@ -79,11 +77,13 @@ def list_facts(
         tag=filters.tag,
         lifecycle=filters.lifecycle,
         source=filters.source,
-        before=_open(filters.cursor) if filters.cursor else None,
+        before=cursors.unseal(filters.cursor),
     )
     found = services.store.list_facts(listing)
     page = found[: filters.limit]
-    return FactPage(facts=page, cursor=_seal(page[-1].id) if len(found) > len(page) else None)
+    return FactPage(
+        facts=page, cursor=cursors.seal(page[-1].id) if len(found) > len(page) else None
+    )
 
 
 @router.get("/facts/{fact_id}")
@@ -100,18 +100,3 @@ def correct(
     """Close a fact's validity, with a successor when the body has a replacement."""
     repeat = once(key, principal, f"correct/{fact_id}", body)
     return remembering.correct(services.store, principal, fact_id, body, repeat)
-
-
-def _seal(fact_id: str) -> str:
-    """Make a cursor of the last fact's id, which its reader knows already."""
-    return base64.urlsafe_b64encode(f"1:{fact_id}".encode()).decode()
-
-
-def _open(cursor: str) -> str:
-    try:
-        version, _, fact_id = base64.urlsafe_b64decode(cursor).decode().partition(":")
-    except (binascii.Error, ValueError) as exc:
-        raise InvalidBody("cursor is none of ours; leave it out to begin again") from exc
-    if version != "1" or not fact_id:
-        raise InvalidBody("cursor is none of ours; leave it out to begin again")
-    return fact_id

@@ -18,7 +18,10 @@ from knowledge_client.models import (
     Stats,
     StatsIn,
 )
+from knowledge_service.errors import InvalidBody
 from knowledge_service.flows import access, running
+from knowledge_service.ports import RunListing
+from knowledge_service.routes import cursors
 from knowledge_service.routes.dependencies import CallerDep, KeyHeader, ServicesDep, once
 
 router = APIRouter(prefix="/v1", tags=["runs"])
@@ -34,10 +37,23 @@ def add_episodes(
 
 
 @router.get("/runs/{run_id}/episodes")
-def list_episodes(run_id: str, services: ServicesDep, principal: CallerDep) -> EpisodePage:
+def list_episodes(
+    run_id: str,
+    services: ServicesDep,
+    principal: CallerDep,
+    cursor: str | None = None,
+    limit: Annotated[int, Query(ge=1, le=500)] = 200,
+) -> EpisodePage:
     """Read a run's record by `seq`."""
     run = running.visible_run(services.store, principal, run_id)
-    return EpisodePage(episodes=services.store.episodes(run.run_id))
+    after = cursors.unseal(cursor) or "0"
+    if not after.isdecimal():
+        raise InvalidBody("cursor is none of ours; leave it out to begin again")
+    found = services.store.episodes(run.run_id, after=int(after), limit=limit + 1)
+    page = found[:limit]
+    return EpisodePage(
+        episodes=page, cursor=cursors.seal(str(page[-1].seq)) if len(found) > limit else None
+    )
 
 
 @router.put("/runs/{run_id}")
@@ -58,13 +74,16 @@ def list_runs(
     principal: CallerDep,
     namespace: str | None = None,
     blueprint: str | None = None,
+    cursor: str | None = None,
     limit: Annotated[int, Query(ge=1, le=500)] = 50,
 ) -> RunPage:
     """List visible runs, the one opened last first."""
-    found = services.store.list_runs(
-        principal.view, namespace=namespace, blueprint=blueprint, limit=limit
+    asked = RunListing(
+        principal.view, limit + 1, namespace, blueprint, before=cursors.unseal(cursor)
     )
-    return RunPage(runs=found)
+    found = services.store.list_runs(asked)
+    page = found[:limit]
+    return RunPage(runs=page, cursor=cursors.seal(page[-1].run_id) if len(found) > limit else None)
 
 
 @router.get("/stats/blueprints/{namespace}/{name}")

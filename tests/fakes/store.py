@@ -161,6 +161,10 @@ class MemoryStore:
             if view.sees(path) and (named is None or path in named)
         ]
 
+    def _paths(self, view: View, named: tuple[str, ...] | None) -> set[str]:
+        found = {scope.path for scope in self._seen(view, named)}
+        return found | {path for path in lineage(view.home) if named is None or path in named}
+
     # facts
 
     def remember(
@@ -361,7 +365,7 @@ class MemoryStore:
 
     def visible_scopes(self, view: View, scopes: tuple[str, ...] | None) -> tuple[str, ...]:
         self._check()
-        return nearest_first(scope.path for scope in self._seen(view, scopes))
+        return nearest_first(self._paths(view, scopes))
 
     def record_recall(self, new: NewReceipt, answer: Recalled, once: Once | None) -> Recalled:
         def work() -> Recalled:
@@ -631,12 +635,17 @@ class MemoryStore:
 
     def list_scopes(self, view: View) -> tuple[str, ...]:
         self._check()
-        return tuple(sorted(scope.path for scope in self._seen(view, None)))
+        return tuple(sorted(self._paths(view, None)))
 
     def delete_scope(self, path: str, *, actor: Actor) -> bool:
         with self._lock:
             self._check()
-            return self._scopes.pop(path, None) is not None
+            return self._retire(path)
+
+    def _retire(self, path: str) -> bool:
+        for key in [key for key in self._usage if key[0] == path]:
+            del self._usage[key]
+        return self._scopes.pop(path, None) is not None
 
     def scope_stats(self, paths: Sequence[str], view: View) -> tuple[ScopeStats, ...]:
         self._check()
@@ -674,7 +683,7 @@ class MemoryStore:
             self._retired_uids.add((path, known))
             gone = [each for each in self._scopes if realm_of(each) == path]
             for each in gone:
-                del self._scopes[each]
+                self._retire(each)
         self._scope(path).realm_uid = uid
 
     def principal(self, username: str) -> PrincipalIn | None:

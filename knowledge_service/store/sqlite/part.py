@@ -120,6 +120,15 @@ def scopes_seen(
     return found
 
 
+def paths_seen(connection: apsw.Connection, view: View, named: tuple[str, ...] | None) -> set[str]:
+    """Return the visible paths: all of one's own path, and granted ones that exist.
+
+    Whether an ancestor exists would tell what others did.
+    """
+    found = set(scopes_seen(connection, view, named).values())
+    return found | {path for path in lineage(view.home) if named is None or path in named}
+
+
 def _by_path(connection: apsw.Connection, paths: list[str]) -> dict[int, str]:
     found = {}
     for path in paths:

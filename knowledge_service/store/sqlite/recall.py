@@ -69,7 +69,7 @@ class Recall(part.Part):
     def visible_scopes(self, view: View, scopes: tuple[str, ...] | None) -> tuple[str, ...]:
         """List them, the nearest first."""
         with self._readers.snapshot() as connection:
-            return nearest_first(part.scopes_seen(connection, view, scopes).values())
+            return nearest_first(part.paths_seen(connection, view, scopes))
 
     def record_recall(self, new: NewReceipt, answer: Recalled, once: Once | None) -> Recalled:
         """Commit the receipt, its usage and the answer that a repeat gets."""

@@ -23,7 +23,7 @@ from knowledge_service.domain import redaction, runs, statistics
 from knowledge_service.domain.facts import canonical
 from knowledge_service.domain.visibility import View, realm_of
 from knowledge_service.errors import Conflict, NotFound, QuotaExceeded, RunClosedOtherwise
-from knowledge_service.ports import Actor, Once
+from knowledge_service.ports import Actor, Once, RunListing
 from knowledge_service.store.sqlite import part, recall, times
 from knowledge_service.store.sqlite.transaction import Transaction
 
@@ -35,6 +35,7 @@ _VISIBLE = "realm_no IN (SELECT scope_no FROM scope WHERE retired_at IS NULL)"
 _RUN = f"SELECT body FROM run WHERE run_id = ? AND {_VISIBLE}"
 _RUNS = f"""SELECT body FROM run WHERE {_VISIBLE}
   AND (?1 IS NULL OR namespace = ?1) AND (?2 IS NULL OR blueprint = ?2)
+  AND (?3 IS NULL OR (opened_at, run_id) < (SELECT opened_at, run_id FROM run WHERE run_id = ?3))
   ORDER BY opened_at DESC, run_id DESC"""
 _PUT = """INSERT OR REPLACE INTO run(run_id, scope, realm_no, namespace, blueprint, revision,
   outcome, cost, duration_us, opened_at, closed_at, last_at, credited, body)
@@ -43,7 +44,7 @@ _OLD = "SELECT body, realm_no, credited, last_at FROM run WHERE run_id = ?"
 _LEDGER = f"""SELECT scope, revision, outcome, last_at, duration_us, cost FROM run
   WHERE namespace = ? AND blueprint = ? AND {_VISIBLE}"""
 _EPISODES = """SELECT attempt, type, content, error_signature, refs, at, seq, actor FROM episode
-  WHERE run_id = ? ORDER BY seq"""
+  WHERE run_id = ? AND seq > ? ORDER BY seq LIMIT ?"""
 _EPISODE = """INSERT OR IGNORE INTO episode(run_id, seq, attempt, type, content, error_signature,
   refs, at, recorded_at, actor, content_hash) VALUES(?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"""
 _LAST_SEQ = "SELECT coalesce(max(seq), 0) FROM episode WHERE run_id = ?"
@@ -62,17 +63,16 @@ class Runs(part.Part):
             run = find_run(connection, run_id)
         return run if run and view.sees(run.scope) else None
 
-    def list_runs(
-        self, view: View, *, namespace: str | None, blueprint: str | None, limit: int
-    ) -> tuple[Run, ...]:
-        """List them, the one opened last first."""
+    def list_runs(self, listing: RunListing) -> tuple[Run, ...]:
+        """List a page."""
         found: list[Run] = []
+        asked = (listing.namespace, listing.blueprint, listing.before)
         with self._readers.snapshot() as connection:
-            for (body,) in connection.execute(_RUNS, (namespace, blueprint)):
+            for (body,) in connection.execute(_RUNS, asked):
                 run = Run.model_validate_json(body)
-                if view.sees(run.scope):
+                if listing.view.sees(run.scope):
                     found.append(run)
-                if len(found) == limit:
+                if len(found) == listing.limit:
                     break
         return tuple(found)
 
@@ -82,10 +82,13 @@ class Runs(part.Part):
         """Append what is new."""
         return self._once(once, _ACCEPTED, lambda tx: _append(tx, run_id, episodes, actor))
 
-    def episodes(self, run_id: str) -> tuple[Episode, ...]:
+    def episodes(
+        self, run_id: str, *, after: int = 0, limit: int | None = None
+    ) -> tuple[Episode, ...]:
         """Read the record."""
+        page = (run_id, after, MAX_EPISODES if limit is None else limit)
         with self._readers.snapshot() as connection:
-            return read_episodes(connection, run_id)
+            return tuple(_episode(run_id, row) for row in connection.execute(_EPISODES, page))
 
     def blueprint_stats(
         self, names: Sequence[BlueprintName], view: View
@@ -104,21 +107,17 @@ def find_run(connection: apsw.Connection | Transaction, run_id: str) -> Run | No
     return None
 
 
-def read_episodes(connection: apsw.Connection, run_id: str) -> tuple[Episode, ...]:
-    """Return a run's episodes by `seq`."""
-    return tuple(
-        Episode(
-            run_id=run_id,
-            attempt=row[0],
-            type=row[1],
-            content=row[2],
-            error_signature=row[3],
-            refs=json.loads(row[4]),
-            at=times.from_us(row[5]),
-            seq=row[6],
-            actor=row[7],
-        )
-        for row in connection.execute(_EPISODES, (run_id,))
+def _episode(run_id: str, row: Sequence[Any]) -> Episode:
+    return Episode(
+        run_id=run_id,
+        attempt=row[0],
+        type=row[1],
+        content=row[2],
+        error_signature=row[3],
+        refs=json.loads(row[4]),
+        at=times.from_us(row[5]),
+        seq=row[6],
+        actor=row[7],
     )
 
 

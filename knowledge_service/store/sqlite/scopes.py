@@ -51,7 +51,7 @@ class Scopes(part.Part):
     def list_scopes(self, view: View) -> tuple[str, ...]:
         """List by path."""
         with self._readers.snapshot() as connection:
-            return tuple(sorted(part.scopes_seen(connection, view, None).values()))
+            return tuple(sorted(part.paths_seen(connection, view, None)))
 
     def delete_scope(self, path: str, *, actor: Actor) -> bool:
         """Retire a scope; its successor starts empty."""

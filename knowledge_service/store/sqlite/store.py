@@ -30,8 +30,12 @@ class SqliteStore(Facts, Recall, Runs, Extractions, Scopes, Principals):
     def __init__(self, path: Path, clock: clocks.Clock = clocks.now) -> None:
         path.parent.mkdir(parents=True, exist_ok=True)
         self._lock = connection.lock(path)
-        writing = connection.open_writer(path)
-        migrate.migrate(writing, clock)
+        try:
+            writing = connection.open_writer(path)
+            migrate.migrate(writing, clock)
+        except BaseException:
+            self._lock.close()
+            raise
         folder = postings.Folder()
         writer = Writer(writing, clock, folder.slice)
         super().__init__(connection.Readers(path), writer, folder)

@@ -1,0 +1,34 @@
+"""Builders of what the knowledge service stores, with overrides."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from knowledge_client.models import EpisodeIn, FactIn, RunIn, Source
+from knowledge_service.domain import facts
+from knowledge_service.domain.facts import NewFact
+from knowledge_service.domain.visibility import Reach, View
+from knowledge_service.ports import Actor
+
+TEAM = "realm:demo/formation:team"
+LEAD = f"{TEAM}/cell:lead-0"
+OTHER = "realm:other/formation:team"
+AGENT = Actor("demo/lead-0", "agent")
+PERSON = Actor("ada", "human")
+OPERATOR = Actor("operator", "system")
+ALL = View("platform", (Reach("platform", subtree=True),))
+
+
+def new_fact(content: str = "the build needs Java 21", scope: str = TEAM, **given: Any) -> NewFact:
+    confidence = given.pop("confidence", 0.5)
+    source = given.pop("source", Source(type="user_input", actor="ada"))
+    body = FactIn(content=content, **given)
+    return facts.new_fact(body, scope=scope, source=source, confidence=confidence)
+
+
+def run_in(**given: Any) -> RunIn:
+    return RunIn(**{"namespace": "demo", "scope": TEAM, "blueprint": "review", **given})
+
+
+def episode(content: str = "looked at the pods", **given: Any) -> EpisodeIn:
+    return EpisodeIn(**{"type": "message", "content": content, **given})

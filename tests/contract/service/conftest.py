@@ -1,0 +1,67 @@
+"""The whole service in process, over each store, with callers of different rights."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import httpx
+import pytest
+
+from knowledge_client import AsyncKnowledgeClient
+from knowledge_client.models import Grant
+from knowledge_service.app import create_app
+from knowledge_service.domain.visibility import ALL_VERBS, Principal, administrator
+from knowledge_service.ports import Store
+from knowledge_service.store.sqlite.store import SqliteStore
+from tests.builders_knowledge import LEAD, OTHER
+from tests.fakes.identity import NamedCallers
+from tests.fakes.store import MemoryStore
+
+Connect = Callable[[str], AsyncKnowledgeClient]
+PEER = LEAD.replace("lead-0", "lead-1")
+
+
+@pytest.fixture(params=["fake", "sqlite"])
+def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Store]:
+    made: Store = (
+        MemoryStore() if request.param == "fake" else SqliteStore(tmp_path / "knowledge.db")
+    )
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def transport(store: Store) -> httpx.ASGITransport:
+    callers = {
+        "operator": administrator("operator", "system"),
+        "lead": Principal("demo/lead-0", "agent", LEAD),
+        "peer": Principal("demo/lead-1", "agent", PEER),
+        "stranger": Principal("other/x", "agent", f"{OTHER}/cell:x"),
+        "ada": Principal(
+            "ada",
+            "human",
+            "realm:demo",
+            (Grant(scope="realm:demo", subtree=True, verbs=("read", "write")),),
+        ),
+        "keeper": Principal(
+            "keeper",
+            "human",
+            "realm:demo",
+            (Grant(scope="realm:demo", subtree=True, verbs=ALL_VERBS),),
+        ),
+    }
+    app = create_app(store, NamedCallers(callers))
+    return httpx.ASGITransport(app, raise_app_exceptions=False)
+
+
+@pytest.fixture
+def connect(transport: httpx.ASGITransport) -> Connect:
+    """Make a client whose token is a caller's name."""
+    return lambda name: AsyncKnowledgeClient("http://service", token=name, transport=transport)
+
+
+@pytest.fixture
+def http(transport: httpx.ASGITransport) -> httpx.AsyncClient:
+    """Make a plain client for what the typed one cannot send."""
+    return httpx.AsyncClient(transport=transport, base_url="http://service")

@@ -1,0 +1,193 @@
+from __future__ import annotations
+
+import httpx
+import pytest
+
+from knowledge_client import errors
+from knowledge_client.models import (
+    ActAs,
+    CorrectIn,
+    EpisodesIn,
+    ExtractionIn,
+    FactIn,
+    Grant,
+    PrincipalIn,
+    RecallIn,
+    ScopeConfig,
+    Subject,
+)
+from tests.builders_knowledge import LEAD, OTHER, TEAM, episode, run_in
+from tests.contract.service.conftest import PEER, Connect
+
+CODE = errors.Code
+
+
+async def refused(call: object, code: str) -> str:
+    with pytest.raises(errors.KnowledgeError) as caught:
+        await call  # type: ignore[misc]
+    assert caught.value.code == code
+    assert caught.value.problem is not None
+    return caught.value.problem.detail
+
+
+async def test_cell_writes_home_by_default_and_nowhere_else(connect: Connect) -> None:
+    lead = connect("lead")
+    told = await lead.remember(FactIn(content="mine"))
+    assert (await lead.get_fact(told.fact_id)).scope == LEAD
+    said = await refused(lead.remember(FactIn(content="x", scope=TEAM)), CODE.FORBIDDEN)
+    assert said == f"demo/lead-0 may read {TEAM} but lacks the verb 'write' there"
+
+
+async def test_scope_outside_is_refused_alike_whether_it_exists_or_not(connect: Connect) -> None:
+    await connect("operator").put_scope(OTHER, ScopeConfig())
+    lead = connect("lead")
+    nowhere = "realm:nowhere"
+    for path in (OTHER, nowhere, PEER):
+        wanted = f"scope {path} is outside of what you may reach"
+        fact = FactIn(content="x", scope=path)
+        assert await refused(lead.remember(fact), CODE.SCOPE_FORBIDDEN) == wanted
+        question = RecallIn(query="x", scopes=(path,))
+        assert await refused(lead.recall(question), CODE.SCOPE_FORBIDDEN) == wanted
+        assert await refused(lead.list_facts(scope=path), CODE.SCOPE_FORBIDDEN) == wanted
+        assert await refused(lead.get_scope(path), CODE.SCOPE_FORBIDDEN) == wanted
+
+
+async def test_invisible_fact_is_the_same_404_as_a_missing_one_to_the_byte(
+    connect: Connect, http: httpx.AsyncClient
+) -> None:
+    told = await connect("stranger").remember(FactIn(content="secret"))
+    as_lead = {"Authorization": "Bearer lead"}
+    there = await http.get(f"/v1/facts/{told.fact_id}", headers=as_lead)
+    missing_id = "0" * 8 + told.fact_id[8:]
+    missing = await http.get(f"/v1/facts/{missing_id}", headers=as_lead)
+    assert (there.status_code, missing.status_code) == (404, 404)
+    assert there.content.replace(told.fact_id.encode(), missing_id.encode()) == missing.content
+    assert there.headers["content-type"] == "application/problem+json"
+
+
+async def test_readable_fact_of_the_team_is_corrected_by_who_may_write_there(
+    connect: Connect,
+) -> None:
+    told = await connect("ada").remember(FactIn(content="the build needs Java 21", scope=TEAM))
+    correction = CorrectIn(reason="old")
+    said = await refused(connect("lead").correct(told.fact_id, correction), CODE.FORBIDDEN)
+    assert said == f"demo/lead-0 may read fact {told.fact_id} but not correct it"
+    assert (await connect("ada").correct(told.fact_id, correction)).fact_id == told.fact_id
+    lost = connect("stranger").correct(told.fact_id, correction)
+    await refused(lost, CODE.NOT_FOUND)
+
+
+async def test_read_only_scope_takes_no_writes(connect: Connect) -> None:
+    await connect("operator").put_scope(LEAD, ScopeConfig(read_only=True))
+    said = await refused(connect("lead").remember(FactIn(content="x")), CODE.SCOPE_READ_ONLY)
+    assert said == f"scope {LEAD} is read-only; its KnowledgeScope says so"
+
+
+async def test_without_a_good_token_nobody_is_served(http: httpx.AsyncClient) -> None:
+    for headers in ({}, {"Authorization": "Bearer wrong"}, {"Authorization": "Basic bGVhZA=="}):
+        answer = await http.get("/v1/whoami", headers=headers)
+        assert (answer.status_code, answer.json()["code"]) == (401, "unauthenticated")
+        assert answer.headers["www-authenticate"].startswith("Bearer")
+
+
+async def test_unregistered_caller_is_told_to_come_again(http: httpx.AsyncClient) -> None:
+    answer = await http.get("/v1/whoami", headers={"Authorization": "Bearer unregistered"})
+    assert (answer.status_code, answer.json()["code"]) == (403, "principal-unregistered")
+    assert answer.headers["retry-after"] == "2"
+
+
+class TestRunsOfOthers:
+    async def test_cell_speaks_of_its_formations_runs_only(self, connect: Connect) -> None:
+        await connect("operator").put_run("own", run_in(mission="m-1"))
+        await connect("operator").put_run("theirs", run_in(namespace="other", scope=OTHER))
+        lead = connect("lead")
+        told = await lead.remember(FactIn(content="learnt", run="own"))
+        refs = [(ref.type, ref.id) for ref in (await lead.get_fact(told.fact_id)).source.refs]
+        assert refs == [("mission", "demo/m-1"), ("run", "own")]
+        lines = (episode(),)
+        assert (await lead.add_episodes(EpisodesIn(run_id="own", episodes=lines))).accepted == 1
+        for run_id in ("theirs", "nobody"):
+            wanted = f"run {run_id} does not exist or is not yours"
+            fact = FactIn(content="x", run=run_id)
+            assert await refused(lead.remember(fact), CODE.NOT_FOUND) == wanted
+            posted = lead.add_episodes(EpisodesIn(run_id=run_id, episodes=lines))
+            assert await refused(posted, CODE.NOT_FOUND) == wanted
+            asked = lead.recall(RecallIn(query="x", run=run_id))
+            assert await refused(asked, CODE.NOT_FOUND) == wanted
+            assert await refused(lead.get_run(run_id), CODE.NOT_FOUND) == wanted
+
+    async def test_cell_neither_opens_nor_closes_runs_nor_extracts(self, connect: Connect) -> None:
+        lead = connect("lead")
+        await refused(lead.put_run("r", run_in()), CODE.FORBIDDEN)
+        await connect("operator").put_run("r", run_in(outcome="Failed"))
+        await refused(lead.start_extraction(ExtractionIn(run_id="r")), CODE.FORBIDDEN)
+        await refused(connect("stranger").put_run("r", run_in()), CODE.SCOPE_FORBIDDEN)
+
+    async def test_run_lies_in_its_own_namespace(self, connect: Connect) -> None:
+        said = await refused(
+            connect("operator").put_run("r", run_in(namespace="elsewhere")), CODE.INVALID_BODY
+        )
+        assert said == "run r has a scope of another realm"
+
+
+class TestPrincipals:
+    def body(self, home: str = LEAD, *grants: Grant) -> PrincipalIn:
+        subject = Subject(username="system:serviceaccount:demo:lead-0", uid="u-1")
+        return PrincipalIn(
+            name="demo/lead-0", type="agent", subject=subject, home=home, grants=grants
+        )
+
+    async def test_are_registered_by_administrators(self, connect: Connect) -> None:
+        await refused(connect("lead").put_principal(self.body()), CODE.FORBIDDEN)
+        await refused(connect("ada").put_principal(self.body()), CODE.FORBIDDEN)
+        await connect("keeper").put_principal(self.body())
+        assert (await connect("operator").list_principals()).principals == (self.body(),)
+        assert (await connect("lead").list_principals()).principals == ()
+        await refused(
+            connect("lead").delete_principal(self.body().subject.username), CODE.NOT_FOUND
+        )
+        await connect("operator").delete_principal(self.body().subject.username)
+        assert (await connect("operator").list_principals()).principals == ()
+
+    async def test_nobody_grants_what_it_does_not_administer(self, connect: Connect) -> None:
+        wide = Grant(scope="platform", subtree=True, verbs=("read",))
+        await refused(connect("keeper").put_principal(self.body(LEAD, wide)), CODE.FORBIDDEN)
+        await refused(connect("keeper").put_principal(self.body("realm:other")), "scope-forbidden")
+
+    async def test_whoami_tells_mode_rights_and_store(self, connect: Connect) -> None:
+        who = await connect("ada").whoami()
+        assert (who.name, who.type, who.home, who.mode) == ("ada", "human", "realm:demo", "token")
+        assert who.grants[0].verbs == ("read", "write")
+        assert who.store.epoch == 1
+
+
+class TestActAs:
+    question = RecallIn(query="java", act_as=ActAs(namespace="demo", service_account="lead-0"))
+
+    async def test_gives_exactly_the_cells_view(self, connect: Connect) -> None:
+        await connect("operator").put_principal(TestPrincipals().body())
+        for name in ("lead", "peer", "stranger"):
+            await connect(name).remember(FactIn(content=f"java says {name}"))
+        answer = await connect("operator").recall(self.question)
+        assert [fact.content for fact in answer.facts] == ["java says lead"]
+        own = await connect("lead").recall(RecallIn(query="java"))
+        assert [(f.id, f.score) for f in own.facts] == [(f.id, f.score) for f in answer.facts]
+        assert own.scopes == answer.scopes == (LEAD, TEAM, "realm:demo", "platform")
+
+    async def test_is_for_administrators(self, connect: Connect) -> None:
+        said = await refused(connect("lead").recall(self.question), CODE.FORBIDDEN)
+        assert said == "demo/lead-0 may not act for others in realm:demo"
+
+    async def test_needs_a_registration(self, connect: Connect) -> None:
+        said = await refused(connect("operator").recall(self.question), CODE.NOT_FOUND)
+        assert said.startswith("system:serviceaccount:demo:lead-0 is not registered;")
+
+
+async def test_receipt_is_for_its_reader_and_who_was_granted_the_scope(connect: Connect) -> None:
+    receipt = (await connect("lead").recall(RecallIn(query="java"), idempotency_key="k")).receipt
+    assert receipt is not None
+    assert (await connect("lead").get_receipt(receipt)).principal == "demo/lead-0"
+    assert (await connect("ada").get_receipt(receipt)).id == receipt
+    for name in ("peer", "stranger"):
+        said = await refused(connect(name).get_receipt(receipt), CODE.NOT_FOUND)
+        assert said == f"receipt {receipt} does not exist or is not visible to you"

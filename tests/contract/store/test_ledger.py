@@ -1,0 +1,294 @@
+from __future__ import annotations
+
+from datetime import timedelta
+
+import pytest
+
+from knowledge_client.models import (
+    BlueprintName,
+    Grant,
+    Injection,
+    PrincipalIn,
+    Ref,
+    ScopeConfig,
+    Source,
+    Subject,
+)
+from knowledge_service.domain.visibility import View
+from knowledge_service.errors import Conflict, NotFound, QuotaExceeded, RunClosedOtherwise
+from knowledge_service.ports import Listing, Once, RunListing, Store
+from tests.builders_knowledge import (
+    AGENT,
+    ALL,
+    LEAD,
+    OPERATOR,
+    OTHER,
+    PERSON,
+    TEAM,
+    episode,
+    new_fact,
+    run_in,
+)
+from tests.contract.store.conftest import Time
+
+REVIEW = BlueprintName(namespace="demo", name="review")
+
+
+class TestRuns:
+    def test_opening_twice_merges(self, store: Store, time: Time) -> None:
+        store.put_run("r", run_in(revision=1, counters={"messages": 1}), actor=OPERATOR)
+        time.pass_(minutes=1)
+        merged = store.put_run("r", run_in(agent="x", counters={"tools": 2}), actor=OPERATOR)
+        assert (merged.revision, merged.agent) == (1, "x")
+        assert merged.counters == {"messages": 1, "tools": 2}
+        assert merged.opened_at == time.now - timedelta(minutes=1)
+
+    def test_run_whose_opening_was_lost_is_whole_after_closing(self, store: Store) -> None:
+        closed = store.put_run(
+            "r", run_in(revision=3, mission="m", outcome="Failed", cost=0.5), actor=OPERATOR
+        )
+        assert (closed.revision, closed.outcome, closed.closed_at) == (
+            3,
+            "Failed",
+            closed.opened_at,
+        )
+        late = store.put_run("r", run_in(revision=4, agent="x"), actor=OPERATOR)
+        assert (late.revision, late.agent, late.outcome) == (3, "x", "Failed")
+
+    def test_another_outcome_at_closing_is_refused_with_the_recorded_one(
+        self, store: Store
+    ) -> None:
+        store.put_run("r", run_in(outcome="Succeeded"), actor=OPERATOR)
+        store.put_run("r", run_in(outcome="Succeeded"), actor=OPERATOR)
+        with pytest.raises(RunClosedOtherwise, match="closed with outcome Succeeded"):
+            store.put_run("r", run_in(outcome="Failed"), actor=OPERATOR)
+
+    def test_run_of_another_scope_is_another_run(self, store: Store) -> None:
+        store.put_run("r", run_in(), actor=OPERATOR)
+        with pytest.raises(Conflict, match=f"its scope is {TEAM}"):
+            store.put_run("r", run_in(scope="realm:demo"), actor=OPERATOR)
+
+    def test_runs_are_listed_newest_first_in_pages(self, store: Store, time: Time) -> None:
+        for name in ("a", "b", "c"):
+            store.put_run(name, run_in(), actor=OPERATOR)
+            time.pass_(minutes=1)
+        store.put_run("d", run_in(namespace="other", scope=OTHER), actor=OPERATOR)
+
+        def names(view: View, **given: object) -> list[str]:
+            listing = RunListing(view, 10, **given)  # type: ignore[arg-type]
+            return [run.run_id for run in store.list_runs(listing)]
+
+        assert names(View(LEAD)) == ["c", "b", "a"]
+        assert names(ALL, namespace="other") == ["d"]
+        assert names(ALL, blueprint="review", before="c") == ["b", "a"]
+        assert store.run("d", View(LEAD)) is None
+
+
+class TestEpisodes:
+    def test_are_numbered_in_order_and_equal_ones_are_kept_once(self, store: Store) -> None:
+        store.put_run("r", run_in(), actor=OPERATOR)
+        first = store.add_episodes("r", [episode("a"), episode("b"), episode("a")], actor=AGENT)
+        assert (first.accepted, first.duplicates) == (2, 1)
+        second = store.add_episodes(
+            "r", [episode("b"), episode("b", attempt=2), episode("c")], actor=AGENT
+        )
+        assert (second.accepted, second.duplicates) == (2, 1)
+        found = store.episodes("r")
+        assert [(e.seq, e.attempt, e.content) for e in found] == [
+            (1, 1, "a"),
+            (2, 1, "b"),
+            (3, 2, "b"),
+            (4, 1, "c"),
+        ]
+        assert {e.actor for e in found} == {AGENT.name}
+        assert [e.seq for e in store.episodes("r", after=1, limit=2)] == [2, 3]
+
+    def test_secrets_are_masked(self, store: Store) -> None:
+        store.put_run("r", run_in(), actor=OPERATOR)
+        store.add_episodes("r", [episode("used password=hunter2hunter2 to log in")], actor=AGENT)
+        assert store.episodes("r")[0].content == "used password=[masked] to log in"
+
+    def test_of_a_run_that_nobody_opened_are_refused(self, store: Store) -> None:
+        with pytest.raises(NotFound, match="run r does not exist"):
+            store.add_episodes("r", [episode()], actor=AGENT)
+
+    def test_record_is_bounded(self, store: Store) -> None:
+        store.put_run("r", run_in(), actor=OPERATOR)
+        lines = [episode(f"line {n}") for n in range(5000)]
+        store.add_episodes("r", lines, actor=AGENT)
+        with pytest.raises(QuotaExceeded, match="run r may have 5000 episodes; it has 5000"):
+            store.add_episodes("r", [episode("one more")], actor=AGENT)
+        assert store.add_episodes("r", lines[:1], actor=AGENT).duplicates == 1
+
+
+class TestStatistics:
+    def test_unknown_blueprint_counts_zero(self, store: Store) -> None:
+        (stats,) = store.blueprint_stats([REVIEW], ALL)
+        assert (stats.uses, stats.success_rate, stats.interval) == (0, None, None)
+
+    def test_counts_by_outcome_and_revision(self, store: Store, time: Time) -> None:
+        start = time.now
+        outcomes = ["Succeeded", "Succeeded", "Failed", "TimedOut", "Cancelled", None]
+        for n, outcome in enumerate(outcomes):
+            ended = {"outcome": outcome, "cost": 1.0 + n, "started_at": start} if outcome else {}
+            if outcome:
+                ended["finished_at"] = start + timedelta(seconds=10 * (n + 1))
+            store.put_run(f"r{n}", run_in(revision=1 + n % 2, **ended), actor=OPERATOR)
+        (stats,) = store.blueprint_stats([REVIEW], ALL)
+        assert (stats.uses, stats.running, stats.succeeded) == (6, 1, 2)
+        assert (stats.failed, stats.excluded, stats.success_rate) == (2, 1, 0.5)
+        assert stats.interval is not None
+        assert round(stats.interval.low, 3) == 0.15
+        assert (stats.median_duration_s, stats.avg_cost, stats.last_revision) == (25.0, 3.0, 2)
+        assert [(r.revision, r.uses) for r in stats.revisions] == [(1, 3), (2, 3)]
+
+    def test_runs_out_of_sight_do_not_count(self, store: Store) -> None:
+        store.put_run("a", run_in(), actor=OPERATOR)
+        store.put_run("b", run_in(scope="realm:demo/formation:secret"), actor=OPERATOR)
+        assert store.blueprint_stats([REVIEW], View(LEAD))[0].uses == 1
+        assert store.blueprint_stats([REVIEW], ALL)[0].uses == 2
+
+
+class TestExtractions:
+    def test_is_accepted_once_and_finished_once(self, store: Store) -> None:
+        store.put_run("r", run_in(outcome="Failed"), actor=OPERATOR)
+        assert store.accept_extraction("r", 5, actor=OPERATOR).state == "pending"
+        assert store.begin_extraction("r").attempts == 1
+        assert store.accept_extraction("r", 7, actor=OPERATOR).state == "running"
+        assert store.extraction_limit("r") == 5
+        assert [e.run_id for e in store.open_extractions(10)] == ["r"]
+        done = store.finish_extraction("r", [new_fact()], "little", actor=OPERATOR)
+        again = store.finish_extraction("r", [new_fact("other")], None, actor=OPERATOR)
+        assert (done.state, len(done.facts), done.reason) == ("done", 1, "little")
+        assert again == done
+        assert store.open_extractions(10) == ()
+        assert len(store.list_facts(Listing(ALL, 10))) == 1
+
+    def test_fact_that_the_scope_knows_by_key_is_confirmed(self, store: Store) -> None:
+        keyed = {"subject": "OOMKilled", "predicate": "recurs"}
+        (known,) = store.remember([new_fact("memory is short", **keyed)], actor=PERSON)
+        store.put_run("r", run_in(outcome="Failed"), actor=OPERATOR)
+        store.accept_extraction("r", 7, actor=OPERATOR)
+        done = store.finish_extraction(
+            "r", [new_fact("too little memory", **keyed)], None, actor=OPERATOR
+        )
+        assert done.facts == (known.fact_id,)
+
+    def test_fact_that_was_retracted_is_left_out_and_said(self, store: Store) -> None:
+        keyed = {"subject": "OOMKilled", "predicate": "recurs"}
+        (known,) = store.remember([new_fact("memory is short", **keyed)], actor=PERSON)
+        store.correct(known.fact_id, "no", None, actor=PERSON)
+        store.put_run("r", run_in(outcome="Failed"), actor=OPERATOR)
+        store.accept_extraction("r", 7, actor=OPERATOR)
+        done = store.finish_extraction("r", [new_fact("short", **keyed)], "few", actor=OPERATOR)
+        assert (done.facts, done.reason) == ((), "few; 1 left out: retracted in this scope before")
+
+    def test_failed_attempt_is_open_until_it_is_given_up(self, store: Store) -> None:
+        store.put_run("r", run_in(outcome="Failed"), actor=OPERATOR)
+        store.accept_extraction("r", 7, actor=OPERATOR)
+        assert store.fail_extraction("r", "odd", retry=True).state == "pending"
+        assert store.fail_extraction("r", "odd", retry=False).state == "failed"
+        assert store.open_extractions(10) == ()
+
+    def test_signatures_of_earlier_runs_in_the_scope_are_counted(
+        self, store: Store, time: Time
+    ) -> None:
+        failing = [
+            episode("x", type="error", error_signature="OOM"),
+            episode("y", type="error", error_signature="OOM"),
+        ]
+        for run_id, scope in (("old", TEAM), ("elsewhere", "realm:demo")):
+            store.put_run(run_id, run_in(scope=scope), actor=OPERATOR)
+            store.add_episodes(run_id, failing, actor=AGENT)
+        time.pass_(minutes=1)
+        store.put_run("new", run_in(), actor=OPERATOR)
+        store.add_episodes("new", failing, actor=AGENT)
+        assert dict(store.earlier_signatures("new", ["OOM", "other"])) == {"OOM": 2}
+        assert dict(store.earlier_signatures("old", ["OOM"])) == {}
+
+    def test_unknown_one_is_absent(self, store: Store) -> None:
+        assert store.extraction("nobody") is None
+        with pytest.raises(NotFound, match="no extraction was asked for run nobody"):
+            store.begin_extraction("nobody")
+
+
+class TestScopesAndPrincipals:
+    def test_configuration_is_kept_for_exactly_that_path(self, store: Store) -> None:
+        config = ScopeConfig(injection=Injection(max_facts=3))
+        store.put_scope(TEAM, config, actor=OPERATOR)
+        assert store.scope_configs([TEAM, LEAD]) == {TEAM: config}
+        assert store.list_scopes(View(LEAD)) == ("platform", "realm:demo", TEAM, LEAD)
+
+    def test_deleted_scope_starts_empty_and_keeps_what_lies_below(self, store: Store) -> None:
+        store.put_run("r", run_in(outcome="Succeeded"), actor=OPERATOR)
+        (told, below) = store.remember([new_fact(), new_fact(scope=LEAD)], actor=PERSON)
+        store.put_scope(TEAM, ScopeConfig(read_only=True), actor=OPERATOR)
+        assert store.delete_scope(TEAM, actor=OPERATOR)
+        assert not store.delete_scope(TEAM, actor=OPERATOR)
+        assert store.fact(told.fact_id, ALL) is None
+        assert store.fact(below.fact_id, ALL) is not None
+        assert store.scope_configs([TEAM]) == {}
+        assert store.remember([new_fact()], actor=PERSON)[0].status == "created"
+        assert store.blueprint_stats([REVIEW], ALL)[0].uses == 1
+
+    def test_realm_of_a_namespace_made_again_starts_empty(self, store: Store) -> None:
+        def register(uid: str) -> None:
+            subject = Subject(username="system:serviceaccount:demo:lead-0", uid="u")
+            store.put_principal(
+                PrincipalIn(
+                    name="demo/lead-0", type="agent", subject=subject, home=LEAD, realm_uid=uid
+                ),
+                actor=OPERATOR,
+            )
+
+        register("one")
+        (told,) = store.remember([new_fact(scope=LEAD)], actor=PERSON)
+        store.put_run("r", run_in(outcome="Succeeded"), actor=OPERATOR)
+        register("one")
+        assert store.fact(told.fact_id, ALL) is not None
+        register("two")
+        assert store.fact(told.fact_id, ALL) is None
+        assert store.run("r", ALL) is None
+        assert store.blueprint_stats([REVIEW], ALL)[0].uses == 0
+        with pytest.raises(Conflict, match="belonged to namespace UID one before, now to two"):
+            register("one")
+
+    def test_principals_are_replaced_by_username(self, store: Store) -> None:
+        grant = Grant(scope="realm:demo", subtree=True, verbs=("read",))
+        for uid in ("a", "b"):
+            store.put_principal(
+                PrincipalIn(
+                    name="demo/x",
+                    type="agent",
+                    subject=Subject(username="x", uid=uid),
+                    home="realm:demo",
+                    grants=(grant,),
+                ),
+                actor=OPERATOR,
+            )
+        found = store.principal("x")
+        assert found is not None
+        assert (found.subject.uid, found.grants) == ("b", (grant,))
+        assert store.principals() == (found,)
+        assert store.delete_principal("x", actor=OPERATOR)
+        assert not store.delete_principal("x", actor=OPERATOR)
+        assert store.principal("x") is None
+
+    def test_identity_stays_and_the_store_is_well(self, store: Store) -> None:
+        assert store.identity() == store.identity()
+        store.check()
+
+    def test_repeated_episodes_call_gets_its_first_answer(self, store: Store) -> None:
+        store.put_run("r", run_in(), actor=OPERATOR)
+        once = Once("demo/lead-0", "k", "h")
+        first = store.add_episodes("r", [episode()], actor=AGENT, once=once)
+        assert store.add_episodes("r", [episode()], actor=AGENT, once=once) == first
+        assert first.accepted == 1
+
+
+def test_references_of_sources_are_kept(store: Store) -> None:
+    source = Source(type="explicit_remember", refs=(Ref(type="mission", id="demo/m"),), actor="a")
+    (told,) = store.remember([new_fact(source=source)], actor=AGENT)
+    found = store.fact(told.fact_id, ALL)
+    assert found is not None
+    assert found.source == source

@@ -1,0 +1,250 @@
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from knowledge_client.models import Recalled, Receipt
+from knowledge_service.domain.filtering import Filters
+from knowledge_service.domain.visibility import Reach, View
+from knowledge_service.errors import IdempotencyConflict
+from knowledge_service.ports import Listing, NewReceipt, Once, Search, Store
+from tests.builders_knowledge import (
+    ALL,
+    LEAD,
+    OPERATOR,
+    OTHER,
+    PERSON,
+    TEAM,
+    new_fact,
+    run_in,
+)
+from tests.contract.store.conftest import Time
+from tests.fakes.store import MemoryStore
+
+VIEW = View(LEAD)
+
+
+def contents(store: Store, query: str, view: View = VIEW, **given: Any) -> list[str]:
+    filters = Filters(**given.pop("filters", {}))
+    search = Search(view, query, given.pop("limit", 10), filters=filters, **given)
+    return [hit.fact.content for hit in store.search(search)]
+
+
+def test_best_match_comes_first(store: Store) -> None:
+    store.remember(
+        [
+            new_fact("the pod waits for a volume"),
+            new_fact("ImagePullBackOff: the registry has no such image"),
+            new_fact("an image is built by buildah"),
+        ],
+        actor=PERSON,
+    )
+    assert contents(store, "ImagePullBackOff for an image")[0].startswith("ImagePullBackOff")
+    assert "the pod waits for a volume" not in contents(store, "ImagePullBackOff for an image")
+
+
+def test_identifiers_are_found_whole_and_in_parts(store: Store) -> None:
+    store.remember([new_fact("set max_open_files in app/limits.py")], actor=PERSON)
+    for query in ("max_open_files", "open files", "app/limits.py", "limits"):
+        assert contents(store, query), query
+
+
+def test_words_are_stemmed_and_stop_words_find_nothing(store: Store) -> None:
+    store.remember([new_fact("pods were failing")], actor=PERSON)
+    assert contents(store, "a failed pod") == ["pods were failing"]
+    assert contents(store, "were the of a") == []
+    assert contents(store, "") == []
+
+
+def test_equal_scores_keep_the_order_of_ids(store: Store) -> None:
+    store.remember([new_fact(f"rain {n}") for n in range(20)], actor=PERSON)
+    assert contents(store, "rain", limit=7) == [f"rain {n}" for n in range(7)]
+
+
+def test_what_was_just_remembered_is_found(store: Store) -> None:
+    for n in range(3):
+        store.remember([new_fact(f"colour number {n}")], actor=PERSON)
+        assert f"colour number {n}" in contents(store, "colour")
+
+
+def test_corrected_facts_are_not_returned(store: Store) -> None:
+    (told,) = store.remember([new_fact("the build needs Java 21")], actor=PERSON)
+    store.correct(told.fact_id, "old", "the build needs Java 25", actor=PERSON)
+    assert contents(store, "build Java") == ["the build needs Java 25"]
+
+
+def test_filters_hold(store: Store, time: Time) -> None:
+    start = time.now
+    store.remember(
+        [
+            new_fact("rain one", kind="pitfall", tags=("Wet",), confidence=0.9),
+            new_fact("rain two", confidence=0.3, valid_until=start + timedelta(days=1)),
+        ],
+        actor=PERSON,
+    )
+    assert contents(store, "rain", filters={"kinds": ("pitfall",)}) == ["rain one"]
+    assert contents(store, "rain", filters={"tags": ("wet",)}) == ["rain one"]
+    assert contents(store, "rain", filters={"min_confidence": 0.5}) == ["rain one"]
+    later = start + timedelta(days=2)
+    assert contents(store, "rain", filters={"valid_at": later}) == ["rain one"]
+    assert len(contents(store, "rain", filters={"valid_at": start})) == 2
+
+
+def test_known_at_shows_what_was_live_then(store: Store, time: Time) -> None:
+    (told,) = store.remember([new_fact("rain falls up")], actor=PERSON)
+    before = time.now
+    time.pass_(hours=1)
+    store.correct(told.fact_id, "it falls down", None, actor=PERSON)
+    assert contents(store, "rain") == []
+    assert contents(store, "rain", filters={"known_at": before}) == ["rain falls up"]
+
+
+def test_reader_finds_its_own_path_and_what_it_was_granted(store: Store) -> None:
+    store.remember(
+        [
+            new_fact(f"rain in {scope}", scope=scope)
+            for scope in (LEAD, TEAM, "realm:demo", "platform", OTHER, f"{TEAM}/cell:lead-1")
+        ],
+        actor=PERSON,
+    )
+    own = {f"rain in {scope}" for scope in (LEAD, TEAM, "realm:demo", "platform")}
+    assert set(contents(store, "rain")) == own
+    assert set(contents(store, "rain", scopes=(TEAM, OTHER))) == {f"rain in {TEAM}"}
+    granted = View("realm:demo", (Reach("realm:demo", subtree=True),))
+    assert len(contents(store, "rain", view=granted)) == 5
+    assert len(contents(store, "rain", view=ALL)) == 6
+
+
+def test_recent_gives_the_nearest_scope_first_then_confidence(store: Store) -> None:
+    store.remember(
+        [
+            new_fact("wide", scope="realm:demo", confidence=1),
+            new_fact("team, unsure", confidence=0.6),
+            new_fact("team, sure", confidence=0.8),
+            new_fact("own", scope=LEAD),
+        ],
+        actor=PERSON,
+    )
+    found = store.recent(Search(VIEW, "", 3))
+    assert [fact.content for fact in found] == ["own", "team, sure", "team, unsure"]
+
+
+WORDS = st.sampled_from(["rain", "sun", "wind", "snow", "fog", "hail", "ice", "storm"])
+SENTENCE = st.lists(WORDS, min_size=1, max_size=6).map(" ".join)
+SCOPES = [LEAD, TEAM, "realm:demo", "platform"]
+STRANGE = [
+    OTHER,
+    "realm:other",
+    f"{TEAM}/cell:lead-1",
+    "realm:demo/formation:b",
+    "realm:demo/cell:x",
+]
+
+
+@settings(max_examples=15, deadline=None, suppress_health_check=list(HealthCheck))
+@given(
+    own=st.lists(st.tuples(st.sampled_from(SCOPES), SENTENCE), max_size=12),
+    others=st.lists(st.tuples(st.sampled_from(STRANGE), SENTENCE), max_size=12),
+    query=SENTENCE,
+)
+def test_other_tenants_change_neither_order_nor_scores(
+    own: list[tuple[str, str]], others: list[tuple[str, str]], query: str
+) -> None:
+    """The fake shares analyser, scorer and rules with SQLite; `test_sqlite` repeats it there."""
+    assert_isolated(MemoryStore(), MemoryStore(), own, others, query)
+
+
+def assert_isolated(
+    alone: Store,
+    shared: Store,
+    own: list[tuple[str, str]],
+    others: list[tuple[str, str]],
+    query: str,
+) -> None:
+    for n, (scope, text) in enumerate(own):
+        alone.remember([new_fact(f"{text} {n}", scope=scope)], actor=PERSON)
+    for n, (scope, text) in enumerate(others):
+        shared.remember([new_fact(f"{text} {n}", scope=scope)], actor=PERSON)
+        if n < len(own):
+            shared.remember([new_fact(f"{own[n][1]} {n}", scope=own[n][0])], actor=PERSON)
+    for n in range(len(others), len(own)):
+        shared.remember([new_fact(f"{own[n][1]} {n}", scope=own[n][0])], actor=PERSON)
+
+    def seen(store: Store) -> object:
+        hits = store.search(Search(VIEW, query, 10))
+        recent = store.recent(Search(VIEW, "", 10))
+        listed = store.list_facts(Listing(VIEW, 50))
+        paths = store.list_scopes(VIEW)
+        return (
+            [(hit.fact.content, hit.score) for hit in hits],
+            [fact.content for fact in recent],
+            [fact.content for fact in listed],
+            store.visible_scopes(VIEW, None),
+            [(stats.path, stats.facts) for stats in store.scope_stats(paths, VIEW)],
+        )
+
+    assert seen(alone) == seen(shared)
+
+
+def receipt(name: str, *facts: str, run: str | None = None) -> tuple[NewReceipt, Recalled]:
+    now = Time().now
+    kept = Receipt(
+        id=name,
+        query_hash="0",
+        principal="demo/lead-0",
+        scopes=(TEAM,),
+        known_at=now,
+        ranker="r",
+        analyser="a",
+        run=run,
+        facts=facts,
+        scores=(1.0,) * len(facts),
+    )
+    answer = Recalled(receipt=name, facts=(), scopes=(TEAM,), known_at=now, ranker="r")
+    return NewReceipt(kept, LEAD), answer
+
+
+class TestReceipts:
+    def test_repeat_with_the_same_key_gives_the_same_receipt(self, store: Store) -> None:
+        once = Once("operator", "recall-1", "body")
+        first = store.record_recall(*receipt("r-1"), once)
+        again = store.record_recall(*receipt("r-2"), once)
+        assert (first.receipt, again) == ("r-1", first)
+        assert store.receipt("r-2") is None
+        with pytest.raises(IdempotencyConflict):
+            store.record_recall(*receipt("r-3"), Once("operator", "recall-1", "other"))
+
+    def test_receipt_holds_what_was_returned(self, store: Store) -> None:
+        (told,) = store.remember([new_fact()], actor=PERSON)
+        store.record_recall(*receipt("r-1", told.fact_id, run="run-1"), None)
+        found = store.receipt("r-1")
+        assert found is not None
+        assert (found.receipt.facts, found.observer) == ((told.fact_id,), LEAD)
+
+    def test_facts_in_front_of_a_run_earn_its_outcome_once(self, store: Store) -> None:
+        (told,) = store.remember([new_fact()], actor=PERSON)
+        store.put_run("run-1", run_in(), actor=OPERATOR)
+        for name in ("r-1", "r-2"):  # two attempts, one credit
+            store.record_recall(*receipt(name, told.fact_id, run="run-1"), None)
+        for _ in range(2):
+            store.put_run("run-1", run_in(outcome="Succeeded"), actor=OPERATOR)
+        (stats,) = store.scope_stats([TEAM], ALL)
+        assert (stats.facts, stats.recalls, stats.usefulness) == (1, 2, 0.6)
+
+    def test_excluded_outcomes_give_no_credit(self, store: Store) -> None:
+        (told,) = store.remember([new_fact()], actor=PERSON)
+        store.put_run("run-1", run_in(), actor=OPERATOR)
+        store.record_recall(*receipt("r-1", told.fact_id, run="run-1"), None)
+        store.put_run("run-1", run_in(outcome="Cancelled"), actor=OPERATOR)
+        assert store.scope_stats([TEAM], ALL)[0].usefulness is None
+
+    def test_usage_of_observers_out_of_sight_does_not_count(self, store: Store) -> None:
+        (told,) = store.remember([new_fact(scope="realm:demo")], actor=PERSON)
+        store.record_recall(*receipt("r-1", told.fact_id, run="run-1"), None)
+        elsewhere = View("realm:demo/formation:other")
+        assert store.scope_stats(["realm:demo"], elsewhere)[0].recalls == 0
+        assert store.scope_stats(["realm:demo"], VIEW)[0].recalls == 1

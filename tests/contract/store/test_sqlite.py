@@ -1,0 +1,278 @@
+"""What only the store in a file promises: durability, one owner, migrations, the event log."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import signal
+import subprocess
+import sys
+import threading
+from pathlib import Path
+from typing import Any
+
+import apsw
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from knowledge_service import clock
+from knowledge_service.domain.visibility import View
+from knowledge_service.errors import FileLocked, SchemaTooNew, StartupError, StoreUnavailable
+from knowledge_service.ports import Listing, Search
+from knowledge_service.store.sqlite import connection, migrate, transaction
+from knowledge_service.store.sqlite.store import SqliteStore
+from tests.builders_knowledge import ALL, LEAD, OPERATOR, PERSON, TEAM, new_fact, run_in
+from tests.contract.store.test_recall import SCOPES, SENTENCE, STRANGE, assert_isolated
+
+VIEW = View(LEAD)
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "knowledge.db"
+
+
+@settings(max_examples=6, deadline=None, suppress_health_check=list(HealthCheck))
+@given(
+    own=st.lists(st.tuples(st.sampled_from(SCOPES), SENTENCE), max_size=8),
+    others=st.lists(st.tuples(st.sampled_from(STRANGE), SENTENCE), max_size=8),
+    query=SENTENCE,
+)
+def test_other_tenants_change_neither_order_nor_scores(
+    tmp_path_factory: pytest.TempPathFactory,
+    own: list[tuple[str, str]],
+    others: list[tuple[str, str]],
+    query: str,
+) -> None:
+    folder = tmp_path_factory.mktemp("isolation")
+    alone, shared = SqliteStore(folder / "alone.db"), SqliteStore(folder / "shared.db")
+    try:
+        assert_isolated(alone, shared, own, others, query)
+    finally:
+        alone.close()
+        shared.close()
+
+
+def test_everything_is_there_after_a_restart(path: Path) -> None:
+    store = SqliteStore(path)
+    identity = store.identity()
+    store.remember([new_fact("rain in spring")], actor=PERSON)
+    before = store.search(Search(VIEW, "rain", 5))
+    store.close()
+    again = SqliteStore(path)
+    assert again.search(Search(VIEW, "rain", 5)) == before
+    assert again.identity() == identity
+    again.close()
+
+
+_WRITE = """
+import sys
+from pathlib import Path
+from knowledge_service.store.sqlite.store import SqliteStore
+from tests.builders_knowledge import PERSON, new_fact
+store = SqliteStore(Path(sys.argv[1]))
+for n in range(100000):
+    store.remember([new_fact(f"acknowledged {n}")], actor=PERSON)
+    print(n, flush=True)
+"""
+
+
+def test_every_acknowledged_write_survives_kill_9(path: Path) -> None:
+    process = subprocess.Popen(
+        [sys.executable, "-c", _WRITE, str(path)], stdout=subprocess.PIPE, text=True
+    )
+    assert process.stdout is not None
+    with process.stdout as output:
+        for line in output:
+            if int(line) == 40:
+                process.send_signal(signal.SIGKILL)
+                break
+        acknowledged = 41 + len(output.read().split())
+    process.wait()
+    store = SqliteStore(path)
+    kept = len(store.list_facts(Listing(ALL, 100_000)))
+    assert acknowledged <= kept <= acknowledged + 1
+    assert len(store.search(Search(VIEW, "acknowledged", 100_000))) == kept
+    store.close()
+
+
+def test_second_owner_of_the_file_is_refused(path: Path) -> None:
+    store = SqliteStore(path)
+    with pytest.raises(FileLocked, match="in use by another kais-knowledge process; stop that"):
+        SqliteStore(path)
+    store.close()
+    SqliteStore(path).close()
+
+
+def test_path_that_is_no_database_is_said(path: Path) -> None:
+    path.write_bytes(b"not a database, " * 100)
+    with pytest.raises(StartupError, match="cannot be opened"):
+        SqliteStore(path)
+
+
+def test_thirty_two_writers_lose_nothing(path: Path) -> None:
+    store = SqliteStore(path)
+
+    def write(writer: int) -> None:
+        for n in range(10):
+            store.remember([new_fact(f"writer {writer} says {n}")], actor=PERSON)
+
+    threads = [threading.Thread(target=write, args=(n,)) for n in range(32)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    found = store.list_facts(Listing(VIEW, 1000))
+    assert len(found) == len({fact.id for fact in found}) == 320
+    assert [fact.id for fact in found] == sorted((fact.id for fact in found), reverse=True)
+    assert store.scope_stats([TEAM], ALL)[0].facts == 320
+    store.close()
+
+
+def test_folding_the_tail_changes_no_answer(path: Path) -> None:
+    store = SqliteStore(path)
+    words = ["rain", "sun", "wind", "snow", "fog", "hail", "ice", "storm"]
+    facts = [new_fact(f"{words[n % 8]} {words[n % 7]} number{n}") for n in range(900)]
+    for start in range(0, 900, 300):
+        store.remember(facts[start : start + 300], actor=PERSON)
+    before = store.search(Search(VIEW, "rain and fog", 50))
+
+    def fold(tx: transaction.Transaction) -> int:
+        store._folder._size = 1_000_000
+        while store._folder.slice(tx):
+            pass
+        return len(tx.all("SELECT 1 FROM tail"))
+
+    assert store._writer.submit(fold) == 0
+    assert store.search(Search(VIEW, "rain and fog", 50)) == before
+    store.remember([new_fact("rain once more")], actor=PERSON)
+    assert store._writer.submit(fold) == 0
+    rainy = sum(n % 8 == 0 or n % 7 == 0 for n in range(900)) + 1
+    assert len(store.search(Search(VIEW, "rain", 1000))) == rainy
+    store.close()
+
+
+class TestMigrations:
+    def steps(self, *scripts: str) -> tuple[tuple[int, str, str], ...]:
+        return tuple((n, f"m{n:03}", script) for n, script in enumerate(scripts, start=1))
+
+    def open(self, path: Path) -> apsw.Connection:
+        return connection.open_writer(path)
+
+    def test_empty_file_gets_every_table_and_its_record(self, path: Path) -> None:
+        SqliteStore(path).close()
+        db = self.open(path)
+        assert db.execute("SELECT number, name FROM migration").fetchall() == [(1, "m001_initial")]
+        names: list[Any] = db.execute("SELECT name FROM sqlite_schema").fetchall()
+        promised = (
+            "fact alias sequence link confirmation review promotion usage run episode receipt"
+            " event payload scope principal extraction idempotency block tail"
+        )
+        assert {name for (name,) in names} >= set(promised.split())
+
+    def test_failing_migration_rolls_back_with_its_record(self, path: Path) -> None:
+        db = self.open(path)
+        base = "CREATE TABLE meta(key TEXT PRIMARY KEY, value TEXT NOT NULL)"
+        broken = "CREATE TABLE a(x); CREATE TABLE nonsense("
+        with pytest.raises(apsw.SQLError):
+            migrate.migrate(db, clock.now, self.steps(base, broken))
+        assert db.execute("SELECT max(number) FROM migration").fetchall() == [(1,)]
+        assert db.execute("SELECT 1 FROM sqlite_schema WHERE name = 'a'").fetchall() == []
+        migrate.migrate(db, clock.now, self.steps(base, "CREATE TABLE a(x)"))
+        assert db.execute("SELECT max(number) FROM migration").fetchall() == [(2,)]
+
+    def test_newer_schema_is_refused(self, path: Path) -> None:
+        SqliteStore(path).close()
+        db = self.open(path)
+        db.execute("INSERT INTO migration VALUES(99, 'm099', 0)")
+        db.close()
+        with pytest.raises(SchemaTooNew, match=r"has schema 99, this version .* knows up to 1;"):
+            SqliteStore(path)
+
+
+def test_every_change_is_in_the_event_log_and_its_chain_holds(path: Path) -> None:
+    store = SqliteStore(path)
+    (told,) = store.remember([new_fact()], actor=PERSON)
+    store.remember([new_fact()], actor=PERSON)
+    store.correct(told.fact_id, "old", "new words", actor=PERSON)
+    store.put_run("r", run_in(outcome="Succeeded"), actor=OPERATOR)
+    store.close()
+    db = connection.open_writer(path)
+    rows: list[Any] = db.execute(
+        "SELECT seq, scope_no, type, actor, at, payload_hash, prev_hash FROM event ORDER BY seq"
+    ).fetchall()
+    previous = bytes(32)
+    for row in rows:
+        assert row[6] == previous
+        previous = transaction.event_hash(row)
+    payloads: list[Any] = db.execute("SELECT salt, bytes FROM payload ORDER BY seq").fetchall()
+    assert [row[5] for row in rows] == [hashlib.sha256(s + b).digest() for s, b in payloads]
+    kinds = [row[2] for row in rows]
+    assert kinds[-6:] == [
+        "fact.recorded",
+        "fact.confirmed",
+        "fact.closed",
+        "fact.recorded",
+        "link.made",
+        "run.closed",
+    ]
+    assert json.loads(payloads[kinds.index("fact.recorded")][1])["content"] == new_fact().content
+
+
+def test_disk_that_takes_no_writes_is_unavailable_and_reading_goes_on(path: Path) -> None:
+    store = SqliteStore(path)
+    store.remember([new_fact("rain")], actor=PERSON)
+
+    def full(_: transaction.Transaction) -> None:
+        raise apsw.FullError("database or disk is full")
+
+    with pytest.raises(StoreUnavailable, match="FullError"):
+        store._writer.submit(full)
+    assert len(store.search(Search(VIEW, "rain", 5))) == 1
+    assert store.remember([new_fact("snow")], actor=PERSON)[0].status == "created"
+    store.close()
+
+
+def test_every_error_of_the_driver_is_either_the_environments_or_ours() -> None:
+    """A new class of apsw fails here until somebody says which of the two it is."""
+    ours = {
+        "Error",
+        "SQLError",
+        "ConstraintError",
+        "MismatchError",
+        "MisuseError",
+        "RangeError",
+        "BindingsError",
+        "ExecutionCompleteError",
+        "ForkingViolationError",
+        "IncompleteExecutionError",
+        "ThreadingViolationError",
+        "VFSNotImplementedError",
+        "VFSFileClosedError",
+        "ExtensionLoadingError",
+        "CursorClosedError",
+        "InternalError",
+        "AbortError",
+        "AuthError",
+        "SchemaChangeError",
+        "TooBigError",
+        "EmptyError",
+        "FormatError",
+        "NotFoundError",
+        "InvalidContextError",
+        "ExecTraceAbort",
+        "NoFTS5Error",
+        "ConnectionNotClosedError",
+    }
+    classes = {
+        name: item
+        for name, item in vars(apsw).items()
+        if isinstance(item, type) and issubclass(item, Exception)
+    }
+    unmapped = {
+        name
+        for name, item in classes.items()
+        if not issubclass(item, connection.ENVIRONMENTAL) and name not in ours
+    }
+    assert unmapped == set()
