@@ -196,14 +196,14 @@ def _cells_ready(observed: FormationObserved, desired: Sequence[Body]) -> Wanted
 def waits_for(cell: Cell | None, name: str) -> str | None:
     """Say in words why a cell is not ready; None when it is."""
     if cell is None:
-        return f"{name} is being made"
+        return f"{name} is being prepared"
     if cell.is_deleting:
         return f"{name} is being deleted"
     if cell.is_true(Type.READY):
         return None
     said = cell.condition(Type.READY)
     is_current = said is not None and said.observed_generation == cell.metadata.generation
-    return f"{name}: {said.message}" if said is not None and is_current else f"{name} is new"
+    return f"{name}: {said.message}" if said is not None and is_current else f"{name} is being prepared"
 
 
 def _own_cell(observed: FormationObserved, name: str) -> Cell | None:

@@ -1,0 +1,217 @@
+"""Cells: their account, their place in the store, and when they are ready."""
+
+import pytest
+
+from kais_operator.decide.plan import Body, ObjectRef
+from kais_operator.observe import cell
+from tests.fakes import teams
+from tests.fakes.teams import condition
+from tests.fakes.world import FakeWorld, fake_world
+
+SOLO = ObjectRef("Cell", "demo", "solo")
+ACCOUNT = ObjectRef("ServiceAccount", "demo", "solo")
+MIND = {"provider": "openai", "model": "m", "systemPrompt": "help"}
+
+
+async def settled(*bodies: Body, ref: ObjectRef = SOLO) -> FakeWorld:
+    fake = fake_world(*bodies)
+    await fake.settle(cell.RECONCILER, ref)
+    return fake
+
+
+def account(name: str = "reader", **annotations: str) -> Body:
+    return {
+        "apiVersion": "v1",
+        "kind": "ServiceAccount",
+        "metadata": {"name": name, "namespace": "demo", "annotations": annotations},
+    }
+
+
+async def test_a_task_cell_is_ready_without_a_pod() -> None:
+    fake = await settled(teams.lone_cell())
+    standby = ("True", "Standby", "a task cell: its pod is made when a mission asks")
+    assert condition(fake, "Ready", SOLO) == standby
+    assert condition(fake, "PodReady", SOLO) == (
+        "True",
+        "Standby",
+        "no pod is needed between missions",
+    )
+    assert condition(fake, "Applied", SOLO)[2] == "ServiceAccount demo/solo is there"
+
+
+async def test_a_cell_gets_an_account_of_its_own_that_mounts_no_token() -> None:
+    fake = await settled(teams.lone_cell())
+    made = fake.cluster.read(ACCOUNT)
+    assert made["automountServiceAccountToken"] is False
+    assert made["metadata"]["labels"]["kais.io/cell"] == "solo"
+
+
+async def test_a_cell_is_registered_at_home_in_its_own_scope() -> None:
+    fake = await settled(teams.lone_cell())
+    principal = fake.knowledge.principals["system:serviceaccount:demo:solo"]
+    namespace = fake.cluster.read(ObjectRef("Namespace", "", "demo"))
+    assert principal.type == "agent"
+    assert principal.home == "realm:demo/cell:solo"
+    assert principal.subject.uid == fake.cluster.read(ACCOUNT)["metadata"]["uid"]
+    assert principal.realm_uid == namespace["metadata"]["uid"]
+    assert [(g.scope, g.subtree, g.verbs) for g in principal.grants] == [
+        ("realm:demo/cell:solo", False, ("read", "write"))
+    ]
+    assert condition(fake, "Registered", SOLO) == (
+        "True",
+        "Registered",
+        "the knowledge service knows the cell, at home in realm:demo/cell:solo",
+    )
+
+
+HOMES = {
+    "the formation's own name": ({}, {}, "realm:demo/formation:team/cell:lead-0"),
+    "the blueprint's name when made from one": (
+        {"kais.io/blueprint": "reviews"},
+        {},
+        "realm:demo/formation:reviews/cell:lead-0",
+    ),
+    "the scope that the formation names": (
+        {"kais.io/blueprint": "reviews"},
+        {"knowledge": {"scope": "apart"}},
+        "realm:demo/formation:apart/cell:lead-0",
+    ),
+}
+
+
+@pytest.mark.parametrize(("labels", "spec", "home"), HOMES.values(), ids=HOMES)
+async def test_a_formations_cell_is_at_home_in(
+    labels: dict[str, str], spec: Body, home: str
+) -> None:
+    fake = fake_world(teams.team(metadata={"labels": labels}, **spec))
+    await teams.settle_team(fake)
+    assert fake.knowledge.principals["system:serviceaccount:demo:team-lead-0"].home == home
+
+
+async def test_a_store_that_is_away_does_not_keep_a_cell_from_being_ready() -> None:
+    fake = fake_world(teams.lone_cell())
+    fake.knowledge.away = True
+    for _ in range(3):
+        await fake.step(cell.RECONCILER, SOLO)
+    assert condition(fake, "Ready", SOLO)[0] == "True"
+    assert condition(fake, "Registered", SOLO) == (
+        "False",
+        "StoreUnavailable",
+        (
+            "put_principal: the knowledge service does not answer; "
+            "the cell works without knowledge until it answers"
+        ),
+    )
+    fake.knowledge.away = False
+    await fake.settle(cell.RECONCILER, SOLO)
+    assert condition(fake, "Registered", SOLO)[:2] == ("True", "Registered")
+
+
+UNSUPPORTED = {
+    "a mind": ({"container": None, "mode": None, "mind": MIND}, "spec.mind"),
+    "a service": ({"mode": "Service"}, "mode: Service"),
+}
+
+
+@pytest.mark.parametrize(("changes", "what"), UNSUPPORTED.values(), ids=UNSUPPORTED)
+async def test_what_cannot_be_run_yet_says_what_to_use_instead(changes: Body, what: str) -> None:
+    spec = {k: v for k, v in teams.task(**changes).items() if v is not None}
+    fake = await settled(teams.thing("Cell", "solo", spec=spec))
+    assert condition(fake, "Ready", SOLO) == (
+        "False",
+        "NotYetSupported",
+        (
+            "this version runs cells of your own image in mode Task; give the cell spec.container "
+            f"and mode: Task instead of {what}"
+        ),
+    )
+    assert fake.cluster.refs("ServiceAccount") == []
+
+
+async def test_an_account_that_belongs_to_somebody_else_is_left_alone() -> None:
+    fake = await settled(teams.lone_cell(), account("solo"))
+    status, reason, message = condition(fake, "Applied", SOLO)
+    assert (status, reason) == ("False", "NameTaken")
+    assert message.startswith("ServiceAccount/demo/solo exists already and does not belong to")
+    assert condition(fake, "Ready", SOLO)[1] == "NameTaken"
+    assert "ownerReferences" not in fake.cluster.read(ACCOUNT)["metadata"]
+    fake.cluster.remove(ACCOUNT)
+    await fake.settle(cell.RECONCILER, SOLO)
+    assert condition(fake, "Ready", SOLO)[:2] == ("True", "Standby")
+
+
+REFUSED = {
+    "that is missing": ((), "ServiceAccount demo/reader does not exist; create it, annotated "),
+    "that does not allow cells": (
+        (account(),),
+        (
+            "ServiceAccount demo/reader may not be used by cells; its owner can allow it with the "
+            "annotation "
+        ),
+    ),
+    "that allows cells with another word": (
+        (account(**{"kais.io/allow-cells": "yes"}),),
+        (
+            "ServiceAccount demo/reader may not be used by cells; its owner can allow it with the "
+            "annotation "
+        ),
+    ),
+}
+
+
+@pytest.mark.parametrize(("bodies", "words"), REFUSED.values(), ids=REFUSED)
+async def test_an_account_is_not_borrowed(bodies: tuple[Body, ...], words: str) -> None:
+    fake = await settled(teams.lone_cell(serviceAccountName="reader"), *bodies)
+    expected = ("False", "AccountNotAllowed", f'{words}kais.io/allow-cells: "true"')
+    assert condition(fake, "Applied", SOLO) == expected
+    assert condition(fake, "Ready", SOLO) == expected
+    assert fake.knowledge.principals == {}
+
+
+async def test_cells_that_share_an_account_are_at_home_in_their_nearest_common_scope() -> None:
+    borrowing = {"serviceAccountName": "reader"}
+    cells = [
+        {"name": "lead", "spec": teams.task(**borrowing)},
+        {"name": "scout", "spec": teams.task(**borrowing)},
+    ]
+    fake = fake_world(teams.team(cells=cells), account(**{"kais.io/allow-cells": "true"}))
+    await teams.settle_team(fake)
+    principal = fake.knowledge.principals["system:serviceaccount:demo:reader"]
+    assert principal.home == "realm:demo/formation:team"
+    assert fake.cluster.refs("ServiceAccount") == [ObjectRef("ServiceAccount", "demo", "reader")]
+
+
+async def test_what_a_task_cell_has_no_use_for_is_said() -> None:
+    fake = await settled(
+        teams.lone_cell(
+            tools=[{"name": "shell"}],
+            container={"image": "w:1", "env": [{"name": "KAIS_RUN_ID", "value": "x"}]},
+            resources={"maxTotalCost": 1.0},
+        )
+    )
+    assert condition(fake, "Ready", SOLO)[2] == (
+        "a task cell: its pod is made when a mission asks (ignored: tools (shell) are for cells "
+        "with a mind; variables KAIS_RUN_ID belong to kais; limits of money and tokens are for "
+        "cells with a mind)"
+    )
+
+
+async def test_a_settled_cell_writes_nothing() -> None:
+    fake = await settled(teams.lone_cell())
+    before = len(fake.cluster.writes)
+    calls = len(fake.knowledge.calls)
+    await fake.step(cell.RECONCILER, SOLO)
+    assert (len(fake.cluster.writes), len(fake.knowledge.calls)) == (before, calls)
+
+
+async def test_a_cell_that_is_going_makes_nothing() -> None:
+    body = teams.lone_cell()
+    body["metadata"] |= {"finalizers": ["x/y"], "deletionTimestamp": "2026-03-01T12:00:00Z"}
+    fake = await settled(body)
+    assert fake.cluster.writes == []
+
+
+async def test_readiness_is_told_once() -> None:
+    fake = await settled(teams.lone_cell())
+    await fake.settle(cell.RECONCILER, SOLO)
+    assert [(e["type"], e["reason"]) for e in fake.cluster.events] == [("Normal", "Standby")]
