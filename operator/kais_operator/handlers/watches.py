@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
-from typing import Any
+from typing import Any, cast
 
 import kopf
 
@@ -65,6 +65,8 @@ async def watch(
         registry=registry,
         settings=build_settings(is_namespaced=bool(namespaces)),
         standalone=True,
+        # Without one kopf asks for the user's name, which an arbitrary UID does not have.
+        identity=cast("Any", labels.MANAGER_CHILDREN),
         clusterwide=not namespaces,
         namespaces=namespaces,
         stop_flag=stop,
