@@ -105,6 +105,8 @@ def main() -> None:
             level=config.log_level, format="%(asctime)s %(levelname)s %(name)s %(message)s"
         )
         logging.getLogger("kopf").setLevel(logging.WARNING)
+        # Its one warning: signals are not its own in a thread, which is why it runs in one.
+        logging.getLogger("kopf._core.reactor.running").setLevel(logging.ERROR)
         logging.getLogger("httpx").setLevel(logging.WARNING)
         asyncio.run(run(config))
     except _STARTING as exc:

@@ -53,6 +53,7 @@ class Election:
         self._renewed_at: float | None = None
         self._seen: tuple[str, float] | None = None
         self._version = ""
+        self._said = ""
 
     def leads(self) -> bool:
         """Whether the Lease is ours now; each write asks this."""
@@ -102,14 +103,20 @@ class Election:
             if lease is None:
                 lease = await self._create()
             elif not self._is_free(lease):
+                self._say_once(f"standing by: {lease['spec']['holderIdentity']} leads")
                 return False
             else:
                 lease = await self._take(lease)
         except errors.ClusterError as exc:
-            logger.info("standing by: %s", exc)
+            self._say_once(f"standing by: {exc}")
             return False
         self._note(lease, asked_at)
         return True
+
+    def _say_once(self, text: str) -> None:
+        if text != self._said:
+            logger.info("%s", text)
+        self._said = text
 
     def _is_free(self, lease: Body) -> bool:
         """Whether nobody holds it, or its holder did not renew it while we watched."""

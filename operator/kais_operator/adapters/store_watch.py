@@ -47,6 +47,7 @@ class StoreWatch:
         self._tell_again = tell_again
         self._repeated_at = clock.monotonic()
         self._is_known = False
+        self._said = ""
 
     async def run(self) -> None:
         """Look every `TICK_S` until cancelled."""
@@ -60,7 +61,9 @@ class StoreWatch:
             await self._look()
         except errors.KnowledgeError as exc:
             self._is_known = False
-            logger.info("the knowledge service does not serve: %s", exc)
+            if str(exc) != self._said:
+                logger.warning("the knowledge service does not serve: %s", exc)
+            self._said = str(exc)
 
     async def _look(self) -> None:
         if self._memory.store_problem() is not None:
@@ -74,7 +77,7 @@ class StoreWatch:
 
     async def _meet(self, *, is_time: bool) -> None:
         me = await self._knowledge.whoami()
-        self._is_known = True
+        self._is_known, self._said = True, ""
         is_other = self._memory.note_store(me.store)
         if is_time:
             self._memory.forget_registrations()

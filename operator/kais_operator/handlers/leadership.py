@@ -11,6 +11,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import random
+import threading
 from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from dataclasses import dataclass
 
@@ -35,6 +36,8 @@ logger = logging.getLogger(__name__)
 
 DRAIN_S = 20.0
 """After this long a pass that runs at the end is cancelled; the pod's grace period is 30 s."""
+WATCHES_S = 5.0
+"""The watches' thread may take this long to end; what it still tells is not heard any more."""
 _SPREAD_S = 2.0
 """First events of a term and repeats are spread over this long."""
 _TOLD_KINDS = ("Cell", "Mission", "KnowledgeScope", "BlueprintInstance")
@@ -65,7 +68,8 @@ class Term:
         self._references = References()
         self._echoes = Echoes()
         self._realms: set[str] = set()
-        self._stopping = asyncio.Event()
+        self._stopping = threading.Event()
+        self._loop: asyncio.AbstractEventLoop
         self.freshness = Freshness(
             world.clock, kinds=(*routing.KINDS, *routing.CHILDREN), has_probe=self._has_probe
         )
@@ -86,26 +90,39 @@ class Term:
         Raises:
             Exception: Whatever ended the watches or the queue on its own.
         """
-        parts = [asyncio.create_task(part, name=name) for name, part in self._parts()]
+        self._loop = asyncio.get_running_loop()
+        watching = asyncio.create_task(self._watch())
+        parts = [asyncio.create_task(part) for part in self._parts()]
         ends = [asyncio.create_task(lost), asyncio.create_task(stop.wait())]
         try:
-            await asyncio.wait([*parts, *ends], return_when=asyncio.FIRST_COMPLETED)
+            everything = [watching, *parts, *ends]
+            await asyncio.wait(everything, return_when=asyncio.FIRST_COMPLETED)
+            self._stopping.set()
             if stop.is_set() and not ends[0].done():
-                await self._drain(parts)
+                await self._drain(parts[0])
         finally:
             self._stopping.set()
-            for task in (*parts, ends[1]):
+            for task in (*parts, *ends):
                 task.cancel()
             results = await asyncio.gather(*parts, return_exceptions=True)
-            ends[0].cancel()
             await asyncio.gather(*ends, return_exceptions=True)
+            await asyncio.wait([watching], timeout=WATCHES_S)
+        if watching.done():
+            watching.result()
         for result in results:
             if isinstance(result, Exception):
                 raise result
 
-    def _parts(self) -> list[tuple[str, Coroutine[None, None, None]]]:
+    async def _watch(self) -> None:
         office = self._office
-        registry = watches.build_registry(self.told, office.login, with_probe=self._has_probe)
+        registry = watches.build_registry(
+            self._told_from_thread, office.login, with_probe=self._has_probe
+        )
+        await watches.watch(registry, namespaces=self._namespaces, stop=self._stopping)
+
+    def _parts(self) -> list[Coroutine[None, None, None]]:
+        """Give what runs beside the watches; the queue first."""
+        office = self._office
         store_watch = StoreWatch(
             office.world.knowledge,
             office.memory,
@@ -114,22 +131,19 @@ class Term:
             tell_again=self._tell_again,
         )
         touch = office.probe.touch if self._has_probe else None
-        return [
-            ("watches", watches.watch(registry, namespaces=self._namespaces, stop=self._stopping)),
-            ("queue", self.queue.run()),
-            ("store watch", store_watch.run()),
-            ("freshness", self.freshness.run(self._has_any, touch)),
-        ]
+        return [self.queue.run(), store_watch.run(), self.freshness.run(self._has_any, touch)]
 
-    async def _drain(self, parts: list[asyncio.Task[None]]) -> None:
-        """Stop watching, take no more keys, and let what runs end."""
+    async def _drain(self, working: asyncio.Task[None]) -> None:
+        """Take no more keys, and let what runs end."""
         logger.info("stopping: finishing what runs")
-        self._stopping.set()
         self.queue.stop()
-        ending = [part for part in parts if part.get_name() in ("watches", "queue")]
-        await asyncio.wait(ending, timeout=DRAIN_S)
+        await asyncio.wait([working], timeout=DRAIN_S)
 
     # Triggers
+
+    def _told_from_thread(self, kind: str, body: Body, is_gone: bool) -> None:
+        if not self._stopping.is_set():
+            self._loop.call_soon_threadsafe(self.told, kind, body, is_gone)
 
     def told(self, kind: str, body: Body, is_gone: bool) -> None:
         """Turn one watch event into keys."""

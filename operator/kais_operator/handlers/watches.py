@@ -2,11 +2,13 @@
 
 Handlers are low-level event handlers, so kopf keeps nothing on the objects: no annotation, no
 finalizer, no diff. Nothing is registered at import; each leadership builds a registry of its own.
+Watches run in a thread: `told` and `login` are called there and hand over to the main loop.
 """
 
 from __future__ import annotations
 
 import asyncio
+import threading
 from collections.abc import Awaitable, Callable
 from typing import Any, cast
 
@@ -22,7 +24,7 @@ CHILD_SELECTOR = f"{labels.MANAGED_BY}={labels.MANAGER}"
 PROBE = "Lease"
 """The watch probe's kind; its event goes the same way as all others."""
 Told = Callable[[str, Body, bool], None]
-"""Takes kind, body and whether the object is gone; must neither block nor raise."""
+"""Takes kind, body and whether the object is gone; called in the watches' thread."""
 
 
 def build_registry(
@@ -58,18 +60,34 @@ def build_settings(*, is_namespaced: bool) -> kopf.OperatorSettings:
 
 
 async def watch(
-    registry: kopf.OperatorRegistry, *, namespaces: tuple[str, ...], stop: asyncio.Event
+    registry: kopf.OperatorRegistry, *, namespaces: tuple[str, ...], stop: threading.Event
 ) -> None:
-    """Watch until `stop` is set; all of the cluster when no namespace is named."""
-    await kopf.operator(
-        registry=registry,
-        settings=build_settings(is_namespaced=bool(namespaces)),
-        standalone=True,
-        # Without one kopf asks for the user's name, which an arbitrary UID does not have.
-        identity=cast("Any", labels.MANAGER_CHILDREN),
-        clusterwide=not namespaces,
-        namespaces=namespaces,
-        stop_flag=stop,
+    """Watch until `stop` is set; all of the cluster when no namespace is named.
+
+    In a thread with an event loop of its own: kopf takes over the signals of the main thread, and
+    when it stops it cancels every task of its loop, ours too. Cancelling this leaves the thread to
+    its `stop`.
+
+    Raises:
+        Exception: Whatever ended the watches.
+    """
+    await asyncio.to_thread(_watch_until, registry, namespaces, stop)
+
+
+def _watch_until(
+    registry: kopf.OperatorRegistry, namespaces: tuple[str, ...], stop: threading.Event
+) -> None:
+    asyncio.run(
+        kopf.operator(
+            registry=registry,
+            settings=build_settings(is_namespaced=bool(namespaces)),
+            # Without one kopf asks for the user's name, which an arbitrary UID does not have.
+            identity=cast("Any", labels.MANAGER_CHILDREN),
+            standalone=True,
+            clusterwide=not namespaces,
+            namespaces=namespaces,
+            stop_flag=stop,
+        )
     )
 
 
