@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import signal
 from typing import TYPE_CHECKING
 
 import uvicorn
@@ -37,6 +38,9 @@ def serve(chosen: Settings) -> None:
     app = create_app(store, _authenticator(chosen, store), metrics=metrics, worker=worker)
     where = {"host": chosen.host, "port": chosen.port, "auth": chosen.auth}
     _log.info("serving", extra={"fields": where})
+    for number in (signal.SIGTERM, signal.SIGINT):
+        # uvicorn raises the signal again when it has stopped; the store is still to be closed then.
+        signal.signal(number, _already_stopping)
     try:
         uvicorn.run(
             app,
@@ -56,3 +60,7 @@ def _authenticator(chosen: Settings, store: Store) -> Authenticator:
     client = kubernetes.client(chosen.kube_api, chosen.kube_ca_file)
     reviewer = kubernetes.TokenReviewer(client, chosen.kube_token_file, chosen.audience)
     return kubernetes.KubernetesAuthentication(reviewer, store, chosen.admin_subjects)
+
+
+def _already_stopping(_number: int, _frame: object) -> None:
+    """Do nothing."""

@@ -26,7 +26,6 @@ _log = logging.getLogger(__name__)
 _AT_ONCE = 50
 # The rules are pure and the store is local: what fails three times fails for good.
 _ATTEMPTS = 3
-_RETRY_S = 1.0
 
 
 class Worker:
@@ -37,10 +36,13 @@ class Worker:
         store: Store,
         on_end: Callable[[str], object] = lambda _: None,
         run: Callable[[Store, str], Extraction] = job.run,
+        *,
+        retry_s: float = 1.0,
     ) -> None:
         self._store = store
         self._on_end = on_end
         self._run_job = run
+        self._retry_s = retry_s
         self._wake = threading.Event()
         self._stopping = False
         self._thread = threading.Thread(target=self._loop, name="extractor", daemon=True)
@@ -64,7 +66,7 @@ class Worker:
     def _loop(self) -> None:
         retry = False
         while not self._stopping:
-            self._wake.wait(_RETRY_S if retry else None)
+            self._wake.wait(self._retry_s if retry else None)
             self._wake.clear()
             try:
                 retry = self._drain()

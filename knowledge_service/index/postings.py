@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,6 +29,15 @@ class Postings:
     lengths: NDArray[np.float64]
 
 
+@dataclass(frozen=True)
+class Block:
+    """A part of one term's postings, as it was stored; views into its bytes, nothing copied."""
+
+    facts: NDArray[np.integer[Any]]
+    frequencies: NDArray[np.integer[Any]]
+    lengths: NDArray[np.integer[Any]]
+
+
 def pack(rows: Sequence[tuple[int, int, int]]) -> bytes:
     """Pack (fact number, frequency, length) rows, ascending by fact number, into one block."""
     facts, frequencies, lengths = zip(*rows, strict=True)
@@ -40,37 +50,33 @@ def pack(rows: Sequence[tuple[int, int, int]]) -> bytes:
     )
 
 
-def unpack(n: int, data: bytes) -> Postings:
+def unpack(n: int, data: bytes) -> Block:
     """Read a block of `n` postings."""
-    return Postings(
-        np.frombuffer(data, dtype="<u4", count=n).astype(np.int64),
-        np.frombuffer(data, dtype="<u2", count=n, offset=4 * n).astype(np.float64),
-        np.frombuffer(data, dtype="<u4", count=n, offset=6 * n).astype(np.float64),
+    return Block(
+        np.frombuffer(data, dtype="<u4", count=n),
+        np.frombuffer(data, dtype="<u2", count=n, offset=4 * n),
+        np.frombuffer(data, dtype="<u4", count=n, offset=6 * n),
     )
 
 
 def rows(n: int, data: bytes) -> list[tuple[int, int, int]]:
     """Read a block back as the rows it was packed from."""
     block = unpack(n, data)
-    return [
-        (int(fact), int(tf), int(length))
-        for fact, tf, length in zip(block.facts, block.frequencies, block.lengths, strict=True)
-    ]
+    columns = (block.facts.tolist(), block.frequencies.tolist(), block.lengths.tolist())
+    return list(zip(*columns, strict=True))
 
 
-def from_rows(tail: Sequence[tuple[int, int, int]]) -> Postings:
+def from_rows(tail: Sequence[tuple[int, int, int]]) -> Block:
     """Take tail rows as they are."""
     table = np.array(tail, dtype=np.int64).reshape(-1, 3)
-    return Postings(table[:, 0], table[:, 1].astype(np.float64), table[:, 2].astype(np.float64))
+    return Block(table[:, 0], table[:, 1], table[:, 2])
 
 
-def join(parts: Iterable[Postings]) -> Postings:
-    """Concatenate; no fact may be in two parts."""
-    found = list(parts)
-    if not found:
-        return from_rows(())
+def join(parts: Iterable[Block]) -> Postings:
+    """Put the parts of one term together; no fact may be in two of them."""
+    found = list(parts) or [from_rows(())]
     return Postings(
-        np.concatenate([part.facts for part in found]),
-        np.concatenate([part.frequencies for part in found]),
-        np.concatenate([part.lengths for part in found]),
+        np.concatenate([part.facts for part in found]).astype(np.int64),
+        np.concatenate([part.frequencies for part in found]).astype(np.float64),
+        np.concatenate([part.lengths for part in found]).astype(np.float64),
     )

@@ -344,7 +344,7 @@ class MemoryStore:
             found = [
                 (row.number, row.terms[term], row.terms.total()) for row in rows if row.terms[term]
             ]
-            query[term] = postings.from_rows(found)
+            query[term] = postings.join([postings.from_rows(found)])
         total = sum(row.terms.total() for row in rows)
         scores = scorer.score(query, scorer.Statistics(len(rows), total))
         assert isinstance(scores.values, np.ndarray)

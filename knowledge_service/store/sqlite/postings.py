@@ -17,6 +17,8 @@ from knowledge_service.store.sqlite.transaction import Transaction
 # Below this the tail is as good as blocks; above it, folding starts in slices of at most 5 ms.
 _FOLD_FROM = 4096
 _SLICE_S = 0.005
+# 100,000 rows are a few thousand facts; a common term then has thousands of rows in the tail.
+_OVERDUE = 100_000
 _GROUPS = 64
 
 _TAIL = "INSERT INTO tail(scope_no, term, fact_no, tf, length) VALUES(?, ?, ?, ?, ?)"
@@ -57,7 +59,7 @@ def search(
 
 def _read(
     connection: apsw.Connection, scope_nos: Sequence[int], term: str
-) -> Iterable[postings.Postings]:
+) -> Iterable[postings.Block]:
     for number in scope_nos:
         blocks: Iterable[Any] = connection.execute(_BLOCKS, (number, term))
         for n, data in blocks:
@@ -73,6 +75,11 @@ class Folder:
     def __init__(self) -> None:
         self._size: int | None = None
         self._place: tuple[int, str] = (0, "")
+
+    @property
+    def is_overdue(self) -> bool:
+        """Whether the tail slows searches down, so that folding cannot wait for a quiet moment."""
+        return self._size is not None and self._size > _OVERDUE
 
     def grew(self, rows: int) -> None:
         """Note that the tail has more rows; a write that is taken back only makes folding early."""

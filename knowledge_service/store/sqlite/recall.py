@@ -44,7 +44,7 @@ class Recall(part.Part):
             ranked = scores.best_first(4 * search.limit)
             hits = (
                 Hit(fact, score, {"bm25": score})
-                for fact, score in _look_up(connection, ranked, 4 * search.limit)
+                for fact, score in _look_up(connection, ranked, search.limit)
                 if filtering.passes(fact, search.filters)
             )
             return tuple(islice(hits, search.limit))

@@ -37,7 +37,7 @@ class SqliteStore(Facts, Recall, Runs, Extractions, Scopes, Principals):
             self._lock.close()
             raise
         folder = postings.Folder()
-        writer = Writer(writing, clock, folder.slice)
+        writer = Writer(writing, clock, folder)
         super().__init__(connection.Readers(path), writer, folder)
         with self._readers.snapshot() as reading:
             values = {

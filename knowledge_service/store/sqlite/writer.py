@@ -12,7 +12,7 @@ import threading
 from collections.abc import Callable
 from concurrent.futures import Future
 from dataclasses import dataclass
-from typing import Any, TypeVar, cast
+from typing import Any, Protocol, TypeVar, cast
 
 import apsw
 
@@ -37,6 +37,19 @@ class _Job:
     done: Future[Any] | None
 
 
+class Maintenance(Protocol):
+    """Work on the file that nobody waits for, done in slices by the writer."""
+
+    @property
+    def is_overdue(self) -> bool:
+        """Whether it cannot wait for a quiet moment."""
+        ...
+
+    def slice(self, tx: Transaction) -> bool:
+        """Do a little of it; tell whether there is more."""
+        ...
+
+
 class Writer:
     """Owns the writing connection.
 
@@ -47,11 +60,11 @@ class Writer:
         self,
         connection: apsw.Connection,
         clock: Clock,
-        maintain: Callable[[Transaction], bool],
+        maintenance: Maintenance,
     ) -> None:
         self._connection = connection
         self._clock = clock
-        self._maintain = maintain
+        self._maintenance = maintenance
         self._ids = IdMaker()
         self._head = read_head(connection)
         self._queue: queue.Queue[_Job | None] = queue.Queue()
@@ -105,6 +118,8 @@ class Writer:
                 self._commit([*waiting, *urgent])
                 waiting = []
                 pending = open_
+                if self._maintenance.is_overdue:
+                    self._idle([])
 
     def _gather(self, first: _Job | None) -> tuple[list[_Job], bool]:
         group: list[_Job] = []
@@ -125,7 +140,7 @@ class Writer:
             self._commit(waiting)
             return True
         more: list[bool] = []
-        self._commit([_Job(lambda tx: more.append(self._maintain(tx)), None)])
+        self._commit([_Job(lambda tx: more.append(self._maintenance.slice(tx)), None)])
         return bool(more and more[0])
 
     def _commit(self, jobs: list[_Job]) -> None:

@@ -1,0 +1,141 @@
+"""The process as users start it: one owner of the file, killed anywhere, stopped by a signal."""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+import httpx
+import pytest
+
+from knowledge_client import KnowledgeClient, errors, retries
+from knowledge_client.models import EpisodesIn, Extraction, ExtractionIn
+from tests.builders_knowledge import TEAM, episode, run_in
+
+ROOT = Path(__file__).parents[3]
+FAILING = tuple(
+    episode(f"pod {name} was killed", type="error", error_signature="OOMKilled")
+    for name in ("a", "b")
+)
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+@contextmanager
+def serving(db: Path, script: str = "") -> Iterator[tuple[subprocess.Popen[str], str]]:
+    """Run the service, after a script that may break it, until it answers; kill it at the end."""
+    port = free_port()
+    argv = f"sys.argv = ['kais-knowledge', 'serve', '--db', {str(db)!r}, '--port', '{port}']"
+    program = f"import sys\n{script}\n{argv} + ['--auth', 'none']\n"
+    program += "from knowledge_service.main import main\nmain()\n"
+    process = subprocess.Popen(
+        [sys.executable, "-c", program], cwd=ROOT, stderr=subprocess.PIPE, text=True
+    )
+    url = f"http://127.0.0.1:{port}"
+    try:
+        for _ in range(200):
+            try:
+                httpx.get(f"{url}/readyz", timeout=1, trust_env=False)
+                break
+            except httpx.TransportError:
+                if process.poll() is not None:
+                    break
+                time.sleep(0.05)
+        yield process, url
+    finally:
+        process.kill()
+        process.wait()
+        assert process.stderr is not None
+        process.stderr.close()
+
+
+def ended(client: KnowledgeClient) -> Extraction:
+    for _ in range(100):
+        found = client.get_extraction("r")
+        if found.state == "done":
+            return found
+        time.sleep(0.05)
+    raise AssertionError(found)
+
+
+_KILL = "(lambda: os.kill(os.getpid(), signal.SIGKILL))()"
+PLACES = {
+    "before anything was done": "job.run = lambda *_: " + _KILL,
+    "after the attempt was counted": "extraction.signatures = lambda *_: " + _KILL,
+    "when the facts were found": "SqliteStore.finish_extraction = lambda *_, **__: " + _KILL,
+    "inside the transaction, with the facts in it": (
+        "before = extractions._emit\n"
+        "extractions._emit = lambda tx, kind, *rest: "
+        f"{_KILL} if kind == 'extraction.done' else before(tx, kind, *rest)"
+    ),
+}
+_IMPORTS = """
+import os, signal
+from knowledge_service.domain import extraction
+from knowledge_service.extraction import job
+from knowledge_service.store.sqlite import extractions
+from knowledge_service.store.sqlite.store import SqliteStore
+"""
+
+
+@pytest.mark.parametrize("place", PLACES)
+def test_service_killed_between_accepting_and_finishing_stores_each_fact_once(
+    tmp_path: Path, place: str
+) -> None:
+    db = tmp_path / "knowledge.db"
+    with serving(db, _IMPORTS + PLACES[place]) as (process, url):
+        with KnowledgeClient(url, retries=retries.NEVER) as client:
+            client.put_run("r", run_in(mission="m-1"))
+            client.add_episodes(EpisodesIn(run_id="r", episodes=FAILING))
+            client.put_run("r", run_in(outcome="Failed"))
+            with suppress(errors.KnowledgeUnavailable):  # it may die before its answer is out
+                assert client.start_extraction(ExtractionIn(run_id="r")).state == "pending"
+        assert process.wait(10) == -signal.SIGKILL
+    with serving(db) as (process, url), KnowledgeClient(url) as client:
+        done = ended(client)
+        facts = client.list_facts(scope=TEAM).facts
+        assert tuple(fact.id for fact in facts) == done.facts
+        assert len(facts) == 1
+        assert client.start_extraction(ExtractionIn(run_id="r")) == done
+        assert client.get_run("r").outcome == "Failed"
+
+
+def test_second_process_on_the_file_refuses_to_start(tmp_path: Path) -> None:
+    db = tmp_path / "knowledge.db"
+    with serving(db), serving(db) as (second, _):
+        assert second.wait(10) == 1
+        assert second.stderr is not None
+        said = second.stderr.read()
+        assert f"kais-knowledge: database {db} is in use by another kais-knowledge process" in said
+
+
+def test_signal_stops_it_gracefully(tmp_path: Path) -> None:
+    with serving(tmp_path / "knowledge.db") as (process, _):
+        os.kill(process.pid, signal.SIGTERM)
+        assert process.wait(10) == 0
+        assert process.stderr is not None
+        assert '"message": "Application shutdown complete."' in process.stderr.read()
+
+
+def test_no_authentication_beyond_loopback_is_refused() -> None:
+    command = [sys.executable, "-m", "knowledge_service.main", "serve"]
+    refused = subprocess.run(
+        [*command, "--host", "0.0.0.0", "--auth", "none"],  # noqa: S104
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert refused.returncode == 2
+    assert "--auth none makes everybody an admin, so it is refused on 0.0.0.0" in refused.stderr

@@ -1,0 +1,124 @@
+from __future__ import annotations
+
+import json
+import logging
+import threading
+from pathlib import Path
+
+import pytest
+
+from knowledge_client.models import Extraction
+from knowledge_service import ids, logs, settings
+from knowledge_service.domain.runs import duration_s
+from knowledge_service.domain.statistics import usefulness
+from knowledge_service.errors import Conflict
+from knowledge_service.extraction.worker import Worker
+from knowledge_service.ports import Store
+from tests.builders_knowledge import OPERATOR, run_in
+from tests.fakes.clock import START
+from tests.fakes.store import MemoryStore
+
+
+def test_ids_sort_by_the_moment_they_were_made_also_when_the_clock_goes_back() -> None:
+    maker = ids.IdMaker()
+    made = [maker.make(START) for _ in range(100)] + [maker.make(START.replace(year=2020))]
+    assert made == sorted(set(made))
+    assert made[0][14] == "7"
+
+
+def test_usefulness_is_drawn_to_the_prior_while_little_is_counted() -> None:
+    assert usefulness(0, 0) is None
+    assert usefulness(1, 0) == pytest.approx(0.6)
+    assert usefulness(9, 1) == pytest.approx(0.9)
+
+
+def test_run_without_both_times_has_no_duration() -> None:
+    store = MemoryStore()
+    assert duration_s(store.put_run("r", run_in(started_at=START), actor=OPERATOR)) is None
+
+
+class TestSettings:
+    def test_come_from_the_command_line_first(self) -> None:
+        found = settings.parse(
+            ["serve", "--db", "/data/k.db", "--port", "9000", "--auth", "none"],
+            {"KAIS_PORT": "1", "KAIS_ADMIN_SUBJECTS": "a, b,", "KUBERNETES_SERVICE_HOST": "::1"},
+        )
+        assert (found.db, found.port, found.host) == (Path("/data/k.db"), 9000, "127.0.0.1")
+        assert found.admin_subjects == {"a", "b"}
+        assert found.kube_api == "https://[::1]:443"
+
+    @pytest.mark.parametrize("host", ["0.0.0.0", "10.0.0.1", "example.com", "::"])  # noqa: S104
+    def test_no_authentication_beyond_loopback_is_refused(
+        self, host: str, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        with pytest.raises(SystemExit):
+            settings.parse(["serve", "--host", host, "--auth", "none"], {})
+        assert f"it is refused on {host}; listen on 127.0.0.1" in capsys.readouterr().err
+
+    @pytest.mark.parametrize("host", ["127.0.0.1", "::1", "localhost"])
+    def test_loopback_may_be_open(self, host: str) -> None:
+        assert settings.parse(["serve", "--host", host, "--auth", "none"], {}).host == host
+
+
+class TestWorker:
+    def accepted(self) -> MemoryStore:
+        store = MemoryStore()
+        store.put_run("r", run_in(outcome="Failed"), actor=OPERATOR)
+        store.accept_extraction("r", 7, actor=OPERATOR)
+        return store
+
+    def finish(self, worker: Worker, done: threading.Event) -> None:
+        worker.start()
+        assert done.wait(10)
+        worker.stop()
+
+    def test_takes_up_what_an_earlier_process_left(self) -> None:
+        store, done, states = self.accepted(), threading.Event(), list[str]()
+        store.begin_extraction("r")
+        worker = Worker(store, on_end=lambda state: (states.append(state), done.set()))
+        self.finish(worker, done)
+        assert states == ["done"]
+        found = store.extraction("r")
+        assert found is not None
+        assert (found.attempts, found.reason) == (
+            2,
+            "the run left no episodes, so its record proves nothing",
+        )
+
+    def test_gives_up_loudly_after_three_attempts(self, caplog: pytest.LogCaptureFixture) -> None:
+        store, done = self.accepted(), threading.Event()
+
+        def fail(store: Store, run_id: str) -> Extraction:
+            store.begin_extraction(run_id)
+            raise Conflict("the record is odd")
+
+        worker = Worker(store, on_end=lambda _: done.set(), run=fail, retry_s=0.01)
+        self.finish(worker, done)
+        found = store.extraction("r")
+        assert found is not None
+        assert (found.state, found.attempts) == ("failed", 3)
+        assert found.reason == "the record is odd"
+        assert [r.message for r in caplog.records if r.levelno == logging.WARNING] == [
+            "extraction failed"
+        ] * 3
+
+    def test_waits_for_a_store_that_is_away(self) -> None:
+        store, done = self.accepted(), threading.Event()
+        store.problem = "away"
+        worker = Worker(store, on_end=lambda _: done.set())
+        worker.start()
+        store.problem = None
+        worker.wake()
+        assert done.wait(10)
+        worker.stop()
+
+
+def test_logs_are_one_json_object_a_line(capsys: pytest.CaptureFixture[str]) -> None:
+    before = logging.getLogger().handlers[:]
+    try:
+        logs.configure("INFO")
+        logging.getLogger("x").info("said %s", "so", extra={"fields": {"route": "/v1"}})
+        line = json.loads(capsys.readouterr().err)
+    finally:
+        logging.getLogger().handlers = before
+    assert (line["message"], line["route"], line["level"]) == ("said so", "/v1", "info")

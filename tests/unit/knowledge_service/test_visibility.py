@@ -1,0 +1,65 @@
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from knowledge_client.models import Grant
+from knowledge_service.domain import visibility
+from knowledge_service.domain.visibility import Principal, Reach, View
+from tests.builders_knowledge import LEAD, OTHER, TEAM
+
+PATHS = [LEAD, TEAM, "realm:demo", "platform", OTHER, f"{TEAM}/cell:lead-1", "realm:demo2"]
+
+
+def test_lineage_is_nearest_first_and_ends_at_the_platform() -> None:
+    assert visibility.lineage(LEAD) == (LEAD, TEAM, "realm:demo", "platform")
+    assert visibility.lineage("platform") == ("platform",)
+
+
+def test_realm_with_a_longer_name_is_not_inside() -> None:
+    assert not visibility.contains("realm:demo", "realm:demo2")
+    assert not visibility.contains("realm:demo", "realm:demo2/formation:x")
+
+
+@given(st.sampled_from(PATHS), st.sampled_from(PATHS))
+def test_view_without_grants_is_the_own_path(home: str, path: str) -> None:
+    assert View(home).sees(path) == (path in visibility.lineage(home))
+
+
+@pytest.mark.parametrize(
+    ("reach", "path", "seen"),
+    [
+        (Reach("realm:other", subtree=False), "realm:other", True),
+        (Reach("realm:other", subtree=False), OTHER, False),
+        (Reach("realm:other", subtree=True), OTHER, True),
+        (Reach("platform", subtree=True), OTHER, True),
+        (Reach("platform", subtree=False), OTHER, False),
+    ],
+)
+def test_grants_widen_the_view(reach: Reach, path: str, seen: bool) -> None:
+    assert View(LEAD, (reach,)).sees(path) is seen
+
+
+def test_principal_writes_home_and_where_it_was_granted() -> None:
+    grant = Grant(scope="realm:other", subtree=True, verbs=("write",))
+    principal = Principal("x", "agent", LEAD, (grant,))
+    assert principal.may("write", LEAD)
+    assert principal.may("write", OTHER)
+    assert not principal.may("write", TEAM)
+    assert not principal.may("admin", LEAD)
+    assert not principal.view.sees(OTHER)
+
+
+def test_admin_has_every_verb() -> None:
+    principal = visibility.administrator("x", "system")
+    assert all(principal.may(verb, OTHER) for verb in visibility.ALL_VERBS)
+
+
+def test_nearest_scopes_come_first() -> None:
+    assert visibility.nearest_first(["platform", TEAM, "realm:demo", LEAD]) == (
+        LEAD,
+        TEAM,
+        "realm:demo",
+        "platform",
+    )
