@@ -79,8 +79,14 @@ def _target_of_mission(ref: ObjectRef, body: Body) -> ObjectRef | None:
 
 def _target_of_instance(ref: ObjectRef, body: Body) -> ObjectRef | None:
     spec, status = body.get("spec") or {}, body.get("status") or {}
-    name = (spec.get("blueprintRef") or {}).get("name")
+    name = _name(spec.get("blueprintRef"))
     follows = spec.get("updatePolicy") == "Automatic"
     if not name or (status.get("revisionInUse") and not follows):
         return None
     return ObjectRef("Blueprint", ref.namespace, name)
+
+
+def _name(reference: object) -> str | None:
+    """Read a reference, which is a name or an object with one."""
+    name = reference.get("name") if isinstance(reference, dict) else reference
+    return name if isinstance(name, str) and name else None

@@ -9,6 +9,11 @@ from kais_operator.observe import (
     blueprint,
     blueprint_instance,
     blueprint_revision,
+    cell,
+    formation,
+    knowledge_scope,
+    mission,
+    outbox,
     realm,
 )
 from kais_operator.observe.reconcilers import Reconciler
@@ -17,7 +22,12 @@ _MODULES = (
     blueprint,
     blueprint_revision,
     blueprint_instance,
+    formation,
+    cell,
+    mission,
+    knowledge_scope,
     realm,
+    outbox,
 )
 RECONCILERS: Mapping[str, Reconciler] = MappingProxyType(
     {module.RECONCILER.kind: module.RECONCILER for module in _MODULES}
