@@ -1,0 +1,62 @@
+"""Passes of reconcilers against a real API server, without the queue and its watches."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+
+from kais_operator import errors
+from kais_operator.adapters import connection
+from kais_operator.adapters.clock import SystemClock
+from kais_operator.adapters.cluster import ApiCluster
+from kais_operator.adapters.knowledge import NotedKnowledge
+from kais_operator.adapters.store_memory import StoreMemory
+from kais_operator.apply import executor, status
+from kais_operator.decide.plan import Body, ObjectRef, Plan
+from kais_operator.observe.reconcilers import Reconciler
+from kais_operator.ports import Placement, World
+from tests.fakes.knowledge import FakeKnowledge
+from tests.fakes.renderer import InProcessRenderer
+
+
+async def connected(kubeconfig: Path) -> tuple[World, connection.Connection]:
+    """Give a world over a real cluster and a store in memory; the caller closes the connection."""
+    clock = SystemClock()
+    link = await connection.connect(str(kubeconfig))
+    memory = StoreMemory(clock)
+    cluster = ApiCluster(link, leads=lambda: True, clock=clock)
+    knowledge = NotedKnowledge(FakeKnowledge(), memory)
+    place = Placement(operator_namespace="default", knowledge_url="http://knowledge:8000")
+    return World(cluster, knowledge, memory, InProcessRenderer(), clock, place), link
+
+
+async def settle(world: World, reconciler: Reconciler, ref: ObjectRef, *, passes: int = 8) -> Body:
+    """Make passes until one plans nothing and leaves the object as it is.
+
+    A pass that the API server has no answer for is made again, as the queue does: right after a
+    definition is stored its first lists are refused.
+    """
+    said = None
+    for _ in range(passes):
+        try:
+            said = await _pass(world, reconciler, ref)
+        except errors.ClusterUnavailable as exc:
+            said = exc
+            await asyncio.sleep(0.5)
+        if isinstance(said, dict):
+            return said
+    raise AssertionError(f"{ref} does not settle: {said}")
+
+
+async def _pass(world: World, reconciler: Reconciler, ref: ObjectRef) -> Body | Plan:
+    """Give the object when nothing is left to do, else the Plan that was carried out."""
+    seen = await reconciler.observe(world, ref)
+    assert seen is not None
+    assert seen.body is not None
+    plan = reconciler.decide(seen.observed, world.clock.now())
+    await executor.execute(plan, world)
+    await status.write(world.cluster, seen.body, plan.status)
+    left = await world.cluster.get(ref)
+    assert left is not None
+    same = left["metadata"]["resourceVersion"] == seen.body["metadata"]["resourceVersion"]
+    return left if not plan.actions and same else plan

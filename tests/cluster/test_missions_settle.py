@@ -1,0 +1,147 @@
+"""Formations, Cells and Missions settle on a real API server and its Job controller."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncIterator
+
+import pytest
+import yaml
+
+from kais_operator.decide.plan import Body, ObjectRef
+from kais_operator.observe import cell, formation, knowledge_scope, mission
+from kais_operator.ports import World
+from tests.cluster import passes
+from tests.fakes import teams
+
+pytestmark = pytest.mark.cluster
+
+
+@pytest.fixture
+async def world(control_plane) -> AsyncIterator[World]:
+    made, link = await passes.connected(control_plane.kubeconfig)
+    yield made
+    await link.close()
+
+
+def placed(body: Body, namespace: str) -> Body:
+    return {**body, "metadata": {**body["metadata"], "namespace": namespace}}
+
+
+async def ready_team(control_plane, world: World, namespace: str, *bodies: Body) -> None:
+    manifest = yaml.safe_dump_all([placed(body, namespace) for body in (teams.team(), *bodies)])
+    control_plane.apply(manifest, namespace=namespace)
+    team = ObjectRef("Formation", namespace, "team")
+    await passes.settle(world, formation.RECONCILER, team)
+    await passes.settle(world, cell.RECONCILER, ObjectRef("Cell", namespace, "team-lead-0"))
+    settled = await passes.settle(world, formation.RECONCILER, team)
+    assert settled["status"]["display"]["cells"] == "1/1"
+
+
+async def pod_of(world: World, namespace: str, job: str) -> Body:
+    """Wait for the pod that the Job controller makes."""
+    for _ in range(100):
+        found = await world.cluster.list("Pod", namespace, labels=f"job-name={job}")
+        if found:
+            return found[0]
+        await asyncio.sleep(0.1)
+    pytest.fail(f"{job} has no pod")
+
+
+async def job_ended(world: World, ref: ObjectRef) -> None:
+    for _ in range(200):
+        job = await world.cluster.get(ref)
+        told = ((job or {}).get("status") or {}).get("conditions") or ()
+        if any(c["type"] in ("Complete", "Failed") and c["status"] == "True" for c in told):
+            return
+        await asyncio.sleep(0.1)
+    pytest.fail(f"{ref} does not end: {job}")
+
+
+def end_pod(control_plane, pod: Body, *, code: int, message: str) -> None:
+    """End a pod as a kubelet does; there is none here."""
+    at = "2026-03-01T12:00:00Z"
+    ended = {"exitCode": code, "message": message, "startedAt": at, "finishedAt": at}
+    container = {
+        "name": "task", "image": "worker:1", "imageID": "", "ready": False, "restartCount": 0,
+        "state": {"terminated": ended},
+    }  # fmt: skip
+    phase = "Succeeded" if code == 0 else "Failed"
+    patch = {"status": {"phase": phase, "startTime": at, "containerStatuses": [container]}}
+    control_plane.kubectl(
+        "patch", "pod", pod["metadata"]["name"], "-n", pod["metadata"]["namespace"],
+        "--subresource=status", "--type=merge", "-p", json.dumps(patch),
+    )  # fmt: skip
+
+
+async def test_a_mission_fails_once_and_then_succeeds(
+    control_plane, world: World, namespace: str
+) -> None:
+    await ready_team(control_plane, world, namespace, teams.work())
+    ref = ObjectRef("Mission", namespace, "doctor")
+    await passes.settle(world, mission.RECONCILER, ref)
+    first = ObjectRef("Job", namespace, "doctor-a1")
+    end_pod(
+        control_plane, await pod_of(world, namespace, "doctor-a1"), code=1, message="no such pod"
+    )
+    await job_ended(world, first)
+    retried = await passes.settle(world, mission.RECONCILER, ref)
+    assert retried["status"]["attempt"] == 2
+    end_pod(control_plane, await pod_of(world, namespace, "doctor-a2"), code=0, message="found it")
+    await job_ended(world, ObjectRef("Job", namespace, "doctor-a2"))
+    done = await passes.settle(world, mission.RECONCILER, ref)
+    assert (done["status"]["outcome"], done["status"]["result"]) == ("Succeeded", "found it")
+    assert not done["metadata"].get("finalizers")
+    rows = control_plane.kubectl("get", "fm,cl,ms", "-n", namespace)
+    assert "2/3" in rows
+    assert "0 in, 1 out" in rows
+
+
+async def test_a_deleted_mission_takes_its_job_along(
+    control_plane, world: World, namespace: str
+) -> None:
+    await ready_team(control_plane, world, namespace, teams.work())
+    ref = ObjectRef("Mission", namespace, "doctor")
+    await passes.settle(world, mission.RECONCILER, ref)
+    control_plane.kubectl("delete", "ms", "doctor", "-n", namespace, "--wait=false")
+    for _ in range(5):
+        seen = await mission.RECONCILER.observe(world, ref)
+        if seen is None:
+            break
+        plan = mission.RECONCILER.decide(seen.observed, world.clock.now())
+        await passes.executor.execute(plan, world)
+    assert await world.cluster.get(ref) is None
+
+
+async def test_a_changed_template_reaches_its_cell(
+    control_plane, world: World, namespace: str
+) -> None:
+    env = [{"name": "A", "value": "1"}]
+    cells = [{"name": "lead", "spec": teams.task(container={"image": "w:1", "env": env})}]
+    body = placed(teams.team(cells=cells), namespace)
+    control_plane.apply(yaml.safe_dump(body), namespace=namespace)
+    team = ObjectRef("Formation", namespace, "team")
+    await passes.settle(world, formation.RECONCILER, team)
+    body["spec"]["cells"][0]["spec"]["container"] = {"image": "w:2"}
+    control_plane.apply(yaml.safe_dump(body), namespace=namespace)
+    await passes.settle(world, formation.RECONCILER, team)
+    made = await world.cluster.get(ObjectRef("Cell", namespace, "team-lead-0"))
+    assert made is not None
+    container = made["spec"]["container"]
+    assert (container["image"], container.get("env") or []) == ("w:2", [])
+
+
+async def test_a_declared_scope_settles(control_plane, world: World, namespace: str) -> None:
+    body = placed(teams.scope(deletionPolicy="Delete"), namespace)
+    control_plane.apply(yaml.safe_dump(body), namespace=namespace)
+    ref = ObjectRef("KnowledgeScope", namespace, "memory")
+    settled = await passes.settle(world, knowledge_scope.RECONCILER, ref)
+    assert settled["status"]["path"] == f"realm:{namespace}/formation:team"
+    assert settled["metadata"]["finalizers"] == ["kais.io/finalizer"]
+    control_plane.kubectl("delete", "ksc", "memory", "-n", namespace, "--wait=false")
+    seen = await knowledge_scope.RECONCILER.observe(world, ref)
+    assert seen is not None
+    plan = knowledge_scope.RECONCILER.decide(seen.observed, world.clock.now())
+    await passes.executor.execute(plan, world)
+    assert await world.cluster.get(ref) is None
