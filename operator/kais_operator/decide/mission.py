@@ -113,7 +113,7 @@ def _go_on(
         actions += recording.opening(observed, run_id=run_id)
     last = seen[-1] if seen else None
     if last is not None and not last.is_over:
-        return _wait(observed, seen, entry, actions, run_id=run_id, now=now)
+        return _wait(observed, seen, actions, run_id=run_id, now=now)
     obstacle, started, look_again = _start(observed, seen, entry, run_id=run_id, now=now)
     standing = Standing(observed, run_id, seen, None, obstacle)
     limits = [judging.start_deadline(mission, None, now=now)] if last is None else []
@@ -201,7 +201,6 @@ def _job(
 def _wait(
     observed: MissionObserved,
     seen: Sequence[Attempt],
-    entry: Entry | Obstacle,
     actions: list[Action],
     *,
     run_id: str,
@@ -209,23 +208,31 @@ def _wait(
 ) -> Plan:
     """Give the open attempt its knowledge, and look again when a limit is reached."""
     mission, last = observed.mission, seen[-1]
-    cell = entries.entry_cell(mission, observed.team)
-    obstacle, look_again = None, None
-    if not isinstance(cell, Obstacle):
-        who = entries.entry_of(cell, observed.team)
-        found = injecting.decide_map(observed, last, who, run_id=run_id)
-        if isinstance(found, InjectKnowledge):
-            actions.append(found)
-        elif found is not None:
-            actions += found.actions
-            look_again = found.requeue_after
-            if found.reason is not None:
-                obstacle = Obstacle(found.reason, found.message)
+    obstacle, given, look_again = _give_knowledge(observed, last, run_id=run_id)
+    actions += given
     standing = Standing(observed, run_id, seen, None, obstacle)
     limits = [judging.deadline(mission, seen), judging.start_deadline(mission, last, now=now)]
     if last.exit_code is not None:
         limits = [now + judging.COUNTING]
     return _plan(standing, actions, now, requeue_after=_soonest(limits, now, look_again))
+
+
+def _give_knowledge(
+    observed: MissionObserved, last: Attempt, *, run_id: str
+) -> tuple[Obstacle | None, tuple[Action, ...], timedelta | None]:
+    """Choose the recall for an attempt without its map, or say what stands in its way."""
+    cell = entries.entry_cell(observed.mission, observed.team)
+    if isinstance(cell, Obstacle):
+        has_map = last.job["metadata"]["name"] in observed.maps
+        return (None if has_map else cell), (), None
+    who = entries.entry_of(cell, observed.team)
+    found = injecting.decide_map(observed, last, who, run_id=run_id)
+    if found is None:
+        return None, (), None
+    if isinstance(found, InjectKnowledge):
+        return None, (found,), None
+    obstacle = Obstacle(found.reason, found.message) if found.reason is not None else None
+    return obstacle, found.actions, found.requeue_after
 
 
 def _finish(

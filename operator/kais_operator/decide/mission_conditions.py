@@ -87,21 +87,25 @@ def _started(standing: Standing) -> Wanted:
         return conditions.false(Type.STARTED, Reason.NOT_YET_SUPPORTED, unsupported)
     begun = next((one for one in standing.tries() if one.has_begun), None)
     if begun is not None:
-        return conditions.true(
-            Type.STARTED,
-            Reason.STARTED,
-            f"attempt {begun.number} was started at {rfc3339(begun.started_at)}",
-        )
+        words = f"attempt {begun.number} was started at {rfc3339(begun.started_at)}"
+        return conditions.true(Type.STARTED, Reason.STARTED, words + _remark(standing.mission))
     if standing.ending is not None:
         return _never_started(standing.ending)
     last = standing.attempts[-1] if standing.attempts else None
+    if standing.obstacle is not None and (last is None or last.trouble is None):
+        return conditions.false(Type.STARTED, standing.obstacle.reason, standing.obstacle.message)
     if last is not None:
         reason = last.trouble or Reason.WAITING_FOR_PODS
         return conditions.false(Type.STARTED, reason, last.words)
-    if standing.obstacle is not None:
-        return conditions.false(Type.STARTED, standing.obstacle.reason, standing.obstacle.message)
     words = "attempt 1 is being started"
     return conditions.false(Type.STARTED, Reason.WAITING_FOR_PODS, words)
+
+
+def _remark(mission: Mission) -> str:
+    """Name what the mission says and this version has no use for."""
+    if mission.spec.budget is None or mission.spec.budget.max_cost is None:
+        return ""
+    return " (without effect in this version: budget: task cells report no cost)"
 
 
 def _never_started(ending: Ending) -> Wanted:

@@ -166,9 +166,6 @@ def _scope(observed: MissionObserved) -> scopes.Scope:
 
 def _use(observed: MissionObserved) -> Body:
     """Name the use that the run belongs to, as far as the ledger does not know it."""
-    known = observed.ledger.run
-    if known is not None and known.blueprint is not None:
-        return {}
     carried = observed.mission.metadata.labels
     revision = carried.get(labels.REVISION, "")
     use: Body = {
@@ -180,7 +177,8 @@ def _use(observed: MissionObserved) -> Body:
         use["instance"] = observed.instance.metadata.name
         use["parameters"] = observed.instance.spec.parameters
         use["parameters_hash"] = observed.instance.status.parameters_hash
-    return use
+    known = observed.ledger.run
+    return use if known is None else {k: v for k, v in use.items() if getattr(known, k) is None}
 
 
 def episodes(observed: MissionObserved, ending: Ending) -> tuple[models.EpisodeIn, ...]:

@@ -358,3 +358,74 @@ async def test_a_registration_that_is_under_way_is_waited_for() -> None:
     fake.clock.advance(30)
     await teams.settle(fake)
     assert fake.cluster.refs("Job") == [job_ref()]
+
+
+async def test_a_map_of_that_name_that_is_somebody_elses_is_named() -> None:
+    fake = await teams.ready_world()
+    metadata = {"name": MAP.name, "namespace": MAP.namespace}
+    fake.cluster.put({"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata})
+    await teams.settle(fake)
+    assert condition(fake, "Started") == (
+        "False",
+        "NameTaken",
+        (
+            "ConfigMap/demo/doctor-a1-knowledge exists already and does not belong to "
+            "Job/demo/doctor-a1; delete or rename it, it is left untouched"
+        ),
+    )
+    fake.cluster.remove(MAP)
+    await teams.settle(fake)
+    assert condition(fake, "Started")[1] == "WaitingForPods"
+    assert MAP in fake.cluster.refs("ConfigMap")
+
+
+async def test_a_mission_that_breaks_rules_is_told_so_and_left_alone() -> None:
+    fake = await teams.ready_world(teams.work(cellRef="solo"))
+    await teams.settle(fake)
+    assert condition(fake, "Succeeded") == (
+        "False",
+        "Invalid",
+        "Mission is invalid: spec: exactly one of formationRef and cellRef is needed",
+    )
+    assert fake.cluster.refs("Job") == []
+
+
+async def test_what_has_no_effect_is_said() -> None:
+    fake = await teams.started(teams.work(budget={"maxCost": 1.0}))
+    teams.pod(fake, status=teams.running())
+    await teams.settle(fake)
+    assert condition(fake, "Started")[2].endswith(
+        "(without effect in this version: budget: task cells report no cost)"
+    )
+
+
+async def test_the_run_of_a_use_carries_its_parameters() -> None:
+    use = teams.thing(
+        "BlueprintInstance",
+        "use",
+        spec={"blueprintRef": {"name": "a.long.blueprint"}, "parameters": {"topic": "pods"}},
+        uid="uid-use",
+    )
+    owner = {
+        "apiVersion": "kais.io/v1",
+        "kind": "BlueprintInstance",
+        "name": "use",
+        "uid": "uid-use",
+        "controller": True,
+    }
+    labels = {"kais.io/blueprint": names.label_value("a.long.blueprint"), "kais.io/revision": "2"}
+    metadata = {"ownerReferences": [owner], "labels": labels}
+    fake = await teams.started(use, teams.work(metadata=metadata))
+    (run,) = fake.knowledge.runs.values()
+    assert (run.blueprint, run.revision, run.instance) == ("a.long.blueprint", 2, "use")
+    assert run.parameters == {"topic": "pods"}
+
+
+async def test_a_cell_may_follow_the_settings_of_a_scope_by_name() -> None:
+    cells = [{"name": "lead", "spec": teams.task(knowledge={"scopeRef": "strict"})}]
+    strict = teams.scope("strict", formation="other", injection={"maxFacts": 2})
+    fake = fake_world(teams.team(cells=cells), teams.work(), teams.scope(), strict)
+    await teams.settle_team(fake)
+    await teams.settle(fake)
+    (asked,) = fake.knowledge.recalls
+    assert asked.limit == 2
