@@ -203,7 +203,11 @@ def waits_for(cell: Cell | None, name: str) -> str | None:
         return None
     said = cell.condition(Type.READY)
     is_current = said is not None and said.observed_generation == cell.metadata.generation
-    return f"{name}: {said.message}" if said is not None and is_current else f"{name} is being prepared"
+    return (
+        f"{name}: {said.message}"
+        if said is not None and is_current
+        else f"{name} is being prepared"
+    )
 
 
 def _own_cell(observed: FormationObserved, name: str) -> Cell | None:
