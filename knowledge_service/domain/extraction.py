@@ -3,31 +3,23 @@
 Three rules, each over episodes only: a check that failed with a message; an error signature that
 recurred; an attempt that failed and what changed before a later one succeeded. Nothing is padded:
 a record that proves nothing gives no fact. A fact's words hold no counts and no run's name, so that
-the next run that proves the same confirms it instead of adding another.
-
-An episode of type `check` says how a check went: `check <name> failed: <message>` (or `error`,
-`passed`). One that carries an error signature counts as failed whatever its words.
+the next run that proves the same confirms it instead of adding another. How a record is read is
+told in `records`.
 """
 
 from __future__ import annotations
 
 import itertools
-import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from kais import facts as kais_facts
 from knowledge_client.models import Episode, Run
+from knowledge_service.domain import records
 
 MOST_FACTS = 7
 _ENOUGH = 3
 _RECURS = 2
-_CHECK = re.compile(
-    r"(?is)\s*check\s+[\"']?(?P<name>[\w./-]+)[\"']?\s*[:,]?\s+(?P<verdict>passed|failed|error)\b"
-    r"[\s:,.-]*(?P<message>.*)"
-)
-# What differs from run to run in a message that is otherwise the same.
-_VARYING = re.compile(r"\b(?:0x)?[0-9a-f]{6,}\b|\d+")
 _SENTENCE_CHARS = 600
 
 
@@ -71,37 +63,32 @@ def extract(
     return Outcome(tuple(kept), _reason(len(episodes), len(kept), len(found)))
 
 
-def signatures(episodes: Iterable[Episode]) -> tuple[str, ...]:
-    """Return the error signatures in a record, each once, in the order they came."""
-    return tuple(dict.fromkeys(e.error_signature for e in episodes if e.error_signature))
-
-
 def _failed_checks(episodes: Sequence[Episode]) -> Iterable[Found]:
+    by_failure: dict[tuple[str, str], list[int]] = {}
     for episode in episodes:
-        failed = _failed_check(episode)
-        if failed is None:
-            continue
-        name, message = failed
-        same = [e for e in episodes if _failed_check(e) == failed]
+        failed = records.failed_check(episode)
+        if failed:
+            by_failure.setdefault(failed, []).append(episode.seq)
+    for (name, message), places in by_failure.items():
         yield Found(
             kind=kais_facts.Kind.PITFALL,
             title=f"Check {name} fails"[:200],
             content=_sentence(f"The check {name} fails with: {message}"),
-            subject=_key(f"check {name}: {_normal(message)}"),
+            subject=_key(f"check {name}: {records.normal(message)}"),
             predicate="fails",
             confidence=0.6,
             tags=("check", name),
-            episodes=tuple(e.seq for e in same),
+            episodes=tuple(places),
         )
 
 
 def _recurring(episodes: Sequence[Episode], earlier: Mapping[str, int]) -> Iterable[Found]:
-    for signature in signatures(episodes):
+    for signature in records.signatures(episodes):
         same = [e for e in episodes if e.error_signature == signature]
         times = len(same) + earlier.get(signature, 0)
         if times < _RECURS:
             continue
-        message = _message(same[0])
+        message = records.message(same[0])
         about = "" if signature in message else f"{signature}: "
         yield Found(
             kind=kais_facts.Kind.PITFALL,
@@ -121,21 +108,21 @@ def _what_helped(run: Run, episodes: Sequence[Episode]) -> Iterable[Found]:
     """Find a failed attempt, a later one that succeeded, and the decision between."""
     attempts = sorted({e.attempt for e in episodes})
     for attempt, after in itertools.pairwise(attempts):
-        failures = [e for e in episodes if e.attempt == attempt and _is_failure(e)]
+        failures = [e for e in episodes if e.attempt == attempt and records.is_failure(e)]
         if not failures or not _succeeded(run, episodes, after):
             continue
         last = failures[-1]
         change = _change(episodes, attempt, after, last.seq)
         if change is None:
             continue
-        failure = _failure(last)
+        failure = records.failure(last)
         yield Found(
             kind=kais_facts.Kind.PATTERN,
             title=f"What helped after: {failure}"[:200],
             content=_sentence(
                 f"After the failure '{_short(failure)}' this helped: {change.content}"
             ),
-            subject=_key(_normal(failure)),
+            subject=_key(records.normal(failure)),
             predicate="is helped by",
             confidence=0.75,
             tags=("what-helped",),
@@ -159,47 +146,13 @@ def _succeeded(run: Run, episodes: Sequence[Episode], attempt: int) -> bool:
     return attempt == last and run.outcome == "Succeeded"
 
 
-def _is_failure(episode: Episode) -> bool:
-    return episode.type == "error" or _failed_check(episode) is not None
-
-
-def _failure(episode: Episode) -> str:
-    failed = _failed_check(episode)
-    return f"check {failed[0]}: {failed[1]}" if failed else _message(episode)
-
-
-def _failed_check(episode: Episode) -> tuple[str, str] | None:
-    """Return name and message of a check that failed."""
-    if episode.type != "check":
-        return None
-    match = _CHECK.fullmatch(episode.content)
-    if match is None:
-        signature = episode.error_signature
-        return (signature, _message(episode)) if signature else None
-    if match["verdict"].lower() == "passed" and not episode.error_signature:
-        return None
-    return match["name"], _one_line(match["message"]) or match["verdict"].lower()
-
-
-def _message(episode: Episode) -> str:
-    return _one_line(episode.content)
-
-
-def _one_line(text: str) -> str:
-    return " ".join(text.split())
-
-
 def _short(text: str) -> str:
     return text if len(text) <= _SENTENCE_CHARS // 3 else text[: _SENTENCE_CHARS // 3 - 1] + "…"
 
 
 def _sentence(text: str) -> str:
-    line = _one_line(text)
+    line = records.one_line(text)
     return line if len(line) <= _SENTENCE_CHARS else line[: _SENTENCE_CHARS - 1] + "…"
-
-
-def _normal(text: str) -> str:
-    return _VARYING.sub("#", text.casefold())
 
 
 def _key(text: str) -> str:

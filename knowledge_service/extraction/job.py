@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from knowledge_client.models import ExtractionConfig, Ref, Run, Source
-from knowledge_service.domain import extraction, redaction
+from knowledge_service.domain import extraction, records, redaction
 from knowledge_service.domain.facts import NewFact, merge_refs
 from knowledge_service.domain.visibility import EVERYTHING
 from knowledge_service.errors import NotFound
@@ -37,7 +37,7 @@ def run(store: Store, run_id: str) -> Extraction:
         reason = f"{found.scope} is read-only"
         return store.finish_extraction(run_id, (), reason, actor=ACTOR)
     episodes = store.episodes(run_id)
-    earlier = store.earlier_signatures(run_id, extraction.signatures(episodes))
+    earlier = store.earlier_signatures(run_id, records.signatures(episodes))
     limit = min(store.extraction_limit(run_id), settings.max_facts)
     outcome = extraction.extract(found, episodes, earlier, limit=limit)
     facts = [_new_fact(found, fact) for fact in outcome.facts]

@@ -31,20 +31,22 @@ class Services:
     wake_extractor: Callable[[], None]
 
 
-def services(request: Request) -> Services:
-    """Return the parts that `create_app` put together."""
+async def services(request: Request) -> Services:
+    """Return the parts that `create_app` put together; async only to spare a worker thread."""
     found: Services = request.app.state.services
     return found
 
 
-async def caller(request: Request) -> Principal:
+ServicesDep = Annotated[Services, Depends(services)]
+
+
+async def caller(request: Request, parts: ServicesDep) -> Principal:
     """Find out who calls, from the bearer token and nothing else."""
     scheme, _, token = request.headers.get("authorization", "").partition(" ")
     bearer = token.strip() if scheme.lower() == "bearer" else None
-    return await services(request).authenticator.principal(bearer or None)
+    return await parts.authenticator.principal(bearer or None)
 
 
-ServicesDep = Annotated[Services, Depends(services)]
 CallerDep = Annotated[Principal, Depends(caller)]
 KeyHeader = Annotated[str | None, Header(alias="Idempotency-Key")]
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from fastapi import APIRouter, Response
 
 from knowledge_client.models import Health
@@ -12,25 +14,29 @@ from knowledge_service.routes.dependencies import ServicesDep
 router = APIRouter(tags=["health"])
 
 
-@router.get("/healthz")
-def healthz() -> Health:
-    """Say that the process answers; the store's state is `/readyz`."""
-    return Health(status="ok")
+@router.get("/healthz", responses={503: {"model": Health}})
+async def healthz(services: ServicesDep, response: Response) -> Health:
+    """Say `ok` unless only a restart can help; whether the store answers is `/readyz`."""
+    return _health(services.store.check_alive, response)
 
 
 @router.get("/readyz", responses={503: {"model": Health}})
 @router.get("/health", responses={503: {"model": Health}})
 def readyz(services: ServicesDep, response: Response) -> Health:
     """Say `ok` only when the store answers; 503 with the reason otherwise."""
-    try:
-        services.store.check()
-    except StoreUnavailable as exc:
-        response.status_code = 503
-        return Health(status="unavailable", detail=exc.detail)
-    return Health(status="ok")
+    return _health(services.store.check, response)
 
 
 @router.get("/metrics", include_in_schema=False)
 def metrics_text(services: ServicesDep) -> Response:
     """Return the counters."""
     return Response(services.metrics.render(), media_type=metrics.CONTENT_TYPE)
+
+
+def _health(check: Callable[[], None], response: Response) -> Health:
+    try:
+        check()
+    except StoreUnavailable as exc:
+        response.status_code = 503
+        return Health(status="unavailable", detail=exc.detail)
+    return Health(status="ok")

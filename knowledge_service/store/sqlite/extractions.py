@@ -10,7 +10,7 @@ from knowledge_client.models import Extraction
 from knowledge_service.domain.facts import NewFact, canonical
 from knowledge_service.errors import NotFound, RetractedBefore
 from knowledge_service.ports import Actor
-from knowledge_service.store.sqlite import facts, part, postings
+from knowledge_service.store.sqlite import part, postings, statements
 from knowledge_service.store.sqlite.transaction import Transaction
 
 _COLUMNS = "run_id, state, facts, reason, attempts"
@@ -123,9 +123,9 @@ def _store(tx: Transaction, folder: postings.Folder, fact: NewFact, actor: Actor
     scope_no = part.ensure_scope(tx, fact.scope, actor.name)
     known = tx.one(_BY_KEY, (scope_no, fact.key_hash)) if fact.key_hash else None
     if known:
-        return facts.confirm(tx, known[0], fact, actor) if known[2] == "live" else None
+        return statements.confirm(tx, known[0], fact, actor) if known[2] == "live" else None
     try:
-        return facts.store(tx, folder, fact, actor).remembered.fact_id
+        return statements.store(tx, folder, fact, actor).remembered.fact_id
     except RetractedBefore:
         return None
 

@@ -16,7 +16,7 @@ _RECORD = """CREATE TABLE IF NOT EXISTS migration(
   number INTEGER PRIMARY KEY, name TEXT NOT NULL, applied_at INTEGER NOT NULL) STRICT"""
 _NEWEST = "SELECT coalesce(max(number), 0) FROM migration"
 _APPLIED = "INSERT INTO migration(number, name, applied_at) VALUES(?, ?, ?)"
-_IDENTITY = "INSERT OR IGNORE INTO meta(key, value) VALUES('store_id', ?), ('epoch', '1')"
+_IDENTITY = "INSERT OR IGNORE INTO meta(key, value) VALUES('store_id', ?)"
 
 
 def migrate(

@@ -1,35 +1,23 @@
-"""The ledger in tables: runs merged, episodes appended, and what both count up to."""
+"""The ledger in tables: runs merged, and what they count up to."""
 
 from __future__ import annotations
 
-import hashlib
-import json
 from collections.abc import Sequence
-from typing import Any
 
 import apsw
-from pydantic import TypeAdapter
 
 from knowledge_client.models import (
     BlueprintName,
     BlueprintStats,
-    Episode,
-    EpisodeIn,
-    EpisodesAccepted,
     Run,
     RunIn,
 )
-from knowledge_service.domain import redaction, runs, statistics
-from knowledge_service.domain.facts import canonical
+from knowledge_service.domain import runs, statistics
 from knowledge_service.domain.visibility import View, realm_of
-from knowledge_service.errors import Conflict, NotFound, QuotaExceeded, RunClosedOtherwise
-from knowledge_service.ports import Actor, Once, RunListing
+from knowledge_service.errors import Conflict, RunClosedOtherwise
+from knowledge_service.ports import Actor, RunListing
 from knowledge_service.store.sqlite import part, recall, times
 from knowledge_service.store.sqlite.transaction import Transaction
-
-_ACCEPTED: TypeAdapter[EpisodesAccepted] = TypeAdapter(EpisodesAccepted)
-# A run's record is evidence, not a log: ten times what a long agent session was seen to need.
-MAX_EPISODES = 5000
 
 _VISIBLE = "realm_no IN (SELECT scope_no FROM scope WHERE retired_at IS NULL)"
 _RUN = f"SELECT body FROM run WHERE run_id = ? AND {_VISIBLE}"
@@ -43,11 +31,6 @@ _PUT = """INSERT OR REPLACE INTO run(run_id, scope, realm_no, namespace, bluepri
 _OLD = "SELECT body, realm_no, credited, last_at FROM run WHERE run_id = ?"
 _LEDGER = f"""SELECT scope, revision, outcome, last_at, duration_us, cost FROM run
   WHERE namespace = ? AND blueprint = ? AND {_VISIBLE}"""
-_EPISODES = """SELECT attempt, type, content, error_signature, refs, at, seq, actor FROM episode
-  WHERE run_id = ? AND seq > ? ORDER BY seq LIMIT ?"""
-_EPISODE = """INSERT OR IGNORE INTO episode(run_id, seq, attempt, type, content, error_signature,
-  refs, at, recorded_at, actor, content_hash) VALUES(?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"""
-_LAST_SEQ = "SELECT coalesce(max(seq), 0) FROM episode WHERE run_id = ?"
 
 
 class Runs(part.Part):
@@ -76,20 +59,6 @@ class Runs(part.Part):
                     break
         return tuple(found)
 
-    def add_episodes(
-        self, run_id: str, episodes: Sequence[EpisodeIn], *, actor: Actor, once: Once | None = None
-    ) -> EpisodesAccepted:
-        """Append what is new."""
-        return self._once(once, _ACCEPTED, lambda tx: _append(tx, run_id, episodes, actor))
-
-    def episodes(
-        self, run_id: str, *, after: int = 0, limit: int | None = None
-    ) -> tuple[Episode, ...]:
-        """Read the record."""
-        page = (run_id, after, MAX_EPISODES if limit is None else limit)
-        with self._readers.snapshot() as connection:
-            return tuple(_episode(run_id, row) for row in connection.execute(_EPISODES, page))
-
     def blueprint_stats(
         self, names: Sequence[BlueprintName], view: View
     ) -> tuple[BlueprintStats, ...]:
@@ -105,20 +74,6 @@ def find_run(connection: apsw.Connection | Transaction, run_id: str) -> Run | No
     for (body,) in connection.execute(_RUN, (run_id,)):
         return Run.model_validate_json(body)
     return None
-
-
-def _episode(run_id: str, row: Sequence[Any]) -> Episode:
-    return Episode(
-        run_id=run_id,
-        attempt=row[0],
-        type=row[1],
-        content=row[2],
-        error_signature=row[3],
-        refs=json.loads(row[4]),
-        at=times.from_us(row[5]),
-        seq=row[6],
-        actor=row[7],
-    )
 
 
 def _put(tx: Transaction, run_id: str, run: RunIn, actor: Actor) -> Run:
@@ -161,42 +116,6 @@ def _credit(tx: Transaction, run: Run, credited: bool) -> bool:
     if kind:
         recall.credit(tx, run.run_id, kind)
     return True
-
-
-def _append(
-    tx: Transaction, run_id: str, episodes: Sequence[EpisodeIn], actor: Actor
-) -> EpisodesAccepted:
-    run = find_run(tx, run_id)
-    if run is None:
-        raise NotFound(f"run {run_id} does not exist or is not visible to you")
-    first = last = (tx.one(_LAST_SEQ, (run_id,)) or (0,))[0]
-    added: list[dict[str, Any]] = []
-    for episode in episodes:
-        content = redaction.mask(episode.content)
-        signature = redaction.mask(episode.error_signature) if episode.error_signature else None
-        refs = [ref.model_dump() for ref in episode.refs]
-        identity = canonical([episode.type, content, signature, refs]).encode()
-        at = times.to_us(episode.at)
-        tx.execute(
-            _EPISODE,
-            (
-                run_id, last + 1, episode.attempt, episode.type, content, signature,
-                canonical(refs), at, tx.at_us, actor.name, hashlib.sha256(identity).digest(),
-            ),
-        )  # fmt: skip
-        if tx.changes():
-            last += 1
-            added.append(
-                {"seq": last, "attempt": episode.attempt, "type": episode.type, "at": at,
-                 "content": content, "error_signature": signature, "refs": refs}
-            )  # fmt: skip
-    if last > MAX_EPISODES:
-        raise QuotaExceeded(f"run {run_id} may have {MAX_EPISODES} episodes; it has {first}")
-    if added:
-        scope_no = part.ensure_scope(tx, run.scope, actor.name)
-        payload = {"run": run_id, "episodes": added}
-        tx.emit("episodes.appended", scope_no=scope_no, actor=actor.name, payload=payload)
-    return EpisodesAccepted(accepted=len(added), duplicates=len(episodes) - len(added))
 
 
 def _ledger(

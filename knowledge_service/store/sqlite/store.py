@@ -7,6 +7,7 @@ from pathlib import Path
 from knowledge_client.models import StoreId
 from knowledge_service import clock as clocks
 from knowledge_service.store.sqlite import connection, migrate, postings
+from knowledge_service.store.sqlite.episodes import Episodes
 from knowledge_service.store.sqlite.extractions import Extractions
 from knowledge_service.store.sqlite.facts import Facts
 from knowledge_service.store.sqlite.principals import Principals
@@ -15,10 +16,11 @@ from knowledge_service.store.sqlite.runs import Runs
 from knowledge_service.store.sqlite.scopes import Scopes
 from knowledge_service.store.sqlite.writer import Writer
 
+_TOUCH = "UPDATE meta SET value = value WHERE key = 'store_id'"
 _META = "SELECT value FROM meta WHERE key = ?"
 
 
-class SqliteStore(Facts, Recall, Runs, Extractions, Scopes, Principals):
+class SqliteStore(Facts, Recall, Runs, Episodes, Extractions, Scopes, Principals):
     """The `Store` port on one SQLite file, which this process owns until `close`.
 
     Raises:
@@ -40,21 +42,22 @@ class SqliteStore(Facts, Recall, Runs, Extractions, Scopes, Principals):
         writer = Writer(writing, clock, folder)
         super().__init__(connection.Readers(path), writer, folder)
         with self._readers.snapshot() as reading:
-            values = {
-                key: next(iter(reading.execute(_META, (key,))))[0] for key in ("store_id", "epoch")
-            }
-        self._identity = StoreId(id=values["store_id"], epoch=int(values["epoch"]))
+            (store_id,) = next(iter(reading.execute(_META, ("store_id",))))
+        # A restored file is an opened one: whoever opens it has the registrations repeated.
+        self._identity = StoreId(id=store_id, epoch=int(clock().timestamp()))
 
     def identity(self) -> StoreId:
         """Return the store's id and epoch."""
         return self._identity
 
     def check(self) -> None:
-        """Read, and write an empty transaction."""
+        """Write nothing in a transaction of its own."""
+        self._writer.submit(lambda tx: tx.execute(_TOUCH))
+
+    def check_alive(self) -> None:
+        """Look whether a commit ever failed."""
         if self._writer.failure:
             raise self._writer.failure
-        with self._readers.snapshot() as reading:
-            reading.execute(_META, ("store_id",)).fetchall()
 
     def close(self) -> None:
         """Finish what is queued, fold the log into the file, let go of it."""

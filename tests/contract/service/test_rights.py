@@ -16,6 +16,7 @@ from knowledge_client.models import (
     ScopeConfig,
     Subject,
 )
+from knowledge_service.ports import Store
 from tests.builders_knowledge import LEAD, OTHER, TEAM, episode, run_in
 from tests.contract.service.conftest import PEER, Connect
 
@@ -154,11 +155,11 @@ class TestPrincipals:
         await refused(connect("keeper").put_principal(self.body(LEAD, wide)), CODE.FORBIDDEN)
         await refused(connect("keeper").put_principal(self.body("realm:other")), "scope-forbidden")
 
-    async def test_whoami_tells_mode_rights_and_store(self, connect: Connect) -> None:
+    async def test_whoami_tells_mode_rights_and_store(self, connect: Connect, store: Store) -> None:
         who = await connect("ada").whoami()
         assert (who.name, who.type, who.home, who.mode) == ("ada", "human", "realm:demo", "token")
         assert who.grants[0].verbs == ("read", "write")
-        assert who.store.epoch == 1
+        assert who.store == store.identity()
 
 
 class TestActAs:

@@ -1,0 +1,74 @@
+"""What the service needs of a database: small protocols, and the `Store` that is all of them.
+
+Every read takes the reader's `View`, so that no implementation can forget who asks; what lies
+outside of it is neither returned nor counted. Calls block; routes run them in worker threads. Every
+write is durable when it returns. Raises `StoreUnavailable` when the database cannot answer, from
+any method.
+"""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from knowledge_client.models import StoreId
+from knowledge_service.ports.facts import FactStore, RecallStore
+from knowledge_service.ports.identity import Authenticator
+from knowledge_service.ports.questions import (
+    Actor,
+    Hit,
+    Listing,
+    NewReceipt,
+    Once,
+    RunListing,
+    Search,
+)
+from knowledge_service.ports.runs import ExtractionStore, RunStore
+from knowledge_service.ports.scopes import PrincipalStore, ScopeStore
+
+__all__ = [
+    "Actor",
+    "Authenticator",
+    "ExtractionStore",
+    "FactStore",
+    "Hit",
+    "Listing",
+    "NewReceipt",
+    "Once",
+    "PrincipalStore",
+    "RecallStore",
+    "RunListing",
+    "RunStore",
+    "ScopeStore",
+    "Search",
+    "Store",
+]
+
+
+class Store(
+    FactStore, RecallStore, RunStore, ExtractionStore, ScopeStore, PrincipalStore, Protocol
+):
+    """Everything that the service keeps."""
+
+    def identity(self) -> StoreId:
+        """Return the store's id and epoch."""
+        ...
+
+    def check(self) -> None:
+        """Return when the store can write.
+
+        Raises:
+            StoreUnavailable: with the reason.
+        """
+        ...
+
+    def check_alive(self) -> None:
+        """Return unless only a restart can help; waits for nothing.
+
+        Raises:
+            StoreUnavailable: with the reason.
+        """
+        ...
+
+    def close(self) -> None:
+        """Finish what is queued and let go of the file."""
+        ...

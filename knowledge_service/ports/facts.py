@@ -1,0 +1,99 @@
+"""Facts, their retrieval and the receipts of it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Protocol
+
+from knowledge_client.models import (
+    Corrected,
+    Fact,
+    Recalled,
+    Remembered,
+)
+from knowledge_service.domain.facts import NewFact
+from knowledge_service.domain.visibility import View
+from knowledge_service.ports.questions import (
+    Actor,
+    Hit,
+    Listing,
+    NewReceipt,
+    Once,
+    Search,
+)
+
+
+class FactStore(Protocol):
+    """Facts: remembered, looked up, corrected."""
+
+    def remember(
+        self, facts: Sequence[NewFact], *, actor: Actor, once: Once | None = None
+    ) -> tuple[Remembered, ...]:
+        """Store all facts or none; an equal live one in the scope is confirmed instead.
+
+        Raises:
+            RetractedBefore: an equal fact was retracted there.
+            IdempotencyConflict: the key came with another body.
+        """
+        ...
+
+    def fact(self, fact_id: str, view: View) -> Fact | None:
+        """Return a visible fact, whatever its lifecycle."""
+        ...
+
+    def list_facts(self, listing: Listing) -> tuple[Fact, ...]:
+        """Return a page, newest first."""
+        ...
+
+    def correct(
+        self, fact_id: str, reason: str, replacement: str | None, *, actor: Actor,
+        once: Once | None = None,
+    ) -> Corrected:  # fmt: skip
+        """Close a live fact: superseded when there is a replacement, else retracted.
+
+        Raises:
+            NotFound: no such fact.
+            Conflict: the fact is closed already, or the replacement says the same.
+            RetractedBefore: what the replacement says was retracted in the scope.
+        """
+        ...
+
+
+class RecallStore(Protocol):
+    """Ranked retrieval, receipts, and the usage they count."""
+
+    def search(self, search: Search) -> tuple[Hit, ...]:
+        """Return the best live facts by BM25, equal scores by id; empty when no term matches."""
+        ...
+
+    def recent(self, search: Search) -> tuple[Fact, ...]:
+        """Return served facts whatever the query.
+
+        Nearest scope, highest confidence, newest first.
+        """
+        ...
+
+    def visible_scopes(self, view: View, scopes: tuple[str, ...] | None) -> tuple[str, ...]:
+        """Return the visible scopes, only named ones unless None, nearest first.
+
+        Granted ones must exist; those of the own path are listed whether anybody wrote there.
+        """
+        ...
+
+    def record_recall(self, new: NewReceipt, answer: Recalled, once: Once | None) -> Recalled:
+        """Keep the receipt of a recall bound to a run and count its usage; durable when it returns.
+
+        A repeat with the same key returns the first answer.
+        """
+        ...
+
+    def record_recall_later(self, new: NewReceipt) -> None:
+        """Keep a receipt within a second.
+
+        Returns at once and is lost when the process dies before.
+        """
+        ...
+
+    def receipt(self, receipt_id: str) -> NewReceipt | None:
+        """Return a receipt and its observer; the caller must check that it may be seen."""
+        ...

@@ -1,0 +1,110 @@
+"""The ledger and the durable jobs over it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Protocol
+
+from knowledge_client.models import (
+    BlueprintName,
+    BlueprintStats,
+    Episode,
+    EpisodeIn,
+    EpisodesAccepted,
+    Extraction,
+    Run,
+    RunIn,
+)
+from knowledge_service.domain.facts import NewFact
+from knowledge_service.domain.visibility import View
+from knowledge_service.ports.questions import (
+    Actor,
+    Once,
+    RunListing,
+)
+
+
+class RunStore(Protocol):
+    """The ledger: runs, their episodes, and what they count up to."""
+
+    def put_run(self, run_id: str, run: RunIn, *, actor: Actor) -> Run:
+        """Open, merge or close a run. Closing credits the facts that were in front of it, once.
+
+        Raises:
+            RunClosedOtherwise: it is closed with another outcome.
+            Conflict: it belongs to another namespace or scope.
+        """
+        ...
+
+    def run(self, run_id: str, view: View) -> Run | None:
+        """Return a run whose scope is visible."""
+        ...
+
+    def list_runs(self, listing: RunListing) -> tuple[Run, ...]:
+        """Return a page of visible runs, the one opened last first."""
+        ...
+
+    def add_episodes(
+        self, run_id: str, episodes: Sequence[EpisodeIn], *, actor: Actor, once: Once | None = None
+    ) -> EpisodesAccepted:
+        """Append episodes in order; equal ones of the same attempt are counted as duplicates.
+
+        Raises:
+            NotFound: no such run.
+            QuotaExceeded: the run's record is full.
+        """
+        ...
+
+    def episodes(
+        self, run_id: str, *, after: int = 0, limit: int | None = None
+    ) -> tuple[Episode, ...]:
+        """Return a run's episodes by `seq`, those after `after`, at most `limit`."""
+        ...
+
+    def blueprint_stats(
+        self, names: Sequence[BlueprintName], view: View
+    ) -> tuple[BlueprintStats, ...]:
+        """Count visible runs, in the order of the names."""
+        ...
+
+
+class ExtractionStore(Protocol):
+    """The durable job of each run."""
+
+    def accept_extraction(self, run_id: str, max_facts: int, *, actor: Actor) -> Extraction:
+        """Record the wish for an extraction; a repeat returns the state of the first."""
+        ...
+
+    def extraction(self, run_id: str) -> Extraction | None:
+        """Return the state of a run's extraction."""
+        ...
+
+    def extraction_limit(self, run_id: str) -> int:
+        """Return how many facts were asked for at most."""
+        ...
+
+    def open_extractions(self, limit: int) -> tuple[Extraction, ...]:
+        """Return what is pending, or was running when a process died; the oldest first."""
+        ...
+
+    def begin_extraction(self, run_id: str) -> Extraction:
+        """Count one more attempt and say `running`."""
+        ...
+
+    def earlier_signatures(self, run_id: str, signatures: Sequence[str]) -> Mapping[str, int]:
+        """Count episodes with these signatures in earlier runs of the same scope."""
+        ...
+
+    def finish_extraction(
+        self, run_id: str, facts: Sequence[NewFact], reason: str | None, *, actor: Actor
+    ) -> Extraction:
+        """Store the facts and the state `done` together; does nothing when it is done already.
+
+        A fact whose (subject, predicate) is live in the scope confirms that one; one whose equal or
+        key was retracted there is left out, and the reason says so.
+        """
+        ...
+
+    def fail_extraction(self, run_id: str, reason: str, *, retry: bool) -> Extraction:
+        """Record why an attempt failed; without `retry` the state becomes `failed`."""
+        ...

@@ -1,0 +1,98 @@
+"""Episodes in tables: appended in order, equal ones once, bounded, secrets masked."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Sequence
+from typing import Any
+
+from pydantic import TypeAdapter
+
+from knowledge_client.models import (
+    Episode,
+    EpisodeIn,
+    EpisodesAccepted,
+)
+from knowledge_service.domain import redaction
+from knowledge_service.domain.facts import canonical
+from knowledge_service.errors import NotFound, QuotaExceeded
+from knowledge_service.ports import Actor, Once
+from knowledge_service.store.sqlite import part, runs, times
+from knowledge_service.store.sqlite.transaction import Transaction
+
+_ACCEPTED: TypeAdapter[EpisodesAccepted] = TypeAdapter(EpisodesAccepted)
+MAX_EPISODES = 5000
+_EPISODES = """SELECT attempt, type, content, error_signature, refs, at, seq, actor FROM episode
+  WHERE run_id = ? AND seq > ? ORDER BY seq LIMIT ?"""
+_EPISODE = """INSERT OR IGNORE INTO episode(run_id, seq, attempt, type, content, error_signature,
+  refs, at, recorded_at, actor, content_hash) VALUES(?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"""
+_LAST_SEQ = "SELECT coalesce(max(seq), 0) FROM episode WHERE run_id = ?"
+
+
+class Episodes(part.Part):
+    """The episodes' half of the `RunStore` port."""
+
+    def add_episodes(
+        self, run_id: str, episodes: Sequence[EpisodeIn], *, actor: Actor, once: Once | None = None
+    ) -> EpisodesAccepted:
+        """Append what is new."""
+        return self._once(once, _ACCEPTED, lambda tx: _append(tx, run_id, episodes, actor))
+
+    def episodes(
+        self, run_id: str, *, after: int = 0, limit: int | None = None
+    ) -> tuple[Episode, ...]:
+        """Read the record."""
+        page = (run_id, after, MAX_EPISODES if limit is None else limit)
+        with self._readers.snapshot() as connection:
+            return tuple(_episode(run_id, row) for row in connection.execute(_EPISODES, page))
+
+
+def _episode(run_id: str, row: Sequence[Any]) -> Episode:
+    return Episode(
+        run_id=run_id,
+        attempt=row[0],
+        type=row[1],
+        content=row[2],
+        error_signature=row[3],
+        refs=json.loads(row[4]),
+        at=times.from_us(row[5]),
+        seq=row[6],
+        actor=row[7],
+    )
+
+
+def _append(
+    tx: Transaction, run_id: str, episodes: Sequence[EpisodeIn], actor: Actor
+) -> EpisodesAccepted:
+    run = runs.find_run(tx, run_id)
+    if run is None:
+        raise NotFound(f"run {run_id} does not exist or is not visible to you")
+    first = last = (tx.one(_LAST_SEQ, (run_id,)) or (0,))[0]
+    added: list[dict[str, Any]] = []
+    for episode in episodes:
+        content = redaction.mask(episode.content)
+        signature = redaction.mask(episode.error_signature) if episode.error_signature else None
+        refs = [ref.model_dump() for ref in episode.refs]
+        identity = canonical([episode.type, content, signature, refs]).encode()
+        at = times.to_us(episode.at)
+        tx.execute(
+            _EPISODE,
+            (
+                run_id, last + 1, episode.attempt, episode.type, content, signature,
+                canonical(refs), at, tx.at_us, actor.name, hashlib.sha256(identity).digest(),
+            ),
+        )  # fmt: skip
+        if tx.changes():
+            last += 1
+            added.append(
+                {"seq": last, "attempt": episode.attempt, "type": episode.type, "at": at,
+                 "content": content, "error_signature": signature, "refs": refs}
+            )  # fmt: skip
+    if last > MAX_EPISODES:
+        raise QuotaExceeded(f"run {run_id} may have {MAX_EPISODES} episodes; it has {first}")
+    if added:
+        scope_no = part.ensure_scope(tx, run.scope, actor.name)
+        payload = {"run": run_id, "episodes": added}
+        tx.emit("episodes.appended", scope_no=scope_no, actor=actor.name, payload=payload)
+    return EpisodesAccepted(accepted=len(added), duplicates=len(episodes) - len(added))
