@@ -1,0 +1,185 @@
+"""Operator and knowledge service as the processes they are, and a stand-in for the kubelet."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, TypeVar
+
+T = TypeVar("T")
+SCRIPTS = Path(sys.executable).parent
+
+
+def free_port() -> int:
+    with socket.socket() as one:
+        one.bind(("127.0.0.1", 0))
+        return int(one.getsockname()[1])
+
+
+def wait_for(look: Callable[[], T], *, what: str, within_s: float = 30.0) -> T:
+    """Look every 0.2 s until there is something; AssertionError with `what` when time is up."""
+    until = time.monotonic() + within_s
+    while True:
+        found = look()
+        if found:
+            return found
+        assert time.monotonic() < until, f"not within {within_s:.0f} s: {what}; last: {found!r}"
+        time.sleep(0.2)
+
+
+class Process:
+    """A program of ours, with its output in a file."""
+
+    def __init__(self, arguments: list[str], env: dict[str, str], log: Path) -> None:
+        self.log = log
+        with log.open("ab") as output:
+            self._process = subprocess.Popen(
+                [str(SCRIPTS / arguments[0]), *arguments[1:]],
+                env={**os.environ, **env},  # noqa: TID251 (a child gets ours and its settings)
+                stdout=output,
+                stderr=subprocess.STDOUT,
+            )
+
+    @property
+    def pid(self) -> int:
+        return self._process.pid
+
+    def signal(self, number: signal.Signals) -> None:
+        self._process.send_signal(number)
+
+    def end(self, *, within_s: float = 30.0) -> int:
+        """Ask it to end, and give its exit status."""
+        if self._process.poll() is None:
+            self._process.terminate()
+        try:
+            return self._process.wait(within_s)
+        except subprocess.TimeoutExpired:
+            self.kill()
+            raise
+
+    def kill(self) -> None:
+        self._process.kill()
+        self._process.wait()
+
+
+class Operator(Process):
+    """One `kais-operator`; in namespace mode unless `namespaces` is empty."""
+
+    def __init__(
+        self, kubeconfig: Path, *, namespace: str, namespaces: str, store_url: str, log: Path
+    ) -> None:
+        self.port = free_port()
+        env = {
+            "KUBECONFIG": str(kubeconfig),
+            "KAIS_OPERATOR_NAMESPACE": namespace,
+            "KAIS_WATCH_NAMESPACES": namespaces,
+            "KAIS_KNOWLEDGE_URL": store_url,
+            "KAIS_METRICS_HOST": "127.0.0.1",
+            "KAIS_METRICS_PORT": str(self.port),
+        }
+        super().__init__(["kais-operator"], env, log)
+
+    def ask(self, path: str) -> tuple[int, str]:
+        """Ask one of its routes; (0, "") while it does not listen."""
+        try:
+            with urllib.request.urlopen(f"http://127.0.0.1:{self.port}{path}", timeout=5) as answer:
+                return answer.status, answer.read().decode()
+        except urllib.error.HTTPError as exc:
+            with exc:
+                return exc.code, exc.read().decode()
+        except OSError:
+            return 0, ""
+
+    def leads(self) -> bool:
+        return self.log.exists() and self.log.read_text().count(
+            "leading as"
+        ) > self.log.read_text().count("lost Lease")
+
+    def wait_ready(self, *, within_s: float = 30.0) -> None:
+        """Wait until it leads and trusts its watches."""
+        wait_for(
+            lambda: self.leads() and self.ask("/readyz")[0] == 200,
+            what=f"the operator is ready: {self.log.read_text()[-2000:]}",
+            within_s=within_s,
+        )
+
+    def metric(self, name: str) -> float:
+        """Sum the samples of a metric."""
+        lines = [line for line in self.ask("/metrics")[1].splitlines() if line.startswith(name)]
+        return sum(float(line.rpartition(" ")[2]) for line in lines)
+
+
+class Cluster:
+    """kubectl in one namespace, and what a kubelet would say."""
+
+    def __init__(self, kubectl: Callable[..., str], namespace: str) -> None:
+        self._kubectl = kubectl
+        self.namespace = namespace
+
+    def kubectl(self, *arguments: str, stdin: str | None = None) -> str:
+        return self._kubectl("--namespace", self.namespace, *arguments, stdin=stdin)
+
+    def apply(self, *bodies: dict[str, Any]) -> None:
+        listed = {"apiVersion": "v1", "kind": "List", "items": list(bodies)}
+        self.kubectl("apply", "-f", "-", stdin=json.dumps(listed))
+
+    def items(self, kind: str, *, labels: str = "") -> list[dict[str, Any]]:
+        found = json.loads(self.kubectl("get", kind, "-l", labels, "-o", "json"))
+        return list(found["items"])
+
+    def get(self, kind: str, name: str) -> dict[str, Any] | None:
+        found = [item for item in self.items(kind) if item["metadata"]["name"] == name]
+        return found[0] if found else None
+
+    def status(self, kind: str, name: str) -> dict[str, Any]:
+        body = self.get(kind, name)
+        return (body or {}).get("status") or {}
+
+    def condition(self, kind: str, name: str, type_: str) -> dict[str, Any]:
+        conditions = self.status(kind, name).get("conditions") or []
+        return next((c for c in conditions if c["type"] == type_), {})
+
+    def versions(self, *kinds: str) -> dict[str, str]:
+        """Give the resourceVersion of every object of some kinds."""
+        return {
+            f"{kind}/{item['metadata']['name']}": item["metadata"]["resourceVersion"]
+            for kind in kinds
+            for item in self.items(kind)
+        }
+
+    def finish_pod(self, pod: dict[str, Any], *, exit_code: int, message: str) -> None:
+        """Say of a pod what the kubelet says when its one container has ended."""
+        phase = "Succeeded" if exit_code == 0 else "Failed"
+        at = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
+        ended = {"exitCode": exit_code, "reason": "Ended", "message": message}
+        ended |= {"startedAt": at, "finishedAt": at}
+        statuses = [
+            {
+                "name": container["name"],
+                "image": container["image"],
+                "imageID": "",
+                "ready": False,
+                "restartCount": 0,
+                "state": {"terminated": ended},
+            }
+            for container in pod["spec"]["containers"]
+        ]
+        status = {"phase": phase, "startTime": at, "containerStatuses": statuses}
+        self.kubectl(
+            "patch",
+            "pod",
+            pod["metadata"]["name"],
+            "--subresource=status",
+            "--type=merge",
+            "-p",
+            json.dumps({"status": status}),
+        )

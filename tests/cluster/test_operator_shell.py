@@ -1,0 +1,380 @@
+"""The operator as a process against a real API server: runs end to end, restarts, leads and stops.
+
+There is no node: the Job controller makes pods, and the tests say what a kubelet would say of them.
+"""
+
+from __future__ import annotations
+
+import json
+import signal
+import time
+import uuid
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.cluster.conftest import ControlPlane
+from tests.cluster.running import Cluster, Operator, Process, free_port, wait_for
+
+pytestmark = pytest.mark.cluster
+
+OURS = ("blueprints", "blueprintrevisions", "blueprintinstances", "formations", "cells", "missions")
+CHILDREN = ("jobs", "configmaps", "serviceaccounts")
+START = Callable[..., Operator]
+
+
+@pytest.fixture(scope="module")
+def store_url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    folder = tmp_path_factory.mktemp("store")
+    port = free_port()
+    arguments = ["kais-knowledge", "serve", "--db", str(folder / "k.db"), "--host", "127.0.0.1"]
+    service = Process([*arguments, "--port", str(port), "--auth", "none"], {}, folder / "log")
+    yield f"http://127.0.0.1:{port}"
+    service.end()
+
+
+@pytest.fixture
+def cluster(control_plane: ControlPlane) -> Cluster:
+    name = f"shell-{uuid.uuid4().hex[:10]}"
+    control_plane.kubectl("create", "namespace", name)
+    return Cluster(control_plane.kubectl, name)
+
+
+@pytest.fixture
+def start(
+    control_plane: ControlPlane, cluster: Cluster, store_url: str, tmp_path: Path
+) -> Iterator[START]:
+    """Start operators of the test's namespace; what still runs at the end is killed."""
+    started: list[Operator] = []
+
+    def start_one(*, name: str = "operator", **changed: str) -> Operator:
+        arguments = {"namespaces": cluster.namespace, "store_url": store_url, **changed}
+        operator = Operator(
+            control_plane.kubeconfig,
+            namespace=cluster.namespace,
+            log=tmp_path / f"{name}.log",
+            **arguments,
+        )
+        started.append(operator)
+        return operator
+
+    yield start_one
+    for operator in started:
+        operator.kill()
+
+
+def formation(name: str) -> dict[str, Any]:
+    cell = {"mode": "Task", "container": {"image": "greeter:1", "command": ["greet"]}}
+    return {
+        "apiVersion": "kais.io/v1",
+        "kind": "Formation",
+        "metadata": {"name": name},
+        "spec": {"cells": [{"name": "lead", "spec": cell}]},
+    }
+
+
+def mission(name: str, formation: str, **completion: Any) -> dict[str, Any]:
+    return {
+        "apiVersion": "kais.io/v1",
+        "kind": "Mission",
+        "metadata": {"name": name},
+        "spec": {
+            "formationRef": formation,
+            "objective": "greet $(CELL_NAME) and $$(X)",
+            "entrypoint": {"cell": "lead"},
+            "completion": {"maxAttempts": 2, **completion},
+        },
+    }
+
+
+def blueprint(name: str) -> dict[str, Any]:
+    told = mission("m", "f")["spec"]
+    del told["formationRef"]
+    return {
+        "apiVersion": "kais.io/v1",
+        "kind": "Blueprint",
+        "metadata": {"name": name},
+        "spec": {
+            "parameters": [{"name": "who", "type": "string", "default": "world"}],
+            "formation": formation("f")["spec"],
+            "mission": {**told, "objective": "greet {{ who }}"},
+        },
+    }
+
+
+def instance(name: str, blueprint: str, **parameters: Any) -> dict[str, Any]:
+    return {
+        "apiVersion": "kais.io/v1",
+        "kind": "BlueprintInstance",
+        "metadata": {"name": name},
+        "spec": {"blueprintRef": {"name": blueprint}, "parameters": parameters},
+    }
+
+
+def pod_of(cluster: Cluster, mission: str, *, attempt: int = 1) -> dict[str, Any]:
+    """Wait for the pod that the Job controller made for an attempt."""
+    selector = f"kais.io/mission={mission},job-name={mission}-a{attempt}"
+    return wait_for(
+        lambda: cluster.items("pods", labels=selector), what=f"a pod of {mission}-a{attempt}"
+    )[0]
+
+
+def wait_outcome(cluster: Cluster, name: str, outcome: str) -> dict[str, Any]:
+    wait_for(
+        lambda: (
+            cluster.status("missions", name).get("outcome") == outcome
+            and cluster.condition("missions", name, "Recorded").get("status") == "True"
+        ),
+        what=f"mission {name} ends as {outcome} and is recorded",
+    )
+    return cluster.status("missions", name)
+
+
+def test_a_hand_written_mission_runs_to_its_outcome(cluster: Cluster, start: START):
+    start().wait_ready()
+    cluster.apply(formation("team"), mission("greet", "team"))
+    pod = pod_of(cluster, "greet")
+    env = {e["name"]: e.get("value") for e in pod["spec"]["containers"][0]["env"]}
+    assert env["KAIS_MISSION"] == "greet"
+    assert env["KNOWLEDGE_SCOPE"] == f"realm:{cluster.namespace}/formation:team/cell:lead-0"
+    cluster.finish_pod(pod, exit_code=0, message="hello there")
+    status = wait_outcome(cluster, "greet", "Succeeded")
+    assert status["result"] == "hello there"
+    assert status["knowledge"]["injected"] == 0
+    assert cluster.status("formations", "team")["display"]["cells"] == "1/1"
+
+
+def test_a_failed_attempt_is_followed_by_the_next(cluster: Cluster, start: START):
+    start().wait_ready()
+    cluster.apply(formation("team"), mission("greet", "team"))
+    cluster.finish_pod(pod_of(cluster, "greet"), exit_code=1, message="lost the words")
+    cluster.finish_pod(pod_of(cluster, "greet", attempt=2), exit_code=1, message="again")
+    status = wait_outcome(cluster, "greet", "Failed")
+    assert status["attempt"] == 2
+    condition = cluster.condition("missions", "greet", "Succeeded")
+    assert (condition["status"], condition["reason"]) == ("False", "TaskFailed")
+
+
+def test_a_mission_ends_in_time_without_any_event(cluster: Cluster, start: START):
+    start().wait_ready()
+    cluster.apply(formation("team"), mission("slow", "team", timeout="4s"))
+    status = wait_outcome(cluster, "slow", "TimedOut")
+    assert status["attempt"] == 1
+
+
+def test_a_use_of_a_blueprint_counts_once_and_its_second_look_writes_nothing(
+    cluster: Cluster, start: START
+):
+    operator = start()
+    operator.wait_ready()
+    cluster.apply(blueprint("hello"), instance("one", "hello", who="Ada"))
+    cluster.finish_pod(pod_of(cluster, "one"), exit_code=0, message="hello Ada")
+    assert wait_outcome(cluster, "one", "Succeeded")["result"] == "hello Ada"
+    assert (cluster.get("missions", "one") or {})["spec"]["objective"] == "greet Ada"
+    wait_for(
+        lambda: cluster.status("blueprints", "hello").get("succeeded") == 1,
+        what="the Blueprint shows its use",
+        within_s=50,
+    )
+    assert cluster.status("blueprints", "hello")["usageCount"] == 1
+    assert cluster.status("blueprintinstances", "one")["outcome"] == "Succeeded"
+    restarted_writes_nothing(cluster, start, operator)
+
+
+def restarted_writes_nothing(cluster: Cluster, start: START, operator: Operator) -> None:
+    before = settled_versions(cluster)
+    assert operator.end() == 0
+    again = start(name="again")
+    again.wait_ready()
+    wait_for(lambda: again.metric("kais_reconcile_total") >= len(OURS), what="all was looked at")
+    time.sleep(2)
+    assert again.metric('kais_reconcile_total{kind="Mission",result="error"}') == 0
+    assert cluster.versions(*OURS, *CHILDREN) == before
+
+
+def settled_versions(cluster: Cluster) -> dict[str, str]:
+    """Wait until nothing has changed for two seconds."""
+    while True:
+        before = cluster.versions(*OURS, *CHILDREN)
+        time.sleep(2)
+        if cluster.versions(*OURS, *CHILDREN) == before:
+            return before
+
+
+def test_an_idle_operator_writes_nothing_but_leases(
+    cluster: Cluster, start: START, control_plane: ControlPlane
+):
+    operator = start()
+    operator.wait_ready()
+    cluster.apply(formation("team"), blueprint("hello"))
+    wait_for(
+        lambda: cluster.condition("formations", "team", "Ready").get("status") == "True",
+        what="the formation is ready",
+    )
+    settled_versions(cluster)
+    lines = len(control_plane.audit_log.read_text().splitlines())
+    time.sleep(10)
+    new = control_plane.audit_log.read_text().splitlines()[lines:]
+    writes = [w for w in map(written, new) if w and w[1] == cluster.namespace]
+    assert {resource for resource, _ in writes} <= {"leases"}
+
+
+def written(line: str) -> tuple[str, str] | None:
+    """Give resource and namespace of a write in the audit log."""
+    entry = json.loads(line)
+    if entry["verb"] in ("get", "list", "watch"):
+        return None
+    target = entry.get("objectRef") or {}
+    return target.get("resource", ""), target.get("namespace", "")
+
+
+def test_a_killed_operator_leaves_one_job_to_the_next(cluster: Cluster, start: START):
+    operator = start()
+    operator.wait_ready()
+    cluster.apply(formation("team"), mission("greet", "team"))
+    pod = pod_of(cluster, "greet")
+    operator.kill()
+    cluster.finish_pod(pod, exit_code=0, message="hello")
+    again = start(name="again")
+    again.wait_ready(within_s=40)
+    status = wait_outcome(cluster, "greet", "Succeeded")
+    assert status["attempt"] == 1
+    assert [job["metadata"]["name"] for job in cluster.items("jobs")] == ["greet-a1"]
+
+
+def test_a_lost_lease_stops_the_writes_and_the_process_leads_again(cluster: Cluster, start: START):
+    operator = start()
+    operator.wait_ready()
+    take_lease(cluster, "somebody-else")
+    wait_for(lambda: not operator.leads(), what="the old leader notices")
+    cluster.apply(formation("team"))
+    time.sleep(5)
+    assert cluster.items("cells") == []
+    assert operator.ask("/readyz") == (200, "ready\n")
+    take_lease(cluster, None)
+    wait_for(lambda: cluster.items("cells"), what="the same process leads again")
+
+
+def take_lease(cluster: Cluster, holder: str | None) -> None:
+    patch = {"spec": {"holderIdentity": holder, "leaseDurationSeconds": 60}}
+    cluster.kubectl("patch", "lease", "kais-operator", "--type=merge", "-p", json.dumps(patch))
+
+
+def test_a_paused_leader_writes_nothing_when_it_wakes(cluster: Cluster, start: START):
+    first = start()
+    first.wait_ready()
+    first.signal(signal.SIGSTOP)
+    second = start(name="second")
+    wait_for(second.leads, what="the second leads", within_s=30)
+    first.signal(signal.SIGCONT)
+    wait_for(lambda: not first.leads(), what="the first stands by")
+    cluster.apply(formation("team"))
+    wait_for(lambda: cluster.items("cells"), what="the second works")
+    assert "standing by" in first.log.read_text()
+    assert second.leads()
+
+
+def test_an_operator_that_is_told_to_stop_gives_up_its_lease(cluster: Cluster, start: START):
+    operator = start()
+    operator.wait_ready()
+    assert operator.end() == 0
+    lease = cluster.get("leases", "kais-operator") or {}
+    assert not lease["spec"].get("holderIdentity")
+    assert "Traceback" not in operator.log.read_text()
+
+
+def test_all_namespaces_are_watched_unless_some_are_named(cluster: Cluster, start: START):
+    operator = start(namespaces="")
+    operator.wait_ready()
+    cluster.apply(formation("team"))
+    wait_for(lambda: cluster.items("cells"), what="a cell of the formation")
+    assert operator.metric("kais_watch_last_event_age_seconds") > -14
+
+
+def test_a_child_that_somebody_deletes_comes_back(cluster: Cluster, start: START):
+    start().wait_ready()
+    cluster.apply(formation("team"))
+    wait_for(lambda: cluster.get("configmaps", "topology-team"), what="the topology map")
+    cluster.kubectl("delete", "configmap", "topology-team")
+    wait_for(lambda: cluster.get("configmaps", "topology-team"), what="the topology map again")
+
+
+def test_a_cell_that_leaves_the_formation_goes(cluster: Cluster, start: START):
+    start().wait_ready()
+    two = formation("team")
+    two["spec"]["cells"].append({**two["spec"]["cells"][0], "name": "helper"})
+    cluster.apply(two)
+    wait_for(lambda: len(cluster.items("cells")) == 2, what="two cells")
+    cluster.apply(formation("team"))
+    wait_for(lambda: len(cluster.items("cells")) == 1, what="one cell")
+
+
+def test_a_name_that_is_taken_is_told_and_left_alone(cluster: Cluster, start: START):
+    stranger = {
+        "apiVersion": "v1",
+        "kind": "ConfigMap",
+        "metadata": {"name": "topology-team"},
+        "data": {"mine": "yes"},
+    }
+    cluster.apply(stranger)
+    start().wait_ready()
+    cluster.apply(formation("team"))
+    wait_for(
+        lambda: cluster.condition("formations", "team", "Applied").get("reason") == "NameTaken",
+        what="the condition names the stranger",
+    )
+    assert "topology-team" in cluster.condition("formations", "team", "Applied")["message"]
+    assert (cluster.get("configmaps", "topology-team") or {})["data"] == {"mine": "yes"}
+
+
+def test_a_store_that_is_away_does_not_stop_a_mission(
+    cluster: Cluster, start: START, tmp_path: Path
+):
+    port = free_port()
+    start(store_url=f"http://127.0.0.1:{port}").wait_ready()
+    cluster.apply(formation("team"), mission("greet", "team"))
+    cluster.finish_pod(pod_of(cluster, "greet"), exit_code=0, message="hello")
+    wait_for(
+        lambda: cluster.status("missions", "greet").get("outcome") == "Succeeded",
+        what="the mission ends without the store",
+    )
+    assert cluster.condition("missions", "greet", "Recorded").get("status") != "True"
+    arguments = ["kais-knowledge", "serve", "--db", str(tmp_path / "late.db"), "--auth", "none"]
+    late = Process([*arguments, "--port", str(port)], {}, tmp_path / "late.log")
+    wait_outcome(cluster, "greet", "Succeeded")
+    late.end()
+
+
+def test_a_quota_that_refuses_a_child_is_told_in_its_own_words(cluster: Cluster, start: START):
+    quota = {
+        "apiVersion": "v1",
+        "kind": "ResourceQuota",
+        "metadata": {"name": "none"},
+        "spec": {"hard": {"count/cells.kais.io": "0"}},
+    }
+    cluster.apply(quota)
+    start().wait_ready()
+    cluster.apply(formation("team"))
+    wait_for(
+        lambda: (
+            "exceeded quota"
+            in cluster.condition("formations", "team", "Applied").get("message", "")
+        ),
+        what="the formation shows the quota",
+        within_s=60,
+    )
+    assert cluster.condition("formations", "team", "Ready")["reason"] == "ApplyFailed"
+    cluster.kubectl("delete", "resourcequota", "none")
+    wait_for(
+        lambda: cluster.condition("formations", "team", "Ready").get("status") == "True",
+        what="the formation recovers",
+        within_s=60,
+    )
+
+
+def test_without_a_cluster_it_says_so_in_one_line(tmp_path: Path):
+    absent = tmp_path / "absent"
+    process = Process(["kais-operator"], {"KUBECONFIG": str(absent)}, tmp_path / "log")
+    assert process.end(within_s=20) in (1, -15)
