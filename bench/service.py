@@ -94,7 +94,7 @@ async def fill(client: AsyncKnowledgeClient, rng: random.Random, have: int, want
     for first in range(have, want, BATCH):
         count = min(BATCH, want - first)
         facts = [models.FactIn(content=f"{sentence(rng, 18)} n{first + i}") for i in range(count)]
-        await client.remember_batch(facts)
+        await client.remember_batch(models.FactsIn(facts=tuple(facts)))
     return (want - have) / (time.perf_counter() - start)
 
 
