@@ -12,8 +12,8 @@ from collections.abc import Iterable
 from knowledge_client.models import Episode
 
 _CHECK = re.compile(
-    r"(?is)\s*check\s+[\"']?(?P<name>[\w./-]+)[\"']?\s*[:,]?\s+(?P<verdict>passed|failed|error)\b"
-    r"[\s:,.-]*(?P<message>.*)"
+    r"(?i)check [\"']?(?P<name>[\w./-]+)[\"']? ?[:,]? (?P<verdict>passed|failed|error)\b"
+    r"[ :,.-]*(?P<message>.*)"
 )
 # What differs from run to run in a message that is otherwise the same.
 _VARYING = re.compile(r"\b(?:0x)?[0-9a-f]{6,}\b|\d+")
@@ -39,13 +39,13 @@ def failed_check(episode: Episode) -> tuple[str, str] | None:
     """Return name and message of a check that failed; None for anything else."""
     if episode.type != "check":
         return None
-    match = _CHECK.fullmatch(episode.content)
+    match = _CHECK.fullmatch(message(episode))
     if match is None:
         signature = episode.error_signature
         return (signature, message(episode)) if signature else None
     if match["verdict"].lower() == "passed" and not episode.error_signature:
         return None
-    return match["name"], one_line(match["message"]) or match["verdict"].lower()
+    return match["name"], match["message"] or match["verdict"].lower()
 
 
 def message(episode: Episode) -> str:

@@ -13,11 +13,12 @@ from typing import Any
 
 MASK = "[masked]"
 
+# Every repetition has a bound: text comes from anybody, and masking is on the way of each write.
 _WHOLE = re.compile(
     "|".join(
         (
             r"-----BEGIN [A-Z ]*PRIVATE KEY-----[\s\S]*?(?:-----END [A-Z ]*PRIVATE KEY-----|\Z)",
-            r"\beyJ[\w-]{8,}\.[\w-]{8,}\.[\w-]{8,}",  # JSON web token
+            r"\beyJ[\w-]{8,2000}\.[\w-]{8,2000}\.[\w-]{8,}",  # JSON web token
             r"\b(?:AKIA|ASIA)[A-Z0-9]{16}\b",  # AWS access key
             r"\bgh[pousr]_[A-Za-z0-9]{36,}\b",
             r"\bgithub_pat_\w{22,}\b",
@@ -31,11 +32,11 @@ _WHOLE = re.compile(
 )
 # A name that says so, then the value: the name stays, so that the sentence can still be read.
 _NAMED = re.compile(
-    r"""(?ix)(\b[\w-]*(?:password|passwd|secret|api[_-]?key|access[_-]?key|auth[_-]?token|access[_-]?token)
+    r"""(?ix)(\b[\w-]{0,40}(?:password|passwd|secret|api[_-]?key|access[_-]?key|auth[_-]?token|access[_-]?token)
     ["']?\s*[:=]\s*["']?)(?!\[masked\])([^\s"',;}]{6,})"""
 )
 _BEARER = re.compile(r"(?i)(\bbearer\s+)([\w.~+/-]{16,}=*)")
-_URL = re.compile(r"(\b[a-z][a-z0-9+.-]*://[^\s:/@]+:)([^\s/@]+)(@)")
+_URL = re.compile(r"(\b[a-z][a-z0-9+.-]{0,20}://[^\s:/@]{1,100}:)([^\s/@]{1,500})(@)")
 
 
 def mask(text: str) -> str:

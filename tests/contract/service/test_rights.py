@@ -151,6 +151,9 @@ class TestPrincipals:
         assert (await connect("operator").list_principals()).principals == ()
 
     async def test_nobody_grants_what_it_does_not_administer(self, connect: Connect) -> None:
+        below = Grant(scope="realm:demo", subtree=True, verbs=("read",))
+        settled = await connect("keeper").put_principal(self.body(LEAD, below))
+        assert settled.grants == (below,)
         wide = Grant(scope="platform", subtree=True, verbs=("read",))
         await refused(connect("keeper").put_principal(self.body(LEAD, wide)), CODE.FORBIDDEN)
         await refused(connect("keeper").put_principal(self.body("realm:other")), "scope-forbidden")

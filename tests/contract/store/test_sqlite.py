@@ -234,6 +234,34 @@ def test_disk_that_takes_no_writes_is_unavailable_and_reading_goes_on(path: Path
     store.close()
 
 
+def test_commit_that_failed_is_never_tried_again(path: Path) -> None:
+    store = SqliteStore(path)
+    inner = store._writer._connection
+
+    class FailingDisk:
+        """The connection on a disk whose fsync fails."""
+
+        def __getattr__(self, name: str) -> Any:
+            return getattr(inner, name)
+
+        def execute(self, sql: str, *bindings: Any) -> Any:
+            if sql == "COMMIT":
+                raise apsw.IOError("disk I/O error")
+            return inner.execute(sql, *bindings)
+
+    store.check()
+    store.check_alive()
+    store._writer._connection = FailingDisk()  # type: ignore[assignment]
+    with pytest.raises(StoreUnavailable, match=r"a commit failed .* restart the service"):
+        store.remember([new_fact("lost")], actor=PERSON)
+    store._writer._connection = inner
+    for call in (store.check, store.check_alive):
+        with pytest.raises(StoreUnavailable, match="a commit failed"):
+            call()
+    assert store.list_facts(Listing(ALL, 10)) == ()
+    store.close()
+
+
 def test_every_error_of_the_driver_is_either_the_environments_or_ours() -> None:
     """A new class of apsw fails here until somebody says which of the two it is."""
     ours = {

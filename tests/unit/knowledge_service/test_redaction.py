@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import time
+
 import pytest
 
 from knowledge_service.domain import redaction
@@ -44,3 +46,12 @@ def test_data_is_judged_with_its_keys() -> None:
     data = {"db": {"password": "hunter22"}, "n": 1}
     assert redaction.mask_tree(data) == {"db": {"password": redaction.MASK}, "n": 1}
     assert redaction.mask_tree({"a": ["b", 2, True]}) == {"a": ["b", 2, True]}
+
+
+@pytest.mark.parametrize(
+    "part", ["a-", "a.", "eyJ-", "password-", "http://a:", "bearer ", "-----BEGIN "]
+)
+def test_hostile_text_is_judged_in_bounded_time(part: str) -> None:
+    started = time.perf_counter()
+    redaction.mask(part * (65_536 // len(part)))
+    assert time.perf_counter() - started < 2
