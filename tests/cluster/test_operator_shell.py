@@ -195,10 +195,10 @@ def restarted_writes_nothing(cluster: Cluster, start: START, operator: Operator)
 
 
 def settled_versions(cluster: Cluster) -> dict[str, str]:
-    """Wait until nothing has changed for two seconds."""
+    """Wait until nothing has changed for longer than the statistics take."""
     while True:
         before = cluster.versions(*OURS, *CHILDREN)
-        time.sleep(2)
+        time.sleep(7)
         if cluster.versions(*OURS, *CHILDREN) == before:
             return before
 

@@ -30,11 +30,13 @@ class Executed:
     Attributes:
         store_problem: why a store call failed; the same Plan's store calls are needed again.
         told_store: a store call succeeded; no watch event will say so, so look again at once.
+        wrote: an object was written; a watch event will say so.
         met_namesake: a create met an object of that name; the next look says whose it is.
     """
 
     store_problem: str | None = None
     told_store: bool = False
+    wrote: bool = False
     met_namesake: bool = False
 
 
@@ -45,6 +47,7 @@ class _Pass:
         self.world = world
         self.store_problem: str | None = None
         self.told_store = False
+        self.wrote = False
         self.met_namesake = False
 
     async def do(self, action: plans.Action) -> None:
@@ -56,10 +59,13 @@ class _Pass:
             logger.debug("left out %s: the store was not told", action)
         elif type(action) in _CLUSTER:
             await self._write(action)
+        elif isinstance(action, plans.RefreshStatistics):
+            self.world.memory.want_fresh(action.namespace, action.blueprint)
 
     async def _write(self, action: plans.Action) -> None:
         try:
             await _CLUSTER[type(action)](self.world, action)
+            self.wrote = True
         except errors.AlreadyExists:
             self.met_namesake = True
 
@@ -79,6 +85,7 @@ class _Pass:
             logger.warning("no knowledge in %s: %s", filled.name, filled.problem)
         try:
             await self.world.cluster.create(filled.body)
+            self.wrote = True
         except errors.AlreadyExists:
             self.met_namesake = True
 
@@ -101,7 +108,12 @@ async def execute(plan: plans.Plan, world: World) -> Executed:
     running = _Pass(world)
     for action in plan.actions:
         await running.do(action)
-    return Executed(running.store_problem, running.told_store, running.met_namesake)
+    return Executed(
+        store_problem=running.store_problem,
+        told_store=running.told_store,
+        wrote=running.wrote,
+        met_namesake=running.met_namesake,
+    )
 
 
 async def announce(plan: plans.Plan, about: Body, world: World) -> None:
@@ -187,17 +199,12 @@ async def _request_extraction(world: World, action: plans.RequestExtraction) -> 
     world.memory.note_extraction_accepted(action.run_id)
 
 
-async def _refresh_statistics(world: World, action: plans.RefreshStatistics) -> None:
-    world.memory.want_fresh(action.namespace, action.blueprint)
-
-
 _Do = Callable[[World, Any], Awaitable[None]]
 _CLUSTER: Mapping[type, _Do] = {
     plans.Create: _create,
     plans.Apply: _apply,
     plans.Delete: _delete,
     plans.PatchMetadata: _patch_metadata,
-    plans.RefreshStatistics: _refresh_statistics,  # memory only: needs no store now
 }
 _STORE: Mapping[type, _Do] = {
     plans.RegisterPrincipal: _register_principal,

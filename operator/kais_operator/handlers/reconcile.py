@@ -11,7 +11,7 @@ from datetime import timedelta
 
 from kais_operator import errors
 from kais_operator.apply import executor, refusals, status
-from kais_operator.decide.plan import Body, ObjectRef, Plan
+from kais_operator.decide.plan import Body, EmitEvent, ObjectRef, Plan
 from kais_operator.handlers.echoes import Echoes
 from kais_operator.observe.reconcilers import Reconciler, Seen
 from kais_operator.ports import World
@@ -24,8 +24,10 @@ STORE_CAP_S = 30.0
 """What waits for the store is tried again at most this late."""
 NAMESAKE_S = 1.0
 TERMINATING_S = 10.0
-RESTLESS = 10
-"""After so many passes in a row that told the store something, a key is called restless."""
+WROTE_S = 1.0
+"""The watch event of an own write comes sooner; this is for one that does not come."""
+RESTLESS = 20
+"""After so many passes in a row that found something to do, a key is slowed down."""
 
 
 class Passes:
@@ -36,6 +38,7 @@ class Passes:
         self._reconcilers = reconcilers
         self._echoes = echoes
         self._restless: dict[ObjectRef, int] = {}
+        self._announced: dict[ObjectRef, frozenset[EmitEvent]] = {}
 
     async def __call__(self, key: ObjectRef) -> float | None:
         """Make one pass; gives the seconds to the next look, None to wait for an event.
@@ -64,7 +67,7 @@ class Passes:
     async def _pass(self, reconciler: Reconciler, key: ObjectRef) -> float | None:
         seen = await reconciler.observe(self._world, key)
         if seen is None:
-            self._restless.pop(key, None)
+            self._forget(key)
             return None
         plan = reconciler.decide(seen.observed, self._world.clock.now())
         try:
@@ -72,24 +75,48 @@ class Passes:
         except (errors.Forbidden, errors.Invalid) as exc:
             await self._tell_refusal(key, seen, plan, exc)
             raise
-        if await self._write_status(key, seen, plan.status) and seen.body is not None:
+        if self._moves_on(key, executed):
+            await self._announce(key, seen, plan, is_told=False)
+            return 0.0 if executed.told_store else _sooner(WROTE_S, _seconds(plan.requeue_after))
+        if await self._write_status(key, seen, plan.status):
             _log(key, seen.body, "StatusWritten", None)
-            await executor.announce(plan, seen.body, self._world)
+            await self._announce(key, seen, plan, is_told=True)
         return self._next_look(key, plan, executed)
+
+    def _forget(self, key: ObjectRef) -> None:
+        self._restless.pop(key, None)
+        self._announced.pop(key, None)
+
+    def _moves_on(self, key: ObjectRef, executed: executor.Executed) -> bool:
+        """Whether the next look comes so soon that it shall write the status, not this one.
+
+        A pass that did something decided its status before; the pass that finds nothing left to
+        do says how things stand. A key that never gets there tells its status all the same.
+        """
+        did = executed.told_store or executed.wrote
+        if executed.store_problem is not None or not did:
+            self._restless.pop(key, None)
+            return False
+        self._restless[key] = self._restless.get(key, 0) + 1
+        return self._restless[key] <= RESTLESS
 
     def _next_look(self, key: ObjectRef, plan: Plan, executed: executor.Executed) -> float | None:
         due = _seconds(plan.requeue_after)
         if executed.store_problem is not None:
             raise Backoff(executed.store_problem, cap_s=STORE_CAP_S, within_s=due)
-        if executed.told_store:
-            told = self._restless[key] = self._restless.get(key, 0) + 1
-            if told > RESTLESS:
-                raise Backoff(f"told the store something {told} passes in a row", within_s=due)
-            return 0.0
-        self._restless.pop(key, None)
-        if executed.met_namesake:
-            return NAMESAKE_S if due is None else min(due, NAMESAKE_S)
-        return due
+        if self._restless.get(key, 0) > RESTLESS:
+            raise Backoff(f"{RESTLESS} passes in a row found something to do", within_s=due)
+        return _sooner(NAMESAKE_S, due) if executed.met_namesake else due
+
+    async def _announce(self, key: ObjectRef, seen: Seen, plan: Plan, *, is_told: bool) -> None:
+        """Write the Plan's Events, each once until the status tells the same."""
+        events = tuple(a for a in plan.actions if isinstance(a, EmitEvent))
+        known = self._announced.pop(key, frozenset())
+        if seen.body is not None:
+            new = tuple(event for event in events if event not in known)
+            await executor.announce(Plan(new), seen.body, self._world)
+        if not is_told and (known or events):
+            self._announced[key] = known | set(events)
 
     async def _write_status(self, key: ObjectRef, seen: Seen, wanted: Body | None) -> bool:
         if seen.body is None:
@@ -117,6 +144,10 @@ class Passes:
 
 def _seconds(delay: timedelta | None) -> float | None:
     return None if delay is None else max(0.0, delay.total_seconds())
+
+
+def _sooner(one: float, other: float | None) -> float:
+    return one if other is None else min(one, other)
 
 
 def _log(key: ObjectRef, body: Body | None, reason: str, exc: Exception | None) -> None:

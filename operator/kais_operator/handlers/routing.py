@@ -87,8 +87,9 @@ def _of_ours(
     if owner is not None and owner != ref:
         yield Route(owner, SETTLE_S)
     if ref.kind in ("Formation", "Cell"):
-        for waiting in references.referrers(ref):
-            yield Route(waiting, SETTLE_S)
+        for target in (ref, owner):
+            for waiting in references.referrers(target) if target else ():
+                yield Route(waiting, SETTLE_S)
     yield from _around_blueprints(ref, body, is_gone=is_gone, references=references)
     if ref.kind == "KnowledgeScope" and is_gone:
         for scope in references.scopes_in(ref.namespace):
