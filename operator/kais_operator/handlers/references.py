@@ -19,6 +19,7 @@ class References:
         self._referrers: dict[ObjectRef, set[ObjectRef]] = {}
         self._by_label: dict[ObjectRef, ObjectRef] = {}
         self._namespaces: dict[str, set[ObjectRef]] = {}
+        self._under_way: set[ObjectRef] = set()
 
     def note(self, ref: ObjectRef, body: Body, *, is_gone: bool) -> None:
         """Take in one watch event."""
@@ -35,10 +36,16 @@ class References:
         if target is not None:
             self._targets[ref] = target
             self._referrers.setdefault(target, set()).add(ref)
+            if (body.get("status") or {}).get("attempt"):
+                self._under_way.add(ref)
 
     def referrers(self, target: ObjectRef) -> frozenset[ObjectRef]:
         """Name the objects that wait for what happens to this one."""
         return frozenset(self._referrers.get(target, ()))
+
+    def is_under_way(self, ref: ObjectRef) -> bool:
+        """Whether a mission has begun an attempt, so that its team concerns it less."""
+        return ref in self._under_way
 
     def scopes_in(self, namespace: str) -> frozenset[ObjectRef]:
         """Name the KnowledgeScopes of a namespace: one that goes may have hidden another."""
@@ -51,6 +58,7 @@ class References:
 
     def _forget(self, ref: ObjectRef) -> None:
         self._by_label.pop(ObjectRef(ref.kind, ref.namespace, names.label_value(ref.name)), None)
+        self._under_way.discard(ref)
         target = self._targets.pop(ref, None)
         if target is not None:
             waiting = self._referrers[target]

@@ -42,6 +42,8 @@ _BY_LABEL = (
 """From the most to the least specific; the first that a child has is the one it concerns."""
 SETTLE_S = 0.1
 """Several children of one parent change together: the parent looks once. An arbitrary number."""
+TOLD_S = 0.5
+"""The same for parents that only tell how their children are: nobody waits for them."""
 REALM_S = 10.0
 """A realm's account is looked after this late after the first sight of the realm."""
 
@@ -85,11 +87,12 @@ def _of_ours(
     yield Route(ObjectRef(REALM, "", ref.namespace), REALM_S)
     owner = _owner(ref, body) or _by_labels(ref, body, references)
     if owner is not None and owner != ref:
-        yield Route(owner, SETTLE_S)
+        yield Route(owner, _settling(owner))
     if ref.kind in ("Formation", "Cell"):
         for target in (ref, owner):
             for waiting in references.referrers(target) if target else ():
-                yield Route(waiting, SETTLE_S)
+                begun = references.is_under_way(waiting)
+                yield Route(waiting, TOLD_S if begun else SETTLE_S)
     yield from _around_blueprints(ref, body, is_gone=is_gone, references=references)
     if ref.kind == "KnowledgeScope" and is_gone:
         for scope in references.scopes_in(ref.namespace):
@@ -120,9 +123,13 @@ def _of_child(
         return
     owner = _owner(ref, body) or _by_labels(ref, body, references)
     if owner is not None:
-        yield Route(owner, SETTLE_S)
+        yield Route(owner, _settling(owner))
     elif ref.kind == "ConfigMap" and ref.namespace == operator_namespace:
         yield Route(ObjectRef(OUTBOX, ref.namespace, ref.name))
+
+
+def _settling(owner: ObjectRef) -> float:
+    return TOLD_S if owner.kind in ("Formation", "BlueprintInstance") else SETTLE_S
 
 
 def _owner(ref: ObjectRef, body: Body) -> ObjectRef | None:
