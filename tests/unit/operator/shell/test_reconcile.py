@@ -1,0 +1,165 @@
+"""A pass: what it does, when it tells, and when it comes again."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from kais_operator import errors
+from kais_operator.decide import plan as plans
+from kais_operator.decide.plan import ObjectRef, Plan
+from kais_operator.handlers import reconcile
+from kais_operator.handlers.echoes import Echoes
+from kais_operator.observe.reconcilers import Reconciler, Seen
+from kais_operator.workqueue import Backoff
+from knowledge_client import models
+from tests.fakes import world as worlds
+
+KEY = ObjectRef("Formation", "demo", "f")
+MAP = {
+    "apiVersion": "v1",
+    "kind": "ConfigMap",
+    "metadata": {"name": "m", "namespace": "demo"},
+}
+SCOPE = plans.PutScope("realm:demo", models.ScopeConfig())
+EVENT = plans.EmitEvent("Normal", "Begun", "it has begun")
+
+
+@pytest.fixture
+def fakes() -> worlds.FakeWorld:
+    formation = {
+        "apiVersion": "kais.io/v1",
+        "kind": "Formation",
+        "metadata": {"name": "f", "namespace": "demo"},
+        "spec": {},
+    }
+    return worlds.fake_world(formation)
+
+
+def passes_of(fakes: worlds.FakeWorld, decide: Callable[[Any], Plan]) -> reconcile.Passes:
+    async def observe(world: Any, ref: ObjectRef) -> Seen | None:
+        body = await world.cluster.get(ref)
+        return Seen(body, body) if body else None
+
+    reconciler = Reconciler("Formation", observe, lambda observed, now: decide(observed))
+    return reconcile.Passes(fakes.world, {"Formation": reconciler}, Echoes())
+
+
+def says(phase: str = "Running") -> dict[str, Any]:
+    return {"phase": phase}
+
+
+async def test_a_pass_with_nothing_to_do_tells_the_status_and_keeps_the_time(fakes):
+    passes = passes_of(fakes, lambda _: Plan(status=says(), requeue_after=timedelta(seconds=7)))
+    assert await passes(KEY) == 7
+    assert fakes.cluster.read(KEY)["status"] == says()
+    assert await passes(KEY) == 7
+    assert fakes.cluster.writes == [("status", KEY)]
+
+
+async def test_a_pass_that_wrote_leaves_the_status_to_the_next(fakes):
+    def decide(_: Any) -> Plan:
+        is_there = ObjectRef("ConfigMap", "demo", "m") in fakes.cluster.refs()
+        return Plan(() if is_there else (plans.Create(MAP), EVENT), status=says())
+
+    passes = passes_of(fakes, decide)
+    assert await passes(KEY) == reconcile.WROTE_S
+    assert "status" not in fakes.cluster.read(KEY)
+    assert [event["reason"] for event in fakes.cluster.events] == ["Begun"]
+    assert await passes(KEY) is None
+    assert fakes.cluster.read(KEY)["status"] == says()
+
+
+async def test_an_event_is_told_once_until_the_status_tells_it(fakes):
+    actions: list[plans.Action] = [SCOPE, EVENT]
+    passes = passes_of(fakes, lambda _: Plan(tuple(actions), status=says()))
+    assert await passes(KEY) == 0.0
+    actions.remove(SCOPE)
+    await passes(KEY)
+    assert [event["reason"] for event in fakes.cluster.events] == ["Begun"]
+
+
+async def test_a_pass_that_told_the_store_is_followed_at_once(fakes):
+    done: list[bool] = []
+
+    def decide(_: Any) -> Plan:
+        done.append(True)
+        return Plan((SCOPE,) if len(done) == 1 else (), status=says())
+
+    passes = passes_of(fakes, decide)
+    assert await passes(KEY) == 0.0
+    assert fakes.cluster.writes == []
+    assert await passes(KEY) is None
+
+
+async def test_a_store_that_is_away_is_told_and_tried_again_within_half_a_minute(fakes):
+    fakes.knowledge.away = True
+    plan = Plan((SCOPE,), status=says("Waiting"), requeue_after=timedelta(seconds=3))
+    with pytest.raises(Backoff, match="does not answer") as caught:
+        await passes_of(fakes, lambda _: plan)(KEY)
+    assert (caught.value.cap_s, caught.value.within_s) == (30, 3)
+    assert fakes.cluster.read(KEY)["status"] == says("Waiting")
+
+
+async def test_a_key_that_never_settles_tells_its_status_and_slows_down(fakes):
+    passes = passes_of(fakes, lambda _: Plan((SCOPE,), status=says()))
+    for _ in range(reconcile.RESTLESS):
+        assert await passes(KEY) == 0.0
+    with pytest.raises(Backoff, match="20 passes in a row found something to do"):
+        await passes(KEY)
+    assert fakes.cluster.read(KEY)["status"] == says()
+
+
+async def test_a_refused_child_is_told_in_the_conditions(fakes):
+    fakes.cluster.fail("create", errors.Forbidden("exceeded quota: none"))
+    applied = {"type": "Applied", "status": "True", "reason": "Applied", "message": "m"}
+    status = {"conditions": [applied, {**applied, "type": "Ready"}]}
+    with pytest.raises(Backoff, match="exceeded quota"):
+        await passes_of(fakes, lambda _: Plan((plans.Create(MAP),), status=status))(KEY)
+    told = fakes.cluster.read(KEY)["status"]["conditions"]
+    assert [(c["type"], c["reason"], c["message"]) for c in told] == [
+        ("Applied", "ApplyFailed", "exceeded quota: none"),
+        ("Ready", "ApplyFailed", "exceeded quota: none"),
+    ]
+
+
+FAILURES = {
+    "a lost lease waits for the next leader": (errors.NotLeading("lost"), None),
+    "what is not ready says when": (errors.NotReady("not yet", requeue_after_s=4), 4),
+    "a namespace that goes away is looked at later": (
+        errors.NamespaceTerminating("going"),
+        reconcile.TERMINATING_S,
+    ),
+}
+
+
+@pytest.mark.parametrize(("error", "after"), FAILURES.values(), ids=FAILURES.keys())
+async def test_an_error_becomes_a_delay(fakes, error, after):
+    fakes.cluster.fail("create", error)
+    assert await passes_of(fakes, lambda _: Plan((plans.Create(MAP),)))(KEY) == after
+
+
+async def test_a_conflict_is_tried_again(fakes):
+    fakes.cluster.fail("create", errors.Conflict("changed"))
+    with pytest.raises(Backoff, match="changed"):
+        await passes_of(fakes, lambda _: Plan((plans.Create(MAP),)))(KEY)
+
+
+async def test_what_is_gone_needs_nothing(fakes):
+    fakes.cluster.vanish(KEY)
+    assert await passes_of(fakes, lambda _: Plan(status=says()))(KEY) is None
+
+
+async def test_what_goes_while_it_is_looked_at_needs_nothing(fakes):
+    def decide(_: Any) -> Plan:
+        fakes.cluster.vanish(KEY)
+        return Plan(status=says())
+
+    assert await passes_of(fakes, decide)(KEY) is None
+
+
+async def test_a_key_of_no_kind_needs_nothing(fakes):
+    assert await passes_of(fakes, lambda _: Plan())(ObjectRef("Nothing", "demo", "x")) is None

@@ -1,0 +1,186 @@
+"""Which keys a watch event concerns."""
+
+from __future__ import annotations
+
+import pytest
+
+from kais import labels, names
+from kais_operator.decide.plan import Body, ObjectRef
+from kais_operator.handlers import routing
+from kais_operator.handlers.echoes import Echoes
+from kais_operator.handlers.references import References
+
+REALM = "Realm//demo"
+
+
+def body(name: str, *, owner: tuple[str, str] | None = None, **told: object) -> Body:
+    metadata: Body = {"name": name, "namespace": "demo", "labels": {labels.MANAGED_BY: "kais"}}
+    metadata["labels"] |= told.pop("labels", {})  # type: ignore[operator]
+    metadata["annotations"] = told.pop("annotations", {})
+    if owner:
+        metadata["ownerReferences"] = [{"kind": owner[0], "name": owner[1], "controller": True}]
+    return {"metadata": metadata, **told}
+
+
+def keys(
+    kind: str, of: Body, references: References | None = None, *, is_gone: bool = False
+) -> list[str]:
+    found = routing.routes(
+        kind,
+        of,
+        is_gone=is_gone,
+        references=references or References(),
+        operator_namespace="kais-system",
+    )
+    return [str(route.ref) for route in found]
+
+
+CELL = {labels.CELL: "team-lead-0", labels.FORMATION: "team", labels.INSTANCE: "use"}
+CASES = {
+    "a blueprint concerns itself and its realm": (
+        "Blueprint",
+        body("bp"),
+        ["Blueprint/demo/bp", REALM],
+    ),
+    "a revision concerns its blueprint too": (
+        "BlueprintRevision",
+        body("bp-r00001", spec={"blueprint": "bp"}),
+        ["BlueprintRevision/demo/bp-r00001", REALM, "Blueprint/demo/bp"],
+    ),
+    "a formation concerns the instance that owns it": (
+        "Formation",
+        body("f", owner=("BlueprintInstance", "use")),
+        ["Formation/demo/f", REALM, "BlueprintInstance/demo/use"],
+    ),
+    "a cell concerns its formation": (
+        "Cell",
+        body("team-lead-0", owner=("Formation", "team"), labels=CELL),
+        ["Cell/demo/team-lead-0", REALM, "Formation/demo/team"],
+    ),
+    "a cell that lost its owner concerns the formation of its label": (
+        "Cell",
+        body("team-lead-0", labels=CELL),
+        ["Cell/demo/team-lead-0", REALM, "Formation/demo/team"],
+    ),
+    "a job concerns the mission that owns it": (
+        "Job",
+        body("m-a1", owner=("Mission", "m"), labels={**CELL, labels.MISSION: "m"}),
+        ["Mission/demo/m"],
+    ),
+    "the pod of an attempt concerns its mission and nobody above": (
+        "Pod",
+        body("m-a1-x", owner=("Job", "m-a1"), labels={**CELL, labels.MISSION: "m"}),
+        ["Mission/demo/m"],
+    ),
+    "an account concerns its cell": (
+        "ServiceAccount",
+        body("team-lead-0", owner=("Cell", "team-lead-0"), labels=CELL),
+        ["Cell/demo/team-lead-0"],
+    ),
+    "the account of a realm's people concerns the realm": (
+        "ServiceAccount",
+        body(labels.USER_ACCOUNT),
+        [REALM],
+    ),
+    "a map of nobody, elsewhere, concerns nobody": ("ConfigMap", body("m"), []),
+}
+
+
+@pytest.mark.parametrize(("kind", "of", "expected"), CASES.values(), ids=CASES.keys())
+def test_an_event_concerns(kind, of, expected):
+    assert keys(kind, of) == expected
+
+
+def test_an_outbox_in_the_operators_namespace_is_a_key_of_its_own():
+    of = body("kais-outbox-1")
+    of["metadata"]["namespace"] = "kais-system"
+    assert keys("ConfigMap", of) == ["Outbox/kais-system/kais-outbox-1"]
+
+
+def test_a_formation_and_its_cells_concern_the_missions_that_wait_for_them():
+    references = References()
+    mission = body("m", spec={"formationRef": "team"})
+    references.note(ObjectRef("Mission", "demo", "m"), mission, is_gone=False)
+    assert "Mission/demo/m" in keys("Formation", body("team"), references)
+    cell = body("team-lead-0", owner=("Formation", "team"))
+    assert "Mission/demo/m" in keys("Cell", cell, references)
+    assert "Mission/demo/m" not in keys("Formation", body("other"), references)
+
+
+def test_a_mission_with_its_outcome_waits_for_nobody():
+    references = References()
+    ref = ObjectRef("Mission", "demo", "m")
+    references.note(ref, body("m", spec={"formationRef": "team"}), is_gone=False)
+    ended = body("m", spec={"formationRef": "team"}, annotations={labels.OUTCOME: "Succeeded"})
+    references.note(ref, ended, is_gone=False)
+    assert references.referrers(ObjectRef("Formation", "demo", "team")) == frozenset()
+
+
+def test_a_mission_of_one_cell_waits_for_that_cell():
+    references = References()
+    ref = ObjectRef("Mission", "demo", "m")
+    references.note(ref, body("m", spec={"cellRef": "solo"}), is_gone=False)
+    assert references.referrers(ObjectRef("Cell", "demo", "solo")) == {ref}
+    references.note(ref, body("m"), is_gone=True)
+    assert references.referrers(ObjectRef("Cell", "demo", "solo")) == frozenset()
+
+
+@pytest.mark.parametrize(
+    ("spec", "status", "waits"),
+    [
+        ({"blueprintRef": {"name": "bp"}}, {}, True),
+        ({"blueprintRef": {"name": "bp"}}, {"revisionInUse": 1}, False),
+        ({"blueprintRef": {"name": "bp"}, "updatePolicy": "Automatic"}, {"revisionInUse": 1}, True),
+    ],
+    ids=["without a revision", "with its revision", "that follows new revisions"],
+)
+def test_an_instance_waits_for_revisions(spec, status, waits):
+    references = References()
+    use = body("use", spec=spec, status=status)
+    references.note(ObjectRef("BlueprintInstance", "demo", "use"), use, is_gone=False)
+    revision = body("bp-r00001", spec={"blueprint": "bp"})
+    assert (
+        "BlueprintInstance/demo/use" in keys("BlueprintRevision", revision, references)
+    ) == waits
+
+
+def test_an_instance_that_goes_concerns_its_blueprint():
+    use = body("use", spec={"blueprintRef": {"name": "bp"}})
+    assert "Blueprint/demo/bp" in keys("BlueprintInstance", use, is_gone=True)
+    assert "Blueprint/demo/bp" not in keys("BlueprintInstance", use)
+
+
+def test_a_scope_that_goes_concerns_the_other_scopes_of_its_namespace():
+    references = References()
+    for name in ("older", "younger"):
+        references.note(ObjectRef("KnowledgeScope", "demo", name), body(name), is_gone=False)
+    references.note(ObjectRef("KnowledgeScope", "demo", "older"), body("older"), is_gone=True)
+    found = keys("KnowledgeScope", body("older"), references, is_gone=True)
+    assert "KnowledgeScope/demo/younger" in found
+
+
+def test_a_label_that_is_cut_names_the_whole_name():
+    name = "m" * 80
+    references = References()
+    references.note(ObjectRef("Mission", "demo", name), body(name), is_gone=False)
+    pod = body("p", owner=("Job", "j"), labels={labels.MISSION: names.label_value(name)})
+    assert keys("Pod", pod, references) == [f"Mission/demo/{name}"]
+
+
+def versioned(version: str, **changed: object) -> Body:
+    metadata = {"name": "f", "namespace": "demo", "resourceVersion": version, **changed}
+    return {"metadata": metadata, "spec": {"a": 1}}
+
+
+def test_our_own_status_write_is_an_echo():
+    echoes, ref = Echoes(), ObjectRef("Formation", "demo", "f")
+    echoes.note(ref, read=versioned("1"), written=versioned("2"))
+    assert echoes.is_echo(ref, versioned("2"))
+    assert not echoes.is_echo(ref, versioned("3"))
+    assert not echoes.is_echo(ObjectRef("Formation", "demo", "g"), versioned("2"))
+
+
+def test_a_write_over_somebodys_edit_is_no_echo():
+    echoes, ref = Echoes(), ObjectRef("Formation", "demo", "f")
+    echoes.note(ref, read=versioned("1"), written=versioned("3", annotations={"a": "b"}))
+    assert not echoes.is_echo(ref, versioned("3", annotations={"a": "b"}))
