@@ -139,8 +139,9 @@ def equality_hash(statement: Statement) -> str:
 def _json(value: Any, *, sort_keys: bool = False) -> str:
     compact = (",", ":")
     return json.dumps(
-        value, sort_keys=sort_keys, separators=compact, ensure_ascii=False, default=dict
-    )
+        value, sort_keys=sort_keys, separators=compact, ensure_ascii=False, allow_nan=False,
+        default=dict,
+    )  # fmt: skip
 
 
 def violations(statement: Statement, *, title: str | None = None) -> list[str]:
@@ -160,7 +161,16 @@ def violations(statement: Statement, *, title: str | None = None) -> list[str]:
     for name, key in (("subject", statement.subject), ("predicate", statement.predicate)):
         if key is not None and len(key) > LIMITS.key:
             found.append(f"{name} has {len(key)} characters, at most {LIMITS.key}")
-    size = len(_json(statement.data).encode()) if statement.data else 0
+    return found + _data_violations(statement.data)
+
+
+def _data_violations(data: Mapping[str, Any] | None) -> list[str]:
+    if not data:
+        return []
+    try:
+        size = len(_json(data).encode())
+    except ValueError:
+        return ["data holds a number that is NaN or infinite, which JSON does not have"]
     if size > LIMITS.data_bytes:
-        found.append(f"data has {size} bytes, at most {LIMITS.data_bytes}")
-    return found
+        return [f"data has {size} bytes, at most {LIMITS.data_bytes}"]
+    return []

@@ -8,11 +8,29 @@ and service cannot disagree.
 from __future__ import annotations
 
 import re
-from typing import Any, Literal
+from datetime import UTC, datetime
+from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, model_validator
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
 
 _HUMP = re.compile(r"(?<=[a-z0-9])([A-Z])")
+
+_LARGEST = 2**53  # the last whole number that every reader of JSON has exactly
+
+
+def _in_utc(moment: datetime) -> datetime:
+    """Write a time in UTC; one without a zone is taken as UTC."""
+    aware = moment if moment.tzinfo else moment.replace(tzinfo=UTC)
+    try:
+        return aware.astimezone(UTC)
+    except OverflowError as exc:
+        raise ValueError("must lie between the years 1 and 9999 in UTC") from exc
+
+
+Moment = Annotated[datetime, AfterValidator(_in_utc)]
+"""A time, always aware and in UTC, so that any two compare."""
+Whole = Annotated[int, Field(ge=-_LARGEST, le=_LARGEST)]
+"""A whole number that every store and every reader of JSON keeps exactly."""
 
 
 def snake(name: str) -> str:

@@ -66,6 +66,7 @@ def create_app(
         app.include_router(room.router)
     problems.install(app)
     app.add_middleware(middleware.BodyLimit)
+    app.add_middleware(middleware.Faults)
     app.add_middleware(middleware.Observed, metrics=counted)
     return app
 

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from datetime import datetime
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
-from knowledge_client.wire import Wire, WireScope
+from knowledge_client.wire import Moment, Whole, Wire, WireScope
 
 ScopeRef = str | WireScope
+Tag = Annotated[str, Field(max_length=64)]
 
 
 class Ref(Wire):
@@ -27,8 +27,8 @@ class Source(Wire):
     ] = "user_input"
     refs: tuple[Ref, ...] = Field(default=(), max_length=32)
     actor: str | None = None
-    mission_id: str | None = Field(default=None, exclude=True)
-    experiment_id: str | None = Field(default=None, exclude=True)
+    mission_id: str | None = Field(default=None, min_length=1, max_length=512, exclude=True)
+    experiment_id: str | None = Field(default=None, min_length=1, max_length=512, exclude=True)
 
 
 class FactIn(Wire):
@@ -40,18 +40,18 @@ class FactIn(Wire):
     title: str | None = Field(default=None, max_length=200)
     data: Any = None
     schema_: str | None = Field(default=None, alias="schema", max_length=64)
-    about: str | None = None
-    position: int | None = None
+    about: str | None = Field(default=None, max_length=512)
+    position: Whole | None = None
     subject: str | None = Field(default=None, max_length=512)
     predicate: str | None = Field(default=None, max_length=512)
-    tags: tuple[str, ...] = Field(default=(), max_length=32)
+    tags: tuple[Tag, ...] = Field(default=(), max_length=32)
     confidence: float | None = Field(default=None, ge=0, le=1)
     source: Source | None = None
-    expires_at: datetime | None = None
-    valid_from: datetime | None = None
-    valid_until: datetime | None = None
+    expires_at: Moment | None = None
+    valid_from: Moment | None = None
+    valid_until: Moment | None = None
     run: str | None = Field(default=None, description="run-id that this fact was learnt in")
-    attempt: int | None = Field(default=None, ge=1)
+    attempt: Whole | None = Field(default=None, ge=1)
 
 
 class Fact(Wire):
@@ -65,7 +65,7 @@ class Fact(Wire):
     data: Any = None
     schema_: str | None = Field(default=None, alias="schema")
     about: str | None = None
-    position: int | None = None
+    position: Whole | None = None
     subject: str | None = None
     predicate: str | None = None
     tags: tuple[str, ...] = ()
@@ -74,11 +74,11 @@ class Fact(Wire):
     lifecycle: Literal["live", "superseded", "retracted", "archived"] = "live"
     review: Literal["none", "draft", "approved", "rejected"] = "none"
     flags: tuple[str, ...] = ()
-    expires_at: datetime | None = None
-    valid_from: datetime | None = None
-    valid_until: datetime | None = None
-    recorded_at: datetime
-    closed_at: datetime | None = None
+    expires_at: Moment | None = None
+    valid_from: Moment | None = None
+    valid_until: Moment | None = None
+    recorded_at: Moment
+    closed_at: Moment | None = None
 
 
 class FactsIn(Wire):

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from datetime import datetime
-
 from pydantic import Field
 
 from knowledge_client.models.facts import Fact, ScopeRef
-from knowledge_client.wire import Wire
+from knowledge_client.wire import Moment, Whole, Wire
 
 
 class ActAs(Wire):
@@ -25,15 +23,15 @@ class RecallIn(Wire):
 
     query: str = Field(max_length=8192)
     limit: int = Field(default=20, ge=1, le=100)
-    max_tokens: int | None = Field(default=None, ge=1, le=100_000)
+    max_tokens: Whole | None = Field(default=None, ge=1, le=100_000)
     kinds: tuple[str, ...] = Field(default=(), max_length=32)
     tags: tuple[str, ...] = Field(default=(), max_length=32)
     min_confidence: float = Field(default=0, ge=0, le=1)
     scopes: tuple[ScopeRef, ...] = Field(default=(), max_length=32)
-    valid_at: datetime | None = None
-    known_at: datetime | None = None
+    valid_at: Moment | None = None
+    known_at: Moment | None = None
     run: str | None = None
-    attempt: int | None = Field(default=None, ge=1)
+    attempt: Whole | None = Field(default=None, ge=1)
     act_as: ActAs | None = None
 
 
@@ -54,7 +52,7 @@ class Recalled(Wire):
     receipt: str | None
     facts: tuple[RecalledFact, ...]
     scopes: tuple[str, ...]
-    known_at: datetime
+    known_at: Moment
     ranker: str
 
 
@@ -65,10 +63,10 @@ class Receipt(Wire):
     query_hash: str
     principal: str
     scopes: tuple[str, ...]
-    known_at: datetime
+    known_at: Moment
     ranker: str
     analyser: str
     run: str | None = None
-    attempt: int | None = None
+    attempt: Whole | None = None
     facts: tuple[str, ...]
     scores: tuple[float, ...]

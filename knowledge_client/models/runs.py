@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from datetime import datetime
 from typing import Any, Literal
 
 from pydantic import Field
 
 from knowledge_client.models.facts import Ref
-from knowledge_client.wire import Wire
+from knowledge_client.wire import Moment, Whole, Wire
 
 RunOutcome = Literal[
     "Succeeded", "Failed", "TimedOut", "BudgetExceeded", "Cancelled", "InfrastructureFailed"
@@ -22,12 +21,12 @@ class EpisodeIn(Wire):
     Keyed by run, attempt and content, so that repeats are harmless.
     """
 
-    attempt: int = Field(default=1, ge=1)
+    attempt: Whole = Field(default=1, ge=1)
     type: EpisodeType
     content: str = Field(min_length=1, max_length=8192)
     error_signature: str | None = Field(default=None, max_length=512)
     refs: tuple[Ref, ...] = Field(default=(), max_length=32)
-    at: datetime | None = None
+    at: Moment | None = None
 
 
 class EpisodesIn(Wire):
@@ -69,29 +68,29 @@ class RunIn(Wire):
     namespace: str = Field(max_length=63)
     scope: str = Field(description="formation scope path in which the run works")
     blueprint: str | None = Field(default=None, max_length=253)
-    revision: int | None = Field(default=None, ge=1)
-    instance: str | None = None
-    mission: str | None = None
+    revision: Whole | None = Field(default=None, ge=1)
+    instance: str | None = Field(default=None, max_length=253)
+    mission: str | None = Field(default=None, max_length=253)
     objective: str | None = Field(default=None, max_length=8192)
     parameters: dict[str, Any] | None = None
-    parameters_hash: str | None = None
+    parameters_hash: str | None = Field(default=None, max_length=128)
     arm: Literal["on", "off", "holdout"] = "on"
-    agent: str | None = None
-    attempts: int | None = Field(default=None, ge=0)
+    agent: str | None = Field(default=None, max_length=253)
+    attempts: Whole | None = Field(default=None, ge=0)
     outcome: RunOutcome | None = None
-    started_at: datetime | None = None
-    finished_at: datetime | None = None
+    started_at: Moment | None = None
+    finished_at: Moment | None = None
     cost: float | None = Field(default=None, ge=0)
-    tokens: int | None = Field(default=None, ge=0)
-    counters: dict[str, int] = Field(default_factory=dict)
+    tokens: Whole | None = Field(default=None, ge=0)
+    counters: dict[str, Whole] = Field(default_factory=dict)
 
 
 class Run(RunIn):
     """A run as the ledger has it."""
 
     run_id: str
-    opened_at: datetime
-    closed_at: datetime | None = None
+    opened_at: Moment
+    closed_at: Moment | None = None
 
 
 class RunPage(Wire):

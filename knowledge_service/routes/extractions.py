@@ -6,9 +6,10 @@ from fastapi import APIRouter
 
 from knowledge_client.models import Extraction, ExtractionIn
 from knowledge_service.flows import running
+from knowledge_service.routes.bodies import StrictRoute
 from knowledge_service.routes.dependencies import CallerDep, ServicesDep
 
-router = APIRouter(prefix="/v1", tags=["extractions"])
+router = APIRouter(prefix="/v1", tags=["extractions"], route_class=StrictRoute)
 
 
 @router.post("/extractions", status_code=202)

@@ -20,9 +20,10 @@ from knowledge_client.models import (
 from knowledge_service.flows import access, remembering
 from knowledge_service.ports import Listing
 from knowledge_service.routes import cursors
+from knowledge_service.routes.bodies import StrictRoute
 from knowledge_service.routes.dependencies import CallerDep, KeyHeader, ServicesDep, once
 
-router = APIRouter(prefix="/v1", tags=["facts"])
+router = APIRouter(prefix="/v1", tags=["facts"], route_class=StrictRoute)
 
 
 class ListQuery(BaseModel):

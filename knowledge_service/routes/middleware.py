@@ -1,4 +1,4 @@
-"""What happens around every request: a bound on the body, counters, one log line."""
+"""What happens around every request: a bound on the body, faults, counters, one log line."""
 
 from __future__ import annotations
 
@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 _log = logging.getLogger("knowledge_service.access")
 # 200 facts of 8,192 characters and the JSON around them, with room for escapes.
 MAX_BODY = 8 * 1024 * 1024
+# Callers may make methods up; a label of each would fill the memory.
+_METHODS = frozenset({"GET", "HEAD", "OPTIONS", "POST", "PUT", "PATCH", "DELETE"})
 
 
 class BodyLimit:
@@ -52,6 +54,29 @@ class BodyLimit:
         await self._app(scope, counted, send)
 
 
+class Faults:
+    """Answers what nobody foresaw, so that the server neither logs it again nor hangs up."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Turn an exception into a problem, unless the answer has begun."""
+        begun = False
+
+        async def noted(message: Message) -> None:
+            nonlocal begun
+            begun = begun or message["type"] == "http.response.start"
+            await send(message)
+
+        try:
+            await self._app(scope, receive, noted)
+        except Exception as exc:
+            if scope["type"] != "http" or begun:
+                raise
+            await problems.fault(scope["path"], exc)(scope, receive, send)
+
+
 class Observed:
     """Counts and logs each request by its route's template, never by its path."""
 
@@ -80,11 +105,12 @@ class Observed:
     def _note(self, scope: Scope, status: int, seconds: float) -> None:
         route: Any = scope.get("route")
         template = getattr(route, "path", "unmatched")
-        self._metrics.requests.labels(template, scope["method"], str(status)).inc()
+        method = scope["method"] if scope["method"] in _METHODS else "other"
+        self._metrics.requests.labels(template, method, str(status)).inc()
         self._metrics.seconds.labels(template).observe(seconds)
         fields = {
             "route": template,
-            "method": scope["method"],
+            "method": method,
             "status": status,
             "ms": round(seconds * 1000, 2),
         }

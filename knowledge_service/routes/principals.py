@@ -7,9 +7,10 @@ from fastapi import APIRouter
 from knowledge_client.models import PrincipalIn, PrincipalPage, WhoAmI
 from knowledge_service.errors import Forbidden, NotFound
 from knowledge_service.flows import access
+from knowledge_service.routes.bodies import StrictRoute
 from knowledge_service.routes.dependencies import CallerDep, ServicesDep
 
-router = APIRouter(prefix="/v1", tags=["principals"])
+router = APIRouter(prefix="/v1", tags=["principals"], route_class=StrictRoute)
 
 
 @router.put("/principals")

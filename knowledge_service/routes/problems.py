@@ -15,14 +15,14 @@ from knowledge_service.errors import InvalidBody, NotFound, ServiceError, TooLar
 
 _log = logging.getLogger(__name__)
 _MEDIA_TYPE = "application/problem+json"
+_NO_JSON = "json_invalid"
 
 
 def install(app: FastAPI) -> None:
-    """Answer every error of the app as a problem."""
+    """Answer every refusal as a problem; `middleware.Faults` answers the rest."""
     app.add_exception_handler(ServiceError, _refused)
     app.add_exception_handler(RequestValidationError, _invalid)
     app.add_exception_handler(HTTPException, _unrouted)
-    app.add_exception_handler(Exception, _failed)
 
 
 def response(error: ServiceError) -> Response:
@@ -46,7 +46,11 @@ async def _invalid(_: Request, exc: Exception) -> Response:
             message=str(error["msg"]),
         )
         for error in exc.errors()
+        if error["type"] != _NO_JSON
     )
+    said = [error["ctx"]["error"] for error in exc.errors() if error["type"] == _NO_JSON]
+    if said:
+        return response(InvalidBody(f"the body is no JSON: {said[0]}"))
     return response(InvalidBody("the request is not what this route takes", violations))
 
 
@@ -65,8 +69,9 @@ async def _unrouted(request: Request, exc: Exception) -> Response:
     return _answer(problem, dict(exc.headers or {}))
 
 
-async def _failed(request: Request, exc: Exception) -> Response:
-    _log.error("request failed", exc_info=exc, extra={"fields": {"path": request.url.path}})
+def fault(path: str, exc: Exception) -> Response:
+    """Log a fault of ours, and return an answer that says nothing of it."""
+    _log.error("request failed", exc_info=exc, extra={"fields": {"path": path}})
     return response(ServiceError("something is wrong in the service; its log says what"))
 
 

@@ -7,9 +7,10 @@ from fastapi import APIRouter
 from knowledge_client.models import Recalled, RecallIn, Receipt
 from knowledge_service.errors import NotFound
 from knowledge_service.flows import recalling
+from knowledge_service.routes.bodies import StrictRoute
 from knowledge_service.routes.dependencies import CallerDep, KeyHeader, ServicesDep, once
 
-router = APIRouter(prefix="/v1", tags=["recall"])
+router = APIRouter(prefix="/v1", tags=["recall"], route_class=StrictRoute)
 
 
 @router.post("/recall")

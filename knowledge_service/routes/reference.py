@@ -12,12 +12,14 @@ from knowledge_client.models import (
     RecallIn,
     Source,
 )
+from knowledge_client.models.facts import Tag
 from knowledge_client.wire import Wire, WireScope
 from knowledge_service.domain.visibility import lineage
 from knowledge_service.flows import access, recalling, remembering
+from knowledge_service.routes.bodies import StrictRoute
 from knowledge_service.routes.dependencies import CallerDep, ServicesDep
 
-router = APIRouter(tags=["reference"])
+router = APIRouter(tags=["reference"], route_class=StrictRoute)
 
 
 class RecallBody(Wire):
@@ -36,7 +38,7 @@ class RememberBody(Wire):
     scope: WireScope | str | None = None
     source: Source | None = None
     confidence: float = Field(default=0.5, ge=0, le=1)
-    tags: tuple[str, ...] = Field(default=(), max_length=32)
+    tags: tuple[Tag, ...] = Field(default=(), max_length=32)
 
 
 class CorrectBody(Wire):

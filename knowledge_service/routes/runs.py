@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from fastapi import APIRouter, Query
+from fastapi import APIRouter, Path, Query
 
 from knowledge_client.models import (
     BlueprintName,
@@ -18,13 +18,15 @@ from knowledge_client.models import (
     Stats,
     StatsIn,
 )
-from knowledge_service.errors import InvalidBody
 from knowledge_service.flows import access, running
 from knowledge_service.ports import RunListing
 from knowledge_service.routes import cursors
+from knowledge_service.routes.bodies import StrictRoute
 from knowledge_service.routes.dependencies import CallerDep, KeyHeader, ServicesDep, once
 
-router = APIRouter(prefix="/v1", tags=["runs"])
+RunId = Annotated[str, Path(max_length=128)]
+
+router = APIRouter(prefix="/v1", tags=["runs"], route_class=StrictRoute)
 
 
 @router.post("/episodes")
@@ -46,10 +48,8 @@ def list_episodes(
 ) -> EpisodePage:
     """Read a run's record by `seq`."""
     run = running.visible_run(services.store, principal, run_id)
-    after = cursors.unseal(cursor) or "0"
-    if not after.isdecimal():
-        raise InvalidBody("cursor is none of ours; leave it out to begin again")
-    found = services.store.episodes(run.run_id, after=int(after), limit=limit + 1)
+    after = cursors.unseal_number(cursor)
+    found = services.store.episodes(run.run_id, after=after, limit=limit + 1)
     page = found[:limit]
     return EpisodePage(
         episodes=page, cursor=cursors.seal(str(page[-1].seq)) if len(found) > limit else None
@@ -57,7 +57,7 @@ def list_episodes(
 
 
 @router.put("/runs/{run_id}")
-def put_run(run_id: str, body: RunIn, services: ServicesDep, principal: CallerDep) -> Run:
+def put_run(run_id: RunId, body: RunIn, services: ServicesDep, principal: CallerDep) -> Run:
     """Open a run, add to it, or close it with its outcome."""
     return running.put_run(services.store, principal, run_id, body)
 
@@ -78,9 +78,10 @@ def list_runs(
     limit: Annotated[int, Query(ge=1, le=500)] = 50,
 ) -> RunPage:
     """List visible runs, the one opened last first."""
-    asked = RunListing(
-        principal.view, limit + 1, namespace, blueprint, before=cursors.unseal(cursor)
-    )
+    before = cursors.unseal(cursor)
+    if before and services.store.run(before, principal.view) is None:
+        raise cursors.none_of_ours()  # where another's run stands in time is not told
+    asked = RunListing(principal.view, limit + 1, namespace, blueprint, before=before)
     found = services.store.list_runs(asked)
     page = found[:limit]
     return RunPage(runs=page, cursor=cursors.seal(page[-1].run_id) if len(found) > limit else None)

@@ -10,9 +10,10 @@ from knowledge_client.models import ScopeConfig, ScopeOut, ScopePage
 from knowledge_service.domain.visibility import Principal
 from knowledge_service.errors import NotFound
 from knowledge_service.flows import access
+from knowledge_service.routes.bodies import StrictRoute
 from knowledge_service.routes.dependencies import CallerDep, Services, ServicesDep
 
-router = APIRouter(prefix="/v1", tags=["scopes"])
+router = APIRouter(prefix="/v1", tags=["scopes"], route_class=StrictRoute)
 
 
 @router.get("/scopes")

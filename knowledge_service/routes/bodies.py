@@ -1,0 +1,38 @@
+"""How bodies are read: JSON as its standard has it, nothing that no store could keep.
+
+Python's own reader lets half surrogates, NaN and nesting of any depth through, each of which fails
+later, where it looks like a fault of ours.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Coroutine
+from typing import Any
+
+import pydantic_core
+from fastapi import Request, Response
+from fastapi.routing import APIRoute
+
+
+class _StrictRequest(Request):
+    async def json(self) -> Any:
+        body = await self.body()
+        try:
+            return pydantic_core.from_json(body, allow_inf_nan=False)
+        except ValueError as exc:
+            # The one error that FastAPI takes for a mistake of the caller, with its words.
+            raise json.JSONDecodeError(str(exc), "", 0) from exc
+
+
+class StrictRoute(APIRoute):
+    """A route whose body is strict JSON; what is not is refused with the place of the mistake."""
+
+    def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
+        """Read bodies strictly around the route's own handler."""
+        handle = super().get_route_handler()
+
+        async def strict(request: Request) -> Response:
+            return await handle(_StrictRequest(request.scope, request.receive))
+
+        return strict
