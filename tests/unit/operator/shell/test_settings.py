@@ -1,0 +1,64 @@
+"""Settings are read once, with defaults, and a wrong one is named."""
+
+from __future__ import annotations
+
+import pytest
+
+from kais_operator import settings
+
+BASE = {"KUBECONFIG": "/k", "HOSTNAME": "host"}
+
+
+def test_a_laptop_needs_only_a_kubeconfig():
+    read = settings.from_environment(BASE)
+    assert read.kubeconfig == "/k"
+    assert read.operator_namespace == "kais-system"
+    assert read.watch_namespaces == ()
+    assert read.knowledge_url == read.cell_knowledge_url == "http://127.0.0.1:8000"
+    assert (read.metrics_port, read.log_level) == (8080, "INFO")
+    assert read.identity.startswith("host_")
+
+
+def test_every_setting_is_read():
+    read = settings.from_environment(
+        {
+            **BASE,
+            "KAIS_OPERATOR_NAMESPACE": "ops",
+            "KAIS_WATCH_NAMESPACES": "demo, other",
+            "KAIS_KNOWLEDGE_URL": "https://k.example/",
+            "KAIS_CELL_KNOWLEDGE_URL": "http://knowledge:8000",
+            "KAIS_KNOWLEDGE_TOKEN_FILE": "/t",
+            "KAIS_METRICS_HOST": "127.0.0.1",
+            "KAIS_METRICS_PORT": "0",
+            "KAIS_LOG_LEVEL": "debug",
+        }
+    )
+    assert read.operator_namespace == "ops"
+    assert read.watch_namespaces == ("demo", "other")
+    assert read.knowledge_url == "https://k.example"
+    assert read.cell_knowledge_url == "http://knowledge:8000"
+    assert read.knowledge_token_file == "/t"  # noqa: S105 (a path)
+    assert (read.metrics_host, read.metrics_port) == ("127.0.0.1", 0)
+    assert read.log_level == "DEBUG"
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("KAIS_KNOWLEDGE_URL", "knowledge:8000"),
+        ("KAIS_CELL_KNOWLEDGE_URL", "ftp://x"),
+        ("KAIS_METRICS_PORT", "http"),
+        ("KAIS_METRICS_PORT", "70000"),
+        ("KAIS_WATCH_NAMESPACES", "Demo"),
+        ("KAIS_LOG_LEVEL", "loud"),
+    ],
+)
+def test_a_wrong_setting_is_named(name, value):
+    with pytest.raises(settings.SettingsError, match=f"^{name}: "):
+        settings.from_environment({**BASE, name: value})
+
+
+def test_without_a_cluster_it_says_what_to_set(monkeypatch, tmp_path):
+    monkeypatch.setattr(settings, "_HOME_CONFIG", tmp_path / "none")
+    with pytest.raises(settings.SettingsError, match="set KUBECONFIG"):
+        settings.from_environment({})
