@@ -14,7 +14,7 @@ from knowledge_client.models import (
     RunIn,
 )
 from knowledge_service.domain.visibility import EVERYTHING, PLATFORM, Principal, realm_of
-from knowledge_service.errors import Conflict, InvalidBody, NotFound
+from knowledge_service.errors import Conflict, Forbidden, InvalidBody, NotFound
 from knowledge_service.flows import access
 
 if TYPE_CHECKING:
@@ -25,11 +25,21 @@ def put_run(store: Store, principal: Principal, run_id: str, body: RunIn) -> Run
     """Open, merge or close a run in a scope that the caller may write to.
 
     Raises:
+        Forbidden: an agent would decide what becomes of a mission.
+        NotFound: a run of that id is another's, of which nothing is told.
         InvalidBody: the scope lies in another realm than the namespace.
         RunClosedOtherwise: it has another outcome already.
     """
     path = access.path_of(body.scope, principal)
     access.require(principal, "write", path)
+    if body.kind == "mission" and principal.type == "agent":
+        raise Forbidden(
+            f"{principal.name} is an agent; missions are opened and closed by the operator,"
+            " an agent tells what happens by episodes"
+        )
+    known = store.run(run_id, EVERYTHING)
+    if known and not principal.may("write", known.scope):
+        raise access.no_run(run_id)
     if realm_of(path) not in (PLATFORM, f"realm:{body.namespace}"):
         message = f"must lie in realm:{body.namespace}, the run's namespace"
         violation = ProblemViolation(path="scope", message=message)

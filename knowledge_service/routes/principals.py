@@ -25,6 +25,10 @@ def put_principal(body: PrincipalIn, services: ServicesDep, principal: CallerDep
         if grant.subtree and not principal.view.sees_all_below(scope):
             raise Forbidden(f"{principal.name} may not grant all below {scope}")
         grants.append(grant.model_copy(update={"scope": scope}))
+    username = body.subject.username
+    known = services.store.principal(username)
+    if known and not principal.may("admin", known.home):
+        raise Forbidden(f"{username} is registered, and not yours to move")
     settled = body.model_copy(update={"home": home, "grants": tuple(grants)})
     services.store.put_principal(settled, actor=access.actor(principal))
     return settled

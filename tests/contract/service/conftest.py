@@ -14,7 +14,7 @@ from knowledge_service.app import create_app
 from knowledge_service.domain.visibility import ALL_VERBS, Principal, administrator
 from knowledge_service.ports import Store
 from knowledge_service.store.sqlite.store import SqliteStore
-from tests.builders_knowledge import LEAD, OTHER
+from tests.builders_knowledge import LEAD, OTHER, TEAM
 from tests.fakes.identity import NamedCallers
 from tests.fakes.store import MemoryStore
 
@@ -37,6 +37,9 @@ def transport(store: Store) -> httpx.ASGITransport:
         "operator": administrator("operator", "system"),
         "lead": Principal("demo/lead-0", "agent", LEAD),
         "peer": Principal("demo/lead-1", "agent", PEER),
+        "team": Principal(
+            "demo/shared", "agent", TEAM, (Grant(scope=TEAM, verbs=("read", "write")),)
+        ),
         "stranger": Principal("other/x", "agent", f"{OTHER}/cell:x"),
         "ada": Principal(
             "ada",

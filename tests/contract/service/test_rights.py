@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import base64
+
 import httpx
 import pytest
 
@@ -195,3 +197,45 @@ async def test_receipt_is_for_its_reader_and_who_was_granted_the_scope(connect: 
     for name in ("peer", "stranger"):
         said = await refused(connect(name).get_receipt(receipt), CODE.NOT_FOUND)
         assert said == f"receipt {receipt} does not exist or is not visible to you"
+
+
+class TestAttackers:
+    async def test_writer_of_one_realm_learns_nothing_of_anothers_run(
+        self, connect: Connect
+    ) -> None:
+        theirs = run_in(namespace="other", scope=OTHER, outcome="Failed")
+        await connect("operator").put_run("theirs", theirs)
+        for guess in (run_in(), run_in(outcome="Succeeded"), run_in(kind="import")):
+            said = await refused(connect("ada").put_run("theirs", guess), CODE.NOT_FOUND)
+            assert said == "run theirs does not exist or is not yours"
+
+    async def test_cell_at_home_in_its_formation_decides_no_outcome(self, connect: Connect) -> None:
+        await connect("operator").put_run("r", run_in())
+        said = await refused(connect("team").put_run("r", run_in(outcome="Succeeded")), "forbidden")
+        assert said == (
+            "demo/shared is an agent; missions are opened and closed by the operator,"
+            " an agent tells what happens by episodes"
+        )
+
+    async def test_anothers_run_is_no_cursor(
+        self, connect: Connect, http: httpx.AsyncClient
+    ) -> None:
+        await connect("operator").put_run("own", run_in())
+        theirs = run_in(namespace="other", scope=OTHER)
+        await connect("operator").put_run("theirs", theirs)
+        answers = []
+        for run_id in ("theirs", "nobody"):
+            cursor = base64.urlsafe_b64encode(f"1:{run_id}".encode()).decode()
+            headers = {"Authorization": "Bearer ada"}
+            answers.append(await http.get(f"/v1/runs?cursor={cursor}", headers=headers))
+        assert answers[0].status_code == answers[1].status_code == 422
+        assert answers[0].text == answers[1].text
+
+    async def test_registration_of_another_realm_is_not_taken_over(self, connect: Connect) -> None:
+        subject = Subject(username="system:serviceaccount:other:x")
+        theirs = PrincipalIn(name="other/x", type="agent", subject=subject, home="realm:other")
+        await connect("operator").put_principal(theirs)
+        mine = theirs.model_copy(update={"home": "realm:demo"})
+        said = await refused(connect("keeper").put_principal(mine), CODE.FORBIDDEN)
+        assert said == "system:serviceaccount:other:x is registered, and not yours to move"
+        assert (await connect("operator").list_principals()).principals == (theirs,)
