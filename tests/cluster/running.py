@@ -56,6 +56,10 @@ class Process:
     def signal(self, number: signal.Signals) -> None:
         self._process.send_signal(number)
 
+    def status(self, *, within_s: float = 30.0) -> int:
+        """Wait until it ends by itself, and give its exit status."""
+        return self._process.wait(within_s)
+
     def end(self, *, within_s: float = 30.0) -> int:
         """Ask it to end, and give its exit status."""
         if self._process.poll() is None:

@@ -7,7 +7,9 @@ from __future__ import annotations
 
 import json
 import signal
+import socket
 import time
+import urllib.parse
 import uuid
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -16,6 +18,7 @@ from typing import Any
 import pytest
 
 from tests.cluster.conftest import ControlPlane
+from tests.cluster.proxy import Proxy
 from tests.cluster.running import Cluster, Operator, Process, free_port, wait_for
 
 pytestmark = pytest.mark.cluster
@@ -49,10 +52,12 @@ def start(
     """Start operators of the test's namespace; what still runs at the end is killed."""
     started: list[Operator] = []
 
-    def start_one(*, name: str = "operator", **changed: str) -> Operator:
+    def start_one(
+        *, name: str = "operator", kubeconfig: Path | None = None, **changed: str
+    ) -> Operator:
         arguments = {"namespaces": cluster.namespace, "store_url": store_url, **changed}
         operator = Operator(
-            control_plane.kubeconfig,
+            kubeconfig or control_plane.kubeconfig,
             namespace=cluster.namespace,
             log=tmp_path / f"{name}.log",
             **arguments,
@@ -285,6 +290,25 @@ def test_an_operator_that_is_told_to_stop_gives_up_its_lease(cluster: Cluster, s
     assert "Traceback" not in operator.log.read_text()
 
 
+def test_the_lease_is_free_at_once_though_a_pass_waits_for_the_store(
+    cluster: Cluster, start: START
+):
+    with socket.create_server(("127.0.0.1", 0)) as silent:  # accepts, and never answers
+        operator = start(store_url=f"http://127.0.0.1:{silent.getsockname()[1]}")
+        operator.wait_ready()
+        cluster.apply(*[formation(f"team-{i}") for i in range(20)])
+        wait_for(lambda: len(cluster.items("cells")) == 20, what="cells that must be registered")
+        operator.signal(signal.SIGTERM)
+        wait_for(
+            lambda: (
+                not (cluster.get("leases", "kais-operator") or {})["spec"].get("holderIdentity")
+            ),
+            what="the Lease is free",
+            within_s=3,
+        )
+        assert operator.end(within_s=10) == 0
+
+
 def test_all_namespaces_are_watched_unless_some_are_named(cluster: Cluster, start: START):
     operator = start(namespaces="")
     operator.wait_ready()
@@ -374,7 +398,33 @@ def test_a_quota_that_refuses_a_child_is_told_in_its_own_words(cluster: Cluster,
     )
 
 
+@pytest.fixture
+def proxy(control_plane: ControlPlane) -> Iterator[Proxy]:
+    server = urllib.parse.urlsplit(control_plane.server)
+    made = Proxy(server.hostname or "", server.port or 0)
+    yield made
+    made.close()
+
+
+def test_watches_that_are_cut_heal(
+    cluster: Cluster, start: START, control_plane: ControlPlane, proxy: Proxy, tmp_path: Path
+):
+    text = control_plane.kubeconfig.read_text()
+    elsewhere = tmp_path / "kubeconfig"
+    elsewhere.write_text(text.replace(control_plane.server, f"https://127.0.0.1:{proxy.port}"))
+    operator = start(kubeconfig=elsewhere)
+    operator.wait_ready()
+    assert proxy.cut() > len(OURS)
+    time.sleep(4)
+    proxy.mend()
+    cluster.apply(formation("team"))
+    wait_for(lambda: cluster.items("cells"), what="a cell of the formation", within_s=90)
+    assert operator.ask("/healthz")[0] == 200
+
+
 def test_without_a_cluster_it_says_so_in_one_line(tmp_path: Path):
     absent = tmp_path / "absent"
     process = Process(["kais-operator"], {"KUBECONFIG": str(absent)}, tmp_path / "log")
-    assert process.end(within_s=20) in (1, -15)
+    assert process.status() == 1
+    (line,) = process.log.read_text().splitlines()
+    assert line.startswith(f"kais-operator: no login to the cluster by {absent}")

@@ -1,0 +1,67 @@
+"""A TCP proxy before the API server that can cut every connection and refuse new ones."""
+
+from __future__ import annotations
+
+import contextlib
+import socket
+import threading
+
+
+class Proxy:
+    """Listens on a port of its own; a thread per direction, as tests open few connections."""
+
+    def __init__(self, host: str, port: int) -> None:
+        self._target = (host, port)
+        self._open: set[socket.socket] = set()
+        self._lock = threading.Lock()
+        self._is_cut = False
+        self._listener = socket.create_server(("127.0.0.1", 0))
+        self.port = int(self._listener.getsockname()[1])
+        threading.Thread(target=self._accept, daemon=True).start()
+
+    def cut(self) -> int:
+        """Break every connection and refuse new ones; gives how many were broken."""
+        with self._lock:
+            self._is_cut = True
+            broken, self._open = self._open, set()
+        for one in broken:
+            _shut(one)
+        return len(broken)
+
+    def mend(self) -> None:
+        """Let new connections through again."""
+        self._is_cut = False
+
+    def close(self) -> None:
+        self.cut()
+        _shut(self._listener)
+
+    def _accept(self) -> None:
+        while True:
+            try:
+                client, _ = self._listener.accept()
+            except OSError:
+                return
+            if self._is_cut:
+                _shut(client)
+                continue
+            server = socket.create_connection(self._target)
+            with self._lock:
+                self._open |= {client, server}
+            for pair in ((client, server), (server, client)):
+                threading.Thread(target=self._pump, args=pair, daemon=True).start()
+
+    def _pump(self, source: socket.socket, sink: socket.socket) -> None:
+        with contextlib.suppress(OSError):
+            while data := source.recv(65536):
+                sink.sendall(data)
+        with self._lock:
+            self._open -= {source, sink}
+        _shut(source)
+        _shut(sink)
+
+
+def _shut(one: socket.socket) -> None:
+    with contextlib.suppress(OSError):
+        one.shutdown(socket.SHUT_RDWR)
+    one.close()
