@@ -108,6 +108,8 @@ def main() -> None:
         # Its one warning: signals are not its own in a thread, which is why it runs in one.
         logging.getLogger("kopf._core.reactor.running").setLevel(logging.ERROR)
         logging.getLogger("httpx").setLevel(logging.WARNING)
+        # What it warns of is in the error that follows.
+        logging.getLogger("kubernetes.aio.config").setLevel(logging.ERROR)
         asyncio.run(run(config))
     except _STARTING as exc:
         sys.exit(f"kais-operator: {exc}")
