@@ -92,7 +92,11 @@ class Election:
         self._renewed_at = None
         patch = {"holderIdentity": None, "leaseDurationSeconds": 1}
         try:
-            await self._patch(patch)
+            try:
+                await self._patch(patch)
+            except errors.Conflict:  # a renewal was under way when it was cancelled
+                if await self._is_still_ours():
+                    await self._patch(patch)
         except errors.ClusterError as exc:
             logger.warning("%s not released: %s", self._ref, exc)
 

@@ -34,8 +34,9 @@ from kais_operator.workqueue import WorkQueue
 
 logger = logging.getLogger(__name__)
 
-DRAIN_S = 20.0
-"""After this long a pass that runs at the end is cancelled; the pod's grace period is 30 s."""
+DRAIN_S = 1.5
+"""After this long a pass that runs at the end is cancelled: a successor waits for the Lease, and
+what a cancelled pass left undone is its to do."""
 WATCHES_S = 5.0
 """The watches' thread may take this long to end; what it still tells is not heard any more."""
 _SPREAD_S = 2.0
@@ -57,7 +58,7 @@ class Office:
 
 
 class Term:
-    """One leadership; `run` it once."""
+    """One leadership; `run` it once, give the Lease up, then `close` it."""
 
     def __init__(self, office: Office) -> None:
         world = office.world
@@ -70,6 +71,7 @@ class Term:
         self._realms: set[str] = set()
         self._stopping = threading.Event()
         self._loop: asyncio.AbstractEventLoop
+        self._watching: asyncio.Task[None] | None = None
         self.freshness = Freshness(
             world.clock, kinds=(*routing.KINDS, *routing.CHILDREN), has_probe=self._has_probe
         )
@@ -87,15 +89,17 @@ class Term:
     async def run(self, lost: Coroutine[None, None, None], stop: asyncio.Event) -> None:
         """Lead until the Lease is lost, which cancels all at once, or `stop`, which drains.
 
+        Nothing is written any more when it returns; the watches may still be ending.
+
         Raises:
-            Exception: Whatever ended the watches or the queue on its own.
+            Exception: Whatever ended the queue or another part on its own.
         """
         self._loop = asyncio.get_running_loop()
-        watching = asyncio.create_task(self._watch())
+        self._watching = asyncio.create_task(self._watch())
         parts = [asyncio.create_task(part) for part in self._parts()]
         ends = [asyncio.create_task(lost), asyncio.create_task(stop.wait())]
         try:
-            everything = [watching, *parts, *ends]
+            everything = [self._watching, *parts, *ends]
             await asyncio.wait(everything, return_when=asyncio.FIRST_COMPLETED)
             self._stopping.set()
             if stop.is_set() and not ends[0].done():
@@ -106,12 +110,21 @@ class Term:
                 task.cancel()
             results = await asyncio.gather(*parts, return_exceptions=True)
             await asyncio.gather(*ends, return_exceptions=True)
-            await asyncio.wait([watching], timeout=WATCHES_S)
-        if watching.done():
-            watching.result()
         for result in results:
             if isinstance(result, Exception):
                 raise result
+
+    async def close(self) -> None:
+        """Wait for the watches' thread, a bounded time.
+
+        Raises:
+            Exception: Whatever ended the watches.
+        """
+        if self._watching is None:
+            return
+        await asyncio.wait([self._watching], timeout=WATCHES_S)
+        if self._watching.done():
+            self._watching.result()
 
     async def _watch(self) -> None:
         office = self._office

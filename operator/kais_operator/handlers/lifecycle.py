@@ -1,6 +1,7 @@
 """The life of the process: stand for election, lead, lose or stop, and stand again.
 
-A lost Lease ends the term, not the process. SIGTERM drains the term and releases the Lease.
+A lost Lease ends the term, not the process. SIGTERM drains the term and releases the Lease, before
+anything else is closed: a successor waits for it.
 """
 
 from __future__ import annotations
@@ -63,12 +64,13 @@ class Lifecycle:
         while not self.stop.is_set():
             if not await self._won():
                 return
-            self._term = Term(self._office)
+            term = self._term = Term(self._office)
             try:
-                await self._term.run(self._election.hold(), self.stop)
+                await term.run(self._election.hold(), self.stop)
             finally:
                 self._term = None
                 await self._election.release()
+                await term.close()
 
     def stop_on_signals(self) -> None:
         """Have SIGTERM and SIGINT set `stop`."""

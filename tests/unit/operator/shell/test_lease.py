@@ -120,6 +120,22 @@ async def test_a_released_lease_is_taken_at_once(server, clock):
     assert server.holder == "two"
 
 
+async def test_a_lease_is_released_though_the_answer_to_a_renewal_was_not_heard(server, clock):
+    one = election(server, clock)
+    await soon(one.stand())
+    server.touch(renewTime="now")  # the renewal that was cancelled when the term ended
+    await one.release()
+    assert not server.holder
+
+
+async def test_a_lease_that_another_took_is_left_to_it(server, clock):
+    one = election(server, clock)
+    await soon(one.stand())
+    server.touch(holderIdentity="two")
+    await one.release()
+    assert server.holder == "two"
+
+
 async def test_only_the_holder_releases(server, clock):
     await soon(election(server, clock).stand())
     await election(server, clock, "two").release()
