@@ -142,8 +142,10 @@ def test_a_task_that_hangs_is_timed_out(cluster: Installed, namespace: str) -> N
         manifests.mission("hangs", namespace, completion={"timeout": "8s", "maxAttempts": 3}),
     )
     status = cluster.finished_mission("hangs", namespace)["status"]
-    assert status["outcome"] == "TimedOut"
-    assert len(cluster.list("job", namespace, "kais.io/mission=hangs")) == 1
+    assert (status["outcome"], status["attempt"]) == ("TimedOut", 1)
+    assert "8s" in conditions(cluster.get("mission", "hangs", namespace))["Succeeded"]["message"]
+    still_running = cluster.list("pod", namespace, "kais.io/mission=hangs")
+    assert [p for p in still_running if p["status"]["phase"] == "Running"] == []
 
 
 def test_a_task_that_prints_100_mb_keeps_the_end_of_its_result(

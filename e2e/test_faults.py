@@ -12,6 +12,7 @@ from e2e.support.installed import KAIS_NAMESPACE, KNOWLEDGE, OPERATOR, Body, Ins
 from e2e.support.waiting import until
 
 pytestmark = pytest.mark.e2e
+DECISION = "authorization.k8s.io/decision"
 FAILS_TWICE = """
 import os
 from knowledge_client import KnowledgeClient, models
@@ -64,7 +65,7 @@ def test_operator_killed_while_the_job_runs_makes_no_second_job_and_no_second_ru
     assert mission["status"]["outcome"] == "Succeeded"
     assert [j["metadata"]["uid"] for j in cluster.list("job", namespace)] == [uid]
     with cluster.store(namespace) as store:
-        runs = store.list_runs(namespace=namespace)
+        runs = store.list_runs(namespace=namespace).runs
         facts = store.list_facts(scope=f"realm:{namespace}/formation:kill").facts
     assert [(r.run_id, r.outcome) for r in runs] == [(mission["status"]["runId"], "Succeeded")]
     assert "NoRouteToHost 10.9.8.7" in " ".join(f.content for f in facts)
@@ -126,7 +127,7 @@ def test_store_down_during_a_mission_delays_its_facts_and_nothing_else(
         cluster.kubectl("rollout", "status", target, "-n", KAIS_NAMESPACE, "--timeout=90s")
     mission = cluster.finished_mission("alone", namespace)
     with cluster.store(namespace) as store:
-        (run,) = store.list_runs(namespace=namespace)
+        (run,) = store.list_runs(namespace=namespace).runs
     assert (run.run_id, run.outcome) == (mission["status"]["runId"], "Failed")
 
 
@@ -173,7 +174,10 @@ def test_saved_objects_deleted_and_applied_again_run_nothing_twice_and_numbers_g
         lambda left: left == [],
         what="empty namespace",
     )
-    cluster.kubectl("apply", "-f", "-", stdin=saved)
+    # The operator may make a child anew before its saved copy arrives: restoring skips that one.
+    told = cluster.kubectl("apply", "-f", "-", stdin=saved, check=False)
+    errors = [line for line in told.splitlines() if "rror" in line]
+    assert [line for line in errors if "AlreadyExists" not in line] == []
 
     mission = until(
         lambda: cluster.get("mission", "saved-once", namespace),
@@ -184,7 +188,7 @@ def test_saved_objects_deleted_and_applied_again_run_nothing_twice_and_numbers_g
     assert cluster.list("job", namespace) == []
     assert mission is not None
     with cluster.store(namespace) as store:
-        assert len(store.list_runs(namespace=namespace)) == 1
+        assert len(store.list_runs(namespace=namespace).runs) == 1
     edited = manifests.blueprint("saved", namespace, description="edited after the restore")
     cluster.apply(edited)
     names = until(
@@ -212,7 +216,7 @@ def test_an_idle_operator_writes_nothing_for_two_minutes_and_was_never_refused(
         log.seek(start)
         entries = [entry for entry in map(json.loads, log) if is_ours(entry)]
     assert any(e["verb"] == "create" and e["objectRef"]["resource"] == "jobs" for e in acting)
-    refused = [told(e) for e in acting if e.get("responseStatus", {}).get("code") == 403]
+    refused = [told(e) for e in acting if e["annotations"][DECISION] == "forbid"]
     assert refused == []
     writes = [
         told(e)
