@@ -36,7 +36,9 @@ def serve(chosen: Settings) -> None:
     metrics = Metrics()
     worker = Worker(store, on_end=lambda state: metrics.extractions.labels(state).inc())
     app = create_app(store, _authenticator(chosen, store), metrics=metrics, worker=worker)
+    known = store.identity()
     where = {"host": chosen.host, "port": chosen.port, "auth": chosen.auth}
+    where |= {"db": str(chosen.db), "store": known.id, "epoch": known.epoch}
     _log.info("serving", extra={"fields": where})
     for number in (signal.SIGTERM, signal.SIGINT):
         # uvicorn raises the signal again when it has stopped; the store is still to be closed then.

@@ -12,6 +12,10 @@ from typing import Literal, cast
 
 _ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")
 
+_AUTH = ("kubernetes", "none")
+_LEVELS = ("DEBUG", "INFO", "WARNING", "ERROR")
+_LAST_PORT, _DIGITS = 65535, 5
+
 
 @dataclass(frozen=True)
 class Settings:
@@ -42,18 +46,24 @@ def parse(arguments: Sequence[str], environment: Mapping[str, str] | None = None
             f"--auth none makes everybody an admin, so it is refused on {chosen.host}; "
             "listen on 127.0.0.1 or use --auth kubernetes"
         )
+    if chosen.auth not in _AUTH:
+        parser.error(f"KAIS_AUTH: {chosen.auth!r} is unknown; give {' or '.join(_AUTH)}")
+    level = (env.get("KAIS_LOG_LEVEL") or "INFO").upper()
+    if level not in _LEVELS:
+        given = env["KAIS_LOG_LEVEL"]
+        parser.error(f"KAIS_LOG_LEVEL: {given!r} is unknown; give {', '.join(_LEVELS)}")
     subjects = env.get("KAIS_ADMIN_SUBJECTS", "").split(",")
     return Settings(
         db=chosen.db,
         host=chosen.host,
-        port=chosen.port,
+        port=_port(chosen.port, parser),
         auth=cast("Literal['kubernetes', 'none']", chosen.auth),
         admin_subjects=frozenset(subject.strip() for subject in subjects if subject.strip()),
-        audience=env.get("KAIS_AUDIENCE", "kais-knowledge"),
+        audience=env.get("KAIS_AUDIENCE") or "kais-knowledge",
         kube_api=env.get("KAIS_KUBE_API") or _in_cluster_api(env),
         kube_token_file=Path(env.get("KAIS_KUBE_TOKEN_FILE") or _ACCOUNT / "token"),
         kube_ca_file=Path(env.get("KAIS_KUBE_CA_FILE") or _ACCOUNT / "ca.crt"),
-        log_level=env.get("KAIS_LOG_LEVEL", "INFO").upper(),
+        log_level=level,
     )
 
 
@@ -63,13 +73,18 @@ def _parser(env: Mapping[str, str]) -> argparse.ArgumentParser:
     )
     commands = parser.add_subparsers(dest="command", required=True)
     serve = commands.add_parser("serve", help="serve the HTTP interface until stopped")
-    serve.add_argument("--db", type=Path, default=Path(env.get("KAIS_DB", "knowledge.db")))
-    serve.add_argument("--host", default=env.get("KAIS_HOST", "127.0.0.1"))
-    serve.add_argument("--port", type=int, default=int(env.get("KAIS_PORT", "8000")))
-    serve.add_argument(
-        "--auth", choices=("none", "kubernetes"), default=env.get("KAIS_AUTH", "kubernetes")
-    )
+    serve.add_argument("--db", type=Path, default=env.get("KAIS_DB") or "knowledge.db")
+    serve.add_argument("--host", default=env.get("KAIS_HOST") or "127.0.0.1")
+    serve.add_argument("--port", default=env.get("KAIS_PORT") or "8000")
+    serve.add_argument("--auth", choices=_AUTH, default=env.get("KAIS_AUTH") or "kubernetes")
     return parser
+
+
+def _port(given: str, parser: argparse.ArgumentParser) -> int:
+    port = int(given) if given.isascii() and given.isdecimal() and len(given) <= _DIGITS else 0
+    if not 0 < port <= _LAST_PORT:
+        parser.error(f"--port (KAIS_PORT): {given!r} is no port; give 1 to {_LAST_PORT}")
+    return port
 
 
 def _in_cluster_api(env: Mapping[str, str]) -> str:

@@ -52,14 +52,23 @@ class TokenReviewer:
             )
             answer.raise_for_status()
             status: dict[str, Any] = answer.json().get("status") or {}
+        except httpx.HTTPStatusError as exc:
+            raise IdentityUnavailable(_unasked(f"the API server answers {_code(exc)}")) from exc
         except (httpx.HTTPError, OSError, ValueError) as exc:
-            raise IdentityUnavailable(
-                f"the cluster cannot be asked who you are ({type(exc).__name__}); try again"
-            ) from exc
+            raise IdentityUnavailable(_unasked(type(exc).__name__)) from exc
         user = status.get("user") or {}
-        if not status.get("authenticated") or self._audience not in status.get("audiences", []):
+        audiences = status.get("audiences") or []
+        if not status.get("authenticated") or self._audience not in audiences:
             return None
         return Identity(user["username"], user.get("uid")) if user.get("username") else None
+
+
+def _unasked(why: str) -> str:
+    return f"the cluster cannot be asked who you are ({why}); try again"
+
+
+def _code(failure: httpx.HTTPStatusError) -> int:
+    return failure.response.status_code
 
 
 class KubernetesAuthentication:

@@ -33,8 +33,13 @@ def response(error: ServiceError) -> Response:
     return _answer(error.problem(), headers)
 
 
-async def _refused(_: Request, exc: Exception) -> Response:
+async def _refused(request: Request, exc: Exception) -> Response:
     assert isinstance(exc, ServiceError)  # noqa: S101 - registered for it
+    if exc.status >= ServiceError.status:
+        # Not the caller's doing: who looks after the service must find it in the log.
+        fields = {"path": request.url.path, "code": exc.code, "why": exc.detail}
+        fields |= {"cause": repr(exc.__cause__)} if exc.__cause__ else {}
+        _log.warning("request refused", extra={"fields": fields})
     return response(exc)
 
 

@@ -47,13 +47,53 @@ def unavailable(exc: Exception) -> StoreUnavailable:
     return StoreUnavailable(f"the database cannot be used now ({type(exc).__name__}: {exc})")
 
 
+def damaged(path: Path, exc: Exception) -> StartupError:
+    """Say that the file is a database that cannot be read."""
+    return StartupError(f"database {path} is damaged ({exc}); restore a copy of it, then start")
+
+
+class File:
+    """The database's place on the disk: which file it was when it was opened."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._opened = self._now()
+
+    def check(self) -> None:
+        """Let pass while the path still names the opened file.
+
+        Raises:
+            StoreUnavailable: it does not, so that whatever is written would be lost.
+        """
+        if self._now() != self._opened:
+            raise StoreUnavailable(
+                "the database file was removed or replaced while it was in use;"
+                " put the right file in its place, then restart the service"
+            )
+
+    def _now(self) -> tuple[int, int] | None:
+        try:
+            found = self._path.stat()
+        except OSError:
+            return None
+        return found.st_dev, found.st_ino
+
+
 def lock(path: Path) -> IO[str]:
     """Take the file's lock for as long as the returned handle is open.
 
     Raises:
         FileLocked: another process has it.
+        StartupError: the directory takes no files.
     """
-    handle = path.with_name(path.name + ".lock").open("a")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        handle = path.with_name(path.name + ".lock").open("a")
+    except OSError as exc:
+        raise StartupError(
+            f"database {path} cannot be opened ({exc.strerror});"
+            " check that its directory exists and is writable for this user"
+        ) from exc
     try:
         fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except OSError as exc:
@@ -81,6 +121,8 @@ def open_writer(path: Path) -> apsw.Connection:
         connection.execute(
             "PRAGMA synchronous=FULL; PRAGMA foreign_keys=ON; PRAGMA cache_size=-65536"
         )
+    except apsw.CorruptError as exc:
+        raise damaged(path, exc) from exc
     except apsw.Error as exc:
         raise StartupError(
             f"database {path} cannot be opened ({exc}); check the path and its owner"

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import apsw
+
 from knowledge_client.models import StoreId
 from knowledge_service import clock as clocks
 from knowledge_service.store.sqlite import connection, migrate, postings
@@ -30,21 +32,26 @@ class SqliteStore(Facts, Recall, Runs, Episodes, Extractions, Scopes, Principals
     """
 
     def __init__(self, path: Path, clock: clocks.Clock = clocks.now) -> None:
-        path.parent.mkdir(parents=True, exist_ok=True)
         self._lock = connection.lock(path)
         try:
-            writing = connection.open_writer(path)
-            migrate.migrate(writing, clock)
+            store_id = self._open(path, clock)
+        except apsw.Error as exc:
+            self._lock.close()
+            raise connection.damaged(path, exc) from exc
         except BaseException:
             self._lock.close()
             raise
-        folder = postings.Folder()
-        writer = Writer(writing, clock, folder)
-        super().__init__(connection.Readers(path), writer, folder)
-        with self._readers.snapshot() as reading:
-            (store_id,) = next(iter(reading.execute(_META, ("store_id",))))
         # A restored file is an opened one: whoever opens it has the registrations repeated.
         self._identity = StoreId(id=store_id, epoch=int(clock().timestamp()))
+
+    def _open(self, path: Path, clock: clocks.Clock) -> str:
+        writing = connection.open_writer(path)
+        migrate.migrate(writing, clock)
+        (store_id,) = next(iter(writing.execute(_META, ("store_id",))))
+        folder = postings.Folder()
+        writer = Writer(writing, clock, folder, connection.File(path))
+        super().__init__(connection.Readers(path), writer, folder)
+        return str(store_id)
 
     def identity(self) -> StoreId:
         """Return the store's id and epoch."""

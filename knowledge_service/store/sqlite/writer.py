@@ -7,6 +7,7 @@ everything until a restart.
 
 from __future__ import annotations
 
+import logging
 import queue
 import threading
 from collections.abc import Callable
@@ -22,6 +23,7 @@ from knowledge_service.ids import IdMaker
 from knowledge_service.store.sqlite import connection as connections
 from knowledge_service.store.sqlite.transaction import Head, Transaction, read_head
 
+_log = logging.getLogger(__name__)
 T = TypeVar("T")
 # A commit waits for nobody: it takes what is queued, at most this many, so that no answer waits for
 # long.
@@ -61,8 +63,11 @@ class Writer:
         connection: apsw.Connection,
         clock: Clock,
         maintenance: Maintenance,
+        file: connections.File,
     ) -> None:
         self._connection = connection
+        self._file = file
+        self._is_down = False
         self._clock = clock
         self._maintenance = maintenance
         self._ids = IdMaker()
@@ -147,8 +152,7 @@ class Writer:
         answers: list[tuple[Future[Any], Any, BaseException | None]] = []
         head = self._head
         try:
-            if self._failure:
-                raise self._failure
+            self._refuse_if_lost()
             self._connection.execute("BEGIN IMMEDIATE")
             for job in jobs:
                 head, result, error = self._one(job, head)
@@ -156,15 +160,37 @@ class Writer:
                     answers.append((job.done, result, error))
             self._end()
             self._head = head
-        except _REFUSED as exc:
+            if any(job.done for job in jobs):  # a little of nobody's work proves no room
+                self._tell(None)
+        except Exception as exc:  # noqa: BLE001 - were the thread to end, nobody would be answered
             error = exc if isinstance(exc, StoreUnavailable) else connections.unavailable(exc)
+            if not isinstance(exc, _REFUSED):
+                self._failure = StoreUnavailable(f"{error.detail}; restart the service")
             answers = [(job.done, None, error) for job in jobs if job.done]
             self._take_back()
+            self._tell(error)
         for done, result, error in answers:
             if error is None:
                 done.set_result(result)
             else:
                 done.set_exception(error)
+
+    def _refuse_if_lost(self) -> None:
+        if self._failure is None:
+            try:
+                self._file.check()
+            except StoreUnavailable as exc:
+                self._failure = exc
+        if self._failure:
+            raise self._failure
+
+    def _tell(self, error: StoreUnavailable | None) -> None:
+        """Log when writing begins to fail, and when it goes on."""
+        if error and not self._is_down:
+            _log.error("the store takes no writes", extra={"fields": {"why": error.detail}})
+        if not error and self._is_down:
+            _log.info("the store takes writes again")
+        self._is_down = error is not None
 
     def _one(self, job: _Job, head: Head) -> tuple[Head, Any, BaseException | None]:
         transaction = Transaction(self._connection, head, self._ids, self._clock())

@@ -382,7 +382,7 @@ class TestProblems:
 
 class TestHealth:
     async def test_ready_says_whether_the_store_answers(
-        self, http: httpx.AsyncClient, store: Store
+        self, http: httpx.AsyncClient, store: Store, caplog: pytest.LogCaptureFixture
     ) -> None:
         assert (await http.get("/readyz")).json()["status"] == "ok"
         if isinstance(store, MemoryStore):
@@ -394,6 +394,8 @@ class TestHealth:
             refused = await http.get("/v1/facts", headers=OPERATOR)
             assert (refused.status_code, refused.json()["code"]) == (503, "store-unavailable")
             assert refused.headers["retry-after"] == "2"
+            (told,) = [r for r in caplog.records if r.message == "request refused"]
+            assert told.fields["why"] == "the disk is gone"  # type: ignore[attr-defined]
         assert (await http.get("/healthz")).json()["status"] == "ok"
 
     async def test_metrics_are_labelled_by_route_template(

@@ -158,8 +158,18 @@ async def test_api_server_that_refuses_or_is_away_is_said_without_the_token(
     with pytest.raises(IdentityUnavailable, match="the cluster cannot be asked") as caught:
         await authentication.principal("secret-token")
     assert "secret-token" not in caught.value.detail
+    assert f"(the API server answers {code})" in caught.value.detail
     server.code = 201
     assert (await authentication.principal("secret-token")).name == "demo/lead-0"
+
+
+@pytest.mark.parametrize("status", [None, [], {"authenticated": True, "audiences": None}])
+async def test_review_without_a_verdict_is_a_refusal(
+    authentication: KubernetesAuthentication, server: ApiServer, status: Any
+) -> None:
+    server.status = status
+    with pytest.raises(Unauthenticated):
+        await authentication.principal("t")
 
 
 async def test_missing_own_token_is_unavailable(

@@ -122,3 +122,26 @@ def test_logs_are_one_json_object_a_line(capsys: pytest.CaptureFixture[str]) -> 
     finally:
         logging.getLogger().handlers = before
     assert (line["message"], line["route"], line["level"]) == ("said so", "/v1", "info")
+
+
+class TestWrongSettings:
+    @pytest.mark.parametrize(
+        ("environment", "said"),
+        [
+            ({"KAIS_PORT": "abc"}, "--port (KAIS_PORT): 'abc' is no port; give 1 to 65535"),
+            ({"KAIS_PORT": "99999"}, "--port (KAIS_PORT): '99999' is no port; give 1 to 65535"),
+            ({"KAIS_AUTH": "open"}, "KAIS_AUTH: 'open' is unknown; give kubernetes or none"),
+            ({"KAIS_LOG_LEVEL": "chatty"}, "KAIS_LOG_LEVEL: 'chatty' is unknown; give DEBUG, INFO"),
+        ],
+    )
+    def test_of_the_environment_are_told_as_those_of_the_command_line(
+        self, environment: dict[str, str], said: str, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        with pytest.raises(SystemExit) as ended:
+            settings.parse(["serve"], environment)
+        assert ended.value.code == 2
+        assert said in capsys.readouterr().err
+
+    def test_empty_variable_is_one_that_is_not_set(self) -> None:
+        names = ("KAIS_DB", "KAIS_HOST", "KAIS_PORT", "KAIS_AUTH", "KAIS_LOG_LEVEL")
+        assert settings.parse(["serve"], dict.fromkeys(names, "")) == settings.parse(["serve"], {})

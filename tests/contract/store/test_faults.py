@@ -1,0 +1,105 @@
+"""What the store says when its file, its directory or its disk is taken from it."""
+
+from __future__ import annotations
+
+import logging
+from pathlib import Path
+from typing import Any
+
+import apsw
+import pytest
+
+from knowledge_service.errors import StartupError, StoreUnavailable
+from knowledge_service.store.sqlite import transaction
+from knowledge_service.store.sqlite.store import SqliteStore
+from tests.builders_knowledge import PERSON, new_fact
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "knowledge.db"
+
+
+class Disk:
+    """The writing connection, on a disk that answers COMMIT with an error of one's choice."""
+
+    def __init__(self, inner: apsw.Connection, error: Exception) -> None:
+        self._inner = inner
+        self._error = error
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._inner, name)
+
+    def execute(self, sql: str, *bindings: Any) -> Any:
+        if sql == "COMMIT":
+            raise self._error
+        return self._inner.execute(sql, *bindings)
+
+
+@pytest.mark.parametrize("replaced", [False, True], ids=["removed", "replaced"])
+def test_nothing_is_acknowledged_into_a_file_that_is_gone(path: Path, replaced: bool) -> None:
+    store = SqliteStore(path)
+    store.remember([new_fact("rain")], actor=PERSON)
+    path.unlink()
+    if replaced:
+        path.write_bytes(b"")
+    with pytest.raises(StoreUnavailable, match=r"was removed or replaced while it was in use; put"):
+        store.remember([new_fact("snow")], actor=PERSON)
+    for call in (store.check, store.check_alive):
+        with pytest.raises(StoreUnavailable, match="restart the service"):
+            call()
+    store.close()
+
+
+def test_directory_that_cannot_be_made_is_said(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.raises(StartupError, match=r"file/k\.db cannot be opened \(.*\); .* writable for"):
+        SqliteStore(tmp_path / "file" / "k.db")
+
+
+def test_damaged_file_is_said_and_let_go_of(path: Path) -> None:
+    store = SqliteStore(path)
+    store.remember([new_fact(f"fact {number}") for number in range(200)], actor=PERSON)
+    store.close()
+    data = bytearray(path.read_bytes())
+    data[4096 * 2 :] = b"\xff" * (len(data) - 4096 * 2)
+    path.write_bytes(data)
+    for _ in range(2):
+        with pytest.raises(StartupError, match=r"is damaged \(.*\); restore a copy of it"):
+            SqliteStore(path)
+
+
+def test_disk_that_is_full_is_logged_when_it_begins_and_when_it_ends(
+    path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO, logger="knowledge_service")
+    store = SqliteStore(path)
+
+    def full(_: transaction.Transaction) -> None:
+        raise apsw.FullError("database or disk is full")
+
+    for _ in range(3):
+        with pytest.raises(StoreUnavailable):
+            store._writer.submit(full)
+    store.remember([new_fact("snow")], actor=PERSON)
+    told = [r for r in caplog.records if r.name.endswith("writer")]
+    assert [r.message for r in told] == [
+        "the store takes no writes",
+        "the store takes writes again",
+    ]
+    assert "database or disk is full" in told[0].fields["why"]  # type: ignore[attr-defined]
+    store.close()
+
+
+def test_error_that_nobody_foresaw_ends_no_writer_and_asks_for_a_restart(path: Path) -> None:
+    store = SqliteStore(path)
+    inner = store._writer._connection
+    store._writer._connection = Disk(inner, apsw.ConstraintError("odd"))  # type: ignore[assignment]
+    with pytest.raises(StoreUnavailable, match=r"ConstraintError: odd"):
+        store.remember([new_fact("lost")], actor=PERSON)
+    store._writer._connection = inner
+    with pytest.raises(StoreUnavailable, match="restart the service"):
+        store.check_alive()
+    with pytest.raises(StoreUnavailable):
+        store.remember([new_fact("lost")], actor=PERSON)
+    store.close()
