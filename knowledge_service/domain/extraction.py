@@ -77,7 +77,7 @@ def _failed_checks(episodes: Sequence[Episode]) -> Iterable[Found]:
             subject=_key(f"check {name}: {records.normal(message)}"),
             predicate="fails",
             confidence=0.6,
-            tags=("check", name),
+            tags=("check", name[: kais_facts.LIMITS.tag]),
             episodes=tuple(places),
         )
 
@@ -88,20 +88,26 @@ def _recurring(episodes: Sequence[Episode], earlier: Mapping[str, int]) -> Itera
         times = len(same) + earlier.get(signature, 0)
         if times < _RECURS:
             continue
-        message = records.message(same[0])
-        about = "" if signature in message else f"{signature}: "
         yield Found(
             kind=kais_facts.Kind.PITFALL,
             title=f"{signature} recurs (seen {times} times when first noted)"[:200],
-            content=_sentence(
-                f"Recurring error {signature}. It looked like this: {about}{message}"
-            ),
+            content=_sentence(_recurs(signature, records.message(same[0]))),
             subject=_key(signature),
             predicate="recurs",
             confidence=0.7,
-            tags=("recurring-error", signature[:64]),
+            tags=("recurring-error", signature[: kais_facts.LIMITS.tag]),
             episodes=tuple(e.seq for e in same),
         )
+
+
+def _recurs(signature: str, message: str) -> str:
+    """Say it with the signature, which is what the next run has in common, once."""
+    head, found, rest = message.partition(signature)
+    if found and not head and (not rest or rest[0] in " :"):
+        message = rest.lstrip(" :")
+    elif found:
+        return f"This error recurs: {message}"
+    return f"The error {signature} recurs" + (f", seen as: {message}" if message else "")
 
 
 def _what_helped(run: Run, episodes: Sequence[Episode]) -> Iterable[Found]:

@@ -75,11 +75,25 @@ def test_check_in_other_words_counts_by_its_signature() -> None:
 def test_signature_that_recurs_in_the_run_becomes_a_pitfall() -> None:
     episodes = record(("error", "pod a was killed", OOM), ("error", "pod b was killed", OOM))
     (fact,) = extraction.extract(run(), episodes, {}).facts
-    assert fact.content == (
-        "Recurring error OOMKilled. It looked like this: OOMKilled: pod a was killed"
-    )
+    assert fact.content == "The error OOMKilled recurs, seen as: pod a was killed"
     assert fact.title == "OOMKilled recurs (seen 2 times when first noted)"
     assert (fact.subject, fact.episodes) == ("OOMKilled", (1, 2))
+
+
+@pytest.mark.parametrize(
+    ("message", "sentence"),
+    [
+        (
+            "OOMKilled: pod a was killed, raise its limit",
+            "The error OOMKilled recurs, seen as: pod a was killed, raise its limit",
+        ),
+        ("pod a is OOMKilled", "This error recurs: pod a is OOMKilled"),
+        ("OOMKilled", "The error OOMKilled recurs"),
+        ("OOMKilledTwice", "This error recurs: OOMKilledTwice"),
+    ],
+)
+def test_sentence_names_a_signature_once(message: str, sentence: str) -> None:
+    assert contents(record(("error", message, OOM), ("error", message, OOM))) == [sentence]
 
 
 def test_signature_seen_once_proves_nothing_unless_an_earlier_run_had_it() -> None:
