@@ -15,7 +15,7 @@ from knowledge_client.models import (
     Run,
     Source,
 )
-from knowledge_service.domain import facts
+from knowledge_service.domain import facts, redaction
 from knowledge_service.domain.facts import NewFact
 from knowledge_service.domain.visibility import Principal
 from knowledge_service.errors import Forbidden, InvalidBody, NotFound, TooLarge
@@ -73,8 +73,9 @@ def correct(
     if not principal.may("write", fact.scope):
         raise Forbidden(f"{principal.name} may read fact {fact_id} but not correct it")
     access.writable(store, fact.scope, principal)
+    reason = redaction.mask(body.reason)
     return store.correct(
-        fact_id, body.reason, body.replacement, actor=access.actor(principal), once=once
+        fact_id, reason, body.replacement, actor=access.actor(principal), once=once
     )
 
 

@@ -13,6 +13,7 @@ from knowledge_client.models import (
     Run,
     RunIn,
 )
+from knowledge_service.domain import redaction
 from knowledge_service.domain.visibility import EVERYTHING, PLATFORM, Principal, realm_of
 from knowledge_service.errors import Conflict, Forbidden, InvalidBody, NotFound
 from knowledge_service.flows import access
@@ -44,9 +45,12 @@ def put_run(store: Store, principal: Principal, run_id: str, body: RunIn) -> Run
         message = f"must lie in realm:{body.namespace}, the run's namespace"
         violation = ProblemViolation(path="scope", message=message)
         raise InvalidBody(f"run {run_id} has a scope of another realm", (violation,))
-    return store.put_run(
-        run_id, body.model_copy(update={"scope": path}), actor=access.actor(principal)
-    )
+    kept: dict[str, object] = {"scope": path}
+    if body.objective:
+        kept["objective"] = redaction.mask(body.objective)
+    if body.parameters:
+        kept["parameters"] = redaction.mask_tree(body.parameters)
+    return store.put_run(run_id, body.model_copy(update=kept), actor=access.actor(principal))
 
 
 def visible_run(store: Store, principal: Principal, run_id: str) -> Run:

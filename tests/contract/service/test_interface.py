@@ -71,6 +71,27 @@ class TestFacts:
         assert found.content == "log in with api_key=[masked]"
         assert found.data == {"password": "[masked]"}
 
+    async def test_secrets_are_masked_wherever_text_is_kept(
+        self, connect: Connect, http: httpx.AsyncClient
+    ) -> None:
+        operator, secret = connect("operator"), "ghp_" + "a" * 36
+        fact = FactIn(content="x", scope=TEAM, subject=secret, predicate=secret, tags=(secret,))
+        told = await operator.remember(fact)
+        await operator.correct(told.fact_id, CorrectIn(reason=f"it was {secret}"))
+        kept = run_in(objective=f"use {secret}", parameters={"a": [secret], "password": "hunter22"})
+        await operator.put_run("r", kept)
+        said = [
+            (await http.get(f"/v1/{path}", headers=OPERATOR)).text
+            for path in (f"facts/{told.fact_id}", "runs/r")
+        ]
+        again = await http.post(
+            f"/v1/facts/{told.fact_id}:correct", json={"reason": "x"}, headers=OPERATOR
+        )
+        for text in (*said, again.text):
+            assert "[masked]" in text
+            assert secret not in text
+            assert "hunter22" not in text
+
     async def test_pages_follow_their_cursors(self, connect: Connect) -> None:
         lead = connect("lead")
         batch = FactsIn(facts=tuple(FactIn(content=f"fact {n}") for n in range(5)))
