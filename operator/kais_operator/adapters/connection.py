@@ -10,7 +10,8 @@ import asyncio
 import json
 from collections.abc import Mapping
 from typing import Any
-from urllib.parse import urlencode
+from urllib import request
+from urllib.parse import urlencode, urlsplit
 
 import aiohttp
 from kubernetes.aio import config
@@ -106,15 +107,26 @@ async def connect(kubeconfig: str | None) -> Connection:
     Raises:
         ClusterUnavailable: There is no such login.
     """
-    configuration = Configuration()
+    # Trusting the environment costs two threads and a look for .netrc at each request (measured):
+    # what matters of it, the proxy, is read once below.
+    configuration = Configuration(client_session_kwargs={"trust_env": False})
     try:
         if kubeconfig is None:
             _logins.load_incluster_config(client_configuration=configuration)
-            return Connection(configuration)
+            return _through_proxy(configuration)
         loader = await _logins.load_kube_config(kubeconfig, client_configuration=configuration)
     except config.ConfigException as exc:
         where = kubeconfig or "the pod's own token"
         raise errors.ClusterUnavailable(f"no login to the cluster by {where}: {exc}") from exc
-    connection = Connection(configuration)
+    connection = _through_proxy(configuration)
     connection.refresh_with(loader)
     return connection
+
+
+def _through_proxy(configuration: Configuration) -> Connection:
+    """Use the environment's proxy for this address, if the login names none."""
+    settings: Any = configuration
+    address = urlsplit(settings.host)
+    if not settings.proxy and not request.proxy_bypass(address.hostname or ""):
+        settings.proxy = request.getproxies().get(address.scheme)
+    return Connection(configuration)

@@ -44,6 +44,8 @@ SETTLE_S = 0.1
 """Several children of one parent change together: the parent looks once. An arbitrary number."""
 TOLD_S = 0.5
 """The same for parents that only tell how their children are: nobody waits for them."""
+LAST_TOLD_S = 1.0
+"""And for those above these: by then the formation and the mission have told."""
 REALM_S = 10.0
 """A realm's account is looked after this late after the first sight of the realm."""
 
@@ -129,7 +131,7 @@ def _of_child(
 
 
 def _settling(owner: ObjectRef) -> float:
-    return TOLD_S if owner.kind in ("Formation", "BlueprintInstance") else SETTLE_S
+    return {"Formation": TOLD_S, "BlueprintInstance": LAST_TOLD_S}.get(owner.kind, SETTLE_S)
 
 
 def _owner(ref: ObjectRef, body: Body) -> ObjectRef | None:
