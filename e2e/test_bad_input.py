@@ -14,10 +14,7 @@ pytestmark = pytest.mark.e2e
 
 @pytest.fixture(scope="module")
 def namespace(cluster: Installed) -> Iterator[str]:
-    cluster.kubectl("delete", "namespace", "bad-input", "--ignore-not-found", "--wait=true")
-    cluster.kubectl("create", "namespace", "bad-input")
-    yield "bad-input"
-    cluster.kubectl("delete", "namespace", "bad-input", "--wait=false")
+    yield from cluster.fresh_namespace("bad-input")
 
 
 def test_wrong_parameters_are_all_named_before_anything_is_made(
@@ -144,8 +141,11 @@ def test_a_task_that_hangs_is_timed_out(cluster: Installed, namespace: str) -> N
     status = cluster.finished_mission("hangs", namespace)["status"]
     assert (status["outcome"], status["attempt"]) == ("TimedOut", 1)
     assert "8s" in conditions(cluster.get("mission", "hangs", namespace))["Succeeded"]["message"]
-    still_running = cluster.list("pod", namespace, "kais.io/mission=hangs")
-    assert [p for p in still_running if p["status"]["phase"] == "Running"] == []
+    until(
+        lambda: cluster.list("pod", namespace, "kais.io/mission=hangs"),
+        lambda pods: all(pod["status"]["phase"] != "Running" for pod in pods),
+        what="end of the hanging pod",
+    )
 
 
 def test_a_task_that_prints_100_mb_keeps_the_end_of_its_result(

@@ -26,10 +26,8 @@ with KnowledgeClient() as client:
 
 @pytest.fixture
 def namespace(cluster: Installed, request: pytest.FixtureRequest) -> Iterator[str]:
-    name = "faults-" + request.node.name.removeprefix("test_").replace("_", "-")[:40].strip("-")
-    cluster.kubectl("create", "namespace", name)
-    yield name
-    cluster.kubectl("delete", "namespace", name, "--wait=false")
+    title = request.node.name.removeprefix("test_").replace("_", "-")
+    yield from cluster.fresh_namespace(f"faults-{title[:40].strip('-')}")
 
 
 def restart_operator(cluster: Installed) -> None:
@@ -189,8 +187,8 @@ def test_saved_objects_deleted_and_applied_again_run_nothing_twice_and_numbers_g
     assert mission is not None
     with cluster.store(namespace) as store:
         assert len(store.list_runs(namespace=namespace).runs) == 1
-    edited = manifests.blueprint("saved", namespace, description="edited after the restore")
-    cluster.apply(edited)
+    edit = '{"spec": {"description": "edited after the restore"}}'
+    cluster.kubectl("patch", "bp", "saved", "-n", namespace, "--type=merge", "-p", edit)
     names = until(
         lambda: [r["metadata"]["name"] for r in cluster.list("bpr", namespace)],
         lambda seen: "saved-r00002" in seen,

@@ -88,19 +88,12 @@ def reasons(cluster: Installed, namespace: str) -> set[str]:
 
 @pytest.fixture(scope="module")
 def namespace(cluster: Installed) -> Iterator[str]:
-    yield from fresh(cluster, "doctor")
+    yield from cluster.fresh_namespace("doctor")
 
 
 @pytest.fixture(scope="module")
 def other_namespace(cluster: Installed) -> Iterator[str]:
-    yield from fresh(cluster, "doctor-elsewhere")
-
-
-def fresh(cluster: Installed, name: str) -> Iterator[str]:
-    cluster.kubectl("delete", "namespace", name, "--ignore-not-found", "--wait=true")
-    cluster.kubectl("create", "namespace", name)
-    yield name
-    cluster.kubectl("delete", "namespace", name, "--wait=false")
+    yield from cluster.fresh_namespace("doctor-elsewhere")
 
 
 @pytest.fixture(scope="module")

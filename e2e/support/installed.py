@@ -2,6 +2,7 @@
 
 import json
 import os
+import secrets
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -73,6 +74,13 @@ class Installed:
     def apply(self, *bodies: Body | str) -> str:
         text = "\n---\n".join(b if isinstance(b, str) else json.dumps(b) for b in bodies)
         return self.kubectl("apply", "-f", "-", stdin=text)
+
+    def fresh_namespace(self, prefix: str) -> Iterator[str]:
+        """A namespace that no earlier run used: the store remembers realms by their name."""
+        name = f"{prefix}-{secrets.token_hex(3)}"
+        self.kubectl("create", "namespace", name)
+        yield name
+        self.kubectl("delete", "namespace", name, "--wait=false")
 
     def finished_mission(self, name: str, namespace: str, timeout_s: float = 120) -> Body:
         """Wait until a mission has an outcome, is recorded and its facts are extracted."""
