@@ -141,8 +141,8 @@ class StoreMemory(Protocol):
         """Give the statistics last read in a batch; asking marks them as wanted."""
         ...
 
-    def want_fresh(self, namespace: str, blueprint: str) -> None:
-        """Have the next batch read this Blueprint again; at most every 30 s per object."""
+    def want_fresh(self, namespace: str, blueprint: str | None, *, soon: bool) -> None:
+        """Have this Blueprint and the realm's scopes read again; see `RefreshStatistics`."""
         ...
 
 

@@ -6,16 +6,18 @@ are read by `store_watch`, which asks here what is due.
 
 from __future__ import annotations
 
+import asyncio
 from collections import OrderedDict
 from collections.abc import Hashable, Iterable
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
+from kais import scopes
 from kais_operator.ports import Clock
 from knowledge_client import models
 
 FRESH_S = 30.0
-"""An object's statistics reach its status at most this often (api.md)."""
+"""A change of an object's statistics reaches its status at most this often (api.md)."""
 POLL_S = 300.0
 """Blueprints that nothing here changed are read this often: other writers use the ledger too."""
 _BOUND = 20_000  # an arbitrary size: some ten times the missions of a busy hour
@@ -39,6 +41,9 @@ class _Bounded(Generic[K, V]):
         if len(self._items) > _BOUND:
             self._items.popitem(last=False)
 
+    def known(self) -> list[K]:
+        return list(self._items)
+
     def items(self) -> list[tuple[K, V]]:
         return list(self._items.items())
 
@@ -48,16 +53,27 @@ class _Bounded(Generic[K, V]):
 
 @dataclass
 class _Wanted(Generic[V]):
-    """One question for statistics and its last answer."""
+    """One question for statistics and its last answer.
+
+    The first answer fills in what is missing and counts for nothing; `told_at` is when a change
+    after it was told. From `stale_at` on the answer is known to be old.
+    """
 
     answer: V | None = None
     read_at: float | None = None
-    dirty: bool = True
+    told_at: float | None = None
+    stale_at: float | None = None
 
     def is_due(self, now: float, *, poll_s: float) -> bool:
         if self.read_at is None:
             return True
-        return now - self.read_at >= (FRESH_S if self.dirty else poll_s)
+        if self.told_at is not None and now - self.told_at < FRESH_S:
+            return False
+        is_stale = self.stale_at is not None and now >= self.stale_at
+        return is_stale or now - self.read_at >= poll_s
+
+    def note_stale(self, at: float) -> None:
+        self.stale_at = at if self.stale_at is None else min(self.stale_at, at)
 
 
 class StoreMemory:
@@ -76,6 +92,8 @@ class StoreMemory:
             _Bounded()
         )
         self._scope_stats: _Bounded[str, _Wanted[models.ScopeStats]] = _Bounded()
+        self.wanted = asyncio.Event()
+        """Set when a batch has something to read that it need not wait for."""
 
     # What the port offers
 
@@ -133,11 +151,25 @@ class StoreMemory:
         if wanted is None:
             wanted = _Wanted()
             self._scope_stats.set(path, wanted)
+            self.wanted.set()
         return wanted.answer
 
-    def want_fresh(self, namespace: str, blueprint: str) -> None:
-        """Have this Blueprint read again, at the earliest 30 s after the last time."""
-        self._wanted_blueprint(namespace, blueprint).dirty = True
+    def want_fresh(self, namespace: str, blueprint: str | None, *, soon: bool) -> None:
+        """Have this Blueprint read again; with `soon` the realm's scopes too, and at once.
+
+        At once means 30 s after the last change that was told; without `soon` it is 30 s from now.
+        """
+        now = self._clock.monotonic()
+        if blueprint is not None:
+            found = self._wanted_blueprint(namespace, blueprint)
+            found.note_stale(now if soon else now + FRESH_S)
+        if not soon:
+            return
+        realm = str(scopes.Scope(namespace))
+        for path, wanted in self._scope_stats.items():
+            if path == realm or path.startswith(f"{realm}/"):
+                wanted.note_stale(now)
+        self.wanted.set()
 
     # What the adapter of the store and the store watch use
 
@@ -151,8 +183,10 @@ class StoreMemory:
         if before is None or before == store:
             return False
         self.forget_told()
-        self._blueprint_stats.clear()
-        self._scope_stats.clear()
+        for key in self._blueprint_stats.known():
+            self._blueprint_stats.set(key, _Wanted())
+        for path in self._scope_stats.known():
+            self._scope_stats.set(path, _Wanted())
         return True
 
     def forget_told(self) -> None:
@@ -168,7 +202,7 @@ class StoreMemory:
     def due(self, *, limit: int = 2000) -> models.StatsIn:
         """Name what the next batch shall read, at most `limit` of each.
 
-        What becomes stale while the batch is under way is dirty again, hence read again.
+        What becomes stale while the batch is under way is so afterwards, hence read again.
         """
         now = self._clock.monotonic()
         blueprints = [
@@ -176,22 +210,31 @@ class StoreMemory:
             for key, wanted in self._blueprint_stats.items()
             if wanted.is_due(now, poll_s=POLL_S)
         ][:limit]
-        for _, wanted in blueprints:
-            wanted.dirty = False
         paths = [
-            path for path, wanted in self._scope_stats.items() if wanted.is_due(now, poll_s=FRESH_S)
-        ]
+            (path, wanted)
+            for path, wanted in self._scope_stats.items()
+            if wanted.is_due(now, poll_s=FRESH_S)
+        ][:limit]
+        for _, asked in blueprints:
+            asked.stale_at = None
+        for _, about in paths:
+            about.stale_at = None
         return models.StatsIn(
             blueprints=tuple(
                 models.BlueprintName(namespace=key[0], name=key[1]) for key, _ in blueprints
             ),
-            scopes=tuple(paths[:limit]),
+            scopes=tuple(path for path, _ in paths),
         )
 
     def note_unread(self, request: models.StatsIn) -> None:
         """Note that a batch had no answer: all of it is still to be read."""
+        now = self._clock.monotonic()
         for asked in request.blueprints:
-            self.want_fresh(asked.namespace, asked.name)
+            self._wanted_blueprint(asked.namespace, asked.name).note_stale(now)
+        for path in request.scopes:
+            wanted = self._scope_stats.get(path)
+            if wanted is not None:
+                wanted.note_stale(now)
 
     def note_stats(self, stats: models.Stats) -> tuple[list[tuple[str, str]], list[str]]:
         """Keep a batch's answers; gives the (namespace, name) and the paths that changed."""
@@ -200,8 +243,8 @@ class StoreMemory:
             for answer in stats.blueprints
             if self._keep(self._wanted_blueprint(answer.namespace, answer.name), answer)
         ]
-        scopes = [path for path, changed in self._kept_scopes(stats.scopes) if changed]
-        return blueprints, scopes
+        paths = [path for path, changed in self._kept_scopes(stats.scopes) if changed]
+        return blueprints, paths
 
     def _kept_scopes(self, answers: Iterable[models.ScopeStats]) -> list[tuple[str, bool]]:
         kept = []
@@ -213,7 +256,10 @@ class StoreMemory:
 
     def _keep(self, wanted: _Wanted[V], answer: V) -> bool:
         changed = wanted.answer != answer
-        wanted.answer, wanted.read_at = answer, self._clock.monotonic()
+        now = self._clock.monotonic()
+        if changed and wanted.answer is not None:
+            wanted.told_at = now
+        wanted.answer, wanted.read_at = answer, now
         return changed
 
     def _wanted_blueprint(self, namespace: str, name: str) -> _Wanted[models.BlueprintStats]:
@@ -221,4 +267,5 @@ class StoreMemory:
         if wanted is None:
             wanted = _Wanted()
             self._blueprint_stats.set((namespace, name), wanted)
+            self.wanted.set()
         return wanted

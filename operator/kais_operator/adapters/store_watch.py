@@ -1,7 +1,9 @@
 """Keeps an eye on the store: which one it is, whether it is there, and what its numbers say.
 
-every 5 s     due statistics in one batch; the Blueprints and scopes that changed are told
+every 5 s, and soon after something changed
+              due statistics in one batch; the Blueprints and scopes that changed are told
 when it was away, and every 10 min    whoami; another store, or the time, has all told again
+when it goes away                     told once: who shows that it answers shall say so
 """
 
 from __future__ import annotations
@@ -17,18 +19,22 @@ from knowledge_client import errors, models
 logger = logging.getLogger(__name__)
 
 TICK_S = 5.0
+SETTLE_S = 1.0
+"""What changes together is read together: several runs' ends, and the facts of one."""
 REPEAT_S = 600.0
 """Registrations are a projection of the cluster and repeated this often (knowledge.md)."""
 
 StatsChanged = Callable[[list[tuple[str, str]], list[str]], Awaitable[None]]
 ToldAgain = Callable[[], Awaitable[None]]
+WentAway = Callable[[], Awaitable[None]]
 
 
 class StoreWatch:
     """The background look at the store.
 
     `stats_changed` gets the Blueprints (namespace, name) and the scope paths whose numbers moved;
-    `tell_again` is called after the memory forgot what the store was told.
+    `tell_again` is called after the memory forgot what the store was told, `went_away` when the
+    store does not serve any more.
     """
 
     def __init__(
@@ -39,31 +45,44 @@ class StoreWatch:
         *,
         stats_changed: StatsChanged,
         tell_again: ToldAgain,
+        went_away: WentAway,
     ) -> None:
         self._knowledge = knowledge
         self._memory = memory
         self._clock = clock
         self._stats_changed = stats_changed
         self._tell_again = tell_again
+        self._went_away = went_away
+        self._is_away = False
         self._repeated_at = clock.monotonic()
         self._is_known = False
         self._said = ""
 
     async def run(self) -> None:
-        """Look every `TICK_S` until cancelled."""
+        """Look every `TICK_S`, and soon after something is wanted, until cancelled."""
         while True:
+            self._memory.wanted.clear()
             await self.tick()
-            await asyncio.sleep(TICK_S)
+            try:
+                async with asyncio.timeout(TICK_S):
+                    await self._memory.wanted.wait()
+            except TimeoutError:
+                continue
+            await asyncio.sleep(SETTLE_S)
 
     async def tick(self) -> None:
         """Look once; a store that is away or refuses is logged and looked at again."""
         try:
             await self._look()
+            self._is_away = False
         except errors.KnowledgeError as exc:
             self._is_known = False
             if str(exc) != self._said:
                 logger.warning("the knowledge service does not serve: %s", exc)
             self._said = str(exc)
+            if not self._is_away:
+                self._is_away = True
+                await self._went_away()
 
     async def _look(self) -> None:
         if self._memory.store_problem() is not None:

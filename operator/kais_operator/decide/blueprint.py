@@ -146,6 +146,6 @@ def _requeue(observed: BlueprintObserved) -> timedelta | None:
     waits = [
         _RETRY_COMPILE if any(v.may_mend for v in observed.verdicts.values()) else None,
         _RETRY_COLLECT if observed.in_use else None,
-        _RETRY_STATISTICS if observed.stats is None else None,
+        _RETRY_STATISTICS if observed.stats is None or observed.store_problem else None,
     ]
     return min((wait for wait in waits if wait is not None), default=None)

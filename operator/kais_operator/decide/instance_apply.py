@@ -89,7 +89,7 @@ def decide_apply(observed: BlueprintInstanceObserved, rendered: Rendered) -> App
     actions += () if wish.is_held else wish.formation.actions
     actions += wish.mission.actions if wish.mission is not None else ()
     if wish.mission is None and not observed.is_run_open:
-        actions.append(instance_run.opened(observed.instance, revision, rendered, run=wish.run))
+        actions += instance_run.opened(observed.instance, revision, rendered, run=wish.run)
     if begun is None:
         message = f"run {wish.run.run_id} begins on revision {revision.spec.revision}"
         actions.append(EmitEvent("Normal", "RunBegun", message))

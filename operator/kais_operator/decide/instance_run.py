@@ -18,7 +18,7 @@ from kais.resources.blueprint_instance import BlueprintInstance, InstancePhase
 from kais.resources.blueprint_revision import BlueprintRevision
 from kais_operator.decide import instance_children
 from kais_operator.decide.instance_children import Run
-from kais_operator.decide.plan import Body, PutRun
+from kais_operator.decide.plan import Action, Body, PutRun, RefreshStatistics
 from knowledge_client import models
 
 _NOT_SUCCEEDED = {
@@ -59,13 +59,13 @@ def outcome_of(run: Run | None, mission: Body | None, ledger: str | None) -> Out
 
 def opened(
     instance: BlueprintInstance, revision: BlueprintRevision, rendered: Rendered, *, run: Run
-) -> PutRun:
+) -> tuple[Action, ...]:
     """Open the run of a use without a mission: a use that never gets an outcome."""
     scope = scopes.Scope(
         realm=instance.metadata.namespace,
         formation=instance_children.formation_scope(instance, rendered.formation_spec),
     )
-    return PutRun(
+    run_opened = PutRun(
         run.run_id,
         models.RunIn(
             kind="session",
@@ -78,6 +78,8 @@ def opened(
             parameters_hash=rendered.parameters_hash,
         ),
     )
+    refresh = RefreshStatistics(instance.metadata.namespace, revision.spec.blueprint)
+    return (run_opened, refresh)
 
 
 def phase_of(run: Run | None, outcome: Outcome | None) -> InstancePhase:

@@ -31,6 +31,8 @@ from knowledge_client import models
 
 PATIENCE = timedelta(seconds=30)
 """How long a deletion waits for the store before its call goes to the outbox."""
+STORE_AGAIN = timedelta(seconds=10)
+"""When a scope whose store is away looks whether it is back: no watch event tells."""
 LOOK_AGAIN = timedelta(minutes=1)
 """When a duplicate looks whether the older object is gone: no event of that one names this one."""
 
@@ -69,7 +71,7 @@ def decide_knowledge_scope(observed: KnowledgeScopeObserved, now: datetime) -> P
         reachable = _reachable(observed)
         said = [reachable, refused, conditions.false(Type.READY, refused.reason, refused.message)]
         plan = _plan(observed, said, now, actions=())
-        return Plan(plan.actions, plan.status, LOOK_AGAIN)
+        return Plan(plan.actions, plan.status, plan.requeue_after or LOOK_AGAIN)
     said = [_reachable(observed), _configured(observed)]
     said.append(conditions.summary(said, message=f"{_path(observed)} behaves as declared"))
     actions: list[Action] = list(_finalizer(declared))
@@ -258,4 +260,5 @@ def _plan(
         ),
     )
     events = saying.events(declared, told, types=(Type.READY,))
-    return Plan((*actions, *events), saying.body_of(status))
+    again = STORE_AGAIN if observed.store_problem is not None else None
+    return Plan((*actions, *events), saying.body_of(status), again)

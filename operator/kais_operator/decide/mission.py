@@ -252,6 +252,7 @@ def _finish(
     if recording.must_write_down(observed, now):
         return Plan((*actions, *recording.written_down(observed, ending, run_id=run_id)))
     actions += recording.closing(observed, ending, run_id=run_id)
+    actions += recording.learnt(observed)
     if is_held(mission):
         actions.append(recording.released(observed))
     if mission.is_deleting and observed.ledger.problem is None:

@@ -136,10 +136,16 @@ class InjectKnowledge:
 
 @dataclass(frozen=True)
 class RefreshStatistics:
-    """A run of this Blueprint changed: its statistics shall be read again."""
+    """What the ledger counts has changed: the statistics of it shall be read again.
+
+    With `soon` also those of the realm's scopes, and at once unless a change of them was told in
+    the last 30 s; without it after 30 s, so that a short run's beginning does not delay its end.
+    `blueprint` is None for a run that counts for none.
+    """
 
     namespace: str
-    blueprint: str
+    blueprint: str | None
+    soon: bool = True
 
 
 @dataclass(frozen=True)

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from kais import labels, scopes
+from kais.conditions import Type
 from kais_operator.decide import entry as entries
 from kais_operator.decide import injecting, outbox, placing
 from kais_operator.decide.attempts import State
@@ -72,7 +73,7 @@ def opening(observed: MissionObserved, *, run_id: str) -> tuple[Action, ...]:
     if observed.ledger.is_opened:
         return ()
     run = run_in(observed, None)
-    return (PutRun(run_id, run), *_refresh(observed))
+    return (PutRun(run_id, run), *_refresh(observed, soon=False))
 
 
 def closing(observed: MissionObserved, ending: Ending, *, run_id: str) -> tuple[Action, ...]:
@@ -83,7 +84,7 @@ def closing(observed: MissionObserved, ending: Ending, *, run_id: str) -> tuple[
         actions += opening(observed, run_id=run_id)
         actions.append(RecordEpisodes(run_id, episodes(observed, ending)))
         actions.append(PutRun(run_id, run_in(observed, ending)))
-        actions += _refresh(observed)
+        actions += _refresh(observed, soon=True)
     if not state.is_accepted:
         actions.append(RequestExtraction(run_id, max_facts=_most_facts(observed)))
     return tuple(actions)
@@ -226,8 +227,19 @@ def _most_facts(observed: MissionObserved) -> int:
     return injecting.most_facts(placing.settings_for(_scope(observed), observed.declared))
 
 
-def _refresh(observed: MissionObserved) -> tuple[Action, ...]:
-    blueprint = blueprint_of(observed)
-    if blueprint is None:
+def learnt(observed: MissionObserved) -> tuple[Action, ...]:
+    """Have the scopes counted again when the facts of a run are there; only at first sight."""
+    extraction = observed.ledger.extraction
+    if extraction is None or extraction.state != "done":
         return ()
-    return (RefreshStatistics(observed.mission.metadata.namespace, blueprint),)
+    told = observed.mission.condition(Type.KNOWLEDGE_EXTRACTED)
+    if told is not None and told.status == "True":
+        return ()
+    return (RefreshStatistics(observed.mission.metadata.namespace, None),)
+
+
+def _refresh(observed: MissionObserved, *, soon: bool) -> tuple[Action, ...]:
+    blueprint = blueprint_of(observed)
+    if blueprint is None and not soon:
+        return ()
+    return (RefreshStatistics(observed.mission.metadata.namespace, blueprint, soon=soon),)

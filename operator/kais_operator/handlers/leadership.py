@@ -142,6 +142,7 @@ class Term:
             office.world.clock,
             stats_changed=self._stats_changed,
             tell_again=self._tell_again,
+            went_away=self._store_went_away,
         )
         touch = office.probe.touch if self._has_probe else None
         return [self.queue.run(), store_watch.run(), self.freshness.run(self._has_any, touch)]
@@ -218,6 +219,12 @@ class Term:
                 self.queue.add(ref, after=random.random() * _SPREAD_S)  # noqa: S311 (a spread)
                 realm = ObjectRef(routing.REALM, "", ref.namespace)
                 self.queue.add(realm, after=_SPREAD_S)
+
+    async def _store_went_away(self) -> None:
+        """Look at the scopes, which say whether the store answers; others meet it when they ask."""
+        for body in await self._listed("KnowledgeScope"):
+            ref = routing.ref_of("KnowledgeScope", body)
+            self.queue.add(ref, after=random.random() * _SPREAD_S)  # noqa: S311 (a spread)
 
     async def _listed(self, kind: str) -> list[Body]:
         found: list[Body] = []

@@ -371,6 +371,17 @@ async def test_a_use_without_a_mission_is_a_use_without_outcome() -> None:
     assert status(fake)["phase"] == "Running"
 
 
+async def test_a_use_without_a_mission_is_counted_at_once() -> None:
+    fake = await world(head=blueprints.blueprint(mission=None))
+    fake.memory.blueprint_stats("demo", "team")
+    await fake.refresh_stats()
+    await settle(fake)
+    await fake.refresh_stats()
+    counted = fake.memory.blueprint_stats("demo", "team")
+    assert counted is not None
+    assert (counted.uses, counted.running) == (1, 1)
+
+
 async def test_a_store_that_is_away_does_not_hold_up_a_use() -> None:
     fake = await world(head=blueprints.blueprint(mission=None))
     fake.knowledge.away = True

@@ -132,6 +132,18 @@ async def test_of_two_objects_of_one_second_the_first_by_name_counts() -> None:
     assert condition(fake, "Ready", REF)[1] == "Duplicate"
 
 
+async def test_a_scope_that_was_told_looks_whether_its_store_is_back() -> None:
+    fake = await settled(teams.scope())
+    fake.memory.note_problem("gone")
+    plan = await settle(fake)
+    assert condition(fake, "StoreReachable", REF) == ("False", "StoreUnavailable", "gone")
+    assert plan.requeue_after.total_seconds() == 10
+    fake.memory.note_problem(None)
+    plan = await settle(fake)
+    assert condition(fake, "StoreReachable", REF)[0] == "True"
+    assert plan.requeue_after is None
+
+
 async def test_a_store_that_is_away_is_said_and_told_later() -> None:
     fake = fake_world(teams.scope())
     fake.knowledge.away = True

@@ -199,6 +199,22 @@ async def test_a_mission_saved_while_it_ran_is_not_run_again_when_the_ledger_has
 # Extraction
 
 
+async def test_the_facts_of_a_run_have_its_realms_scopes_counted_at_once() -> None:
+    fake = await teams.started()
+    fake.knowledge.extraction_state = "pending"
+    teams.succeed(fake)
+    await teams.settle(fake)
+    fake.memory.scope_stats("realm:demo/formation:team")
+    await fake.refresh_stats()
+    assert fake.memory.due().scopes == ()
+    (run_id,) = fake.knowledge.runs
+    fake.knowledge.extractions[run_id] = models.Extraction.model_validate(
+        {**fake.knowledge.extractions[run_id].model_dump(), "state": "done"}
+    )
+    await teams.settle(fake)
+    assert fake.memory.due().scopes == ("realm:demo/formation:team",)
+
+
 async def test_extraction_is_polled_until_it_is_done() -> None:
     fake = await teams.started()
     fake.knowledge.extraction_state = "pending"
