@@ -38,6 +38,7 @@ class Freshness:
         self._last: dict[str, float] = {}
         self._has_probe = has_probe
         self._echo_at: float | None = None
+        self._warned: set[str] = set()
 
     def note(self, kind: str) -> None:
         """Note an event of a kind."""
@@ -78,13 +79,18 @@ class Freshness:
             await asyncio.sleep(pause_s)
             waited_s += pause_s
 
+    def _warn_once(self, text: str) -> None:
+        if text not in self._warned:
+            self._warned.add(text)
+            logger.warning("%s", text)
+
     async def _drop_empty(self, has_any: HasAny, kinds: Sequence[str]) -> None:
         """A kind without objects has no first event; asking again later finds those that came."""
         for kind in kinds:
             try:
                 is_needed = await has_any(kind)
             except errors.ClusterError as exc:
-                logger.warning("%s cannot be listed: %s", kind, exc)
+                self._warn_once(f"{kind} cannot be listed: {exc}")
                 continue
             if not is_needed:
                 self._unheard.discard(kind)
