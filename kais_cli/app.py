@@ -14,6 +14,7 @@ import typer
 from typer.exceptions import TyperException
 
 from kais_cli import environment as environments
+from kais_cli import layout
 from kais_cli.commands import blueprint, cluster, knowledge, mission
 from kais_cli.environment import Environment
 from kais_cli.exit_status import ExitStatus
@@ -83,5 +84,5 @@ def _ended(exc: Exception, world: Environment, *, with_traceback: bool) -> ExitS
     failure = explain(exc)
     if with_traceback:
         world.stderr.write("".join(traceback.format_exception(exc)))
-    world.stderr.write(f"error: {failure}\n")
+    world.stderr.write(layout.printable(f"error: {failure}\n"))
     return failure.status

@@ -5,7 +5,7 @@ from __future__ import annotations
 from types import TracebackType
 from typing import TYPE_CHECKING, Protocol, Self, TextIO
 
-from kais_cli import output
+from kais_cli import layout, output
 
 if TYPE_CHECKING:
     from datetime import timedelta
@@ -58,7 +58,7 @@ class PlainDisplay:
 
     def line(self, text: str) -> None:
         """Write a line at once, for who reads through a pipe."""
-        self._stream.write(text + "\n")
+        self._stream.write(layout.printable(text) + "\n")
         self._stream.flush()
 
     def tick(self, state: State, passed: timedelta) -> None:
@@ -93,7 +93,7 @@ class LiveDisplay:
 
     def line(self, text: str) -> None:
         """Write a line above the live one."""
-        self._console.print(text, markup=False, soft_wrap=True)
+        self._console.print(layout.printable(text), markup=False, soft_wrap=True)
 
     def tick(self, state: State, passed: timedelta) -> None:
         """Redraw the live line."""

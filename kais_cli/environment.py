@@ -7,6 +7,7 @@ imported when they are first needed, because `kais --help` needs none of them.
 from __future__ import annotations
 
 import secrets
+import shutil
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -22,6 +23,9 @@ if TYPE_CHECKING:
 
 _SAFE = "bcdfghjklmnpqrstvwxz2456789"
 """Kubernetes' own alphabet of generated names: no vowels, so no words."""
+
+_WIDEST = 110
+"""Columns; longer lines of prose are hard to read."""
 
 
 @dataclass(frozen=True)
@@ -50,11 +54,12 @@ def _suffix() -> str:
 
 @dataclass(frozen=True, kw_only=True)
 class Environment:
-    """Everything outside of a command that it may touch."""
+    """Everything outside of a command that it may touch. `width` is None where lines stay whole."""
 
     stdout: TextIO = field(default_factory=lambda: sys.stdout)
     stderr: TextIO = field(default_factory=lambda: sys.stderr)
     is_terminal: bool = False
+    width: int | None = None
     settings: settings.Settings = field(default_factory=settings.Settings)
     now: Callable[[], datetime] = clock.now
     suffix: Callable[[], str] = _suffix
@@ -65,4 +70,6 @@ class Environment:
 
 def real() -> Environment:
     """Describe the terminal, or the pipe, that this process has."""
-    return Environment(is_terminal=sys.stdout.isatty(), settings=settings.from_environment())
+    is_terminal = sys.stdout.isatty()
+    columns = min(shutil.get_terminal_size().columns, _WIDEST) if is_terminal else None
+    return Environment(is_terminal=is_terminal, width=columns, settings=settings.from_environment())

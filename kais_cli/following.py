@@ -69,8 +69,10 @@ class State:
     @property
     def phase(self) -> str:
         """Where the run stands, in one word."""
-        if self.mission and self.mission.status.phase:
-            return str(self.mission.status.phase)
+        phase = self.mission.status.phase if self.mission else None
+        if phase and phase != "Pending":
+            return str(phase)
+        # The instance runs from when its cells are made; a mission that still waits is later.
         if self.instance and self.instance.status.phase:
             return str(self.instance.status.phase)
         return "Pending"
@@ -106,12 +108,10 @@ def _told(found: Resource, condition: Condition) -> str:
 
 
 def news(before: State, now: State) -> list[str]:
-    """Say what changed, a line each; the outcome is told by the report instead."""
+    """Say what changed, a line each: attempts and troubles; the report tells the outcome."""
     lines = []
     if now.attempt and now.attempt != before.attempt:
         lines.append(f"attempt {now.attempt} started")
-    elif now.phase != before.phase and now.outcome is None:
-        lines.append(now.phase.lower())
     known = before.troubles()
     lines += [told for message, told in now.troubles().items() if message not in known]
     if now.is_deleted and not before.is_deleted:

@@ -8,6 +8,8 @@ from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any
 
+from kais_cli import layout
+
 if TYPE_CHECKING:
     from kais_cli.ports import Body
 
@@ -87,13 +89,13 @@ def percent(share: float | None) -> str | None:
     return None if share is None else f"{share:.0%}"
 
 
-def readable(result: str) -> str:
-    """Lay out a result that is JSON; leave any other text as it is."""
+def result(text: str, *, width: int | None) -> str:
+    """Lay out a mission's result, indented: JSON as an outline, any other text as it is."""
     try:
-        value = json.loads(result)
+        value = json.loads(text)
     except ValueError:
-        return result
-    return json.dumps(value, indent=2, ensure_ascii=False)
+        return layout.block(text, width=width, indent="  ")
+    return layout.outline(value, width=width, indent="  ")
 
 
 def shown(value: Any) -> str:

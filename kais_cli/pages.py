@@ -8,7 +8,7 @@ from kais.conditions import Type
 from kais.resources.base import Resource
 from kais.resources.blueprint import Blueprint, Parameter
 from kais.resources.mission import Mission
-from kais_cli import output
+from kais_cli import layout, output
 from kais_cli.tables import interval, starred
 
 
@@ -99,16 +99,16 @@ def conditions(found: Resource) -> str:
     return output.indented(output.table(("TYPE", "STATUS", "REASON", "MESSAGE"), rows))
 
 
-def mission(found: Mission) -> str:
+def mission(found: Mission, *, width: int | None = None) -> str:
     """Show one mission: the work, its attempts and checks, its result, what holds."""
-    return "".join(_mission_parts(found))
+    return "".join(_mission_parts(found, width))
 
 
-def _mission_parts(found: Mission) -> Iterator[str]:
+def _mission_parts(found: Mission, width: int | None) -> Iterator[str]:
     spec, status = found.spec, found.status
     yield f"{found.metadata.name} in {found.metadata.namespace}: {status.phase or 'Pending'}"
     yield f", outcome {status.outcome}\n" if status.outcome else "\n"
-    yield f"\nObjective:\n{output.indented(spec.objective)}"
+    yield f"\nObjective:\n{layout.block(spec.objective, width=width, indent='  ')}"
     yield f"\nRun: {status.run_id or 'not opened'}, in {spec.formation_ref or spec.cell_ref}\n"
     if status.history:
         rows = [(a.attempt, a.started_at, a.finished_at, a.result) for a in status.history]
@@ -121,7 +121,7 @@ def _mission_parts(found: Mission) -> Iterator[str]:
         yield f"\nChecks:\n{output.indented(checks)}"
     if status.result:
         cut = " (cut)" if status.result_truncated else ""
-        yield f"\nResult{cut}:\n{output.indented(output.readable(status.result))}"
+        yield f"\nResult{cut}:\n{output.result(status.result, width=width)}"
     if status.knowledge:
         used = status.knowledge
         yield (

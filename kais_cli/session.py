@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
 
 import typer
 
+from kais_cli import layout
 from kais_cli.environment import Environment, Where
 
 if TYPE_CHECKING:
@@ -53,11 +54,11 @@ class Session:
 
     def write(self, text: str) -> None:
         """Write to stdout."""
-        self.environment.stdout.write(text)
+        self.environment.stdout.write(layout.printable(text))
 
     def note(self, text: str) -> None:
         """Write a line to stderr, beside the output."""
-        self.environment.stderr.write(text + "\n")
+        self.environment.stderr.write(layout.printable(text) + "\n")
 
 
 def command(

@@ -6,7 +6,7 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 from kais import durations
-from kais_cli import display, errors, following, output, watching
+from kais_cli import display, errors, following, layout, output, watching
 from kais_cli.exit_status import ExitStatus
 from kais_cli.following import State
 from kais_cli.output import Format
@@ -69,7 +69,7 @@ def report(session: Session, state: State, *, name: str, form: Format) -> ExitSt
         return status
     known = _learning(session, state.mission) if state.mission else None
     if form is Format.TABLE:
-        session.write(_page(state, name, known))
+        session.write(_page(state, name, known, width=session.environment.width))
     else:
         session.write(output.dump(_tree(state, name, known), form))
     return status
@@ -89,17 +89,17 @@ def _learning(session: Session, mission: Mission) -> Learning | None:
         return None
 
 
-def _page(state: State, name: str, known: Learning | None) -> str:
+def _page(state: State, name: str, known: Learning | None, *, width: int | None) -> str:
     parts = [_ending(state, name)]
     mission = state.mission
     if mission and mission.status.result:
         cut = " (cut at 4 KiB)" if mission.status.result_truncated else ""
-        parts.append(f"result{cut}:\n{output.indented(output.readable(mission.status.result))}")
+        parts.append(f"result{cut}:\n{output.result(mission.status.result, width=width)}")
     if known is not None:
         receipt = f" (receipt {known.receipt})" if known.receipt else ""
-        parts.append(_facts(f"recalled{receipt}", known.recalled))
-        parts.append(_facts("learnt", known.learnt))
-    return "".join(parts)
+        parts.append(_facts(f"recalled{receipt}", known.recalled, width=width))
+        parts.append(_facts("learnt", known.learnt, width=width))
+    return ("\n" if width else "").join(parts)
 
 
 def _ending(state: State, name: str) -> str:
@@ -114,14 +114,18 @@ def _ending(state: State, name: str) -> str:
     return f"{name}: {state.outcome}{after}{attempt}\n"
 
 
-def _facts(title: str, facts: tuple[Fact, ...]) -> str:
+def _facts(title: str, facts: tuple[Fact, ...], *, width: int | None) -> str:
     if not facts:
         return f"{title}: nothing\n"
-    lines = "".join(
-        f"  {fact.id}  {fact.source.type} {fact.confidence:.2f}  {' '.join(fact.content.split())}\n"
-        for fact in facts
-    )
+    lines = "".join(_fact(fact, width) for fact in facts)
     return f"{title}: {len(facts)} {'fact' if len(facts) == 1 else 'facts'}\n{lines}"
+
+
+def _fact(fact: Fact, width: int | None) -> str:
+    head, words = f"  {fact.id}  {fact.source.type} {fact.confidence:.2f}", fact.content.split()
+    if width is None:
+        return f"{head}  {' '.join(words)}\n"
+    return f"{head}\n{layout.block(' '.join(words), width=width, indent='    ')}"
 
 
 def _tree(state: State, name: str, known: Learning | None) -> dict[str, Any]:

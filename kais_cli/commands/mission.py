@@ -40,7 +40,7 @@ def show(session: Session, name: Name, output_: Output = Format.TABLE) -> ExitSt
     """Show a mission: its attempts, checks, result and conditions."""
     body = _get(session, name)
     if output_ is Format.TABLE:
-        session.write(pages.mission(Mission.from_dict(body)))
+        session.write(pages.mission(Mission.from_dict(body), width=session.environment.width))
     else:
         session.write(tables.one(body, output_))
     return ExitStatus.SUCCEEDED

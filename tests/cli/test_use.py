@@ -45,6 +45,7 @@ def test_a_piped_use_tells_its_way_in_lines(terminal, cluster):
     pulling = objects.condition("Started", "False", "ImagePullFailed", PULL)
     cluster.script = [
         objects.instance(phase="Pending"),
+        objects.instance(phase="Running"),
         objects.mission(phase="Pending", conditions=[pulling]),
         objects.mission(phase="Running", attempt=1),
         objects.mission(phase="Running", attempt=2),
@@ -78,7 +79,7 @@ def test_recalled_and_learnt_facts_are_printed_with_their_ids(terminal, cluster,
 def test_a_result_in_json_is_laid_out(terminal, cluster):
     cluster.script = [objects.ended(result='{"pods": ["a"]}')]
     terminal.run(*USE)
-    assert 'result:\n  {\n    "pods": [\n      "a"\n    ]\n  }\n' in terminal.out
+    assert "result:\n  pods: a\n" in terminal.out
 
 
 @pytest.mark.parametrize(
@@ -191,3 +192,45 @@ def test_a_terminal_shows_a_live_line(terminal, cluster):
     assert terminal.run(*USE) == ExitStatus.SUCCEEDED
     assert "Running, attempt 1/3, " in terminal.out
     assert "doctor-x2k4f: Succeeded" in terminal.out
+
+
+def test_on_a_terminal_the_report_is_wrapped_to_its_width(terminal, cluster, knowledge):
+    run_facts(knowledge)
+    terminal.is_terminal = True
+    terminal.width = 40
+    result = '{"summary": "two of the six pods in namespace demo fail"}'
+    cluster.script = [objects.ended(result=result, knowledge={"receipt": "rc1", "injected": 1})]
+    terminal.run(*USE)
+    assert terminal.out.endswith(
+        "doctor-x2k4f: Succeeded after 12s, attempt 1/3\n"
+        "\n"
+        "result:\n"
+        "  summary: two of the six pods in\n"
+        "    namespace demo fail\n"
+        "\n"
+        "recalled (receipt rc1): 1 fact\n"
+        "  f1  mission_extraction 0.60\n"
+        "    the registry is down\n"
+        "\n"
+        "learnt: 2 facts\n"
+        "  f3  explicit_remember 0.60\n"
+        "    bob knows\n"
+        "  f2  mission_extraction 0.60\n"
+        "    pods fail on Mondays\n"
+    )
+
+
+def test_nothing_that_a_cell_says_steers_the_terminal(terminal, cluster, knowledge):
+    run_facts(knowledge)
+    hostile = "gone\x1b[2J\x9b2J"
+    knowledge.answers["GET /v1/facts/f2"] = objects.fact("f2", hostile)
+    pulling = objects.condition("Started", "False", "ImagePullFailed", hostile)
+    cluster.script = [
+        objects.mission(phase="Pending", conditions=[pulling]),
+        objects.ended(result=hostile),
+    ]
+    terminal.run(*USE)
+    assert terminal.out.count("gone\\u001b[2J\\u009b2J") == 3
+    assert not {"\x1b", "\x9b"} & set(terminal.out)
+    terminal.run(*USE, "--name", "again", "-o", "json")
+    assert "\x9b" not in terminal.out

@@ -127,6 +127,7 @@ class Terminal:
         self.cluster = cluster
         self.knowledge = knowledge
         self.is_terminal = False
+        self.width: int | None = None
         self.settings = settings.Settings()
         self.clusters: Any = None
         self.asked: list[Where] = []
@@ -143,6 +144,7 @@ class Terminal:
             stdout=out,
             stderr=err,
             is_terminal=self.is_terminal,
+            width=self.width,
             settings=self.settings,
             now=lambda: self.cluster.now,
             suffix=lambda: "x2k4f",
