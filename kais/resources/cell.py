@@ -34,6 +34,9 @@ class CellSpec(CellTemplateSpec):
 class CellDisplay(Model):
     """Texts for the columns of kubectl get."""
 
+    status: Line | None = Field(
+        default=None, description="the phase, or Standby for a cell that waits for a mission"
+    )
     model: Line | None = Field(
         default=None, description="the mind's model, or the image of a container"
     )
@@ -67,7 +70,7 @@ class Cell(Resource):
     SHORT_NAME = "cl"
     DESCRIPTION: ClassVar[str] = "One agent or task: a mind, or an image of your own."
     COLUMNS = (
-        Column("Status", "string", ".status.phase", "where the cell stands"),
+        Column("Status", "string", ".status.display.status", "where the cell stands"),
         Column("Model", "string", ".status.display.model", "model of the mind, or image"),
         Column("Cost", "string", ".status.display.cost", "US dollars spent"),
         Column(

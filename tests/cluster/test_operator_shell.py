@@ -181,7 +181,7 @@ def test_a_use_of_a_blueprint_counts_once_and_its_second_look_writes_nothing(
     wait_for(
         lambda: cluster.status("blueprints", "hello").get("succeeded") == 1,
         what="the Blueprint shows its use",
-        within_s=50,
+        within_s=4,
     )
     assert cluster.status("blueprints", "hello")["usageCount"] == 1
     assert cluster.status("blueprintinstances", "one")["outcome"] == "Succeeded"

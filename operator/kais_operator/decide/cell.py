@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from kais import conditions, labels
-from kais.conditions import Type, Wanted
+from kais.conditions import Condition, Type, Wanted
 from kais.reasons import Reason
 from kais.resources.cell import Cell, CellDisplay, CellPhase, CellStatus
 from kais.resources.workload import CellMode, CellTemplateSpec
@@ -212,6 +212,11 @@ def principal_for(observed: CellObserved, *, account_uid: str) -> models.Princip
     )
 
 
+def _shown(ready: Condition) -> str:
+    """Say in a word where a cell stands; its phase has none for a cell that stands by."""
+    return Reason.STANDBY if ready.status == "True" else CellPhase.PENDING
+
+
 def _plan(
     observed: CellObserved, said: list[Wanted], now: datetime, *, account: _Account | None = None
 ) -> Plan:
@@ -224,7 +229,7 @@ def _plan(
         conditions=told,
         phase=CellPhase.PENDING,
         message=said[-1].message,
-        display=CellDisplay(model=model),
+        display=CellDisplay(status=_shown(told[-1]), model=model),
     )
     actions: tuple[Action, ...] = ()
     if account is not None:

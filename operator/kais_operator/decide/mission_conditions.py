@@ -231,7 +231,7 @@ def _status(standing: Standing, told: list[conditions.Condition]) -> MissionStat
         knowledge=knowledge,
         acknowledged=Acknowledged(abort=abort[:1024]) if abort is not None else None,
         display=MissionDisplay(
-            attempt=f"{number}/{most}" if number else None, facts=_facts(knowledge)
+            attempt=f"{number}/{most}" if number else None, facts=_facts(standing, knowledge)
         ),
     )
 
@@ -274,8 +274,19 @@ def _given(standing: Standing) -> tuple[str | None, int | None]:
     return injecting.given(standing.observed.maps.get(job))
 
 
-def _facts(knowledge: KnowledgeUse | None) -> str | None:
-    if knowledge is None:
-        return None
-    parts = ((knowledge.injected, "in"), (knowledge.extracted, "out"))
-    return ", ".join(f"{count} {way}" for count, way in parts if count is not None) or None
+def _facts(standing: Standing, knowledge: KnowledgeUse | None) -> str | None:
+    """Say `3 in` while the run goes on and `3 in, 2 out` when it is known what it left."""
+    given = knowledge.injected if knowledge is not None else None
+    left = knowledge.extracted if knowledge is not None else None
+    if standing.ending is None:
+        return None if given is None else f"{given} in"
+    if left is None and _may_still_leave(standing):
+        return f"{given or 0} in"
+    return f"{given or 0} in, {left or 0} out"
+
+
+def _may_still_leave(standing: Standing) -> bool:
+    extraction = standing.observed.ledger.extraction
+    if extraction is not None:
+        return extraction.state in ("pending", "running")
+    return recording.state_of(standing.observed).is_extracting

@@ -39,6 +39,17 @@ async def test_a_task_cell_is_ready_without_a_pod() -> None:
     assert condition(fake, "Applied", SOLO)[2] == "ServiceAccount demo/solo is there"
 
 
+async def test_a_cell_that_stands_by_is_shown_so_and_keeps_a_phase_that_old_clients_know() -> None:
+    told = teams.status(await settled(teams.lone_cell()), SOLO)
+    assert told["display"] == {"status": "Standby", "model": "worker:1"}
+    assert told["phase"] == "Pending"
+
+
+async def test_a_cell_that_cannot_work_is_shown_as_pending() -> None:
+    told = teams.status(await settled(teams.lone_cell(serviceAccountName="reader")), SOLO)
+    assert told["display"]["status"] == "Pending"
+
+
 async def test_a_cell_gets_an_account_of_its_own_that_mounts_no_token() -> None:
     fake = await settled(teams.lone_cell())
     made = fake.cluster.read(ACCOUNT)

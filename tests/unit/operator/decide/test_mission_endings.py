@@ -102,6 +102,29 @@ async def test_a_run_that_never_started_leaves_its_reason() -> None:
     assert condition(fake, "Recorded")[0] == "True"
 
 
+async def test_the_facts_of_a_run_that_never_started_are_shown_as_none_in_and_out() -> None:
+    fake = fake_world(teams.work(startDeadline="1s"))
+    await teams.settle(fake)
+    assert "facts" not in status(fake).get("display", {})
+    fake.clock.advance(1)
+    await teams.settle(fake)
+    assert status(fake)["display"]["facts"].startswith("0 in, ")
+
+
+async def test_what_a_run_left_is_shown_when_it_is_known() -> None:
+    fake = await teams.started()
+    assert status(fake)["display"]["facts"] == "0 in"
+    fake.knowledge.extraction_state = "pending"
+    teams.succeed(fake)
+    await teams.settle(fake)
+    assert status(fake)["display"]["facts"] == "0 in"
+
+
+async def test_a_run_that_is_not_to_leave_facts_is_shown_as_none_out() -> None:
+    fake = await ended(teams.work(knowledge={"extract": False}))
+    assert status(fake)["display"]["facts"] == "0 in, 0 out"
+
+
 async def test_a_settled_mission_writes_and_tells_nothing() -> None:
     fake = await ended()
     writes = len(fake.cluster.writes)
