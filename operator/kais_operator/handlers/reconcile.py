@@ -24,6 +24,9 @@ STORE_CAP_S = 30.0
 """What waits for the store is tried again at most this late."""
 NAMESAKE_S = 1.0
 TERMINATING_S = 10.0
+LEADING_S = 2.0
+"""A renewal that comes late makes the Lease ours again, within the same term; a term that ends
+forgets its keys."""
 WROTE_S = 1.0
 """The watch event of an own write comes sooner; this is for one that does not come."""
 RESTLESS = 20
@@ -53,7 +56,7 @@ class Passes:
             return await self._pass(reconciler, key)
         except errors.NotLeading as exc:
             _log(key, None, "NotLeading", exc)
-            return None
+            return LEADING_S
         except errors.NotReady as exc:
             return exc.requeue_after_s
         except errors.NamespaceTerminating as exc:

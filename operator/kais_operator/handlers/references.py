@@ -1,8 +1,8 @@
 """Who waits for whom: an index over watch events, for triggers that no label and no owner names.
 
 A mission names its formation or cell, an instance its blueprint. What happens to those concerns
-the mission until it has its outcome, and the instance until it has its revision or when it follows
-new ones. A hint for the queue only: a decision never reads it.
+the mission until it has its outcome, and the instance until its run has begun or when it follows
+new revisions. A hint for the queue only: a decision never reads it.
 """
 
 from __future__ import annotations
@@ -86,10 +86,11 @@ def _target_of_mission(ref: ObjectRef, body: Body) -> ObjectRef | None:
 
 
 def _target_of_instance(ref: ObjectRef, body: Body) -> ObjectRef | None:
-    spec, status = body.get("spec") or {}, body.get("status") or {}
+    spec = body.get("spec") or {}
     name = _name(spec.get("blueprintRef"))
     follows = spec.get("updatePolicy") == "Automatic"
-    if not name or (status.get("revisionInUse") and not follows):
+    has_begun = labels.RUN_ID in (body["metadata"].get("annotations") or {})
+    if not name or (has_begun and not follows):
         return None
     return ObjectRef("Blueprint", ref.namespace, name)
 

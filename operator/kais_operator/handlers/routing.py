@@ -90,7 +90,7 @@ def _of_ours(
     owner = _owner(ref, body) or _by_labels(ref, body, references)
     if owner is not None and owner != ref:
         yield Route(owner, _settling(owner))
-    if ref.kind in ("Formation", "Cell"):
+    if ref.kind in ("Formation", "Cell", "Blueprint"):
         for target in (ref, owner):
             for waiting in references.referrers(target) if target else ():
                 begun = references.is_under_way(waiting)

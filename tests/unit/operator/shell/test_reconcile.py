@@ -127,7 +127,10 @@ async def test_a_refused_child_is_told_in_the_conditions(fakes):
 
 
 FAILURES = {
-    "a lost lease waits for the next leader": (errors.NotLeading("lost"), None),
+    "a lease that may be renewed late is looked at again": (
+        errors.NotLeading("lost"),
+        reconcile.LEADING_S,
+    ),
     "what is not ready says when": (errors.NotReady("not yet", requeue_after_s=4), 4),
     "a namespace that goes away is looked at later": (
         errors.NamespaceTerminating("going"),

@@ -126,22 +126,21 @@ def test_a_mission_of_one_cell_waits_for_that_cell():
 
 
 @pytest.mark.parametrize(
-    ("spec", "status", "waits"),
+    ("spec", "marks", "waits"),
     [
         ({"blueprintRef": {"name": "bp"}}, {}, True),
-        ({"blueprintRef": {"name": "bp"}}, {"revisionInUse": 1}, False),
-        ({"blueprintRef": {"name": "bp"}, "updatePolicy": "Automatic"}, {"revisionInUse": 1}, True),
+        ({"blueprintRef": {"name": "bp"}}, {labels.RUN_ID: "r"}, False),
+        ({"blueprintRef": {"name": "bp"}, "updatePolicy": "Automatic"}, {labels.RUN_ID: "r"}, True),
     ],
-    ids=["without a revision", "with its revision", "that follows new revisions"],
+    ids=["whose run has not begun", "whose run has begun", "that follows new revisions"],
 )
-def test_an_instance_waits_for_revisions(spec, status, waits):
+def test_an_instance_waits_for_its_blueprint(spec, marks, waits):
     references = References()
-    use = body("use", spec=spec, status=status)
+    use = body("use", spec=spec, status={"revisionInUse": 1}, annotations=marks)
     references.note(ObjectRef("BlueprintInstance", "demo", "use"), use, is_gone=False)
     revision = body("bp-r00001", spec={"blueprint": "bp"})
-    assert (
-        "BlueprintInstance/demo/use" in keys("BlueprintRevision", revision, references)
-    ) == waits
+    for kind, changed in (("BlueprintRevision", revision), ("Blueprint", body("bp"))):
+        assert ("BlueprintInstance/demo/use" in keys(kind, changed, references)) == waits
 
 
 def test_an_instance_that_goes_concerns_its_blueprint():
