@@ -250,7 +250,16 @@ def _end_words(state: State, ended: Mapping[str, Any]) -> str:
     return f"the task ended with exit code {ended.get('exitCode')}{named}"
 
 
+def _is_control(one: str) -> bool:
+    return one < " " or "\x7f" <= one <= "\x9f"
+
+
 def _clean(message: str) -> str:
-    """Drop what the API server would refuse or nobody can read: NUL and broken surrogates."""
-    cleaned = message.replace("\x00", "").encode("utf-8", "replace")
+    """Drop what nobody can read: broken surrogates, and controls, which terminals would obey.
+
+    In the annotation that keeps the words each control would take six characters: a task that
+    prints nothing else must not fill it.
+    """
+    readable = "".join(one for one in message if one in "\n\t" or not _is_control(one))
+    cleaned = readable.encode("utf-8", "replace")
     return cleaned[:RESULT_BYTES].decode("utf-8", "ignore").strip()

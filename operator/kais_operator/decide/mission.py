@@ -18,7 +18,6 @@ from datetime import datetime, timedelta
 from kais import durations, labels, names
 from kais.reasons import Reason
 from kais.resources.fields import rfc3339
-from kais.resources.mission import Mission
 from kais_operator.decide import (
     attempts as tries,
 )
@@ -49,6 +48,8 @@ from kais_operator.decide.plan import (
 
 _SOON = timedelta(seconds=1)
 _POLL_LIMIT = timedelta(seconds=30)
+_HELD_BACK = (Reason.SUSPENDED, Reason.NOT_YET_SUPPORTED)
+"""Obstacles that are somebody's wish or mistake: no deadline runs, and an edit tells of the end."""
 _LOOK_AGAIN = timedelta(seconds=30)
 """When an obstacle is looked at again that no watch event may report, such as a foreign object."""
 
@@ -69,13 +70,21 @@ def decide_mission(observed: MissionObserved, now: datetime) -> Plan:
     if ending is not None:
         return _finish(observed, seen, ending, run_id=run_id, now=now)
     entry = entries.find(mission, observed.team, now=now)
-    obstacle = entry if isinstance(entry, Obstacle) else None
+    obstacle = None if seen else _what_delays(observed, entry, run_id=run_id, now=now)
     ending = judging.judge(observed, seen, obstacle=obstacle, now=now)
     if ending is not None:
         stopped = [endings.stamp(mission, ending), *_stop(seen)]
         standing = Standing(observed, run_id, seen, ending)
         return _plan(standing, stopped, now, requeue_after=_SOON)
     return _go_on(observed, seen, entry, run_id=run_id, now=now)
+
+
+def _what_delays(
+    observed: MissionObserved, entry: Entry | Obstacle, *, run_id: str, now: datetime
+) -> Obstacle | None:
+    """Say what the start deadline counts against: not against what somebody holds back."""
+    obstacle, _, _ = _start(observed, (), entry, run_id=run_id, now=now)
+    return obstacle if obstacle is None or obstacle.reason not in _HELD_BACK else None
 
 
 def _take_up(observed: MissionObserved, now: datetime) -> Plan:
@@ -116,7 +125,9 @@ def _go_on(
         return _wait(observed, seen, actions, run_id=run_id, now=now)
     obstacle, started, look_again = _start(observed, seen, entry, run_id=run_id, now=now)
     standing = Standing(observed, run_id, seen, None, obstacle)
-    limits = [judging.start_deadline(mission, None, now=now)] if last is None else []
+    is_held_back = obstacle is not None and obstacle.reason in _HELD_BACK
+    is_late = last is None and not is_held_back
+    limits = [judging.start_deadline(mission, None, now=now)] if is_late else []
     limits.append(judging.deadline(mission, seen))
     return _plan(
         standing, [*actions, *started], now, requeue_after=_soonest(limits, now, look_again)
@@ -137,9 +148,9 @@ def _start(
     now: datetime,
 ) -> tuple[Obstacle | None, tuple[Action, ...], timedelta | None]:
     """Choose the creation of the next attempt's Job, or what stands in its way."""
-    obstacle = _held_back(observed.mission)
+    obstacle = _held_back(observed)
     if obstacle is not None:
-        return obstacle, (), None
+        return obstacle, (), _LOOK_AGAIN if _is_suspended_use(observed) else None
     if isinstance(entry, Obstacle):
         return entry, (), _LOOK_AGAIN
     job = _job(observed, seen, entry, run_id=run_id, now=now)
@@ -151,12 +162,20 @@ def _start(
     return None, found.actions, None
 
 
-def _held_back(mission: Mission) -> Obstacle | None:
+def _is_suspended_use(observed: MissionObserved) -> bool:
+    return observed.instance is not None and observed.instance.spec.suspend
+
+
+def _held_back(observed: MissionObserved) -> Obstacle | None:
+    mission = observed.mission
     unsupported = judging.unsupported(mission)
     if unsupported is not None:
         return Obstacle(Reason.NOT_YET_SUPPORTED, unsupported)
     if mission.metadata.annotations.get(labels.RECONCILE) == labels.RECONCILE_SUSPENDED:
         words = f"no attempt is started while {labels.RECONCILE} is {labels.RECONCILE_SUSPENDED}"
+        return Obstacle(Reason.SUSPENDED, words)
+    if observed.instance is not None and observed.instance.spec.suspend:
+        words = f"no attempt is started while {observed.instance.ref} has spec.suspend"
         return Obstacle(Reason.SUSPENDED, words)
     return None
 

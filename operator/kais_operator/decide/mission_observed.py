@@ -47,7 +47,8 @@ class MissionObserved:
         pods: the pods of these Jobs.
         maps: what stands under the name of each Job's knowledge map, by the Job's name.
         declared: the KnowledgeScopes of the namespace.
-        instance: the instance that made the mission, where the ledger still needs its words.
+        instance: the instance that made the mission, where the ledger still needs its words or an
+            attempt is to be started.
         ledger: what is known of the run in the store.
         knowledge_url: the store's address as pods reach it.
         operator_namespace: where an outbox goes.

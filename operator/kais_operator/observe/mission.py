@@ -44,7 +44,7 @@ async def observe_mission(world: World, ref: ObjectRef) -> Seen | None:
         pods=() if has_ended else await _pods(world, mission, jobs),
         maps={} if has_ended else await _maps(world, mission, jobs),
         declared=await reading.declared_scopes(world.cluster, ref.namespace),
-        instance=None if is_told else await _instance(world, mission, ledger),
+        instance=None if is_told else await _instance(world, mission, ledger, jobs),
         ledger=ledger,
         knowledge_url=world.placement.knowledge_url,
         operator_namespace=world.placement.operator_namespace,
@@ -160,10 +160,14 @@ async def _found(call: Awaitable[T]) -> T | None:
         return None
 
 
-async def _instance(world: World, mission: Mission, ledger: Ledger) -> BlueprintInstance | None:
-    """Read the instance that made the mission, as long as the ledger may need its words."""
+async def _instance(
+    world: World, mission: Mission, ledger: Ledger, jobs: Sequence[Body]
+) -> BlueprintInstance | None:
+    """Read the instance that made the mission, when its words or its leave may be needed."""
     owner = next((o for o in mission.metadata.owner_references if o.controller), None)
+    is_open = any(not attempts.has_ended(job) for job in jobs)
     is_needed = labels.OUTCOME in mission.metadata.annotations or not ledger.is_opened
+    is_needed = is_needed or not is_open
     if owner is None or owner.kind != "BlueprintInstance" or not is_needed:
         return None
     ref = ObjectRef("BlueprintInstance", mission.metadata.namespace, owner.name)

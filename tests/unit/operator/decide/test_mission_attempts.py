@@ -3,7 +3,7 @@
 import pytest
 
 from kais_operator import errors
-from kais_operator.decide.plan import Body
+from kais_operator.decide.plan import Body, ObjectRef
 from tests.fakes import teams
 from tests.fakes.teams import MISSION, condition, job_ref, status
 from tests.fakes.world import FakeWorld
@@ -305,6 +305,7 @@ RESULTS: dict[str, tuple[str, str, bool]] = {
     "as much as the kubelet keeps": ("x" * 4096, "x" * 4096, True),
     "the end of a long log": ("y" * 2048, "y" * 2048, True),
     "text with a NUL": ("a\x00b", "ab", False),
+    "what a terminal would obey": ("a\x1b[2J\tb\x9b\nc", "a[2J\tb\nc", False),
     "letters cut in the middle": ("é" * 3000, "é" * 2048, True),
 }
 
@@ -350,6 +351,26 @@ async def test_a_suspended_mission_lets_the_running_attempt_end_and_starts_no_ot
     state, reason, message = condition(fake, "Succeeded")
     assert (state, reason) == ("Unknown", "Retrying")
     assert message.endswith("no attempt is started while kais.io/reconcile is suspended")
+
+
+async def test_a_suspended_use_lets_the_running_attempt_end_and_starts_no_other() -> None:
+    spec = {"blueprintRef": {"name": "reviews"}}
+    use = teams.thing("BlueprintInstance", "use", spec=spec, uid="uid-use")
+    owner = {"apiVersion": "kais.io/v1", "kind": "BlueprintInstance", "name": "use"}
+    owned = {"ownerReferences": [{**owner, "uid": "uid-use", "controller": True}]}
+    fake = await teams.started(use, teams.work(metadata=owned))
+    held = ObjectRef("BlueprintInstance", "demo", "use")
+    fake.cluster.edit(held, {"spec": {"suspend": True}})
+    teams.fail(fake)
+    plan = await teams.settle(fake)
+    assert fake.cluster.refs("Job") == [job_ref(1)]
+    assert condition(fake, "Succeeded")[2].endswith(
+        "no attempt is started while BlueprintInstance/demo/use has spec.suspend"
+    )
+    assert plan.requeue_after.total_seconds() == 30
+    fake.cluster.edit(held, {"spec": {"suspend": False}})
+    await teams.settle(fake)
+    assert len(fake.cluster.refs("Job")) == 2
 
 
 async def test_a_job_that_lost_its_owner_is_adopted_not_doubled() -> None:

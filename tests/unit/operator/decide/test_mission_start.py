@@ -238,6 +238,33 @@ async def test_somebody_elses_job_of_that_name_is_left_alone() -> None:
     assert condition(fake, "Started")[1] == "WaitingForPods"
 
 
+async def test_a_name_that_stays_taken_is_not_waited_for_for_ever() -> None:
+    job = {
+        "apiVersion": "batch/v1",
+        "kind": "Job",
+        "metadata": {"name": "doctor-a1", "namespace": "demo"},
+        "spec": {},
+    }
+    fake = await teams.ready_world(teams.work(startDeadline="1m"), job)
+    await teams.settle(fake)
+    fake.clock.advance(60)
+    await teams.settle(fake)
+    assert status(fake)["outcome"] == "InfrastructureFailed"
+    assert condition(fake, "Succeeded")[2].startswith(
+        "InfrastructureFailed: not started within 1m: Job/demo/doctor-a1 exists already"
+    )
+
+
+async def test_a_suspended_mission_is_not_late_and_not_looked_at_without_an_event() -> None:
+    paused = {"annotations": {"kais.io/reconcile": "suspended"}}
+    fake = await teams.ready_world(teams.work(metadata=paused))
+    await teams.settle(fake)
+    fake.clock.advance(3600)
+    plan = await teams.settle(fake)
+    assert "outcome" not in status(fake)
+    assert plan.requeue_after is None
+
+
 # What the attempt is given of what is known
 
 
