@@ -2,13 +2,17 @@
 
 A mission names its formation or cell, an instance its blueprint. What happens to those concerns
 the mission until it has its outcome, and the instance until its run has begun or when it follows
-new revisions. A hint for the queue only: a decision never reads it.
+new revisions. A cell names its formation, which says where the cell is at home. A hint for the
+queue only: a decision never reads it.
 """
 
 from __future__ import annotations
 
 from kais import labels, names
 from kais_operator.decide.plan import Body, ObjectRef
+
+Home = tuple[str | None, str | None]
+"""The scope that a formation names, and the Blueprint that it was made from."""
 
 
 class References:
@@ -19,14 +23,19 @@ class References:
         self._referrers: dict[ObjectRef, set[ObjectRef]] = {}
         self._by_label: dict[ObjectRef, ObjectRef] = {}
         self._namespaces: dict[str, set[ObjectRef]] = {}
+        self._homes: dict[ObjectRef, Home] = {}
+        self._moved: ObjectRef | None = None
         self._under_way: set[ObjectRef] = set()
 
     def note(self, ref: ObjectRef, body: Body, *, is_gone: bool) -> None:
         """Take in one watch event."""
         self._forget(ref)
+        self._moved = None
         if ref.kind == "KnowledgeScope":
             scopes = self._namespaces.setdefault(ref.namespace, set())
             scopes.discard(ref) if is_gone else scopes.add(ref)
+        if ref.kind == "Formation":
+            self._note_home(ref, None if is_gone else _home(body))
         if is_gone:
             return
         short = names.label_value(ref.name)
@@ -41,7 +50,13 @@ class References:
 
     def referrers(self, target: ObjectRef) -> frozenset[ObjectRef]:
         """Name the objects that wait for what happens to this one."""
-        return frozenset(self._referrers.get(target, ()))
+        return frozenset(r for r in self._referrers.get(target, ()) if r.kind != "Cell")
+
+    def cells_to_register(self, formation: ObjectRef) -> frozenset[ObjectRef]:
+        """Name the cells of a formation if the last event gave them another home."""
+        if formation != self._moved:
+            return frozenset()
+        return frozenset(r for r in self._referrers.get(formation, ()) if r.kind == "Cell")
 
     def is_under_way(self, ref: ObjectRef) -> bool:
         """Whether a mission has begun an attempt, so that its team concerns it less."""
@@ -56,6 +71,13 @@ class References:
         told = ObjectRef(kind, namespace, value)
         return self._by_label.get(told, told)
 
+    def _note_home(self, formation: ObjectRef, home: Home | None) -> None:
+        before = self._homes.pop(formation, None)
+        if home is not None:
+            self._homes[formation] = home
+        if home != before:
+            self._moved = formation
+
     def _forget(self, ref: ObjectRef) -> None:
         self._by_label.pop(ObjectRef(ref.kind, ref.namespace, names.label_value(ref.name)), None)
         self._under_way.discard(ref)
@@ -67,7 +89,16 @@ class References:
                 del self._referrers[target]
 
 
+def _home(body: Body) -> Home:
+    """Give what a formation's scope is made of."""
+    knowledge = (body.get("spec") or {}).get("knowledge") or {}
+    return knowledge.get("scope"), (body["metadata"].get("labels") or {}).get(labels.BLUEPRINT)
+
+
 def _target(ref: ObjectRef, body: Body) -> ObjectRef | None:
+    if ref.kind == "Cell":
+        name = _name((body.get("spec") or {}).get("formationRef"))
+        return ObjectRef("Formation", ref.namespace, name) if name else None
     if ref.kind == "Mission":
         return _target_of_mission(ref, body)
     if ref.kind == "BlueprintInstance":

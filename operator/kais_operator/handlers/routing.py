@@ -95,6 +95,9 @@ def _of_ours(
             for waiting in references.referrers(target) if target else ():
                 begun = references.is_under_way(waiting)
                 yield Route(waiting, TOLD_S if begun else SETTLE_S)
+    if ref.kind == "Formation":
+        for cell in references.cells_to_register(ref):
+            yield Route(cell, SETTLE_S)
     yield from _around_blueprints(ref, body, is_gone=is_gone, references=references)
     if ref.kind == "KnowledgeScope" and is_gone:
         for scope in references.scopes_in(ref.namespace):

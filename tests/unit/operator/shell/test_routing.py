@@ -107,6 +107,24 @@ def test_a_formation_and_its_cells_concern_the_missions_that_wait_for_them():
     assert "Mission/demo/m" not in keys("Formation", body("other"), references)
 
 
+def test_a_formation_whose_scope_changes_concerns_its_cells():
+    references = References()
+    member = body("lead", spec={"formationRef": "f"})
+    references.note(ObjectRef("Cell", "demo", "lead"), member, is_gone=False)
+
+    def concerns(of: Body, *, is_gone: bool = False) -> bool:
+        references.note(ObjectRef("Formation", "demo", "f"), of, is_gone=is_gone)
+        return "Cell/demo/lead" in keys("Formation", of, references, is_gone=is_gone)
+
+    assert concerns(body("f"))  # it was made after its cell
+    assert not concerns(body("f", status={"readyCells": 1}))
+    assert concerns(body("f", spec={"knowledge": {"scope": "other"}}))
+    assert not concerns(body("f", spec={"knowledge": {"scope": "other"}}))
+    assert concerns(body("f"), is_gone=True)
+    sibling = body("helper", spec={"formationRef": "f"}, owner=("Formation", "f"))
+    assert "Cell/demo/lead" not in keys("Cell", sibling, references)
+
+
 def test_a_mission_with_its_outcome_waits_for_nobody():
     references = References()
     ref = ObjectRef("Mission", "demo", "m")
