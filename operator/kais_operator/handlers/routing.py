@@ -90,6 +90,15 @@ def _of_ours(
     owner = _owner(ref, body) or _by_labels(ref, body, references)
     if owner is not None and owner != ref:
         yield Route(owner, _settling(owner))
+    yield from _waiting(ref, owner, references)
+    yield from _around_blueprints(ref, body, is_gone=is_gone, references=references)
+    if ref.kind == "KnowledgeScope" and is_gone:
+        for scope in references.scopes_in(ref.namespace):
+            yield Route(scope, SETTLE_S)
+
+
+def _waiting(ref: ObjectRef, owner: ObjectRef | None, references: References) -> Iterator[Route]:
+    """Route to who waits for the object or, with a cell, for its formation; and who moves."""
     if ref.kind in ("Formation", "Cell", "Blueprint"):
         for target in (ref, owner):
             for waiting in references.referrers(target) if target else ():
@@ -98,10 +107,6 @@ def _of_ours(
     if ref.kind == "Formation":
         for cell in references.cells_to_register(ref):
             yield Route(cell, SETTLE_S)
-    yield from _around_blueprints(ref, body, is_gone=is_gone, references=references)
-    if ref.kind == "KnowledgeScope" and is_gone:
-        for scope in references.scopes_in(ref.namespace):
-            yield Route(scope, SETTLE_S)
 
 
 def _around_blueprints(
