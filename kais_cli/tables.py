@@ -10,11 +10,11 @@ from kais.conditions import Type
 from kais.resources.base import Resource
 from kais.resources.blueprint import Blueprint, Parameter
 from kais.resources.mission import Mission
-from kais_cli import output
+from kais_cli import layout, output
 
 if TYPE_CHECKING:
     from kais_cli.ports import Body
-    from knowledge_client.models import Fact
+    from knowledge_client.models import Fact, RecalledFact
 
 _CONTENT = 100  # characters of a fact in a list; `-o json` has all
 
@@ -78,6 +78,19 @@ def facts(found: Sequence[Fact]) -> str:
     """List facts."""
     headers = ("ID", "SCOPE", "KIND", "CONFIDENCE", "SOURCE", "LIFECYCLE", "CONTENT")
     return output.table(headers, [_fact_row(fact) for fact in found])
+
+
+def recalled(found: Sequence[RecalledFact], *, width: int | None) -> str:
+    """List what was recalled, best first: a line each, on a terminal a paragraph each."""
+    if width is None:
+        rows = [(f.rank, f"{f.score:.2f}", f.id, f.scope, f.content) for f in found]
+        return output.table(("RANK", "SCORE", "ID", "SCOPE", "CONTENT"), rows)
+    return "".join(_paragraph(fact, width) for fact in found)
+
+
+def _paragraph(fact: RecalledFact, width: int) -> str:
+    head = f"{fact.rank}  {fact.id}  {fact.scope}  {fact.score:.2f}\n"
+    return head + layout.block(" ".join(fact.content.split()), width=width, indent="   ")
 
 
 def _fact_row(fact: Fact) -> tuple[object, ...]:

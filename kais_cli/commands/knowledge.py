@@ -51,8 +51,7 @@ def recall(
     elif not found.facts:
         session.note("nothing is known about this")
     else:
-        rows = [(f.rank, f"{f.score:.2f}", f.id, f.scope, f.content) for f in found.facts]
-        session.write(output.table(("RANK", "SCORE", "ID", "SCOPE", "CONTENT"), rows))
+        session.write(tables.recalled(found.facts, width=session.environment.width))
     return ExitStatus.SUCCEEDED
 
 
@@ -142,18 +141,26 @@ def list_facts(  # noqa: PLR0913 (one argument per option)
 def _client(session: Session) -> Iterator[KnowledgeClient]:
     from kais_cli import knowledge_access  # noqa: PLC0415 (loads httpx)
 
-    is_direct = session.environment.settings.knowledge_url is not None
-    cluster = None if is_direct else session.cluster
-    namespace = session.chosen_namespace or "default" if is_direct else session.namespace
+    cluster = None if _is_direct(session) else session.cluster
+    namespace = _namespace(session)
     with knowledge_access.connect(session.environment, cluster, namespace=namespace) as client:
         yield client
+
+
+def _is_direct(session: Session) -> bool:
+    return session.environment.settings.knowledge_url is not None
+
+
+def _namespace(session: Session) -> str:
+    """Name the realm; where the service's address is told, no cluster is asked for it."""
+    return session.chosen_namespace or "default" if _is_direct(session) else session.namespace
 
 
 def _path(session: Session, scope: str) -> str:
     """Write a scope as a path; a bare name is a formation of the namespace."""
     is_path = ":" in scope or scope == "platform"
     try:
-        found = scopes.Scope.parse(scope) if is_path else scopes.Scope(session.namespace, scope)
+        found = scopes.Scope.parse(scope) if is_path else scopes.Scope(_namespace(session), scope)
     except scopes.InvalidScope as exc:
         raise errors.UsageError(f"--scope {exc}") from exc
     return str(found)

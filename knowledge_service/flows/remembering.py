@@ -56,7 +56,8 @@ def refuse_beyond_limits(fact: NewFact) -> None:
     if any(violation.startswith("data has") for violation in found):
         raise TooLarge("; ".join(found))
     if found:
-        violations = tuple(ProblemViolation(path=text.split()[0], message=text) for text in found)
+        parts = [text.partition(" ") for text in found]
+        violations = tuple(ProblemViolation(path=path, message=said) for path, _, said in parts)
         raise InvalidBody("the fact breaks limits", violations)
 
 

@@ -3,7 +3,7 @@ import json
 import httpx
 import pytest
 
-from kais_cli import settings
+from kais_cli import errors, settings
 from kais_cli.exit_status import ExitStatus
 from tests.cli import objects
 
@@ -177,3 +177,24 @@ def test_a_direct_address_needs_no_cluster(terminal, cluster, knowledge, monkeyp
     assert terminal.asked == []
     assert knowledge.requests[0].url.port == 8000
     assert "Authorization" not in knowledge.requests[0].headers
+
+
+def test_a_bare_scope_needs_no_cluster_where_the_address_is_told(terminal, cluster, knowledge):
+    terminal.settings = settings.Settings(knowledge_url="http://127.0.0.1:9")
+    cluster.failure = errors.Unreachable("no cluster")
+    knowledge.answers["POST /v1/recall"] = recalled()
+    assert terminal.run("knowledge", "recall", "x", "--scope", "doctor") == 0
+    assert knowledge.sent()["scopes"] == ["realm:default/formation:doctor"]
+    assert terminal.asked == []
+
+
+def test_on_a_terminal_a_recalled_fact_is_a_paragraph(terminal, knowledge):
+    terminal.is_terminal, terminal.width = True, 40
+    fact = objects.fact("f1", "the registry is down on Mondays, from three to five")
+    knowledge.answers["POST /v1/recall"] = recalled(fact)
+    terminal.run("knowledge", "recall", "why do pods fail")
+    assert terminal.out == (
+        "1  f1  realm:demo/formation:doctor  2.50\n"
+        "   the registry is down on Mondays, from\n"
+        "   three to five\n"
+    )
