@@ -38,7 +38,8 @@ async def _refused(request: Request, exc: Exception) -> Response:
     if exc.status >= ServiceError.status:
         # Not the caller's doing: who looks after the service must find it in the log.
         fields = {"path": request.url.path, "code": exc.code, "why": exc.detail}
-        fields |= {"cause": repr(exc.__cause__)} if exc.__cause__ else {}
+        cause = exc.__cause__
+        fields |= {"cause": f"{type(cause).__name__}: {cause}"} if cause else {}
         _log.warning("request refused", extra={"fields": fields})
     return response(exc)
 
