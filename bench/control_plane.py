@@ -16,6 +16,7 @@ import time
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
+from http import HTTPStatus
 from pathlib import Path
 
 import httpx
@@ -100,7 +101,7 @@ class Api:
 
     async def burst(self, prefix: str, count: int) -> tuple[list[float], float]:
         """Create so many at once: seconds from create to Applied each, and for all of them."""
-        version = (await self._http.get(self.instances)).json()["metadata"]["resourceVersion"]
+        version = await self._version()
         created: dict[str, float] = {}
         applied: dict[str, float] = {}
         watching = asyncio.create_task(self._watch(version, applied, prefix, count))
@@ -121,6 +122,15 @@ class Api:
         await asyncio.wait_for(watching, 600)
         samples = [applied[name] - created[name] for name in created]
         return samples, max(applied.values()) - begin
+
+    async def _version(self) -> str:
+        """The list's resourceVersion; right after a CRD is made, lists answer 429 for a while."""
+        for _ in range(60):
+            answer = await self._http.get(self.instances)
+            if answer.status_code == HTTPStatus.OK:
+                return str(answer.json()["metadata"]["resourceVersion"])
+            await asyncio.sleep(0.5)
+        raise SystemExit(f"{self.instances}: {answer.text}")
 
     async def _watch(
         self, version: str, applied: dict[str, float], prefix: str, count: int
@@ -215,6 +225,7 @@ def run() -> str:
         cluster.up(no_node=True)
         stack.callback(cluster.down)
         cluster.kubectl("apply", "--server-side", "-f", "crds")
+        cluster.kubectl("wait", "--for=condition=Established", "--timeout=60s", "-f", "crds")
         cluster.kubectl("create", "namespace", "kais-system")
         store = [str(programs / "kais-knowledge"), "serve", "--db", str(folder / "k.db")]
         stack.enter_context(process(*store, "--port", "18999", "--auth", "none"))
