@@ -174,8 +174,13 @@ class StoreMemory:
     # What the adapter of the store and the store watch use
 
     def note_problem(self, problem: str | None) -> None:
-        """Note that the store did not answer and why, or that it did."""
-        self._problem = problem
+        """Note that the store did not answer and why, or that it did.
+
+        The first reason stays until an answer: each call has its own words, and statuses that
+        repeat them would be written again and again.
+        """
+        if problem is None or self._problem is None:
+            self._problem = problem
 
     def note_store(self, store: models.StoreId) -> bool:
         """Note who answered; forgets all and gives True when that is another store than before."""

@@ -15,7 +15,15 @@ from kais import labels
 from kais.resources.blueprint import Blueprint
 from kais.resources.blueprint_revision import BlueprintRevision
 from kais_operator.decide import blueprint_status, revision_history
-from kais_operator.decide.plan import Action, Create, Delete, ObjectRef, PatchMetadata, Plan
+from kais_operator.decide.plan import (
+    Action,
+    Create,
+    Delete,
+    EmitEvent,
+    ObjectRef,
+    PatchMetadata,
+    Plan,
+)
 from kais_operator.decide.revision_history import Verdict
 from knowledge_client import models
 
@@ -65,22 +73,23 @@ def decide_blueprint(observed: BlueprintObserved, now: datetime) -> Plan:
     collected = _beyond_limit(observed, blueprint, history, served)
     gone = {action.ref.name for action in collected}
     kept = [r for r in history if r.metadata.name not in gone]
+    status, events = blueprint_status.status_of(
+        blueprint,
+        revisions=kept,
+        present=blueprint_status.Present(observed.number, served, observed.verdicts),
+        ledger=blueprint_status.Ledger(observed.stats, observed.store_problem),
+        now=now,
+    )
     return Plan(
-        (*_annotations(blueprint, history, served), *creation, *collected),
-        status=blueprint_status.status_of(
-            blueprint,
-            revisions=kept,
-            present=blueprint_status.Present(observed.number, served, observed.verdicts),
-            ledger=blueprint_status.Ledger(observed.stats, observed.store_problem),
-            now=now,
-        ),
+        (*_annotations(blueprint, history, served), *creation, *collected, *events),
+        status=status,
         requeue_after=_requeue(observed),
     )
 
 
 def _with_present(
     observed: BlueprintObserved, blueprint: Blueprint, now: datetime
-) -> tuple[list[BlueprintRevision], tuple[Create, ...]]:
+) -> tuple[list[BlueprintRevision], tuple[Create | EmitEvent, ...]]:
     """Give the history as it is after this pass, and the creation that makes it so."""
     history = list(observed.revisions)
     if any(revision_history.number_of(r) == observed.number for r in history):
@@ -88,7 +97,9 @@ def _with_present(
     body = revision_history.revision_body(blueprint, history, number=observed.number)
     made_at = now.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
     stored = {**body, "metadata": {**body["metadata"], "creationTimestamp": made_at}}
-    return [*history, BlueprintRevision.from_dict(stored)], (Create(body),)
+    changes = body["spec"].get("changes", "the first one")
+    made = EmitEvent("Normal", "RevisionMade", f"revision {observed.number}: {changes}")
+    return [*history, BlueprintRevision.from_dict(stored)], (Create(body), made)
 
 
 def _annotations(

@@ -52,8 +52,9 @@ def decide_blueprint_instance(observed: BlueprintInstanceObserved, now: datetime
     expiry = instance_run.expires_at(observed.instance, observed.mission, told)
     if expiry is not None and expiry <= now:
         return Plan((_delete(observed.instance),))
+    events = saying.events(observed.instance, told, types=(Type.READY,))
     return Plan(
-        applied.actions,
+        (*applied.actions, *(() if applied.outcome else events)),
         status=_status(observed, applied, told),
         requeue_after=_soonest(observed, applied, expiry, now),
     )

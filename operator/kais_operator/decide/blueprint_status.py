@@ -12,7 +12,7 @@ from kais.resources import blueprint_revision
 from kais.resources.blueprint import Blueprint, BlueprintDisplay, BlueprintStatus, Version
 from kais.resources.blueprint_revision import BlueprintRevision
 from kais_operator.decide import revision_history, saying, statistics
-from kais_operator.decide.plan import Body
+from kais_operator.decide.plan import Body, EmitEvent
 from kais_operator.decide.revision_history import Verdict
 from knowledge_client import models
 
@@ -45,8 +45,8 @@ def status_of(
     present: Present,
     ledger: Ledger,
     now: datetime,
-) -> Body:
-    """Compute the whole status. Reads no clock; pass `now`."""
+) -> tuple[Body, tuple[EmitEvent, ...]]:
+    """Compute the whole status, and its news. Reads no clock; pass `now`."""
     fields = statistics.fields_of(ledger.stats, blueprint.status)
     told = _conditions(present, ledger).merge(
         blueprint.status.conditions, generation=blueprint.metadata.generation, now=now
@@ -65,7 +65,7 @@ def status_of(
             interval=statistics.percent_range(fields),
         ),
     )
-    return saying.body_of(status)
+    return saying.body_of(status), saying.events(blueprint, told, types=(Type.COMPILED,))
 
 
 def _conditions(present: Present, ledger: Ledger) -> conditions.ConditionSet:

@@ -93,7 +93,7 @@ def decide_apply(observed: BlueprintInstanceObserved, rendered: Rendered) -> App
     if begun is None:
         message = f"run {wish.run.run_id} begins on revision {revision.spec.revision}"
         actions.append(EmitEvent("Normal", "RunBegun", message))
-    actions += _told(begun, wish.outcome)
+    actions += _told(observed, begun, wish.outcome)
     return Applied(
         tuple(actions),
         (
@@ -169,15 +169,20 @@ def _record(
         resource_version=observed.instance.metadata.resource_version,
         annotations={labels.OUTCOME: outcome.value},
     )
-    return (patch, *_told(run, outcome))
+    return (patch, *_told(observed, run, outcome))
 
 
-def _told(begun: Run | None, outcome: Outcome | None) -> tuple[EmitEvent, ...]:
+def _told(
+    observed: BlueprintInstanceObserved, begun: Run | None, outcome: Outcome | None
+) -> tuple[EmitEvent, ...]:
     """Tell the end of the run by an Event, in the pass that writes it down."""
     if begun is None or begun.outcome is not None or outcome is None:
         return ()
     severity = "Normal" if outcome is Outcome.SUCCEEDED else "Warning"
-    return (EmitEvent(severity, "RunEnded", f"run {begun.run_id} ended {outcome}"),)
+    status = (observed.mission or {}).get("status") or {}
+    has_told = status.get("outcome") == outcome  # else its words are still those of before
+    words = f": {instance_run.mission_words(observed.mission)}" if has_told else ""
+    return (EmitEvent(severity, "RunEnded", f"run {begun.run_id} ended {outcome}{words}"),)
 
 
 def _blocked(observed: BlueprintInstanceObserved, wish: _Wish, blocked: ChildDecision) -> Applied:

@@ -167,7 +167,7 @@ def _reachable(observed: KnowledgeScopeObserved) -> Wanted:
 
 
 def _configured(observed: KnowledgeScopeObserved) -> Wanted:
-    if observed.is_configured:
+    if observed.is_configured or _was_configured(observed):
         words = f"the knowledge service has the settings of {_path(observed)}"
         return conditions.true(Type.CONFIGURED, Reason.CONFIGURED, words)
     if observed.store_problem is not None:
@@ -176,6 +176,11 @@ def _configured(observed: KnowledgeScopeObserved) -> Wanted:
     return conditions.unknown(
         Type.CONFIGURED, Reason.RECONCILING, "the knowledge service is being told the settings"
     )
+
+
+def _was_configured(observed: KnowledgeScopeObserved) -> bool:
+    """Whether the same settings were told before: telling them again changes nothing."""
+    return observed.store_problem is None and observed.declared.is_true(Type.CONFIGURED)
 
 
 def _finalizer(declared: KnowledgeScope) -> tuple[Action, ...]:

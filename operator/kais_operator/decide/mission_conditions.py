@@ -77,7 +77,9 @@ def say(standing: Standing, now: datetime) -> tuple[Body, tuple[EmitEvent, ...]]
     ]
     told = saying.timed(standing.mission, said, now)
     status = _status(standing, told)
-    events = saying.events(standing.mission, told, types=(Type.STARTED, Type.SUCCEEDED))
+    is_worth_both = standing.ending is None or told[0].status == "True"
+    types = (Type.STARTED, Type.SUCCEEDED) if is_worth_both else (Type.SUCCEEDED,)
+    events = saying.events(standing.mission, told, types=types)
     return saying.body_of(status), events
 
 

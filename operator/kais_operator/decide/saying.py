@@ -20,6 +20,8 @@ TROUBLES = frozenset(
     {
         Reason.ACCOUNT_NOT_ALLOWED,
         Reason.APPLY_FAILED,
+        Reason.BLUEPRINT_NOT_FOUND,
+        Reason.BUDGET_EXCEEDED,
         Reason.CELL_NOT_FOUND,
         Reason.CONFIGURATION_FAILED,
         Reason.DUPLICATE,
@@ -30,13 +32,18 @@ TROUBLES = frozenset(
         Reason.INFRASTRUCTURE_FAILED,
         Reason.INVALID,
         Reason.NAME_TAKEN,
+        Reason.NO_GOOD_REVISION,
         Reason.NOT_YET_SUPPORTED,
+        Reason.PARAMETERS_INVALID,
         Reason.PLATFORM_NOT_ALLOWED,
         Reason.POD_FAILED,
         Reason.POD_STUCK,
+        Reason.RENDER_FAILED,
         Reason.RETRYING,
+        Reason.REVISION_NOT_FOUND,
         Reason.STORE_UNAVAILABLE,
         Reason.TASK_FAILED,
+        Reason.TEMPLATE_ERROR,
         Reason.TIMED_OUT,
         Reason.TOPOLOGY_INVALID,
         Reason.UNSCHEDULABLE,
@@ -72,7 +79,8 @@ def events(
 ) -> tuple[EmitEvent, ...]:
     """Tell of the conditions of these types that flipped, or that met another trouble.
 
-    At first sight only good news and trouble are told, not that work has not begun.
+    At first sight only good news and trouble are told, not that work has not begun; and never that
+    something is not known yet.
     """
     emitted = []
     for condition in said:
@@ -85,12 +93,13 @@ def events(
                     condition.message[:_EVENT_LIMIT],
                 )
             )
-    return tuple(emitted)
+    return tuple(dict.fromkeys(emitted))  # a summary that repeats another condition is no news
 
 
 def _is_news(before: Condition | None, after: Condition) -> bool:
-    if before is None:
-        return after.status == "True" or after.reason in TROUBLES
+    if before is None or after.status == "Unknown":
+        is_told = before is not None and before.reason == after.reason
+        return after.status == "True" or (after.reason in TROUBLES and not is_told)
     if before.status != after.status:
         return True
     return before.reason != after.reason and after.reason in TROUBLES

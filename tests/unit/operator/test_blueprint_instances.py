@@ -55,7 +55,25 @@ def end(fake: FakeWorld, outcome: str, message: str = "all is well") -> None:
     """End the mission as its controller does."""
     fake.cluster.edit(MISSION, {"metadata": {"annotations": {"kais.io/outcome": outcome}}})
     finished = fake.clock.now().strftime("%Y-%m-%dT%H:%M:%SZ")
-    fake.cluster.set_status(MISSION, {"message": message, "finishedAt": finished})
+    told = {"message": message, "finishedAt": finished, "outcome": outcome}
+    fake.cluster.set_status(MISSION, told)
+
+
+def told_of(fake: FakeWorld, kind: str) -> list[tuple[str, str]]:
+    """Give reason and message of the Events about objects of a kind."""
+    return [
+        (event["reason"], event["message"])
+        for event in fake.cluster.events
+        if event["about"].kind == kind
+    ]
+
+
+async def test_parameters_that_break_rules_are_an_event_too() -> None:
+    fake = await world(blueprints.instance(parameters={"topic": "pods", "count": "three"}))
+    await settle(fake)
+    ((reason, message),) = told_of(fake, "BlueprintInstance")
+    assert reason == "ParametersInvalid"
+    assert "count" in message
 
 
 def cells_ready(fake: FakeWorld) -> None:
@@ -99,7 +117,7 @@ async def test_a_use_gets_its_formation_and_mission_under_one_run() -> None:
         "Applied",
         "Formation/demo/use and Mission/demo/use are stored",
     )
-    assert [e["reason"] for e in fake.cluster.events] == ["RunBegun"]
+    assert [reason for reason, _ in told_of(fake, "BlueprintInstance")] == ["RunBegun"]
 
 
 async def test_the_identity_of_the_run_is_stamped_before_anything_is_made() -> None:
@@ -240,7 +258,9 @@ async def test_the_cells_and_the_mission_are_followed_to_success() -> None:
     )
     assert condition(fake, "Ready") == ("True", "Ready", "the mission succeeded")
     assert (status(fake)["phase"], status(fake)["outcome"]) == ("Succeeded", "Succeeded")
-    assert [e["reason"] for e in fake.cluster.events] == ["RunBegun", "RunEnded"]
+    told = told_of(fake, "BlueprintInstance")
+    assert [reason for reason, _ in told] == ["RunBegun", "RunEnded"]
+    assert told[1][1].endswith("ended Succeeded: all is well")
 
 
 @pytest.mark.parametrize(

@@ -165,6 +165,20 @@ async def test_a_wiped_status_comes_back_the_same() -> None:
     assert status(fake) == before
 
 
+async def test_revisions_and_what_their_compiler_says_are_events() -> None:
+    fake = world(blueprints.blueprint())
+    await settle(fake)
+    await edit(fake, mission=BAD)
+    told = [(e["type"], e["reason"]) for e in fake.cluster.events if e["about"].kind == "Blueprint"]
+    assert told == [
+        ("Normal", "RevisionMade"),
+        ("Normal", "Compiled"),
+        ("Normal", "RevisionMade"),
+        ("Warning", "TemplateError"),
+    ]
+    assert fake.cluster.events[-1]["message"].endswith("; revision 1 keeps serving")
+
+
 async def test_an_idle_pass_writes_nothing() -> None:
     fake = world(blueprints.blueprint())
     await settle(fake)

@@ -132,6 +132,15 @@ async def test_of_two_objects_of_one_second_the_first_by_name_counts() -> None:
     assert condition(fake, "Ready", REF)[1] == "Duplicate"
 
 
+async def test_settings_that_are_told_again_are_no_news() -> None:
+    fake = await settled(teams.scope())
+    before = (status(fake, REF), len(fake.cluster.events))
+    fake.memory.forget_registrations()  # as a restart does, and the repetition of every 10 min
+    await step(fake)
+    assert (status(fake, REF), len(fake.cluster.events)) == before
+    assert fake.knowledge.calls[-1] == "put_scope"
+
+
 async def test_a_scope_that_was_told_looks_whether_its_store_is_back() -> None:
     fake = await settled(teams.scope())
     fake.memory.note_problem("gone")

@@ -250,6 +250,8 @@ async def test_a_name_that_stays_taken_is_not_waited_for_for_ever() -> None:
     fake.clock.advance(60)
     await teams.settle(fake)
     assert status(fake)["outcome"] == "InfrastructureFailed"
+    told = [e["reason"] for e in fake.cluster.events if e["about"] == MISSION]
+    assert told == ["NameTaken", "InfrastructureFailed"]
     assert condition(fake, "Succeeded")[2].startswith(
         "InfrastructureFailed: not started within 1m: Job/demo/doctor-a1 exists already"
     )
