@@ -22,7 +22,9 @@ from kais_operator.decide.plan import Action, Body, Plan, RegisterPrincipal
 from knowledge_client import models
 
 LOOK_AGAIN = timedelta(seconds=30)
-"""When a borrowed account is looked at again: nothing tells of other people's accounts."""
+"""When an account that may not be borrowed is looked at again: nothing tells of other people's."""
+LOOK_LATER = timedelta(minutes=5)
+"""When one that may be is: its leave may be taken back, or it be made anew with another UID."""
 
 UNSUPPORTED = (
     "this version runs cells of your own image in mode Task; give the cell spec.container and "
@@ -139,7 +141,7 @@ def _borrowed(observed: CellObserved) -> _Account:
         return _Account(
             reason=Reason.ACCOUNT_NOT_ALLOWED, message=problem or "", requeue_after=LOOK_AGAIN
         )
-    return _Account(uid=observed.account["metadata"]["uid"])
+    return _Account(uid=observed.account["metadata"]["uid"], requeue_after=LOOK_LATER)
 
 
 def _not_applied(applied: Wanted) -> list[Wanted]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, TypeVar
@@ -84,11 +84,21 @@ async def sharing(cluster: Cluster, cell: Cell) -> tuple[Housed, ...]:
         and account in (other.spec.service_account_name, other.metadata.name)
         and not other.is_deleting
     ]
-    formations = {
-        name: await formation_of(cluster, namespace, name)
-        for name in {o.spec.formation_ref for o in others if o.spec.formation_ref}
-    }
+    wanted = {o.spec.formation_ref for o in others if o.spec.formation_ref}
+    formations = await _formations(cluster, namespace, wanted)
     return tuple(Housed(o, formations.get(o.spec.formation_ref or "")) for o in others)
+
+
+async def _formations(
+    cluster: Cluster, namespace: str, wanted: Collection[str]
+) -> dict[str, Formation]:
+    """Read formations by name, more than one of them in one list."""
+    if len(wanted) <= 1:
+        found = [await formation_of(cluster, namespace, name) for name in wanted]
+        return {f.metadata.name: f for f in found if f is not None}
+    bodies = await cluster.list("Formation", namespace)
+    read_ = [read(Formation, body) for body in bodies if body["metadata"]["name"] in wanted]
+    return {f.metadata.name: f for f in read_ if isinstance(f, Formation)}
 
 
 async def declared_scopes(cluster: Cluster, namespace: str) -> tuple[KnowledgeScope, ...]:

@@ -192,6 +192,40 @@ async def test_cells_that_share_an_account_are_at_home_in_their_nearest_common_s
     assert fake.cluster.refs("ServiceAccount") == [ObjectRef("ServiceAccount", "demo", "reader")]
 
 
+async def test_the_reads_of_a_pass_do_not_grow_with_those_who_share_its_account(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    cells = [{"name": "lead", "spec": teams.task(serviceAccountName="reader")}]
+    names = [f"team-{number}" for number in range(12)]
+    fake = fake_world(*[teams.team(name, cells=cells) for name in names], account())
+    for name in names:
+        await teams.settle_team(fake, ObjectRef("Formation", "demo", name))
+    read: list[ObjectRef] = []
+    get = fake.cluster.get
+
+    async def counting(ref: ObjectRef) -> Body | None:
+        read.append(ref)
+        return await get(ref)
+
+    monkeypatch.setattr(fake.cluster, "get", counting)
+    await fake.step(cell.RECONCILER, ObjectRef("Cell", "demo", "team-0-lead-0"))
+    assert len(read) == 4
+
+
+async def test_a_leave_that_is_taken_back_is_noticed() -> None:
+    fake = fake_world(
+        teams.lone_cell(serviceAccountName="reader"), account(**{"kais.io/allow-cells": "true"})
+    )
+    plan = await fake.settle(cell.RECONCILER, SOLO)
+    assert plan is not None
+    assert plan.requeue_after is not None
+    assert plan.requeue_after.total_seconds() == 300
+    denied = {"metadata": {"annotations": {"kais.io/allow-cells": "false"}}}
+    fake.cluster.edit(ObjectRef("ServiceAccount", "demo", "reader"), denied)
+    await fake.settle(cell.RECONCILER, SOLO)
+    assert condition(fake, "Ready", SOLO)[:2] == ("False", "AccountNotAllowed")
+
+
 async def test_what_a_task_cell_has_no_use_for_is_said() -> None:
     fake = await settled(
         teams.lone_cell(
