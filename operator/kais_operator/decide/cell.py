@@ -120,6 +120,9 @@ def parent_of(cell: Cell) -> Parent:
 
 def _own(observed: CellObserved) -> _Account:
     cell = observed.cell
+    if cell.metadata.name == labels.USER_ACCOUNT:
+        words = f"ServiceAccount {labels.USER_ACCOUNT} is for people's tools; name the cell"
+        return _Account(reason=Reason.NAME_TAKEN, message=f"{words} otherwise")
     parent = parent_of(cell)
     desired = children.child_body(
         parent,

@@ -18,6 +18,7 @@ from datetime import datetime, timedelta
 from kais import durations, labels, names
 from kais.reasons import Reason
 from kais.resources.fields import rfc3339
+from kais.resources.mission import Mission
 from kais_operator.decide import (
     attempts as tries,
 )
@@ -76,7 +77,7 @@ def decide_mission(observed: MissionObserved, now: datetime) -> Plan:
         stopped = [endings.stamp(mission, ending), *_stop(seen)]
         standing = Standing(observed, run_id, seen, ending)
         return _plan(standing, stopped, now, requeue_after=_SOON)
-    return _go_on(observed, seen, entry, run_id=run_id, now=now)
+    return _go_on(observed, seen, entry, run_id=run_id, now=now, before=_hold(mission))
 
 
 def _what_delays(
@@ -94,17 +95,26 @@ def _take_up(observed: MissionObserved, now: datetime) -> Plan:
         return Plan((recording.released(observed),))
     if judging.unsupported(mission) is not None:
         return _plan(Standing(observed, None), (), now)
-    metadata = mission.metadata
-    run_id = names.run_id(metadata.uid)
-    finalizers = tuple(f for f in metadata.finalizers if f != labels.FINALIZER)
-    stamp = PatchMetadata(
-        ObjectRef(mission.kind, metadata.namespace, metadata.name),
-        resource_version=metadata.resource_version,
-        annotations={labels.RUN_ID: run_id, labels.ACCEPTED_AT: rfc3339(now)},
-        finalizers=(*finalizers, labels.FINALIZER),
-    )
+    run_id = names.run_id(mission.metadata.uid)
+    stamp = _held(mission, {labels.RUN_ID: run_id, labels.ACCEPTED_AT: rfc3339(now)})
     entry = entries.find(mission, observed.team, now=now)
     return _go_on(observed, (), entry, run_id=run_id, now=now, before=(stamp,))
+
+
+def _hold(mission: Mission) -> tuple[PatchMetadata, ...]:
+    """Hold a mission whose run goes on; one that was saved and applied again may lack it."""
+    return () if is_held(mission) else (_held(mission, {}),)
+
+
+def _held(mission: Mission, annotations: dict[str, str | None]) -> PatchMetadata:
+    metadata = mission.metadata
+    finalizers = tuple(f for f in metadata.finalizers if f != labels.FINALIZER)
+    return PatchMetadata(
+        ObjectRef(mission.kind, metadata.namespace, metadata.name),
+        resource_version=metadata.resource_version,
+        annotations=annotations,
+        finalizers=(*finalizers, labels.FINALIZER),
+    )
 
 
 def _go_on(

@@ -139,6 +139,18 @@ async def test_what_cannot_be_run_yet_says_what_to_use_instead(changes: Body, wh
     assert fake.cluster.refs("ServiceAccount") == []
 
 
+async def test_a_cell_does_not_become_what_peoples_tools_are() -> None:
+    ref = ObjectRef("Cell", "demo", "kais-user")
+    fake = await settled(teams.lone_cell("kais-user"), ref=ref)
+    assert condition(fake, "Ready", ref) == (
+        "False",
+        "NameTaken",
+        "ServiceAccount kais-user is for people's tools; name the cell otherwise",
+    )
+    assert fake.cluster.refs("ServiceAccount") == []
+    assert fake.knowledge.principals == {}
+
+
 async def test_an_account_that_belongs_to_somebody_else_is_left_alone() -> None:
     fake = await settled(teams.lone_cell(), account("solo"))
     status, reason, message = condition(fake, "Applied", SOLO)

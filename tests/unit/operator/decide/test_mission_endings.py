@@ -172,6 +172,18 @@ async def test_a_mission_that_was_saved_and_applied_again_runs_nothing() -> None
     assert told["knowledge"] == saved["status"]["knowledge"]
 
 
+async def test_a_run_that_goes_on_is_held_though_its_object_came_back_without_the_finalizer() -> (
+    None
+):
+    run = {"kais.io/run-id": "0b6f5a0e-8a55-4b8e-9d35-1c1f0a4c2f11"}
+    fake = await teams.started(teams.work(metadata={"annotations": run}))
+    assert finalizers(fake) == ["kais.io/finalizer"]
+    fake.cluster.remove(MISSION)
+    await teams.settle(fake)
+    (recorded,) = fake.knowledge.runs.values()
+    assert (recorded.run_id, recorded.outcome) == (run["kais.io/run-id"], "Cancelled")
+
+
 async def test_a_mission_made_anew_with_its_outcome_reports_from_the_ledger() -> None:
     fake = await ended()
     run_id = status(fake)["runId"]
