@@ -14,6 +14,7 @@ from datetime import datetime, timedelta
 
 from kais import conditions, labels, names, topology
 from kais.conditions import Type, Wanted
+from kais.errors import InvalidResource
 from kais.reasons import Reason
 from kais.resources.base import API_VERSION
 from kais.resources.cell import Cell
@@ -214,7 +215,10 @@ def _own_cell(observed: FormationObserved, name: str) -> Cell | None:
     body = observed.cells.get(name)
     if body is None or children.controller_uid(body) != observed.formation.metadata.uid:
         return None
-    return Cell.from_dict(body)
+    try:
+        return Cell.from_dict(body)
+    except InvalidResource:
+        return None  # edited into what cannot be read; this pass applies it as it shall be
 
 
 def _all_well(formation: Formation, count: int) -> str:

@@ -10,11 +10,11 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import Any
 
-from kais import conditions
+from kais import conditions, labels
 from kais.conditions import Wanted
 from kais.reasons import Reason
 from kais.resources.base import Condition, Resource, Status
-from kais_operator.decide.plan import Body, EmitEvent, Plan
+from kais_operator.decide.plan import Body, EmitEvent, ObjectRef, PatchMetadata, Plan
 
 TROUBLES = frozenset(
     {
@@ -105,9 +105,24 @@ def _is_news(before: Condition | None, after: Condition) -> bool:
     return before.reason != after.reason and after.reason in TROUBLES
 
 
+def _let_go(kind: str, metadata: Body) -> tuple[PatchMetadata, ...]:
+    held: list[str] = metadata.get("finalizers") or []
+    if labels.FINALIZER not in held:
+        return ()
+    ref = ObjectRef(kind, metadata["namespace"], metadata["name"])
+    left = tuple(f for f in held if f != labels.FINALIZER)
+    version = metadata["resourceVersion"]
+    return (PatchMetadata(ref, resource_version=version, finalizers=left),)
+
+
 def refuse(kind: str, body: Body, *, summary: str, problem: str, now: datetime) -> Plan:
-    """Decide on an object that breaks rules which the API server could not check: only say so."""
+    """Decide on an object that breaks rules which the API server could not check: only say so.
+
+    One that is being deleted is let go: what cannot be read must not hold its namespace either.
+    """
     metadata = body["metadata"]
+    if metadata.get("deletionTimestamp"):
+        return Plan(_let_go(kind, metadata))
     read = [
         Condition.from_dict(condition)
         for condition in (body.get("status") or {}).get("conditions") or ()

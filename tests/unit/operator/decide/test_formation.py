@@ -36,6 +36,14 @@ def cell_names(fake: FakeWorld) -> list[str]:
     return [ref.name for ref in fake.cluster.refs("Cell")]
 
 
+async def test_a_cell_that_was_edited_into_nonsense_is_mended() -> None:
+    fake = fake_world(teams.team())
+    await teams.settle_team(fake)
+    fake.cluster.edit(teams.CELL, {"spec": {"container": {"image": None}}})
+    await fake.settle(formation.RECONCILER, FORMATION)
+    assert fake.cluster.read(teams.CELL)["spec"]["container"]["image"] == "worker:1"
+
+
 async def test_a_formation_makes_its_cells_and_their_map() -> None:
     fake = await settled(two())
     assert cell_names(fake) == ["team-lead-0", "team-scout-0", "team-scout-1"]

@@ -419,6 +419,14 @@ async def test_a_mission_that_breaks_rules_is_told_so_and_left_alone() -> None:
     assert fake.cluster.refs("Job") == []
 
 
+async def test_a_mission_that_breaks_rules_does_not_hold_its_namespace() -> None:
+    held = {"finalizers": ["kais.io/finalizer"]}
+    fake = await teams.ready_world(teams.work(cellRef="solo", metadata=held))
+    fake.cluster.remove(MISSION)
+    await teams.pass_(fake)
+    assert fake.cluster.refs("Mission") == []
+
+
 async def test_what_has_no_effect_is_said() -> None:
     fake = await teams.started(teams.work(budget={"maxCost": 1.0}))
     teams.pod(fake, status=teams.running())
