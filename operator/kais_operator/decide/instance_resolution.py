@@ -61,8 +61,13 @@ def resolved(observed: BlueprintInstanceObserved) -> Wanted:
     reference = instance.spec.blueprint_ref
     if revision is None:
         name = names.revision_name(reference.name, observed.choice.number or 0)
+        ref = f"BlueprintRevision/{instance.metadata.namespace}/{name}"
+        if not is_pinned(instance):  # a number is given before its revision is made
+            return conditions.unknown(
+                Type.BLUEPRINT_RESOLVED, Reason.RECONCILING, f"{ref} is being made"
+            )
         message = (
-            f"BlueprintRevision/{instance.metadata.namespace}/{name} does not exist; name a kept "
+            f"{ref} does not exist; name a kept "
             "revision in spec.blueprintRef.revision, or make a new instance"
         )
         return conditions.false(Type.BLUEPRINT_RESOLVED, Reason.REVISION_NOT_FOUND, message)

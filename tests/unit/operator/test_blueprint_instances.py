@@ -68,6 +68,19 @@ def told_of(fake: FakeWorld, kind: str) -> list[tuple[str, str]]:
     ]
 
 
+async def test_a_revision_that_is_just_being_made_is_no_trouble() -> None:
+    head = blueprints.blueprint()
+    head["metadata"]["annotations"] = {"kais.io/served-revision": "1", "kais.io/last-revision": "1"}
+    fake = fake_world(head, blueprints.instance(), renderer=InProcessRenderer())
+    await settle(fake)
+    assert condition(fake, "BlueprintResolved") == (
+        "Unknown",
+        "Reconciling",
+        "BlueprintRevision/demo/team-r00001 is being made",
+    )
+    assert told_of(fake, "BlueprintInstance") == []
+
+
 async def test_parameters_that_break_rules_are_an_event_too() -> None:
     fake = await world(blueprints.instance(parameters={"topic": "pods", "count": "three"}))
     await settle(fake)
