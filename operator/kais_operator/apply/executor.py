@@ -178,6 +178,8 @@ async def _put_run(world: World, action: plans.PutRun) -> None:
     try:
         await world.knowledge.put_run(action.run_id, action.run)
     except knowledge_errors.Conflict as exc:
+        if action.run.outcome is not None and exc.code == knowledge_errors.Code.CONFLICT:
+            raise  # the ledger has another run under this id, so this end is told nowhere
         # The ledger closed this run with another outcome before: that one stands (api.md).
         logger.warning("run %s keeps the outcome it has: %s", action.run_id, exc)
         world.memory.note_run_closed(action.run_id)

@@ -123,6 +123,18 @@ async def test_what_the_store_took_is_remembered(fakes):
     assert [asked.name for asked in memory.due().blueprints] == ["bp"]
 
 
+async def test_an_end_that_the_ledger_refuses_is_not_taken_as_told(fakes):
+    problem = models.Problem(
+        title="conflict", status=409, detail="its scope is another", code="conflict"
+    )
+    refused = knowledge_errors.Conflict("its scope is another", problem=problem)
+    fakes.knowledge.refusals["put_run"] = refused
+    closed = RUN.model_copy(update={"outcome": "Succeeded"})
+    executed = await executor.execute(Plan((plans.PutRun("r", closed),)), fakes.world)
+    assert executed.store_problem == "its scope is another"
+    assert not fakes.memory.is_run_closed("r")
+
+
 async def test_a_run_that_was_closed_otherwise_keeps_its_outcome(fakes):
     fakes.knowledge.refusals["put_run"] = knowledge_errors.Conflict("closed as Failed")
     closed = RUN.model_copy(update={"outcome": "Succeeded"})
