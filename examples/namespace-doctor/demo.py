@@ -116,7 +116,7 @@ def wait_until(holds: Callable[[], bool], *, what: Callable[[], object]) -> floa
     started = time.monotonic()
     while not holds():
         if time.monotonic() - started > PATIENCE_S:
-            raise DemoFailed(f"after {PATIENCE_S:.0f} s still not failing: {what()}")
+            raise DemoFailed(f"waited {PATIENCE_S:.0f} s for nothing; still left: {what()}")
         time.sleep(1)
     return time.monotonic() - started
 
@@ -140,6 +140,14 @@ def instances(terminal: Terminal) -> set[str]:
     """Name the uses that there are."""
     found = terminal.read("kubectl", "get", "blueprintinstances", "-n", NAMESPACE, "-o", "json")
     return {str(item["metadata"]["name"]) for item in found["items"]}
+
+
+def uncounted(terminal: Terminal) -> int:
+    """Count the uses that the Blueprint's status does not show as ended yet (30 s at most)."""
+    command = ("kubectl", "get", "blueprint", BLUEPRINT, "-n", NAMESPACE, "-o", "json")
+    status = terminal.read(*command).get("status", {})
+    ended = sum(status.get(name) or 0 for name in ("succeeded", "failed", "excluded"))
+    return max(0, len(instances(terminal)) - int(ended))
 
 
 def ids(result: str, key: str) -> frozenset[str]:
@@ -185,7 +193,8 @@ def run(terminal: Terminal) -> None:
     say("# 4. The second use is given what the first one learnt")
     second = use(terminal)
     compare(first, second)
-    say("# 6. What is in the namespace now")
+    say("# 6. What is in the namespace now, once the Blueprint has counted both uses")
+    wait_until(lambda: uncounted(terminal) == 0, what=lambda: f"{uncounted(terminal)} uncounted")
     terminal.must("kubectl", "get", "bp,bpr,bpi,fm,cl,ms,ksc", "-n", NAMESPACE)
     say(f"# done in {time.monotonic() - started:.0f} s; `make demo-down` removes everything")
 
