@@ -34,9 +34,9 @@ class KubernetesCluster:
 
     def __init__(self, kubeconfig: str | None, *, context: str | None = None) -> None:
         self._background = BackgroundLoop()
-        _keep_keys_out_of_tmp()
         try:
-            self._api = self._run(_log_in(kubeconfig, context), "log in")
+            with _keys_in_a_folder_of_ours():
+                self._api = self._run(_log_in(kubeconfig, context), "log in")
         except cluster_errors.BAD_KUBECONFIG as exc:
             raise cluster_errors.bad_kubeconfig(exc) from exc
 
@@ -185,8 +185,13 @@ async def _leave(forwarding: Any) -> None:
     await forwarding.__aexit__(None, None, None)
 
 
-def _keep_keys_out_of_tmp() -> None:
+@contextmanager
+def _keys_in_a_folder_of_ours() -> Iterator[None]:
     """Have the keys of an inline kubeconfig, which kr8s writes to files and leaves, removed."""
     folder = tempfile.TemporaryDirectory(prefix="kais-")
     atexit.register(folder.cleanup)
-    tempfile.tempdir = folder.name
+    before, tempfile.tempdir = tempfile.tempdir, folder.name
+    try:
+        yield
+    finally:
+        tempfile.tempdir = before

@@ -1,4 +1,5 @@
 import itertools
+import tempfile
 
 import pytest
 
@@ -29,6 +30,12 @@ def test_what_is_created_can_be_read_and_names_its_writer(cluster, namespace):
     assert [b["metadata"]["name"] for b in cluster.list("BlueprintInstance", namespace)] == [
         "doctor-x2k4f"
     ]
+
+
+def test_logging_in_leaves_the_folder_of_temporary_files_as_it_was(control_plane):
+    before = tempfile.gettempdir()
+    cluster_client.KubernetesCluster(str(control_plane.kubeconfig)).close()
+    assert tempfile.gettempdir() == before
 
 
 def test_what_is_not_there_is_none(cluster, namespace):
