@@ -31,7 +31,7 @@ class Retention(Model):
         default=None, ge=1, le=100_000_000, description="live facts kept; the least useful go first"
     )
     ttl_days: Number | None = Field(
-        default=None, ge=0, le=36500, description="days after which a fact counts as expired"
+        default=None, gt=0, le=36500, description="days after which a fact counts as expired"
     )
     half_life_days: Number | None = Field(
         default=None, gt=0, le=36500, description="days in which an unconfirmed fact loses half"
@@ -55,9 +55,9 @@ class Injection(Model):
     """How much of what is known is put before a cell."""
 
     enabled: Bool = Field(default=True, description="false puts nothing before cells of this scope")
-    max_facts: Int = Field(default=20, ge=1, le=1000, description="most facts put before a cell")
+    max_facts: Int = Field(default=20, ge=1, le=100, description="most facts put before a cell")
     max_tokens: Int = Field(
-        default=1500, ge=1, le=1_000_000, description="most tokens that these facts may take"
+        default=1500, ge=1, le=100_000, description="most tokens that these facts may take"
     )
     min_confidence: Share = Field(default=0.5, description="facts below this confidence stay out")
 
@@ -66,7 +66,7 @@ class Extraction(Model):
     """What is drawn from runs of this scope."""
 
     enabled: Bool = Field(default=True, description="false draws no facts from runs")
-    max_facts: Int = Field(default=7, ge=1, le=100, description="most facts drawn from one run")
+    max_facts: Int = Field(default=7, ge=1, le=7, description="most facts drawn from one run")
     model: Line | None = Field(
         default=None, description="model that reads the record; unset uses rules and no model"
     )
@@ -122,7 +122,7 @@ class KnowledgeScopeSpec(Model):
     )
     deletion_policy: DeletionPolicy = Field(
         default=DeletionPolicy.RETAIN,
-        description="Delete erases exactly this path when the object is deleted",
+        description="Delete retires exactly this path with the object: nobody reads it any more",
     )
 
 

@@ -125,7 +125,7 @@ class EnvVar(Model):
 
 
 class Port(Model):
-    """One port that the container listens on; declaring one also gives it a probe."""
+    """One port that the container listens on."""
 
     container_port: Int = Field(ge=1, le=65535, description="number the process listens on")
     name: Annotated[

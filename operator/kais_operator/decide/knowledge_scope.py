@@ -15,6 +15,7 @@ from kais.resources.knowledge_scope import (
     KnowledgeScope,
     KnowledgeScopeDisplay,
     KnowledgeScopeStatus,
+    PromotionPolicy,
 )
 from kais.scopes import Level
 from kais_operator.decide import outbox, placing, saying
@@ -169,13 +170,24 @@ def _reachable(observed: KnowledgeScopeObserved) -> Wanted:
 def _configured(observed: KnowledgeScopeObserved) -> Wanted:
     if observed.is_configured or _was_configured(observed):
         words = f"the knowledge service has the settings of {_path(observed)}"
-        return conditions.true(Type.CONFIGURED, Reason.CONFIGURED, words)
+        return conditions.true(Type.CONFIGURED, Reason.CONFIGURED, words + _unused(observed))
     if observed.store_problem is not None:
         words = "the settings are told when the knowledge service answers"
         return conditions.false(Type.CONFIGURED, Reason.STORE_UNAVAILABLE, words)
     return conditions.unknown(
         Type.CONFIGURED, Reason.RECONCILING, "the knowledge service is being told the settings"
     )
+
+
+def _unused(observed: KnowledgeScopeObserved) -> str:
+    spec = observed.declared.spec
+    unused = {
+        "retention": spec.retention is not None,
+        "promotion: Automatic": spec.promotion.policy is PromotionPolicy.AUTOMATIC,
+        "extraction.model": spec.extraction.model is not None,
+    }
+    named = [name for name, is_set in unused.items() if is_set]
+    return f" (without effect in this version: {'; '.join(named)})" if named else ""
 
 
 def _was_configured(observed: KnowledgeScopeObserved) -> bool:

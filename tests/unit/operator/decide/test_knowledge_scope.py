@@ -36,21 +36,19 @@ async def test_the_store_is_told_the_settings() -> None:
         "inherit": False,
         "retention": {"maxFacts": 10, "ttlDays": 30.0},
         "promotion": {"policy": "Automatic", "minMissions": 2, "minConfidence": 0.6},
-        "injection": {"enabled": True, "maxFacts": 500, "maxTokens": 100, "minConfidence": 0.2},
-        "extraction": {"enabled": False, "maxFacts": 50},
+        "injection": {"enabled": True, "maxFacts": 50, "maxTokens": 100, "minConfidence": 0.2},
+        "extraction": {"enabled": False, "maxFacts": 5},
     }
     fake = await settled(teams.scope(**spec))
     told = fake.knowledge.scopes[PATH]
     assert (told.read_only, told.inherit) == (True, False)
     assert (told.retention.max_facts, told.retention.ttl_days) == (10, 30.0)
     assert (told.promotion.policy, told.promotion.min_missions) == ("Automatic", 2)
-    assert (told.injection.max_facts, told.injection.max_tokens) == (100, 100)
-    assert (told.extraction.enabled, told.extraction.max_facts) == (False, 7)
-    assert condition(fake, "Configured", REF) == (
-        "True",
-        "Configured",
-        f"the knowledge service has the settings of {PATH}",
-    )
+    assert (told.injection.max_facts, told.injection.max_tokens) == (50, 100)
+    assert (told.extraction.enabled, told.extraction.max_facts) == (False, 5)
+    unused = "(without effect in this version: retention; promotion: Automatic)"
+    words = f"the knowledge service has the settings of {PATH} {unused}"
+    assert condition(fake, "Configured", REF) == ("True", "Configured", words)
     assert condition(fake, "Ready", REF) == ("True", "Ready", f"{PATH} behaves as declared")
     assert status(fake, REF)["endpoint"] == "http://knowledge.kais-system:8000"
 
