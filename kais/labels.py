@@ -32,6 +32,7 @@ ALLOW_CELLS: Final = "kais.io/allow-cells"
 
 # Annotations that the operator writes: what must outlive status.
 LAST_REVISION: Final = "kais.io/last-revision"
+LAST_REVISION_HASH: Final = "kais.io/last-revision-hash"
 RUN_ID: Final = "kais.io/run-id"
 OUTCOME: Final = "kais.io/outcome"
 TRACEPARENT: Final = "kais.io/traceparent"

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 
 from kais import labels
+from kais.resources import blueprint_revision
 from kais.resources.blueprint import Blueprint
 from kais.resources.blueprint_revision import BlueprintRevision
 from kais_operator.decide import blueprint_status, revision_history
@@ -105,10 +106,16 @@ def _with_present(
 def _annotations(
     blueprint: Blueprint, history: list[BlueprintRevision], served: int | None
 ) -> tuple[PatchMetadata, ...]:
-    last = max(map(revision_history.number_of, history), default=0)
+    last = max(history, key=revision_history.number_of)
+    number, spec_hash = revision_history.number_of(last), blueprint_revision.hash_of(last.spec)
+    annotated = revision_history.annotated(blueprint, labels.LAST_REVISION)
     wanted: dict[str, str | None] = {}
-    if last > revision_history.annotated(blueprint, labels.LAST_REVISION):
-        wanted[labels.LAST_REVISION] = str(last)
+    if number > annotated:
+        wanted[labels.LAST_REVISION] = str(number)
+    if number >= annotated and spec_hash != blueprint.metadata.annotations.get(
+        labels.LAST_REVISION_HASH
+    ):
+        wanted[labels.LAST_REVISION_HASH] = spec_hash
     if served not in (None, revision_history.annotated(blueprint, labels.SERVED_REVISION)):
         wanted[labels.SERVED_REVISION] = str(served)
     if not wanted:

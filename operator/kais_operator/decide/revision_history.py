@@ -46,9 +46,19 @@ def present(
 def next_number(
     blueprint: Blueprint, revisions: Sequence[BlueprintRevision], *, ledger: int | None
 ) -> int:
-    """Give a number that no revision of this name ever had, as far as anybody remembers."""
-    highest = max((number_of(r) for r in revisions), default=0)
-    return 1 + max(highest, annotated(blueprint, labels.LAST_REVISION), ledger or 0)
+    """Give a number that no other spec of this name ever had, as far as anybody remembers.
+
+    The last number is given again when its revision is missing and it was this very spec's: after
+    a crash before the revision was made, or a restore that brings the Blueprint first.
+    """
+    last = annotated(blueprint, labels.LAST_REVISION)
+    others = max(max((number_of(r) for r in revisions), default=0), ledger or 0)
+    is_of_this_spec = blueprint.metadata.annotations.get(
+        labels.LAST_REVISION_HASH
+    ) == blueprint_revision.hash_of(blueprint.spec)
+    if is_of_this_spec and last >= others and all(number_of(r) != last for r in revisions):
+        return last
+    return 1 + max(others, last)
 
 
 def serving(verdicts: Mapping[int, Verdict], *, present: int, annotated: int) -> int | None:

@@ -3,6 +3,7 @@ from collections.abc import Mapping
 import pytest
 
 from kais.conditions import Reason
+from kais.resources import blueprint_revision
 from kais.resources.blueprint import Blueprint
 from kais.resources.blueprint_revision import BlueprintRevision
 from kais_operator.decide import revision_history
@@ -11,6 +12,8 @@ from tests.fakes import blueprints
 
 GOOD = Verdict(True, Reason.COMPILED, "fine")
 BAD = Verdict(False, Reason.TEMPLATE_ERROR, "not fine")
+
+OWN = blueprint_revision.hash_of(Blueprint.from_dict(blueprints.blueprint()).spec)
 
 
 def revisions(*numbers: int) -> list[BlueprintRevision]:
@@ -33,6 +36,34 @@ def head(**annotations: str) -> Blueprint:
         pytest.param({"last_revision": "7"}, (2,), None, 8, id="one above the annotation"),
         pytest.param({"last_revision": "7"}, (9,), 4, 10, id="one above the highest of all"),
         pytest.param({}, (), 12, 13, id="one above what the ledger remembers"),
+        pytest.param(
+            {"last_revision": "7", "last_revision_hash": OWN},
+            (2,),
+            7,
+            7,
+            id="its own again when it was written down and the revision is missing",
+        ),
+        pytest.param(
+            {"last_revision": "7", "last_revision_hash": "another"},
+            (2,),
+            7,
+            8,
+            id="one above the annotation when that was another spec's",
+        ),
+        pytest.param(
+            {"last_revision": "7", "last_revision_hash": OWN},
+            (7,),
+            7,
+            8,
+            id="one above when its own was given to another spec",
+        ),
+        pytest.param(
+            {"last_revision": "7", "last_revision_hash": OWN},
+            (),
+            9,
+            10,
+            id="one above the ledger when that remembers a higher one",
+        ),
         pytest.param({"last_revision": "many"}, (2,), None, 3, id="a mangled annotation is none"),
     ],
 )
