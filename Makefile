@@ -57,7 +57,7 @@ test: preflight-test venv ## all tiers of tests, one line each at the end
 crds: venv ## crds/*.yaml from the models in kais/resources
 	$(BIN)/python -m kais.crds
 
-binaries: ## the pinned Kubernetes binaries (about 20 minutes the first time)
+binaries: ## the pinned Kubernetes binaries (about 15 minutes the first time)
 	$(PYTHON) -m kais_cluster build
 
 images: venv ## base image, our images, and load them into the cluster that is up
