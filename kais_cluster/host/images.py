@@ -28,7 +28,6 @@ _ENVIRONMENT = {
     "PATH": "/usr/local/bin:/usr/local/sbin:/usr/sbin:/usr/bin:/sbin:/bin",
     "LANG": "C.UTF-8",
 }
-_SOURCES = f"deb http://deb.debian.org/debian {SUITE} main\n"
 _PIP_RANKS = {"global": 0, "site": 1, "user": 0, ":env:": 2, "install": 3}
 _PIP_KEYS = (
     "index-url",
@@ -189,8 +188,8 @@ def _pip_config() -> str:
 
 
 def _forget_this_machine(root: Path) -> None:
-    """Remove what debootstrap copied from, or downloaded to, this machine."""
-    (root / "etc/apt/sources.list").write_text(_SOURCES)
+    """Remove what debootstrap copied from, or downloaded to, this machine, its mirror included."""
+    (root / "etc/apt/sources.list").write_text("")
     for name in ("etc/hostname", "etc/resolv.conf"):
         (root / name).unlink(missing_ok=True)
     for pattern in ("var/cache/apt/archives/*.deb", "var/lib/apt/lists/*", "var/log/*.log"):
