@@ -2,10 +2,13 @@
 
     KaisError
     ├── InvalidResource     an object or its parameters break rules; carries every violation
-    ├── NotReady            something that is needed is not there yet; carries when to look again
-    ├── Conflict            somebody else owns or changed what was to be written
-    ├── KnowledgeUnavailable   the knowledge service does not answer
-    └── ExtractionFailed    a run's facts could not be extracted
+    └── in `kais.template_limits`
+        ├── TemplateFailed  leaves of a template cannot be rendered
+        ├── CapExceeded     a rendering would take more than it may
+        └── Refused         a template asks for what it may not touch
+
+Not answering, not ready and conflicting are told by whoever talks to the cluster or the store:
+`kais_operator.errors`, `knowledge_client.errors`.
 
 A user's mistake that a decision meets becomes a condition, never an exception: these are for the
 edges.
@@ -13,7 +16,6 @@ edges.
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import timedelta
 
 
 class KaisError(Exception):
@@ -43,24 +45,3 @@ class InvalidResource(KaisError):
         self.subject = subject
         self.violations = tuple(violations)
         super().__init__(f"{subject}: " + "; ".join(str(violation) for violation in violations))
-
-
-class NotReady(KaisError):
-    """What is needed is not there yet; looking again after `requeue_after` may find it."""
-
-    def __init__(self, reason: str, *, requeue_after: timedelta) -> None:
-        self.reason = reason
-        self.requeue_after = requeue_after
-        super().__init__(reason)
-
-
-class Conflict(KaisError):
-    """The object exists with another owner or changed since it was read."""
-
-
-class KnowledgeUnavailable(KaisError):
-    """The knowledge service does not answer; what it was to be told waits or goes to the outbox."""
-
-
-class ExtractionFailed(KaisError):
-    """The facts of a run could not be extracted; the run's outcome stays what it was."""

@@ -26,35 +26,6 @@ class Kind(StrEnum):
     ENTITY = "entity"
 
 
-class SourceType(StrEnum):
-    """Where a fact comes from."""
-
-    MISSION_EXTRACTION = "mission_extraction"
-    EXPLICIT_REMEMBER = "explicit_remember"
-    USER_INPUT = "user_input"
-    PROMOTED = "promoted"
-    EXPERIMENT = "experiment"
-    IMPORT = "import"
-
-
-class Lifecycle(StrEnum):
-    """Whether a fact is served; all but live ones stay in history."""
-
-    LIVE = "live"
-    SUPERSEDED = "superseded"
-    RETRACTED = "retracted"
-    ARCHIVED = "archived"
-
-
-class ReviewState(StrEnum):
-    """What people have said of a fact."""
-
-    NONE = "none"
-    DRAFT = "draft"
-    APPROVED = "approved"
-    REJECTED = "rejected"
-
-
 @dataclass(frozen=True)
 class Limits:
     """Sizes that the service accepts; each is named in the error of what exceeds it."""
@@ -72,8 +43,6 @@ class Limits:
 LIMITS = Limits()
 DEFAULT_CONFIDENCE = 0.5
 """Confidence of what is remembered over REST without saying how sure it is."""
-TOOL_CONFIDENCE = 0.7
-"""Confidence of what a cell remembers with its tool."""
 _KIND = re.compile(r"[a-z][a-z0-9-]*")
 
 

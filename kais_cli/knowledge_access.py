@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from kais import labels
+from kais import accounts, labels
 from kais_cli import errors
 from knowledge_client import errors as knowledge_errors
 from knowledge_client.client import KnowledgeClient
@@ -89,18 +89,8 @@ def _token(cluster: Cluster, namespace: str) -> str:
 
 
 def _make_account(cluster: Cluster, namespace: str) -> None:
-    account: Body = {
-        "apiVersion": "v1",
-        "kind": "ServiceAccount",
-        "metadata": {
-            "name": labels.USER_ACCOUNT,
-            "namespace": namespace,
-            "labels": {labels.MANAGED_BY: labels.MANAGER},
-        },
-        "automountServiceAccountToken": False,
-    }
     try:
-        cluster.create(account)
+        cluster.create(accounts.realm_account(namespace))
     except errors.Refused:
         # The operator may have made it a moment ago; anything else is worth the refusal's words.
         if cluster.get("ServiceAccount", namespace, labels.USER_ACCOUNT) is None:

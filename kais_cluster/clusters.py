@@ -107,8 +107,3 @@ def install_charts(
 def uninstall(*, say: tools.Say = tools.say) -> None:
     """Remove the kais release; its CRDs, and so the objects, stay."""
     charts.uninstall(current(say=say), say=say)
-
-
-def remove_images(*, say: tools.Say = tools.say) -> None:
-    """Delete our image storage: the base image, ours, and all layers."""
-    images.remove_all(say=say)

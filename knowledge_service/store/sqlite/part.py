@@ -72,12 +72,6 @@ def recall_answer(row: tuple[Any, ...] | None, once: Once) -> str | None:
     return str(row[1])
 
 
-def find_answer(connection: apsw.Connection, once: Once) -> str | None:
-    """Look a key up without writing."""
-    row = next(iter(connection.execute(_ANSWERED, (once.principal, once.key))), None)
-    return recall_answer(row, once)
-
-
 def ensure_scope(tx: Transaction, path: str, actor: str) -> int:
     """Return the number of a scope, made with its ancestors if it is new."""
     row = tx.one(_SCOPE, (path,))

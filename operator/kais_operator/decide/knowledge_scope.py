@@ -95,7 +95,7 @@ def config_of(declared: KnowledgeScope) -> models.ScopeConfig:
         "injection": injection_of(declared).model_dump(),
         "extraction": {
             "enabled": spec.extraction.enabled,
-            "max_facts": min(spec.extraction.max_facts, 7),  # the service's most of one run
+            "max_facts": spec.extraction.max_facts,
             "model": spec.extraction.model,
         },
     }
@@ -110,14 +110,14 @@ def config_of(declared: KnowledgeScope) -> models.ScopeConfig:
 
 
 def injection_of(declared: KnowledgeScope | None) -> models.Injection:
-    """Give the bounds of what is put before a cell, within what the service takes in one recall."""
+    """Give the bounds of what is put before a cell."""
     if declared is None:
         return models.Injection()
     spec = declared.spec.injection
     return models.Injection(
         enabled=spec.enabled,
-        max_facts=min(spec.max_facts, 100),
-        max_tokens=min(spec.max_tokens, 100_000),
+        max_facts=spec.max_facts,
+        max_tokens=spec.max_tokens,
         min_confidence=spec.min_confidence,
     )
 

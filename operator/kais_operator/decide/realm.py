@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
-from kais import labels, scopes
+from kais import accounts, labels, scopes
 from kais_operator.decide.plan import Body, Create, Plan, RegisterPrincipal
 from knowledge_client import models
 
@@ -39,7 +39,9 @@ def decide_realm(observed: RealmObserved, now: datetime) -> Plan:
     """Choose the writes that give a realm its account. Reads no clock."""
     del now  # nothing here depends on time; every decision has this shape
     if observed.account is None:
-        return Plan((Create(account_body(observed.namespace)),), requeue_after=_LOOK_AGAIN)
+        return Plan(
+            (Create(accounts.realm_account(observed.namespace)),), requeue_after=_LOOK_AGAIN
+        )
     if observed.is_registered or observed.account["metadata"].get("deletionTimestamp"):
         return Plan()
     principal = principal_of(
@@ -48,20 +50,6 @@ def decide_realm(observed: RealmObserved, now: datetime) -> Plan:
         namespace_uid=observed.namespace_uid,
     )
     return Plan((RegisterPrincipal(principal),))
-
-
-def account_body(namespace: str) -> Body:
-    """Make the ServiceAccount; it mounts no token, since only TokenRequests are asked of it."""
-    return {
-        "apiVersion": "v1",
-        "kind": "ServiceAccount",
-        "metadata": {
-            "name": labels.USER_ACCOUNT,
-            "namespace": namespace,
-            "labels": {labels.MANAGED_BY: labels.MANAGER},
-        },
-        "automountServiceAccountToken": False,
-    }
 
 
 def principal_of(namespace: str, *, account_uid: str, namespace_uid: str) -> models.PrincipalIn:
