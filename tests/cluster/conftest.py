@@ -1,5 +1,6 @@
 """One control plane without a node for the whole run, with our CRDs in it."""
 
+import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -46,6 +47,21 @@ class ControlPlane:
         pytest.fail("the API server accepted what it should refuse")
 
 
+def wait_until_listed(plane: ControlPlane) -> None:
+    """Wait for the first lists: right after a definition is stored they are refused."""
+    kinds = ",".join(path.name.removesuffix(".yaml") for path in sorted(CRDS.glob("*.yaml")))
+    deadline = time.monotonic() + 30
+    while True:
+        try:
+            plane.kubectl("get", kinds, "--all-namespaces")
+        except errors.CommandFailed:
+            if time.monotonic() > deadline:
+                raise
+            time.sleep(0.5)
+        else:
+            return
+
+
 @pytest.fixture(scope="session")
 def control_plane() -> Iterator[ControlPlane]:
     """Start the API server, and wait until it serves our kinds."""
@@ -55,6 +71,7 @@ def control_plane() -> Iterator[ControlPlane]:
             plane.kubectl("apply", "--server-side", "-f", str(CRDS))
             wait = ("wait", "--for=condition=Established", "--timeout=60s")
             plane.kubectl(*wait, "-f", str(CRDS))
+            wait_until_listed(plane)
         yield plane
 
 
