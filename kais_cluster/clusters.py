@@ -34,7 +34,7 @@ def down(*, say: tools.Say = tools.say) -> None:
         if provider.status().mode != "down":
             stopped = True
         provider.down()
-        if provider.name != "host":
+        if provider.name == "kubeconfig":
             return
     if not stopped:
         say("nothing to stop")
@@ -72,8 +72,12 @@ def build_binaries(
     """Build the pinned binaries: those named, or all that a cluster needs."""
     if names:
         wanted = build.by_name(names)
+    elif no_node:
+        wanted = build.control_plane_binaries()
+    elif providers.choose(say=say).name == "kind":
+        wanted = [*build.control_plane_binaries(), *build.by_name(["helm", "kind"])]
     else:
-        wanted = build.control_plane_binaries() if no_node else build.node_binaries()
+        wanted = build.node_binaries()
     build.build(wanted, settings.binaries_dir(), say=say)
 
 
@@ -84,7 +88,8 @@ def build_images(*, say: tools.Say = tools.say) -> list[str]:
         MissingTools: this is no checkout, or a program is missing.
         CommandFailed: a build failed; the text has the end of its output.
     """
-    return [image.reference for image in images.build_all(images.checkout(), say=say)]
+    provider = providers.choose(say=say)
+    return [image.reference for image in images.build_all(images.checkout(), provider, say=say)]
 
 
 def load_images(*, say: tools.Say = tools.say) -> list[str]:

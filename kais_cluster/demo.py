@@ -26,8 +26,8 @@ def prepare(
     provider = providers.choose(say=say)
     provider.up(no_node=False)
     changed: list[str] = []
-    if provider.name == "host":
-        images.build_all(source, say=say)
+    if provider.name != "kubeconfig":
+        images.build_all(source, provider, say=say)
         changed = images.load_all(source, provider, say=say)
     charts.install(source, provider, values=values, restart=bool(changed), say=say)
     return provider

@@ -10,12 +10,15 @@ import shutil
 import stat
 import tempfile
 import tomllib
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Protocol
 
 from kais_cluster import errors, providers, settings, tools
 from kais_cluster.host.images import Builder
+from kais_cluster.kind import docker
+from kais_cluster.kind.docker import DockerBuilder
 
 _ANY_TIME = 1_600_000_000  # seconds; a fixed one, so that equal contexts make equal layers
 
@@ -95,13 +98,45 @@ def checkout(start: Path | None = None) -> Checkout:
     return Checkout(root)
 
 
-def build_all(source: Checkout, *, say: tools.Say = tools.say) -> list[Built]:
+class ImageBuilder(Protocol):
+    """What builds images: buildah in a storage of ours, or Docker."""
+
+    def make_base(self) -> None:
+        """Make the base image, unless it is there or can be pulled."""
+
+    def build(
+        self,
+        context: Path,
+        reference: str,
+        dockerfile: Path,
+        *,
+        arguments: Mapping[str, str] | None = None,
+    ) -> str:
+        """Build a Dockerfile and return the image's identity; raises CommandFailed."""
+
+    def identity(self, reference: str) -> str:
+        """Return the digest of an image's configuration, or nothing."""
+
+    def archive(self, reference: str) -> contextlib.AbstractContextManager[Path]:
+        """Write an image as a `docker save` archive for the time of the block."""
+
+
+def builder_for(provider: providers.Provider, *, say: tools.Say = tools.say) -> ImageBuilder:
+    """Choose what builds images for a cluster: Docker for kind, else buildah."""
+    if provider.name == "kind":
+        return DockerBuilder(say)
+    return Builder(settings.images_dir(), say)
+
+
+def build_all(
+    source: Checkout, provider: providers.Provider, *, say: tools.Say = tools.say
+) -> list[Built]:
     """Build the base image and ours; what did not change is answered from the layer cache.
 
     Raises:
         CommandFailed: a step failed; the text has the end of its output.
     """
-    builder = Builder(settings.images_dir(), say)
+    builder = builder_for(provider, say=say)
     builder.make_base()
     built = []
     with tempfile.TemporaryDirectory(prefix="kais-wheel-") as folder:
@@ -125,7 +160,7 @@ def load_all(
     Raises:
         ClusterError: the cluster takes no images, or one of them is not built.
     """
-    builder = Builder(settings.images_dir(), say)
+    builder = builder_for(provider, say=say)
     loaded = []
     for image in IMAGES:
         reference = source.reference(image)
@@ -145,7 +180,10 @@ def load_all(
 
 
 def remove_all(*, say: tools.Say = tools.say) -> None:
-    """Delete our image storage."""
+    """Delete our image storage, and our images from Docker where it is."""
+    if docker.is_here():
+        for image in IMAGES:
+            DockerBuilder(say).remove(checkout().reference(image))
     folder = settings.images_dir()
     if folder.exists():
         Builder(folder, say).remove_all()
@@ -176,7 +214,7 @@ def requirements(source: Checkout, image: Image) -> str:
 
 
 def _record(provider: providers.Provider, image: Image) -> Path:
-    """Return where a host cluster's directory notes which content it has of an image."""
+    """Return where a cluster's directory notes which content it has of an image."""
     return provider.kubeconfig.parent / "images" / image.name
 
 

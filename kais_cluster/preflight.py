@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from kais_cluster import errors, settings, tools
+from kais_cluster.kind import docker
 
 MINIMUM_PYTHON = (3, 11)
 MINIMUM_GO = (1, 26)
@@ -44,7 +45,11 @@ class Missing:
 
 
 def missing(*, node: bool) -> list[Missing]:
-    """List everything that is missing to build and run a cluster, with a node or without."""
+    """List everything that is missing to build and run a cluster, with a node or without.
+
+    Where Docker answers, the node is kind's, and only the control planes of tests are ours.
+    """
+    node = node and not docker.is_here()
     found = [*_missing_base()]
     packages = _NODE_PACKAGES if node else _NODE_PACKAGES[:1]
     found += [Missing(name, why, pkg) for name, pkg, why in packages if not tools.find(name)]

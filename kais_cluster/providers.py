@@ -1,15 +1,18 @@
-"""Where a cluster comes from: one that KAIS_E2E_KUBECONFIG names on purpose, else the host's own.
+"""Where a cluster comes from.
 
-A provider for `kind` fits between the two: it has to satisfy `Provider`, and `choose` to name it.
+In this order: one that KAIS_E2E_KUBECONFIG names on purpose; kind, where Docker answers; else the
+host's own processes. A control plane without a node is always the host's.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
 from kais_cluster import errors, settings, tools
 from kais_cluster.host import build, cluster
+from kais_cluster.kind import docker
+from kais_cluster.kind.cluster import KindCluster
 from kais_cluster.status import Status
 
 
@@ -104,8 +107,15 @@ class NamedCluster:
         )
 
 
-def choose(*, no_node: bool = False, say: tools.Say = tools.say) -> Provider:
-    """Choose the provider of a cluster by the environment."""
+def choose(
+    *,
+    no_node: bool = False,
+    say: tools.Say = tools.say,
+    has_docker: Callable[[], bool] = docker.is_here,
+) -> Provider:
+    """Choose the provider of a cluster by the environment and by what this machine has."""
     if named := settings.named_kubeconfig():
         return NamedCluster(named, settings.binaries_dir(), say)
+    if not no_node and has_docker():
+        return KindCluster(settings.kind_dir(), settings.binaries_dir(), say)
     return cluster.HostCluster(settings.host(no_node=no_node), say)

@@ -1,8 +1,8 @@
 """What the environment says about clusters: the one reader of os.environ in this package.
 
 KAIS_E2E_KUBECONFIG    a cluster named on purpose; nothing is started or stopped then
-KAIS_CLUSTER_DIR       all state of one host cluster, at most 70 characters;
-                       default ~/.local/state/kais/host-cluster
+KAIS_CLUSTER_DIR       all state of one cluster, at most 70 characters;
+                       default ~/.local/state/kais/host-cluster, or …/kind where Docker is
 KAIS_CLUSTER_BIN       the binaries; default ~/.cache/kais/host-cluster/bin
 KAIS_CLUSTER_NET       first three bytes of the pod network; default 10.244.0
 KAIS_CLUSTER_SERVICES  first two bytes of the service network; default 10.96
@@ -71,6 +71,14 @@ def images_dir(env: Mapping[str, str] | None = None) -> Path:
     """Return the folder of our image storage, apart from whatever buildah holds for others."""
     found = os.environ if env is None else env
     return _base(found, "XDG_STATE_HOME", ".local/state") / "kais/images"
+
+
+def kind_dir(env: Mapping[str, str] | None = None) -> Path:
+    """Return the folder with the state of the one kind cluster of this user."""
+    found = os.environ if env is None else env
+    if named := found.get("KAIS_CLUSTER_DIR"):
+        return Path(named).absolute()
+    return _base(found, "XDG_STATE_HOME", ".local/state") / "kais/kind"
 
 
 def debian_mirror() -> str:

@@ -17,7 +17,7 @@ class Status:
     """A cluster as it was observed."""
 
     provider: str
-    """`host`, or `kubeconfig` for a cluster named on purpose."""
+    """`host`, `kind`, or `kubeconfig` for a cluster named on purpose."""
     mode: str
     """`node`, `no-node`, `named`, or `down`."""
     answers: bool

@@ -15,6 +15,9 @@ from kais_cluster import errors, settings
 Say = Callable[[str], None]
 """Takes one line of progress for the person who waits."""
 
+Argv = Sequence[object]
+"""A program and its arguments; each is passed as its text."""
+
 _SBIN = ("/usr/local/sbin", "/usr/sbin", "/sbin")  # not in every user's PATH
 _TAIL_LINES = 15  # enough to see a reason, little enough to read
 
@@ -52,7 +55,7 @@ def need(name: str, *, package: str) -> str:
 
 
 def run(
-    argv: Sequence[object],
+    argv: Argv,
     *,
     env: Mapping[str, str] | None = None,
     cwd: Path | None = None,

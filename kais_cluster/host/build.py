@@ -89,8 +89,14 @@ def node_binaries() -> list[Binary]:
 
 
 def extra_binaries() -> list[Binary]:
-    """List what is built only when it is named: kwok, which pretends that pods run."""
-    return [Binary("kwok", "kwok", "sigs.k8s.io/kwok/cmd/kwok", 143)]
+    """List what is built only when it is named.
+
+    kwok pretends that pods run; kind runs a cluster in Docker.
+    """
+    return [
+        Binary("kwok", "kwok", "sigs.k8s.io/kwok/cmd/kwok", 143),
+        Binary("kind", "kind", "sigs.k8s.io/kind", 10),
+    ]
 
 
 def by_name(names: Sequence[str]) -> list[Binary]:

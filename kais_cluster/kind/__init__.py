@@ -1,0 +1,1 @@
+"""Kubernetes in Docker: a cluster with a node where Docker is."""

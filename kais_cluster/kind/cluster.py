@@ -1,0 +1,160 @@
+"""A cluster with a node as a Docker container, made by our own pinned `kind`.
+
+The node's image is the one that the pinned kind names by digest. The audit log and the kubeconfig
+lie in one state directory; no kubeconfig of the user's is touched.
+"""
+
+import json
+import shutil
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from kais_cluster import errors, tools
+from kais_cluster.host import build
+from kais_cluster.kind.docker import Run
+from kais_cluster.status import Status
+
+NAME = "kais"
+"""Of the cluster among those that kind manages on this machine."""
+
+_NODE_READY = "180s"
+_POLICY = Path(__file__).parent.parent / "host/files/audit-policy.yaml"
+_IN_NODE = "/var/log/kais-audit"
+
+
+@dataclass(frozen=True)
+class KindCluster:
+    """One kind cluster, up or not."""
+
+    directory: Path
+    binaries: Path
+    say: tools.Say = tools.say
+    run: Run = tools.run
+    name: str = "kind"
+
+    @property
+    def kubeconfig(self) -> Path:
+        """Return the administrator's kubeconfig."""
+        return self.directory / "kubeconfig"
+
+    @property
+    def audit_log(self) -> Path:
+        """Return the API server's audit log; only root can read it."""
+        return self.directory / "audit/audit.log"
+
+    def up(self, *, no_node: bool) -> None:
+        """Bring it up, or say that it is; kind has no cluster without a node.
+
+        Raises:
+            MissingTools: Go is missing, and kind is not built yet.
+            StartFailed: kind gave up; the message carries the end of its output.
+        """
+        wanted = build.by_name(["kubectl", "helm", "kind"])
+        build.build(wanted, self.binaries, say=self.say)
+        if self._exists() and self._answers():
+            self.say(f"already up (kind), used as it is: {self.directory}")
+            return
+        if self._exists():
+            self.say("deleting the kind cluster that an earlier run left behind")
+            self._delete()
+        self._create()
+
+    def down(self) -> None:
+        """Delete the cluster and its state directory."""
+        if (self.binaries / "kind").exists() and self._exists():
+            started = time.monotonic()
+            self._delete()
+            self.say(f"down in {time.monotonic() - started:.0f} s (kind): {self.directory}")
+        shutil.rmtree(self.directory, ignore_errors=True)
+
+    def status(self) -> Status:
+        """Observe it at this moment."""
+        if not (self.binaries / "kind").exists() or not self._exists():
+            return Status(self.name, "down", answers=False, directory=self.directory)
+        answers = self._answers()
+        nodes = self.kubectl("get", "nodes", timeout_s=10).strip() if answers else ""
+        return Status(
+            self.name,
+            "node",
+            answers=answers,
+            directory=self.directory,
+            kubeconfig=self.kubeconfig,
+            nodes=nodes,
+        )
+
+    def env(self) -> Mapping[str, str]:
+        """Return the variables for programs that talk to it: KUBECONFIG, KUBECACHEDIR, PATH."""
+        return {
+            "KUBECONFIG": str(self.kubeconfig),
+            "KUBECACHEDIR": str(self.directory / "kubectl-cache"),
+            "PATH": f"{self.binaries}:{tools.search_path()}",
+        }
+
+    def kubectl(self, *arguments: str, stdin: str | None = None, timeout_s: float = 60) -> str:
+        """Run our kubectl as administrator and return what it prints; raises CommandFailed."""
+        command = [self.binaries / "kubectl", *arguments]
+        return self.run(command, env=self.env(), stdin=stdin, timeout_s=timeout_s)
+
+    def load_image(self, archive: Path, *, name: str) -> None:
+        """Load a `docker save` archive into the node.
+
+        Raises:
+            NotRunning: there is no cluster.
+        """
+        if not self._exists():
+            raise errors.NotRunning(
+                f"cannot load {name}: no kind cluster {NAME}; bring it up first"
+            )
+        self._kind("load", "image-archive", str(archive), "--name", NAME)
+
+    def _create(self) -> None:
+        started = time.monotonic()
+        audit = self.audit_log.parent
+        audit.mkdir(parents=True, exist_ok=True)
+        shutil.copy(_POLICY, audit / "policy.yaml")
+        options = ["--name", NAME, "--kubeconfig", str(self.kubeconfig), "--wait", _NODE_READY]
+        try:
+            self._kind("create", "cluster", *options, "--config", "-", stdin=configuration(audit))
+        except errors.CommandFailed as exc:
+            raise errors.StartFailed(f"kind could not make the cluster {NAME}: {exc}") from exc
+        self.say(f"up in {time.monotonic() - started:.0f} s (kind): {self.directory}")
+
+    def _delete(self) -> None:
+        self._kind("delete", "cluster", "--name", NAME, "--kubeconfig", str(self.kubeconfig))
+
+    def _exists(self) -> bool:
+        return NAME in self._kind("get", "clusters").split()
+
+    def _answers(self) -> bool:
+        try:
+            self.kubectl("get", "--raw", "/readyz", timeout_s=10)
+        except errors.CommandFailed:
+            return False
+        return True
+
+    def _kind(self, *arguments: str, stdin: str | None = None) -> str:
+        return self.run([self.binaries / "kind", *arguments], stdin=stdin)
+
+
+def configuration(audit: Path) -> str:
+    """Write kind's configuration: one node, and an audit log in a folder of this machine.
+
+    JSON, which is YAML too. The shape is that of kind's guide to auditing.
+    """
+    inside = {"hostPath": _IN_NODE, "mountPath": _IN_NODE, "pathType": "Directory"}
+    api_server = {
+        "extraArgs": {
+            "audit-policy-file": f"{_IN_NODE}/policy.yaml",
+            "audit-log-path": f"{_IN_NODE}/audit.log",
+        },
+        "extraVolumes": [{"name": "audit", "readOnly": False, **inside}],
+    }
+    patch = {"kind": "ClusterConfiguration", "apiServer": api_server}
+    node = {
+        "role": "control-plane",
+        "kubeadmConfigPatches": [json.dumps(patch)],
+        "extraMounts": [{"hostPath": str(audit), "containerPath": _IN_NODE}],
+    }
+    return json.dumps({"kind": "Cluster", "apiVersion": "kind.x-k8s.io/v1alpha4", "nodes": [node]})

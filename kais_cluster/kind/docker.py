@@ -1,0 +1,103 @@
+"""Docker on this machine: whether it answers, and our images built with it.
+
+Where Docker is, the base image comes from its registry; where it is not, `host.images` makes one.
+"""
+
+import contextlib
+import functools
+import tempfile
+import time
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Protocol
+
+from kais_cluster import errors, tools
+
+_ANSWER_S = 5.0
+
+
+class Run(Protocol):
+    """Runs a program to its end and returns what it printed, as `tools.run` does."""
+
+    def __call__(
+        self,
+        argv: tools.Argv,
+        *,
+        env: Mapping[str, str] | None = None,
+        stdin: str | None = None,
+        timeout_s: float | None = None,
+    ) -> str:
+        """Run it; raises CommandFailed."""
+
+
+def answers(run: Run = tools.run) -> bool:
+    """Tell whether a Docker daemon answers within five seconds."""
+    try:
+        command = ["docker", "info", "--format", "{{.ServerVersion}}"]
+        return bool(run(command, timeout_s=_ANSWER_S).strip())
+    except errors.CommandFailed:
+        return False
+
+
+@functools.cache
+def is_here() -> bool:
+    """Ask Docker once in the life of this process."""
+    return tools.find("docker") is not None and answers()
+
+
+@dataclass(frozen=True)
+class DockerBuilder:
+    """Builds into the storage of the Docker daemon."""
+
+    say: tools.Say = tools.say
+    run: Run = tools.run
+
+    def make_base(self) -> None:
+        """Make nothing: Docker pulls the official Python image while it builds."""
+
+    def build(
+        self,
+        context: Path,
+        reference: str,
+        dockerfile: Path,
+        *,
+        arguments: Mapping[str, str] | None = None,
+    ) -> str:
+        """Build a Dockerfile and return the image's identity.
+
+        Raises:
+            CommandFailed: a step failed; the text has the end of its output.
+        """
+        started = time.monotonic()
+        before = self.identity(reference)
+        command: list[object] = ["docker", "build", "--quiet", "--file", dockerfile]
+        for key, value in (arguments or {}).items():
+            command += ["--build-arg", f"{key}={value}"]
+        self.run([*command, "--tag", reference, context])
+        identity = self.identity(reference)
+        changed = "unchanged" if identity == before else "built"
+        self.say(f"{changed} {reference} in {time.monotonic() - started:.0f} s")
+        return identity
+
+    def identity(self, reference: str) -> str:
+        """Return the digest of an image's configuration, or nothing."""
+        try:
+            return self.run(
+                ["docker", "image", "inspect", "--format", "{{.Id}}", reference]
+            ).strip()
+        except errors.CommandFailed:
+            return ""
+
+    @contextlib.contextmanager
+    def archive(self, reference: str) -> Iterator[Path]:
+        """Write an image as a `docker save` archive for the time of the block."""
+        with tempfile.TemporaryDirectory(prefix="kais-image-") as work:
+            out = Path(work) / "image.tar"
+            self.run(["docker", "save", "--output", out, reference])
+            yield out
+
+    def remove(self, reference: str) -> None:
+        """Delete one image; one that is not there is fine."""
+        if self.identity(reference):
+            self.run(["docker", "image", "rm", "--force", reference])
