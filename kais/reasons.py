@@ -72,6 +72,10 @@ class Reason(StrEnum):
     CELLS_READY = "CellsReady", "every cell of the formation is ready"
     WAITING_FOR_CELLS = "WaitingForCells", "the message names the cells that are not ready"
     TOPOLOGY_INVALID = "TopologyInvalid", "a root, hub or route names no cell of the formation"
+    SCALED_DOWN = (
+        "ScaledDown",
+        "the mission of this use has ended, so its Service cells run no pods",
+    )
     STANDBY = "Standby", "a task cell whose template is valid; it runs when a mission asks"
     WAITING_FOR_PODS = "WaitingForPods", "the pods are not ready yet"
     POD_RUNNING = "PodRunning", "the pod is ready"
