@@ -44,6 +44,11 @@ IMAGES = (
         "examples/namespace-doctor/Dockerfile",
         folder="examples/namespace-doctor",
     ),
+    Image(
+        "code-review-team",
+        "examples/code-review-team/Dockerfile",
+        folder="examples/code-review-team",
+    ),
 )
 
 

@@ -1,0 +1,81 @@
+"""The lead: a Task cell that asks its peers, adds what is known, and says what came out.
+
+The peers are those that the topology allows: they are read from KAIS_PEERS_FILE, never guessed.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import httpx
+
+from code_review_team import findings
+from code_review_team.developer import PORT
+from code_review_team.findings import Finding, SourceFile
+
+_PATIENCE_S = 20.0
+
+Post = Callable[[str, Mapping[str, Any]], Any]
+"""Sends JSON to an address and returns the answer's JSON; raises httpx.HTTPError or ValueError."""
+
+
+@dataclass(frozen=True)
+class Review:
+    """What the developers said, and who could not be asked."""
+
+    found: tuple[Finding, ...]
+    notes: tuple[str, ...]
+
+    @property
+    def is_serious(self) -> bool:
+        """Whether one finding is serious."""
+        return any(finding.severity == findings.SERIOUS for finding in self.found)
+
+
+def peers(file: Path, cell: str) -> tuple[str, ...]:
+    """Read whom this cell may talk to; nobody when the file does not say.
+
+    Raises:
+        OSError, ValueError: there is no such file, or it is no JSON object.
+    """
+    return tuple(json.loads(file.read_text()).get(cell, ()))
+
+
+def addresses(formation: str, names: Sequence[str]) -> dict[str, str]:
+    """Give the URL of each peer: the Service of a cell has the cell's own name."""
+    return {name: f"http://{formation}-{name}:{PORT}/review" for name in names}
+
+
+def ask(
+    urls: Mapping[str, str], files: Sequence[SourceFile], *, language: str, post: Post
+) -> Review:
+    """Ask every developer; one who does not answer is a note, never an end."""
+    body = {
+        "language": language,
+        "files": [{"path": source.path, "text": source.text} for source in files],
+    }
+    found: list[Finding] = []
+    notes: list[str] = []
+    for name, url in sorted(urls.items()):
+        try:
+            answer = post(url, body)
+            found += [findings.from_json(item) for item in answer["findings"]]
+        except (httpx.HTTPError, ValueError, KeyError) as exc:
+            notes.append(f"{name} gave no review: {exc}")
+            continue
+        notes += [answer["note"]] if answer.get("note") else []
+    found.sort(key=lambda finding: (finding.path, finding.line, finding.rule))
+    return Review(tuple(found), tuple(notes))
+
+
+def post(url: str, body: Mapping[str, Any], *, retries: int = 5) -> Any:
+    """Send JSON over HTTP, waiting for a developer that is still starting."""
+    transport = httpx.HTTPTransport(retries=retries)
+    with httpx.Client(transport=transport, timeout=_PATIENCE_S) as client:
+        answer = client.post(url, json=dict(body))
+        answer.raise_for_status()
+        return answer.json()
