@@ -15,7 +15,7 @@ from kais.conditions import Condition, Type, Wanted
 from kais.reasons import Reason
 from kais.resources.cell import Cell, CellDisplay, CellPhase, CellStatus
 from kais.resources.workload import CellMode, CellTemplateSpec
-from kais_operator.decide import children, placing, pods, saying
+from kais_operator.decide import children, environment, placing, pods, saying
 from kais_operator.decide.children import Parent
 from kais_operator.decide.placing import Housed
 from kais_operator.decide.plan import Action, Body, Plan, RegisterPrincipal
@@ -193,7 +193,7 @@ def remarks(spec: CellTemplateSpec) -> list[str]:
         names = ", ".join(tool.name for tool in spec.tools)
         unused.append(f"tools ({names}) are for cells with a mind")
     own = spec.container.env if spec.container else []
-    reserved = [variable.name for variable in own if pods.is_reserved(variable.name)]
+    reserved = [variable.name for variable in own if environment.is_reserved(variable.name)]
     if reserved:
         unused.append(f"variables {', '.join(reserved)} belong to kais")
     limits = spec.resources

@@ -20,16 +20,16 @@ from kais.reasons import Reason
 from kais.resources.fields import rfc3339
 from kais.resources.mission import Mission
 from kais_operator.decide import (
-    attempts as tries,
-)
-from kais_operator.decide import (
+    attempt_jobs,
     children,
     endings,
     injecting,
     judging,
     mission_conditions,
-    pods,
     recording,
+)
+from kais_operator.decide import (
+    attempts as tries,
 )
 from kais_operator.decide import entry as entries
 from kais_operator.decide.attempts import Attempt
@@ -204,7 +204,7 @@ def _job(
     whole = durations.parse(mission.spec.completion.timeout)
     left = limit - now if limit is not None else whole
     said = mission.spec.entrypoint.message if mission.spec.entrypoint else None
-    work = pods.Work(
+    work = attempt_jobs.Work(
         mission=mission.metadata.name,
         run_id=run_id,
         attempt=previous.number + 1 if previous else 1,
@@ -217,7 +217,7 @@ def _job(
             if key in mission.metadata.labels
         },
     )
-    return pods.attempt_job(
+    return attempt_jobs.attempt_job(
         parent_of(mission),
         entry.cell,
         entry.who,

@@ -35,11 +35,13 @@ class Identity:
         short_name: its address inside its formation, or its name when it stands alone.
         account: the ServiceAccount that its pods run under.
         scope: what that account is at home in.
+        workspace: the volume claim that its formation shares, None without one.
     """
 
     short_name: str
     account: str
     scope: Scope
+    workspace: str | None = None
 
 
 def short_name(cell: Cell) -> str:
@@ -92,7 +94,15 @@ def identity(housed: Housed, *, sharing: Iterable[Housed]) -> Identity:
     """
     own = own_scope(housed)
     home = scopes.nearest_common([own, *(own_scope(other) for other in sharing)])
-    return Identity(short_name(housed.cell), account_name(housed.cell), home)
+    claim = workspace_claim(housed.formation)
+    return Identity(short_name(housed.cell), account_name(housed.cell), home, claim)
+
+
+def workspace_claim(formation: Formation | None) -> str | None:
+    """Name the volume claim that a formation's cells share; None when it declares none."""
+    if formation is None or formation.spec.workspace is None:
+        return None
+    return names.workspace_claim_name(formation.metadata.name)
 
 
 def principal(cell: Cell, who: Identity, *, account_uid: str, realm_uid: str) -> models.PrincipalIn:

@@ -7,7 +7,7 @@ import pytest
 
 from kais.resources.cell import Cell
 from kais.scopes import Scope
-from kais_operator.decide import pods
+from kais_operator.decide import attempt_jobs, quantities
 from kais_operator.decide.children import Parent
 from kais_operator.decide.placing import Identity
 from kais_operator.decide.plan import Body
@@ -28,11 +28,11 @@ def job(*, work: dict[str, Any] | None = None, **spec: Any) -> Body:
         "objective": "explain",
         **(work or {}),
     }
-    return pods.attempt_job(
+    return attempt_jobs.attempt_job(
         PARENT,
         Cell.from_dict(body),
         WHO,
-        work=pods.Work(**told),
+        work=attempt_jobs.Work(**told),
         knowledge_url="http://store:8000",
         seconds=90,
     )
@@ -223,4 +223,4 @@ def test_job_and_pod_carry_the_labels_that_name_their_mission() -> None:
     [("500m", 0.5), (2, 2.0), ("1Ki", 1024.0), ("1.5Gi", 1.5 * 2**30), ("1e3", 1000.0)],
 )
 def test_quantities(quantity: int | str, value: float) -> None:
-    assert pods.amount(quantity) == pytest.approx(value)
+    assert quantities.amount(quantity) == pytest.approx(value)

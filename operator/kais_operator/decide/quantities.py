@@ -1,0 +1,31 @@
+"""Quantities of Kubernetes: `500m` is a half, `1Ki` is 1024. Read only to compare them.
+
+The CRDs have checked their form; what is written stays as its author spelt it.
+"""
+
+from __future__ import annotations
+
+_FACTORS = {
+    "": 1.0, "n": 1e-9, "u": 1e-6, "m": 1e-3, "k": 1e3, "M": 1e6, "G": 1e9, "T": 1e12, "P": 1e15,
+    "E": 1e18, "Ki": 2.0**10, "Mi": 2.0**20, "Gi": 2.0**30, "Ti": 2.0**40, "Pi": 2.0**50,
+    "Ei": 2.0**60,
+}  # fmt: skip
+
+
+def amount(quantity: int | str) -> float:
+    """Read a quantity as the number it stands for."""
+    text = str(quantity)
+    digits = text.rstrip("numkKMGTPEi")
+    suffix = text[len(digits) :]
+    return float(digits) * _FACTORS.get(suffix, 1.0)
+
+
+def is_same(one: int | str, other: int | str) -> bool:
+    """Whether two spellings mean one amount: the API server stores `0.5` as `500m`."""
+    wanted, found = amount(one), amount(other)
+    return abs(wanted - found) <= 1e-9 * max(abs(wanted), abs(found))
+
+
+def at_most(limit: int | str, request: str) -> str:
+    """Give the request, or the limit when that is less."""
+    return request if amount(limit) >= amount(request) else str(limit)

@@ -1,0 +1,62 @@
+"""An upgrade restarts no team: what was rendered before is rendered today, to the letter.
+
+`golden/rendered.json` was written by the first released rendering from `golden/formations.json`. A
+difference is a restart, or a second Job, in every cluster that upgrades; it is never regenerated.
+"""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from kais import topology
+from kais.resources.cell import Cell
+from kais.resources.formation import Formation
+from kais_operator.decide import attempt_jobs, placing
+from kais_operator.decide import formation as formations
+from kais_operator.decide.children import Parent
+from kais_operator.decide.placing import Housed
+from kais_operator.decide.plan import Body
+
+GOLDEN = Path(__file__).parent / "golden"
+DECLARED: dict[str, Body] = json.loads((GOLDEN / "formations.json").read_text())
+RENDERED: dict[str, Body] = json.loads((GOLDEN / "rendered.json").read_text())
+MISSION = Parent("kais.io/v1", "Mission", "demo", "work", "uid-mission")
+WORK = attempt_jobs.Work(
+    mission="work",
+    run_id="run-1",
+    attempt=1,
+    objective="explain $(HOME)",
+    message="begin",
+    labelled={"kais.io/blueprint": "b", "kais.io/instance": "use"},
+)
+
+
+def children_of(formation: Formation) -> list[Body]:
+    routes = formations.map_body(formation, topology.routes(formation.spec))
+    return [*formations.cell_bodies(formation), routes]
+
+
+def job_of(formation: Formation, body: Body, *, number: int) -> Body:
+    cell = Cell.from_dict({**body, "metadata": {**body["metadata"], "uid": f"cell-{number}"}})
+    return attempt_jobs.attempt_job(
+        MISSION,
+        cell,
+        placing.identity(Housed(cell, formation), sharing=()),
+        work=WORK,
+        knowledge_url="http://kais-knowledge.kais:8000",
+        seconds=300,
+    )
+
+
+@pytest.mark.parametrize("name", DECLARED)
+def test_the_children_of_a_formation_are_what_they_were(name: str) -> None:
+    assert children_of(Formation.from_dict(DECLARED[name])) == RENDERED[name]["children"]
+
+
+@pytest.mark.parametrize("name", DECLARED)
+def test_the_pod_of_an_attempt_is_what_it_was(name: str) -> None:
+    formation = Formation.from_dict(DECLARED[name])
+    cells = [body for body in children_of(formation) if body["kind"] == "Cell"]
+    jobs = [job_of(formation, body, number=i) for i, body in enumerate(cells)]
+    assert jobs == RENDERED[name]["jobs"]
