@@ -17,6 +17,7 @@ class Code(StrEnum):
     IDEMPOTENCY_CONFLICT = "idempotency-conflict"
     RUN_CLOSED_OTHERWISE = "run-closed-otherwise"
     RETRACTED_BEFORE = "retracted-before"
+    COMPACTED = "compacted"
     SCOPE_READ_ONLY = "scope-read-only"
     INVALID_BODY = "invalid-body"
     TOO_LARGE = "too-large"

@@ -7,6 +7,7 @@ KnowledgeError
 │   └── PrincipalUnregistered known to the cluster, not yet to the service: try within 30 s
 ├── NotFound                  nothing there that the caller may see (404)
 ├── Conflict                  the store says otherwise (409); `code` says which conflict
+├── Compacted                 the events after the given one are not kept (410): begin anew
 ├── InvalidRequest            the request can never succeed as it is (400, 422, a bad address)
 ├── TooLarge                  a bound was passed, named in the message (413)
 ├── QuotaExceeded             too much at once (429); `retry_after_s` when the service said so
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Code",
+    "Compacted",
     "Conflict",
     "InvalidRequest",
     "KnowledgeError",
@@ -87,6 +89,10 @@ class Conflict(KnowledgeError):
     """What is stored contradicts the request."""
 
 
+class Compacted(KnowledgeError):
+    """What followed the given event is not kept any more; read anew and listen from now on."""
+
+
 class InvalidRequest(KnowledgeError):
     """The request is wrong and repeating it is useless."""
 
@@ -113,6 +119,7 @@ _BY_CODE: dict[str, type[KnowledgeError]] = {
     Code.IDEMPOTENCY_CONFLICT: Conflict,
     Code.RUN_CLOSED_OTHERWISE: Conflict,
     Code.RETRACTED_BEFORE: Conflict,
+    Code.COMPACTED: Compacted,
     Code.SCOPE_READ_ONLY: PermissionDenied,
     Code.INVALID_BODY: InvalidRequest,
     Code.TOO_LARGE: TooLarge,
@@ -128,6 +135,7 @@ _BY_STATUS: dict[int, type[KnowledgeError]] = {
     403: PermissionDenied,
     404: NotFound,
     409: Conflict,
+    410: Compacted,
     413: TooLarge,
     422: InvalidRequest,
     429: QuotaExceeded,

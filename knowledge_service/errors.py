@@ -4,7 +4,8 @@ ServiceError
 ├── Unauthenticated 401        Unregistered 403 (Retry-After)   Forbidden 403   ScopeForbidden 403
 ├── ScopeReadOnly 403          NotFound 404                     Conflict 409
 ├── IdempotencyConflict 409
-├── RunClosedOtherwise 409     RetractedBefore 409              TooLarge 413    InvalidBody 422
+├── RunClosedOtherwise 409     RetractedBefore 409              Compacted 410   TooLarge 413
+├── InvalidBody 422
 ├── QuotaExceeded 429          StoreUnavailable 503             IdentityUnavailable 503
 └── SchemaTooNew, FileLocked   only at start: the process ends with the message
 
@@ -25,7 +26,7 @@ class ServiceError(Exception):
     code: ClassVar[Code] = Code.INTERNAL
     status: ClassVar[int] = 500
     title: ClassVar[str] = "Internal error"
-    retry_after_s: ClassVar[int | None] = None
+    retry_after_s: int | None = None
 
     def __init__(self, detail: str, violations: tuple[ProblemViolation, ...] = ()) -> None:
         super().__init__(detail)
@@ -104,6 +105,12 @@ class RetractedBefore(ServiceError):
     code, status, title = Code.RETRACTED_BEFORE, 409, "Retracted before"
 
 
+class Compacted(ServiceError):
+    """The event that the caller knows last is no longer kept, or was never this store's."""
+
+    code, status, title = Code.COMPACTED, 410, "Compacted"
+
+
 class TooLarge(ServiceError):
     """A size bound was passed; the detail names it."""
 
@@ -117,9 +124,13 @@ class InvalidBody(ServiceError):
 
 
 class QuotaExceeded(ServiceError):
-    """A run or a writer used up its share."""
+    """A run or a writer used up its share; with `retry_after_s` it is there again then."""
 
     code, status, title = Code.QUOTA_EXCEEDED, 429, "Quota exceeded"
+
+    def __init__(self, detail: str, retry_after_s: int | None = None) -> None:
+        super().__init__(detail)
+        self.retry_after_s = retry_after_s
 
 
 class StoreUnavailable(ServiceError):

@@ -13,6 +13,7 @@ from knowledge_service.app import create_app
 from knowledge_service.extraction.worker import Worker
 from knowledge_service.identity import kubernetes
 from knowledge_service.identity.none import NoAuthentication
+from knowledge_service.identity.tokens import TokenAuthentication
 from knowledge_service.metrics import Metrics
 from knowledge_service.store.sqlite.store import SqliteStore
 
@@ -59,6 +60,8 @@ def serve(chosen: Settings) -> None:
 def _authenticator(chosen: Settings, store: Store) -> Authenticator:
     if chosen.auth == "none":
         return NoAuthentication()
+    if chosen.auth == "token" and chosen.token_file:
+        return TokenAuthentication(chosen.token_file)
     client = kubernetes.client(chosen.kube_api, chosen.kube_ca_file)
     reviewer = kubernetes.TokenReviewer(client, chosen.kube_token_file, chosen.audience)
     return kubernetes.KubernetesAuthentication(reviewer, store, chosen.admin_subjects)

@@ -12,7 +12,7 @@ from typing import Literal, cast
 
 _ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")
 
-_AUTH = ("kubernetes", "none")
+_AUTH = ("kubernetes", "token", "none")
 _LEVELS = ("DEBUG", "INFO", "WARNING", "ERROR")
 _LAST_PORT, _DIGITS = 65535, 5
 
@@ -24,7 +24,8 @@ class Settings:
     db: Path
     host: str
     port: int
-    auth: Literal["kubernetes", "none"]
+    auth: Literal["kubernetes", "token", "none"]
+    token_file: Path | None
     admin_subjects: frozenset[str]
     audience: str
     kube_api: str
@@ -44,10 +45,15 @@ def parse(arguments: Sequence[str], environment: Mapping[str, str] | None = None
     if chosen.auth == "none" and not _is_loopback(chosen.host):
         parser.error(
             f"--auth none makes everybody an admin, so it is refused on {chosen.host}; "
-            "listen on 127.0.0.1 or use --auth kubernetes"
+            "listen on 127.0.0.1 or use --auth kubernetes or token"
         )
     if chosen.auth not in _AUTH:
         parser.error(f"KAIS_AUTH: {chosen.auth!r} is unknown; give {' or '.join(_AUTH)}")
+    if chosen.auth == "token" and not chosen.token_file:
+        parser.error(
+            "--auth token needs --token-file (KAIS_TOKEN_FILE): the file that names, for each "
+            "token, who it stands for"
+        )
     level = (env.get("KAIS_LOG_LEVEL") or "INFO").upper()
     if level not in _LEVELS:
         given = env["KAIS_LOG_LEVEL"]
@@ -57,7 +63,8 @@ def parse(arguments: Sequence[str], environment: Mapping[str, str] | None = None
         db=chosen.db,
         host=chosen.host,
         port=_port(chosen.port, parser),
-        auth=cast("Literal['kubernetes', 'none']", chosen.auth),
+        auth=cast("Literal['kubernetes', 'token', 'none']", chosen.auth),
+        token_file=chosen.token_file,
         admin_subjects=frozenset(subject.strip() for subject in subjects if subject.strip()),
         audience=env.get("KAIS_AUDIENCE") or "kais-knowledge",
         kube_api=env.get("KAIS_KUBE_API") or _in_cluster_api(env),
@@ -77,6 +84,8 @@ def _parser(env: Mapping[str, str]) -> argparse.ArgumentParser:
     serve.add_argument("--host", default=env.get("KAIS_HOST") or "127.0.0.1")
     serve.add_argument("--port", default=env.get("KAIS_PORT") or "8000")
     serve.add_argument("--auth", choices=_AUTH, default=env.get("KAIS_AUTH") or "kubernetes")
+    tokens = env.get("KAIS_TOKEN_FILE")
+    serve.add_argument("--token-file", type=Path, default=Path(tokens) if tokens else None)
     return parser
 
 

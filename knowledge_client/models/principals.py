@@ -26,6 +26,17 @@ class Subject(Wire):
     uid: str | None = None
 
 
+class Quota(Wire):
+    """How much a principal may do in a minute; absent means the service's own default.
+
+    What was not used for up to a minute may be used at once.
+    """
+
+    writes_per_minute: int | None = Field(default=None, ge=1)
+    bytes_per_minute: int | None = Field(default=None, ge=1)
+    recalls_per_minute: int | None = Field(default=None, ge=1)
+
+
 class PrincipalIn(Wire):
     """Register who a caller is.
 
@@ -38,6 +49,7 @@ class PrincipalIn(Wire):
     home: str
     grants: tuple[Grant, ...] = Field(default=(), max_length=64)
     realm_uid: str | None = Field(default=None, description="UID of the home scope's namespace")
+    quota: Quota | None = None
 
 
 class PrincipalPage(Wire):

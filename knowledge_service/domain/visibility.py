@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from kais import scopes
-from knowledge_client.models import Grant, Verb
+from knowledge_client.models import Grant, Quota, Verb
 
 PLATFORM = "platform"
 PrincipalType = Literal["human", "agent", "system"]
@@ -71,6 +71,7 @@ class Principal:
     type: PrincipalType
     home: str
     grants: tuple[Grant, ...] = ()
+    quota: Quota | None = None
 
     @property
     def view(self) -> View:

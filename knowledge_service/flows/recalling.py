@@ -94,7 +94,7 @@ def _act_as(store: Store, principal: Principal, act_as: ActAs) -> Principal:
     found = store.principal(username)
     if found is None:
         raise NotFound(f"{username} is not registered; register it before acting for it")
-    return Principal(found.name, found.type, found.home, found.grants)
+    return Principal(found.name, found.type, found.home, found.grants, found.quota)
 
 
 def _plan(store: Store, reader: Principal, body: RecallIn, run: Run | None) -> _Plan:

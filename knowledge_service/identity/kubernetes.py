@@ -1,11 +1,14 @@
 """Callers are ServiceAccounts: their projected tokens, reviewed by the API server for our audience.
 
-token -> cache (30 s) -> TokenReview -> username and UID -> administrator, or registered principal
+token -> cache (30 s) -> one TokenReview at a time per token, in its lane -> username and UID
+      -> administrator, or registered principal
 Tokens are in no log, no error and no cache; the service's own is read again for each review.
 """
 
 from __future__ import annotations
 
+import asyncio
+import hashlib
 import ssl
 import time
 from collections.abc import Callable, Collection
@@ -18,6 +21,7 @@ import httpx
 from knowledge_service.domain.visibility import Principal, administrator
 from knowledge_service.errors import IdentityUnavailable, Unauthenticated, Unregistered
 from knowledge_service.identity.cache import Cache, Identity
+from knowledge_service.identity.lanes import Lanes
 
 if TYPE_CHECKING:
     from knowledge_service.ports import PrincipalStore
@@ -87,6 +91,8 @@ class KubernetesAuthentication:
         self._principals = principals
         self._administrators = frozenset(administrators)
         self._cache = Cache(monotonic)
+        self._lanes = Lanes(self._is_known)
+        self._under_way: dict[bytes, asyncio.Future[Identity | None]] = {}
 
     async def principal(self, bearer: str | None) -> Principal:
         """Return the administrator or registered principal behind a token."""
@@ -103,10 +109,32 @@ class KubernetesAuthentication:
         found = await anyio.to_thread.run_sync(self._principals.principal, identity.username)
         if found is None or (found.subject.uid and found.subject.uid != identity.uid):
             raise Unregistered(f"{identity.username} is not registered yet; try again in a moment")
-        return Principal(found.name, found.type, found.home, found.grants)
+        return Principal(found.name, found.type, found.home, found.grants, found.quota)
+
+    async def _is_known(self, username: str) -> bool:
+        if username in self._administrators:
+            return True
+        return await anyio.to_thread.run_sync(self._principals.principal, username) is not None
 
     async def _review(self, bearer: str) -> Identity | None:
-        identity = await self._reviewer.review(bearer)
+        """Ask once for all who come with the same token while the answer is under way."""
+        key = hashlib.sha256(bearer.encode()).digest()
+        under_way = self._under_way.get(key)
+        if under_way is None:
+            under_way = asyncio.ensure_future(self._ask(bearer))
+            self._under_way[key] = under_way
+            under_way.add_done_callback(lambda done: self._asked(key, done))
+        # A caller that hangs up takes the answer from nobody else.
+        return await asyncio.shield(under_way)
+
+    def _asked(self, key: bytes, done: asyncio.Future[Identity | None]) -> None:
+        self._under_way.pop(key, None)
+        if not done.cancelled():
+            done.exception()  # seen, also when nobody waits any more
+
+    async def _ask(self, bearer: str) -> Identity | None:
+        async with self._lanes.turn(bearer):
+            identity = await self._reviewer.review(bearer)
         self._cache.put(bearer, identity)
         return identity
 

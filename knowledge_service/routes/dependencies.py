@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Annotated
 
 from fastapi import Depends, Header, Request
@@ -14,10 +14,15 @@ from knowledge_service.clock import Clock
 from knowledge_service.domain.facts import canonical
 from knowledge_service.domain.visibility import Principal
 from knowledge_service.errors import InvalidBody
+from knowledge_service.flows import quotas
 from knowledge_service.metrics import Metrics
 from knowledge_service.ports import Authenticator, Once, Store
 
 _MAX_KEY = 255
+# What a body counts that does not say how long it is: as much as one may be (`middleware`).
+_UNSAID_BYTES = 8 * 1024 * 1024
+_QUESTIONS = frozenset({"/v1/recall", "/recall"})
+_READING = frozenset({"GET", "HEAD", "OPTIONS"})
 
 
 @dataclass(frozen=True)
@@ -29,6 +34,7 @@ class Services:
     clock: Clock
     metrics: Metrics
     wake_extractor: Callable[[], None]
+    quotas: quotas.Quotas = field(default_factory=quotas.Quotas)
 
 
 async def services(request: Request) -> Services:
@@ -44,7 +50,22 @@ async def caller(request: Request, parts: ServicesDep) -> Principal:
     """Find out who calls, from the bearer token and nothing else."""
     scheme, _, token = request.headers.get("authorization", "").partition(" ")
     bearer = token.strip() if scheme.lower() == "bearer" else None
-    return await parts.authenticator.principal(bearer or None)
+    principal = await parts.authenticator.principal(bearer or None)
+    amounts = shares(request.method, request.url.path, request.headers.get("content-length"))
+    if amounts:
+        parts.quotas.take(principal, amounts)
+    return principal
+
+
+def shares(method: str, path: str, length: str | None) -> dict[quotas.Share, int]:
+    """Tell what a request takes from its caller's share; nothing for what only reads."""
+    if method in _READING or path == "/v1/stats:batch":
+        return {}
+    if path in _QUESTIONS:
+        return {"recalls": 1}
+    if length is None:
+        return {"writes": 1, "bytes": 0 if method == "DELETE" else _UNSAID_BYTES}
+    return {"writes": 1, "bytes": int(length) if length.isdecimal() else _UNSAID_BYTES}
 
 
 CallerDep = Annotated[Principal, Depends(caller)]

@@ -16,6 +16,7 @@ CLASSES = {
     (409, Code.IDEMPOTENCY_CONFLICT): errors.Conflict,
     (409, Code.RUN_CLOSED_OTHERWISE): errors.Conflict,
     (409, Code.RETRACTED_BEFORE): errors.Conflict,
+    (410, Code.COMPACTED): errors.Compacted,
     (403, Code.SCOPE_READ_ONLY): errors.PermissionDenied,
     (422, Code.INVALID_BODY): errors.InvalidRequest,
     (413, Code.TOO_LARGE): errors.TooLarge,

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import asyncio
+import base64
 import json
 from collections.abc import Callable
 from pathlib import Path
@@ -10,6 +12,7 @@ import pytest
 
 from knowledge_client.models import PrincipalIn, Subject
 from knowledge_service.errors import IdentityUnavailable, Unauthenticated, Unregistered
+from knowledge_service.identity import lanes
 from knowledge_service.identity.cache import Cache, Identity
 from knowledge_service.identity.kubernetes import KubernetesAuthentication, TokenReviewer
 from tests.builders_knowledge import LEAD, OPERATOR
@@ -191,3 +194,106 @@ def test_cache_is_bounded_and_drops_what_was_unused_longest(clock: FakeClock) ->
     assert cache.get("a") == (Identity("a", None),)
     clock.advance(6)
     assert cache.get("c") is None
+
+
+def token_of(subject: str, signature: str = "x") -> str:
+    claims = base64.urlsafe_b64encode(json.dumps({"sub": subject}).encode()).decode().rstrip("=")
+    return f"e30.{claims}.{signature}"
+
+
+class SlowServer(ApiServer):
+    """Answers nobody until it is let go; `most` is how many it was asked at once."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.let_go = asyncio.Event()
+        self.inside = self.most = 0
+
+    async def answer(self, request: httpx.Request) -> httpx.Response:
+        self.inside += 1
+        self.most = max(self.most, self.inside)
+        await self.let_go.wait()
+        self.inside -= 1
+        return self(request)
+
+
+class TestFloods:
+    @pytest.fixture
+    def server(self) -> SlowServer:
+        return SlowServer()
+
+    @pytest.fixture
+    def slow(
+        self, server: SlowServer, store: MemoryStore, token_file: Path, clock: FakeClock
+    ) -> KubernetesAuthentication:
+        transport = httpx.MockTransport(server.answer)
+        client = httpx.AsyncClient(transport=transport, base_url="https://api")
+        reviewer = TokenReviewer(client, token_file, "kais-knowledge")
+        return KubernetesAuthentication(reviewer, store, {"admin"}, clock.monotonic)
+
+    async def settle(self) -> None:
+        for _ in range(200):
+            await asyncio.sleep(0.001)
+
+    async def test_one_token_is_asked_about_once_however_many_come_with_it(
+        self, slow: KubernetesAuthentication, server: SlowServer
+    ) -> None:
+        calls = [asyncio.create_task(slow.principal(token_of(USERNAME))) for _ in range(50)]
+        await self.settle()
+        calls[0].cancel()
+        server.let_go.set()
+        done = await asyncio.gather(*calls[1:])
+        assert {found.name for found in done} == {"demo/lead-0"}
+        assert len(server.asked) == 1
+
+    async def test_random_tokens_fill_a_narrow_lane_and_the_rest_is_told_to_come_again(
+        self, slow: KubernetesAuthentication, server: SlowServer
+    ) -> None:
+        made_up = [asyncio.create_task(slow.principal(f"made-up-{n}")) for n in range(300)]
+        made_up += [
+            asyncio.create_task(slow.principal(token_of(f"nobody-{n}"))) for n in range(300)
+        ]
+        await self.settle()
+        assert server.most == 2
+        refused = [call.exception() for call in made_up if call.done()]
+        assert len(refused) == 600 - 64
+        assert {str(each) for each in refused} == {
+            "too many unknown tokens are being looked at; try again"
+        }
+        good = asyncio.create_task(slow.principal(token_of(USERNAME)))
+        await self.settle()
+        assert server.most == 3, "a registered account waits behind nobody's random tokens"
+        server.let_go.set()
+        assert (await good).name == "demo/lead-0"
+        await asyncio.gather(*made_up, return_exceptions=True)
+
+    async def test_forged_tokens_of_one_account_hold_up_that_account_only(
+        self, slow: KubernetesAuthentication, server: SlowServer
+    ) -> None:
+        forged = [
+            asyncio.create_task(slow.principal(token_of(USERNAME, f"forged-{n}")))
+            for n in range(40)
+        ]
+        await self.settle()
+        assert server.most == 2
+        other = asyncio.create_task(slow.principal(token_of("admin")))
+        await self.settle()
+        assert server.most == 3
+        server.let_go.set()
+        await asyncio.gather(other, *forged)
+
+
+@pytest.mark.parametrize(
+    "token",
+    [
+        "",
+        "a.b",
+        "a.!!!!.c",
+        "a.bnVsbA.c",
+        "a.eyJzdWIiOiA3fQ.c",
+        "a." + "A" * 20_000 + ".c",
+        "a.W1tb.c",
+    ],
+)
+def test_token_that_says_nothing_of_itself_names_nobody(token: str) -> None:
+    assert lanes.claimed_subject(token) is None

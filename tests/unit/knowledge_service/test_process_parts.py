@@ -130,7 +130,11 @@ class TestWrongSettings:
         [
             ({"KAIS_PORT": "abc"}, "--port (KAIS_PORT): 'abc' is no port; give 1 to 65535"),
             ({"KAIS_PORT": "99999"}, "--port (KAIS_PORT): '99999' is no port; give 1 to 65535"),
-            ({"KAIS_AUTH": "open"}, "KAIS_AUTH: 'open' is unknown; give kubernetes or none"),
+            (
+                {"KAIS_AUTH": "open"},
+                "KAIS_AUTH: 'open' is unknown; give kubernetes or token or none",
+            ),
+            ({"KAIS_AUTH": "token"}, "--auth token needs --token-file (KAIS_TOKEN_FILE)"),
             ({"KAIS_LOG_LEVEL": "chatty"}, "KAIS_LOG_LEVEL: 'chatty' is unknown; give DEBUG, INFO"),
         ],
     )

@@ -1,0 +1,188 @@
+"""Callers are named by a file: each bearer token stands for one principal, without any cluster.
+
+file -> checked for changes (at most once a second) -> SHA-256 of each token -> principal
+The file is JSON, `{"principals": [{"name", "type", "home", "grants", "token_sha256"}]}`; a plain
+`token` is taken in place of its hash. Tokens are compared by hash, each with all, so that neither
+the time it takes nor the memory of the process tells one.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import logging
+import os
+import stat
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Literal
+
+import anyio.to_thread
+import pydantic
+from pydantic import Field, StringConstraints
+
+from kais import scopes
+from knowledge_client.models import Grant, Quota
+from knowledge_client.wire import Wire
+from knowledge_service.domain.visibility import Principal
+from knowledge_service.errors import IdentityUnavailable, StartupError, Unauthenticated
+
+_log = logging.getLogger(__name__)
+_LOOK_AGAIN_S = 1.0
+# 16 characters of a random token are more than 90 bits; anything shorter was thought up.
+_SHORTEST = 16
+_LARGEST_FILE = 4 * 1024 * 1024
+
+_Hash = Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{64}$")]
+
+
+class _Entry(Wire):
+    name: str = Field(min_length=1, max_length=253)
+    type: Literal["human", "agent", "system"]
+    home: str
+    grants: tuple[Grant, ...] = Field(default=(), max_length=64)
+    quota: Quota | None = None
+    token: str | None = Field(default=None, repr=False)
+    token_sha256: _Hash | None = None
+
+
+class _File(Wire):
+    principals: tuple[_Entry, ...] = Field(max_length=10_000)
+
+
+class TokenFileError(Exception):
+    """The file cannot be trusted; the message names it and what to do, and no token."""
+
+
+@dataclass(frozen=True)
+class _Loaded:
+    version: tuple[int, int, int, int]
+    known: tuple[tuple[bytes, Principal], ...]
+
+
+class TokenAuthentication:
+    """Turns a bearer token into the principal that the file names for it.
+
+    A file that went wrong while the service runs refuses everybody until it is mended: going on
+    with what was read before would keep a token alive that somebody meant to take away.
+
+    Raises:
+        StartupError: the file is missing, open to everybody, or not what it must be.
+    """
+
+    mode: Literal["kubernetes", "token", "none"] = "token"
+
+    def __init__(self, path: Path, monotonic: Callable[[], float] = time.monotonic) -> None:
+        self._path = path
+        self._monotonic = monotonic
+        self._lock = threading.Lock()
+        self._problem: str | None = None
+        try:
+            self._loaded = _load(path)
+        except TokenFileError as exc:
+            raise StartupError(str(exc)) from exc
+        self._looked_at = monotonic()
+
+    async def principal(self, bearer: str | None) -> Principal:
+        """Return the principal behind a token."""
+        if not bearer:
+            raise Unauthenticated("send a bearer token that the service's token file knows")
+        if self._monotonic() - self._looked_at >= _LOOK_AGAIN_S:
+            await anyio.to_thread.run_sync(self._look_again)
+        if self._problem:
+            raise IdentityUnavailable("the service's token file cannot be read; its log says why")
+        digest = hashlib.sha256(bearer.encode()).digest()
+        found: Principal | None = None
+        for known, principal in self._loaded.known:
+            if hmac.compare_digest(known, digest):
+                found = principal
+        if found is None:
+            raise Unauthenticated("this token is none that the service's token file knows")
+        return found
+
+    def _look_again(self) -> None:
+        with self._lock:
+            self._looked_at = self._monotonic()
+            try:
+                if self._problem is None and _version(self._path) == self._loaded.version:
+                    return
+                self._loaded = _load(self._path)
+            except TokenFileError as exc:
+                if str(exc) != self._problem:
+                    _log.error("token file refused", extra={"fields": {"why": str(exc)}})
+                self._problem = str(exc)
+                return
+            self._problem = None
+            fields = {"principals": len(self._loaded.known)}
+            _log.info("token file read", extra={"fields": fields})
+
+
+def _version(path: Path) -> tuple[int, int, int, int]:
+    try:
+        found = path.stat()
+    except OSError as exc:
+        raise _unreadable(path, exc) from exc
+    return found.st_dev, found.st_ino, found.st_mtime_ns, found.st_size
+
+
+def _unreadable(path: Path, exc: OSError) -> TokenFileError:
+    return TokenFileError(
+        f"token file {path} cannot be read ({exc.strerror}); "
+        "give --token-file (KAIS_TOKEN_FILE) a file that this user may read"
+    )
+
+
+def _load(path: Path) -> _Loaded:
+    try:
+        with path.open("rb") as handle:
+            found = os.fstat(handle.fileno())
+            if found.st_mode & stat.S_IRWXO:
+                raise TokenFileError(
+                    f"token file {path} is open to everybody on this machine "
+                    f"(mode {stat.S_IMODE(found.st_mode):04o}); chmod 0600 it, "
+                    "or mount the Secret with defaultMode 0440"
+                )
+            text = handle.read(_LARGEST_FILE + 1)
+    except OSError as exc:
+        raise _unreadable(path, exc) from exc
+    if len(text) > _LARGEST_FILE:
+        raise TokenFileError(f"token file {path} may have {_LARGEST_FILE} bytes")
+    version = (found.st_dev, found.st_ino, found.st_mtime_ns, found.st_size)
+    try:
+        entries = _File.model_validate_json(text).principals
+    except pydantic.ValidationError as exc:
+        # Neither the input nor the context of an error is shown: both may hold a token.
+        said = "; ".join(
+            f"{'.'.join(str(part) for part in error['loc']) or 'the file'}: {error['msg']}"
+            for error in exc.errors(include_input=False, include_context=False, include_url=False)
+        )
+        raise TokenFileError(f"token file {path} is not what it must be: {said}") from None
+    known = tuple(_known(path, place, each) for place, each in enumerate(entries))
+    if len({digest for digest, _ in known}) < len(known):
+        raise TokenFileError(f"token file {path}: two principals have one token; give each its own")
+    return _Loaded(version, known)
+
+
+def _known(path: Path, place: int, entry: _Entry) -> tuple[bytes, Principal]:
+    where = f"token file {path}: principals.{place} ({entry.name})"
+    if (entry.token is None) == (entry.token_sha256 is None):
+        raise TokenFileError(f"{where} must have one of token and token_sha256")
+    if entry.token is not None and len(entry.token) < _SHORTEST:
+        raise TokenFileError(f"{where}: its token must have {_SHORTEST} characters or more")
+    try:
+        home = str(scopes.Scope.parse(entry.home))
+        grants = tuple(
+            grant.model_copy(update={"scope": str(scopes.Scope.parse(grant.scope))})
+            for grant in entry.grants
+        )
+    except scopes.InvalidScope as exc:
+        raise TokenFileError(f"{where}: {exc}") from exc
+    digest = (
+        hashlib.sha256(entry.token.encode()).digest()
+        if entry.token is not None
+        else bytes.fromhex(entry.token_sha256 or "")
+    )
+    return digest, Principal(entry.name, entry.type, home, grants, entry.quota)
