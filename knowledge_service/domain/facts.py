@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
@@ -62,8 +63,10 @@ class NewFact:
     @property
     def rendering(self) -> str:
         """Return the text that is indexed."""
-        parts = (self.title, self.content, self.subject, " ".join(self.tags))
-        return "\n".join(part for part in parts if part)
+        return rendering(
+            {"title": self.title, "content": self.content, "subject": self.subject,
+             "tags": self.tags}
+        )  # fmt: skip
 
 
 def new_fact(body: FactIn, *, scope: str, source: Source, confidence: float) -> NewFact:
@@ -123,6 +126,21 @@ def key_hash(subject: str | None, predicate: str | None) -> bytes | None:
     """Hash (subject, predicate), normalised and case-folded; None unless both are there."""
     pair = [facts.normal_key(subject), facts.normal_key(predicate)]
     return hashlib.sha256(canonical(pair).encode()).digest() if all(pair) else None
+
+
+def content_hash(fact: Mapping[str, Any]) -> bytes:
+    """Hash what equality means from a fact's fields as the event log has them."""
+    statement = facts.Statement(
+        fact["kind"], fact["content"], fact.get("subject"), fact.get("predicate"),
+        fact.get("about"), fact.get("data"),
+    )  # fmt: skip
+    return bytes.fromhex(facts.equality_hash(statement))
+
+
+def rendering(fact: Mapping[str, Any]) -> str:
+    """Return the text that is indexed, from a fact's fields as the event log has them."""
+    parts = (fact.get("title"), fact["content"], fact.get("subject"), " ".join(fact["tags"]))
+    return "\n".join(part for part in parts if part)
 
 
 def canonical(value: Any) -> str:

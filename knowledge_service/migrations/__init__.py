@@ -7,7 +7,10 @@ A migration is never edited once released; a new column is the next `mNNN_*`, in
 
 from __future__ import annotations
 
-from knowledge_service.migrations import m001_initial
+from knowledge_service.migrations import m001_initial, m002_projections
 
-SQLITE: tuple[tuple[int, str, str], ...] = ((1, "m001_initial", m001_initial.SQLITE),)
+SQLITE: tuple[tuple[int, str, str], ...] = (
+    (1, "m001_initial", m001_initial.SQLITE),
+    (2, "m002_projections", m002_projections.SQLITE),
+)
 """(number, name, script) in order; the runner is the store's."""

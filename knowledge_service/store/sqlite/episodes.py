@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 from collections.abc import Sequence
 from typing import Any
@@ -15,7 +14,7 @@ from knowledge_client.models import (
     EpisodesAccepted,
 )
 from knowledge_service.domain import redaction
-from knowledge_service.domain.facts import canonical
+from knowledge_service.domain.episodes import identity_hash
 from knowledge_service.errors import NotFound, QuotaExceeded
 from knowledge_service.ports import Actor, Once
 from knowledge_service.store.sqlite import part, runs, times
@@ -25,8 +24,7 @@ _ACCEPTED: TypeAdapter[EpisodesAccepted] = TypeAdapter(EpisodesAccepted)
 MAX_EPISODES = 5000
 _EPISODES = """SELECT attempt, type, content, error_signature, refs, at, seq, actor FROM episode
   WHERE run_id = ? AND seq > ? ORDER BY seq LIMIT ?"""
-_EPISODE = """INSERT OR IGNORE INTO episode(run_id, seq, attempt, type, content, error_signature,
-  refs, at, recorded_at, actor, content_hash) VALUES(?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"""
+_EQUAL = "SELECT 1 FROM episode WHERE run_id = ? AND attempt = ? AND content_hash = ?"
 _LAST_SEQ = "SELECT coalesce(max(seq), 0) FROM episode WHERE run_id = ?"
 
 
@@ -69,30 +67,22 @@ def _append(
     if run is None:
         raise NotFound(f"run {run_id} does not exist or is not visible to you")
     first = last = (tx.one(_LAST_SEQ, (run_id,)) or (0,))[0]
-    added: list[dict[str, Any]] = []
+    added: dict[tuple[int, bytes], dict[str, Any]] = {}
     for episode in episodes:
-        content = redaction.mask(episode.content)
         signature = redaction.mask(episode.error_signature) if episode.error_signature else None
-        refs = [ref.model_dump() for ref in episode.refs]
-        identity = canonical([episode.type, content, signature, refs]).encode()
-        at = times.to_us(episode.at)
-        tx.execute(
-            _EPISODE,
-            (
-                run_id, last + 1, episode.attempt, episode.type, content, signature,
-                canonical(refs), at, tx.at_us, actor.name, hashlib.sha256(identity).digest(),
-            ),
-        )  # fmt: skip
-        if tx.changes():
+        new = {
+            "run": run_id, "attempt": episode.attempt, "type": episode.type,
+            "at": times.to_us(episode.at), "content": redaction.mask(episode.content),
+            "error_signature": signature, "refs": [ref.model_dump() for ref in episode.refs],
+        }  # fmt: skip
+        key = (episode.attempt, identity_hash(new))
+        if key not in added and not tx.one(_EQUAL, (run_id, *key)):
             last += 1
-            added.append(
-                {"seq": last, "attempt": episode.attempt, "type": episode.type, "at": at,
-                 "content": content, "error_signature": signature, "refs": refs}
-            )  # fmt: skip
+            added[key] = new | {"seq": last}
     if last > MAX_EPISODES:
         raise QuotaExceeded(f"run {run_id} may have {MAX_EPISODES} episodes; it has {first}")
     if added:
         scope_no = part.ensure_scope(tx, run.scope, actor.name)
-        payload = {"run": run_id, "episodes": added}
-        tx.emit("episodes.appended", scope_no=scope_no, actor=actor.name, payload=payload)
+        parts = list(added.values())
+        tx.record("episodes.appended", scope_no=scope_no, actor=actor.name, parts=parts)
     return EpisodesAccepted(accepted=len(added), duplicates=len(episodes) - len(added))

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from knowledge_client.models import Extraction
-from knowledge_service.domain.facts import NewFact, canonical
+from knowledge_service.domain.facts import NewFact
 from knowledge_service.errors import NotFound, RetractedBefore
 from knowledge_service.ports import Actor
 from knowledge_service.store.sqlite import part, postings, statements
@@ -15,13 +15,8 @@ from knowledge_service.store.sqlite.transaction import Transaction
 
 _COLUMNS = "run_id, state, facts, reason, attempts"
 _GET = f"SELECT {_COLUMNS} FROM extraction WHERE run_id = ?"
-_ACCEPT = """INSERT OR IGNORE INTO extraction(run_id, state, max_facts, actor, accepted_at,
-  updated_at)   VALUES(?, 'pending', ?, ?, ?, ?)"""
 _OPEN = f"""SELECT {_COLUMNS} FROM extraction WHERE state IN ('pending', 'running')
   ORDER BY accepted_at LIMIT ?"""
-_BEGIN = """UPDATE extraction SET state = 'running', attempts = attempts + 1, updated_at = ?
-  WHERE run_id = ? AND state IN ('pending', 'running')"""
-_FINISH = "UPDATE extraction SET state = ?, facts = ?, reason = ?, updated_at = ? WHERE run_id = ?"
 _LIMIT = "SELECT max_facts FROM extraction WHERE run_id = ?"
 _EARLIER = """SELECT e.error_signature, count(*) FROM run this
   JOIN run other ON other.scope = this.scope AND other.realm_no = this.realm_no
@@ -29,7 +24,7 @@ _EARLIER = """SELECT e.error_signature, count(*) FROM run this
   JOIN episode e ON e.run_id = other.run_id
   WHERE this.run_id = ? AND e.error_signature IN (SELECT value FROM json_each(?))
   GROUP BY e.error_signature"""
-_BY_KEY = """SELECT fact_no, id, lifecycle FROM fact WHERE scope_no = ? AND key_hash = ?
+_BY_KEY = """SELECT id, lifecycle FROM fact WHERE scope_no = ? AND key_hash = ?
   AND lifecycle IN ('live', 'retracted') ORDER BY lifecycle = 'live' DESC, id LIMIT 1"""
 _SCOPE_OF = "SELECT scope FROM run WHERE run_id = ?"
 
@@ -41,10 +36,8 @@ class Extractions(part.Part):
         """Record the wish."""
 
         def work(tx: Transaction) -> Extraction:
-            tx.execute(_ACCEPT, (run_id, max_facts, actor.name, tx.at_us, tx.at_us))
-            if tx.changes():
-                payload = {"run": run_id, "max_facts": max_facts}
-                _emit(tx, "extraction.accepted", run_id, actor.name, payload)
+            if tx.one(_GET, (run_id,)) is None:
+                _record(tx, "extraction.accepted", run_id, actor.name, {"max_facts": max_facts})
             return _get(tx, run_id)
 
         return self._writer.submit(work)
@@ -70,7 +63,8 @@ class Extractions(part.Part):
         """Count an attempt."""
 
         def work(tx: Transaction) -> Extraction:
-            tx.execute(_BEGIN, (tx.at_us, run_id))
+            if _get(tx, run_id).state in ("pending", "running"):
+                _record(tx, "extraction.begun", run_id, "extraction", {})
             return _get(tx, run_id)
 
         return self._writer.submit(work)
@@ -97,9 +91,8 @@ class Extractions(part.Part):
                 elif fact_id not in found:
                     found.append(fact_id)
             said = _say(reason, left_out)
-            tx.execute(_FINISH, ("done", canonical(found), said, tx.at_us, run_id))
-            payload = {"run": run_id, "facts": found, "reason": said}
-            _emit(tx, "extraction.done", run_id, actor.name, payload)
+            given = {"facts": found, "reason": said}
+            _record(tx, "extraction.done", run_id, actor.name, given)
             return _get(tx, run_id)
 
         return self._writer.submit(work)
@@ -108,11 +101,8 @@ class Extractions(part.Part):
         """Record why it did not work."""
 
         def work(tx: Transaction) -> Extraction:
-            state = "pending" if retry else "failed"
-            tx.execute(_FINISH, (state, "[]", reason, tx.at_us, run_id))
-            if not retry:
-                payload = {"run": run_id, "reason": reason}
-                _emit(tx, "extraction.failed", run_id, "extraction", payload)
+            given = {"reason": reason, "retry": retry}
+            _record(tx, "extraction.failed", run_id, "extraction", given)
             return _get(tx, run_id)
 
         return self._writer.submit(work)
@@ -123,9 +113,9 @@ def _store(tx: Transaction, folder: postings.Folder, fact: NewFact, actor: Actor
     scope_no = part.ensure_scope(tx, fact.scope, actor.name)
     known = tx.one(_BY_KEY, (scope_no, fact.key_hash)) if fact.key_hash else None
     if known:
-        return statements.confirm(tx, known[0], fact, actor) if known[2] == "live" else None
+        return statements.confirm(tx, known[0], fact, actor) if known[1] == "live" else None
     try:
-        return statements.store(tx, folder, fact, actor).remembered.fact_id
+        return statements.store(tx, folder, fact, actor).fact_id
     except RetractedBefore:
         return None
 
@@ -150,7 +140,7 @@ def _extraction(row: tuple[Any, ...]) -> Extraction:
     )
 
 
-def _emit(tx: Transaction, kind: str, run_id: str, actor: str, payload: Any) -> None:
+def _record(tx: Transaction, kind: str, run_id: str, actor: str, given: Mapping[str, Any]) -> None:
     scope = tx.one(_SCOPE_OF, (run_id,))
     number = part.find_scope(tx, scope[0]) if scope else None
-    tx.emit(kind, scope_no=number, actor=actor, payload=payload)
+    tx.record(kind, scope_no=number, actor=actor, parts=[{"run": run_id, **given}])

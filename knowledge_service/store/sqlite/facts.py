@@ -20,7 +20,7 @@ from knowledge_service.store.sqlite.transaction import Transaction
 _REMEMBERED: TypeAdapter[tuple[Remembered, ...]] = TypeAdapter(tuple[Remembered, ...])
 _CORRECTED: TypeAdapter[Corrected] = TypeAdapter(Corrected)
 _BY_ID = f"{rows.SELECT} WHERE f.id = ? AND s.retired_at IS NULL"
-_FOR_CLOSING = """SELECT fact_no, content_hash, lifecycle, closed_reason
+_FOR_CLOSING = """SELECT content_hash, lifecycle, closed_reason
   FROM fact f JOIN scope s USING(scope_no) WHERE f.id = ? AND s.retired_at IS NULL"""
 _LIST = f"""{rows.SELECT} WHERE f.scope_no IN (SELECT value FROM json_each(?1))
   AND (?2 IS NULL OR f.kind = ?2) AND (?3 IS NULL OR f.lifecycle = ?3)
@@ -40,9 +40,7 @@ class Facts(part.Part):
         return self._once(
             once,
             _REMEMBERED,
-            lambda tx: tuple(
-                statements.store(tx, self._folder, fact, actor).remembered for fact in facts
-            ),
+            lambda tx: statements.store_all(tx, self._folder, facts, actor),
         )
 
     def fact(self, fact_id: str, view: View) -> Fact | None:
@@ -86,17 +84,17 @@ def _correct(
     row = tx.one(_FOR_CLOSING, (fact_id,))
     if row is None:
         raise NotFound(f"fact {fact_id} does not exist or is not visible to you")
-    fact_no, old_hash, lifecycle, closed_reason = row
+    old_hash, lifecycle, closed_reason = row
     if lifecycle != "live":
         raise Conflict(f"fact {fact_id} is {lifecycle} already: {closed_reason}")
     old = next(rows.facts(tx.connection, _BY_ID, (fact_id,)))
     if content is None:
-        statements.close(tx, fact_no, "retracted", reason, actor, until=tx.at_us)
+        statements.close(tx, fact_id, "retracted", reason, actor, until=tx.at_us)
         return Corrected(fact_id=fact_id)
     new = domain.replacement(old, content, actor.name)
     if new.content_hash == old_hash:
         raise Conflict(f"the replacement of fact {fact_id} says the same; give other words")
-    statements.close(tx, fact_no, "superseded", reason, actor, until=tx.at_us)
+    statements.close(tx, fact_id, "superseded", reason, actor, until=tx.at_us)
     successor = statements.store(tx, folder, new, actor)
-    statements.link(tx, successor.fact_no, fact_no, "supersedes", actor)
-    return Corrected(fact_id=fact_id, replacement_id=successor.remembered.fact_id)
+    statements.link(tx, successor.fact_id, fact_id, "supersedes", actor)
+    return Corrected(fact_id=fact_id, replacement_id=successor.fact_id)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import secrets
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import apsw
@@ -10,13 +11,17 @@ import apsw
 from knowledge_service import migrations
 from knowledge_service.clock import Clock
 from knowledge_service.errors import SchemaTooNew
-from knowledge_service.store.sqlite import times
+from knowledge_service.store.sqlite import baseline, times
 
 _RECORD = """CREATE TABLE IF NOT EXISTS migration(
   number INTEGER PRIMARY KEY, name TEXT NOT NULL, applied_at INTEGER NOT NULL) STRICT"""
 _NEWEST = "SELECT coalesce(max(number), 0) FROM migration"
 _APPLIED = "INSERT INTO migration(number, name, applied_at) VALUES(?, ?, ?)"
 _IDENTITY = "INSERT OR IGNORE INTO meta(key, value) VALUES('store_id', ?)"
+
+
+_THEN: Mapping[str, Callable[[apsw.Connection, Clock], None]] = {"m002_projections": baseline.write}
+"""What a migration does beside its script, in the same transaction."""
 
 
 def migrate(
@@ -41,5 +46,7 @@ def migrate(
         if number > newest:
             with connection:
                 connection.execute(script)
+                if name in _THEN:
+                    _THEN[name](connection, clock)
                 connection.execute(_APPLIED, (number, name, times.to_us(clock())))
     connection.execute(_IDENTITY, (secrets.token_hex(8),))

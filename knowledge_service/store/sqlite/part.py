@@ -20,8 +20,7 @@ T = TypeVar("T")
 _KEPT_US = 24 * 3600 * 1_000_000
 
 _SCOPE = "SELECT scope_no FROM scope WHERE path = ? AND retired_at IS NULL"
-_NEW_SCOPE = "INSERT INTO scope(path, realm_no, created_at) VALUES(?, ?, ?)"
-_OWN_REALM = "UPDATE scope SET realm_no = scope_no WHERE scope_no = ?"
+_NEXT_SCOPE = "SELECT coalesce(max(scope_no), 0) + 1 FROM scope"
 _BELOW = "SELECT scope_no, path FROM scope WHERE path >= ? AND path < ? AND retired_at IS NULL"
 _ALL = "SELECT scope_no, path FROM scope WHERE retired_at IS NULL"
 _FORGET = "DELETE FROM idempotency WHERE at < ?"
@@ -81,10 +80,9 @@ def ensure_scope(tx: Transaction, path: str, actor: str) -> int:
     if ancestors:
         ensure_scope(tx, ancestors[0], actor)
     realm = tx.one(_SCOPE, (realm_of(path),))
-    number = tx.insert(_NEW_SCOPE, (path, realm[0] if realm else 0, tx.at_us))
-    if not realm:
-        tx.execute(_OWN_REALM, (number,))
-    tx.emit("scope.created", scope_no=number, actor=actor, payload={"path": path})
+    number = int((tx.one(_NEXT_SCOPE) or (1,))[0])
+    said = {"path": path, "realm": realm[0] if realm else number}
+    tx.record("scope.created", scope_no=number, actor=actor, parts=[said])
     return number
 
 

@@ -35,12 +35,14 @@ _BLOCKS = "SELECT n, data FROM block WHERE scope_no = ? AND term = ? ORDER BY bl
 _STATISTICS = "SELECT docs, total_length FROM scope WHERE scope_no = ?"
 
 
-def add(tx: Transaction, scope_no: int, fact_no: int, text: str) -> int:
+def add(connection: apsw.Connection, scope_no: int, fact_no: int, text: str) -> int:
     """Index a new fact's text; return how many tail rows that took."""
     counts = analyser.terms(text)
     length = sum(counts.values())
-    tx.executemany(_TAIL, [(scope_no, term, fact_no, tf, length) for term, tf in counts.items()])
-    tx.execute(_DOC, (length, scope_no))
+    connection.executemany(
+        _TAIL, [(scope_no, term, fact_no, tf, length) for term, tf in counts.items()]
+    )
+    connection.execute(_DOC, (length, scope_no))
     return len(counts)
 
 

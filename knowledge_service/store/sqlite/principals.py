@@ -6,7 +6,6 @@ import json
 from typing import Any
 
 from knowledge_client.models import PrincipalIn
-from knowledge_service.domain.facts import canonical
 from knowledge_service.domain.visibility import PLATFORM, realm_of
 from knowledge_service.errors import Conflict
 from knowledge_service.ports import Actor
@@ -16,12 +15,8 @@ from knowledge_service.store.sqlite.transaction import Transaction
 _COLUMNS = "username, uid, name, type, home, grants, realm_uid"
 _ALL = f"SELECT {_COLUMNS} FROM principal ORDER BY username"
 _GET = f"SELECT {_COLUMNS} FROM principal WHERE username = ?"
-_PUT = f"""INSERT OR REPLACE INTO principal({_COLUMNS}, registered_at)
-  VALUES(?, ?, ?, ?, ?, ?, ?, ?)"""
-_DELETE = "DELETE FROM principal WHERE username = ?"
 _REALM = "SELECT scope_no, realm_uid FROM scope WHERE path = ? AND retired_at IS NULL"
 _USED = "SELECT 1 FROM scope WHERE path = ? AND realm_uid = ? AND retired_at IS NOT NULL"
-_NAME_REALM = "UPDATE scope SET realm_uid = ? WHERE scope_no = ?"
 _IN_REALM = "SELECT scope_no, path FROM scope WHERE realm_no = ? AND retired_at IS NULL"
 
 
@@ -36,17 +31,8 @@ class Principals(part.Part):
             row = tx.one(_GET, (principal.subject.username,))
             if row and _principal(row) == principal:
                 return
-            grants = canonical([grant.model_dump(mode="json") for grant in principal.grants])
-            subject = principal.subject
-            tx.execute(
-                _PUT,
-                (
-                    subject.username, subject.uid, principal.name, principal.type, principal.home,
-                    grants, principal.realm_uid, tx.at_us,
-                ),
-            )  # fmt: skip
-            payload = principal.model_dump(mode="json")
-            tx.emit("principal.registered", scope_no=None, actor=actor.name, payload=payload)
+            said = principal.model_dump(mode="json")
+            tx.record("principal.registered", scope_no=None, actor=actor.name, parts=[said])
 
         self._writer.submit(work)
 
@@ -66,11 +52,10 @@ class Principals(part.Part):
         """Forget."""
 
         def work(tx: Transaction) -> bool:
-            tx.execute(_DELETE, (username,))
-            if not tx.changes():
+            if tx.one(_GET, (username,)) is None:
                 return False
-            payload = {"username": username}
-            tx.emit("principal.removed", scope_no=None, actor=actor.name, payload=payload)
+            said = {"username": username}
+            tx.record("principal.removed", scope_no=None, actor=actor.name, parts=[said])
             return True
 
         return self._writer.submit(work)
@@ -91,9 +76,8 @@ def _settle_realm(tx: Transaction, principal: PrincipalIn, actor: Actor) -> None
         for old, old_path in tx.all(_IN_REALM, (number,)):
             scopes.retire(tx, old, old_path, actor)
         number = part.ensure_scope(tx, path, actor.name)
-    tx.execute(_NAME_REALM, (uid, number))
-    payload = {"path": path, "realm_uid": uid}
-    tx.emit("realm.named", scope_no=number, actor=actor.name, payload=payload)
+    said = {"path": path, "realm_uid": uid}
+    tx.record("realm.named", scope_no=number, actor=actor.name, parts=[said])
 
 
 def _principal(row: tuple[Any, ...]) -> PrincipalIn:

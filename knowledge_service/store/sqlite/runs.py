@@ -25,9 +25,6 @@ _RUNS = f"""SELECT body FROM run WHERE {_VISIBLE}
   AND (?1 IS NULL OR namespace = ?1) AND (?2 IS NULL OR blueprint = ?2)
   AND (?3 IS NULL OR (opened_at, run_id) < (SELECT opened_at, run_id FROM run WHERE run_id = ?3))
   ORDER BY opened_at DESC, run_id DESC"""
-_PUT = """INSERT OR REPLACE INTO run(run_id, scope, realm_no, namespace, blueprint, revision,
-  outcome, cost, duration_us, opened_at, closed_at, last_at, credited, body)
-  VALUES(?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"""
 _OLD = "SELECT body, realm_no, credited, last_at FROM run WHERE run_id = ?"
 _LEDGER = f"""SELECT scope, revision, outcome, last_at, duration_us, cost FROM run
   WHERE namespace = ? AND blueprint = ? AND {_VISIBLE}"""
@@ -92,20 +89,14 @@ def _put(tx: Transaction, run_id: str, run: RunIn, actor: Actor) -> Run:
     scope_no = part.ensure_scope(tx, merged.scope, actor.name)
     realm_no = row[1] if row else part.ensure_scope(tx, realm_of(merged.scope), actor.name)
     credited = _credit(tx, merged, bool(row and row[2]))
-    duration_s = runs.duration_s(merged)
-    tx.execute(
-        _PUT,
-        (
-            run_id, merged.scope, realm_no, merged.namespace, merged.blueprint, merged.revision,
-            merged.outcome, merged.cost, None if duration_s is None else round(duration_s * 1e6),
-            times.to_us(merged.opened_at), times.to_us(merged.closed_at),
-            row[3] if row and old and old.closed_at else tx.at_us, int(credited),
-            merged.model_dump_json(),
-        ),
-    )  # fmt: skip
     kind = "run.closed" if merged.outcome and not (old and old.outcome) else "run.recorded"
-    payload = merged.model_dump(mode="json", exclude_none=True)
-    tx.emit(kind, scope_no=scope_no, actor=actor.name, payload=payload)
+    part_ = {
+        "run": merged.model_dump(mode="json", exclude_none=True),
+        "realm": realm_no,
+        "last_at": row[3] if row and old and old.closed_at else tx.at_us,
+        "credited": credited,
+    }
+    tx.record(kind, scope_no=scope_no, actor=actor.name, parts=[part_])
     return merged
 
 

@@ -14,9 +14,8 @@ from knowledge_service.ports import Actor
 from knowledge_service.store.sqlite import part, times
 from knowledge_service.store.sqlite.transaction import Transaction
 
-_CONFIGURE = "UPDATE scope SET config = ? WHERE scope_no = ? AND config IS NOT ?"
+_DIFFERS = "SELECT 1 FROM scope WHERE scope_no = ? AND config IS NOT ?"
 _CONFIG = "SELECT config FROM scope WHERE path = ? AND retired_at IS NULL AND config IS NOT NULL"
-_RETIRE = "UPDATE scope SET retired_at = ? WHERE scope_no = ?"
 _STATS = """SELECT scope_no, live_facts, last_write_at FROM scope
   WHERE path = ? AND retired_at IS NULL"""
 _USAGE = """SELECT o.path, u.kind, u.count FROM scope_usage u
@@ -32,10 +31,9 @@ class Scopes(part.Part):
 
         def work(tx: Transaction) -> None:
             number = part.ensure_scope(tx, path, actor.name)
-            tx.execute(_CONFIGURE, (text, number, text))
-            if tx.changes():
-                payload = {"path": path, "config": config.model_dump(mode="json")}
-                tx.emit("scope.configured", scope_no=number, actor=actor.name, payload=payload)
+            if tx.one(_DIFFERS, (number, text)):
+                said = {"path": path, "config": config.model_dump(mode="json")}
+                tx.record("scope.configured", scope_no=number, actor=actor.name, parts=[said])
 
         self._writer.submit(work)
 
@@ -73,8 +71,7 @@ class Scopes(part.Part):
 
 def retire(tx: Transaction, number: int, path: str, actor: Actor) -> None:
     """Take a scope out of sight for good; nothing of it is destroyed."""
-    tx.execute(_RETIRE, (tx.at_us, number))
-    tx.emit("scope.retired", scope_no=number, actor=actor.name, payload={"path": path})
+    tx.record("scope.retired", scope_no=number, actor=actor.name, parts=[{"path": path}])
 
 
 def _stats(connection: apsw.Connection, path: str, view: View) -> ScopeStats:

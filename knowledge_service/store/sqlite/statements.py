@@ -1,51 +1,71 @@
-"""What becomes of a fact inside a write: stored, confirmed, closed, linked; each with its event."""
+"""What becomes of a fact inside a write: stored, confirmed, closed, linked; each with its event.
+
+Facts that touch nothing (no key, no equal) are stored together: one event, a few statements.
+"""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from kais import facts as kais_facts
 from knowledge_client.models import Remembered
 from knowledge_service.domain import supersession
-from knowledge_service.domain.facts import NewFact, canonical
+from knowledge_service.domain.facts import NewFact
 from knowledge_service.errors import RetractedBefore
 from knowledge_service.ports import Actor
 from knowledge_service.store.sqlite import part, postings, times
+from knowledge_service.store.sqlite.projections import facts as projected
 from knowledge_service.store.sqlite.transaction import Transaction
 
-_EQUAL = """SELECT fact_no, id, lifecycle, closed_reason, tags, confidence FROM fact
+_EQUAL = """SELECT id, lifecycle, closed_reason, tags, confidence FROM fact
   WHERE scope_no = ? AND content_hash = ?
   ORDER BY CASE lifecycle WHEN 'live' THEN 0 WHEN 'retracted' THEN 1 ELSE 2 END, id DESC LIMIT 1"""
-_HOLDERS = """SELECT fact_no, id, coalesce(valid_from, recorded_at), review = 'approved' FROM fact
+_HOLDERS = """SELECT id, coalesce(valid_from, recorded_at), review = 'approved' FROM fact
   WHERE scope_no = ? AND key_hash = ? AND lifecycle = 'live'"""
-_INSERT = """INSERT INTO fact(id, scope_no, kind, title, content, data, schema, about, position,
-  subject, predicate, key_hash, tags, confidence, source, source_type, lifecycle, expires_at,
-  valid_from, valid_until, recorded_at, closed_at, closed_reason, content_hash)
-  VALUES(?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"""
-_CURRENT = "SELECT id, scope_no, tags, confidence FROM fact WHERE fact_no = ?"
-_TAG = "INSERT OR IGNORE INTO fact_tag(scope_no, tag, fact_no) VALUES(?, ?, ?)"
-_CONFIRM = "UPDATE fact SET tags = ?, confidence = ?, version = version + 1 WHERE fact_no = ?"
-_CONFIRMATION = "INSERT INTO confirmation(fact_no, at, seq, session, actor) VALUES(?, ?, ?, ?, ?)"
-_CLOSE = """UPDATE fact SET lifecycle = ?, closed_at = ?, closed_reason = ?, closed_by = ?,
-  valid_until = coalesce(?, valid_until), version = version + 1 WHERE fact_no = ?"""
-_LINK = """INSERT OR IGNORE INTO link(id, from_no, to_no, type, actor, recorded_at)
-  VALUES(?, ?, ?, ?, ?, ?)"""
-_ENDS = """SELECT a.id, b.id, a.scope_no FROM fact a, fact b
-  WHERE a.fact_no = ? AND b.fact_no = ?"""
-_COUNT = "UPDATE scope SET live_facts = live_facts + ?, last_write_at = ? WHERE scope_no = ?"
+_NEXT = "SELECT coalesce(max(fact_no), 0) FROM fact"
+_CURRENT = "SELECT scope_no, tags, confidence, valid_until FROM fact WHERE id = ?"
+_LINKED = """SELECT 1 FROM link JOIN fact a ON a.fact_no = from_no JOIN fact b ON b.fact_no = to_no
+  WHERE a.id = ? AND b.id = ? AND link.type = ? AND link.closed_at IS NULL"""
 
 
 @dataclass(frozen=True)
-class Stored:
-    """What became of a fact, with its internal number."""
+class _Waiting:
+    """A fact that touches nothing, to be written with others of its scope."""
 
-    fact_no: int
-    remembered: Remembered
+    new: NewFact
+    fact_id: str
 
 
-def store(tx: Transaction, folder: postings.Folder, new: NewFact, actor: Actor) -> Stored:
+def store_all(
+    tx: Transaction, folder: postings.Folder, facts: Sequence[NewFact], actor: Actor
+) -> tuple[Remembered, ...]:
+    """Store facts inside a write, or confirm their equals; the answers are in their order.
+
+    Raises:
+        RetractedBefore: an equal was retracted in the scope.
+    """
+    answers: list[Remembered] = []
+    waiting: dict[int, list[_Waiting]] = {}
+    hashes: set[tuple[int, bytes]] = set()
+    for new in facts:
+        scope_no = part.ensure_scope(tx, new.scope, actor.name)
+        key = (scope_no, new.content_hash)
+        if new.key_hash is None and key not in hashes and not tx.one(_EQUAL, key):
+            hashes.add(key)
+            waiting.setdefault(scope_no, []).append(_Waiting(new, tx.new_id()))
+            fact_id = waiting[scope_no][-1].fact_id
+            answers.append(Remembered.model_construct(fact_id=fact_id, status="created"))
+        else:
+            _write(tx, folder, waiting, actor)
+            answers.append(store(tx, folder, new, actor))
+    _write(tx, folder, waiting, actor)
+    return tuple(answers)
+
+
+def store(tx: Transaction, folder: postings.Folder, new: NewFact, actor: Actor) -> Remembered:
     """Store one fact inside a write, or confirm its equal.
 
     Raises:
@@ -53,119 +73,125 @@ def store(tx: Transaction, folder: postings.Folder, new: NewFact, actor: Actor) 
     """
     scope_no = part.ensure_scope(tx, new.scope, actor.name)
     equal = tx.one(_EQUAL, (scope_no, new.content_hash))
-    if equal and equal[2] == "live":
+    if equal and equal[1] == "live":
         confirm(tx, equal[0], new, actor)
-        return Stored(equal[0], Remembered(fact_id=equal[1], status="confirmed"))
-    if equal and equal[2] == "retracted":
+        return Remembered(fact_id=equal[0], status="confirmed")
+    if equal and equal[1] == "retracted":
         raise RetractedBefore(
-            f"an equal fact was retracted in {new.scope}: {equal[3]}; say what is different"
+            f"an equal fact was retracted in {new.scope}: {equal[2]}; say what is different"
         )
     stored = _create(tx, folder, scope_no, new, actor)
     if equal:
-        link(tx, stored.fact_no, equal[0], "derived_from", actor)
+        link(tx, stored.fact_id, equal[0], "derived_from", actor)
     return stored
 
 
-def confirm(tx: Transaction, fact_no: int, new: NewFact, actor: Actor) -> str:
+def confirm(tx: Transaction, fact_id: str, new: NewFact, actor: Actor) -> str:
     """Add a confirmation to a fact: tags merged, the higher confidence; return its id."""
-    row = tx.one(_CURRENT, (fact_no,))
-    assert row is not None  # noqa: S101 - the caller found it in this transaction
-    fact_id, scope_no, old_tags, confidence = row
+    scope_no, old_tags, confidence, _ = _current(tx, fact_id)
     tags = kais_facts.merged_tags(json.loads(old_tags), new.tags)
-    tx.execute(_CONFIRM, (canonical(tags), max(confidence, new.confidence), fact_no))
-    _tag(tx, scope_no, fact_no, tags)
-    payload = {"fact": fact_id, "session": new.session, "tags": tags, "confidence": new.confidence}
-    tx.emit("fact.confirmed", scope_no=scope_no, actor=actor.name, payload=payload)
-    tx.execute(_CONFIRMATION, (fact_no, tx.at_us, tx.head.seq, new.session, actor.name))
-    tx.execute(_COUNT, (0, tx.at_us, scope_no))
-    return str(fact_id)
+    given = {"tags": tags, "confidence": max(confidence, new.confidence)}
+    parts = [{"fact": fact_id, "session": new.session, "set": given}]
+    tx.record("fact.confirmed", scope_no=scope_no, actor=actor.name, parts=parts)
+    return fact_id
+
+
+def close(
+    tx: Transaction, fact_id: str, lifecycle: str, reason: str, actor: Actor, *, until: int | None
+) -> None:
+    """End a live fact; `until` ends its validity in the world too."""
+    scope_no, _, _, valid_until = _current(tx, fact_id)
+    given = {
+        "lifecycle": lifecycle, "closed_at": tx.at_us, "closed_reason": reason,
+        "closed_by": actor.name, "valid_until": valid_until if until is None else until,
+    }  # fmt: skip
+    parts = [{"fact": fact_id, "set": given}]
+    tx.record("fact.closed", scope_no=scope_no, actor=actor.name, parts=parts)
+
+
+def link(tx: Transaction, from_id: str, to_id: str, kind: str, actor: Actor) -> None:
+    """Link two facts; a link that is live already stays as it is."""
+    if tx.one(_LINKED, (from_id, to_id, kind)):
+        return
+    parts = [{"id": tx.new_id(), "from": from_id, "to": to_id, "type": kind}]
+    scope_no = _current(tx, from_id)[0]
+    tx.record("link.made", scope_no=scope_no, actor=actor.name, parts=parts)
 
 
 def _create(
     tx: Transaction, folder: postings.Folder, scope_no: int, new: NewFact, actor: Actor
-) -> Stored:
+) -> Remembered:
     since = times.to_us(new.valid_from) if new.valid_from else tx.at_us
     holders = tx.all(_HOLDERS, (scope_no, new.key_hash)) if new.key_hash else []
     verdict = supersession.decide(
-        [supersession.Holder(row[1], times.from_us(row[2]), bool(row[3])) for row in holders],
+        [supersession.Holder(row[0], times.from_us(row[1]), bool(row[2])) for row in holders],
         times.from_us(since),
         actor.type,
     )
-    number_of = {row[1]: row[0] for row in holders}
     fact_id = tx.new_id()
-    fact_no = _insert(tx, scope_no, fact_id, new, verdict)
-    folder.grew(postings.add(tx, scope_no, fact_no, new.rendering))
-    for older in verdict.closes:
-        close(tx, number_of[older], "superseded", f"superseded by {fact_id}", actor, until=since)
-        link(tx, fact_no, number_of[older], "supersedes", actor)
-    for other in verdict.contradicts:
-        link(tx, fact_no, number_of[other], "contradicts", actor)
+    closed: dict[str, Any] = {}
     if verdict.superseded_by:
-        link(tx, number_of[verdict.superseded_by], fact_no, "supersedes", actor)
-    tx.execute(_COUNT, (0 if verdict.superseded_by else 1, tx.at_us, scope_no))
-    remembered = Remembered(
+        closed = {
+            "lifecycle": "superseded",
+            "closed_reason": f"superseded by {verdict.superseded_by}",
+            "valid_until": times.to_us(verdict.until or new.valid_until),
+        }
+    _record(tx, folder, scope_no, [(new, _part(new, fact_id) | closed)], actor)
+    for older in verdict.closes:
+        close(tx, older, "superseded", f"superseded by {fact_id}", actor, until=since)
+        link(tx, fact_id, older, "supersedes", actor)
+    for other in verdict.contradicts:
+        link(tx, fact_id, other, "contradicts", actor)
+    if verdict.superseded_by:
+        link(tx, verdict.superseded_by, fact_id, "supersedes", actor)
+    return Remembered(
         fact_id=fact_id,
         status="created",
         superseded=verdict.closes,
         contradicts=verdict.contradicts,
     )
-    return Stored(fact_no, remembered)
 
 
-def _insert(
-    tx: Transaction, scope_no: int, fact_id: str, new: NewFact, verdict: supersession.Verdict
-) -> int:
-    data = None if new.data is None else canonical(new.data)
-    source = canonical(new.source.model_dump(mode="json", exclude_none=True))
-    closed = verdict.superseded_by is not None
-    valid_until = times.to_us(verdict.until or new.valid_until)
-    fact_no = tx.insert(
-        _INSERT,
-        (
-            fact_id, scope_no, new.kind, new.title, new.content, data, new.schema, new.about,
-            new.position, new.subject, new.predicate, new.key_hash, canonical(new.tags),
-            new.confidence, source, new.source.type, "superseded" if closed else "live",
-            times.to_us(new.expires_at), times.to_us(new.valid_from), valid_until, tx.at_us,
-            tx.at_us if closed else None,
-            f"superseded by {verdict.superseded_by}" if closed else None, new.content_hash,
-        ),
-    )  # fmt: skip
-    _tag(tx, scope_no, fact_no, new.tags)
-    payload = {
+def _write(
+    tx: Transaction, folder: postings.Folder, waiting: dict[int, list[_Waiting]], actor: Actor
+) -> None:
+    for scope_no, facts in waiting.items():
+        parts = [(each.new, _part(each.new, each.fact_id)) for each in facts]
+        _record(tx, folder, scope_no, parts, actor)
+    waiting.clear()
+
+
+def _record(
+    tx: Transaction,
+    folder: postings.Folder,
+    scope_no: int,
+    facts: Sequence[tuple[NewFact, Mapping[str, Any]]],
+    actor: Actor,
+) -> None:
+    first = int((tx.one(_NEXT) or (0,))[0]) + 1
+    parts = [{"no": number, **fields} for number, (_, fields) in enumerate(facts, start=first)]
+    event = tx.append(projected.RECORDED, scope_no=scope_no, actor=actor.name, parts=parts)
+    hashes = [(new.content_hash, new.key_hash) for new, _ in facts]
+    projected.record(tx.connection, event, hashes)
+    for number, text in projected.texts(event):
+        folder.grew(postings.add(tx.connection, scope_no, number, text))
+
+
+def _part(new: NewFact, fact_id: str) -> dict[str, Any]:
+    """Write a fact as the log has it; what it has not is left out."""
+    given = {
         "fact": fact_id, "kind": new.kind, "title": new.title, "content": new.content,
         "data": new.data, "schema": new.schema, "about": new.about, "position": new.position,
         "subject": new.subject, "predicate": new.predicate, "tags": new.tags,
         "confidence": new.confidence,
         "source": new.source.model_dump(mode="json", exclude_none=True),
         "expires_at": times.to_us(new.expires_at), "valid_from": times.to_us(new.valid_from),
-        "valid_until": valid_until, "superseded_by": verdict.superseded_by,
+        "valid_until": times.to_us(new.valid_until),
     }  # fmt: skip
-    actor = new.source.actor or "unknown"
-    tx.emit("fact.recorded", scope_no=scope_no, actor=actor, payload=payload)
-    return fact_no
+    return {name: value for name, value in given.items() if value is not None}
 
 
-def close(
-    tx: Transaction, fact_no: int, lifecycle: str, reason: str, actor: Actor, *, until: int | None
-) -> None:
-    """End a live fact; `until` ends its validity in the world too."""
-    row = tx.one(_CURRENT, (fact_no,))
+def _current(tx: Transaction, fact_id: str) -> tuple[Any, ...]:
+    row = tx.one(_CURRENT, (fact_id,))
     assert row is not None  # noqa: S101 - the caller found it in this transaction
-    tx.execute(_CLOSE, (lifecycle, tx.at_us, reason, actor.name, until, fact_no))
-    tx.execute(_COUNT, (-1, tx.at_us, row[1]))
-    payload = {"fact": row[0], "lifecycle": lifecycle, "reason": reason, "valid_until": until}
-    tx.emit("fact.closed", scope_no=row[1], actor=actor.name, payload=payload)
-
-
-def link(tx: Transaction, from_no: int, to_no: int, kind: str, actor: Actor) -> None:
-    """Link two facts; a link that is live already stays as it is."""
-    tx.execute(_LINK, (tx.new_id(), from_no, to_no, kind, actor.name, tx.at_us))
-    if tx.changes():
-        row = tx.one(_ENDS, (from_no, to_no))
-        assert row is not None  # noqa: S101 - both are there by foreign key
-        payload = {"from": row[0], "to": row[1], "type": kind}
-        tx.emit("link.made", scope_no=row[2], actor=actor.name, payload=payload)
-
-
-def _tag(tx: Transaction, scope_no: int, fact_no: int, tags: Sequence[str]) -> None:
-    tx.executemany(_TAG, [(scope_no, kais_facts.normal_tag(tag), fact_no) for tag in tags])
+    return row

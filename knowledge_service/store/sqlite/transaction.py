@@ -1,9 +1,12 @@
-"""One write: statements, the moment it happens at, ids, and what it adds to the event log."""
+"""One write: statements, the moment it happens at, ids, and what it adds to the event log.
+
+What a write changes it says as an event; `record` appends it and applies it to the tables, so that
+a replay of the log does exactly what the write did.
+"""
 
 from __future__ import annotations
 
 import hashlib
-import secrets
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
@@ -13,7 +16,8 @@ import apsw
 
 from knowledge_service.domain.facts import canonical
 from knowledge_service.ids import IdMaker
-from knowledge_service.store.sqlite import times
+from knowledge_service.store.sqlite import payloads, projections, times
+from knowledge_service.store.sqlite.projections.event import Event
 
 _HEAD = """SELECT seq, scope_no, type, actor, at, payload_hash, prev_hash FROM event
   ORDER BY seq DESC LIMIT 1"""
@@ -89,12 +93,21 @@ class Transaction:
         """Return a new id, later than all before it."""
         return self._ids.make(self.now)
 
-    def emit(self, kind: str, *, scope_no: int | None, actor: str, payload: Any) -> None:
-        """Append an event with its payload; the payload alone can be erased later."""
-        seq, salt = self.head.seq + 1, secrets.token_bytes(16)
-        data = canonical(payload).encode()
-        payload_hash = hashlib.sha256(salt + data).digest()
-        row = (seq, scope_no, kind, actor, self.at_us, payload_hash, self.head.hash)
+    def record(
+        self, kind: str, *, scope_no: int | None, actor: str, parts: Sequence[Mapping[str, Any]]
+    ) -> Event:
+        """Append an event and do to the tables what it says."""
+        event = self.append(kind, scope_no=scope_no, actor=actor, parts=parts)
+        projections.apply(self.connection, event)
+        return event
+
+    def append(
+        self, kind: str, *, scope_no: int | None, actor: str, parts: Sequence[Mapping[str, Any]]
+    ) -> Event:
+        """Append an event whose projection the caller applies; each part can be erased alone."""
+        seq, sealed = self.head.seq + 1, payloads.seal(parts)
+        row = (seq, scope_no, kind, actor, self.at_us, sealed.hash, self.head.hash)
         self.connection.execute(_EVENT, row)
-        self.connection.execute(_PAYLOAD, (seq, salt, data))
+        self.connection.execute(_PAYLOAD, (seq, sealed.salt, sealed.data))
         self.head = Head(seq, event_hash(row), self.at_us)
+        return Event(seq, scope_no, kind, actor, self.at_us, tuple(parts))

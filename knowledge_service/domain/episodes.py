@@ -1,0 +1,16 @@
+"""What makes two episodes of one attempt the same. Pure."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from typing import Any
+
+from knowledge_service.domain.facts import canonical
+
+
+def identity_hash(episode: Mapping[str, Any]) -> bytes:
+    """Hash type, content, error signature and references, as the event log has them."""
+    signature = episode.get("error_signature")
+    identity = [episode["type"], episode["content"], signature, episode["refs"]]
+    return hashlib.sha256(canonical(identity).encode()).digest()

@@ -1,0 +1,58 @@
+"""Copies the tables of a file from before the log was enough into the log, then replays from there.
+
+Part of the migration's own transaction: afterwards the file is as a rebuild would make it.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import apsw
+
+from knowledge_service.clock import Clock
+from knowledge_service.ids import IdMaker
+from knowledge_service.store.sqlite import rebuilding
+from knowledge_service.store.sqlite.projections import kept
+from knowledge_service.store.sqlite.transaction import Transaction, read_head
+
+_FROM = "INSERT OR REPLACE INTO meta(key, value) VALUES('replay_from', ?)"
+_KNOWN_SINCE = "UPDATE fact SET changed_at = coalesce(closed_at, recorded_at)"
+_UNCOUNTED = "UPDATE scope SET docs = 0, total_length = 0"
+_OLD_EVENTS = """SELECT e.seq, p.bytes FROM event e JOIN payload p USING(seq)
+  WHERE e.type IN ('fact.recorded', 'fact.confirmed', 'fact.closed', 'link.made')"""
+_ABOUT = """INSERT OR IGNORE INTO fact_event(fact_no, seq)
+  SELECT fact_no, ? FROM fact WHERE id IN (?, ?, ?)"""
+_ACTOR = "migration"
+# An arbitrary number: one event has this many rows, so that none of its payloads is huge.
+_ROWS = 500
+
+
+def write(connection: apsw.Connection, clock: Clock) -> None:
+    """Make the log enough to replay; reads the rows as m001 left them."""
+    connection.execute(_KNOWN_SINCE)
+    connection.execute(_UNCOUNTED)
+    old: list[Any] = connection.execute(_OLD_EVENTS).fetchall()
+    for seq, data in old:
+        said = json.loads(data)
+        connection.execute(_ABOUT, (seq, said.get("fact"), said.get("from"), said.get("to")))
+    tx = Transaction(connection, read_head(connection), IdMaker(), clock())
+    connection.execute(_FROM, (str(tx.head.seq + 1),))
+    for table in kept.TABLES:
+        for rows in _batches(connection, table):
+            tx.append(kept.TYPE, scope_no=None, actor=_ACTOR, parts=rows)
+    rebuilding.replay(connection)
+
+
+def _batches(connection: apsw.Connection, table: str) -> Iterator[list[dict[str, Any]]]:
+    cursor = connection.execute(f'SELECT * FROM "{table}"')
+    batch: list[dict[str, Any]] = []
+    for row in cursor:
+        names = [name for name, _ in cursor.get_description()]
+        batch.append(kept.part(table, dict(zip(names, row, strict=True))))
+        if len(batch) == _ROWS:
+            yield batch
+            batch = []
+    if batch:
+        yield batch

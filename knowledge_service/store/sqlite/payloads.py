@@ -1,0 +1,76 @@
+"""How an event's payload is kept: salted, hashed into the chain, and erasable a part at a time.
+
+An event about one thing has one part: its hash is SHA-256 of salt and bytes, as it always was. An
+event about many has a line and a salt for each, and its hash is that of the parts' hashes in order;
+an erased line leaves `#` and its hash, so that the chain still verifies and nothing can be guessed.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import secrets
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from knowledge_service.domain.facts import canonical
+
+Part = Mapping[str, Any]
+_SALT = 16
+_GONE = b"#"
+
+
+@dataclass(frozen=True)
+class Sealed:
+    """The columns of a payload's row."""
+
+    salt: bytes
+    data: bytes
+
+    @property
+    def hash(self) -> bytes:
+        """Return what the event's `payload_hash` must be."""
+        hashes = [_hash(salt, line) for salt, line in _lines(self)]
+        return hashes[0] if len(hashes) == 1 else hashlib.sha256(b"".join(hashes)).digest()
+
+
+def seal(parts: Sequence[Part]) -> Sealed:
+    """Write an event's parts."""
+    return Sealed(
+        secrets.token_bytes(_SALT * len(parts)),
+        b"\n".join([canonical(part).encode() for part in parts]),
+    )
+
+
+def unseal(sealed: Sealed) -> tuple[Part | None, ...]:
+    """Read the parts back; None for one that was erased."""
+    return tuple(None if line.startswith(_GONE) else json.loads(line) for _, line in _lines(sealed))
+
+
+def erase(sealed: Sealed, concerns: Callable[[Part], bool]) -> Sealed | None:
+    """Take the parts of a kind out; None when nothing would be left."""
+    salts, lines, left = [], [], 0
+    for salt, line in _lines(sealed):
+        is_gone = line.startswith(_GONE)
+        if is_gone or concerns(json.loads(line)):
+            salts.append(bytes(_SALT))
+            lines.append(line if is_gone else _GONE + _hash(salt, line).hex().encode())
+        else:
+            left += 1
+            salts.append(salt)
+            lines.append(line)
+    return Sealed(b"".join(salts), b"\n".join(lines)) if left else None
+
+
+def _lines(sealed: Sealed) -> list[tuple[bytes, bytes]]:
+    if len(sealed.salt) == _SALT:
+        return [(sealed.salt, sealed.data)]
+    salts = [sealed.salt[at : at + _SALT] for at in range(0, len(sealed.salt), _SALT)]
+    return list(zip(salts, sealed.data.split(b"\n"), strict=True))
+
+
+def _hash(salt: bytes, line: bytes) -> bytes:
+    if line.startswith(_GONE):
+        return bytes.fromhex(line[1:].decode())
+    return hashlib.sha256(salt + line).digest()

@@ -1,0 +1,45 @@
+"""Events into tables: one room per family, the same code for the live write and for a rebuild.
+
+An application is a few statements over an event's parts and reads nothing but the tables it writes.
+A part that was erased, or that speaks of a fact that was, changes nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+import apsw
+
+from knowledge_service.store.sqlite.projections import (
+    erasure,
+    facts,
+    graph,
+    kept,
+    ledger,
+    places,
+    promotions,
+)
+from knowledge_service.store.sqlite.projections.event import Event
+
+Apply = Callable[[apsw.Connection, Event], None]
+
+_ALL: Mapping[str, Apply] = {
+    **kept.EVENTS,
+    **facts.EVENTS,
+    **graph.EVENTS,
+    **promotions.EVENTS,
+    **ledger.EVENTS,
+    **places.EVENTS,
+    **erasure.EVENTS,
+}
+
+TABLES: tuple[str, ...] = (
+    "fact_event", "fact_past", "fact_tag", "alias", "sequence", "link", "confirmation", "review",
+    "promotion", "block", "tail", "fact", "episode", "extraction", "run", "principal", "scope",
+)  # fmt: skip
+"""Every table that a rebuild drops, in an order in which rows can go."""
+
+
+def apply(connection: apsw.Connection, event: Event) -> None:
+    """Do what an event says to the tables."""
+    _ALL[event.type](connection, event)

@@ -1,0 +1,23 @@
+"""An event as projections read it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """One row of the log with its payload; a part that was erased is None."""
+
+    seq: int
+    scope_no: int | None
+    type: str
+    actor: str
+    at: int
+    parts: tuple[Mapping[str, Any] | None, ...]
+
+    def known(self) -> Iterator[Mapping[str, Any]]:
+        """Go through the parts that were not erased."""
+        return (part for part in self.parts if part is not None)

@@ -1,0 +1,150 @@
+"""Facts recorded and changed. A change keeps the version before it, with the span we knew it in."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any
+
+import apsw
+
+from kais import facts as kais_facts
+from knowledge_service.domain.facts import canonical, content_hash, key_hash, rendering
+from knowledge_service.store.sqlite.projections.event import Event
+
+Part = Mapping[str, Any]
+
+_RECORD = """INSERT INTO fact(fact_no, id, scope_no, kind, title, content, data, schema, about,
+  position, subject, predicate, key_hash, tags, confidence, source, source_type, lifecycle, review,
+  flags, expires_at, valid_from, valid_until, recorded_at, closed_at, closed_reason, closed_by,
+  content_hash, changed_at, changed_seq)
+  VALUES(?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?,
+  ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"""
+_TAG = "INSERT OR IGNORE INTO fact_tag(scope_no, tag, fact_no) VALUES(?, ?, ?)"
+_UNTAG = "DELETE FROM fact_tag WHERE scope_no = ? AND tag = ? AND fact_no = ?"
+_COUNT = "UPDATE scope SET live_facts = live_facts + ?, last_write_at = ? WHERE scope_no = ?"
+_EVENT = "INSERT OR IGNORE INTO fact_event(fact_no, seq) VALUES(?, ?)"
+CHANGING = (
+    "tags", "confidence", "lifecycle", "review", "flags", "expires_at", "valid_from", "valid_until",
+    "closed_at", "closed_reason", "closed_by",
+)  # fmt: skip
+"""The columns of a fact that an event may set; all else of a fact never changes."""
+_JSON = ("tags", "flags")
+_COLUMNS = ", ".join(CHANGING)
+_NOW = f"SELECT fact_no, scope_no, {_COLUMNS} FROM fact WHERE id = ?"
+_PAST = f"""INSERT INTO fact_past(fact_no, version, since, until, seq, {_COLUMNS})
+  SELECT fact_no, version, changed_at, ?, changed_seq, {_COLUMNS} FROM fact WHERE fact_no = ?"""
+_CHANGE = f"""UPDATE fact SET {", ".join(f"{name} = ?" for name in CHANGING)},
+  version = version + 1, changed_at = ?, changed_seq = ? WHERE fact_no = ?"""
+_CONFIRM = "INSERT INTO confirmation(fact_no, at, seq, session, actor) VALUES(?, ?, ?, ?, ?)"
+_REVIEW = """INSERT INTO review(seq, fact_no, decision, actor, actor_type, reason, at, edits)
+  VALUES(?, ?, ?, ?, ?, ?, ?, ?)"""
+
+
+def recorded(connection: apsw.Connection, event: Event) -> None:
+    """Write facts, all of the event's scope."""
+    record(connection, event, [(content_hash(part), key_hash_of(part)) for part in event.known()])
+
+
+def record(
+    connection: apsw.Connection, event: Event, hashes: Sequence[tuple[bytes, bytes | None]]
+) -> None:
+    """Write facts whose (content, key) hashes are known already, in the order of the parts."""
+    scope_no, at, seq = event.scope_no, event.at, event.seq
+    rows, tags, live = [], [], 0
+    for part, (content, key) in zip(event.known(), hashes, strict=True):
+        source, lifecycle = part["source"], part.get("lifecycle", "live")
+        live += lifecycle == "live"
+        closed_at = None if lifecycle == "live" else at
+        data = part.get("data")
+        rows.append(
+            (
+                part["no"], part["fact"], scope_no, part["kind"], part.get("title"),
+                part["content"], None if data is None else canonical(data), part.get("schema"),
+                part.get("about"), part.get("position"), part.get("subject"),
+                part.get("predicate"), key, canonical(part["tags"]), part["confidence"],
+                canonical(source), source["type"], lifecycle, part.get("review", "none"),
+                canonical(part.get("flags", ())), part.get("expires_at"), part.get("valid_from"),
+                part.get("valid_until"), at, closed_at, part.get("closed_reason"),
+                event.actor if closed_at else None, content, at, seq,
+            )
+        )  # fmt: skip
+        tags += [(scope_no, kais_facts.normal_tag(tag), part["no"]) for tag in part["tags"]]
+    connection.executemany(_RECORD, rows)
+    connection.executemany(_EVENT, [(row[0], seq) for row in rows])
+    if tags:
+        connection.executemany(_TAG, tags)
+    connection.execute(_COUNT, (live, at, scope_no))
+
+
+def key_hash_of(part: Part) -> bytes | None:
+    """Hash a part's key of supersession."""
+    return key_hash(part.get("subject"), part.get("predicate"))
+
+
+def texts(event: Event) -> Iterable[tuple[int, str]]:
+    """Give what the index is made of: the number and the rendering of each recorded fact."""
+    for part in event.known():
+        yield part["no"], rendering(part)
+
+
+def changed(connection: apsw.Connection, event: Event) -> None:
+    """Set what each part sets; a part that sets nothing new makes no version."""
+    counts: Counter[int] = Counter()
+    for part in event.known():
+        row = _change(connection, event, part)
+        if row:
+            fact_no, scope_no, delta = row
+            counts[scope_no] += delta
+            connection.execute(_EVENT, (fact_no, event.seq))
+            if event.type == "fact.confirmed":
+                session = part.get("session")
+                connection.execute(_CONFIRM, (fact_no, event.at, event.seq, session, event.actor))
+            elif event.type == "fact.reviewed":
+                connection.execute(_REVIEW, _review(event, part, fact_no))
+    for scope_no, delta in counts.items():
+        connection.execute(_COUNT, (delta, event.at, scope_no))
+
+
+def _change(connection: apsw.Connection, event: Event, part: Part) -> tuple[int, int, int] | None:
+    row = next(iter(connection.execute(_NOW, (part["fact"],))), None)
+    if row is None:
+        return None
+    fact_no, scope_no = int(row[0]), int(row[1])
+    old = dict(zip(CHANGING, row[2:], strict=True))
+    given = {k: canonical(v) if k in _JSON else v for k, v in part.get("set", {}).items()}
+    new = old | given
+    if new == old:
+        return fact_no, scope_no, 0
+    connection.execute(_PAST, (event.at, fact_no))
+    connection.execute(_CHANGE, (*(new[name] for name in CHANGING), event.at, event.seq, fact_no))
+    if new["tags"] != old["tags"]:
+        _retag(connection, scope_no, fact_no, old["tags"], new["tags"])
+    return fact_no, scope_no, (new["lifecycle"] == "live") - (old["lifecycle"] == "live")
+
+
+def _retag(connection: apsw.Connection, scope_no: int, fact_no: int, old: Any, new: Any) -> None:
+    before = {kais_facts.normal_tag(tag) for tag in json.loads(old)}
+    after = {kais_facts.normal_tag(tag) for tag in json.loads(new)}
+    connection.executemany(_UNTAG, [(scope_no, tag, fact_no) for tag in sorted(before - after)])
+    connection.executemany(_TAG, [(scope_no, tag, fact_no) for tag in sorted(after - before)])
+
+
+def _review(event: Event, part: Part, fact_no: int) -> tuple[Any, ...]:
+    edits = part.get("edits")
+    return (
+        event.seq, fact_no, part["decision"], event.actor, part["actor_type"], part.get("reason"),
+        event.at, None if edits is None else canonical(edits),
+    )  # fmt: skip
+
+
+RECORDED = "fact.recorded"
+EVENTS: Mapping[str, Callable[[apsw.Connection, Event], None]] = {
+    RECORDED: recorded,
+    **dict.fromkeys(
+        ("fact.confirmed", "fact.closed", "fact.restored", "fact.reviewed", "fact.flagged",
+         "fact.archived", "fact.undone"),
+        changed,
+    ),
+}  # fmt: skip

@@ -1,0 +1,81 @@
+"""Links, aliases and sequences."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+import apsw
+
+from knowledge_service.domain.facts import canonical
+from knowledge_service.store.sqlite.projections.event import Event
+
+_LINK = """INSERT INTO link(id, from_no, to_no, type, weight, data, actor, valid_from, valid_until,
+  recorded_at) SELECT ?, a.fact_no, b.fact_no, ?, ?, ?, ?, ?, ?, ? FROM fact a, fact b
+  WHERE a.id = ? AND b.id = ?"""
+_UNLINK = "UPDATE link SET closed_at = ? WHERE id = ?"
+_RELINK = "UPDATE link SET closed_at = NULL WHERE id = ?"
+_EVENTS = """INSERT OR IGNORE INTO fact_event(fact_no, seq)
+  SELECT fact_no, ? FROM fact WHERE id IN (?, ?)"""
+_EVENTS_OF = """INSERT OR IGNORE INTO fact_event(fact_no, seq)
+  SELECT from_no, ?1 FROM link WHERE id = ?2 UNION SELECT to_no, ?1 FROM link WHERE id = ?2"""
+_ALIAS = """INSERT OR REPLACE INTO alias(scope_no, namespace, value, fact_no)
+  SELECT ?, ?, ?, fact_no FROM fact WHERE id = ?"""
+_ALIAS_EVENT = """INSERT OR IGNORE INTO fact_event(fact_no, seq)
+  SELECT fact_no, ? FROM fact WHERE id = ?"""
+_UNALIAS = "DELETE FROM alias WHERE scope_no = ? AND namespace = ? AND value = ?"
+_TAKE = """INSERT INTO sequence(scope_no, namespace, prefix, last) VALUES(?, ?, ?, ?)
+  ON CONFLICT DO UPDATE SET last = excluded.last"""
+
+
+def _linked(connection: apsw.Connection, event: Event) -> None:
+    for part in event.known():
+        data = part.get("data")
+        connection.execute(
+            _LINK,
+            (
+                part["id"], part["type"], part.get("weight"),
+                None if data is None else canonical(data), event.actor, part.get("valid_from"),
+                part.get("valid_until"), event.at, part["from"], part["to"],
+            ),
+        )  # fmt: skip
+        connection.execute(_EVENTS, (event.seq, part["from"], part["to"]))
+
+
+def _unlinked(connection: apsw.Connection, event: Event) -> None:
+    for part in event.known():
+        connection.execute(_UNLINK, (event.at, part["id"]))
+        connection.execute(_EVENTS_OF, (event.seq, part["id"]))
+
+
+def _relinked(connection: apsw.Connection, event: Event) -> None:
+    for part in event.known():
+        connection.execute(_RELINK, (part["id"],))
+        connection.execute(_EVENTS_OF, (event.seq, part["id"]))
+
+
+def _named(connection: apsw.Connection, event: Event) -> None:
+    for part in event.known():
+        key = (event.scope_no, part["namespace"], part["value"])
+        connection.execute(_ALIAS, (*key, part["fact"]))
+        connection.execute(_ALIAS_EVENT, (event.seq, part["fact"]))
+
+
+def _unnamed(connection: apsw.Connection, event: Event) -> None:
+    for part in event.known():
+        connection.execute(_UNALIAS, (event.scope_no, part["namespace"], part["value"]))
+
+
+def _taken(connection: apsw.Connection, event: Event) -> None:
+    for part in event.known():
+        key = (event.scope_no, part["namespace"], part["prefix"])
+        connection.execute(_TAKE, (*key, part["last"]))
+
+
+EVENTS: Mapping[str, Callable[[apsw.Connection, Event], None]] = {
+    "link.made": _linked,
+    "link.closed": _unlinked,
+    "link.restored": _relinked,
+    "alias.set": _named,
+    "alias.removed": _unnamed,
+    "sequence.taken": _taken,
+}

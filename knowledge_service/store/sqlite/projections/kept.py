@@ -1,0 +1,64 @@
+"""`row.kept`: a row of a table as it was when the log began to be enough to replay."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+import apsw
+
+from knowledge_service.domain.facts import rendering
+from knowledge_service.store.sqlite.projections.event import Event
+
+TABLES = (
+    "scope", "principal", "fact", "fact_tag", "fact_event", "alias", "sequence", "link",
+    "confirmation", "review", "promotion", "run", "episode", "extraction",
+)  # fmt: skip
+"""What is kept, in an order in which rows can be written."""
+TYPE = "row.kept"
+
+
+def part(table: str, row: Mapping[str, Any]) -> dict[str, Any]:
+    """Write a row as JSON has it."""
+    written = {
+        name: {"hex": value.hex()} if isinstance(value, bytes) else value
+        for name, value in row.items()
+        if value is not None
+    }
+    return {"table": table, "row": written}
+
+
+def row_of(part: Mapping[str, Any]) -> dict[str, Any]:
+    """Read a row back."""
+    return {
+        name: bytes.fromhex(value["hex"]) if isinstance(value, dict) else value
+        for name, value in part["row"].items()
+    }
+
+
+def texts(event: Event) -> Iterator[tuple[int, int, str]]:
+    """Give what the index is made of: scope, number and rendering of each kept fact."""
+    for each in event.known():
+        if each["table"] == "fact":
+            row = each["row"]
+            yield (
+                row["scope_no"],
+                row["fact_no"],
+                rendering(row | {"tags": json.loads(row["tags"])}),
+            )
+
+
+def _apply(connection: apsw.Connection, event: Event) -> None:
+    for each in event.known():
+        table, row = each["table"], row_of(each)
+        if table not in TABLES:
+            raise ValueError(f"event {event.seq} keeps a row of {table!r}, which is no projection")
+        if table == "fact":
+            row["changed_seq"] = event.seq
+        names = ", ".join(f'"{name}"' for name in row)
+        marks = ", ".join("?" * len(row))
+        connection.execute(f'INSERT INTO "{table}"({names}) VALUES({marks})', tuple(row.values()))
+
+
+EVENTS: Mapping[str, Callable[[apsw.Connection, Event], None]] = {TYPE: _apply}

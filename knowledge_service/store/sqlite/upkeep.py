@@ -1,0 +1,66 @@
+"""What is done to a file that no process serves: rebuilt from its log, or verified.
+
+Both take the file's lock, so that a running service is never disturbed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import apsw
+
+from knowledge_service import clock as clocks
+from knowledge_service.store.sqlite import connection, migrate, rebuilding, verifying
+
+
+@dataclass(frozen=True)
+class Rebuilt:
+    """How many events were replayed, and which tables came out other than they were."""
+
+    events: int
+    changed: tuple[str, ...]
+
+
+def rebuild(path: Path, clock: clocks.Clock = clocks.now) -> Rebuilt:
+    """Make every projection again from the log, in one transaction.
+
+    Raises:
+        FileLocked: a process serves the file.
+        SchemaTooNew: a newer version wrote it.
+        StartupError: it cannot be opened or read.
+    """
+    with _owned(path) as db:
+        migrate.migrate(db, clock)
+        before = rebuilding.fingerprint(db)
+        count = rebuilding.rebuild(db)
+        after = rebuilding.fingerprint(db)
+    return Rebuilt(count, tuple(sorted(name for name in after if after[name] != before[name])))
+
+
+def verify(path: Path) -> verifying.Report:
+    """Walk the log's hash chain and check the database's integrity; writes nothing.
+
+    Raises:
+        FileLocked: a process serves the file.
+        StartupError: it cannot be opened or read.
+    """
+    with _owned(path) as db:
+        return verifying.verify(db)
+
+
+@contextmanager
+def _owned(path: Path) -> Iterator[apsw.Connection]:
+    lock = connection.lock(path)
+    try:
+        db = connection.open_writer(path)
+        try:
+            yield db
+        except apsw.Error as exc:
+            raise connection.damaged(path, exc) from exc
+        finally:
+            db.close()
+    finally:
+        lock.close()

@@ -1,0 +1,269 @@
+"""The log as the source of truth: a rebuild makes the same tables, and `verify` sees any change."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import apsw
+import pytest
+
+from knowledge_client.models import Grant, PrincipalIn, ScopeConfig, Subject
+from knowledge_service.domain.visibility import View
+from knowledge_service.errors import FileLocked
+from knowledge_service.ports import Listing, Search
+from knowledge_service.store.sqlite import connection, payloads, rebuilding, transaction, upkeep
+from knowledge_service.store.sqlite.store import SqliteStore
+from tests.builders_knowledge import (
+    AGENT,
+    ALL,
+    LEAD,
+    OPERATOR,
+    PERSON,
+    TEAM,
+    episode,
+    new_fact,
+    run_in,
+)
+
+M001 = Path(__file__).with_name("m001.sql")
+VIEW = View(LEAD)
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "knowledge.db"
+
+
+def live_a_little(path: Path) -> None:
+    """Make a file in which something of everything happened."""
+    store = SqliteStore(path)
+    for name in ("lead-0", "gone-0"):
+        store.put_principal(
+            PrincipalIn(
+                subject=Subject(username=name, uid=name),
+                name=name,
+                type="agent",
+                home=f"{TEAM}/cell:{name}",
+                grants=(Grant(scope=TEAM, verbs=("read",)),),
+                realm_uid="uid-1",
+            ),
+            actor=OPERATOR,
+        )
+    store.delete_principal("gone-0", actor=OPERATOR)
+    store.put_scope(TEAM, ScopeConfig(read_only=False), actor=OPERATOR)
+    keyed = {"subject": "web", "predicate": "port"}
+    early = datetime(2026, 1, 1, tzinfo=UTC)
+    told = store.remember(
+        [
+            new_fact("the build needs Java 21", tags=("Build",), data={"é": [1, 0.1]}),
+            new_fact("the build needs  Java 21", tags=("java",), confidence=0.9),
+            new_fact("port 80", **keyed),
+            new_fact("port 79", valid_from=early, **keyed),
+            new_fact("port 78", valid_from=early, **keyed),
+            *(new_fact(f"number {n}", scope=LEAD) for n in range(40)),
+        ],
+        actor=PERSON,
+    )
+    store.correct(told[0].fact_id, "old", "the build needs Java 25", actor=AGENT)
+    store.remember([new_fact("the build needs Java 21")], actor=PERSON)
+    store.put_run("r", run_in(), actor=OPERATOR)
+    store.add_episodes("r", [episode("a"), episode("a"), episode("b")], actor=AGENT)
+    store.put_run("r", run_in(outcome="Succeeded", cost=0.1), actor=OPERATOR)
+    store.accept_extraction("r", 7, actor=OPERATOR)
+    store.begin_extraction("r")
+    store.fail_extraction("r", "busy", retry=True)
+    store.begin_extraction("r")
+    store.finish_extraction("r", [new_fact("learnt")], "one", actor=OPERATOR)
+    store.put_scope("realm:old", ScopeConfig(), actor=OPERATOR)
+    store.delete_scope("realm:old", actor=OPERATOR)
+    store.close()
+
+
+def database(path: Path) -> apsw.Connection:
+    return connection.open_writer(path)
+
+
+def test_rebuild_makes_the_same_tables_to_the_byte(path: Path) -> None:
+    live_a_little(path)
+    db = database(path)
+    before = rebuilding.fingerprint(db)
+    db.close()
+    rebuilt = upkeep.rebuild(path)
+    assert rebuilt.changed == ()
+    assert rebuilt.events > 15
+    db = database(path)
+    assert rebuilding.fingerprint(db) == before
+    assert len(set(before.values())) > 10
+    db.close()
+
+
+def test_rebuild_brings_back_what_was_changed_beside_the_log(path: Path) -> None:
+    live_a_little(path)
+    db = database(path)
+    before = rebuilding.fingerprint(db)
+    db.execute("UPDATE fact SET confidence = 0.123 WHERE fact_no = 3; DELETE FROM episode")
+    db.execute("DELETE FROM tail WHERE term = 'number'; UPDATE scope SET live_facts = 999")
+    db.close()
+    assert upkeep.rebuild(path).changed == ("episode", "fact", "postings", "scope")
+    db = database(path)
+    assert rebuilding.fingerprint(db) == before
+    db.close()
+
+
+def test_folding_is_not_seen_by_the_comparison(path: Path) -> None:
+    live_a_little(path)
+    store = SqliteStore(path)
+
+    def fold(tx: transaction.Transaction) -> int:
+        store._folder._size = 1_000_000
+        while store._folder.slice(tx):
+            pass
+        return len(tx.all("SELECT 1 FROM block"))
+
+    assert store._writer.submit(fold) > 10
+    store.close()
+    assert upkeep.rebuild(path).changed == ()
+
+
+def test_rebuild_that_fails_leaves_everything_as_it_was(path: Path) -> None:
+    live_a_little(path)
+    db = database(path)
+    before = rebuilding.fingerprint(db)
+    db.execute("UPDATE event SET type = 'fact.unheard' WHERE seq = (SELECT max(seq) FROM event)")
+    with pytest.raises(KeyError, match=r"fact\.unheard"):
+        rebuilding.rebuild(db)
+    assert rebuilding.fingerprint(db) == before
+    db.close()
+
+
+def test_running_service_keeps_its_file_from_rebuild_and_verify(path: Path) -> None:
+    store = SqliteStore(path)
+    with pytest.raises(FileLocked):
+        upkeep.rebuild(path)
+    with pytest.raises(FileLocked):
+        upkeep.verify(path)
+    store.close()
+
+
+class TestVerify:
+    def test_log_that_nobody_touched_is_sound(self, path: Path) -> None:
+        live_a_little(path)
+        report = upkeep.verify(path)
+        assert report.problems == ()
+        assert report.events > 15
+
+    @pytest.mark.parametrize(
+        ("change", "said"),
+        [
+            ("UPDATE event SET actor = 'eve' WHERE seq = 5", "event 6 does not follow"),
+            ("DELETE FROM event WHERE seq = 5", "event 6 does not follow the one before it"),
+            ("DELETE FROM payload WHERE seq = 5", "event 5 has lost its payload"),
+            (
+                "UPDATE payload SET bytes = CAST(replace(bytes, 'Java', 'Ruby') AS BLOB)",
+                "has another payload than was recorded",
+            ),
+            ("UPDATE payload SET salt = x'00' WHERE seq = 5", "event 5 has another payload"),
+            ("INSERT INTO payload VALUES(999, x'', x'')", "payload 999 belongs to no event"),
+        ],
+    )
+    def test_change_is_seen(self, path: Path, change: str, said: str) -> None:
+        live_a_little(path)
+        db = database(path)
+        db.execute(change)
+        db.close()
+        assert any(said in problem for problem in upkeep.verify(path).problems)
+
+
+class TestOldestFile:
+    """A file as the first released schema left it."""
+
+    @pytest.fixture
+    def old(self, path: Path) -> Path:
+        db = apsw.Connection(str(path))
+        db.execute(M001.read_text())
+        db.close()
+        return path
+
+    def test_everything_known_is_still_known(self, old: Path) -> None:
+        db = apsw.Connection(str(old))
+        rows: list[Any] = db.execute(
+            "SELECT id, content, tags, confidence, lifecycle, recorded_at FROM fact ORDER BY id"
+        ).fetchall()
+        db.close()
+        store = SqliteStore(old)
+        found = {fact.id: fact for fact in store.list_facts(Listing(ALL, 100))}
+        assert len(found) == len(rows) == 14
+        for fact_id, content, _, confidence, lifecycle, _ in rows:
+            fact = found[fact_id]
+            assert (fact.content, fact.confidence, fact.lifecycle) == (
+                content,
+                confidence,
+                lifecycle,
+            )
+        java = next(fact for fact in found.values() if fact.content == "the build needs Java 21")
+        assert (java.tags, java.confidence) == (("Build", "java"), 0.9)
+        assert store.search(Search(VIEW, "number 3", 1))[0].fact.content == "number 3 of many"
+        assert store.scope_stats([TEAM], ALL)[0].facts == 3
+        assert [e.content for e in store.episodes("run-1")] == ["looked", "OOMKilled"]
+        extraction = store.extraction("run-1")
+        assert extraction is not None
+        assert (extraction.state, extraction.attempts) == ("done", 2)
+        assert store.principals()[0].name == "demo/lead-0"
+        receipt = store.receipt("receipt-1")
+        assert receipt is not None
+        store.close()
+
+    def test_its_log_is_enough_to_rebuild_and_still_verifies(self, old: Path) -> None:
+        SqliteStore(old).close()
+        assert upkeep.rebuild(old).changed == ()
+        assert upkeep.verify(old).problems == ()
+
+    def test_it_goes_on_from_where_it_was(self, old: Path) -> None:
+        store = SqliteStore(old)
+        (told,) = store.remember(
+            [new_fact("port 82", subject="web", predicate="port")], actor=AGENT
+        )
+        assert len(told.superseded) == 1
+        store.close()
+        assert upkeep.rebuild(old).changed == ()
+
+    def test_migration_that_fails_leaves_it_as_it_was(
+        self, old: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        def fail(_: apsw.Connection) -> int:
+            raise apsw.FullError("database or disk is full")
+
+        monkeypatch.setattr(rebuilding, "replay", fail)
+        with pytest.raises(Exception, match="disk is full"):
+            SqliteStore(old)
+        monkeypatch.undo()
+        db = apsw.Connection(str(old))
+        assert db.execute("SELECT max(number) FROM migration").fetchall() == [(1,)]
+        db.close()
+        SqliteStore(old).close()
+
+
+class TestPayloads:
+    PARTS = ({"fact": "a", "text": "one\ntwo"}, {"fact": "b"}, {"fact": "c", "n": 0.1})
+
+    @pytest.mark.parametrize("count", [1, 2, 3])
+    def test_parts_come_back_as_they_were(self, count: int) -> None:
+        assert payloads.unseal(payloads.seal(self.PARTS[:count])) == self.PARTS[:count]
+
+    def test_erased_part_leaves_the_hash_and_the_others(self) -> None:
+        sealed = payloads.seal(self.PARTS)
+        left = payloads.erase(sealed, lambda part: part["fact"] == "b")
+        assert left is not None
+        assert left.hash == sealed.hash
+        assert payloads.unseal(left) == (self.PARTS[0], None, self.PARTS[2])
+        assert b'"b"' not in left.data
+        assert sealed.salt[16:32] not in left.salt
+        again = payloads.erase(left, lambda part: part["fact"] == "a")
+        assert again is not None
+        assert again.hash == sealed.hash
+
+    def test_payload_of_which_nothing_is_left_goes(self) -> None:
+        assert payloads.erase(payloads.seal(self.PARTS[:1]), lambda part: True) is None
+        assert payloads.erase(payloads.seal(self.PARTS), lambda part: True) is None
