@@ -42,8 +42,13 @@ def replay(connection: apsw.Connection) -> int:
 
 def rebuild(connection: apsw.Connection) -> int:
     """Replay in a transaction of its own, so that a failure leaves everything as it was."""
-    with connection:
+    connection.execute("BEGIN IMMEDIATE")
+    try:
         count = replay(connection)
+        connection.execute("COMMIT")
+    except BaseException:
+        connection.execute("ROLLBACK")
+        raise
     return count
 
 

@@ -75,8 +75,8 @@ PLACES = {
     "after the attempt was counted": "records.signatures = lambda *_: " + _KILL,
     "when the facts were found": "SqliteStore.finish_extraction = lambda *_, **__: " + _KILL,
     "inside the transaction, with the facts in it": (
-        "before = extractions._emit\n"
-        "extractions._emit = lambda tx, kind, *rest: "
+        "before = extractions._record\n"
+        "extractions._record = lambda tx, kind, *rest: "
         f"{_KILL} if kind == 'extraction.done' else before(tx, kind, *rest)"
     ),
 }
