@@ -3,14 +3,24 @@
 from __future__ import annotations
 
 import asyncio
+from http import HTTPStatus
 from typing import TYPE_CHECKING, Self
 
 import httpx
 
-from knowledge_client import connections, errors, failures, models, requests, responses
+from knowledge_client import (
+    connections,
+    errors,
+    failures,
+    models,
+    requests,
+    responses,
+    streams,
+)
 from knowledge_client.retries import DEFAULT, RetryPolicy
 
 if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Sequence
     from types import TracebackType
 
     from knowledge_client.requests import Answer_co, Request
@@ -124,6 +134,89 @@ class AsyncKnowledgeClient:
         """Read which facts one recall returned."""
         return await self._run(requests.get_receipt(receipt_id))
 
+    async def replay(self, receipt_id: str) -> models.Compared:
+        """Ask a recall's question again, of what was known then; says whether it is equal."""
+        return await self._run(requests.replay(receipt_id))
+
+    async def diff(self, receipt_id: str) -> models.Compared:
+        """Ask a recall's question again, of what is known now."""
+        return await self._run(requests.diff(receipt_id))
+
+    async def link(
+        self, new: models.LinkIn, *, idempotency_key: str | None = None
+    ) -> models.Linked:
+        """Link two facts; one that is linked so already stays as it is."""
+        return await self._run(requests.link(new, idempotency_key))
+
+    async def unlink(self, from_: str, to: str, type_: str) -> None:
+        """Take a link back; nothing happens when there is none."""
+        await self._run(requests.unlink(from_, to, type_))
+
+    async def list_links(
+        self,
+        fact_id: str,
+        *,
+        types: Sequence[str] = (),
+        cursor: str | None = None,
+        limit: int | None = None,
+    ) -> models.LinkPage:
+        """Page through a fact's links, from it and to it, the newest first."""
+        return await self._run(
+            requests.list_links(fact_id, types=types, cursor=cursor, limit=limit)
+        )
+
+    async def neighbors(
+        self,
+        fact_id: str,
+        *,
+        depth: int | None = None,
+        types: Sequence[str] = (),
+        limit: int | None = None,
+    ) -> models.Neighborhood:
+        """Find the facts up to `depth` links away, the nearest first."""
+        return await self._run(requests.neighbors(fact_id, types=types, depth=depth, limit=limit))
+
+    async def why(self, fact_id: str) -> models.Why:
+        """Read where a fact comes from."""
+        return await self._run(requests.why(fact_id))
+
+    async def impact(self, fact_id: str, *, limit: int | None = None) -> models.Impact:
+        """Read which recalls, runs and facts a fact has touched."""
+        return await self._run(requests.impact(fact_id, limit=limit))
+
+    async def count_usage(
+        self, uses: models.UsageIn, *, idempotency_key: str | None = None
+    ) -> models.UsageCounted:
+        """Count what was done with facts."""
+        return await self._run(requests.count_usage(uses, idempotency_key))
+
+    async def audit(
+        self, *, scope: str | None = None, cursor: str | None = None, limit: int | None = None
+    ) -> models.AuditPage:
+        """Page through what was done in the scopes that the caller administers, newest first."""
+        return await self._run(requests.audit(scope=scope, cursor=cursor, limit=limit))
+
+    async def events(self, after: str | None = None) -> AsyncIterator[models.Event]:
+        """Listen to the changes that the caller may see, until the service ends the stream.
+
+        Begins now, or after the event `after`; `start` begins at the first that is kept. Whoever
+        wants to go on calls again with the last id; `Compacted` says that it is too old.
+        """
+        request = requests.events(after)
+        effort = connections.Effort(self._connection, request)
+        reader = streams.EventReader()
+        try:
+            async with self._http.stream(**effort.streaming()) as answer:
+                if answer.status_code != HTTPStatus.OK:
+                    body = await answer.aread()
+                    raise responses.refusal(request, answer.status_code, answer.headers, body)
+                async for line in answer.aiter_lines():
+                    event = reader.line(line)
+                    if event is not None:
+                        yield event
+        except failures.ALL as exc:
+            raise failures.translate(exc, what=effort.what, url=self._connection.url) from exc
+
     async def add_episodes(
         self, episodes: models.EpisodesIn, *, idempotency_key: str | None = None
     ) -> models.EpisodesAccepted:
@@ -187,9 +280,19 @@ class AsyncKnowledgeClient:
         """Delete exactly that scope with its facts."""
         await self._run(requests.delete_scope(path))
 
-    async def list_scopes(self) -> models.ScopePage:
-        """List the declared scopes that the caller may read."""
-        return await self._run(requests.list_scopes())
+    async def list_scopes(
+        self, *, cursor: str | None = None, limit: int | None = None
+    ) -> models.ScopePage:
+        """Page through the scopes that the caller may read, by path."""
+        return await self._run(requests.list_scopes(cursor=cursor, limit=limit))
+
+    async def reset_scope(self, path: str) -> models.ScopeOut:
+        """Take a scope's settings back to the defaults; its facts stay."""
+        return await self._run(requests.reset_scope(path))
+
+    async def adopt_scope(self, path: str, *, idempotency_key: str | None = None) -> models.Adopted:
+        """Join what the scope's predecessor of the same path knew to what it knows."""
+        return await self._run(requests.adopt_scope(path, idempotency_key))
 
     async def put_principal(self, principal: models.PrincipalIn) -> models.PrincipalIn:
         """Register who a caller is; needs the verb admin."""

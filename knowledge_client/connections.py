@@ -9,6 +9,8 @@ import uuid
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic
 
+import httpx
+
 from knowledge_client import errors, requests, settings
 from knowledge_client import retries as backoff
 
@@ -30,6 +32,7 @@ class Connection:
     def headers(self, request: Request[Any]) -> dict[str, str]:
         """Make the headers of one try; reads the token file, which the kubelet renews."""
         made = {"Accept": "application/json, application/problem+json"}
+        made |= dict(request.headers)
         token = self.token or self._token_from_file()
         if token:
             made["Authorization"] = f"Bearer {token}"
@@ -109,6 +112,10 @@ class Effort(Generic[requests.Answer_co]):
             "headers": self._connection.headers(self.request),
             "timeout": timeout_s,
         }
+
+    def streaming(self) -> dict[str, Any]:
+        """Give httpx's arguments for an answer that goes on; silence of a minute ends it."""
+        return self.arguments() | {"timeout": httpx.Timeout(self._connection.timeout_s, read=60.0)}
 
     def pause_s(self, failure: errors.KnowledgeError) -> float:
         """Say how long to wait before the next try.

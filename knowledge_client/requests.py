@@ -7,7 +7,8 @@ who must repeat a call later, as after a crash, passes a key of its own.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 from urllib.parse import quote
 
@@ -31,6 +32,7 @@ class Request(Generic[Answer_co]):
     answer: type[Answer_co]
     params: tuple[tuple[str, str], ...] = ()
     json: Any = None
+    headers: tuple[tuple[str, str], ...] = ()
     idempotency_key: str | None = None
     needs_key: bool = False
     is_probe: bool = False
@@ -61,8 +63,8 @@ def _json(body: Wire) -> Any:
 
 
 def _segment(value: str) -> str:
-    """Quote one path segment; aliases such as `global:pitfall:001` keep their colons."""
-    return quote(value, safe=":")
+    """Quote one path segment; aliases such as `alias:file:global:pitfall:001` keep their colons."""
+    return quote(value, safe=":~")
 
 
 def remember(fact: models.FactIn, key: str | None = None) -> Request[models.Remembered]:
@@ -108,6 +110,79 @@ def recall(question: models.RecallIn, key: str | None = None) -> Request[models.
 def get_receipt(receipt_id: str) -> Request[models.Receipt]:
     """Read what one recall returned."""
     return _get(f"/v1/receipts/{_segment(receipt_id)}", models.Receipt)
+
+
+def replay(receipt_id: str) -> Request[models.Compared]:
+    """Ask a recall's question again, of what was known then."""
+    return _get(f"/v1/receipts/{_segment(receipt_id)}:replay", models.Compared)
+
+
+def diff(receipt_id: str) -> Request[models.Compared]:
+    """Ask a recall's question again, of what is known now."""
+    return _get(f"/v1/receipts/{_segment(receipt_id)}:diff", models.Compared)
+
+
+def link(new: models.LinkIn, key: str | None = None) -> Request[models.Linked]:
+    """Link two facts."""
+    return _post("/v1/links", new, models.Linked, key)
+
+
+def unlink(from_: str, to: str, type_: str) -> Request[None]:
+    """Take a link back."""
+    return Request(
+        method="DELETE",
+        path="/v1/links",
+        answer=type(None),
+        params=(("from", from_), ("to", to), ("type", type_)),
+    )
+
+
+def list_links(
+    fact_id: str, *, types: Sequence[str] = (), **page: str | int | None
+) -> Request[models.LinkPage]:
+    """Page through a fact's links."""
+    return _of_types(_get(f"/v1/facts/{_segment(fact_id)}/links", models.LinkPage, **page), types)
+
+
+def neighbors(
+    fact_id: str, *, types: Sequence[str] = (), **bounds: int | None
+) -> Request[models.Neighborhood]:
+    """Find the facts near one."""
+    path = f"/v1/facts/{_segment(fact_id)}/neighbors"
+    return _of_types(_get(path, models.Neighborhood, **bounds), types)
+
+
+def _of_types(request: Request[Answer_co], types: Sequence[str]) -> Request[Answer_co]:
+    named = tuple(("type", each) for each in types)
+    return replace(request, params=request.params + named)
+
+
+def why(fact_id: str) -> Request[models.Why]:
+    """Read where a fact comes from."""
+    return _get(f"/v1/facts/{_segment(fact_id)}/why", models.Why)
+
+
+def impact(fact_id: str, *, limit: int | None = None) -> Request[models.Impact]:
+    """Read what a fact has touched."""
+    return _get(f"/v1/facts/{_segment(fact_id)}/impact", models.Impact, limit=limit)
+
+
+def count_usage(uses: models.UsageIn, key: str | None = None) -> Request[models.UsageCounted]:
+    """Count uses of facts."""
+    return _post("/v1/usage", uses, models.UsageCounted, key)
+
+
+def audit(**filters: str | int | None) -> Request[models.AuditPage]:
+    """Page through what was done, newest first."""
+    return _get("/v1/audit", models.AuditPage, **filters)
+
+
+def events(after: str | None = None) -> Request[models.Event]:
+    """Listen to changes; `after` is the last event's id, None begins now, `start` at the first."""
+    return replace(
+        _get("/v1/events", models.Event),
+        headers=(("Last-Event-ID", after),) if after else (),
+    )
 
 
 def add_episodes(
@@ -181,9 +256,24 @@ def delete_scope(path: str) -> Request[None]:
     return Request(method="DELETE", path=_scope_path(path), answer=type(None))
 
 
-def list_scopes() -> Request[models.ScopePage]:
-    """List the declared scopes."""
-    return _get("/v1/scopes", models.ScopePage)
+def list_scopes(**page: str | int | None) -> Request[models.ScopePage]:
+    """Page through the scopes that exist."""
+    return _get("/v1/scopes", models.ScopePage, **page)
+
+
+def reset_scope(path: str) -> Request[models.ScopeOut]:
+    """Take a scope's settings back to the defaults; its facts stay."""
+    return Request(method="POST", path=f"{_scope_path(path)}:reset", answer=models.ScopeOut)
+
+
+def adopt_scope(path: str, key: str | None = None) -> Request[models.Adopted]:
+    """Join what the scope's predecessor of the same path knew."""
+    return Request(
+        method="POST",
+        path=f"{_scope_path(path)}:adopt",
+        answer=models.Adopted,
+        idempotency_key=key,
+    )
 
 
 def put_principal(principal: models.PrincipalIn) -> Request[models.PrincipalIn]:

@@ -4,11 +4,18 @@ Times are aware UTC datetimes. Scopes are paths (`realm:demo/formation:review-te
 Sizes that a body may have are the service's limits; an answer of 413 or 422 names the one passed.
 """
 
+from knowledge_client.models.events import (
+    AuditEntry,
+    AuditPage,
+    Event,
+)
 from knowledge_client.models.extractions import (
     Extraction,
     ExtractionIn,
 )
 from knowledge_client.models.facts import (
+    Alias,
+    AliasIn,
     Corrected,
     CorrectIn,
     Fact,
@@ -20,6 +27,14 @@ from knowledge_client.models.facts import (
     RememberedBatch,
     ScopeRef,
     Source,
+)
+from knowledge_client.models.links import (
+    Link,
+    Linked,
+    LinkIn,
+    LinkPage,
+    Neighbor,
+    Neighborhood,
 )
 from knowledge_client.models.principals import (
     Grant,
@@ -36,8 +51,20 @@ from knowledge_client.models.problems import (
     Problem,
     ProblemViolation,
 )
+from knowledge_client.models.provenance import (
+    Confirmed,
+    Correction,
+    Impact,
+    Promoted,
+    Reviewed,
+    Served,
+    Why,
+)
 from knowledge_client.models.recall import (
     ActAs,
+    Asked,
+    Compared,
+    Moved,
     Recalled,
     RecalledFact,
     RecallIn,
@@ -56,6 +83,7 @@ from knowledge_client.models.runs import (
     RunPage,
 )
 from knowledge_client.models.scopes import (
+    Adopted,
     ExtractionConfig,
     Injection,
     Promotion,
@@ -74,14 +102,30 @@ from knowledge_client.models.stats import (
     Stats,
     StatsIn,
 )
+from knowledge_client.models.usage import (
+    FactUse,
+    UsageCount,
+    UsageCounted,
+    UsageIn,
+    UsageKind,
+)
 from knowledge_client.wire import WireScope
 
 __all__ = [
     "ActAs",
+    "Adopted",
+    "Alias",
+    "AliasIn",
+    "Asked",
+    "AuditEntry",
+    "AuditPage",
     "BlueprintName",
     "BlueprintStats",
+    "Compared",
+    "Confirmed",
     "CorrectIn",
     "Corrected",
+    "Correction",
     "Counts",
     "Episode",
     "EpisodeIn",
@@ -89,21 +133,32 @@ __all__ = [
     "EpisodeType",
     "EpisodesAccepted",
     "EpisodesIn",
+    "Event",
     "Extraction",
     "ExtractionConfig",
     "ExtractionIn",
     "Fact",
     "FactIn",
     "FactPage",
+    "FactUse",
     "FactsIn",
     "Grant",
     "Health",
+    "Impact",
     "Injection",
     "Interval",
+    "Link",
+    "LinkIn",
+    "LinkPage",
+    "Linked",
+    "Moved",
+    "Neighbor",
+    "Neighborhood",
     "PrincipalIn",
     "PrincipalPage",
     "Problem",
     "ProblemViolation",
+    "Promoted",
     "Promotion",
     "Quota",
     "RecallIn",
@@ -114,6 +169,7 @@ __all__ = [
     "Remembered",
     "RememberedBatch",
     "Retention",
+    "Reviewed",
     "RevisionStats",
     "Run",
     "RunIn",
@@ -124,12 +180,18 @@ __all__ = [
     "ScopePage",
     "ScopeRef",
     "ScopeStats",
+    "Served",
     "Source",
     "Stats",
     "StatsIn",
     "StoreId",
     "Subject",
+    "UsageCount",
+    "UsageCounted",
+    "UsageIn",
+    "UsageKind",
     "Verb",
     "WhoAmI",
+    "Why",
     "WireScope",
 ]

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, Self
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from knowledge_client.wire import Moment, Whole, Wire, WireScope
 
@@ -31,6 +31,32 @@ class Source(Wire):
     experiment_id: str | None = Field(default=None, min_length=1, max_length=512, exclude=True)
 
 
+class Alias(Wire):
+    """Another name of a fact, unique in its scope; `alias:<namespace>:<value>` where an id is."""
+
+    namespace: str
+    value: str
+
+
+class AliasIn(Wire):
+    """A name for a fact: a value, or a prefix after which the scope's next free number is put.
+
+    A number is never given twice. `{"namespace": "ko", "prefix": "KO-shop-", "digits": 3}` makes
+    `KO-shop-001`.
+    """
+
+    namespace: str = Field(pattern=r"^[a-z][a-z0-9-]{0,62}$")
+    value: str | None = Field(default=None, min_length=1, max_length=512)
+    prefix: str | None = Field(default=None, max_length=500)
+    digits: int = Field(default=1, ge=1, le=9)
+
+    @model_validator(mode="after")
+    def _value_or_prefix(self) -> Self:
+        if (self.value is None) == (self.prefix is None):
+            raise ValueError("an alias has one of value and prefix")
+        return self
+
+
 class FactIn(Wire):
     """A fact to remember. Without `scope` it goes to the caller's home scope."""
 
@@ -50,6 +76,7 @@ class FactIn(Wire):
     expires_at: Moment | None = None
     valid_from: Moment | None = None
     valid_until: Moment | None = None
+    aliases: tuple[AliasIn, ...] = Field(default=(), max_length=8)
     run: str | None = Field(default=None, description="run-id that this fact was learnt in")
     attempt: Whole | None = Field(default=None, ge=1)
 
@@ -92,6 +119,7 @@ class Remembered(Wire):
 
     fact_id: str
     status: Literal["created", "confirmed"]
+    aliases: tuple[Alias, ...] = ()
     superseded: tuple[str, ...] = ()
     contradicts: tuple[str, ...] = ()
 

@@ -56,8 +56,26 @@ class Recalled(Wire):
     ranker: str
 
 
+class Asked(Wire):
+    """A recall's question as it was worked out: enough to ask it again."""
+
+    query: str
+    limit: int
+    max_tokens: Whole | None = None
+    kinds: tuple[str, ...] = ()
+    tags: tuple[str, ...] = ()
+    min_confidence: float = 0.0
+    valid_at: Moment | None = None
+    known_at: Moment | None = None
+    scopes: tuple[str, ...] | None = None
+    filled_up: bool = False
+
+
 class Receipt(Wire):
-    """What one recall returned, to whom, when; never text."""
+    """What one recall returned, to whom, when; never a fact's text.
+
+    `acted_by` is who asked with the view of `principal`, when that was somebody else.
+    """
 
     id: str
     query_hash: str
@@ -70,3 +88,31 @@ class Receipt(Wire):
     attempt: Whole | None = None
     facts: tuple[str, ...]
     scores: tuple[float, ...]
+    asked: Asked | None = None
+    acted_by: str | None = None
+
+
+class Moved(Wire):
+    """Where one fact stood in two answers to one question; None where it was not in it."""
+
+    fact: str
+    rank_then: int | None = None
+    rank_now: int | None = None
+    score_then: float | None = None
+    score_now: float | None = None
+
+
+class Compared(Wire):
+    """A recall beside the same question asked again: as of then (`replay`) or of now (`diff`).
+
+    `equal` means the same facts in the same order with the same scores, to the bit. `reasons` says
+    what is known about why it is not.
+    """
+
+    receipt: str
+    known_at: Moment
+    equal: bool
+    facts: tuple[str, ...]
+    scores: tuple[float, ...]
+    moved: tuple[Moved, ...] = ()
+    reasons: tuple[str, ...] = ()

@@ -64,6 +64,15 @@ class ScopeOut(Wire):
 
 
 class ScopePage(Wire):
-    """The declared scopes that the caller may read, by path."""
+    """A page of the scopes that the caller may read, by path. `cursor` is absent on the last."""
 
     scopes: tuple[ScopeOut, ...]
+    cursor: str | None = None
+
+
+class Adopted(Wire):
+    """Which scopes of a realm that was there before are joined to the one of today."""
+
+    path: str
+    scopes: tuple[str, ...]
+    facts: int

@@ -189,7 +189,7 @@ def test_both_clients_have_a_method_for_every_request():
 def test_both_clients_take_the_same_arguments(name):
     sync, async_ = (getattr(cls, name) for cls in (KnowledgeClient, AsyncKnowledgeClient))
 
-    assert inspect.signature(sync) == inspect.signature(async_)
+    assert str(inspect.signature(sync)) == str(inspect.signature(async_)).replace("AsyncI", "I")
 
 
 @pytest.mark.parametrize("module", [knowledge_client, models, errors], ids=lambda m: m.__name__)

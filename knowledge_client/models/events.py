@@ -1,0 +1,46 @@
+"""What happened: the stream of changes and the audit."""
+
+from __future__ import annotations
+
+from pydantic import Field
+
+from knowledge_client.wire import Moment, Wire
+
+
+class Event(Wire):
+    """One change that the reader may see. `id` is opaque: give it back to go on after it.
+
+    It names things and holds no text of theirs: who wants that reads them.
+    """
+
+    id: str
+    type: str
+    scope: str
+    actor: str
+    at: Moment
+    facts: tuple[str, ...] = ()
+    links: tuple[str, ...] = ()
+    run: str | None = None
+
+
+class AuditEntry(Wire):
+    """One act: a change, or a recall with its receipt. `on_behalf_of` is whose view was used."""
+
+    at: Moment
+    actor: str
+    action: str
+    scope: str | None = None
+    facts: tuple[str, ...] = ()
+    run: str | None = None
+    receipt: str | None = None
+    on_behalf_of: str | None = None
+
+
+class AuditPage(Wire):
+    """A page of acts, the newest first. `cursor` is opaque; absent on the last page.
+
+    A page may be short, or empty, and still have a cursor: much was looked through for it.
+    """
+
+    entries: tuple[AuditEntry, ...] = Field(default=())
+    cursor: str | None = None

@@ -1,0 +1,76 @@
+"""How facts hang together: links, what is near a fact, and names that stand for one."""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+from pydantic import Field
+
+from knowledge_client.models.facts import Fact
+from knowledge_client.wire import Moment, Wire
+
+LINK_TYPE = r"^[a-z][a-z0-9_.-]{0,63}$"
+
+
+class LinkIn(Wire):
+    """A link to make. Each end is a fact's id or alias; the type is open (`mentions`, `contains`).
+
+    `supersedes` and `promoted_from` say what the service did, so only the service makes them.
+    """
+
+    from_: str = Field(alias="from", min_length=1, max_length=1200)
+    to: str = Field(min_length=1, max_length=1200)
+    type: str = Field(default="related", pattern=LINK_TYPE)
+    weight: float | None = Field(default=None, ge=0, le=1_000_000)
+    data: Any = None
+    valid_from: Moment | None = None
+    valid_until: Moment | None = None
+
+
+class Link(Wire):
+    """A link between two facts, by their ids; `closed_at` is when it was taken back."""
+
+    id: str
+    from_: str = Field(alias="from")
+    to: str
+    type: str
+    weight: float | None = None
+    data: Any = None
+    valid_from: Moment | None = None
+    valid_until: Moment | None = None
+    recorded_at: Moment
+    closed_at: Moment | None = None
+    actor: str
+
+
+class Linked(Wire):
+    """What became of a link: `created`, `exists` when it was live, `ignored` for a self-link."""
+
+    status: Literal["created", "exists", "ignored"]
+    link: Link | None = None
+    reason: str | None = None
+
+
+class LinkPage(Wire):
+    """Links of one fact, from it and to it, the newest first. `cursor` is absent on the last."""
+
+    links: tuple[Link, ...]
+    cursor: str | None = None
+
+
+class Neighbor(Wire):
+    """A fact and how many links away it is."""
+
+    depth: int
+    fact: Fact
+
+
+class Neighborhood(Wire):
+    """The facts near one, the nearest first, and the links among all of them and it.
+
+    `truncated` says that there are more than were asked for.
+    """
+
+    facts: tuple[Neighbor, ...]
+    links: tuple[Link, ...]
+    truncated: bool = False

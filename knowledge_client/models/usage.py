@@ -1,0 +1,40 @@
+"""What became of facts that were put in front of somebody."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from pydantic import Field
+
+from knowledge_client.wire import Moment, Wire
+
+UsageKind = Literal[
+    "recalled", "injected", "consulted", "applied", "succeeded", "failed", "prevented"
+]
+
+
+class FactUse(Wire):
+    """One fact, by id or alias, and what was done with it."""
+
+    fact: str = Field(min_length=1, max_length=1200)
+    kind: UsageKind
+    count: int = Field(default=1, ge=1, le=1000)
+
+
+class UsageIn(Wire):
+    """Uses to count, for the caller's home scope as the observer: all of them or none."""
+
+    uses: tuple[FactUse, ...] = Field(min_length=1, max_length=200)
+
+
+class UsageCounted(Wire):
+    """How many uses were counted."""
+
+    counted: int
+
+
+class UsageCount(Wire):
+    """How often a fact was used in one way, as far as the reader may know, and when last."""
+
+    count: int
+    last_at: Moment
