@@ -49,6 +49,11 @@ IMAGES = (
         "examples/code-review-team/Dockerfile",
         folder="examples/code-review-team",
     ),
+    Image(
+        "bring-your-own-image",
+        "examples/bring-your-own-image/Dockerfile",
+        folder="examples/bring-your-own-image",
+    ),
 )
 
 

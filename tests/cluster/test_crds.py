@@ -9,7 +9,7 @@ from kais.resources import kinds
 
 pytestmark = pytest.mark.cluster
 
-COMPAT = Path(__file__).parent / "manifests" / "compat.yaml"
+SHAPES = sorted((Path(__file__).parents[2] / "examples/shapes").glob("*.yaml"))
 CONTAINER = {"container": {"image": "example/task:1"}}
 MIND = {"mind": {"provider": "ollama", "model": "m", "systemPrompt": "s"}}
 
@@ -61,9 +61,10 @@ def test_what_the_server_fills_in_is_what_the_model_fills_in(control_plane, name
         )
 
 
-def test_compatible_manifests_are_accepted_unchanged(control_plane, namespace):
-    control_plane.apply(COMPAT.read_text(), namespace=namespace)
-    for wanted in yaml.safe_load_all(COMPAT.read_text()):
+@pytest.mark.parametrize("shape", SHAPES, ids=lambda path: path.stem)
+def test_compatible_manifests_are_accepted_unchanged(control_plane, namespace, shape):
+    control_plane.apply(shape.read_text(), namespace=namespace)
+    for wanted in yaml.safe_load_all(shape.read_text()):
         plural = kinds.BY_NAME[wanted["kind"]].PLURAL
         name = wanted["metadata"]["name"]
         read = control_plane.kubectl("get", plural, name, "-n", namespace, "-o", "json")
