@@ -263,7 +263,9 @@ def list_scopes(**page: str | int | None) -> Request[models.ScopePage]:
 
 def reset_scope(path: str) -> Request[models.ScopeOut]:
     """Take a scope's settings back to the defaults; its facts stay."""
-    return Request(method="POST", path=f"{_scope_path(path)}:reset", answer=models.ScopeOut)
+    return Request(
+        method="POST", path=f"{_scope_path(path)}:reset", answer=models.ScopeOut, needs_key=True
+    )
 
 
 def adopt_scope(path: str, key: str | None = None) -> Request[models.Adopted]:
@@ -273,6 +275,7 @@ def adopt_scope(path: str, key: str | None = None) -> Request[models.Adopted]:
         path=f"{_scope_path(path)}:adopt",
         answer=models.Adopted,
         idempotency_key=key,
+        needs_key=True,
     )
 
 

@@ -13,10 +13,10 @@ from knowledge_client.wire import Moment, Wire
 
 
 class Promoted(Wire):
-    """One copy of a fact on a wider level, and by which rule; an end that is not visible is out."""
+    """One copy of a fact on a wider level, and by which rule; told to who may see both."""
 
-    origin: str | None = None
-    copy_: str | None = Field(default=None, alias="copy")
+    origin: str
+    copy_: str = Field(alias="copy")
     rule: str
     actor: str
     at: Moment
