@@ -109,15 +109,16 @@ def compile_blueprint(
 ) -> CompileReport:
     """Check a blueprint's spec: every leaf parses, no name is undeclared, and a sample is valid.
 
-    Samples are rendered with the defaults and with the examples. `progress` is told the path of
-    each leaf before it is evaluated.
+    Samples are rendered with the defaults and with the examples. `progress` is told each parameter
+    before its pattern is run, and the path of each leaf before it is parsed or evaluated.
     """
     try:
         template = TemplateSpec.from_dict(spec)
     except InvalidResource as exc:
         return _refused([str(violation) for violation in exc.violations])
-    errors = [str(v) for v in rules.declaration_violations(template.parameters)]
-    errors += _template_errors(template)
+    progress = progress or _nobody
+    errors = [str(v) for v in rules.declaration_violations(template.parameters, told=progress)]
+    errors += _template_errors(template, progress)
     if errors:
         return _refused(errors)
     samples = rules.samples(template.parameters)
@@ -153,14 +154,15 @@ def render_blueprint(  # noqa: PLR0913 - the names that a template finds in scop
 ) -> Rendering:
     """Render a blueprint's or a revision's spec with what a use gives.
 
-    The Formation is to carry the instance's name. `previous` holds the values of the same use
-    before, for parameters that are immutable.
+    The Formation is to carry the instance's name. `previous` is what `parameters.fixed` gave for
+    the same use before.
     """
     try:
         template = TemplateSpec.from_dict(spec)
     except InvalidResource as exc:
         return Violations(Reason.RENDER_FAILED, tuple(str(v) for v in exc.violations))
-    resolved = rules.resolve(template.parameters, parameters, previous=previous)
+    progress = progress or _nobody
+    resolved = rules.resolve(template.parameters, parameters, previous=previous, told=progress)
     if resolved.violations:
         return _parameters_refused(template, resolved.violations)
     scope = _scope(blueprint, revision, instance, namespace)
@@ -179,7 +181,7 @@ def _render(
     values: dict[str, Any],
     instance: str,
     scope: Mapping[str, Any],
-    progress: Progress | None,
+    progress: Progress,
 ) -> Rendering:
     budget, variables = Budget(), {**values, **scope}
     declared = [parameter.name for parameter in template.parameters]
@@ -210,10 +212,18 @@ def _render(
     )
 
 
-def _template_errors(template: TemplateSpec) -> list[str]:
+def _template_errors(template: TemplateSpec, progress: Progress) -> list[str]:
     known = {*RESERVED_NAMES, *(parameter.name for parameter in template.parameters)}
-    found = [e for path, tree in _trees(template) for e in templates.check(tree, known, path=path)]
+    found = [
+        error
+        for path, tree in _trees(template)
+        for error in templates.check(tree, known, path=path, progress=progress)
+    ]
     return [str(error) for error in found]
+
+
+def _nobody(path: str) -> None:
+    del path
 
 
 def _trees(template: TemplateSpec) -> list[tuple[str, Any]]:

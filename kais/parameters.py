@@ -5,11 +5,11 @@ are users' regular expressions, so the matcher is an argument: a hang must hurt 
 """
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from kais import parameter_rules
+from kais import names, parameter_rules
 from kais.errors import Violation
 from kais.parameter_rules import Matcher
 from kais.resources.blueprint import Parameter, ParameterType
@@ -34,6 +34,10 @@ class Samples:
     missing: tuple[str, ...]
 
 
+def _nobody(path: str) -> None:
+    del path
+
+
 def path_of(name: str) -> str:
     """Name a parameter as the violations of it do."""
     return f"parameter '{name}'"
@@ -45,11 +49,12 @@ def resolve(
     *,
     matcher: Matcher = parameter_rules.matches,
     previous: Mapping[str, Any] | None = None,
+    told: Callable[[str], None] = _nobody,
 ) -> Resolved:
     """Check what a use gives and fill in defaults.
 
-    A null counts as not given. `previous` holds the values of the same use before; immutable
-    parameters must not differ from them.
+    A null counts as not given. `previous` is what `fixed` gave for the same use before; immutable
+    parameters must not differ from it. `told` is told each parameter before its pattern is run.
     """
     values: dict[str, Any] = {}
     violations = list(_unknown(parameters, given))
@@ -61,6 +66,7 @@ def resolve(
             if parameter.is_required:
                 violations.append(_violation(parameter.name, "is required"))
             continue
+        told(path_of(parameter.name))
         broken = list(parameter_rules.broken_rules(parameter, value, matcher=matcher))
         broken += _changed(parameter, value, previous)
         violations += [_violation(parameter.name, message) for message in broken]
@@ -69,12 +75,28 @@ def resolve(
     return Resolved(values=values, violations=tuple(violations))
 
 
+def fixed(parameters: Sequence[Parameter], values: Mapping[str, Any]) -> dict[str, Any]:
+    """Give what a use must remember of its immutable values: small, whatever the values are."""
+    return {
+        parameter.name: {
+            "hash": names.spec_hash(values[parameter.name]),
+            "shown": parameter_rules.shown(values[parameter.name]),
+        }
+        for parameter in parameters
+        if parameter.immutable and parameter.name in values
+    }
+
+
 def declaration_violations(
-    parameters: Sequence[Parameter], *, matcher: Matcher = parameter_rules.matches
+    parameters: Sequence[Parameter],
+    *,
+    matcher: Matcher = parameter_rules.matches,
+    told: Callable[[str], None] = _nobody,
 ) -> list[Violation]:
     """Say what is wrong with the declarations: rules without meaning, bad defaults and examples."""
     found: list[Violation] = []
     for parameter in parameters:
+        told(path_of(parameter.name))
         messages = list(parameter_rules.senseless(parameter))
         if not messages:
             for word, value in (("default", parameter.default), ("example", parameter.example)):
@@ -151,13 +173,11 @@ def _unknown(parameters: Sequence[Parameter], given: Mapping[str, Any]) -> Itera
 
 
 def _changed(parameter: Parameter, value: Any, previous: Mapping[str, Any] | None) -> list[str]:
-    if previous is None or not parameter.immutable or parameter.name not in previous:
+    before = (previous or {}).get(parameter.name)
+    if before is None or not parameter.immutable or before["hash"] == names.spec_hash(value):
         return []
-    before = previous[parameter.name]
-    if before == value:
-        return []
-    shown = parameter_rules.shown
-    return [f"is immutable and was {shown(before)}, got {shown(value)}; make a new use instead"]
+    got = parameter_rules.shown(value)
+    return [f"is immutable and was {before['shown']}, got {got}; make a new use instead"]
 
 
 def _normal(kind: ParameterType, value: Any) -> Any:

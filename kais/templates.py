@@ -22,9 +22,11 @@ _IF, _FOR = "$if", "$for"
 _DROPPED = object()
 
 
-def check(tree: Any, names: Iterable[str], *, path: str = "") -> list[LeafError]:
+def check(
+    tree: Any, names: Iterable[str], *, path: str = "", progress: Progress | None = None
+) -> list[LeafError]:
     """Parse every leaf, key and directive, and list all that is wrong; nothing is evaluated."""
-    return list(_check(tree, frozenset(names), path, depth=0, may_direct=False))
+    return list(_Checker(progress or _nobody).node(tree, frozenset(names), path, depth=0))
 
 
 def render(
@@ -44,87 +46,95 @@ def render(
     Raises:
         TemplateFailed: With every leaf that fails; a cap that is exceeded ends it at that leaf.
     """
-    renderer = _Renderer(budget or Budget(), progress or (lambda _: None), frozenset(declared))
+    renderer = _Renderer(budget or Budget(), progress or _nobody, frozenset(declared))
     made = renderer.node(tree, dict(variables), path, depth=0)
     if renderer.errors:
         raise TemplateFailed(renderer.errors)
     return made
 
 
-def _check(
-    tree: Any, names: frozenset[str], path: str, *, depth: int, may_direct: bool
-) -> Iterator[LeafError]:
-    if depth > template_limits.DEPTH:
-        yield LeafError(path, "is nested too deeply")
-    elif isinstance(tree, str):
-        yield from _leaf_errors(tree, names, path)
-    elif isinstance(tree, list):
-        for i, item in enumerate(tree):
-            yield from _check(item, names, f"{path}[{i}]", depth=depth + 1, may_direct=True)
-    elif isinstance(tree, dict):
-        if not may_direct and (_IF in tree or _FOR in tree):
-            yield LeafError(path, "a directive stands in a list's item or a mapping's value only")
-        else:
-            yield from _check_mapping(tree, names, path, depth=depth)
+def _nobody(path: str) -> None:
+    del path
 
 
-def _check_mapping(
-    tree: dict[str, Any], names: frozenset[str], path: str, *, depth: int
-) -> Iterator[LeafError]:
-    if _FOR in tree:
-        problems, name = _for_errors(tree[_FOR], names, join(path, _FOR))
-        yield from problems
-        names |= {name} if name else set()
-    if _IF in tree:
-        yield from _condition_errors(tree[_IF], names, join(path, _IF))
-    for key, child in _members(tree):
-        below = join(path, key)
-        yield from _leaf_errors(key, names, below)
-        yield from _check(child, names, below, depth=depth + 1, may_direct=True)
+class _Checker:
+    """Walks one tree and parses its leaves."""
 
+    def __init__(self, progress: Progress) -> None:
+        self.progress = progress
 
-def _leaf_errors(leaf: str, names: frozenset[str], path: str) -> list[LeafError]:
-    if not template_leaves.is_template(leaf):
+    def node(
+        self, tree: Any, names: frozenset[str], path: str, *, depth: int, may_direct: bool = False
+    ) -> Iterator[LeafError]:
+        """List what is wrong in one node and below it."""
+        if depth > template_limits.DEPTH:
+            yield LeafError(path, "is nested too deeply")
+        elif isinstance(tree, str):
+            yield from self._leaf(tree, names, path)
+        elif isinstance(tree, list):
+            for i, item in enumerate(tree):
+                yield from self.node(item, names, f"{path}[{i}]", depth=depth + 1, may_direct=True)
+        elif isinstance(tree, dict):
+            if not may_direct and (_IF in tree or _FOR in tree):
+                words = "a directive stands in a list's item or a mapping's value only"
+                yield LeafError(path, words)
+            else:
+                yield from self._mapping(tree, names, path, depth=depth)
+
+    def _mapping(
+        self, tree: dict[str, Any], names: frozenset[str], path: str, *, depth: int
+    ) -> Iterator[LeafError]:
+        if _FOR in tree:
+            problems, name = self._for(tree[_FOR], names, join(path, _FOR))
+            yield from problems
+            names |= {name} if name else set()
+        if _IF in tree:
+            yield from self._condition(tree[_IF], names, join(path, _IF))
+        for key, child in _members(tree):
+            below = join(path, key)
+            yield from self._leaf(key, names, below)
+            yield from self.node(child, names, below, depth=depth + 1, may_direct=True)
+
+    def _for(
+        self, directive: Any, names: frozenset[str], path: str
+    ) -> tuple[list[LeafError], str | None]:
+        if not isinstance(directive, dict) or set(directive) != {"item", "in"}:
+            return [LeafError(path, "must be {item: name, in: expression}")], None
+        name, source = directive["item"], directive["in"]
+        if not isinstance(name, str) or not name.isidentifier():
+            return [LeafError(f"{path}.item", "must be a name")], None
+        if name in names:
+            return [LeafError(f"{path}.item", f"'{name}' is taken already; choose another")], name
+        if isinstance(source, list):
+            return list(self.node(source, names, f"{path}.in", depth=0)), name
+        if not isinstance(source, str):
+            return [LeafError(f"{path}.in", "must be an expression or a list")], name
+        return self._expression(source, names, f"{path}.in"), name
+
+    def _condition(self, source: Any, names: frozenset[str], path: str) -> list[LeafError]:
+        if isinstance(source, bool):
+            return []
+        if not isinstance(source, str):
+            return [LeafError(path, "must be an expression")]
+        return self._expression(source, names, path)
+
+    def _leaf(self, leaf: str, names: frozenset[str], path: str) -> list[LeafError]:
+        if not template_leaves.is_template(leaf):
+            return []
+        return self._errors(template_leaves.compile_leaf, leaf, names, path)
+
+    def _expression(self, source: str, names: frozenset[str], path: str) -> list[LeafError]:
+        return self._errors(template_leaves.compile_expression, source, names, path)
+
+    def _errors(
+        self, compiler: Any, source: str, names: frozenset[str], path: str
+    ) -> list[LeafError]:
+        self.progress(path)
+        try:
+            compiler(source, path=path, names=names)
+        except TemplateFailed as exc:
+            return list(exc.errors)
         return []
-    try:
-        template_leaves.compile_leaf(leaf, path=path, names=names)
-    except TemplateFailed as exc:
-        return list(exc.errors)
-    return []
-
-
-def _condition_errors(source: Any, names: frozenset[str], path: str) -> list[LeafError]:
-    if isinstance(source, bool):
-        return []
-    if not isinstance(source, str):
-        return [LeafError(path, "must be an expression")]
-    return _expression_errors(source, names, path)
-
-
-def _expression_errors(source: str, names: frozenset[str], path: str) -> list[LeafError]:
-    try:
-        template_leaves.compile_expression(source, path=path, names=names)
-    except TemplateFailed as exc:
-        return list(exc.errors)
-    return []
-
-
-def _for_errors(
-    directive: Any, names: frozenset[str], path: str
-) -> tuple[list[LeafError], str | None]:
-    if not isinstance(directive, dict) or set(directive) != {"item", "in"}:
-        return [LeafError(path, "must be {item: name, in: expression}")], None
-    name, source = directive["item"], directive["in"]
-    if not isinstance(name, str) or not name.isidentifier():
-        return [LeafError(f"{path}.item", "must be a name")], None
-    if name in names:
-        return [LeafError(f"{path}.item", f"'{name}' is taken already; choose another")], name
-    if isinstance(source, list):
-        found = _check(source, names, f"{path}.in", depth=0, may_direct=False)
-        return list(found), name
-    if not isinstance(source, str):
-        return [LeafError(f"{path}.in", "must be an expression or a list")], name
-    return _expression_errors(source, names, f"{path}.in"), name
 
 
 def join(path: str, key: str) -> str:

@@ -90,7 +90,7 @@ class Renderer(Protocol):
         """Compile a Blueprint's spec to a `kais.blueprints.CompileReport`."""
         ...
 
-    async def render(
+    async def render(  # noqa: PLR0913 - the names that a template finds in scope
         self,
         spec: Body,
         parameters: Body,
@@ -99,6 +99,7 @@ class Renderer(Protocol):
         revision: int,
         instance: str,
         namespace: str,
+        previous: Body | None = None,
     ) -> Any:
         """Validate parameters and render; what `kais.blueprints.render_blueprint` returns."""
         ...

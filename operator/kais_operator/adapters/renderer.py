@@ -51,7 +51,7 @@ class WorkerRenderer:
             self._reports.popitem(last=False)
         return report
 
-    async def render(
+    async def render(  # noqa: PLR0913 - the names that a template finds in scope
         self,
         spec: Body,
         parameters: Body,
@@ -60,6 +60,7 @@ class WorkerRenderer:
         revision: int,
         instance: str,
         namespace: str,
+        previous: Body | None = None,
     ) -> blueprints.Rendering:
         """Check parameters and render.
 
@@ -73,6 +74,7 @@ class WorkerRenderer:
             "revision": revision,
             "instance": instance,
             "namespace": namespace,
+            "previous": previous,
         }
         answer = await self._ask({"op": "render", "arguments": arguments})
         return blueprints.read_rendering(answer)

@@ -9,13 +9,18 @@ from __future__ import annotations
 
 from datetime import datetime, timedelta
 
-from kais import conditions
+from kais import conditions, labels
 from kais.blueprints import Rendered, Rendering, Violations
 from kais.conditions import Reason, Type, Wanted
-from kais.resources.blueprint_instance import BlueprintInstance, BlueprintInstanceStatus
+from kais.resources.blueprint_instance import (
+    BlueprintInstance,
+    BlueprintInstanceStatus,
+    InstanceAcknowledged,
+)
 from kais_operator.decide import (
     instance_apply,
     instance_children,
+    instance_reruns,
     instance_resolution,
     instance_run,
     saying,
@@ -50,7 +55,7 @@ def decide_blueprint_instance(observed: BlueprintInstanceObserved, now: datetime
         now=now,
     )
     expiry = instance_run.expires_at(observed.instance, observed.mission, told)
-    if expiry is not None and expiry <= now:
+    if expiry is not None and expiry <= now and instance_reruns.asked(observed.instance) is None:
         return Plan((_delete(observed.instance),))
     events = saying.events(observed.instance, told, types=(Type.READY,))
     return Plan(
@@ -130,19 +135,28 @@ def _status(
     observed: BlueprintInstanceObserved, applied: Applied, told: list[conditions.Condition]
 ) -> Body:
     instance, rendering = observed.instance, observed.rendering
-    name = instance.metadata.name
+    name, taken = instance.metadata.name, instance.metadata.annotations.get(labels.RERUN_TAKEN)
     status = BlueprintInstanceStatus(
         observed_generation=instance.metadata.generation,
         conditions=told,
-        revision_in_use=observed.revision.spec.revision if observed.revision else None,
+        revision_in_use=_revision_in_use(observed, applied),
         parameters_hash=rendering.parameters_hash if isinstance(rendering, Rendered) else None,
         run_id=applied.run.run_id if applied.run else None,
         formation=name if applied.has_formation else None,
         mission=name if applied.has_mission else None,
         phase=instance_run.phase_of(applied.run, applied.outcome),
         outcome=applied.outcome,
+        acknowledged=InstanceAcknowledged(rerun=taken) if taken else None,
     )
     return saying.body_of(status)
+
+
+def _revision_in_use(observed: BlueprintInstanceObserved, applied: Applied) -> int | None:
+    """Give the revision that the Formation is of; before there is one, the chosen one."""
+    kept = instance_resolution.kept_number(observed.instance)
+    if kept is not None and (applied.is_held or not applied.wanted):
+        return kept
+    return observed.revision.spec.revision if observed.revision else None
 
 
 def _delete(instance: BlueprintInstance) -> Delete:

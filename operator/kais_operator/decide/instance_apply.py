@@ -7,7 +7,7 @@ between any two is mended by the next pass without a second run.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import timedelta
 
 from kais import conditions, labels
@@ -18,14 +18,16 @@ from kais.resources.blueprint_revision import BlueprintRevision
 from kais_operator.decide import (
     children,
     instance_children,
+    instance_reruns,
     instance_resolution,
+    instance_resting,
     instance_run,
     instance_words,
 )
 from kais_operator.decide.children import ChildDecision, Standing
 from kais_operator.decide.instance_children import Run
 from kais_operator.decide.instance_observed import BlueprintInstanceObserved
-from kais_operator.decide.plan import Action, Apply, EmitEvent, ObjectRef, PatchMetadata
+from kais_operator.decide.plan import Action, Apply, Delete, EmitEvent, ObjectRef, PatchMetadata
 
 
 @dataclass(frozen=True)
@@ -38,6 +40,7 @@ class Applied:
     outcome: Outcome | None = None
     has_formation: bool = False
     has_mission: bool = False
+    is_held: bool = False
     requeue_after: timedelta | None = None
 
 
@@ -62,8 +65,9 @@ def follow(observed: BlueprintInstanceObserved) -> Applied:
     parent = instance_children.parent_of(observed.instance)
     run = instance_run.run_of(observed.instance)
     outcome = instance_run.outcome_of(run, observed.mission, observed.ledger_outcome)
+    recorded = _record(observed, run, outcome)
     return Applied(
-        _record(observed, run, outcome),
+        recorded or instance_resting.decide(observed, run),
         run=run,
         outcome=outcome,
         has_formation=children.standing(observed.formation, parent) is Standing.OURS,
@@ -84,28 +88,68 @@ def decide_apply(observed: BlueprintInstanceObserved, rendered: Rendered) -> App
     blocked = wish.blocked
     if blocked is not None:
         return _blocked(observed, wish, blocked)
+    further = instance_reruns.next_run(observed.instance, rendered)
+    if further is not None and not wish.formation.actions:
+        return _begin(observed, revision, rendered, replace(wish, run=further, outcome=None))
+    if instance_run.run_of(observed.instance) is None:
+        return _begin(observed, revision, rendered, wish)
+    return _go_on(observed, revision, rendered, wish)
+
+
+def _begin(
+    observed: BlueprintInstanceObserved,
+    revision: BlueprintRevision,
+    rendered: Rendered,
+    wish: _Wish,
+) -> Applied:
+    """Stamp a run before anything of it happens; the children of the first follow at once."""
+    is_first = instance_run.run_of(observed.instance) is None
+    actions: list[Action] = [*_stamp(observed, revision, rendered, wish)]
+    if is_first:
+        actions += wish.formation.actions
+        actions += wish.mission.actions if wish.mission is not None else ()
+        actions += _opened(observed, revision, rendered, wish)
+    again = "" if is_first else "again "
+    message = f"run {wish.run.run_id} begins {again}on revision {revision.spec.revision}"
+    actions.append(EmitEvent("Normal", "RunBegun", message))
+    return _applied(observed, rendered, wish, actions)
+
+
+def _go_on(
+    observed: BlueprintInstanceObserved,
+    revision: BlueprintRevision,
+    rendered: Rendered,
+    wish: _Wish,
+) -> Applied:
     begun = instance_run.run_of(observed.instance)
-    actions: list[Action] = [*_stamp(observed, revision, wish)]
+    actions: list[Action] = [*_stamp(observed, revision, rendered, wish)]
     actions += () if wish.is_held else wish.formation.actions
     actions += wish.mission.actions if wish.mission is not None else ()
-    if wish.mission is None and not observed.is_run_open:
-        actions += instance_run.opened(observed.instance, revision, rendered, run=wish.run)
-    if begun is None:
-        message = f"run {wish.run.run_id} begins on revision {revision.spec.revision}"
-        actions.append(EmitEvent("Normal", "RunBegun", message))
+    actions += _pruned(observed, rendered, wish)
+    actions += _opened(observed, revision, rendered, wish)
     actions += _told(observed, begun, wish.outcome)
+    if not actions:
+        actions += instance_resting.decide(observed, begun)
+    return _applied(observed, rendered, wish, actions)
+
+
+def _applied(
+    observed: BlueprintInstanceObserved, rendered: Rendered, wish: _Wish, actions: list[Action]
+) -> Applied:
+    said = instance_words.applied(
+        observed,
+        has_mission=wish.mission is not None,
+        is_held=wish.is_held,
+        note=instance_words.of_rerun(observed, rendered),
+    )
     return Applied(
         tuple(actions),
-        (
-            instance_words.applied(
-                observed, has_mission=wish.mission is not None, is_held=wish.is_held
-            ),
-            instance_words.cells_ready(observed),
-        ),
+        (said, instance_words.cells_ready(observed)),
         wish.run,
         wish.outcome,
         has_formation=True,
-        has_mission=wish.mission is not None,
+        has_mission=wish.mission is not None or wish.outcome is not None,
+        is_held=wish.is_held,
     )
 
 
@@ -120,31 +164,61 @@ def _wish(
     body = instance_children.formation_body(instance, revision, rendered.formation_spec)
     formation = children.decide_child(body, observed.formation, parent)
     mission = None
-    if rendered.mission_spec is not None:
+    if rendered.mission_spec is not None and not instance_run.is_session(instance):
         told = Run(run.run_id, outcome)
         mission_body = instance_children.mission_body(
             instance, revision, rendered.mission_spec, run=told
         )
-        mission = children.decide_fixed_child(mission_body, observed.mission, parent)
+        mission = instance_reruns.decide_mission(observed, mission_body, run=run)
     is_new_render = any(isinstance(action, Apply) for action in formation.actions) and (
-        _hash_of(observed.formation) != _hash_of(body)
+        instance_children.hash_of(observed.formation) != instance_children.hash_of(body)
     )
-    is_running = observed.mission is not None and outcome is None
+    is_running = instance_run.is_running(instance, observed.mission, outcome)
     return _Wish(run, outcome, formation, mission, is_held=is_new_render and is_running)
 
 
+def _pruned(
+    observed: BlueprintInstanceObserved, rendered: Rendered, wish: _Wish
+) -> tuple[Delete, ...]:
+    """Remove the Mission that left the template, when its run has ended and is stamped."""
+    begun, seen = instance_run.run_of(observed.instance), observed.mission
+    if rendered.mission_spec is not None or seen is None or begun is None or begun.outcome is None:
+        return ()
+    parent = instance_children.parent_of(observed.instance)
+    if children.standing(seen, parent) is not Standing.OURS:
+        return ()
+    return (Delete(children.ref_of(seen), seen["metadata"]["uid"]),)
+
+
+def _opened(
+    observed: BlueprintInstanceObserved,
+    revision: BlueprintRevision,
+    rendered: Rendered,
+    wish: _Wish,
+) -> tuple[Action, ...]:
+    """Open the run of a use without a mission in the ledger, once."""
+    is_session = rendered.mission_spec is None or instance_run.is_session(observed.instance)
+    if not is_session or wish.outcome is not None or observed.is_run_open:
+        return ()
+    return instance_run.opened(observed.instance, revision, rendered, run=wish.run)
+
+
 def _stamp(
-    observed: BlueprintInstanceObserved, revision: BlueprintRevision, wish: _Wish
+    observed: BlueprintInstanceObserved,
+    revision: BlueprintRevision,
+    rendered: Rendered,
+    wish: _Wish,
 ) -> tuple[PatchMetadata, ...]:
     """Write the run's identity, its outcome and the kept revision, as far as they are missing."""
     metadata = observed.instance.metadata
-    annotations: dict[str, str | None] = {labels.RUN_ID: wish.run.run_id}
-    if wish.outcome is not None:
-        annotations[labels.OUTCOME] = wish.outcome.value
+    marks = instance_run.marks(
+        observed.instance, run=Run(wish.run.run_id, wish.outcome), rendered=rendered
+    )
     kept: dict[str, str | None] = {}
     if not wish.is_held:
         kept |= instance_resolution.kept_labels(observed.instance, revision.spec.revision)
-    missing = {k: v for k, v in annotations.items() if metadata.annotations.get(k) != v}
+        marks |= instance_run.fixed(observed.instance, revision, rendered)
+    missing = {k: v for k, v in marks.items() if metadata.annotations.get(k) != v}
     unkept = {k: v for k, v in kept.items() if metadata.labels.get(k) != v}
     if not missing and not unkept:
         return ()
@@ -197,12 +271,6 @@ def _blocked(observed: BlueprintInstanceObserved, wish: _Wish, blocked: ChildDec
         has_mission=wish.mission is not None,
         requeue_after=blocked.requeue_after,
     )
-
-
-def _hash_of(body: dict[str, object] | None) -> object:
-    metadata = (body or {}).get("metadata")
-    carried = metadata.get("labels") if isinstance(metadata, dict) else None
-    return (carried or {}).get(labels.SPEC_HASH)
 
 
 def _ref(observed: BlueprintInstanceObserved) -> ObjectRef:

@@ -81,6 +81,9 @@ def mission_body(
         labelled=_labels(instance, revision),
     )
     annotations = {labels.RUN_ID: run.run_id, labels.ARM: arm}
+    taken = instance.metadata.annotations.get(labels.RERUN_TAKEN)
+    if taken is not None:
+        annotations |= {labels.RERUN: taken, labels.RERUN_TAKEN: taken}
     if run.outcome is not None:
         annotations[labels.OUTCOME] = run.outcome
     body["metadata"] |= {"annotations": annotations, "finalizers": [labels.FINALIZER]}
@@ -99,6 +102,13 @@ def arm_of(
     lot = int(names.short_hash(f"holdout/{run_id}"), 16) % 100
     is_held_out = policy.policy is KnowledgePolicy.HOLDOUT and lot < policy.holdout_percent
     return "holdout" if is_held_out else "on"
+
+
+def hash_of(body: Body | None) -> str | None:
+    """Read the hash of what a child was made as; None without a child or its label."""
+    carried = ((body or {}).get("metadata") or {}).get("labels") or {}
+    found: str | None = carried.get(labels.SPEC_HASH)
+    return found
 
 
 def too_large(spec: Body, *, name: str) -> str | None:

@@ -20,11 +20,13 @@ class Choice:
         number: None when there is nothing to choose from.
         problem: what the condition says then, None when there is a number.
         requeue_after: when to look again then.
+        note: what else the condition says of the choice, such as an update that waits.
     """
 
     number: int | None = None
     problem: Wanted | None = None
     requeue_after: timedelta | None = None
+    note: str = ""
 
 
 @dataclass(frozen=True)

@@ -1,17 +1,20 @@
 """Which revision a use stands on: chosen once, when its run begins, and kept in its labels.
 
 Until the run begins the use follows the served revision, so that a Blueprint mended meanwhile is
-the one that is used. From then on only the use's own spec moves it.
+the one that is used. From then on only the use's own spec moves it, or with `updatePolicy:
+Automatic` the Blueprint, while no mission runs and as long as no revision breaks callers.
 """
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from datetime import timedelta
 
-from kais import conditions, labels, names
+from kais import compatibility, conditions, labels, names
 from kais.conditions import Reason, Type, Wanted
 from kais.resources.blueprint import Blueprint
 from kais.resources.blueprint_instance import BlueprintInstance, UpdatePolicy
+from kais.resources.blueprint_revision import BlueprintRevision
 from kais_operator.decide.instance_observed import BlueprintInstanceObserved, Choice
 
 _SOON = timedelta(seconds=1)
@@ -20,13 +23,63 @@ _LATER = timedelta(seconds=10)
 
 
 def is_pinned(instance: BlueprintInstance) -> bool:
-    """Whether the Blueprint need not be asked: the spec or the begun run says the revision."""
-    return instance.spec.blueprint_ref.revision is not None or _kept(instance) is not None
+    """Whether the spec or the begun run says the revision, so that no Blueprint is needed."""
+    return instance.spec.blueprint_ref.revision is not None or kept_number(instance) is not None
+
+
+def follows(instance: BlueprintInstance) -> bool:
+    """Whether a begun use moves to newer revisions by itself."""
+    is_automatic = instance.spec.update_policy is UpdatePolicy.AUTOMATIC
+    has_named = instance.spec.blueprint_ref.revision is not None
+    return is_automatic and not has_named and kept_number(instance) is not None
+
+
+@dataclass(frozen=True)
+class Newer:
+    """What a use that follows its Blueprint may move to.
+
+    Attributes:
+        served: the number that the Blueprint serves; None when it is gone or serves none.
+        present: the revision that the use stands on; None when it does not exist any more.
+        target: the served revision; None when it does not exist yet.
+    """
+
+    served: int | None = None
+    present: BlueprintRevision | None = None
+    target: BlueprintRevision | None = None
+
+
+def choose_newer(instance: BlueprintInstance, newer: Newer, *, is_running: bool) -> Choice:
+    """Choose for a use that follows: the served revision, unless callers may break on it.
+
+    It waits until no mission runs.
+    """
+    number = kept_number(instance)
+    if newer.served in (None, number) or newer.target is None:
+        return Choice(number)
+    if is_running:
+        return Choice(number, note=f"; moves to revision {newer.served} when the mission has ended")
+    breaking = _breaking(newer.present, newer.target)
+    is_allowed = instance.metadata.annotations.get(labels.ALLOW_BREAKING_CHANGES) == "true"
+    if breaking and not is_allowed:
+        note = (
+            f"; updatePolicy Automatic stops here, because revision {newer.served} may break it: "
+            f"{breaking}; annotate it {labels.ALLOW_BREAKING_CHANGES}=true, or name the revision "
+            "in spec.blueprintRef.revision"
+        )
+        return Choice(number, note=note)
+    return Choice(newer.served)
+
+
+def _breaking(present: BlueprintRevision | None, target: BlueprintRevision) -> str:
+    if present is None:
+        return "the revision that it stands on is gone, so they cannot be compared"
+    return "; ".join(compatibility.compare(present.spec, target.spec).breaking)
 
 
 def choose(instance: BlueprintInstance, blueprint: Blueprint | None) -> Choice:
     """Choose by the spec, else what the run began with, else what the Blueprint serves."""
-    number = instance.spec.blueprint_ref.revision or _kept(instance)
+    number = instance.spec.blueprint_ref.revision or kept_number(instance)
     if number is not None:
         return Choice(number)
     name = f"Blueprint/{instance.metadata.namespace}/{instance.spec.blueprint_ref.name}"
@@ -72,8 +125,7 @@ def resolved(observed: BlueprintInstanceObserved) -> Wanted:
         )
         return conditions.false(Type.BLUEPRINT_RESOLVED, Reason.REVISION_NOT_FOUND, message)
     message = f"stands on revision {revision.spec.revision} of Blueprint {reference.name}"
-    if instance.spec.update_policy is UpdatePolicy.AUTOMATIC:
-        message += "; updatePolicy Automatic is not supported yet and acts as Manual"
+    message += observed.choice.note
     return conditions.true(Type.BLUEPRINT_RESOLVED, Reason.RESOLVED, message)
 
 
@@ -85,7 +137,8 @@ def kept_labels(instance: BlueprintInstance, number: int) -> dict[str, str]:
     }
 
 
-def _kept(instance: BlueprintInstance) -> int | None:
+def kept_number(instance: BlueprintInstance) -> int | None:
+    """Read which revision a begun use stands on; None before it has begun."""
     carried = instance.metadata.labels
     text = carried.get(labels.REVISION, "")
     blueprint = names.label_value(instance.spec.blueprint_ref.name)

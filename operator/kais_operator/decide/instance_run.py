@@ -6,11 +6,12 @@ Mission and a restore: a use with an outcome never runs again.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from datetime import datetime, timedelta
 from typing import Any
 
-from kais import conditions, labels, names, scopes
+from kais import conditions, labels, names, parameters, scopes
 from kais.blueprints import Rendered
 from kais.conditions import Reason, Type
 from kais.outcomes import Outcome
@@ -21,6 +22,8 @@ from kais_operator.decide.instance_children import Run
 from kais_operator.decide.plan import Action, Body, PutRun, RefreshStatistics
 from knowledge_client import models
 
+NONCE_LIMIT = 253
+"""Characters of `kais.io/rerun` that tell one nonce from another; arbitrary."""
 _NOT_SUCCEEDED = {
     Outcome.FAILED: Reason.TASK_FAILED,
     Outcome.TIMED_OUT: Reason.TIMED_OUT,
@@ -35,6 +38,60 @@ def run_of(instance: BlueprintInstance) -> Run | None:
     annotations = instance.metadata.annotations
     run_id = annotations.get(labels.RUN_ID)
     return Run(run_id, annotations.get(labels.OUTCOME)) if run_id else None
+
+
+def is_session(instance: BlueprintInstance) -> bool:
+    """Whether the run that a use has begun is one without a mission."""
+    kind = instance.metadata.annotations.get(labels.RUN_KIND)
+    return kind == labels.RUN_KIND_SESSION and labels.RUN_ID in instance.metadata.annotations
+
+
+def fixed_of(instance: BlueprintInstance) -> Body:
+    """Read what the immutable parameters were when the run began; empty before it."""
+    text = instance.metadata.annotations.get(labels.FIXED_PARAMETERS, "{}")
+    try:
+        read = json.loads(text)
+    except ValueError:
+        return {}  # somebody edited it: nothing is remembered then
+    known = read.items() if isinstance(read, dict) else ()
+    return {name: value for name, value in known if _is_fixed(value)}
+
+
+def _is_fixed(value: Any) -> bool:
+    return isinstance(value, dict) and {"hash", "shown"} <= value.keys()
+
+
+def is_running(instance: BlueprintInstance, mission: Body | None, outcome: str | None) -> bool:
+    """Whether a mission of the use is under way, so that its Formation must not change."""
+    has_begun = labels.RUN_ID in instance.metadata.annotations and not is_session(instance)
+    return has_begun and mission is not None and outcome is None
+
+
+def marks(instance: BlueprintInstance, *, run: Run, rendered: Rendered) -> dict[str, str | None]:
+    """Give the annotations that a use carries for a run, with None for those that must go."""
+    carried = instance.metadata.annotations
+    wanted: dict[str, str | None] = {labels.RUN_ID: run.run_id}
+    if run.outcome is not None:
+        wanted[labels.OUTCOME] = run.outcome
+    is_new = carried.get(labels.RUN_ID) != run.run_id
+    if is_new:
+        wanted |= {labels.OUTCOME: None, labels.RUN_KIND: None}
+        nonce = carried.get(labels.RERUN, "")[:NONCE_LIMIT]
+        wanted |= {labels.RERUN_TAKEN: nonce} if nonce else {}
+    if rendered.mission_spec is None and run.outcome is None:
+        wanted[labels.RUN_KIND] = labels.RUN_KIND_SESSION
+    return wanted
+
+
+def fixed(
+    instance: BlueprintInstance, revision: BlueprintRevision, rendered: Rendered
+) -> dict[str, str | None]:
+    """Give the annotation of the immutable values: what is remembered stays, new ones are added."""
+    before = fixed_of(instance)
+    now = parameters.fixed(revision.spec.parameters, rendered.values)
+    if not now.keys() - before.keys():
+        return {}
+    return {labels.FIXED_PARAMETERS: json.dumps({**now, **before}, sort_keys=True)}
 
 
 def first_run(instance: BlueprintInstance) -> Run:
@@ -129,11 +186,11 @@ def expires_at(
     """Say when a finished use is to delete itself; None for never or not finished.
 
     The Mission's own end counts; a Mission made anew has none, then it is when the use was found
-    finished.
+    finished. A use without a mission never finishes.
     """
     ttl_s = instance.spec.ttl_seconds_after_finished
     finished = next((c for c in told if c.type == Type.MISSION_FINISHED), None)
-    if ttl_s is None or finished is None or finished.status != "True":
+    if ttl_s is None or finished is None or finished.reason != Reason.FINISHED:
         return None
     at = ((mission or {}).get("status") or {}).get("finishedAt")
     start = datetime.fromisoformat(at) if at else finished.last_transition_time

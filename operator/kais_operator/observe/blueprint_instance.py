@@ -5,7 +5,6 @@ from __future__ import annotations
 import logging
 
 from kais import labels, names
-from kais.blueprints import Rendered, Rendering
 from kais.conditions import Type
 from kais.resources.blueprint import Blueprint
 from kais.resources.blueprint_instance import BlueprintInstance
@@ -30,12 +29,12 @@ async def observe_blueprint_instance(world: World, ref: ObjectRef) -> Seen | Non
     instance = reading.read(BlueprintInstance, body)
     if isinstance(instance, reading.Unreadable):
         return Seen(body, instance)
-    choice = await _choose(world, instance)
-    revision = await _revision(world, instance, choice)
+    mission = await world.cluster.get(ObjectRef("Mission", ref.namespace, ref.name))
+    choice = await _choose(world, instance, mission)
+    revision = await _revision(world, instance, choice.number)
     rendering, may_mend = None, False
     if revision is not None:
         rendering, may_mend = await verdicts.rendering_of(world, instance, revision)
-    mission = await world.cluster.get(ObjectRef("Mission", ref.namespace, ref.name))
     observed = BlueprintInstanceObserved(
         instance,
         choice,
@@ -44,41 +43,60 @@ async def observe_blueprint_instance(world: World, ref: ObjectRef) -> Seen | Non
         may_mend,
         await world.cluster.get(ObjectRef("Formation", ref.namespace, ref.name)),
         mission,
-        await _ledger_outcome(world, instance, mission) if _has_mission(rendering) else None,
+        await _ledger_outcome(world, instance, mission),
         _is_run_open(world, instance),
     )
     return Seen(body, observed)
 
 
-async def _choose(world: World, instance: BlueprintInstance) -> Choice:
+async def _choose(world: World, instance: BlueprintInstance, mission: Body | None) -> Choice:
+    if instance_resolution.follows(instance):
+        return await _choose_newer(world, instance, mission)
     if instance_resolution.is_pinned(instance):
         return instance_resolution.choose(instance, None)
-    name = instance.spec.blueprint_ref.name
-    body = await world.cluster.get(ObjectRef("Blueprint", instance.metadata.namespace, name))
-    blueprint = reading.read(Blueprint, body) if body is not None else None
+    blueprint = await _blueprint(world, instance)
     if isinstance(blueprint, reading.Unreadable):
         return instance_resolution.unreadable(instance, blueprint.problem)
     return instance_resolution.choose(instance, blueprint)
 
 
+async def _choose_newer(world: World, instance: BlueprintInstance, mission: Body | None) -> Choice:
+    blueprint = await _blueprint(world, instance)
+    served = None
+    if isinstance(blueprint, Blueprint):
+        served = instance_resolution.served_number(blueprint)
+    kept = instance_resolution.kept_number(instance)
+    newer = instance_resolution.Newer(served)
+    if served not in (None, kept):
+        present = await _revision(world, instance, kept)
+        target = await _revision(world, instance, served)
+        newer = instance_resolution.Newer(served, present, target)
+    outcome = instance_run.outcome_of(instance_run.run_of(instance), mission, None)
+    is_running = instance_run.is_running(instance, mission, outcome)
+    return instance_resolution.choose_newer(instance, newer, is_running=is_running)
+
+
+async def _blueprint(
+    world: World, instance: BlueprintInstance
+) -> Blueprint | reading.Unreadable | None:
+    name = instance.spec.blueprint_ref.name
+    body = await world.cluster.get(ObjectRef("Blueprint", instance.metadata.namespace, name))
+    return reading.read(Blueprint, body) if body is not None else None
+
+
 async def _revision(
-    world: World, instance: BlueprintInstance, choice: Choice
+    world: World, instance: BlueprintInstance, number: int | None
 ) -> BlueprintRevision | None:
-    if choice.number is None:
+    if number is None:
         return None
     blueprint = instance.spec.blueprint_ref.name
-    name = names.revision_name(blueprint, choice.number)
+    name = names.revision_name(blueprint, number)
     ref = ObjectRef("BlueprintRevision", instance.metadata.namespace, name)
     body = await world.cluster.get(ref)
     revision = reading.read(BlueprintRevision, body) if body is not None else None
     if isinstance(revision, BlueprintRevision) and revision.spec.blueprint == blueprint:
         return revision
     return None
-
-
-def _has_mission(rendering: Rendering | None) -> bool:
-    """Whether the use has a mission, as far as can be told."""
-    return not isinstance(rendering, Rendered) or rendering.mission_spec is not None
 
 
 async def _ledger_outcome(
@@ -89,7 +107,8 @@ async def _ledger_outcome(
     A store that does not answer leaves the run as begun: knowledge never stops a mission.
     """
     run = instance_run.run_of(instance)
-    if run is None or run.outcome is not None or mission is not None:
+    is_session = instance_run.is_session(instance)
+    if run is None or is_session or run.outcome is not None or mission is not None:
         return None
     try:
         return (await world.knowledge.get_run(run.run_id)).outcome

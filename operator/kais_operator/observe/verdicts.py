@@ -13,6 +13,7 @@ from kais.resources.blueprint import TemplateSpec
 from kais.resources.blueprint_instance import BlueprintInstance
 from kais.resources.blueprint_revision import BlueprintRevision
 from kais_operator import errors
+from kais_operator.decide import instance_run
 from kais_operator.decide.revision_history import Verdict
 from kais_operator.ports import World
 
@@ -38,6 +39,7 @@ async def rendering_of(
             revision=revision.spec.revision,
             instance=instance.metadata.name,
             namespace=instance.metadata.namespace,
+            previous=instance_run.fixed_of(instance),
         )
     except errors.RenderingFailed as exc:
         return Violations(Reason.RENDER_FAILED, (str(exc),)), _may_mend(exc)

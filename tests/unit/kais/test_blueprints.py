@@ -3,9 +3,10 @@ import json
 
 import pytest
 
-from kais import blueprints
+from kais import blueprints, parameters
 from kais.blueprints import CompileReport, Rendered, Violations
 from kais.reasons import Reason
+from kais.resources.blueprint import TemplateSpec
 
 NAMES = {"blueprint": "doctor", "revision": 4, "instance": "doctor-ab12c", "namespace": "demo"}
 
@@ -105,7 +106,8 @@ def test_immutable_parameter_is_checked_against_the_values_before():
     fixed = spec(parameters=[{"name": "image", "type": "string", "immutable": True}])
     fixed["formation"] = {"cells": [{"name": "a", "spec": {"container": {"image": "{{ image }}"}}}]}
     del fixed["mission"]
-    found = render({"image": "b"}, fixed, previous={"image": "a"})
+    declared = TemplateSpec.from_dict(fixed).parameters
+    found = render({"image": "b"}, fixed, previous=parameters.fixed(declared, {"image": "a"}))
     assert "is immutable" in found.message
 
 
@@ -247,3 +249,10 @@ def test_progress_names_each_leaf():
     blueprints.compile_blueprint(spec(), progress=seen.append)
     assert "formation.cells[0].replicas" in seen
     assert "mission.objective" in seen
+
+
+def test_progress_names_each_parameter_and_each_leaf_before_it_is_parsed():
+    seen = []
+    blueprints.compile_blueprint(broken((*CELL, "name"), "{{ oops( }}"), progress=seen.append)
+    assert "parameter 'image'" in seen
+    assert "formation.cells[0].name" in seen

@@ -130,11 +130,26 @@ def test_required_with_a_default_must_still_be_given_only_when_it_has_none():
 
 def test_immutable_parameter_keeps_its_value():
     parameter = declared(type="string", immutable=True)
-    again = parameters.resolve([parameter], {"p": "a"}, previous={"p": "a"})
+    before = parameters.fixed([parameter], {"p": "a"})
+    again = parameters.resolve([parameter], {"p": "a"}, previous=before)
     assert again.violations == ()
-    (found,) = parameters.resolve([parameter], {"p": "b"}, previous={"p": "a"}).violations
+    (found,) = parameters.resolve([parameter], {"p": "b"}, previous=before).violations
     words = 'parameter \'p\': is immutable and was "a", got "b"; make a new use instead'
     assert str(found) == words
+
+
+def test_what_a_use_remembers_of_immutable_values_is_small_whatever_they_are():
+    large = declared(type="array", immutable=True)
+    free = parameters.fixed([declared(type="string")], {"p": "a"})
+    assert free == {}
+    before = parameters.fixed([large], {"p": ["x" * 1000] * 500})
+    assert len(str(before)) < 200
+    assert parameters.resolve([large], {"p": ["x" * 1000] * 500}, previous=before).violations == ()
+    assert parameters.resolve([large], {"p": ["x" * 1000] * 499}, previous=before).violations
+
+
+def test_a_parameter_that_became_immutable_later_is_free_until_it_is_remembered():
+    assert parameters.resolve([declared(type="string", immutable=True)], {"p": "b"}, previous={})
 
 
 def test_pattern_is_matched_by_who_was_passed_in():
