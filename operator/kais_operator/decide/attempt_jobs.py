@@ -7,32 +7,41 @@ from dataclasses import dataclass, field
 
 from kais import labels, names
 from kais.resources.cell import Cell
-from kais_operator.decide import children, environment, pods, volumes
+from kais.resources.mission import Mission
+from kais_operator.decide import check_pods, children, environment, pods, volumes
 from kais_operator.decide.children import Parent
 from kais_operator.decide.placing import Identity
 from kais_operator.decide.plan import Body
+
+JOB_LATER_S = 30
+"""How long after its pod's deadline a Job's own comes."""
 
 
 @dataclass(frozen=True)
 class Work:
     """What a task's attempt is told, besides who it is.
 
-    `labelled` are labels that the mission passes on to its Jobs and their pods.
+    `labelled` are labels that the mission passes on to its Jobs and their pods; `mission` is the
+    object, whose checks become containers, and `check_image` what those run in that need no cell's.
     """
 
-    mission: str
+    mission: Mission
     run_id: str
     attempt: int
     objective: str
     message: str = ""
     feedback: str = ""
     labelled: Mapping[str, str] = field(default_factory=dict)
+    check_image: str = ""
 
 
 def attempt_job(
     parent: Parent, cell: Cell, who: Identity, *, work: Work, knowledge_url: str, seconds: int
 ) -> Body:
     """Make the Job of one attempt; it may run for `seconds` in all.
+
+    The pod has that deadline too and the Job's comes a little later: the kubelet leaves the pod
+    behind to tell what it was doing, the Job's controller deletes it.
 
     The pod waits for its knowledge map, which needs the Job's UID and so comes after it. A
     disruption does not count as a try; the pod may then start a second time.
@@ -58,29 +67,39 @@ def attempt_job(
                         }
                     ]
                 },
-                "activeDeadlineSeconds": max(1, seconds),
+                "activeDeadlineSeconds": max(1, seconds) + JOB_LATER_S,
                 "template": {
                     "metadata": {"labels": template_labels},
-                    "spec": _pod_spec(cell, who, job=job, work=work, knowledge_url=knowledge_url),
+                    "spec": {
+                        **_pod_spec(cell, who, job=job, work=work, knowledge_url=knowledge_url),
+                        "activeDeadlineSeconds": max(1, seconds),
+                    },
                 },
             }
         },
     )
-    body["metadata"]["annotations"] = {labels.ATTEMPT: str(work.attempt)}
+    body["metadata"]["annotations"] = {
+        labels.ATTEMPT: str(work.attempt),
+        labels.RUN_ID: work.run_id,
+    }
     return body
 
 
 def _pod_spec(cell: Cell, who: Identity, *, job: str, work: Work, knowledge_url: str) -> Body:
     mounted = volumes.volumes(cell, who, knowledge_map=names.knowledge_map_name(job))
     variables = environment.variables(cell, who, knowledge_url=knowledge_url, told=_told(work))
-    container = pods.container(cell, pods.TASK, variables=variables, mounted=mounted)
-    spec = pods.pod_spec(cell, who, containers=[container], mounted=mounted)
-    return {"restartPolicy": "Never", **spec}
+    task = pods.container(cell, pods.TASK, variables=variables, mounted=mounted)
+    made = check_pods.containers(
+        work.mission, cell, variables=variables, mounted=mounted, image=work.check_image
+    )
+    spec = pods.pod_spec(cell, who, containers=made or [task], mounted=mounted)
+    first = {"initContainers": [task]} if made else {}
+    return {"restartPolicy": "Never", **spec, **first}
 
 
 def _told(work: Work) -> dict[str, str]:
     return {
-        labels.ENV_MISSION: work.mission,
+        labels.ENV_MISSION: work.mission.metadata.name,
         labels.ENV_RUN_ID: work.run_id,
         labels.ENV_ATTEMPT: str(work.attempt),
         labels.ENV_OBJECTIVE: work.objective,

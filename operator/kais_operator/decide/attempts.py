@@ -1,13 +1,14 @@
-"""What became of one attempt: its Job and its pods, read together.
+"""What became of one attempt's work: its Job and its pods, read together.
 
 The Job's own times and conditions say when and how it ended; the pods say why, in the kubelet's
-words. Nothing here looks at a status of ours.
+words. Nothing here looks at a status of ours. What the checks and a review make of the work is said
+by `checking`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import Any
@@ -15,16 +16,20 @@ from typing import Any
 from kais import labels
 from kais.reasons import Reason
 from kais_operator.decide import children, pods
+from kais_operator.decide.checks import Result
 from kais_operator.decide.plan import Body
+from kais_operator.decide.reviewing import Verdict
 
 RESULT_BYTES = 4096
 """What the kubelet keeps of a termination message."""
+MESSAGES_BYTES = 12 * 1024
+"""What it keeps of all messages of a pod, in equal parts."""
 LOG_BYTES = 2048
 """What the kubelet keeps of a failed container's log in place of a termination message."""
 STUCK_AFTER = timedelta(seconds=60)
 """Past the end of its grace period a pod that is still there is on a lost node."""
 
-_USUAL_WAITS = frozenset({"ContainerCreating", "PodInitializing", ""})
+USUAL_WAITS = frozenset({"ContainerCreating", "PodInitializing", ""})
 _PULLING = frozenset(
     {
         "ErrImagePull",
@@ -39,14 +44,20 @@ _PULLING = frozenset(
 
 
 class State(StrEnum):
-    """Where an attempt stands."""
+    """Where an attempt stands. While it is checked or reviewed its work has succeeded."""
 
     WAITING = "Waiting"
     RUNNING = "Running"
+    CHECKING = "Checking"
+    REVIEWING = "Reviewing"
     SUCCEEDED = "Succeeded"
     FAILED = "Failed"
     TIMED_OUT = "TimedOut"
     LOST = "Lost"
+
+
+OPEN = frozenset({State.WAITING, State.RUNNING, State.CHECKING, State.REVIEWING})
+"""States of an attempt that something may still come of."""
 
 
 @dataclass(frozen=True)
@@ -55,7 +66,7 @@ class Attempt:
 
     Attributes:
         number: from 1.
-        job: the Job as read.
+        job: the Job as read; None when it is gone or the attempt has none (see `is_exec`).
         state: where it stands; Lost means that the cluster, not the work, failed it.
         started_at: when its Job was made.
         finished_at: when its Job ended, None while it has not.
@@ -66,10 +77,14 @@ class Attempt:
         message: the task's termination message.
         is_truncated: whether the task may have said more than the kubelet kept.
         has_begun: whether its container was seen running or ended.
+        work_ended_at: when its task ended; None while that is not known.
+        checks: how its checks stand, in their order; empty without checks.
+        verdict: what its reviewer said; None without a review or before it.
+        is_exec: whether it is a round of checks in a running container instead of a Job.
     """
 
     number: int
-    job: Body
+    job: Body | None
     state: State
     started_at: datetime
     finished_at: datetime | None = None
@@ -79,20 +94,60 @@ class Attempt:
     message: str = ""
     is_truncated: bool = False
     has_begun: bool = False
+    work_ended_at: datetime | None = None
+    checks: tuple[Result, ...] = ()
+    verdict: Verdict | None = None
+    is_exec: bool = False
 
     @property
     def is_over(self) -> bool:
-        """Whether its Job ended, or will never end because its node is lost."""
-        return self.state not in (State.WAITING, State.RUNNING)
+        """Whether nothing more comes of it."""
+        return self.state not in OPEN
+
+    @property
+    def is_counted(self) -> bool:
+        """Whether its containers have ended and its Job only has to say so."""
+        if self.state is State.CHECKING:
+            return not self.is_exec and all(result.is_final for result in self.checks)
+        return self.state is State.RUNNING and self.exit_code is not None
+
+    @property
+    def job_name(self) -> str | None:
+        """Name of its Job."""
+        return str(self.job["metadata"]["name"]) if self.job is not None else None
 
 
 def read_all(
-    jobs: Sequence[Body], pods_seen: Sequence[Body], *, owner_uid: str, now: datetime
+    jobs: Sequence[Body],
+    pods_seen: Sequence[Body],
+    *,
+    owner_uid: str,
+    run_id: str | None = None,
+    now: datetime,
 ) -> list[Attempt]:
-    """Read the attempts of one mission, oldest first; Jobs of another owner are none of them."""
-    own = [job for job in jobs if children.controller_uid(job) == owner_uid]
-    found = [_read(job, _pods_of(job, pods_seen), now) for job in own]
+    """Read the attempts of one run, oldest first; Jobs of another owner or run are none of them."""
+    own = [
+        job
+        for job in jobs
+        if children.controller_uid(job) == owner_uid and run_of(job) in (None, run_id)
+    ]
+    found = [_read(job, pods_of(job, pods_seen), now) for job in own]
     return sorted(found, key=lambda attempt: attempt.number)
+
+
+def run_of(job: Body) -> str | None:
+    """Name the run that a Job belongs to: as annotated, else as its task is told."""
+    given: str | None = (job["metadata"].get("annotations") or {}).get(labels.RUN_ID)
+    if given is not None:
+        return given
+    spec = ((job.get("spec") or {}).get("template") or {}).get("spec") or {}
+    told = [
+        variable.get("value")
+        for container in spec.get("containers") or ()
+        for variable in container.get("env") or ()
+        if variable["name"] == labels.ENV_RUN_ID
+    ]
+    return told[0] if told else None
 
 
 def number_of(job: Body) -> int:
@@ -112,7 +167,8 @@ def parse_time(text: str | None) -> datetime | None:
     return datetime.fromisoformat(text) if text else None
 
 
-def _pods_of(job: Body, pods_seen: Sequence[Body]) -> list[Body]:
+def pods_of(job: Body, pods_seen: Sequence[Body]) -> list[Body]:
+    """Give the pods of a Job, oldest first."""
     uid = job["metadata"]["uid"]
     own = [pod for pod in pods_seen if children.controller_uid(pod) == uid]
     return sorted(own, key=lambda pod: pod["metadata"].get("creationTimestamp", ""))
@@ -153,10 +209,11 @@ def _read_open(
         node = (pod.get("spec") or {}).get("nodeName", "its node")
         words = f"{name} stays terminating on {node}, which does not answer"
         return Attempt(number, job, State.LOST, started, now, Reason.POD_STUCK, words)
-    state, _ = _container(pod)
+    state = container_state(pod, pods.TASK)
     if "running" in state or "terminated" in state:
-        code = (state.get("terminated") or {}).get("exitCode")
-        return Attempt(number, job, State.RUNNING, started, exit_code=code, has_begun=True)
+        running = Attempt(number, job, State.RUNNING, started, has_begun=True)
+        ended = state.get("terminated")
+        return running if ended is None else _with_end(running, ended, pod)
     trouble = _why_waiting(pod, state)
     if trouble is None:
         return Attempt(number, job, State.WAITING, started, words=_starting(number))
@@ -173,7 +230,7 @@ def _starting(number: int) -> str:
 def _why_waiting(pod: Body, state: Mapping[str, Any]) -> tuple[Reason, str] | None:
     waiting = state.get("waiting") or {}
     reason = waiting.get("reason", "")
-    if reason not in _USUAL_WAITS:
+    if reason not in USUAL_WAITS:
         kind = Reason.IMAGE_PULL_FAILED if reason in _PULLING else Reason.POD_FAILED
         return kind, f"{reason}: {waiting.get('message') or 'the kubelet gives no more words'}"
     for condition in (pod.get("status") or {}).get("conditions") or ():
@@ -183,33 +240,81 @@ def _why_waiting(pod: Body, state: Mapping[str, Any]) -> tuple[Reason, str] | No
     return None
 
 
-def _container(pod: Body) -> tuple[Mapping[str, Any], Body]:
-    for status in (pod.get("status") or {}).get("containerStatuses") or ():
-        if status["name"] == pods.TASK:
-            return status.get("state") or {}, status
-    return {}, {}
+def container_state(pod: Body, name: str) -> Mapping[str, Any]:
+    """Give the state of one container of a pod; empty while the kubelet told none."""
+    status = pod.get("status") or {}
+    for key in ("initContainerStatuses", "containerStatuses"):
+        for told in status.get(key) or ():
+            if told["name"] == name:
+                return told.get("state") or {}
+    return {}
+
+
+def message_limit(pod: Body) -> int:
+    """Say how many bytes the kubelet keeps of one message: it shares 12 KiB among containers."""
+    spec = pod.get("spec") or {}
+    count = len(spec.get("containers") or ()) + len(spec.get("initContainers") or ())
+    return min(RESULT_BYTES, MESSAGES_BYTES // max(1, count))
+
+
+def _with_end(attempt: Attempt, ended: Mapping[str, Any], pod: Body | None) -> Attempt:
+    raw = ended.get("message") or ""
+    size = len(raw.encode("utf-8", "replace"))
+    limit = message_limit(pod or {})
+    return replace(
+        attempt,
+        exit_code=ended.get("exitCode"),
+        message=clean(raw),
+        is_truncated=size >= limit or size == LOG_BYTES,
+        work_ended_at=parse_time(ended.get("finishedAt")),
+    )
 
 
 def _read_end(
     job: Body, pods_seen: Sequence[Body], state: State, started: datetime, *, finished: datetime
 ) -> Attempt:
     pod = _telling_pod(pods_seen, state)
-    ended: Mapping[str, Any] = {}
-    if pod is not None:
-        container, _ = _container(pod)
-        ended = container.get("terminated") or {}
-    raw = ended.get("message") or ""
-    size = len(raw.encode("utf-8", "replace"))
-    code = ended.get("exitCode")
-    if state is State.FAILED and code is None:
+    task = container_state(pod, pods.TASK) if pod is not None else {}
+    ended: Mapping[str, Any] = task.get("terminated") or {}
+    number, code = number_of(job), ended.get("exitCode")
+    if state is not State.SUCCEEDED and pod is not None and _was_too_late(pod):
+        state = State.TIMED_OUT
+    has_begun = bool(ended) or "running" in task
+    if state is State.TIMED_OUT and not has_begun and (pod is not None or _has_pod_limit(job)):
+        return Attempt(
+            number, job, State.LOST, started, finished, Reason.POD_FAILED, _never_began(pod, task)
+        )
+    if state is State.FAILED and (code is None or (code == 0 and _was_ended_by_node(pod))):
         words = _lost_words(job, pod)
-        return Attempt(number_of(job), job, State.LOST, started, finished, Reason.POD_FAILED, words)
+        return Attempt(number, job, State.LOST, started, finished, Reason.POD_FAILED, words)
     words = _end_words(state, ended)
-    return Attempt(
-        number_of(job), job, state, started, finished,
-        words=words, exit_code=code, message=_clean(raw),
-        is_truncated=size >= RESULT_BYTES or size == LOG_BYTES, has_begun=bool(ended),
-    )  # fmt: skip
+    attempt = Attempt(number, job, state, started, finished, words=words, has_begun=has_begun)
+    return _with_end(attempt, ended, pod)
+
+
+def _was_ended_by_node(pod: Body | None) -> bool:
+    """Whether the kubelet ended the whole pod, for a reason of its own such as an eviction."""
+    return bool(((pod or {}).get("status") or {}).get("reason"))
+
+
+def _was_too_late(pod: Body) -> bool:
+    """Whether the kubelet ended it at the pod's own deadline."""
+    return (pod.get("status") or {}).get("reason") == "DeadlineExceeded"
+
+
+def _has_pod_limit(job: Body) -> bool:
+    """Whether its pod has a deadline of its own, before the Job's.
+
+    A Job whose own deadline was met all the same had no pod on a node then.
+    """
+    template = ((job.get("spec") or {}).get("template") or {}).get("spec") or {}
+    return "activeDeadlineSeconds" in template
+
+
+def _never_began(pod: Body | None, task: Mapping[str, Any]) -> str:
+    why = _why_waiting(pod, task) if pod is not None else None
+    more = f": {why[1]}" if why is not None else ""
+    return f"the task was not started before the time for all attempts ran out{more}"
 
 
 def _telling_pod(pods_seen: Sequence[Body], state: State) -> Body | None:
@@ -220,6 +325,11 @@ def _telling_pod(pods_seen: Sequence[Body], state: State) -> Body | None:
         if phase is None or (pod.get("status") or {}).get("phase") == phase:
             return pod
     return undisturbed[-1] if undisturbed else None
+
+
+def latest_pod(pods_seen: Sequence[Body]) -> Body | None:
+    """Give the pod that counts: the latest that was not disrupted, else the latest."""
+    return _telling_pod(pods_seen, State.RUNNING)
 
 
 def _was_disrupted(pod: Body) -> bool:
@@ -254,7 +364,7 @@ def _is_control(one: str) -> bool:
     return one < " " or "\x7f" <= one <= "\x9f"
 
 
-def _clean(message: str) -> str:
+def clean(message: str) -> str:
     """Drop what nobody can read: broken surrogates, and controls, which terminals would obey.
 
     In the annotation that keeps the words each control would take six characters: a task that

@@ -1,34 +1,40 @@
 """What a Cell needs: an account, a place in the store, and a word about whether it can work.
 
 A task cell has no pod between missions. It is ready when its account is there: the pods come with
-the attempts of a Mission. A store that is away does not keep a cell from being ready.
+the attempts of a Mission. A service cell is ready when its pod is. A store that is away keeps
+neither from being ready.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
-from kais import conditions, labels
+from kais import conditions
 from kais.conditions import Condition, Type, Wanted
 from kais.reasons import Reason
 from kais.resources.cell import Cell, CellDisplay, CellPhase, CellStatus
 from kais.resources.workload import CellMode, CellTemplateSpec
-from kais_operator.decide import children, environment, placing, pods, saying
+from kais_operator.decide import (
+    cell_accounts,
+    environment,
+    placing,
+    saying,
+    service_cells,
+    service_pods,
+)
+from kais_operator.decide.cell_accounts import Account
 from kais_operator.decide.children import Parent
-from kais_operator.decide.placing import Housed
+from kais_operator.decide.placing import Housed, Identity
 from kais_operator.decide.plan import Action, Body, Plan, RegisterPrincipal
+from kais_operator.decide.service_cells import NO_CHILDREN, Children, Workloads
+from kais_operator.decide.service_pods import ServicePods
 from knowledge_client import models
 
-LOOK_AGAIN = timedelta(seconds=30)
-"""When an account that may not be borrowed is looked at again: nothing tells of other people's."""
-LOOK_LATER = timedelta(minutes=5)
-"""When one that may be is: its leave may be taken back, or it be made anew with another UID."""
-
 UNSUPPORTED = (
-    "this version runs cells of your own image in mode Task; give the cell spec.container and "
-    "mode: Task instead of {what}"
+    "this version has no agent runtime for spec.mind; give the cell spec.container with an image "
+    "of your own, in mode Service or Task"
 )
 
 
@@ -39,18 +45,22 @@ class CellObserved:
     Attributes:
         housed: the object, with the Formation that it names.
         account: the ServiceAccount under the name that its pods would use.
+        workloads: what stands under the names of a service cell's children, and its pods.
         sharing: the other cells that run under the same borrowed account.
         realm_uid: UID of the namespace.
         is_registered: whether the store was told exactly what would be told now.
         store_problem: why the store last did not answer; None since it did.
+        knowledge_url: the store's address as pods reach it.
     """
 
     housed: Housed
     account: Body | None
+    workloads: Children = NO_CHILDREN
     sharing: Sequence[Housed] = ()
     realm_uid: str = ""
     is_registered: bool = False
     store_problem: str | None = None
+    knowledge_url: str = ""
 
     @property
     def cell(self) -> Cell:
@@ -59,14 +69,13 @@ class CellObserved:
 
 
 @dataclass(frozen=True)
-class _Account:
-    """What follows from the account: writes, and trouble in words."""
+class _Decided:
+    """What a pass comes to: what it says, what it writes, and when it looks again."""
 
+    said: Sequence[Wanted]
     actions: tuple[Action, ...] = ()
-    uid: str | None = None
-    reason: Reason | None = None
-    message: str = ""
-    requeue_after: timedelta | None = None
+    pods: ServicePods | None = None
+    waits: tuple[timedelta | None, ...] = ()
 
 
 def decide_cell(observed: CellObserved, now: datetime) -> Plan:
@@ -74,42 +83,27 @@ def decide_cell(observed: CellObserved, now: datetime) -> Plan:
     cell = observed.cell
     if cell.is_deleting:
         return Plan()
+    parent = parent_of(cell)
     unsupported = not_supported(cell.spec)
     if unsupported is not None:
         types = (Type.APPLIED, Type.POD_READY, Type.REGISTERED, Type.READY)
         said = [conditions.false(t, Reason.NOT_YET_SUPPORTED, unsupported) for t in types]
-        return _plan(observed, said, now)
-    account = _borrowed(observed) if cell.spec.service_account_name else _own(observed)
+        gone = service_cells.removed(parent, observed.workloads)
+        return _plan(observed, _Decided(said, gone), now)
+    account = cell_accounts.decide_account(cell, observed.account, parent)
     if account.reason is not None:
-        applied = conditions.false(Type.APPLIED, account.reason, account.message)
-        return _plan(observed, _not_applied(applied), now, account=account)
-    return _plan(observed, _standing_by(observed, account), now, account=account)
+        return _plan(observed, _refused(observed, account, parent), now)
+    if cell.spec.effective_mode is CellMode.SERVICE:
+        return _plan(observed, _serving(observed, account, parent, now=now), now)
+    gone = service_cells.removed(parent, observed.workloads)
+    actions = (*account.actions, *gone, *_registrations(observed, account))
+    said = _standing_by(observed, account)
+    return _plan(observed, _Decided(said, actions, waits=(account.requeue_after,)), now)
 
 
 def not_supported(spec: CellTemplateSpec) -> str | None:
     """Say what to use instead of a kind of cell that this version cannot run; None for others."""
-    if spec.mind is not None:
-        return UNSUPPORTED.format(what="spec.mind")
-    if spec.effective_mode is not CellMode.TASK:
-        return UNSUPPORTED.format(what="mode: Service")
-    return None
-
-
-def account_problem(cell: Cell, account: Body | None) -> str | None:
-    """Say why a cell may not run under the account that it names; None when it may."""
-    namespace, name = cell.metadata.namespace, placing.account_name(cell)
-    if account is None:
-        return f"ServiceAccount {namespace}/{name} does not exist; create it, annotated {_ALLOWED}"
-    given = (account["metadata"].get("annotations") or {}).get(labels.ALLOW_CELLS)
-    if given != "true":
-        return (
-            f"ServiceAccount {namespace}/{name} may not be used by cells; its owner can allow it "
-            f"with the annotation {_ALLOWED}"
-        )
-    return None
-
-
-_ALLOWED = f'{labels.ALLOW_CELLS}: "true"'
+    return UNSUPPORTED if spec.mind is not None else None
 
 
 def parent_of(cell: Cell) -> Parent:
@@ -118,33 +112,50 @@ def parent_of(cell: Cell) -> Parent:
     return Parent(cell.api_version, cell.kind, metadata.namespace, metadata.name, metadata.uid)
 
 
-def _own(observed: CellObserved) -> _Account:
-    cell = observed.cell
-    if cell.metadata.name == labels.USER_ACCOUNT:
-        words = f"ServiceAccount {labels.USER_ACCOUNT} is for people's tools; name the cell"
-        return _Account(reason=Reason.NAME_TAKEN, message=f"{words} otherwise")
-    parent = parent_of(cell)
-    desired = children.child_body(
+def _refused(observed: CellObserved, account: Account, parent: Parent) -> _Decided:
+    """Say why the account stands in the way; under one without leave no pod runs on."""
+    stopped: tuple[Action, ...] = ()
+    if account.reason is Reason.ACCOUNT_NOT_ALLOWED:
+        stopped = service_cells.stopped(parent, observed.workloads)
+    applied = conditions.false(Type.APPLIED, account.reason or Reason.INVALID, account.message)
+    actions = (*account.actions, *stopped)
+    return _Decided(_not_applied(applied), actions, waits=(account.requeue_after,))
+
+
+def _serving(
+    observed: CellObserved, account: Account, parent: Parent, *, now: datetime
+) -> _Decided:
+    who = _identity(observed)
+    work = service_cells.decide_workloads(
+        observed.housed,
+        who,
         parent,
-        api_version="v1",
-        kind="ServiceAccount",
-        name=placing.account_name(cell),
-        labelled=pods.cell_labels(cell),
-        content={"automountServiceAccountToken": False},
+        found=observed.workloads,
+        knowledge_url=observed.knowledge_url,
     )
-    found = children.decide_child(desired, observed.account, parent)
-    is_ours = found.standing is children.Standing.OURS and observed.account is not None
-    uid = observed.account["metadata"]["uid"] if is_ours and observed.account else None
-    return _Account(found.actions, uid, found.reason, found.message, found.requeue_after)
+    seen = service_pods.read(
+        observed.workloads.deployment, observed.workloads.pods, replicas=work.replicas, now=now
+    )
+    applied = _service_applied(observed, work)
+    ready = conditions.summary([applied, seen.said], message=_ready_words(observed, seen))
+    if ready.status == "True" and work.replicas == 0:
+        ready = replace(ready, reason=Reason.SCALED_DOWN)
+    said = [applied, seen.said, _registered(observed, home=str(who.scope), account=account), ready]
+    actions = (*account.actions, *work.actions, *_registrations(observed, account))
+    waits = (account.requeue_after, work.requeue_after, seen.requeue_after)
+    return _Decided(said, actions, seen, waits)
 
 
-def _borrowed(observed: CellObserved) -> _Account:
-    problem = account_problem(observed.cell, observed.account)
-    if problem is not None or observed.account is None:
-        return _Account(
-            reason=Reason.ACCOUNT_NOT_ALLOWED, message=problem or "", requeue_after=LOOK_AGAIN
-        )
-    return _Account(uid=observed.account["metadata"]["uid"], requeue_after=LOOK_LATER)
+def _service_applied(observed: CellObserved, work: Workloads) -> Wanted:
+    if work.reason is not None:
+        return conditions.false(Type.APPLIED, work.reason, work.message)
+    cell = observed.cell
+    account = f"ServiceAccount {cell.metadata.namespace}/{placing.account_name(cell)}"
+    return conditions.true(Type.APPLIED, Reason.APPLIED, f"{account}, {work.message} are there")
+
+
+def _ready_words(observed: CellObserved, seen: ServicePods) -> str:
+    return " ".join([seen.said.message, *remarks(observed.cell.spec)])
 
 
 def _not_applied(applied: Wanted) -> list[Wanted]:
@@ -158,9 +169,9 @@ def _not_applied(applied: Wanted) -> list[Wanted]:
     ]
 
 
-def _standing_by(observed: CellObserved, account: _Account) -> list[Wanted]:
+def _standing_by(observed: CellObserved, account: Account) -> list[Wanted]:
     cell = observed.cell
-    who = placing.identity(observed.housed, sharing=observed.sharing)
+    who = _identity(observed)
     name = f"ServiceAccount {cell.metadata.namespace}/{who.account}"
     words = " ".join(["a task cell: its pod is made when a mission asks", *remarks(cell.spec)])
     return [
@@ -171,7 +182,7 @@ def _standing_by(observed: CellObserved, account: _Account) -> list[Wanted]:
     ]
 
 
-def _registered(observed: CellObserved, *, home: str, account: _Account) -> Wanted:
+def _registered(observed: CellObserved, *, home: str, account: Account) -> Wanted:
     if account.uid is not None and observed.is_registered:
         words = f"the knowledge service knows the cell, at home in {home}"
         return conditions.true(Type.REGISTERED, Reason.REGISTERED, words)
@@ -203,7 +214,11 @@ def remarks(spec: CellTemplateSpec) -> list[str]:
     return [f"(ignored: {'; '.join(unused)})"] if unused else []
 
 
-def _registrations(observed: CellObserved, account: _Account) -> tuple[Action, ...]:
+def _identity(observed: CellObserved) -> Identity:
+    return placing.identity(observed.housed, sharing=observed.sharing)
+
+
+def _registrations(observed: CellObserved, account: Account) -> tuple[Action, ...]:
     if account.uid is None or observed.is_registered:
         return ()
     return (RegisterPrincipal(principal_for(observed, account_uid=account.uid)),)
@@ -211,36 +226,44 @@ def _registrations(observed: CellObserved, account: _Account) -> tuple[Action, .
 
 def principal_for(observed: CellObserved, *, account_uid: str) -> models.PrincipalIn:
     """Make the registration that this look asks for."""
-    who = placing.identity(observed.housed, sharing=observed.sharing)
     return placing.principal(
-        observed.cell, who, account_uid=account_uid, realm_uid=observed.realm_uid
+        observed.cell,
+        _identity(observed),
+        account_uid=account_uid,
+        realm_uid=observed.realm_uid,
     )
 
 
+def _phase(ready: Condition) -> CellPhase:
+    if ready.reason == Reason.SCALED_DOWN:
+        return CellPhase.COMPLETED
+    if ready.reason == Reason.POD_FAILED:
+        return CellPhase.FAILED
+    is_running = ready.status == "True" and ready.reason != Reason.STANDBY
+    return CellPhase.RUNNING if is_running else CellPhase.PENDING
+
+
 def _shown(ready: Condition) -> str:
-    """Say in a word where a cell stands; its phase has none for a cell that stands by."""
-    return Reason.STANDBY if ready.status == "True" else CellPhase.PENDING
+    """Say in a word where a cell stands; the phase has none for one that rests."""
+    is_resting = ready.reason in (Reason.STANDBY, Reason.SCALED_DOWN)
+    return ready.reason if is_resting and ready.status == "True" else _phase(ready)
 
 
-def _plan(
-    observed: CellObserved, said: list[Wanted], now: datetime, *, account: _Account | None = None
-) -> Plan:
+def _plan(observed: CellObserved, decided: _Decided, now: datetime) -> Plan:
     cell = observed.cell
-    told = saying.timed(cell, said, now)
+    told = saying.timed(cell, decided.said, now)
     image = cell.spec.container.image if cell.spec.container else None
     model = cell.spec.mind.model if cell.spec.mind else image
     status = CellStatus(
         observed_generation=cell.metadata.generation,
         conditions=told,
-        phase=CellPhase.PENDING,
-        message=said[-1].message,
+        phase=_phase(told[-1]),
+        pod_name=decided.pods.pod_name if decided.pods else None,
+        message=told[-1].message,
         display=CellDisplay(status=_shown(told[-1]), model=model),
     )
-    actions: tuple[Action, ...] = ()
-    if account is not None:
-        actions = (*account.actions, *_registrations(observed, account))
     return Plan(
-        (*actions, *saying.events(cell, told, types=(Type.READY,))),
+        (*decided.actions, *saying.events(cell, told, types=(Type.READY,))),
         saying.body_of(status),
-        account.requeue_after if account else None,
+        min((wait for wait in decided.waits if wait is not None), default=None),
     )

@@ -20,7 +20,7 @@ from typing import Any
 
 from kais import labels, names
 from kais.reasons import Reason
-from kais_operator.decide import plan
+from kais_operator.decide import plan, quantities
 from kais_operator.decide.plan import Body, ObjectRef
 
 LOOK_AGAIN = timedelta(seconds=5)
@@ -159,7 +159,7 @@ def adopt(seen: Body, parent: Parent) -> plan.PatchMetadata:
     )
 
 
-def child_body(
+def child_body(  # noqa: PLR0913 - one argument for each part of an object
     parent: Parent,
     *,
     api_version: str,
@@ -167,6 +167,7 @@ def child_body(
     name: str,
     content: Body,
     labelled: Mapping[str, str] | None = None,
+    annotated: Mapping[str, str] | None = None,
 ) -> Body:
     """Make a child: `content` (spec, data …) with name, labels, owner and the hash of it all.
 
@@ -174,24 +175,24 @@ def child_body(
     with what is there cannot show.
     """
     carried = {**(labelled or {}), **parent.label()}
-    fingerprint = names.spec_hash({"labels": carried, "content": content})
-    return {
-        "apiVersion": api_version,
-        "kind": kind,
-        "metadata": {
-            "name": name,
-            "namespace": parent.namespace,
-            "labels": {**carried, labels.SPEC_HASH: fingerprint},
-            "ownerReferences": [parent.owner_reference()],
-        },
-        **content,
+    whole: Body = {"labels": carried, "content": content}
+    metadata: Body = {
+        "name": name,
+        "namespace": parent.namespace,
+        "labels": carried,
+        "ownerReferences": [parent.owner_reference()],
     }
+    if annotated:
+        whole["annotations"] = metadata["annotations"] = dict(annotated)
+    metadata["labels"] = {**carried, labels.SPEC_HASH: names.spec_hash(whole)}
+    return {"apiVersion": api_version, "kind": kind, "metadata": metadata, **content}
 
 
 def differs(desired: Body, seen: Body) -> bool:
     """Whether something that is wanted is missing or different in what was seen.
 
-    What others or the API server's defaults added is no difference.
+    What others or the API server's defaults added is no difference, nor is another spelling of an
+    amount, nor an empty text that was left out.
     """
     return not _holds(desired, seen)
 
@@ -199,11 +200,26 @@ def differs(desired: Body, seen: Body) -> bool:
 def _holds(wanted: Any, found: Any) -> bool:
     if isinstance(wanted, Mapping):
         known = found if isinstance(found, Mapping) else {}
-        return all(_holds(value, known.get(key)) for key, value in wanted.items())
+        return all(
+            _holds_amounts(value, known.get(key))
+            if key in _AMOUNTS and isinstance(value, Mapping)
+            else _holds(value, known.get(key))
+            for key, value in wanted.items()
+        )
     if isinstance(wanted, list | tuple):
         known_items = found if isinstance(found, list) else []
         return _holds_items(wanted, known_items)
-    return bool(wanted == found)
+    return bool(wanted == found) or (wanted == "" and found is None)
+
+
+_AMOUNTS = ("requests", "limits")
+
+
+def _holds_amounts(wanted: Mapping[str, Any], found: Any) -> bool:
+    known = found if isinstance(found, Mapping) else {}
+    return all(
+        name in known and quantities.is_same(amount, known[name]) for name, amount in wanted.items()
+    )
 
 
 def _holds_items(wanted: Sequence[Any], found: Sequence[Any]) -> bool:

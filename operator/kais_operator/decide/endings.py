@@ -7,43 +7,18 @@ Jobs and pods may be gone later, and an object that was saved and applied again 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
 from kais import labels
 from kais.outcomes import Outcome
-from kais.resources.fields import rfc3339
 from kais.resources.mission import Mission
-from kais_operator.decide.attempts import Attempt, State
+from kais_operator.decide import tries
 from kais_operator.decide.plan import Body, ObjectRef, PatchMetadata
+from kais_operator.decide.tries import Try
 from knowledge_client import models
-
-KEPT = 10
-"""Attempts that are kept word for word; 10 of 4 KiB stay far below what annotations may hold."""
-
-_BEGUN = frozenset({State.SUCCEEDED, State.FAILED, State.TIMED_OUT})
-
-
-@dataclass(frozen=True)
-class Try:
-    """One attempt as it is remembered. `words` say how it ended, `message` is the task's own."""
-
-    number: int
-    state: State
-    started_at: datetime
-    finished_at: datetime | None
-    words: str
-    message: str = ""
-    exit_code: int | None = None
-    is_truncated: bool = False
-    has_begun: bool = True
-
-    def sentence(self) -> str:
-        """Say in one line how the attempt went."""
-        first = self.message.strip().splitlines()[-1:] if self.state is State.FAILED else []
-        return ": ".join([self.words, *first])
 
 
 @dataclass(frozen=True)
@@ -58,24 +33,6 @@ class Ending:
     receipt: str | None = None
     injected: int | None = None
     attempt: int = 0
-
-
-def tries_of(attempts: Sequence[Attempt]) -> tuple[Try, ...]:
-    """Give the attempts as they are remembered, the latest ones when they are too many."""
-    return tuple(
-        Try(
-            number=attempt.number,
-            state=attempt.state,
-            started_at=attempt.started_at,
-            finished_at=attempt.finished_at,
-            words=attempt.words,
-            message=attempt.message,
-            exit_code=attempt.exit_code,
-            is_truncated=attempt.is_truncated,
-            has_begun=attempt.has_begun or attempt.state in _BEGUN,
-        )
-        for attempt in attempts[-KEPT:]
-    )
 
 
 def read(mission: Mission, ledger: models.Run | None) -> Ending | None:
@@ -116,7 +73,11 @@ def stamp(mission: Mission, ending: Ending) -> PatchMetadata:
     return PatchMetadata(
         ObjectRef(mission.kind, metadata.namespace, metadata.name),
         resource_version=metadata.resource_version,
-        annotations={labels.OUTCOME: ending.outcome.value, labels.ENDING: _dump(ending)},
+        annotations={
+            labels.OUTCOME: ending.outcome.value,
+            labels.ENDING: _dump(ending),
+            labels.ATTEMPTS: None,
+        },
     )
 
 
@@ -124,24 +85,11 @@ def _dump(ending: Ending) -> str:
     kept: Body = {
         "words": ending.words,
         "attempt": ending.attempt,
-        "startedAt": _time(ending.started_at),
-        "finishedAt": _time(ending.finished_at),
+        "startedAt": tries.dump_time(ending.started_at),
+        "finishedAt": tries.dump_time(ending.finished_at),
         "receipt": ending.receipt,
         "injected": ending.injected,
-        "tries": [
-            {
-                "number": one.number,
-                "state": one.state.value,
-                "startedAt": _time(one.started_at),
-                "finishedAt": _time(one.finished_at),
-                "words": one.words,
-                "message": one.message,
-                "exitCode": one.exit_code,
-                "truncated": one.is_truncated,
-                "begun": one.has_begun,
-            }
-            for one in ending.tries
-        ],
+        "tries": [tries.dump(one) for one in ending.tries],
     }
     return json.dumps(kept, ensure_ascii=False, sort_keys=True)
 
@@ -158,26 +106,12 @@ def _from_kept(outcome: Outcome, kept: Mapping[str, Any]) -> Ending:
     return Ending(
         outcome=outcome,
         words=kept.get("words") or f"the run ended {outcome}",
-        finished_at=_read_time(kept.get("finishedAt")),
-        started_at=_read_time(kept.get("startedAt")),
-        tries=tuple(_read_try(one) for one in kept.get("tries") or ()),
+        finished_at=tries.parse_time(kept.get("finishedAt")),
+        started_at=tries.parse_time(kept.get("startedAt")),
+        tries=tuple(tries.parse(one) for one in kept.get("tries") or ()),
         receipt=kept.get("receipt"),
         injected=kept.get("injected"),
         attempt=kept.get("attempt") or 0,
-    )
-
-
-def _read_try(one: Mapping[str, Any]) -> Try:
-    return Try(
-        number=one["number"],
-        state=State(one["state"]),
-        started_at=datetime.fromisoformat(one["startedAt"]),
-        finished_at=_read_time(one.get("finishedAt")),
-        words=one.get("words") or "",
-        message=one.get("message") or "",
-        exit_code=one.get("exitCode"),
-        is_truncated=bool(one.get("truncated")),
-        has_begun=bool(one.get("begun", True)),
     )
 
 
@@ -193,11 +127,3 @@ def _from_ledger(outcome: Outcome, ledger: models.Run | None) -> Ending:
         injected=ledger.counters.get("injected"),
         attempt=ledger.attempts or 0,
     )
-
-
-def _time(at: datetime | None) -> str | None:
-    return rfc3339(at) if at is not None else None
-
-
-def _read_time(text: str | None) -> datetime | None:
-    return datetime.fromisoformat(text) if text else None

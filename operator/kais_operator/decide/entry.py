@@ -16,9 +16,8 @@ from kais.reasons import Reason
 from kais.resources.cell import Cell
 from kais.resources.formation import Formation
 from kais.resources.mission import Mission
-from kais_operator.decide import cell as cells
+from kais_operator.decide import cell_accounts, placing
 from kais_operator.decide import formation as formations
-from kais_operator.decide import placing
 from kais_operator.decide.placing import Housed, Identity
 from kais_operator.decide.plan import Body
 
@@ -117,7 +116,7 @@ def _not_ready(mission: Mission, cell: Cell, team: Team, *, now: datetime) -> Ob
         words = f"waiting for cells: {'; '.join(trouble[:_NAMED])}{more}"
         return Obstacle(Reason.WAITING_FOR_CELLS, words)
     if cell.spec.service_account_name is not None:
-        problem = cells.account_problem(cell, team.account)
+        problem = cell_accounts.account_problem(cell, team.account)
         if problem is not None:
             return Obstacle(Reason.ACCOUNT_NOT_ALLOWED, problem)
     return _not_registered(cell, now)

@@ -109,10 +109,17 @@ def _cell_body(formation: Formation, template: CellTemplate, index: int) -> Body
             labels.CELL: names.label_value(name),
             labels.ROLE: labels.ROLE_CELL,
         },
+        annotated=_resting(formation),
         content={
             "spec": {**template.spec.to_dict(), "formationRef": formation.metadata.name},
         },
     )
+
+
+def _resting(formation: Formation) -> dict[str, str]:
+    """Pass on that service cells rest; in no spec, so that waking them restarts nobody."""
+    is_resting = formation.metadata.annotations.get(labels.SCALED_DOWN) == labels.SCALED_DOWN_YES
+    return {labels.SCALED_DOWN: labels.SCALED_DOWN_YES} if is_resting else {}
 
 
 def map_body(formation: Formation, routes: topology.Routes) -> Body:

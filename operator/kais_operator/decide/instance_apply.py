@@ -53,6 +53,7 @@ class _Wish:
     formation: ChildDecision
     mission: ChildDecision | None
     is_held: bool
+    is_session: bool
 
     @property
     def blocked(self) -> ChildDecision | None:
@@ -90,7 +91,9 @@ def decide_apply(observed: BlueprintInstanceObserved, rendered: Rendered) -> App
         return _blocked(observed, wish, blocked)
     further = instance_reruns.next_run(observed.instance, rendered)
     if further is not None and not wish.formation.actions:
-        return _begin(observed, revision, rendered, replace(wish, run=further, outcome=None))
+        return _begin(
+            observed, revision, rendered, replace(wish, run=further, outcome=None, is_session=False)
+        )
     if instance_run.run_of(observed.instance) is None:
         return _begin(observed, revision, rendered, wish)
     return _go_on(observed, revision, rendered, wish)
@@ -174,7 +177,23 @@ def _wish(
         instance_children.hash_of(observed.formation) != instance_children.hash_of(body)
     )
     is_running = instance_run.is_running(instance, observed.mission, outcome)
-    return _Wish(run, outcome, formation, mission, is_held=is_new_render and is_running)
+    return _Wish(
+        run,
+        outcome,
+        formation,
+        mission,
+        is_held=is_new_render and is_running,
+        is_session=outcome is None and _is_session(observed, rendered),
+    )
+
+
+def _is_session(observed: BlueprintInstanceObserved, rendered: Rendered) -> bool:
+    """Whether the run is one without a mission; one whose mission left the template is not."""
+    if instance_run.is_session(observed.instance):
+        return True
+    parent = instance_children.parent_of(observed.instance)
+    found = children.standing(observed.mission, parent)
+    return rendered.mission_spec is None and found in (Standing.MISSING, Standing.FOREIGN)
 
 
 def _pruned(
@@ -197,8 +216,7 @@ def _opened(
     wish: _Wish,
 ) -> tuple[Action, ...]:
     """Open the run of a use without a mission in the ledger, once."""
-    is_session = rendered.mission_spec is None or instance_run.is_session(observed.instance)
-    if not is_session or wish.outcome is not None or observed.is_run_open:
+    if not wish.is_session or observed.is_run_open:
         return ()
     return instance_run.opened(observed.instance, revision, rendered, run=wish.run)
 
@@ -212,7 +230,7 @@ def _stamp(
     """Write the run's identity, its outcome and the kept revision, as far as they are missing."""
     metadata = observed.instance.metadata
     marks = instance_run.marks(
-        observed.instance, run=Run(wish.run.run_id, wish.outcome), rendered=rendered
+        observed.instance, run=Run(wish.run.run_id, wish.outcome), is_session=wish.is_session
     )
     kept: dict[str, str | None] = {}
     if not wish.is_held:

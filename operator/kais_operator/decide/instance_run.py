@@ -67,7 +67,7 @@ def is_running(instance: BlueprintInstance, mission: Body | None, outcome: str |
     return has_begun and mission is not None and outcome is None
 
 
-def marks(instance: BlueprintInstance, *, run: Run, rendered: Rendered) -> dict[str, str | None]:
+def marks(instance: BlueprintInstance, *, run: Run, is_session: bool) -> dict[str, str | None]:
     """Give the annotations that a use carries for a run, with None for those that must go."""
     carried = instance.metadata.annotations
     wanted: dict[str, str | None] = {labels.RUN_ID: run.run_id}
@@ -78,7 +78,7 @@ def marks(instance: BlueprintInstance, *, run: Run, rendered: Rendered) -> dict[
         wanted |= {labels.OUTCOME: None, labels.RUN_KIND: None}
         nonce = carried.get(labels.RERUN, "")[:NONCE_LIMIT]
         wanted |= {labels.RERUN_TAKEN: nonce} if nonce else {}
-    if rendered.mission_spec is None and run.outcome is None:
+    if is_session:
         wanted[labels.RUN_KIND] = labels.RUN_KIND_SESSION
     return wanted
 

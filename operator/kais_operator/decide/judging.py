@@ -10,12 +10,15 @@ from collections.abc import Sequence
 from datetime import datetime, timedelta
 
 from kais import durations, labels
+from kais.conditions import Type
 from kais.outcomes import Outcome
 from kais.resources.mission import Mission
-from kais_operator.decide import endings, injecting
+from kais.reasons import Reason
+from kais.resources.workload import CellMode
+from kais_operator.decide import checks, entry, injecting, tries
 from kais_operator.decide.attempts import Attempt, State, parse_time
 from kais_operator.decide.endings import Ending
-from kais_operator.decide.entry import Obstacle
+from kais_operator.decide.entry import Obstacle, Team
 from kais_operator.decide.mission_observed import MissionObserved
 
 COUNTING = timedelta(seconds=30)
@@ -41,14 +44,14 @@ def judge(
     outcome, words = verdict
     last = attempts[-1] if attempts else None
     over_at = last.finished_at if last is not None and last.is_over else None
-    latest_map = observed.maps.get(last.job["metadata"]["name"]) if last is not None else None
+    latest_map = observed.maps.get(last.job_name or "") if last is not None else None
     receipt, injected = injecting.given(latest_map)
     return Ending(
         outcome=outcome,
         words=words,
         finished_at=over_at or now,
         started_at=attempts[0].started_at if attempts else None,
-        tries=endings.tries_of(attempts),
+        tries=tries.of_all(attempts),
         receipt=receipt,
         injected=injected,
         attempt=last.number if last is not None else 0,
@@ -69,6 +72,8 @@ def start_deadline(mission: Mission, last: Attempt | None, *, now: datetime) -> 
     was made: nobody could start it while the operator was away.
     """
     patience = durations.parse(mission.spec.start_deadline)
+    if last is not None and last.state is State.CHECKING and last.trouble is not None:
+        return (last.work_ended_at or last.started_at) + patience
     if last is not None:
         return None if last.has_begun or last.is_over else last.started_at + patience
     made_at = mission.metadata.creation_timestamp or now
@@ -87,21 +92,37 @@ def _verdict(
     if ledger is not None and ledger.outcome is not None:
         return Outcome(ledger.outcome), f"the ledger has this run closed as {ledger.outcome}"
     if not attempts:
-        return _before_first(observed.mission, obstacle, now)
+        return _before_first(observed, obstacle, now)
     if attempts[-1].is_over:
         return _after(observed.mission, attempts, now)
     return _during(observed.mission, attempts, now)
 
 
-def _before_first(mission: Mission, obstacle: Obstacle | None, now: datetime) -> Verdict | None:
+def _before_first(
+    observed: MissionObserved, obstacle: Obstacle | None, now: datetime
+) -> Verdict | None:
+    mission = observed.mission
     cancelled = _cancelled(mission, "before it started")
-    if cancelled is not None or obstacle is None or unsupported(mission) is not None:
+    obstacle = obstacle or _refused(mission)
+    if cancelled is not None or obstacle is None:
         return cancelled
     limit = start_deadline(mission, None, now=now)
-    if limit is None or now < limit:
+    if limit is None or now < limit or unsupported(mission, observed.team) is not None:
         return None
     words = f"not started within {mission.spec.start_deadline}: {obstacle.message}"
     return Outcome.INFRASTRUCTURE_FAILED, words
+
+
+def _refused(mission: Mission) -> Obstacle | None:
+    """Read in the status that the API server refused the Job, for example by a quota.
+
+    Only trying shows it, so what the last try was told stands in for an observation: a status that
+    was wiped costs one try more.
+    """
+    told = mission.condition(Type.STARTED)
+    if told is None or told.status != "False" or told.reason != Reason.APPLY_FAILED:
+        return None
+    return Obstacle(Reason.APPLY_FAILED, told.message)
 
 
 _SETTLED = {State.SUCCEEDED: Outcome.SUCCEEDED, State.LOST: Outcome.INFRASTRUCTURE_FAILED}
@@ -109,7 +130,7 @@ _SETTLED = {State.SUCCEEDED: Outcome.SUCCEEDED, State.LOST: Outcome.INFRASTRUCTU
 
 def _after(mission: Mission, attempts: Sequence[Attempt], now: datetime) -> Verdict | None:
     last = attempts[-1]
-    words = endings.tries_of([last])[0].sentence()
+    words = tries.of(last).sentence()
     if last.state in _SETTLED:
         return _SETTLED[last.state], f"attempt {last.number}: {words}"
     if last.state is State.TIMED_OUT:
@@ -126,7 +147,7 @@ def _after(mission: Mission, attempts: Sequence[Attempt], now: datetime) -> Verd
 def _during(mission: Mission, attempts: Sequence[Attempt], now: datetime) -> Verdict | None:
     last = attempts[-1]
     limit = deadline(mission, attempts)
-    is_counted = last.exit_code is not None  # the container has ended, its Job follows
+    is_counted = last.is_counted  # the containers have ended, their Job follows
     cancelled = None if is_counted else _cancelled(mission, f"while attempt {last.number} ran")
     if cancelled is not None:
         return cancelled
@@ -150,28 +171,31 @@ def _cancelled(mission: Mission, when: str) -> Verdict | None:
 
 
 def _timed_out(mission: Mission, last: Attempt) -> str:
+    while_ = {State.CHECKING: " while it was checked", State.REVIEWING: " before it was reviewed"}
     return (
         f"the {mission.spec.completion.timeout} for all attempts ran out in attempt {last.number}"
+        f"{while_.get(last.state, '')}"
     )
 
 
 def _never_began(mission: Mission, last: Attempt) -> str:
     limit = mission.spec.start_deadline
+    if last.state is State.CHECKING:
+        return f"attempt {last.number} could not be checked within {limit}: {last.words}"
     return f"attempt {last.number} did not start within {limit}: {last.words or 'it has no pod'}"
 
 
-def unsupported(mission: Mission) -> str | None:
-    """Name what a mission declares and this version cannot do; None for nothing."""
-    completion = mission.spec.completion
-    named = []
-    if completion.checks:
-        checks = ", ".join(check.name for check in completion.checks)
-        named.append(f"completion.checks ({checks})")
-    if completion.review is not None and completion.review.enabled:
-        named.append("completion.review")
-    if not named:
+def unsupported(mission: Mission, team: Team) -> str | None:
+    """Say what a mission asks of its cell that this version cannot do; None for nothing."""
+    cell = entry.entry_cell(mission, team)
+    if isinstance(cell, Obstacle) or cell.spec.effective_mode is not CellMode.SERVICE:
         return None
+    wanted = mission.spec.completion.checks
+    answers = [check.name for check in wanted if checks.is_response(check)]
+    if wanted and not answers:
+        return None
+    why = f"response checks ({', '.join(answers)})" if answers else "a mission without checks"
     return (
-        f"this version has no behaviour for {' and '.join(named)}, so the mission is not started; "
-        "leave it out to let the exit code decide"
+        f"{cell.ref} keeps running, and this version sends it no objective and reads no answer, so "
+        f"{why} cannot be judged there; use command, coverage or fileExists checks, or mode: Task"
     )

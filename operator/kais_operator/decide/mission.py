@@ -3,8 +3,9 @@
     has it a run?      no  -> stamp run-id and finalizer, before the first side effect
     has it an outcome? yes -> tell the ledger, have facts extracted, let go, report
     is it over?        yes -> stamp the outcome, before anybody is told
-    an attempt open?   yes -> give it its knowledge, wait
+    an attempt open?   yes -> give it its knowledge, keep what was judged of it, wait
                        no  -> start the next one, or say what it waits for
+    asked to run again, and all told?  -> a new run-id, and from the top
 
 The annotations decide, never the status: an object that was saved and applied again, or whose
 status was wiped, runs nothing twice.
@@ -12,10 +13,10 @@ status was wiped, runs nothing twice.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
 
-from kais import durations, labels, names
+from kais import durations, labels
 from kais.reasons import Reason
 from kais.resources.fields import rfc3339
 from kais.resources.mission import Mission
@@ -32,7 +33,7 @@ from kais_operator.decide import (
     attempts as tries,
 )
 from kais_operator.decide import entry as entries
-from kais_operator.decide.attempts import Attempt
+from kais_operator.decide.attempts import Attempt, State
 from kais_operator.decide.endings import Ending
 from kais_operator.decide.entry import Entry, Obstacle
 from kais_operator.decide.mission_conditions import Standing
@@ -63,10 +64,10 @@ def decide_mission(observed: MissionObserved, now: datetime) -> Plan:
     mission = observed.mission
     if mission.is_deleting and not is_held(mission):
         return Plan()
-    seen = tries.read_all(observed.jobs, observed.pods, owner_uid=mission.metadata.uid, now=now)
     run_id = run_id_of(mission)
     if run_id is None:
         return _take_up(observed, now)
+    seen = checking.judged(observed, found_of(observed, now), now)
     ending = endings.read(mission, observed.ledger.run)
     if ending is not None:
         return _finish(observed, seen, ending, run_id=run_id, now=now)
@@ -78,6 +79,18 @@ def decide_mission(observed: MissionObserved, now: datetime) -> Plan:
         standing = Standing(observed, run_id, seen, ending)
         return _plan(standing, stopped, now, requeue_after=_SOON)
     return _go_on(observed, seen, entry, run_id=run_id, now=now, before=_hold(mission))
+
+
+def found_of(observed: MissionObserved, now: datetime) -> list[Attempt]:
+    """Read the attempts of the run from their Jobs and pods, before anything is judged."""
+    mission = observed.mission
+    return attempts.read_all(
+        observed.jobs,
+        observed.pods,
+        owner_uid=mission.metadata.uid,
+        run_id=run_id_of(mission),
+        now=now,
+    )
 
 
 def _what_delays(
@@ -93,10 +106,12 @@ def _take_up(observed: MissionObserved, now: datetime) -> Plan:
     mission = observed.mission
     if mission.is_deleting:
         return Plan((recording.released(observed),))
-    if judging.unsupported(mission) is not None:
+    if judging.unsupported(mission, observed.team) is not None:
         return _plan(Standing(observed, None), (), now)
-    run_id = names.run_id(mission.metadata.uid)
-    stamp = _held(mission, {labels.RUN_ID: run_id, labels.ACCEPTED_AT: rfc3339(now)})
+    nonce = rerunning.nonce_of(mission)
+    run_id = rerunning.run_id_for(mission, nonce)
+    taken = {labels.RERUN_TAKEN: nonce} if nonce is not None else {}
+    stamp = _held(mission, {labels.RUN_ID: run_id, labels.ACCEPTED_AT: rfc3339(now), **taken})
     entry = entries.find(mission, observed.team, now=now)
     return _go_on(observed, (), entry, run_id=run_id, now=now, before=(stamp,))
 
@@ -128,8 +143,13 @@ def _go_on(
 ) -> Plan:
     mission = observed.mission
     actions: list[Action] = list(before)
-    if _is_found(observed) and judging.unsupported(mission) is None:
+    if _is_found(observed) and judging.unsupported(mission, observed.team) is None:
         actions += recording.opening(observed, run_id=run_id)
+    actions += rerunning.clear(observed, run_id=run_id)
+    kept = _keep(observed, seen)
+    if kept and before:  # both write to the mission as it was read: the other one follows
+        return _plan(Standing(observed, run_id, seen), actions, now, requeue_after=_SOON)
+    actions += kept
     last = seen[-1] if seen else None
     if last is not None and not last.is_over:
         return _wait(observed, seen, actions, run_id=run_id, now=now)
@@ -141,6 +161,32 @@ def _go_on(
     limits.append(judging.deadline(mission, seen))
     return _plan(
         standing, [*actions, *started], now, requeue_after=_soonest(limits, now, look_again)
+    )
+
+
+def _keep(observed: MissionObserved, seen: Sequence[Attempt]) -> list[Action]:
+    """Write onto the mission what was judged, and end what runs on although it was."""
+    mission = observed.mission
+    if not any(_is_worth_keeping(attempt) for attempt in seen):
+        return []
+    wanted = record.annotation(seen)
+    actions: list[Action] = []
+    if mission.metadata.annotations.get(labels.ATTEMPTS) != wanted:
+        actions.append(_annotated(mission, {labels.ATTEMPTS: wanted}))
+    return [*actions, *_stop([attempt for attempt in seen if attempt.is_over])]
+
+
+def _is_worth_keeping(attempt: Attempt) -> bool:
+    has_results = any(result.is_final for result in attempt.checks)
+    return attempt.is_over or attempt.is_exec or has_results
+
+
+def _annotated(mission: Mission, annotations: Mapping[str, str | None]) -> PatchMetadata:
+    metadata = mission.metadata
+    return PatchMetadata(
+        ObjectRef(mission.kind, metadata.namespace, metadata.name),
+        resource_version=metadata.resource_version,
+        annotations=annotations,
     )
 
 
@@ -163,6 +209,11 @@ def _start(
         return obstacle, (), _LOOK_AGAIN if _is_suspended_use(observed) else None
     if isinstance(entry, Obstacle):
         return entry, (), _LOOK_AGAIN
+    if rounds.is_round(entry.cell):
+        return rounds.start(observed, seen, now)
+    leaving = _still_there(observed)
+    if leaving is not None:
+        return leaving, (), children.LOOK_AGAIN
     job = _job(observed, seen, entry, run_id=run_id, now=now)
     name = job["metadata"]["name"]
     there = next((j for j in observed.jobs if j["metadata"]["name"] == name), None)
@@ -172,13 +223,22 @@ def _start(
     return None, found.actions, None
 
 
+def _still_there(observed: MissionObserved) -> Obstacle | None:
+    """Wait for the pods of attempts that are over: two must not work in one workspace."""
+    for pod in observed.pods:
+        if (pod.get("status") or {}).get("phase") not in ("Succeeded", "Failed"):
+            namespace, name = pod["metadata"]["namespace"], pod["metadata"]["name"]
+            return Obstacle(Reason.DELETING, f"Pod/{namespace}/{name} has not ended yet")
+    return None
+
+
 def _is_suspended_use(observed: MissionObserved) -> bool:
     return observed.instance is not None and observed.instance.spec.suspend
 
 
 def _held_back(observed: MissionObserved) -> Obstacle | None:
     mission = observed.mission
-    unsupported = judging.unsupported(mission)
+    unsupported = judging.unsupported(mission, observed.team)
     if unsupported is not None:
         return Obstacle(Reason.NOT_YET_SUPPORTED, unsupported)
     if mission.metadata.annotations.get(labels.RECONCILE) == labels.RECONCILE_SUSPENDED:
@@ -205,17 +265,18 @@ def _job(
     left = limit - now if limit is not None else whole
     said = mission.spec.entrypoint.message if mission.spec.entrypoint else None
     work = attempt_jobs.Work(
-        mission=mission.metadata.name,
+        mission=mission,
         run_id=run_id,
         attempt=previous.number + 1 if previous else 1,
         objective=mission.spec.objective,
         message=said or "",
-        feedback=(previous.message or previous.words) if previous else "",
+        feedback=tries.of(previous).feedback() if previous else "",
         labelled={
             key: mission.metadata.labels[key]
             for key in (labels.BLUEPRINT, labels.REVISION, labels.INSTANCE)
             if key in mission.metadata.labels
         },
+        check_image=observed.check_image,
     )
     return attempt_jobs.attempt_job(
         parent_of(mission),
@@ -237,11 +298,15 @@ def _wait(
 ) -> Plan:
     """Give the open attempt its knowledge, and look again when a limit is reached."""
     mission, last = observed.mission, seen[-1]
-    obstacle, given, look_again = _give_knowledge(observed, last, run_id=run_id)
+    if last.is_exec:
+        obstacle, given, look_again = rounds.go_on(observed, last)
+    else:
+        obstacle, given, look_again = _give_knowledge(observed, last, run_id=run_id)
     actions += given
     standing = Standing(observed, run_id, seen, None, obstacle)
     limits = [judging.deadline(mission, seen), judging.start_deadline(mission, last, now=now)]
-    if last.exit_code is not None:
+    limits += checking.limits(observed, last)
+    if last.is_counted:
         limits = [now + judging.COUNTING]
     return _plan(standing, actions, now, requeue_after=_soonest(limits, now, look_again))
 
@@ -250,9 +315,11 @@ def _give_knowledge(
     observed: MissionObserved, last: Attempt, *, run_id: str
 ) -> tuple[Obstacle | None, tuple[Action, ...], timedelta | None]:
     """Choose the recall for an attempt without its map, or say what stands in its way."""
+    if last.job is None or last.state in (State.CHECKING, State.REVIEWING):
+        return None, (), None
     cell = entries.entry_cell(observed.mission, observed.team)
     if isinstance(cell, Obstacle):
-        has_map = last.job["metadata"]["name"] in observed.maps
+        has_map = last.job_name in observed.maps
         return (None if has_map else cell), (), None
     who = entries.entry_of(cell, observed.team)
     found = injecting.decide_map(observed, last, who, run_id=run_id)
@@ -282,6 +349,9 @@ def _finish(
         return Plan((*actions, *recording.written_down(observed, ending, run_id=run_id)))
     actions += recording.closing(observed, ending, run_id=run_id)
     actions += recording.learnt(observed)
+    again = rerunning.stamp(observed, ending, run_id=run_id, now=now)
+    if again is not None and not actions:
+        return Plan((again,), requeue_after=_SOON)
     if is_held(mission):
         actions.append(recording.released(observed))
     if mission.is_deleting and observed.ledger.problem is None:
@@ -294,7 +364,8 @@ def _stop(seen: Sequence[Attempt]) -> list[Action]:
     return [
         Delete(children.ref_of(attempt.job), uid=attempt.job["metadata"]["uid"])
         for attempt in seen
-        if not attempt.job["metadata"].get("deletionTimestamp")
+        if attempt.job is not None
+        and not attempt.job["metadata"].get("deletionTimestamp")
         and (not attempt.is_over or attempt.state is tries.State.LOST)
         and not tries.has_ended(attempt.job)
     ]

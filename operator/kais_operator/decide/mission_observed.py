@@ -9,9 +9,10 @@ from kais import labels
 from kais.resources.blueprint_instance import BlueprintInstance
 from kais.resources.knowledge_scope import KnowledgeScope
 from kais.resources.mission import Mission
+from kais_operator.decide.checks import Output, Process
 from kais_operator.decide.children import Parent
 from kais_operator.decide.entry import Team
-from kais_operator.decide.plan import Body
+from kais_operator.decide.plan import Body, ObjectRef
 from knowledge_client import models
 
 
@@ -37,6 +38,15 @@ class Ledger:
 
 
 @dataclass(frozen=True)
+class RunningContainer:
+    """A container of a ready pod of the entry cell, and the pod's UID."""
+
+    pod: ObjectRef
+    name: str
+    uid: str
+
+
+@dataclass(frozen=True)
 class MissionObserved:
     """A Mission and its surroundings.
 
@@ -50,7 +60,12 @@ class MissionObserved:
         instance: the instance that made the mission, where the ledger still needs its words or an
             attempt is to be started.
         ledger: what is known of the run in the store.
+        outputs: what the checks of the latest attempt printed, by the check's name, as far as it
+            was needed.
+        execs: the commands of a round of checks in a running container, by the check's name.
+        container: the running container that such a round is done in; None without a ready pod.
         knowledge_url: the store's address as pods reach it.
+        check_image: the image whose program looks for files.
         operator_namespace: where an outbox goes.
     """
 
@@ -62,7 +77,11 @@ class MissionObserved:
     declared: Sequence[KnowledgeScope] = ()
     instance: BlueprintInstance | None = None
     ledger: Ledger = field(default_factory=Ledger)
+    outputs: Mapping[str, Output] = field(default_factory=dict)
+    execs: Mapping[str, Process] = field(default_factory=dict)
+    container: RunningContainer | None = None
     knowledge_url: str = ""
+    check_image: str = ""
     operator_namespace: str = ""
 
 
@@ -77,6 +96,11 @@ def parent_of(mission: Mission) -> Parent:
 def run_id_of(mission: Mission) -> str | None:
     """Give the run that a mission has begun; None before it."""
     return mission.metadata.annotations.get(labels.RUN_ID)
+
+
+def exec_key(mission: Mission, attempt: int, check: str) -> str:
+    """Name one command of one round of checks."""
+    return f"{run_id_of(mission)}/{attempt}/{check}"
 
 
 def is_held(mission: Mission) -> bool:

@@ -135,6 +135,21 @@ class InjectKnowledge:
 
 
 @dataclass(frozen=True)
+class RunInContainer:
+    """Run a check's command in a running container, in the background; once for each `key`.
+
+    Its end is seen by a later look. A process that is gone by then may have run it: the next one
+    runs it again.
+    """
+
+    key: str
+    pod: ObjectRef
+    container: str
+    argv: tuple[str, ...]
+    timeout_s: float
+
+
+@dataclass(frozen=True)
 class RefreshStatistics:
     """What the ledger counts has changed: the statistics of it shall be read again.
 
@@ -169,6 +184,7 @@ Action = (
     | RecordEpisodes
     | RequestExtraction
     | InjectKnowledge
+    | RunInContainer
     | RefreshStatistics
     | EmitEvent
 )

@@ -37,6 +37,7 @@ TROUBLES = frozenset(
         Reason.PARAMETERS_INVALID,
         Reason.PLATFORM_NOT_ALLOWED,
         Reason.POD_FAILED,
+        Reason.POD_NOT_CREATED,
         Reason.POD_STUCK,
         Reason.RENDER_FAILED,
         Reason.RETRYING,

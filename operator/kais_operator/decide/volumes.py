@@ -16,6 +16,8 @@ from kais_operator.decide.plan import Body
 
 TOKEN_SECONDS = 3600
 KNOWLEDGE_FOLDER = "/etc/kais/knowledge"
+WORKSPACE_FOLDER = "/workspace/"
+"""Where every folder begins that the work may leave something in."""
 SHARED_FOLDER = "/workspace/shared"
 PRIVATE_FOLDER = "/workspace/private"
 
