@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from datetime import datetime
 
-import numpy as np
-
 from kais import facts as kais_facts
 from knowledge_client.models import (
     Corrected,
@@ -32,7 +30,7 @@ from knowledge_service.errors import (
     NotFound,
     RetractedBefore,
 )
-from knowledge_service.index import analyser, postings, scorer
+from knowledge_service.index import analyser, scorer, segments, terms
 from knowledge_service.ports import (
     Actor,
     Hit,
@@ -217,15 +215,9 @@ class Facts(Base):
         rows = [r for s in self._seen(search.view, search.scopes) for r in s.rows]
         rows.sort(key=lambda row: row.number)
         by_number = {row.number: row.fact for row in rows}
-        query = {}
-        for term in analyser.terms(search.query):
-            found = [
-                (row.number, row.terms[term], row.terms.total()) for row in rows if row.terms[term]
-            ]
-            query[term] = postings.join([postings.from_rows(found)])
-        total = sum(row.terms.total() for row in rows)
-        scores = scorer.score(query, scorer.Statistics(len(rows), total))
-        assert isinstance(scores.values, np.ndarray)
+        documents = [terms.document(row.number, row.terms) for row in rows]
+        packed = list(segments.cut(segments.gather(documents), 0))
+        scores = scorer.score([packed], analyser.terms(search.query))
         ranked = scores.best_first(4 * search.limit)
         hits = [Hit(by_number[number], score, {"bm25": score}) for number, score in ranked]
         served = [hit for hit in hits if filtering.passes(hit.fact, search.filters)]

@@ -10,7 +10,7 @@ from knowledge_client.models import Extraction
 from knowledge_service.domain.facts import NewFact
 from knowledge_service.errors import NotFound, RetractedBefore
 from knowledge_service.ports import Actor
-from knowledge_service.store.sqlite import part, postings, statements
+from knowledge_service.store.sqlite import part, statements
 from knowledge_service.store.sqlite.transaction import Transaction
 
 _COLUMNS = "run_id, state, facts, reason, attempts"
@@ -85,7 +85,7 @@ class Extractions(part.Part):
                 return before
             found, left_out = [], 0
             for fact in new:
-                fact_id = _store(tx, self._folder, fact, actor)
+                fact_id = _store(tx, fact, actor)
                 if fact_id is None:
                     left_out += 1
                 elif fact_id not in found:
@@ -108,14 +108,14 @@ class Extractions(part.Part):
         return self._writer.submit(work)
 
 
-def _store(tx: Transaction, folder: postings.Folder, fact: NewFact, actor: Actor) -> str | None:
+def _store(tx: Transaction, fact: NewFact, actor: Actor) -> str | None:
     """Store a fact or confirm what the scope knows of its key; None when that was retracted."""
     scope_no = part.ensure_scope(tx, fact.scope, actor.name)
     known = tx.one(_BY_KEY, (scope_no, fact.key_hash)) if fact.key_hash else None
     if known:
         return statements.confirm(tx, known[0], fact, actor) if known[1] == "live" else None
     try:
-        return statements.store(tx, folder, fact, actor).fact_id
+        return statements.store(tx, fact, actor).fact_id
     except RetractedBefore:
         return None
 

@@ -14,7 +14,7 @@ from knowledge_service.domain.facts import NewFact
 from knowledge_service.domain.visibility import View
 from knowledge_service.errors import Conflict, NotFound
 from knowledge_service.ports import Actor, Listing, Once
-from knowledge_service.store.sqlite import part, postings, rows, statements
+from knowledge_service.store.sqlite import naming, part, rows, statements
 from knowledge_service.store.sqlite.transaction import Transaction
 
 _REMEMBERED: TypeAdapter[tuple[Remembered, ...]] = TypeAdapter(tuple[Remembered, ...])
@@ -40,7 +40,9 @@ class Facts(part.Part):
         return self._once(
             once,
             _REMEMBERED,
-            lambda tx: statements.store_all(tx, self._folder, facts, actor),
+            lambda tx: naming.name_all(
+                tx, facts, statements.store_all(tx, facts, actor), actor
+            ),
         )
 
     def fact(self, fact_id: str, view: View) -> Fact | None:
@@ -69,13 +71,12 @@ class Facts(part.Part):
         return self._once(
             once,
             _CORRECTED,
-            lambda tx: _correct(tx, self._folder, fact_id, (reason, replacement), actor),
+            lambda tx: _correct(tx, fact_id, (reason, replacement), actor),
         )
 
 
 def _correct(
     tx: Transaction,
-    folder: postings.Folder,
     fact_id: str,
     change: tuple[str, str | None],
     actor: Actor,
@@ -95,6 +96,7 @@ def _correct(
     if new.content_hash == old_hash:
         raise Conflict(f"the replacement of fact {fact_id} says the same; give other words")
     statements.close(tx, fact_id, "superseded", reason, actor, until=tx.at_us)
-    successor = statements.store(tx, folder, new, actor)
+    successor = statements.store(tx, new, actor)
     statements.link(tx, successor.fact_id, fact_id, "supersedes", actor)
+    naming.hand_over(tx, fact_id, successor.fact_id, actor)
     return Corrected(fact_id=fact_id, replacement_id=successor.fact_id)

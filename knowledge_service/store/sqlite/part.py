@@ -12,7 +12,6 @@ from knowledge_service.domain.visibility import View, lineage, realm_of
 from knowledge_service.errors import IdempotencyConflict
 from knowledge_service.ports import Once
 from knowledge_service.store.sqlite.connection import Readers
-from knowledge_service.store.sqlite.postings import Folder
 from knowledge_service.store.sqlite.transaction import Transaction
 from knowledge_service.store.sqlite.writer import Writer
 
@@ -31,10 +30,9 @@ _ANSWER = "INSERT INTO idempotency(principal, key, body_hash, response, at) VALU
 class Part:
     """One port's half of the store."""
 
-    def __init__(self, readers: Readers, writer: Writer, folder: Folder) -> None:
+    def __init__(self, readers: Readers, writer: Writer) -> None:
         self._readers = readers
         self._writer = writer
-        self._folder = folder
 
     def _once(
         self, once: Once | None, answer: TypeAdapter[T], work: Callable[[Transaction], T]

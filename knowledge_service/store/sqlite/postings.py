@@ -1,125 +1,105 @@
-"""Blocks and tail of the index in tables.
+"""The index in a table: written in the fact's own transaction, read in one snapshot.
 
-Written with the fact, folded by the writer, read in one snapshot.
+A row's key is scope, bucket and first document in one number. What a row holds and when rows are
+joined is `index.segments`' to say; nothing is left to fold later.
 """
 
 from __future__ import annotations
 
-import time
-from collections.abc import Iterable, Sequence
-from typing import Any
+from collections.abc import Collection, Iterable, Sequence
 
 import apsw
 
-from knowledge_service.index import analyser, postings, scorer
-from knowledge_service.store.sqlite.transaction import Transaction
+from knowledge_service.index import analyser, scorer, segments, terms
+from knowledge_service.index.segments import WHOLE, Document, Row
 
-# Below this the tail is as good as blocks; above it, folding starts in slices of at most 5 ms.
-_FOLD_FROM = 4096
-_SLICE_S = 0.005
-# 100,000 rows are a few thousand facts; a common term then has thousands of rows in the tail.
-_OVERDUE = 100_000
-_GROUPS = 64
+VERSION = f"segments-1 {analyser.VERSION}"
+"""What `meta.index` must be; an index of another version is made anew."""
 
-_TAIL = "INSERT INTO tail(scope_no, term, fact_no, tf, length) VALUES(?, ?, ?, ?, ?)"
-_DOC = "UPDATE scope SET docs = docs + 1, total_length = total_length + ? WHERE scope_no = ?"
-_TAIL_SIZE = "SELECT count(*) FROM tail"
-_GROUP = """SELECT scope_no, term FROM tail WHERE (scope_no, term) > (?, ?)
-  GROUP BY scope_no, term ORDER BY scope_no, term LIMIT ?"""
-_TAIL_ROWS = "SELECT fact_no, tf, length FROM tail WHERE scope_no = ? AND term = ? ORDER BY fact_no"
-_UNTAIL = "DELETE FROM tail WHERE scope_no = ? AND term = ?"
-_LAST_BLOCK = """SELECT block_no, n, data FROM block WHERE scope_no = ? AND term = ?
-  ORDER BY block_no DESC LIMIT 1"""
-_PUT_BLOCK = "INSERT OR REPLACE INTO block(scope_no, term, block_no, n, data) VALUES(?, ?, ?, ?, ?)"
-_BLOCKS = "SELECT n, data FROM block WHERE scope_no = ? AND term = ? ORDER BY block_no"
-_STATISTICS = "SELECT docs, total_length FROM scope WHERE scope_no = ?"
+# 2**28 documents a scope, 2**11 buckets, 2**24 scopes: together one positive key.
+_BUCKET, _SCOPE = 28, 39
+_FIRST = (1 << _BUCKET) - 1
+
+_LAST = "SELECT key, size FROM posting WHERE key >= ? AND key < ? ORDER BY key DESC LIMIT 1"
+_RANGE = "SELECT key, size, data FROM posting WHERE key >= ? AND key < ?"
+_PUT = "INSERT OR REPLACE INTO posting(key, size, data) VALUES(?, ?, ?)"
+_DROP = "DELETE FROM posting WHERE key = ?"
+_CLEAR = "DELETE FROM posting"
 
 
-def add(connection: apsw.Connection, scope_no: int, fact_no: int, text: str) -> int:
-    """Index a new fact's text; return how many tail rows that took."""
-    counts = analyser.terms(text)
-    length = sum(counts.values())
-    connection.executemany(
-        _TAIL, [(scope_no, term, fact_no, tf, length) for term, tf in counts.items()]
-    )
-    connection.execute(_DOC, (length, scope_no))
-    return len(counts)
+def add(connection: apsw.Connection, scope_no: int, texts: Iterable[tuple[int, str]]) -> None:
+    """Index the texts of new facts of one scope, given by ascending number."""
+    documents = [terms.document(number, analyser.terms(text)) for number, text in texts]
+    if documents:
+        _append(connection, scope_no, documents)
+
+
+def erase(connection: apsw.Connection, scope_no: int, fact_no: int) -> None:
+    """Leave the index as if the fact had never come; costs as much as what came after it."""
+    whole = _rows(connection, scope_no, WHOLE)
+    for row in whole:
+        places = (segments.unpack(row.data).numbers == fact_no).nonzero()[0]
+        if len(places):
+            later = [
+                r for b in range(WHOLE, segments.BUCKETS) for r in _rows(connection, scope_no, b)
+            ]
+            later = [r for r in later if r.first >= row.first]
+            run = segments.drop(segments.restore(later), int(places[0]))
+            _replace(connection, scope_no, later, segments.cut(run, row.first))
+            return
+
+
+def clear(connection: apsw.Connection) -> None:
+    """Empty the index."""
+    connection.execute(_CLEAR)
 
 
 def search(
-    connection: apsw.Connection, scope_nos: Iterable[int], terms: Iterable[str]
+    connection: apsw.Connection, scope_nos: Iterable[int], words: Collection[str]
 ) -> scorer.Scores:
     """Score the facts of some scopes; nothing outside of these is read."""
-    numbers = sorted(scope_nos)
-    docs = total = 0
-    for number in numbers:
-        for row in connection.execute(_STATISTICS, (number,)):
-            docs, total = docs + row[0], total + row[1]
-    found = {term: postings.join(_read(connection, numbers, term)) for term in terms}
-    return scorer.score(found, scorer.Statistics(docs, total))
+    buckets = sorted({segments.bucket(terms.number(word)) for word in words})
+    return scorer.score(
+        [_asked(connection, number, buckets) for number in sorted(scope_nos)], words
+    )
 
 
-def _read(
-    connection: apsw.Connection, scope_nos: Sequence[int], term: str
-) -> Iterable[postings.Block]:
-    for number in scope_nos:
-        blocks: Iterable[Any] = connection.execute(_BLOCKS, (number, term))
-        for n, data in blocks:
-            yield postings.unpack(n, data)
-        tail: list[Any] = connection.execute(_TAIL_ROWS, (number, term)).fetchall()
-        if tail:
-            yield postings.from_rows(tail)
+def _asked(connection: apsw.Connection, scope_no: int, buckets: Sequence[int]) -> list[Row]:
+    rows = _rows(connection, scope_no, WHOLE)
+    if rows and rows[0].size == segments.SPLIT:
+        for bucket in buckets:
+            rows += _rows(connection, scope_no, bucket)
+    return rows
 
 
-class Folder:
-    """Folds the tail into blocks, a slice at a time, going round through the terms."""
-
-    def __init__(self) -> None:
-        self._size: int | None = None
-        self._place: tuple[int, str] = (0, "")
-
-    @property
-    def is_overdue(self) -> bool:
-        """Whether the tail slows searches down, so that folding cannot wait for a quiet moment."""
-        return self._size is not None and self._size > _OVERDUE
-
-    def grew(self, rows: int) -> None:
-        """Note that the tail has more rows; a write that is taken back only makes folding early."""
-        if self._size is not None:
-            self._size += rows
-
-    def slice(self, tx: Transaction) -> bool:
-        """Fold for 5 ms; tell whether there is more to fold."""
-        if self._size is None:
-            self._size = (tx.one(_TAIL_SIZE) or (0,))[0]
-        if self._size < _FOLD_FROM and self._place == (0, ""):
-            return False
-        end = time.monotonic() + _SLICE_S
-        groups = tx.all(_GROUP, (*self._place, _GROUPS))
-        for scope_no, term in groups:
-            self._size -= _fold(tx, scope_no, term)
-            self._place = (scope_no, term)
-            if time.monotonic() > end:
-                return True
-        if len(groups) < _GROUPS:
-            self._place, self._size = (0, ""), None
-            return False
-        return True
+def _append(connection: apsw.Connection, scope_no: int, documents: Sequence[Document]) -> None:
+    low = _key(scope_no, WHOLE, 0)
+    before = 0
+    for key, size in connection.execute(_LAST, (low, low + _FIRST)):
+        before = key - low + size
+    first = segments.kept(before, before + len(documents))
+    run = segments.gather(documents)
+    rows = [] if first == before else _rows(connection, scope_no, WHOLE, first)
+    if rows:
+        run = segments.join([*(segments.unpack(row.data) for row in rows), run])
+    _replace(connection, scope_no, rows, segments.cut(run, first))
 
 
-def _fold(tx: Transaction, scope_no: int, term: str) -> int:
-    tail = tx.all(_TAIL_ROWS, (scope_no, term))
-    last = tx.one(_LAST_BLOCK, (scope_no, term))
-    number, rows = 0, list(tail)
-    if last:
-        number, n, data = last
-        if n < postings.BLOCK_SIZE:
-            rows = postings.rows(n, data) + rows
-        else:
-            number += 1
-    for start in range(0, len(rows), postings.BLOCK_SIZE):
-        chunk = rows[start : start + postings.BLOCK_SIZE]
-        tx.execute(_PUT_BLOCK, (scope_no, term, number, len(chunk), postings.pack(chunk)))
-        number += 1
-    tx.execute(_UNTAIL, (scope_no, term))
-    return len(tail)
+def _replace(
+    connection: apsw.Connection, scope_no: int, old: Sequence[Row], new: Iterable[Row]
+) -> None:
+    if old:
+        gone = [(_key(scope_no, row.bucket, row.first),) for row in old]
+        connection.executemany(_DROP, gone)
+    rows = ((_key(scope_no, row.bucket, row.first), row.size, row.data) for row in new)
+    connection.executemany(_PUT, rows)
+
+
+def _rows(connection: apsw.Connection, scope_no: int, bucket: int, first: int = 0) -> list[Row]:
+    low = _key(scope_no, bucket, 0)
+    found = connection.execute(_RANGE, (low + first, low + _FIRST))
+    return [Row(bucket, key - low, size, data) for key, size, data in found]
+
+
+def _key(scope_no: int, bucket: int, first: int) -> int:
+    return (scope_no << _SCOPE) + ((bucket + 1) << _BUCKET) + first

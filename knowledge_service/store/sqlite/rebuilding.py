@@ -1,7 +1,7 @@
 """Drops every projection and replays the log, and says what the projections are, to the byte.
 
-What is compared is the canonical dump: every row of every projection table by its key, and the
-index as postings, because how these lie in blocks and tail depends on when they were folded.
+What is compared is the canonical dump: every row of every projection table by its key, the index's
+packed rows among them.
 Receipts, usage and keys of repeats are no projections: they are kept as they are.
 """
 
@@ -9,12 +9,12 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import apsw
 
 from knowledge_service.domain.facts import canonical
-from knowledge_service.index import postings as blocks
 from knowledge_service.store.sqlite import payloads, postings, projections
 from knowledge_service.store.sqlite.projections import facts, kept
 from knowledge_service.store.sqlite.projections.event import Event
@@ -22,9 +22,11 @@ from knowledge_service.store.sqlite.projections.event import Event
 _REPLAY_FROM = "SELECT coalesce((SELECT value FROM meta WHERE key = 'replay_from'), '1')"
 _LOG = """SELECT e.seq, e.scope_no, e.type, e.actor, e.at, p.salt, p.bytes
   FROM event e LEFT JOIN payload p USING(seq) WHERE e.seq >= ? ORDER BY e.seq"""
-_INDEX = ("block", "tail")
-_POSTINGS = "SELECT scope_no, term, n, data FROM block ORDER BY scope_no, term, block_no"
-_TAIL = "SELECT scope_no, term, fact_no, tf, length FROM tail"
+_INDEX_IS = "SELECT value FROM meta WHERE key = 'index'"
+_INDEX_NOW = "INSERT OR REPLACE INTO meta(key, value) VALUES('index', ?)"
+
+# An arbitrary number: what is held in memory at once, a few kilobytes a fact.
+_AT_ONCE = 8192
 
 
 def replay(connection: apsw.Connection) -> int:
@@ -35,21 +37,24 @@ def replay(connection: apsw.Connection) -> int:
     count = 0
     for event in events(connection):
         projections.apply(connection, event)
-        _index(connection, event)
         count += 1
     return count
 
 
 def rebuild(connection: apsw.Connection) -> int:
     """Replay in a transaction of its own, so that a failure leaves everything as it was."""
-    connection.execute("BEGIN IMMEDIATE")
-    try:
+    with _together(connection):
         count = replay(connection)
-        connection.execute("COMMIT")
-    except BaseException:
-        connection.execute("ROLLBACK")
-        raise
+        _index_all(connection)
     return count
+
+
+def renew_index(connection: apsw.Connection) -> None:
+    """Make the index anew when another version of the analyser or of the packing made it."""
+    made_by: Any = connection.execute(_INDEX_IS).fetchall()
+    if made_by != [(postings.VERSION,)]:
+        with _together(connection):
+            _index_all(connection)
 
 
 def events(connection: apsw.Connection) -> Iterator[Event]:
@@ -62,21 +67,49 @@ def events(connection: apsw.Connection) -> Iterator[Event]:
 
 def fingerprint(connection: apsw.Connection) -> dict[str, str]:
     """Hash the canonical dump of each projection table, and of the index as `postings`."""
-    found = {
-        table: _hash(_rows(connection, table))
-        for table in projections.TABLES
-        if table not in _INDEX
-    }
-    return found | {"postings": _hash(_postings(connection))}
+    found = {table: _hash(_rows(connection, table)) for table in projections.TABLES}
+    return found | {"posting": _hash(_rows(connection, "posting"))}
 
 
-def _index(connection: apsw.Connection, event: Event) -> None:
+@contextmanager
+def _together(connection: apsw.Connection) -> Iterator[None]:
+    connection.execute("BEGIN IMMEDIATE")
+    try:
+        yield
+        connection.execute("COMMIT")
+    except BaseException:
+        connection.execute("ROLLBACK")
+        raise
+
+
+def _index_all(connection: apsw.Connection) -> None:
+    """Index every recorded fact that was not erased, many of a scope at a time."""
+    postings.clear(connection)
+    waiting: dict[int, list[tuple[int, str]]] = {}
+    held = 0
+    for event in events(connection):
+        for scope_no, number, text in _texts(event):
+            waiting.setdefault(scope_no, []).append((number, text))
+            held += 1
+        if held >= _AT_ONCE:
+            _index(connection, waiting)
+            held = 0
+    _index(connection, waiting)
+    connection.execute(_INDEX_NOW, (postings.VERSION,))
+
+
+def _index(connection: apsw.Connection, waiting: dict[int, list[tuple[int, str]]]) -> None:
+    for scope_no, texts in waiting.items():
+        postings.add(connection, scope_no, texts)
+    waiting.clear()
+
+
+def _texts(event: Event) -> Iterator[tuple[int, int, str]]:
     if event.type == facts.RECORDED and event.scope_no is not None:
         for number, text in facts.texts(event):
-            postings.add(connection, event.scope_no, number, text)
+            yield event.scope_no, number, text
     elif event.type == kept.TYPE:
-        for scope_no, number, text in kept.texts(event):
-            postings.add(connection, scope_no, number, text)
+        yield from kept.texts(event)
 
 
 def _rows(connection: apsw.Connection, table: str) -> Iterator[Any]:
@@ -85,13 +118,6 @@ def _rows(connection: apsw.Connection, table: str) -> Iterator[Any]:
     ).fetchall()
     order = ", ".join(f'"{name}"' for (name,) in keys)
     yield from connection.execute(f'SELECT * FROM "{table}" ORDER BY {order}')
-
-
-def _postings(connection: apsw.Connection) -> Iterator[Any]:
-    found: list[tuple[Any, ...]] = list(connection.execute(_TAIL))
-    for scope_no, term, n, data in connection.execute(_POSTINGS):
-        found += [(scope_no, term, *row) for row in blocks.rows(n, data)]
-    yield from sorted(found)
 
 
 def _hash(rows: Iterator[Any]) -> str:

@@ -39,9 +39,7 @@ class _Waiting:
     fact_id: str
 
 
-def store_all(
-    tx: Transaction, folder: postings.Folder, facts: Sequence[NewFact], actor: Actor
-) -> tuple[Remembered, ...]:
+def store_all(tx: Transaction, facts: Sequence[NewFact], actor: Actor) -> tuple[Remembered, ...]:
     """Store facts inside a write, or confirm their equals; the answers are in their order.
 
     Raises:
@@ -59,13 +57,13 @@ def store_all(
             fact_id = waiting[scope_no][-1].fact_id
             answers.append(Remembered.model_construct(fact_id=fact_id, status="created"))
         else:
-            _write(tx, folder, waiting, actor)
-            answers.append(store(tx, folder, new, actor))
-    _write(tx, folder, waiting, actor)
+            _write(tx, waiting, actor)
+            answers.append(store(tx, new, actor))
+    _write(tx, waiting, actor)
     return tuple(answers)
 
 
-def store(tx: Transaction, folder: postings.Folder, new: NewFact, actor: Actor) -> Remembered:
+def store(tx: Transaction, new: NewFact, actor: Actor) -> Remembered:
     """Store one fact inside a write, or confirm its equal.
 
     Raises:
@@ -80,7 +78,7 @@ def store(tx: Transaction, folder: postings.Folder, new: NewFact, actor: Actor) 
         raise RetractedBefore(
             f"an equal fact was retracted in {new.scope}: {equal[2]}; say what is different"
         )
-    stored = _create(tx, folder, scope_no, new, actor)
+    stored = _create(tx, scope_no, new, actor)
     if equal:
         link(tx, stored.fact_id, equal[0], "derived_from", actor)
     return stored
@@ -118,9 +116,7 @@ def link(tx: Transaction, from_id: str, to_id: str, kind: str, actor: Actor) -> 
     tx.record("link.made", scope_no=scope_no, actor=actor.name, parts=parts)
 
 
-def _create(
-    tx: Transaction, folder: postings.Folder, scope_no: int, new: NewFact, actor: Actor
-) -> Remembered:
+def _create(tx: Transaction, scope_no: int, new: NewFact, actor: Actor) -> Remembered:
     since = times.to_us(new.valid_from) if new.valid_from else tx.at_us
     holders = tx.all(_HOLDERS, (scope_no, new.key_hash)) if new.key_hash else []
     verdict = supersession.decide(
@@ -136,7 +132,7 @@ def _create(
             "closed_reason": f"superseded by {verdict.superseded_by}",
             "valid_until": times.to_us(verdict.until or new.valid_until),
         }
-    _record(tx, folder, scope_no, [(new, _part(new, fact_id) | closed)], actor)
+    _record(tx, scope_no, [(new, _part(new, fact_id) | closed)], actor)
     for older in verdict.closes:
         close(tx, older, "superseded", f"superseded by {fact_id}", actor, until=since)
         link(tx, fact_id, older, "supersedes", actor)
@@ -152,18 +148,15 @@ def _create(
     )
 
 
-def _write(
-    tx: Transaction, folder: postings.Folder, waiting: dict[int, list[_Waiting]], actor: Actor
-) -> None:
+def _write(tx: Transaction, waiting: dict[int, list[_Waiting]], actor: Actor) -> None:
     for scope_no, facts in waiting.items():
         parts = [(each.new, _part(each.new, each.fact_id)) for each in facts]
-        _record(tx, folder, scope_no, parts, actor)
+        _record(tx, scope_no, parts, actor)
     waiting.clear()
 
 
 def _record(
     tx: Transaction,
-    folder: postings.Folder,
     scope_no: int,
     facts: Sequence[tuple[NewFact, Mapping[str, Any]]],
     actor: Actor,
@@ -173,8 +166,7 @@ def _record(
     event = tx.append(projected.RECORDED, scope_no=scope_no, actor=actor.name, parts=parts)
     hashes = [(new.content_hash, new.key_hash) for new, _ in facts]
     projected.record(tx.connection, event, hashes)
-    for number, text in projected.texts(event):
-        folder.grew(postings.add(tx.connection, scope_no, number, text))
+    postings.add(tx.connection, scope_no, projected.texts(event))
 
 
 def _part(new: NewFact, fact_id: str) -> dict[str, Any]:

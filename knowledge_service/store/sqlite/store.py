@@ -8,21 +8,37 @@ import apsw
 
 from knowledge_client.models import StoreId
 from knowledge_service import clock as clocks
-from knowledge_service.store.sqlite import connection, migrate, postings
+from knowledge_service.store.sqlite import connection, migrate, rebuilding
+from knowledge_service.store.sqlite.auditing import Audit
 from knowledge_service.store.sqlite.episodes import Episodes
 from knowledge_service.store.sqlite.extractions import Extractions
 from knowledge_service.store.sqlite.facts import Facts
+from knowledge_service.store.sqlite.links import Links
 from knowledge_service.store.sqlite.principals import Principals
+from knowledge_service.store.sqlite.provenance import Provenance
 from knowledge_service.store.sqlite.recall import Recall
 from knowledge_service.store.sqlite.runs import Runs
 from knowledge_service.store.sqlite.scopes import Scopes
+from knowledge_service.store.sqlite.usage import Usage
 from knowledge_service.store.sqlite.writer import Writer
 
 _TOUCH = "UPDATE meta SET value = value WHERE key = 'store_id'"
 _META = "SELECT value FROM meta WHERE key = ?"
 
 
-class SqliteStore(Facts, Recall, Runs, Episodes, Extractions, Scopes, Principals):
+class SqliteStore(
+    Facts,
+    Recall,
+    Runs,
+    Episodes,
+    Extractions,
+    Scopes,
+    Principals,
+    Links,
+    Provenance,
+    Usage,
+    Audit,
+):
     """The `Store` port on one SQLite file, which this process owns until `close`.
 
     Raises:
@@ -48,9 +64,9 @@ class SqliteStore(Facts, Recall, Runs, Episodes, Extractions, Scopes, Principals
         writing = connection.open_writer(path)
         migrate.migrate(writing, clock)
         (store_id,) = next(iter(writing.execute(_META, ("store_id",))))
-        folder = postings.Folder()
-        writer = Writer(writing, clock, folder, connection.File(path))
-        super().__init__(connection.Readers(path), writer, folder)
+        rebuilding.renew_index(writing)
+        writer = Writer(writing, clock, connection.File(path))
+        super().__init__(connection.Readers(path), writer)
         return str(store_id)
 
     def identity(self) -> StoreId:

@@ -2,18 +2,20 @@
 
 A job runs inside a savepoint, so that one that fails takes back only itself. A commit that fails is
 never tried again: after a failed fsync nobody knows what the disk holds, so the writer refuses
-everything until a restart.
+everything until a restart. Who waits in an event loop is woken once per commit, with all answers of
+that commit.
 """
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import queue
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import Future
-from dataclasses import dataclass
-from typing import Any, Protocol, TypeVar, cast
+from contextlib import suppress
+from typing import Any, NamedTuple, TypeVar, cast
 
 import apsw
 
@@ -29,50 +31,43 @@ T = TypeVar("T")
 # long.
 _GROUP = 256
 _REFUSED: tuple[type[Exception], ...] = (StoreUnavailable, *connections.ENVIRONMENTAL)
-# How long work that nobody waits for (receipts without a run, folding) may be put off.
+# How long work that nobody waits for (receipts without a run) may be put off.
 _LATER_S = 0.5
 
+Waiting = Future[Any] | asyncio.Future[Any]
 
-@dataclass(frozen=True)
-class _Job:
+
+class _Job(NamedTuple):
     work: Callable[[Transaction], Any]
-    done: Future[Any] | None
+    done: Waiting | None
 
 
-class Maintenance(Protocol):
-    """Work on the file that nobody waits for, done in slices by the writer."""
+class _Answer(NamedTuple):
+    done: Waiting
+    result: Any
+    error: BaseException | None
 
-    @property
-    def is_overdue(self) -> bool:
-        """Whether it cannot wait for a quiet moment."""
-        ...
-
-    def slice(self, tx: Transaction) -> bool:
-        """Do a little of it; tell whether there is more."""
-        ...
+    def give(self) -> None:
+        """Wake who waits, unless it has gone."""
+        if self.done.cancelled():
+            return
+        if self.error is None:
+            self.done.set_result(self.result)
+        else:
+            self.done.set_exception(self.error)
 
 
 class Writer:
-    """Owns the writing connection.
+    """Owns the writing connection."""
 
-    `maintain` runs in a commit of its own while nothing is queued.
-    """
-
-    def __init__(
-        self,
-        connection: apsw.Connection,
-        clock: Clock,
-        maintenance: Maintenance,
-        file: connections.File,
-    ) -> None:
+    def __init__(self, connection: apsw.Connection, clock: Clock, file: connections.File) -> None:
         self._connection = connection
         self._file = file
         self._is_down = False
         self._clock = clock
-        self._maintenance = maintenance
         self._ids = IdMaker()
         self._head = read_head(connection)
-        self._queue: queue.Queue[_Job | None] = queue.Queue()
+        self._queue: queue.SimpleQueue[_Job | None] = queue.SimpleQueue()
         self._failure: StoreUnavailable | None = None
         self._thread = threading.Thread(target=self._run, name="writer", daemon=True)
         self._thread.start()
@@ -94,6 +89,14 @@ class Writer:
         self._queue.put(_Job(work, done))
         return cast("T", done.result())
 
+    async def submitted(self, work: Callable[[Transaction], T]) -> T:
+        """Do what `submit` does without blocking the event loop."""
+        if self._failure:
+            raise self._failure
+        done: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
+        self._queue.put(_Job(work, done))
+        return cast("T", await done)
+
     def submit_later(self, work: Callable[[Transaction], Any]) -> None:
         """Run a job soon; nobody learns whether it was stored."""
         if self._failure:
@@ -108,23 +111,20 @@ class Writer:
 
     def _run(self) -> None:
         waiting: list[_Job] = []
-        pending, open_ = False, True
+        open_ = True
         while open_:
             try:
-                job = self._queue.get(timeout=_LATER_S if waiting else 0 if pending else None)
+                job = self._queue.get(timeout=_LATER_S if waiting else None)
             except queue.Empty:
-                pending = self._idle(waiting)
+                self._commit(waiting)
                 waiting = []
                 continue
             group, open_ = self._gather(job)
             waiting += [job for job in group if job.done is None]
             urgent = [job for job in group if job.done is not None]
-            if urgent or len(waiting) >= _GROUP or not open_:
+            if urgent or len(waiting) >= _GROUP or (waiting and not open_):
                 self._commit([*waiting, *urgent])
                 waiting = []
-                pending = open_
-                if self._maintenance.is_overdue:
-                    self._idle([])
 
     def _gather(self, first: _Job | None) -> tuple[list[_Job], bool]:
         group: list[_Job] = []
@@ -139,17 +139,8 @@ class Writer:
                 return group, True
         return group, False
 
-    def _idle(self, waiting: list[_Job]) -> bool:
-        """Do what nobody waits for; tell whether there is more of it."""
-        if waiting:
-            self._commit(waiting)
-            return True
-        more: list[bool] = []
-        self._commit([_Job(lambda tx: more.append(self._maintenance.slice(tx)), None)])
-        return bool(more and more[0])
-
     def _commit(self, jobs: list[_Job]) -> None:
-        answers: list[tuple[Future[Any], Any, BaseException | None]] = []
+        answers: list[_Answer] = []
         head = self._head
         try:
             self._refuse_if_lost()
@@ -157,7 +148,7 @@ class Writer:
             for job in jobs:
                 head, result, error = self._one(job, head)
                 if job.done:
-                    answers.append((job.done, result, error))
+                    answers.append(_Answer(job.done, result, error))
             self._end()
             self._head = head
             if any(job.done for job in jobs):  # a little of nobody's work proves no room
@@ -166,14 +157,10 @@ class Writer:
             error = exc if isinstance(exc, StoreUnavailable) else connections.unavailable(exc)
             if not isinstance(exc, _REFUSED):
                 self._failure = StoreUnavailable(f"{error.detail}; restart the service")
-            answers = [(job.done, None, error) for job in jobs if job.done]
+            answers = [_Answer(job.done, None, error) for job in jobs if job.done]
             self._take_back()
             self._tell(error)
-        for done, result, error in answers:
-            if error is None:
-                done.set_result(result)
-            else:
-                done.set_exception(error)
+        _give(answers)
 
     def _refuse_if_lost(self) -> None:
         if self._failure is None:
@@ -222,3 +209,21 @@ class Writer:
                 self._connection.execute("ROLLBACK")
         except connections.ENVIRONMENTAL as exc:
             self._failure = connections.unavailable(exc)
+
+
+def _give(answers: Sequence[_Answer]) -> None:
+    """Wake who waits: threads here, event loops by one call each."""
+    loops: dict[asyncio.AbstractEventLoop, list[_Answer]] = {}
+    for answer in answers:
+        if isinstance(answer.done, Future):
+            answer.give()
+        else:
+            loops.setdefault(answer.done.get_loop(), []).append(answer)
+    for loop, found in loops.items():
+        with suppress(RuntimeError):  # the loop is closed, so nobody waits there any more
+            loop.call_soon_threadsafe(_give_all, found)
+
+
+def _give_all(answers: Sequence[_Answer]) -> None:
+    for answer in answers:
+        answer.give()

@@ -1,15 +1,24 @@
 from __future__ import annotations
 
+import math
+from collections import Counter
+
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from knowledge_service.index import analyser, postings, scorer
+from knowledge_service.index import analyser, scorer, segments, terms
 
-ROWS = st.dictionaries(
-    st.integers(0, 10_000), st.tuples(st.integers(1, 50), st.integers(1, 900)), max_size=40
-).map(lambda rows: [(fact, *rows[fact]) for fact in sorted(rows)])
+TEXTS = st.lists(st.lists(st.sampled_from("abcdefgh"), max_size=6), min_size=1, max_size=90)
+
+
+def documents(texts: list[list[str]]) -> list[segments.Document]:
+    return [terms.document(100 + n, Counter(text)) for n, text in enumerate(texts)]
+
+
+def packed(texts: list[list[str]]) -> list[segments.Row]:
+    return list(segments.cut(segments.gather(documents(texts)), 0))
 
 
 @pytest.mark.parametrize(
@@ -21,7 +30,7 @@ ROWS = st.dictionaries(
         ("pkg/mod.py", {"=pkg/mod.py", "pkg", "mod", "py"}),
         ("E1234", {"=e1234", "e", "1234"}),
         ("HTTPServer", {"=httpserver", "http", "server"}),
-        ("größe", {"grösse"}),
+        ("größe", {"gross"}),
         ("what is the of", set()),
         ("", set()),
     ],
@@ -30,40 +39,109 @@ def test_text_becomes_terms(text: str, terms: set[str]) -> None:
     assert set(analyser.terms(text)) == terms
 
 
-@given(ROWS.filter(bool))
-def test_blocks_give_back_what_was_packed(rows: list[tuple[int, int, int]]) -> None:
-    assert postings.rows(len(rows), postings.pack(rows)) == rows
+@given(TEXTS)
+def test_rows_give_back_what_was_packed(texts: list[list[str]]) -> None:
+    run = segments.restore(packed(texts))
+    found = [Counter[int]() for _ in texts]
+    for term, place, tf in zip(
+        run.terms.tolist(), run.places.tolist(), run.frequencies.tolist(), strict=True
+    ):
+        found[place][term] = tf
+    assert found == [Counter({terms.number(t): n for t, n in Counter(x).items()}) for x in texts]
+    assert run.numbers.tolist() == [100 + n for n in range(len(texts))]
+    assert run.lengths.tolist() == [len(text) for text in texts]
 
 
-@given(st.dictionaries(st.sampled_from("abcd"), ROWS))
-def test_sparse_and_dense_scoring_agree_to_the_bit(
-    terms: dict[str, list[tuple[int, int, int]]],
+@given(TEXTS, st.integers(0, 90))
+def test_rows_depend_on_the_documents_and_not_on_how_they_came(
+    texts: list[list[str]], at: int
 ) -> None:
-    query = {term: postings.join([postings.from_rows(rows)]) for term, rows in terms.items()}
-    statistics = scorer.Statistics(20_000, 1_000_000)
-    dense = scorer.score(query, statistics)
-    span = scorer._DENSE_SPAN
-    scorer._DENSE_SPAN = 0
-    try:
-        sparse = scorer.score(query, statistics)
-    finally:
-        scorer._DENSE_SPAN = span
-    assert dense.facts.tolist() == sparse.facts.tolist()
-    assert dense.values.tolist() == sparse.values.tolist()
+    new = documents(texts)
+    before = min(at, len(new))
+    rows = list(segments.cut(segments.gather(new[:before]), 0)) if before else []
+    first = segments.kept(before, len(new))
+    run = segments.gather(new[before:]) if before < len(new) else None
+    old = [row for row in rows if row.first >= first]
+    runs = [segments.unpack(row.data) for row in old] + ([run] if run else [])
+    after = [row for row in rows if row.first < first]
+    after += segments.cut(segments.join(runs), first) if runs else []
+    assert after == packed(texts)
 
 
-@given(st.lists(st.sampled_from([1.0, 2.0, 3.0]), max_size=30), st.integers(1, 10))
+def test_large_scope_is_split_and_scores_as_if_it_were_not() -> None:
+    texts = [[f"w{n % 97}", f"w{n % 89}", f"x{n}"] for n in range(4100)]
+    rows = packed(texts)
+    assert [(row.first, row.size) for row in rows if row.bucket == segments.WHOLE] == [
+        (0, 4096), (4096, 1), (4097, 1), (4098, 1), (4099, 1)
+    ]  # fmt: skip
+    assert segments.restore(rows).terms.size == sum(len(set(text)) for text in texts)
+    rows.sort(key=lambda row: (row.bucket, row.first))
+    scores = scorer.score([rows], ["w5", "w7", "x4098", "none"])
+    assert scores.values.tolist() == by_hand(texts, ["w5", "w7", "x4098", "none"])
+
+
+@given(TEXTS, st.lists(st.sampled_from("abcdefghz"), max_size=5))
+def test_scores_are_those_of_the_formula_to_the_bit(
+    texts: list[list[str]], question: list[str]
+) -> None:
+    scores = scorer.score([packed(texts)], question)
+    assert scores.values.tolist() == by_hand(texts, question)
+    for number, value in scores.best_first(3):
+        assert math.isclose(sum(scores.parts(number).values()), value)
+
+
+@given(TEXTS, TEXTS, st.lists(st.sampled_from("abcdefgh"), max_size=5))
+def test_scopes_score_together_as_one(
+    first: list[list[str]], second: list[list[str]], question: list[str]
+) -> None:
+    together = scorer.score([packed(first), packed(second)], question)
+    assert together.values.tolist() == by_hand(first + second, question)
+
+
+@given(TEXTS, st.integers(0, 89))
+def test_dropped_document_leaves_the_index_as_if_it_had_never_come(
+    texts: list[list[str]], at: int
+) -> None:
+    at = min(at, len(texts) - 1)
+    run = segments.drop(segments.restore(packed(texts)), at)
+    left = [d for n, d in enumerate(documents(texts)) if n != at]
+    expected = list(segments.cut(segments.gather(left), 0)) if left else []
+    assert list(segments.cut(run, 0)) == expected
+
+
+@given(st.lists(st.sampled_from([0.0, 1.0, 2.0, 3.0]), max_size=30), st.integers(1, 10))
 def test_best_come_first_whatever_is_sorted_at_once(values: list[float], first: int) -> None:
-    scores = scorer.Scores(np.arange(len(values)), np.array(values, dtype=np.float64))
-    expected = sorted(range(len(values)), key=lambda n: (-values[n], n))
+    scores = scores_of(values)
+    expected = sorted((n for n, v in enumerate(values) if v), key=lambda n: (-values[n], n))
     assert [fact for fact, _ in scores.best_first(first)] == expected
 
 
-def test_rare_terms_weigh_more() -> None:
-    query = {
-        "rare": postings.join([postings.from_rows([(1, 1, 10)])]),
-        "common": postings.join([postings.from_rows([(n, 1, 10) for n in range(1, 9)])]),
-    }
-    ranked = list(scorer.score(query, scorer.Statistics(10, 100)).best_first(3))
-    assert ranked[0][0] == 1
-    assert [fact for fact, _ in ranked[1:]] == [2, 3, 4, 5, 6, 7, 8]
+def test_best_of_many_are_the_best_of_all() -> None:
+    values = [float((n * 7919) % 5003) for n in range(40_000)]
+    facts, found = scores_of(values).best(200)
+    expected = sorted(range(40_000), key=lambda n: (-values[n], n))
+    assert facts == expected[: len(facts)]
+    assert len(facts) >= 200
+    assert found == [values[n] for n in facts]
+
+
+def scores_of(values: list[float]) -> scorer.Scores:
+    nothing = np.empty(0, dtype=np.int64)
+    numbers = np.arange(len(values), dtype=np.uint32)
+    hits = (nothing, nothing, np.empty(0))
+    return scorer.Scores(numbers, np.array(values, dtype=np.float64), (), hits)
+
+
+def by_hand(texts: list[list[str]], question: list[str]) -> list[float]:
+    """BM25 as it is written down, in plain Python."""
+    mean = sum(map(len, texts)) / len(texts) or 1e-9
+    counted = [Counter(text) for text in texts]
+    scores = [0.0] * len(texts)
+    for _, term in sorted((terms.number(term), term) for term in set(question)):
+        df = sum(count[term] > 0 for count in counted)
+        idf = float(np.log(1 + (len(texts) - df + 0.5) / (df + 0.5)))
+        for n, count in enumerate(counted):
+            if count[term]:
+                norm = len(texts[n]) * (1.2 * 0.75 / mean) + 1.2 * (1 - 0.75) + count[term]
+                scores[n] += idf * (1.2 + 1) * count[term] / norm
+    return scores

@@ -35,9 +35,9 @@ _ALL: Mapping[str, Apply] = {
 
 TABLES: tuple[str, ...] = (
     "fact_event", "fact_past", "fact_tag", "alias", "sequence", "link", "confirmation", "review",
-    "promotion", "block", "tail", "fact", "episode", "extraction", "run", "principal", "scope",
+    "promotion", "fact", "episode", "extraction", "run", "principal", "scope",
 )  # fmt: skip
-"""Every table that a rebuild drops, in an order in which rows can go."""
+"""Every table that a replay drops, in an order in which rows can go; the index is beside them."""
 
 
 def apply(connection: apsw.Connection, event: Event) -> None:

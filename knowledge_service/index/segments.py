@@ -1,0 +1,238 @@
+"""Segments: the documents of a scope in runs, each with its postings packed as arrays.
+
+Documents of one scope are numbered 0, 1, 2, … in the order in which they came. `layout` says into
+which runs so many documents are cut: as digits of a number to the base 8, runs of 1, 8, 64 and 512,
+and above that as many of 4,096 as fit. So the packed form depends on the documents alone, never on
+how they were grouped into writes, and an index that is built anew is equal to the byte.
+
+A small run is one row. A run of 4,096 is one row of documents (`WHOLE`) and up to 1,024 rows of
+postings by the first bits of the term's number, so that a question reads what it needs.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+SIZES = (4096, 512, 64, 8, 1)
+SPLIT = SIZES[0]
+BUCKETS = 1024
+WHOLE = -1
+"""The bucket of rows that hold documents."""
+_SHIFT = 54  # leaves the first 10 bits of a term's number
+_HEAD = struct.Struct("<III")
+_MAX_LENGTH = 65_535
+_MAX_FREQUENCY = 255
+
+
+@dataclass(frozen=True)
+class Document:
+    """What the index keeps of a text: its terms by number, ascending, with their frequencies.
+
+    A document without terms keeps its place and nothing else.
+    """
+
+    number: int
+    length: int
+    terms: tuple[int, ...]
+    frequencies: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class Run:
+    """Documents with their postings, one entry a (term, document), ordered by term, then place.
+
+    `places` count from the run's first document.
+    """
+
+    numbers: NDArray[np.uint32]
+    lengths: NDArray[np.uint16]
+    terms: NDArray[np.int64]
+    places: NDArray[np.int64]
+    frequencies: NDArray[np.uint8]
+
+
+class Row(NamedTuple):
+    """A packed part of the run of `size` documents that begins at document `first`."""
+
+    bucket: int
+    first: int
+    size: int
+    data: bytes
+
+
+def layout(documents: int, first: int = 0) -> list[tuple[int, int]]:
+    """Cut so many documents into runs: (first, size), in order; from the run at `first` on."""
+    runs = []
+    for size in SIZES:
+        while documents - first >= size:
+            runs.append((first, size))
+            first += size
+    return runs
+
+
+def kept(before: int, after: int) -> int:
+    """Return how many documents stay in the runs that they are in when some are added."""
+    for size in SIZES:
+        if before // size != after // size:
+            return before // size * size
+    return before
+
+
+def gather(documents: Sequence[Document]) -> Run:
+    """Make a run of new documents."""
+    counts = [len(document.terms) for document in documents]
+    terms = np.array([t for d in documents for t in d.terms], dtype=np.int64)
+    frequencies = np.array([f for d in documents for f in d.frequencies], dtype=np.int64)
+    return _ordered(
+        Run(
+            np.array([d.number for d in documents], dtype=np.uint32),
+            np.array([min(d.length, _MAX_LENGTH) for d in documents], dtype=np.uint16),
+            terms,
+            np.repeat(np.arange(len(documents)), counts),
+            np.minimum(frequencies, _MAX_FREQUENCY).astype(np.uint8),
+        )
+    )
+
+
+def join(runs: Sequence[Run]) -> Run:
+    """Put runs one after the other."""
+    firsts = np.cumsum([0, *(len(run.numbers) for run in runs[:-1])])
+    return _ordered(
+        Run(
+            np.concatenate([run.numbers for run in runs]),
+            np.concatenate([run.lengths for run in runs]),
+            np.concatenate([run.terms for run in runs]),
+            np.concatenate([r.places + first for r, first in zip(runs, firsts, strict=True)]),
+            np.concatenate([run.frequencies for run in runs]),
+        )
+    )
+
+
+def drop(run: Run, place: int) -> Run:
+    """Take a document out of a run, as if it had never come."""
+    chosen = run.places != place
+    places = run.places[chosen]
+    return Run(
+        np.delete(run.numbers, place),
+        np.delete(run.lengths, place),
+        run.terms[chosen],
+        places - (places > place),
+        run.frequencies[chosen],
+    )
+
+
+def cut(run: Run, first: int) -> Iterator[Row]:
+    """Pack the last documents of a scope, which begin with the run at `first`."""
+    for start, size in layout(first + len(run.numbers), first):
+        yield from _pack(_slice(run, start - first, size), start)
+
+
+def unpack(data: bytes) -> Run:
+    """Read a row back; one of postings alone has no documents."""
+    n, u, m = _HEAD.unpack_from(data)
+    at = _HEAD.size
+    terms = np.frombuffer(data, "<i8", u, at)
+    counts = np.frombuffer(data, "<u2", u, at := at + 8 * u)
+    places = np.frombuffer(data, "<u2", m, at := at + 2 * u)
+    frequencies = np.frombuffer(data, "u1", m, at := at + 2 * m)
+    numbers = np.frombuffer(data, "<u4", n, at := at + m)
+    lengths = np.frombuffer(data, "<u2", n, at + 4 * n)
+    expanded = np.repeat(terms, counts)
+    return Run(numbers, lengths, expanded, places.astype(np.int64), frequencies)
+
+
+def restore(rows: Sequence[Row]) -> Run:
+    """Put the rows of the last documents of a scope together, those of postings included."""
+    runs = []
+    for first in sorted({row.first for row in rows}):
+        parts = [unpack(row.data) for row in rows if row.first == first]
+        documents = next(part for part in parts if len(part.numbers))
+        columns = [
+            np.concatenate([getattr(part, name) for part in parts])
+            for name in ("terms", "places", "frequencies")
+        ]
+        runs.append(Run(documents.numbers, documents.lengths, *columns))
+    return join(runs)
+
+
+def bucket(term: int) -> int:
+    """Return the bucket of a term in a run that is split; ascending with the term's number."""
+    return (term >> _SHIFT) + BUCKETS // 2
+
+
+def _ordered(run: Run) -> Run:
+    order = np.argsort(run.terms, kind="stable")
+    columns = (run.terms[order], run.places[order], run.frequencies[order])
+    return Run(run.numbers, run.lengths, *columns)
+
+
+def _slice(run: Run, start: int, size: int) -> Run:
+    if size == len(run.numbers):
+        return run
+    chosen = (run.places >= start) & (run.places < start + size)
+    end = start + size
+    columns = (run.terms[chosen], run.places[chosen] - start, run.frequencies[chosen])
+    return Run(run.numbers[start:end], run.lengths[start:end], *columns)
+
+
+def _pack(run: Run, first: int) -> Iterator[Row]:
+    size = len(run.numbers)
+    starts, columns = _columns(run)
+    if size < SPLIT:
+        everything = (0, len(starts)), (0, len(run.terms))
+        yield Row(WHOLE, first, size, columns.some(*everything, size) + _documents(run))
+        return
+    yield Row(WHOLE, first, size, columns.some((0, 0), (0, 0), size) + _documents(run))
+    edges = np.searchsorted(run.terms[starts] >> _SHIFT, np.arange(BUCKETS + 1) - BUCKETS // 2)
+    ends = np.append(starts, len(run.terms))[edges].tolist()
+    lows = edges.tolist()
+    for number in range(BUCKETS):
+        low, high = lows[number], lows[number + 1]
+        if low < high:
+            data = columns.some((low, high), (ends[number], ends[number + 1]), 0)
+            yield Row(number, first, size, data)
+
+
+def _documents(run: Run) -> bytes:
+    return run.numbers.astype("<u4").tobytes() + run.lengths.astype("<u2").tobytes()
+
+
+def _columns(run: Run) -> tuple[NDArray[np.intp], _Columns]:
+    """Pack each column; returned with where each term's postings begin."""
+    starts = np.flatnonzero(np.diff(run.terms, prepend=run.terms[:1] - 1))
+    return starts, _Columns(
+        run.terms[starts].astype("<i8").tobytes(),
+        np.diff(starts, append=len(run.terms)).astype("<u2").tobytes(),
+        run.places.astype("<u2").tobytes(),
+        run.frequencies.tobytes(),
+    )
+
+
+@dataclass(frozen=True)
+class _Columns:
+    """A run's postings as they are packed: terms once each with a count, then their postings."""
+
+    terms: bytes
+    counts: bytes
+    places: bytes
+    frequencies: bytes
+
+    def some(self, terms: tuple[int, int], postings: tuple[int, int], documents: int) -> bytes:
+        """Pack a range of terms, which has a range of the postings; so many documents follow."""
+        (low, high), (first, last) = terms, postings
+        head = _HEAD.pack(documents, high - low, last - first)
+        return b"".join(
+            (
+                head,
+                self.terms[8 * low : 8 * high],
+                self.counts[2 * low : 2 * high],
+                self.places[2 * first : 2 * last],
+                self.frequencies[first:last],
+            )
+        )
