@@ -13,6 +13,5 @@ SQLITE: tuple[tuple[int, str, str], ...] = (
     (1, "m001_initial", m001_initial.SQLITE),
     (2, "m002_projections", m002_projections.SQLITE),
     (3, "m003_segments", m003_segments.SQLITE),
-    (4, "m004_graph".SQLITE),
 )
 """(number, name, script) in order; the runner is the store's."""
