@@ -39,7 +39,9 @@ class _Waiting:
     fact_id: str
 
 
-def store_all(tx: Transaction, facts: Sequence[NewFact], actor: Actor) -> tuple[Remembered, ...]:
+def store_all(
+    tx: Transaction, facts: Sequence[NewFact], actor: Actor
+) -> tuple[Remembered, ...]:
     """Store facts inside a write, or confirm their equals; the answers are in their order.
 
     Raises:
@@ -116,7 +118,9 @@ def link(tx: Transaction, from_id: str, to_id: str, kind: str, actor: Actor) -> 
     tx.record("link.made", scope_no=scope_no, actor=actor.name, parts=parts)
 
 
-def _create(tx: Transaction, scope_no: int, new: NewFact, actor: Actor) -> Remembered:
+def _create(
+    tx: Transaction, scope_no: int, new: NewFact, actor: Actor
+) -> Remembered:
     since = times.to_us(new.valid_from) if new.valid_from else tx.at_us
     holders = tx.all(_HOLDERS, (scope_no, new.key_hash)) if new.key_hash else []
     verdict = supersession.decide(
@@ -148,7 +152,9 @@ def _create(tx: Transaction, scope_no: int, new: NewFact, actor: Actor) -> Remem
     )
 
 
-def _write(tx: Transaction, waiting: dict[int, list[_Waiting]], actor: Actor) -> None:
+def _write(
+    tx: Transaction, waiting: dict[int, list[_Waiting]], actor: Actor
+) -> None:
     for scope_no, facts in waiting.items():
         parts = [(each.new, _part(each.new, each.fact_id)) for each in facts]
         _record(tx, scope_no, parts, actor)
