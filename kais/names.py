@@ -73,6 +73,11 @@ def knowledge_map_name(job: str) -> str:
     return cut(f"{job}-knowledge")
 
 
+def service_name(cell: str) -> str:
+    """Name the Service of a cell as DNS asks for: it begins with a letter and has no dots."""
+    return cut(cell if cell[:1].isalpha() else f"c-{cell}")
+
+
 def workspace_claim_name(formation: str) -> str:
     """Name the volume claim that the cells of a formation share."""
     return cut(f"workspace-{formation}")

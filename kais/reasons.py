@@ -37,6 +37,7 @@ class Reason(StrEnum):
         "the template parses; it was not rendered, as a parameter has neither default nor example",
     )
     TEMPLATE_ERROR = "TemplateError", "a leaf of the template is wrong; the message has its path"
+    TOO_LARGE = "TooLarge", "the object would be larger than the API server stores"
     COMPATIBLE = "Compatible", "callers of the revision before can use this one as they are"
     BREAKING_CHANGE = "BreakingChange", "callers of the revision before may break on this one"
     FIRST_REVISION = "FirstRevision", "there is no revision before, so nobody can break"
@@ -78,6 +79,10 @@ class Reason(StrEnum):
     )
     STANDBY = "Standby", "a task cell whose template is valid; it runs when a mission asks"
     WAITING_FOR_PODS = "WaitingForPods", "the pods are not ready yet"
+    POD_NOT_CREATED = (
+        "PodNotCreated",
+        "the cluster refuses to make the pod, such as by a quota; the message has its words",
+    )
     POD_RUNNING = "PodRunning", "the pod is ready"
     POD_FAILED = "PodFailed", "the pod ended or restarts again and again; the message has its words"
     IMAGE_PULL_FAILED = "ImagePullFailed", "an image cannot be pulled; the message is the kubelet's"
@@ -101,6 +106,12 @@ class Reason(StrEnum):
     ALREADY_RUN = "AlreadyRun", "the annotations say that this run ended; it is not run again"
     CHECKS_PASSED = "ChecksPassed", "every completion check passed"
     CHECK_FAILED = "CheckFailed", "a completion check failed or could not be run"
+    CHECKS_PENDING = "ChecksPending", "the checks of the latest attempt have not all been judged"
+    REVIEW_REQUESTED = (
+        "ReviewRequested",
+        "the work waits for a verdict in the annotation kais.io/review",
+    )
+    REVIEW_REJECTED = "ReviewRejected", "the reviewer rejected the work of the last attempt"
     NO_CHECKS = "NoChecks", "the mission declares no checks; the exit code decides"
     TASK_FAILED = "TaskFailed", "the task of the last attempt exited with an error"
     RETRYING = "Retrying", "an attempt failed and the next one is prepared"

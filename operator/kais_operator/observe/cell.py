@@ -1,19 +1,22 @@
-"""Reads a Cell: its formation, its account and who shares it, and whether the store knows it."""
+"""Reads a Cell: its formation, account and workloads, who shares it, whether the store knows it."""
 
 from __future__ import annotations
 
 from dataclasses import replace
 
+from kais import labels, names
 from kais.conditions import Type
 from kais.resources.cell import Cell
+from kais.resources.workload import CellMode
 from kais_operator.decide import cell as decision
-from kais_operator.decide import placing
+from kais_operator.decide import placing, service_workloads
 from kais_operator.decide.cell import CellObserved
 from kais_operator.decide.placing import Housed
-from kais_operator.decide.plan import ObjectRef
+from kais_operator.decide.plan import Body, ObjectRef
+from kais_operator.decide.service_cells import Children
 from kais_operator.observe import reading
 from kais_operator.observe.reconcilers import Reconciler, Seen
-from kais_operator.ports import World
+from kais_operator.ports import Cluster, World
 
 
 async def observe_cell(world: World, ref: ObjectRef) -> Seen | None:
@@ -24,21 +27,48 @@ async def observe_cell(world: World, ref: ObjectRef) -> Seen | None:
     cell = reading.read(Cell, body)
     if isinstance(cell, reading.Unreadable):
         return Seen(body, cell)
-    if cell.is_deleting or decision.not_supported(cell.spec) is not None:
+    if cell.is_deleting:
         return Seen(body, CellObserved(Housed(cell, None), None))
+    workloads = await _workloads(world, cell)
+    if decision.not_supported(cell.spec) is not None:
+        return Seen(body, CellObserved(Housed(cell, None), None, workloads))
     cluster = world.cluster
     formation = await reading.formation_of(cluster, ref.namespace, cell.spec.formation_ref)
     namespace = await cluster.get(ObjectRef("Namespace", "", ref.namespace))
     observed = CellObserved(
         housed=Housed(cell, formation),
-        account=await cluster.get(
-            ObjectRef("ServiceAccount", ref.namespace, placing.account_name(cell))
-        ),
+        account=await _account(cluster, cell),
+        workloads=workloads,
         sharing=await reading.sharing(cluster, cell),
         realm_uid=namespace["metadata"]["uid"] if namespace else "",
         store_problem=world.memory.store_problem(),
+        knowledge_url=world.placement.knowledge_url,
     )
     return Seen(body, replace(observed, is_registered=_is_registered(world, observed)))
+
+
+async def _workloads(world: World, cell: Cell) -> Children:
+    """Read a service cell's children, and what a task cell may have left from being one."""
+    cluster, metadata = world.cluster, cell.metadata
+    deployment = await cluster.get(ObjectRef("Deployment", metadata.namespace, metadata.name))
+    service = await cluster.get(
+        ObjectRef("Service", metadata.namespace, names.service_name(metadata.name))
+    )
+    if cell.spec.effective_mode is not CellMode.SERVICE or deployment is None:
+        return Children(deployment, service)
+    told = service_workloads.selector_of(cell) | {labels.MANAGED_BY: labels.MANAGER}
+    selector = ",".join(f"{key}={value}" for key, value in told.items())
+    return Children(
+        deployment, service, await cluster.list("Pod", metadata.namespace, labels=selector)
+    )
+
+
+async def _account(cluster: Cluster, cell: Cell) -> Body | None:
+    """Read the account of a cell: its own child, or somebody's, which no watch tells of."""
+    ref = ObjectRef("ServiceAccount", cell.metadata.namespace, placing.account_name(cell))
+    if cell.spec.service_account_name is not None:
+        return await cluster.get(ref)
+    return await cluster.get(ref)
 
 
 def _is_registered(world: World, observed: CellObserved) -> bool:

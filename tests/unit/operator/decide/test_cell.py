@@ -4,7 +4,7 @@ import pytest
 
 from kais_operator.decide.plan import Body, ObjectRef
 from kais_operator.observe import cell
-from tests.fakes import teams
+from tests.fakes import services, teams
 from tests.fakes.teams import condition
 from tests.fakes.world import FakeWorld, fake_world
 
@@ -118,25 +118,24 @@ async def test_a_store_that_is_away_does_not_keep_a_cell_from_being_ready() -> N
     assert condition(fake, "Registered", SOLO)[:2] == ("True", "Registered")
 
 
-UNSUPPORTED = {
-    "a mind": ({"container": None, "mode": None, "mind": MIND}, "spec.mind"),
-    "a service": ({"mode": "Service"}, "mode: Service"),
-}
-
-
-@pytest.mark.parametrize(("changes", "what"), UNSUPPORTED.values(), ids=UNSUPPORTED)
-async def test_what_cannot_be_run_yet_says_what_to_use_instead(changes: Body, what: str) -> None:
-    spec = {k: v for k, v in teams.task(**changes).items() if v is not None}
-    fake = await settled(teams.thing("Cell", "solo", spec=spec))
-    assert condition(fake, "Ready", SOLO) == (
+async def test_a_mind_says_what_to_use_instead_and_keeps_nothing_running() -> None:
+    fake = await settled(services.lone_service())
+    fake.cluster.edit(SOLO, {"spec": {"container": None, "mode": None, "mind": MIND}})
+    await fake.settle(cell.RECONCILER, SOLO)
+    expected = (
         "False",
         "NotYetSupported",
         (
-            "this version runs cells of your own image in mode Task; give the cell spec.container "
-            f"and mode: Task instead of {what}"
+            "this version has no agent runtime for spec.mind; give the cell spec.container with an "
+            "image of your own, in mode Service or Task"
         ),
     )
-    assert fake.cluster.refs("ServiceAccount") == []
+    for type_ in ("Applied", "PodReady", "Registered", "Ready"):
+        assert condition(fake, type_, SOLO) == expected
+    assert fake.cluster.refs("Deployment") == fake.cluster.refs("Service") == []
+    fake.cluster.edit(SOLO, {"spec": services.service(mind=None)})
+    await fake.settle(cell.RECONCILER, SOLO)
+    assert condition(fake, "Applied", SOLO)[:2] == ("True", "Applied")
 
 
 async def test_a_cell_does_not_become_what_peoples_tools_are() -> None:
@@ -215,13 +214,13 @@ async def test_the_reads_of_a_pass_do_not_grow_with_those_who_share_its_account(
     read: list[ObjectRef] = []
     get = fake.cluster.get
 
-    async def counting(ref: ObjectRef) -> Body | None:
+    async def counting(ref: ObjectRef, **how: bool) -> Body | None:
         read.append(ref)
-        return await get(ref)
+        return await get(ref, **how)
 
     monkeypatch.setattr(fake.cluster, "get", counting)
     await fake.step(cell.RECONCILER, ObjectRef("Cell", "demo", "team-0-lead-0"))
-    assert len(read) == 4
+    assert len(read) == 6
 
 
 async def test_a_leave_that_is_taken_back_is_noticed() -> None:

@@ -84,12 +84,13 @@ async def test_a_formation_is_ready_when_its_cells_are() -> None:
 
 
 async def test_a_cell_that_is_not_ready_is_named_in_its_own_words() -> None:
-    cells = [{"name": "lead", "spec": {"mode": "Service", "container": {"image": "w:1"}}}]
+    mind = {"provider": "openai", "model": "m", "systemPrompt": "help"}
+    cells = [{"name": "lead", "spec": {"mind": mind}}]
     fake = fake_world(teams.team(cells=cells))
     await teams.settle_team(fake)
     state, reason, message = condition(fake, "CellsReady", FORMATION)
     assert (state, reason) == ("False", "WaitingForCells")
-    assert message.startswith("0 of 1 cells are ready; team-lead-0: this version runs cells of")
+    assert message.startswith("0 of 1 cells are ready; team-lead-0: this version has no agent")
     assert condition(fake, "Ready", FORMATION)[2] == f"CellsReady: {message}"
 
 

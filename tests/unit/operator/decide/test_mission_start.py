@@ -123,7 +123,7 @@ async def test_a_mission_waits_for_all_cells_and_names_those_that_are_not_ready(
     await teams.settle(fake)
     state, reason, message = condition(fake, "Started")
     assert (state, reason) == ("False", "WaitingForCells")
-    assert message.startswith("waiting for cells: team-scout-0: this version runs cells of")
+    assert message.startswith("waiting for cells: team-scout-0: PodReady: the pod is being started")
     fake.cluster.edit(
         FORMATION, {"spec": {"cells": [cells[0], {"name": "scout", "spec": teams.task()}]}}
     )
