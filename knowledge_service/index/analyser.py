@@ -1,9 +1,11 @@
 """From text to terms: the same for facts and for questions.
 
-Words are case-folded, stop words dropped, the rest stemmed (English Snowball). An identifier such
-as `ImagePullBackOff`, `snake_case`, `pkg/mod.py` or `E1234` is kept whole and also split into its
-words, so that both `ImagePullBackOff` and "pull the image" find it. `VERSION` changes whenever any
-text gives other terms.
+Words are case-folded, stop words dropped, irregular forms and spellings made equal, the rest
+stemmed (English Snowball). An identifier such as `ImagePullBackOff`, `snake_case`, `pkg/mod.py`,
+`E1234` or `1.29.3` is kept whole and also split, so that both `ImagePullBackOff` and "pull the
+image" find it. Dates become terms of their own (`d:2023-05-07`, `d:2023-05`). Accents are dropped;
+scripts without spaces give pairs of characters. `VERSION` changes whenever any text gives other
+terms.
 """
 
 from __future__ import annotations
@@ -14,53 +16,106 @@ import threading
 import unicodedata
 from collections import Counter
 from collections.abc import Iterator
+from itertools import chain
 
 import snowballstemmer
 
-VERSION = "en-1"
+from knowledge_service.index import dates
+from knowledge_service.index.english import IRREGULAR, STOP_WORDS
+
+VERSION = "en-2"
 
 # 64 characters: longer runs are hashes and blobs, whose tails tell nothing apart in practice.
 _MAX_TERM = 64
 _TOKEN = re.compile(r"\w+(?:[-./:@]+\w+)*")
 _PART = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[^\W\dA-Z_]+|\d+")
 _HUMP = re.compile(r"[a-z][A-Z]|[A-Z]{2}[a-z]")
-_ENGLISH = """
-a about after again all also am an and any are as at be because been before being but by can could
-did do does doing for from further had has have having he her here him his how i if in into is it
-its just me more most my no nor not now of off on once only or other our out over own same she
-should so some such than that the their them then there these they this those through to too under
-until up very was we were what when where which while who why will with would you your
-"""
-_STOP_WORDS = frozenset(_ENGLISH.split())
+_VERSION = re.compile(r"[vV]?\d+(?:\.\d+)+")
+_ISO_DATE = re.compile(r"(?:19|20)\d{2}-\d{2}(?:-\d{2})?")
+_ENDING = re.compile(r"(?<=\w)(?:n['\u2019]t|['\u2019](?:s|re|ve|ll|d|m))\b", re.IGNORECASE)
+_THOUSANDS = re.compile(r"(?<=\d),(?=\d{3}\b)")
+_DIGIT = re.compile(r"\d")
+_UNSPACED = re.compile(r"[\u0e00-\u0e7f\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]+")
+_IS = re.compile(r"(?<=\w{3})is(?=(?:e|es|ed|er|ing|ation|ations)$)")
+_MARKS = re.compile(r"[\u0300-\u036f]")
 _local = threading.local()
 
 
 def terms(text: str) -> Counter[str]:
     """Count the terms of a text. Empty for a text of nothing but stop words."""
-    return Counter(_terms(unicodedata.normalize("NFKC", text)))
+    return Counter(sequence(text))
 
 
-def _terms(text: str) -> Iterator[str]:
-    for match in _TOKEN.finditer(text):
-        token = match.group()
-        parts = _PART.findall(token)
-        if _is_identifier(token, parts):
-            # A whole identifier is never stemmed, and never a stop word.
-            yield "=" + token.casefold()[:_MAX_TERM]
-        for part in parts or [token]:
-            word = part.casefold()
-            if word not in _STOP_WORDS:
-                yield _stem(word[:_MAX_TERM])
+def sequence(text: str) -> Iterator[str]:
+    """Yield the terms of a text in its order; the dates that it names come last."""
+    plain = text if text.isascii() else _folded(text)
+    if "'" in plain or "\u2019" in plain:
+        plain = _ENDING.sub("", plain)
+    has_digits = _DIGIT.search(plain) is not None
+    if has_digits and "," in plain:
+        plain = _THOUSANDS.sub("", plain)
+    tokens = _TOKEN.findall(plain)
+    found = chain.from_iterable(map(_token, tokens))
+    if not has_digits or dates.MONTH_WORDS.isdisjoint(tokens):
+        return found
+    named = chain.from_iterable(moment.terms for moment in dates.named(plain))
+    return chain(found, dict.fromkeys(named))
 
 
-def _is_identifier(token: str, parts: list[str]) -> bool:
-    return len(parts) > 1 or "_" in token or bool(_HUMP.search(token))
+def word(text: str) -> str:
+    """Return the term of one plain word."""
+    return _word(text.casefold()[:_MAX_TERM])
+
+
+def _folded(text: str) -> str:
+    """Drop accents of Latin, Greek and Cyrillic; every other script keeps its marks."""
+    return unicodedata.normalize("NFKC", _MARKS.sub("", unicodedata.normalize("NFKD", text)))
+
+
+# Texts share most of their words: a token seen before costs one lookup.
+@functools.lru_cache(maxsize=131_072)
+def _token(token: str) -> tuple[str, ...]:
+    if _ISO_DATE.fullmatch(token):
+        return tuple(term for moment in dates.iso(token) for term in moment.terms)
+    if _VERSION.fullmatch(token):
+        return tuple(_version(token))
+    if _UNSPACED.search(token):
+        return tuple(_pairs(token))
+    parts = _PART.findall(token)
+    found = []
+    if len(parts) > 1 or "_" in token or _HUMP.search(token):
+        # A whole identifier is never stemmed, and never a stop word.
+        found.append("=" + token.casefold()[:_MAX_TERM])
+    for part in parts or [token]:
+        folded = part.casefold()
+        if folded not in STOP_WORDS:
+            found.append(_word(folded[:_MAX_TERM]))
+    return tuple(found)
+
+
+def _version(token: str) -> Iterator[str]:
+    """Yield a version whole and at each of its levels but the first: `1.29.3` is a `1.29`."""
+    numbers = token.lstrip("vV").split(".")
+    for end in range(2, len(numbers) + 1):
+        yield "=" + ".".join(numbers[:end])[:_MAX_TERM]
+
+
+def _pairs(token: str) -> Iterator[str]:
+    for run in _UNSPACED.findall(token):
+        yield from (run[i : i + 2] for i in range(max(len(run) - 1, 1)))
+    for rest in _PART.findall(_UNSPACED.sub(" ", token)):
+        yield _word(rest.casefold()[:_MAX_TERM])
 
 
 @functools.lru_cache(maxsize=65_536)
-def _stem(word: str) -> str:
+def _word(folded: str) -> str:
+    if folded.isdecimal():
+        return folded.lstrip("0") or "0"
+    base = IRREGULAR.get(folded) or _IS.sub("iz", folded)
+    if base.isdecimal():
+        return base
     # The stemmer keeps state between calls, so each thread has its own.
     stemmer = getattr(_local, "stemmer", None)
     if stemmer is None:
         stemmer = _local.stemmer = snowballstemmer.stemmer("english")
-    return str(stemmer.stemWord(word))
+    return str(stemmer.stemWord(base))

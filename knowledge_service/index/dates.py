@@ -1,0 +1,154 @@
+"""Dates in texts and questions: calendar days, months and years as intervals.
+
+Understands `2023-05-07`, `7 May 2023`, `May 7th`, `May 2023`, `2023`, and in questions what is
+relative to a moment: yesterday, last week, three months ago, on Friday. Pure; no clock.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import UTC, date, datetime, timedelta
+
+from knowledge_service.index.english import MONTHS, WEEKDAYS
+
+_NAMES = {name: n for n, month in enumerate(MONTHS, 1) for name in (month, month[:3])} | {"sept": 9}
+# `May` and `March` are words, too: a month that stands alone must be written with a capital letter.
+_MONTH = "(?P<m>" + "|".join(sorted(_NAMES, key=len, reverse=True)) + r")\b\.?"
+_DAY = r"(?P<d>\d{1,2})(?:st|nd|rd|th)?"
+_YEAR = r"(?P<y>(?:19|20)\d{2})\b"
+_ISO = re.compile(r"\b(?P<y>(?:19|20)\d{2})-(?P<m>\d{2})(?:-(?P<d>\d{2}))?(?![\d-])")
+_WRITTEN = (
+    re.compile(rf"(?i)\b{_DAY}\s+(?:of\s+)?{_MONTH}(?:,?\s+{_YEAR})?"),
+    re.compile(rf"(?i)\b{_MONTH}\s+{_DAY}\b(?!:)(?:,?\s+{_YEAR})?"),
+    re.compile(rf"(?i)\b{_MONTH},?\s+(?:of\s+)?{_YEAR}"),
+)
+_LONE_MONTH = re.compile(r"\b(?P<m>" + "|".join(m.capitalize() for m in MONTHS) + r")\b")
+_LONE_YEAR = re.compile(rf"\b(?:in|of|since|during|year)\s+{_YEAR}")
+MONTH_WORDS = frozenset(form for name in _NAMES for form in (name, name.capitalize(), name.upper()))
+"""Every spelling of a month's name in which texts have it; a quick look before patterns."""
+_AGO = re.compile(r"(?i)\b(?P<n>\d+|an?|two|three|four|five|six|seven|eight|nine|ten)\s+"
+                  r"(?P<unit>day|week|month|year)s?\s+ago\b")  # fmt: skip
+_LAST = re.compile(r"(?i)\b(?P<which>last|past|this|previous)\s+(?P<unit>week|month|year|"
+                   + "|".join(WEEKDAYS) + r")\b")  # fmt: skip
+_NEAR = re.compile(r"(?i)\b(?P<word>today|yesterday|tonight)\b")
+_NUMBERS = {"a": 1, "an": 1, "two": 2, "three": 3, "four": 4, "five": 5, "six": 6, "seven": 7,
+            "eight": 8, "nine": 9, "ten": 10}  # fmt: skip
+_LONG = {"day": 1, "week": 7, "month": 30, "year": 365}
+
+
+@dataclass(frozen=True)
+class Moment:
+    """A calendar date as far as it was said; `year` 0 for any year, `day` 0 for a whole month."""
+
+    year: int
+    month: int
+    day: int
+
+    @property
+    def terms(self) -> tuple[str, ...]:
+        """Return how the index writes it: the day, the month, and the day of any year."""
+        found = []
+        if self.year and self.month:
+            found.append(f"d:{self.year:04}-{self.month:02}")
+            if self.day:
+                found.append(f"d:{self.year:04}-{self.month:02}-{self.day:02}")
+        if self.month and self.day:
+            found.append(f"d:{self.month:02}-{self.day:02}")
+        return tuple(found)
+
+    def holds(self, moment: datetime) -> bool:
+        """Tell whether a moment lies in it."""
+        return (
+            self.year in (0, moment.year)
+            and self.month in (0, moment.month)
+            and self.day in (0, moment.day)
+        )
+
+
+@dataclass(frozen=True)
+class Span:
+    """Days from `first` up to and including `last`."""
+
+    first: date
+    last: date
+
+    def holds(self, moment: datetime) -> bool:
+        """Tell whether a moment lies in it."""
+        return self.first <= moment.date() <= self.last
+
+
+def written(text: str) -> tuple[Moment, ...]:
+    """Return the dates that a text names, each once."""
+    return tuple(dict.fromkeys([*iso(text), *named(text)]))
+
+
+def iso(text: str) -> Iterator[Moment]:
+    """Yield the dates in digits, as ISO 8601 has them."""
+    for match in _ISO.finditer(text):
+        yield from _checked(int(match["y"]), int(match["m"]), int(match["d"] or 0))
+
+
+def named(text: str) -> Iterator[Moment]:
+    """Yield the dates with the name of a month, and a day or a year."""
+    for pattern in _WRITTEN:
+        for match in pattern.finditer(text):
+            groups = match.groupdict()
+            year, day = int(groups.get("y") or 0), int(groups.get("d") or 0)
+            yield from _checked(year, _NAMES[match["m"].lower()], day)
+
+
+def _checked(year: int, month: int, day: int) -> Iterator[Moment]:
+    try:
+        date(year or 2000, month, day or 1)
+    except ValueError:
+        return
+    yield Moment(year, month, day)
+
+
+def asked(question: str, now: datetime) -> tuple[Moment | Span, ...]:
+    """Return the dates that a question is about; relative ones are counted from `now`."""
+    found: list[Moment | Span] = list(written(question))
+    if not found:
+        found += [Moment(0, _NAMES[m["m"].lower()], 0) for m in _LONE_MONTH.finditer(question)]
+        found += [Moment(int(m["y"]), 0, 0) for m in _LONE_YEAR.finditer(question)]
+    return tuple(dict.fromkeys([*found, *_relative(question, now.astimezone(UTC).date())]))
+
+
+def _relative(question: str, today: date) -> Iterator[Span]:
+    for match in _NEAR.finditer(question):
+        day = today - timedelta(days=match["word"].lower() == "yesterday")
+        yield Span(day, day)
+    for match in _AGO.finditer(question):
+        word = match["n"].lower()
+        count, days = _NUMBERS.get(word) or int(word[:4]), _LONG[match["unit"].lower()]
+        # What was n months ago was so roughly: half a unit to both sides.
+        middle, slack = min(count * days, 36_500), days // 2
+        yield Span(today - timedelta(days=middle + slack), today - timedelta(days=middle - slack))
+    for match in _LAST.finditer(question):
+        yield _last(match["which"].lower(), match["unit"].lower(), today)
+
+
+def _last(which: str, unit: str, today: date) -> Span:
+    if unit in WEEKDAYS:
+        back = (today.weekday() - WEEKDAYS.index(unit)) % 7
+        day = today - timedelta(days=back if which == "this" else back or 7)
+        return Span(day, day)
+    if which == "past":
+        return Span(today - timedelta(days=_LONG[unit]), today)
+    starts = {
+        "week": today - timedelta(days=today.weekday()),
+        "month": today.replace(day=1),
+        "year": today.replace(month=1, day=1),
+    }
+    start = starts[unit]
+    if which == "this":
+        return Span(start, today)
+    before = start - timedelta(days=1)
+    first = {
+        "week": before - timedelta(days=6),
+        "month": before.replace(day=1),
+        "year": before.replace(month=1, day=1),
+    }
+    return Span(first[unit], before)

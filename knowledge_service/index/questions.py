@@ -1,0 +1,70 @@
+"""What a question asks: weighted terms, names, phrases, dates, and whether it asks for a time.
+
+Pure; `now` is what "last week" is counted from.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from itertools import pairwise
+
+from knowledge_service.index import analyser, dates, synonyms
+from knowledge_service.index.english import MONTHS, STOP_WORDS, WEEKDAYS
+
+_WORD = re.compile(r"[^\W\d_]+(?:-[^\W\d_]+)*")
+_TIME = re.compile(
+    r"(?i)\b(?:when|how long ago|(?:what|which) (?:date|day|time|week|month|year|weekday))\b"
+)
+_CURRENT = re.compile(
+    r"(?i)\b(?:now|nowadays|current(?:ly)?|at present|at the moment|today|these days|latest)\b"
+)
+# `did Anna say`, `is Anna's`: the one whom the question is about, other names beside her.
+_WHOM = re.compile(
+    r"\b(?:did|does|do|has|is|was|would|will|had|can|could|should)\s+([A-Z][^\W\d_]+)"
+)
+_NO_NAMES = STOP_WORDS | set(MONTHS) | set(WEEKDAYS)
+
+
+@dataclass(frozen=True)
+class Question:
+    """A question, taken apart. Phrases and names are case-folded."""
+
+    terms: Mapping[str, float]
+    names: frozenset[str] = frozenset()
+    phrases: tuple[str, ...] = ()
+    dates: tuple[dates.Moment | dates.Span, ...] = ()
+    asks_when: bool = False
+    asks_now: bool = False
+
+
+def parse(text: str, now: datetime) -> Question:
+    """Take a question apart."""
+    own = tuple(dict.fromkeys(analyser.sequence(text)))
+    weights = dict.fromkeys(synonyms.beside(own), synonyms.WEIGHT) | dict.fromkeys(own, 1.0)
+    return Question(
+        terms=weights,
+        names=_names(text),
+        phrases=tuple(dict.fromkeys(_phrases(text))),
+        dates=dates.asked(text, now),
+        asks_when=_TIME.search(text) is not None,
+        asks_now=_CURRENT.search(text) is not None,
+    )
+
+
+def _names(text: str) -> frozenset[str]:
+    subject = _WHOM.search(text)
+    if subject and subject[1].casefold() not in _NO_NAMES:
+        return frozenset((subject[1].casefold(),))
+    words = (match.group() for match in _WORD.finditer(text))
+    named = (word.casefold() for word in words if word[0].isupper() and word[1:].islower())
+    return frozenset(name for name in named if name not in _NO_NAMES)
+
+
+def _phrases(text: str) -> Iterator[str]:
+    words = [match.group().casefold() for match in _WORD.finditer(text)]
+    for first, second in pairwise(words):
+        if len(second) > 1 and not {first, second} & STOP_WORDS:
+            yield f"{first} {second}"
