@@ -6,7 +6,6 @@ Nothing heavy is imported here: `kais --help` answers before a cluster client wo
 from __future__ import annotations
 
 import sys
-import traceback
 from collections.abc import Sequence
 from typing import Annotated
 
@@ -15,10 +14,9 @@ from typer.exceptions import TyperException
 
 from kais_cli import environment as environments
 from kais_cli import layout
-from kais_cli.commands import blueprint, cluster, knowledge, mission
 from kais_cli.environment import Environment
 from kais_cli.exit_status import ExitStatus
-from kais_cli.failures import explain
+from kais_cli.rooms import Rooms
 
 
 def _show_version(wanted: bool) -> None:
@@ -39,10 +37,8 @@ def build() -> typer.Typer:
         rich_markup_mode=None,
         pretty_exceptions_enable=False,
     )
-    for group in (blueprint.app, mission.app, knowledge.app, cluster.app):
-        app.add_typer(group)
 
-    @app.callback()
+    @app.callback(cls=Rooms)
     def root(
         version: Annotated[
             bool,
@@ -81,8 +77,12 @@ def _usage(exc: TyperException) -> str:
 
 
 def _ended(exc: Exception, world: Environment, *, with_traceback: bool) -> ExitStatus:
+    from kais_cli.failures import explain  # noqa: PLC0415 (loads the models' library)
+
     failure = explain(exc)
     if with_traceback:
+        import traceback  # noqa: PLC0415 (only for this option)
+
         world.stderr.write("".join(traceback.format_exception(exc)))
     world.stderr.write(layout.printable(f"error: {failure}\n"))
     return failure.status

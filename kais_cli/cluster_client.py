@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import atexit
+import json
 import tempfile
 import warnings
 from collections.abc import Coroutine, Iterator, Sequence
@@ -15,14 +16,24 @@ from kr8s.asyncio.objects import Pod
 
 from kais import labels as kais_labels
 from kais.resources import base, kinds
-from kais_cli import cluster_errors, cluster_watch
+from kais_cli import cluster_errors, cluster_logs, cluster_watch
 from kais_cli.background import BackgroundLoop
 from kais_cli.ports import Body, Change, Target
 
 _Result = TypeVar("_Result")
 _TIMEOUT_S = 30.0
 _TOKEN_LIFE_S = 600  # the API server's least
-_CORE = {"Pod": "pods", "ServiceAccount": "serviceaccounts", "Namespace": "namespaces"}
+_OTHERS = {
+    "ConfigMap": ("v1", "configmaps"),
+    "CustomResourceDefinition": ("apiextensions.k8s.io/v1", "customresourcedefinitions"),
+    "Deployment": ("apps/v1", "deployments"),
+    "Lease": ("coordination.k8s.io/v1", "leases"),
+    "Namespace": ("v1", "namespaces"),
+    "Pod": ("v1", "pods"),
+    "ServiceAccount": ("v1", "serviceaccounts"),
+    "StatefulSet": ("apps/v1", "statefulsets"),
+}
+"""Kinds of Kubernetes that commands read, with version and plural."""
 
 
 class KubernetesCluster:
@@ -69,7 +80,7 @@ class KubernetesCluster:
         call = self._call("GET", version, plural, namespace=namespace, params=params)
         return list(self._run(call, f"list {plural} in {namespace or 'all namespaces'}")["items"])
 
-    def create(self, body: Body) -> Body:
+    def create(self, body: Body, *, dry_run: bool = False) -> Body:
         """Make an object as field manager kais-cli and return it as stored."""
         version, plural = path_of(body["kind"])
         metadata = body["metadata"]
@@ -78,11 +89,64 @@ class KubernetesCluster:
             version,
             plural,
             namespace=metadata["namespace"],
-            params={"fieldManager": kais_labels.MANAGER_CLI},
+            params=_writing(dry_run=dry_run),
             json=body,
         )
         subject = f"{body['kind']}/{metadata['namespace']}/{metadata['name']}"
         return self._run(call, f"create {subject}")
+
+    def patch(
+        self,
+        kind: str,
+        namespace: str,
+        name: str,
+        patch: Body | Sequence[Body],
+        *,
+        dry_run: bool = False,
+    ) -> Body:
+        """Change an object as field manager kais-cli and return it as stored."""
+        version, plural = path_of(kind)
+        form = "merge-patch" if isinstance(patch, dict) else "json-patch"
+        call = self._call(
+            "PATCH",
+            version,
+            f"{plural}/{name}",
+            namespace=namespace,
+            params=_writing(dry_run=dry_run),
+            content=json.dumps(patch),
+            headers={"Content-Type": f"application/{form}+json"},
+        )
+        return self._run(call, f"change {kind}/{namespace}/{name}")
+
+    def logs(
+        self, namespace: str, pod: str, *, container: str, tail: int, follow: bool
+    ) -> Iterator[str]:
+        """Yield what a container wrote, piece by piece; nothing while it has not started."""
+        params = {"container": container, "tailLines": str(tail), "follow": json.dumps(follow)}
+        lines = cluster_logs.read(self._api, namespace, pod, params=params)
+        while True:
+            what = f"read the log of {container} in Pod/{namespace}/{pod}"
+            piece = self._run(cluster_logs.following(lines), what)
+            if piece is None:
+                return
+            yield piece
+
+    def may(self, verb: str, resource: str, *, namespace: str | None, group: str = "") -> bool:
+        """Ask by a SelfSubjectAccessReview, which every user may make."""
+        plural, _, subresource = resource.partition("/")
+        asked = {"verb": verb, "group": group, "resource": plural, "subresource": subresource}
+        body = {
+            "apiVersion": "authorization.k8s.io/v1",
+            "kind": "SelfSubjectAccessReview",
+            "spec": {"resourceAttributes": asked | ({"namespace": namespace} if namespace else {})},
+        }
+        call = self._call("POST", "authorization.k8s.io/v1", "selfsubjectaccessreviews", json=body)
+        answer = self._run(call, f"ask whether you may {verb} {resource}")
+        return bool(answer["status"].get("allowed"))
+
+    def version(self) -> str:
+        """Ask for the API server's version."""
+        return str(self._run(self._api.version(), "ask for the version")["gitVersion"])
 
     def watch(self, targets: Sequence[Target]) -> Iterator[Change | None]:
         """Yield each target that exists, then every change, and None at least every second."""
@@ -153,9 +217,14 @@ class KubernetesCluster:
 
 def path_of(kind: str) -> tuple[str, str]:
     """Give a kind's group and version, and its plural in paths."""
-    if kind in _CORE:
-        return "v1", _CORE[kind]
+    if kind in _OTHERS:
+        return _OTHERS[kind]
     return base.API_VERSION, kinds.BY_NAME[kind].PLURAL
+
+
+def _writing(*, dry_run: bool) -> dict[str, str]:
+    params = {"fieldManager": kais_labels.MANAGER_CLI}
+    return params | ({"dryRun": "All"} if dry_run else {})
 
 
 async def _log_in(kubeconfig: str | None, context: str | None) -> Any:

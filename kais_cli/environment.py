@@ -6,7 +6,6 @@ imported when they are first needed, because `kais --help` needs none of them.
 
 from __future__ import annotations
 
-import secrets
 import shutil
 import sys
 from collections.abc import Callable
@@ -49,6 +48,8 @@ def _open_clusters() -> Clusters:
 
 
 def _suffix() -> str:
+    import secrets  # noqa: PLC0415 (takes longer to load than all of this module)
+
     return "".join(secrets.choice(_SAFE) for _ in range(5))
 
 

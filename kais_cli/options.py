@@ -16,3 +16,7 @@ Sets = Annotated[
 Timeout = Annotated[
     str, typer.Option(metavar="DURATION", help="How long to follow, such as 90s or 1h30m.")
 ]
+DryRun = Annotated[
+    bool,
+    typer.Option("--dry-run", help="Let the API server check everything, and change nothing."),
+]

@@ -51,8 +51,40 @@ class Cluster(Protocol):
         """Read all objects of a kind in a namespace, or in all; `labels` is a selector."""
         ...
 
-    def create(self, body: Body) -> Body:
-        """Make an object and return it as stored; `errors.Refused` when the name is taken."""
+    def create(self, body: Body, *, dry_run: bool = ...) -> Body:
+        """Make an object and return it as stored; `errors.Refused` when the name is taken.
+
+        With `dry_run` the API server checks everything and stores nothing.
+        """
+        ...
+
+    def patch(
+        self,
+        kind: str,
+        namespace: str,
+        name: str,
+        patch: Body | Sequence[Body],
+        *,
+        dry_run: bool = ...,
+    ) -> Body:
+        """Change an object and return it as stored.
+
+        A mapping is a JSON merge patch (RFC 7386), a sequence a JSON patch (RFC 6902).
+        """
+        ...
+
+    def logs(
+        self, namespace: str, pod: str, *, container: str, tail: int, follow: bool
+    ) -> Iterator[str]:
+        """Yield what a container wrote, piece by piece; nothing while it has not started."""
+        ...
+
+    def may(self, verb: str, resource: str, *, namespace: str | None, group: str = ...) -> bool:
+        """Ask whether the kubeconfig's user may do something; a subresource is `pods/log`."""
+        ...
+
+    def version(self) -> str:
+        """Ask for the API server's version, `v1.36.3`."""
         ...
 
     def watch(self, targets: Sequence[Target]) -> Iterator[Change | None]:

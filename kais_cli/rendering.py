@@ -1,8 +1,4 @@
-"""What a use would make, rendered here as the operator would render it.
-
-It runs the template in this process: its author and its reader sit at the same terminal, and an
-interrupt ends it.
-"""
+"""What a use would make, rendered here as the operator would render it."""
 
 from __future__ import annotations
 
@@ -10,7 +6,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from kais.resources import base
-from kais_cli import errors
+from kais_cli import errors, template_process
 
 if TYPE_CHECKING:
     from kais.resources.blueprint_revision import BlueprintRevision
@@ -30,14 +26,14 @@ def render(
     from kais import blueprints  # noqa: PLC0415 (loads jinja2)
 
     spec = revision.spec
-    found = blueprints.render_blueprint(
-        spec.template().to_dict(),
-        given,
-        blueprint=spec.blueprint,
-        revision=spec.revision,
-        instance=instance,
-        namespace=namespace,
-    )
+    names = {
+        "parameters": dict(given),
+        "blueprint": spec.blueprint,
+        "revision": spec.revision,
+        "instance": instance,
+        "namespace": namespace,
+    }
+    found = template_process.render(spec.template().to_dict(), names, subject=revision.ref)
     if isinstance(found, blueprints.Violations):
         listed = "".join(f"\n  {violation}" for violation in found.violations)
         raise errors.UsageError(f"{revision.ref} cannot be rendered with these values:{listed}")

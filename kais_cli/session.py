@@ -61,6 +61,18 @@ class Session:
         self.environment.stderr.write(layout.printable(text) + "\n")
 
 
+def group(name: str, about: str) -> typer.Typer:
+    """Make a group of commands; one that gets a single command is that command."""
+    return typer.Typer(
+        name=name,
+        help=about,
+        no_args_is_help=True,
+        add_completion=False,
+        rich_markup_mode=None,
+        pretty_exceptions_enable=False,
+    )
+
+
 def command(
     app: typer.Typer, name: str, *, needs_cluster: bool = True
 ) -> Callable[[Callable[..., ExitStatus]], Callable[..., ExitStatus]]:

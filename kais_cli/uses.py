@@ -51,11 +51,21 @@ def follow_use(
     return report(session, state, name=name, form=form)
 
 
-def follow_mission(session: Session, name: str, *, form: Format, timeout: timedelta) -> ExitStatus:
-    """Follow a mission that exists, and report it; the status tells the outcome."""
+def follow_mission(
+    session: Session,
+    name: str,
+    *,
+    form: Format,
+    timeout: timedelta,
+    after_run: str | None = None,
+) -> ExitStatus:
+    """Follow a mission that exists, and report it; the status tells the outcome.
+
+    What the mission says of the run `after_run`, which has ended, is passed over.
+    """
     shown = display.of(session.environment, form=form)
     target = Target("Mission", session.namespace, name)
-    state = watching.follow(session, [target], display=shown, timeout=timeout)
+    state = watching.follow(session, [target], display=shown, timeout=timeout, after_run=after_run)
     return report(session, state, name=name, form=form)
 
 

@@ -11,7 +11,7 @@ from kais_cli.following import State
 
 if TYPE_CHECKING:
     from kais_cli.display import Display
-    from kais_cli.ports import Target
+    from kais_cli.ports import Change, Target
     from kais_cli.session import Session
 
 _SETTLING = timedelta(seconds=20)  # for the facts of an ended run; they come within seconds
@@ -19,9 +19,16 @@ _SILENCE = timedelta(seconds=30)  # after which it is worth saying that nothing 
 
 
 def follow(
-    session: Session, targets: Sequence[Target], *, display: Display, timeout: timedelta
+    session: Session,
+    targets: Sequence[Target],
+    *,
+    display: Display,
+    timeout: timedelta,
+    after_run: str | None = None,
 ) -> State:
     """Show what happens to the targets until their run has ended.
+
+    A mission that still tells of the run `after_run` is passed over.
 
     Raises:
         WaitedTooLong: the timeout passed first; the run goes on.
@@ -31,7 +38,7 @@ def follow(
     with display:
         for change in session.cluster.watch(targets):
             now = session.environment.now()
-            if change is not None:
+            if change is not None and not _tells_of(change, after_run):
                 before, state = state, state.after(change)
                 for line in following.news(before, state):
                     display.line(line)
@@ -55,3 +62,9 @@ def _waited(target: Target, timeout: timedelta) -> str:
         f" {int(timeout.total_seconds())} s and goes on;"
         f" follow it with `kais mission watch {target.name} -n {target.namespace}`"
     )
+
+
+def _tells_of(change: Change, run: str | None) -> bool:
+    if run is None or change.body is None or change.target.kind != "Mission":
+        return False
+    return bool(change.body.get("status", {}).get("runId") == run)

@@ -13,9 +13,9 @@ from kais_cli import blueprints, output, pages, rendering, tables, uses, values
 from kais_cli.exit_status import ExitStatus
 from kais_cli.options import Output, Sets, Timeout
 from kais_cli.output import Format
-from kais_cli.session import Session, command
+from kais_cli.session import Session, command, group
 
-app = typer.Typer(name="blueprint", help="Use blueprints.", no_args_is_help=True)
+app = group("blueprint", "Use blueprints.")
 
 Name = Annotated[str, typer.Argument(help="Name of the Blueprint.")]
 Values = Annotated[

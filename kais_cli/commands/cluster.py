@@ -11,9 +11,9 @@ import typer
 
 from kais_cli import errors
 from kais_cli.exit_status import ExitStatus
-from kais_cli.session import Session, command
+from kais_cli.session import Session, command, group
 
-app = typer.Typer(name="cluster", help="Run a Kubernetes on this machine.", no_args_is_help=True)
+app = group("cluster", "Run a Kubernetes on this machine.")
 
 
 @command(app, "up", needs_cluster=False)

@@ -13,12 +13,12 @@ from kais_cli import errors, output, tables
 from kais_cli.exit_status import ExitStatus
 from kais_cli.options import Output
 from kais_cli.output import Format
-from kais_cli.session import Session, command
+from kais_cli.session import Session, command, group
 
 if TYPE_CHECKING:
     from knowledge_client import KnowledgeClient
 
-app = typer.Typer(name="knowledge", help="Ask and tell what is known.", no_args_is_help=True)
+app = group("knowledge", "Ask and tell what is known.")
 
 Scope = Annotated[
     str | None,

@@ -12,9 +12,9 @@ from kais_cli.exit_status import ExitStatus
 from kais_cli.options import Output, Timeout
 from kais_cli.output import Format
 from kais_cli.ports import Body
-from kais_cli.session import Session, command
+from kais_cli.session import Session, command, group
 
-app = typer.Typer(name="mission", help="Look at missions.", no_args_is_help=True)
+app = group("mission", "Look at missions and steer them.")
 
 Name = Annotated[str, typer.Argument(help="Name of the Mission.")]
 
@@ -38,7 +38,7 @@ def list_missions(session: Session, output_: Output = Format.TABLE) -> ExitStatu
 @command(app, "show")
 def show(session: Session, name: Name, output_: Output = Format.TABLE) -> ExitStatus:
     """Show a mission: its attempts, checks, result and conditions."""
-    body = _get(session, name)
+    body = get(session, name)
     if output_ is Format.TABLE:
         session.write(pages.mission(Mission.from_dict(body), width=session.environment.width))
     else:
@@ -51,11 +51,16 @@ def watch(
     session: Session, name: Name, timeout: Timeout = "30m", output_: Output = Format.TABLE
 ) -> ExitStatus:
     """Follow a mission to its end, and end with the status of its outcome."""
-    _get(session, name)
+    get(session, name)
     return uses.follow_mission(session, name, form=output_, timeout=uses.patience(timeout))
 
 
-def _get(session: Session, name: str) -> Body:
+def get(session: Session, name: str) -> Body:
+    """Read a Mission of the session's namespace.
+
+    Raises:
+        Refused: there is none of that name.
+    """
     body = session.cluster.get("Mission", session.namespace, name)
     if body is None:
         raise errors.Refused(

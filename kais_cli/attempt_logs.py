@@ -1,0 +1,70 @@
+"""The logs of one attempt: a mission's work first, then each of its checks."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from kais import labels, names
+from kais_cli import errors
+
+if TYPE_CHECKING:
+    from kais_cli.ports import Body
+    from kais_cli.session import Session
+
+_JOB_NAME = "batch.kubernetes.io/job-name"
+_ATTEMPTS = 100  # the most that the API takes
+
+
+def write(session: Session, mission: str, *, attempt: int | None, tail: int, follow: bool) -> None:
+    """Write what every container of an attempt's pods wrote.
+
+    Raises:
+        Refused: no pod of that attempt is there (any more).
+    """
+    pods = _pods(session, mission, attempt)
+    if not pods:
+        which = f"attempt {attempt}" if attempt else "any attempt"
+        raise errors.Refused(
+            f"Mission/{session.namespace}/{mission} has no pod of {which}: it has not started, or"
+            f" its pods were deleted; its result is in `kais mission show {mission}`"
+        )
+    for pod in pods:
+        _write_pod(session, pod, tail=tail, follow=follow)
+
+
+def _pods(session: Session, mission: str, attempt: int | None) -> list[Body]:
+    found = session.cluster.list(
+        "Pod", session.namespace, labels=f"{labels.MISSION}={names.label_value(mission)}"
+    )
+    numbers = {names.job_name(mission, number): number for number in range(1, _ATTEMPTS + 1)}
+    by_attempt: dict[int, list[Body]] = {}
+    for pod in found:
+        job = pod["metadata"].get("labels", {}).get(_JOB_NAME, "")
+        by_attempt.setdefault(numbers.get(job, 0), []).append(pod)
+    chosen = by_attempt.get(attempt or max(by_attempt, default=0), [])
+    return sorted(chosen, key=lambda pod: str(pod["metadata"].get("creationTimestamp", "")))
+
+
+def _write_pod(session: Session, pod: Body, *, tail: int, follow: bool) -> None:
+    name = pod["metadata"]["name"]
+    containers = list(_containers(pod))
+    for container in containers:
+        if len(containers) > 1:
+            session.note(f"== {name}, {container}")
+        pieces = session.cluster.logs(
+            session.namespace, name, container=container, tail=tail, follow=follow
+        )
+        last = "\n"
+        for piece in pieces:
+            session.write(piece)
+            last = piece or last
+        if not last.endswith("\n"):
+            session.write("\n")
+
+
+def _containers(pod: Body) -> Iterator[str]:
+    """Give the containers in the order in which they run: work that is checked runs first."""
+    spec = pod.get("spec", {})
+    for container in [*spec.get("initContainers", []), *spec.get("containers", [])]:
+        yield container["name"]

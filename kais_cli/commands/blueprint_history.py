@@ -1,0 +1,114 @@
+"""`kais blueprint validate|history|diff|stats|rollback`: a template as it was and would be."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from kais_cli import blueprint_files, differences, histories, output, statistics, tables
+from kais_cli.commands.blueprint import Name, app
+from kais_cli.exit_status import ExitStatus
+from kais_cli.options import DryRun, Output
+from kais_cli.output import Format
+from kais_cli.session import Session, command
+
+File = Annotated[
+    Path | None, typer.Option("--file", "-f", help="YAML or JSON file with a Blueprint.")
+]
+
+
+@command(app, "validate", needs_cluster=False)
+def validate(
+    session: Session,
+    file: Annotated[
+        Path, typer.Option("--file", "-f", help="YAML or JSON file with one or more Blueprints.")
+    ],
+) -> ExitStatus:
+    """Compile the blueprints of a file without a cluster, and say all that is wrong with them."""
+    status = ExitStatus.SUCCEEDED
+    for verdict in blueprint_files.validate(file):
+        if verdict.problems:
+            status = ExitStatus.USAGE
+            listed = "".join(f"\n  {problem}" for problem in verdict.problems)
+            session.note(f"error: {verdict.subject} does not compile:{listed}")
+        else:
+            session.write(f"{verdict.subject}: {verdict.words}\n")
+    return status
+
+
+@command(app, "history")
+def history(session: Session, name: Name, output_: Output = Format.TABLE) -> ExitStatus:
+    """List the revisions of a blueprint: what each changed, who it broke, how it worked."""
+    blueprint, found = histories.read(session, name)
+    if output_ is Format.NAME:
+        bodies = [{"metadata": {"name": revision.metadata.name}} for revision in found]
+        session.write(output.names(bodies, kind="BlueprintRevision"))
+    elif output_ is Format.TABLE:
+        session.write(histories.table(blueprint, found, now=session.environment.now()))
+    else:
+        session.write(output.dump([revision.to_dict() for revision in found], output_))
+    return ExitStatus.SUCCEEDED
+
+
+@command(app, "diff")
+def diff(
+    session: Session,
+    name: Name,
+    *,
+    file: File = None,
+    from_: Annotated[
+        int | None, typer.Option("--from", min=1, help="Revision; the served one unless told.")
+    ] = None,
+    to: Annotated[
+        int | None, typer.Option("--to", min=1, help="Revision; the newest one unless told.")
+    ] = None,
+    output_: Output = Format.TABLE,
+) -> ExitStatus:
+    """Show what changes between two revisions, or what a file would change.
+
+    With a file: in the template, and in the objects of each live use.
+    """
+    if file is None:
+        found = differences.of_revisions(session, name, older=from_, newer=to)
+    else:
+        found = differences.of_file(session, name, file=file, older=from_)
+    if output_ in (Format.TABLE, Format.NAME):
+        session.write(found.text())
+    else:
+        session.write(output.dump(found.to_dict(), output_))
+    return ExitStatus.SUCCEEDED
+
+
+@command(app, "stats")
+def stats(session: Session, name: Name, output_: Output = Format.TABLE) -> ExitStatus:
+    """Show how uses went: in all, per revision, and per value of each parameter."""
+    found = statistics.read(session, name)
+    if output_ in (Format.TABLE, Format.NAME):
+        session.write(statistics.page(found, name=name, namespace=session.namespace))
+    else:
+        session.write(output.dump(found.model_dump(mode="json"), output_))
+    return ExitStatus.SUCCEEDED
+
+
+@command(app, "rollback")
+def rollback(
+    session: Session,
+    name: Name,
+    *,
+    to: Annotated[
+        int | None, typer.Option("--to", min=1, help="Revision; the one before unless told.")
+    ] = None,
+    dry_run: DryRun = False,
+    output_: Output = Format.TABLE,
+) -> ExitStatus:
+    """Give a blueprint the template of an earlier revision again; that revision serves then."""
+    made, number, words = histories.roll_back(session, name, to=to, dry_run=dry_run)
+    if output_ is not Format.TABLE:
+        session.write(tables.one(made, output_))
+        return ExitStatus.SUCCEEDED
+    checked = " (checked only, nothing changed)" if dry_run else ""
+    session.write(f"{name}: template of revision {number} again{checked}\n")
+    session.write(output.indented(words or "nothing changes: it has that template already"))
+    return ExitStatus.SUCCEEDED

@@ -1,0 +1,59 @@
+"""`kais doctor`: is everything there, does it fit together, and may you use it?"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+
+from kais_cli import errors, output
+from kais_cli.doctor import findings, installation, objects, rights, store
+from kais_cli.doctor.findings import Finding, Level
+from kais_cli.exit_status import ExitStatus
+from kais_cli.options import Output
+from kais_cli.output import Format
+from kais_cli.session import Session, command, group
+
+_CHART_NAMESPACE = "kais-system"
+
+
+app = group("doctor", "")
+
+
+@command(app, "doctor")
+def doctor(session: Session, output_: Output = Format.TABLE) -> ExitStatus:
+    """Check cluster, kinds, operator, knowledge service and your rights; say what to do."""
+    found = list(_all(session))
+    if output_ in (Format.TABLE, Format.NAME):
+        session.write(findings.text(found))
+    else:
+        session.write(output.dump([finding.to_dict() for finding in found], output_))
+    is_bad = any(finding.level is Level.FAILED for finding in found)
+    return ExitStatus.FAILED if is_bad else ExitStatus.SUCCEEDED
+
+
+def _all(session: Session) -> Iterator[Finding]:
+    """Check from the ground up; a check that is refused says so, and the next one goes on."""
+    from importlib import metadata  # noqa: PLC0415 (only here)
+
+    cluster, now = session.cluster, session.environment.now()
+    version = metadata.version("kais")
+    yield findings.ok("cluster", f"answers, Kubernetes {cluster.version()}")
+    yield from _guarded("kinds", lambda: installation.crds(cluster))
+    yield from _guarded(
+        "operator", lambda: installation.operator(cluster, version=version, now=now)
+    )
+    yield from _guarded("service", lambda: installation.service(cluster, version=version))
+    home = _CHART_NAMESPACE
+    yield from _guarded("outbox", lambda: [installation.outbox(cluster, home)])
+    yield from _guarded("store", lambda: [store.check(session)])
+    yield from _guarded("objects", lambda: objects.check(cluster, session.namespace, now=now))
+    yield from _guarded(
+        "rights", lambda: rights.check(cluster, session.namespace, service_namespace=home)
+    )
+
+
+def _guarded(subject: str, check: Callable[[], Iterable[Finding]]) -> Iterator[Finding]:
+    try:
+        yield from check()
+    except errors.Refused as exc:
+        words = f"not checked: {exc}"
+        yield findings.warning(subject, words, "ask somebody who may read it")

@@ -1,0 +1,202 @@
+"""What changes between two templates, and in the objects of each live use."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from kais import compatibility
+from kais.errors import InvalidResource
+from kais.resources import blueprint_revision
+from kais.resources.blueprint import TemplateSpec
+from kais.resources.blueprint_instance import BlueprintInstance
+from kais_cli import blueprint_files, blueprints, failures, histories, output, template_process
+from kais_cli.errors import UsageError
+
+if TYPE_CHECKING:
+    from kais.blueprints import Rendering
+    from kais_cli.session import Session
+
+_PARTS = (("Formation", "formation_spec"), ("Mission", "mission_spec"))
+
+
+@dataclass(frozen=True)
+class UseDifference:
+    """What a new template changes in the objects of one use.
+
+    Attributes:
+        lines: A unified diff of the objects; empty when nothing changes.
+        problems: Why the new template cannot be rendered with this use's parameters.
+    """
+
+    name: str
+    policy: str
+    lines: tuple[str, ...] = ()
+    problems: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Difference:
+    """What changes from one template to another."""
+
+    before: str
+    after: str
+    changes: str
+    breaking: tuple[str, ...]
+    lines: tuple[str, ...]
+    uses: tuple[UseDifference, ...] | None = None
+
+    def text(self) -> str:
+        """Write it for people."""
+        if not self.changes and not self.lines:
+            parts = [f"{self.before} and {self.after} have the same template\n"]
+        else:
+            parts = [f"{self.before} → {self.after}:\n", output.indented(_sentences(self.changes))]
+            if self.breaking:
+                parts += ["\nMay break uses:\n", output.indented("\n".join(self.breaking))]
+            parts += ["\nTemplate:\n", output.indented("\n".join(self.lines))]
+        if self.uses is not None:
+            parts.append(_uses(self.uses))
+        return "".join(parts)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Give the same for programs."""
+        tree: dict[str, Any] = {
+            "before": self.before,
+            "after": self.after,
+            "changes": self.changes,
+            "breaking": list(self.breaking),
+            "diff": "\n".join(self.lines),
+        }
+        if self.uses is not None:
+            tree["uses"] = [
+                {
+                    "name": use.name,
+                    "updatePolicy": use.policy,
+                    "diff": "\n".join(use.lines),
+                    "problems": list(use.problems),
+                }
+                for use in self.uses
+            ]
+        return tree
+
+
+def of_revisions(
+    session: Session, name: str, *, older: int | None, newer: int | None
+) -> Difference:
+    """Compare two kept revisions; by default the one that serves and the newest one.
+
+    With the newest one serving, it is compared to the one before.
+
+    Raises:
+        Refused: one of them does not exist.
+    """
+    blueprint, found = histories.read(session, name)
+    latest = newer or (found[0].spec.revision if found else 1)
+    start = older or blueprint.status.served_revision or latest
+    if older is None and start == latest:
+        start = max((r.spec.revision for r in found if r.spec.revision < latest), default=latest)
+    before = histories.one(session, name, start).spec.template()
+    after = histories.one(session, name, latest).spec.template()
+    return _compared(before, after, (f"revision {start}", f"revision {latest}"))
+
+
+def of_file(session: Session, name: str, *, file: Path, older: int | None) -> Difference:
+    """Compare what serves with a file, and render both for every use that is there.
+
+    Raises:
+        Refused: there is no such blueprint or revision.
+        UsageError: the file has no such Blueprint, or one that does not compile.
+    """
+    revision = blueprints.revision(session, name, number=older)
+    try:
+        wanted = blueprint_files.one(file, name)
+    except InvalidResource as exc:
+        raise UsageError(failures.lines(exc)) from exc
+    after = TemplateSpec.from_dict(blueprint_revision.template_of(wanted.spec))
+    subject = f"Blueprint {name} in {file}"
+    report = template_process.compile_spec(after.to_dict(), subject=subject)
+    if not report.is_good:
+        listed = "".join(f"\n  {problem}" for problem in report.errors or (report.message,))
+        raise UsageError(f"{subject} does not compile:{listed}")
+    made = _compared(
+        revision.spec.template(), after, (f"revision {revision.spec.revision}", str(file))
+    )
+    bodies = session.cluster.list("BlueprintInstance", session.namespace)
+    uses = [BlueprintInstance.from_dict(body) for body in bodies]
+    own = [use for use in uses if use.spec.blueprint_ref.name == name]
+    return Difference(
+        **{**vars(made), "uses": tuple(_of_use(session, use, after, subject) for use in own)}
+    )
+
+
+def _of_use(
+    session: Session, use: BlueprintInstance, after: TemplateSpec, subject: str
+) -> UseDifference:
+    name, policy = use.metadata.name, str(use.spec.update_policy)
+    number = use.status.revision_in_use
+    if number is None:
+        return UseDifference(name, policy, problems=("it stands on no revision yet",))
+    before = histories.one(session, use.spec.blueprint_ref.name, number).spec.template()
+    old = _rendered(before, use, number, subject=f"revision {number}")
+    new = _rendered(after, use, number + 1, subject=subject)
+    problems = [v for found in (old, new) for v in getattr(found, "violations", ())]
+    if problems:
+        return UseDifference(name, policy, problems=tuple(problems))
+    lines: list[str] = []
+    for kind, part in _PARTS:
+        lines += _lines(getattr(old, part), getattr(new, part), f"{kind}/{name}")
+    return UseDifference(name, policy, lines=tuple(lines))
+
+
+def _rendered(
+    template: TemplateSpec, use: BlueprintInstance, revision: int, *, subject: str
+) -> Rendering:
+    names = {
+        "parameters": dict(use.spec.parameters),
+        "blueprint": use.spec.blueprint_ref.name,
+        "revision": revision,
+        "instance": use.metadata.name,
+        "namespace": use.metadata.namespace,
+    }
+    return template_process.render(template.to_dict(), names, subject=subject)
+
+
+def _compared(before: TemplateSpec, after: TemplateSpec, names: tuple[str, str]) -> Difference:
+    found = compatibility.compare(before, after)
+    old, new = blueprint_revision.template_of(before), blueprint_revision.template_of(after)
+    lines = _lines(old, new, *names)
+    return Difference(names[0], names[1], found.changes, found.breaking, tuple(lines))
+
+
+def _lines(
+    old: Mapping[str, Any] | None, new: Mapping[str, Any] | None, before: str, after: str = ""
+) -> list[str]:
+    left, right = (
+        output.dump(tree, output.Format.YAML).splitlines() if tree else [] for tree in (old, new)
+    )
+    return list(difflib.unified_diff(left, right, before, after or before, lineterm="", n=2))
+
+
+def _sentences(changes: str) -> str:
+    return changes.replace("; ", "\n")
+
+
+def _uses(found: Sequence[UseDifference]) -> str:
+    if not found:
+        return "\nLive uses: none\n"
+    parts = ["\nLive uses:\n"]
+    for use in found:
+        head = f"{use.name} (updatePolicy {use.policy})"
+        if use.problems:
+            parts.append(f"  {head}: cannot take it\n")
+            parts.append(output.indented("\n".join(use.problems), "    "))
+        elif not use.lines:
+            parts.append(f"  {head}: nothing changes\n")
+        else:
+            parts.append(f"  {head}:\n")
+            parts.append(output.indented("\n".join(use.lines), "    "))
+    return "".join(parts)

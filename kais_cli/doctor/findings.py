@@ -1,0 +1,60 @@
+"""What a check of `kais doctor` found."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from enum import StrEnum
+from typing import Any
+
+
+class Level(StrEnum):
+    """How bad it is."""
+
+    OK = "ok"
+    WARNING = "warning"
+    FAILED = "failed"
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One answer; `advice` says what to do next, empty where nothing is to do."""
+
+    level: Level
+    subject: str
+    words: str
+    advice: str = ""
+
+    def to_dict(self) -> dict[str, Any]:
+        """Give it for programs."""
+        return asdict(self) | {"level": str(self.level)}
+
+
+def ok(subject: str, words: str) -> Finding:
+    """Say that something is as it should be."""
+    return Finding(Level.OK, subject, words)
+
+
+def warning(subject: str, words: str, advice: str) -> Finding:
+    """Say that something works and should be seen to."""
+    return Finding(Level.WARNING, subject, words, advice)
+
+
+def failed(subject: str, words: str, advice: str) -> Finding:
+    """Say that something does not work."""
+    return Finding(Level.FAILED, subject, words, advice)
+
+
+def text(found: Sequence[Finding]) -> str:
+    """Write them for people, and a last line that sums up."""
+    width = max(len(finding.subject) for finding in found)
+    lines = []
+    for finding in found:
+        lines.append(f"{finding.level:<8} {finding.subject:<{width}}  {finding.words}")
+        if finding.advice:
+            lines.append(f"{'':<8} {'':<{width}}  → {finding.advice}")
+    counts = {level: sum(f.level is level for f in found) for level in Level}
+    lines.append(
+        f"{counts[Level.OK]} ok, {counts[Level.WARNING]} warnings, {counts[Level.FAILED]} failed"
+    )
+    return "\n".join(lines) + "\n"

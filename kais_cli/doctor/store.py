@@ -1,0 +1,25 @@
+"""Whether the knowledge service answers to this user."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from kais_cli import errors
+from kais_cli.doctor.findings import Finding, failed, ok
+
+if TYPE_CHECKING:
+    from kais_cli.session import Session
+
+
+def check(session: Session) -> Finding:
+    """Ask the service who we are to it, over the way that every command takes."""
+    from kais_cli import knowledge_access  # noqa: PLC0415 (loads httpx)
+
+    try:
+        with knowledge_access.connect(
+            session.environment, session.cluster, namespace=session.namespace
+        ) as client:
+            known = client.whoami()
+    except errors.CliError as exc:
+        return failed("store", str(exc), "kais commands that recall or list facts do not work")
+    return ok("store", f"answers; here you are {known.name}, at home in {known.home}")

@@ -1,0 +1,105 @@
+"""A formation's topology as a drawing: a tree where it is one, and always who may talk to whom."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from kais import names
+from kais import topology as topologies
+from kais.resources.formation import Formation, FormationSpec, TopologyType
+
+_MATRIX = 12  # cells; a wider matrix is no drawing any more
+
+
+def topology(found: Formation) -> str:
+    """Draw it; problems such as a hub that no cell bears are said first."""
+    made = topologies.routes(found.spec)
+    lines = [f"{problem}" for problem in made.problems]
+    lines += [_headline(found.spec), ""]
+    lines += _picture(found.spec, made.allowed)
+    return "\n".join(lines) + "\n"
+
+
+def routes(found: Formation) -> dict[str, Any]:
+    """Give the same for programs: every cell with its allowed targets."""
+    made = topologies.routes(found.spec)
+    return {
+        "type": str(found.spec.topology.type),
+        "routes": {cell: list(targets) for cell, targets in made.allowed.items()},
+        "problems": list(made.problems),
+    }
+
+
+def _headline(spec: FormationSpec) -> str:
+    cells = sum(template.replicas for template in spec.cells)
+    words = {
+        TopologyType.FULL_MESH: "every cell may talk to every other",
+        TopologyType.STAR: f"{spec.topology.hub} in the middle, everybody else talks to it only",
+        TopologyType.HIERARCHY: f"{spec.topology.root} at the top, up and down only",
+        TopologyType.RING: "each cell talks to the next one and the one before",
+        TopologyType.STIGMERGY: "no cell talks to another; they leave marks on a blackboard",
+        TopologyType.CUSTOM: "only the routes that are named",
+    }
+    return f"{spec.topology.type}, {cells} cells: {words[spec.topology.type]}"
+
+
+def _picture(spec: FormationSpec, allowed: Mapping[str, Sequence[str]]) -> Iterator[str]:
+    match spec.topology.type:
+        case TopologyType.STAR | TopologyType.HIERARCHY:
+            top = spec.topology.hub or spec.topology.root or ""
+            roots = [cell for cell in allowed if topologies.template_of(spec, cell) == top]
+            yield from _tree(roots, allowed)
+        case TopologyType.RING:
+            cells = [
+                names.short_cell_name(template.name, i)
+                for template in spec.cells
+                for i in range(template.replicas)
+            ]
+            yield " ── ".join([*cells, cells[0]]) if len(cells) > 1 else cells[0]
+        case _:
+            yield from (_matrix(allowed) if len(allowed) <= _MATRIX else _listed(allowed))
+
+
+def _tree(roots: Sequence[str], allowed: Mapping[str, Sequence[str]]) -> Iterator[str]:
+    """Draw each cell once, below the first one that reaches it."""
+    drawn = set(roots)
+    children: dict[str, list[str]] = {}
+    queue = list(roots)
+    for cell in queue:  # grows while it is read: breadth first, so that levels stay levels
+        children[cell] = [target for target in allowed.get(cell, ()) if target not in drawn]
+        drawn.update(children[cell])
+        queue += children[cell]
+    for root in roots:
+        yield root
+        yield from _branches(root, children, "")
+    for cell in allowed:
+        if cell not in drawn:
+            yield f"{cell} (talks to nobody)"
+
+
+def _branches(cell: str, children: Mapping[str, Sequence[str]], before: str) -> Iterator[str]:
+    below = children.get(cell, ())
+    for number, child in enumerate(below):
+        is_last = number == len(below) - 1
+        yield f"{before}{'└── ' if is_last else '├── '}{child}"
+        yield from _branches(child, children, before + ("    " if is_last else "│   "))
+
+
+def _matrix(allowed: Mapping[str, Sequence[str]]) -> Iterator[str]:
+    cells = list(allowed)
+    width = max(len(cell) for cell in cells)
+    numbers = [str(i + 1) for i in range(len(cells))]
+    wide = len(numbers[-1])
+    yield f"{'':{width}}    {'  '.join(n.rjust(wide) for n in numbers)}"
+    for i, cell in enumerate(cells):
+        marks = ["·" if t == cell else "●" if t in allowed[cell] else " " for t in cells]
+        line = "  ".join(mark.rjust(wide) for mark in marks)
+        yield f"{cell:{width}} {numbers[i].rjust(2)} {line}".rstrip()
+    yield ""
+    yield "● may talk to the cell of that number"
+
+
+def _listed(allowed: Mapping[str, Sequence[str]]) -> Iterator[str]:
+    for cell, targets in allowed.items():
+        yield f"{cell} → {', '.join(targets) or 'nobody'}"

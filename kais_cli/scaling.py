@@ -1,0 +1,107 @@
+"""Changing the number of cells of a formation that belongs to nobody."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+from kais import names
+from kais.resources.blueprint_revision import BlueprintRevision
+from kais_cli import errors
+
+if TYPE_CHECKING:
+    from kais.resources.formation import Formation
+    from kais_cli.ports import Body
+    from kais_cli.session import Session
+
+_OWNER = "BlueprintInstance"
+
+
+def refuse_or_count(session: Session, found: Formation, cell: str) -> int:
+    """Give the number of cells of a template as it is now.
+
+    Raises:
+        Refused: an instance owns the formation and would set the number back; the message names
+            the parameter that decides it. Or there is no such template.
+    """
+    owner = next((o.name for o in found.metadata.owner_references if o.kind == _OWNER), None)
+    if owner is not None:
+        raise errors.Refused(_owned(session, found, cell, owner))
+    known = {template.name: template.replicas for template in found.spec.cells}
+    if cell not in known:
+        listed = ", ".join(known)
+        raise errors.Refused(f"{found.ref} has no cell template {cell}; it has {listed}")
+    return known[cell]
+
+
+def scale(session: Session, found: Formation, cell: str, *, replicas: int, dry_run: bool) -> Body:
+    """Set the number; refused by the API server when the formation changed meanwhile."""
+    index = [template.name for template in found.spec.cells].index(cell)
+    path = f"/spec/cells/{index}"
+    operations: list[Body] = [
+        {"op": "test", "path": f"{path}/name", "value": cell},
+        {"op": "add", "path": f"{path}/replicas", "value": replicas},
+    ]
+    return session.cluster.patch(
+        "Formation", session.namespace, found.metadata.name, operations, dry_run=dry_run
+    )
+
+
+def _owned(session: Session, found: Formation, cell: str, owner: str) -> str:
+    words = (
+        f"{found.ref} belongs to {_OWNER}/{session.namespace}/{owner}, which would set the number"
+        " back; nothing was changed"
+    )
+    parameters = _parameters(session, owner, cell)
+    if parameters is None:
+        return words
+    if not parameters:
+        return f"{words}. Its Blueprint fixes the replicas of {cell}: edit the Blueprint"
+    values = json.dumps({"spec": {"parameters": dict.fromkeys(parameters, "VALUE")}})
+    which = " and ".join(parameters)
+    return (
+        f"{words}. The replicas of {cell} come from the parameter {which}: kubectl patch bpi"
+        f" {owner} -n {session.namespace} --type merge -p '{values}'"
+    )
+
+
+def _parameters(session: Session, owner: str, cell: str) -> list[str] | None:
+    """Name the parameters that decide a template's replicas; None when nobody can tell."""
+    instance = session.cluster.get(_OWNER, session.namespace, owner) or {}
+    blueprint = instance.get("spec", {}).get("blueprintRef", {}).get("name")
+    number = instance.get("status", {}).get("revisionInUse")
+    if not blueprint or not number:
+        return None
+    body = session.cluster.get(
+        "BlueprintRevision", session.namespace, names.revision_name(blueprint, number)
+    )
+    if body is None:
+        return None
+    spec = BlueprintRevision.from_dict(body).spec
+    known = {parameter.name for parameter in spec.parameters}
+    return sorted(_names_in(_deciding(spec.formation, cell)) & known)
+
+
+def _deciding(formation: Any, cell: str) -> list[str]:
+    """Give the expressions that decide how many cells of a template there are."""
+    found = []
+    for template in formation.get("cells", []):
+        name = template.get("name", "") if isinstance(template, dict) else ""
+        if name != cell and "{{" not in name:  # a templated name may become this one
+            continue
+        loop = template.get("$for")
+        if isinstance(loop, dict) and isinstance(loop.get("in"), str):
+            found.append("{{ " + loop["in"].strip("{} ") + " }}")
+        replicas = template.get("replicas")
+        found += [replicas] if isinstance(replicas, str) else []
+    return found
+
+
+def _names_in(leaves: list[str]) -> set[str]:
+    from jinja2 import meta  # noqa: PLC0415 (only for this message)
+    from jinja2.sandbox import SandboxedEnvironment  # noqa: PLC0415
+
+    environment = SandboxedEnvironment()
+    return {
+        name for leaf in leaves for name in meta.find_undeclared_variables(environment.parse(leaf))
+    }
