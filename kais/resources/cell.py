@@ -40,7 +40,9 @@ class CellDisplay(Model):
     model: Line | None = Field(
         default=None, description="the mind's model, or the image of a container"
     )
-    cost: Line | None = Field(default=None, description="total cost, rounded for reading")
+    cost: Line | None = Field(
+        default=None, description="total cost, rounded for reading; - while none was reported"
+    )
 
 
 class CellStatus(Status):

@@ -205,7 +205,9 @@ class FormationDisplay(Model):
     """Texts for the columns of kubectl get."""
 
     cells: Line | None = Field(default=None, description="ready and wanted cells, such as 2/3")
-    cost: Line | None = Field(default=None, description="total cost, rounded for reading")
+    cost: Line | None = Field(
+        default=None, description="total cost, rounded for reading; - while none was reported"
+    )
 
 
 class FormationStatus(Status):

@@ -260,7 +260,7 @@ def _plan(observed: CellObserved, decided: _Decided, now: datetime) -> Plan:
         phase=_phase(told[-1]),
         pod_name=decided.pods.pod_name if decided.pods else None,
         message=told[-1].message,
-        display=CellDisplay(status=_shown(told[-1]), model=model),
+        display=CellDisplay(status=_shown(told[-1]), model=model, cost=saying.NO_COST),
     )
     return Plan(
         (*decided.actions, *saying.events(cell, told, types=(Type.READY,))),

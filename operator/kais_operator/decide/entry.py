@@ -111,6 +111,7 @@ def _not_ready(mission: Mission, cell: Cell, team: Team, *, now: datetime) -> Ob
         wanted = formations.wanted_names(team.formation)
     waiting = [formations.waits_for(team.cells.get(name), name) for name in wanted]
     trouble = [words for words in waiting if words is not None]
+    trouble += _resting(team, wanted)
     if trouble:
         more = f"; and {len(trouble) - _NAMED} more" if len(trouble) > _NAMED else ""
         words = f"waiting for cells: {'; '.join(trouble[:_NAMED])}{more}"
@@ -120,6 +121,17 @@ def _not_ready(mission: Mission, cell: Cell, team: Team, *, now: datetime) -> Ob
         if problem is not None:
             return Obstacle(Reason.ACCOUNT_NOT_ALLOWED, problem)
     return _not_registered(cell, now)
+
+
+def _resting(team: Team, wanted: Sequence[str]) -> list[str]:
+    """Name the service cells that are ready and have no pod: they are woken for a run."""
+    cells = [team.cells[name] for name in wanted if name in team.cells]
+    said = [(cell, cell.condition(Type.READY)) for cell in cells]
+    return [
+        f"{cell.metadata.name} is scaled down and being woken"
+        for cell, ready in said
+        if ready is not None and ready.reason == Reason.SCALED_DOWN
+    ]
 
 
 def _not_registered(cell: Cell, now: datetime) -> Obstacle | None:

@@ -1,4 +1,4 @@
-"""What a Formation needs: its Cells, the map of who may talk to whom, and how many are ready.
+"""What a Formation needs: its Cells, who may talk to whom, what they share, and how many are ready.
 
 Cells are pruned by inventory: what carries our label and our UID as controller owner and is not
 wanted any more, the last made first.
@@ -26,7 +26,7 @@ from kais.resources.formation import (
     FormationPhase,
     FormationStatus,
 )
-from kais_operator.decide import children, saying
+from kais_operator.decide import children, saying, workspaces
 from kais_operator.decide.children import ChildDecision, Parent
 from kais_operator.decide.plan import Action, Body, Delete, Plan
 
@@ -43,11 +43,13 @@ class FormationObserved:
         formation: the object.
         cells: what stands under the names of its cells and what else carries its label, by name.
         routes: the ConfigMap under the name of its topology map.
+        claim: the volume claim under the name of its workspace.
     """
 
     formation: Formation
     cells: Mapping[str, Body]
     routes: Body | None = None
+    claim: Body | None = None
 
 
 def decide_formation(observed: FormationObserved, now: datetime) -> Plan:
@@ -57,15 +59,12 @@ def decide_formation(observed: FormationObserved, now: datetime) -> Plan:
         return Plan()
     routes = topology.routes(formation.spec)
     desired = [*cell_bodies(formation)]
-    decided = [
-        *_decide_cells(observed, desired),
-        children.decide_child(map_body(formation, routes), observed.routes, parent_of(formation)),
-    ]
+    decided = [] if is_paused(formation) else _decide_children(observed, desired, routes)
     said = [_applied(formation, decided, routes.problems), _cells_ready(observed, desired)]
     said.append(conditions.summary(said, message=_all_well(formation, len(desired))))
     told = saying.timed(formation, said, now)
     actions: list[Action] = [action for d in decided for action in d.actions]
-    actions += _pruned(observed, desired)
+    actions += [] if is_paused(formation) else _pruned(observed, desired)
     actions += saying.events(formation, told, types=(Type.READY,))
     status = _status(observed, desired, told=told)
     return Plan(tuple(actions), saying.body_of(status), _soonest(decided))
@@ -136,6 +135,24 @@ def map_body(formation: Formation, routes: topology.Routes) -> Body:
     )
 
 
+def is_paused(formation: Formation) -> bool:
+    """Whether somebody asked that nothing of the formation be written."""
+    return formation.metadata.annotations.get(labels.RECONCILE) == labels.RECONCILE_SUSPENDED
+
+
+def _decide_children(
+    observed: FormationObserved, desired: Sequence[Body], routes: topology.Routes
+) -> list[ChildDecision]:
+    """Decide on the map and the claim first: the pods of the cells mount them."""
+    formation, parent = observed.formation, parent_of(observed.formation)
+    claim = workspaces.decide_claim(formation, observed.claim, parent)
+    return [
+        children.decide_child(map_body(formation, routes), observed.routes, parent),
+        *([claim] if claim is not None else []),
+        *_decide_cells(observed, desired),
+    ]
+
+
 def _decide_cells(observed: FormationObserved, desired: Sequence[Body]) -> list[ChildDecision]:
     parent = parent_of(observed.formation)
     return [
@@ -165,6 +182,9 @@ def _made_order(body: Body) -> tuple[str, str]:
 def _applied(
     formation: Formation, decided: Sequence[ChildDecision], problems: Sequence[str]
 ) -> Wanted:
+    if is_paused(formation):
+        words = f"nothing is written while {labels.RECONCILE} is {labels.RECONCILE_SUSPENDED}"
+        return conditions.false(Type.APPLIED, Reason.SUSPENDED, words)
     blocked = [d for d in decided if d.reason is not None]
     if blocked:
         taken = next((d for d in blocked if d.reason is Reason.NAME_TAKEN), blocked[0])
@@ -177,8 +197,9 @@ def _applied(
         return conditions.false(
             Type.APPLIED, Reason.TOPOLOGY_INVALID, f"{words}; until it is mended nobody may talk"
         )
-    count = len(decided) - 1
-    words = f"{count} {'cell' if count == 1 else 'cells'} and the topology map are stored"
+    count = len(wanted_names(formation))
+    claim = ", the workspace" if formation.spec.workspace is not None else ""
+    words = f"{count} {'cell' if count == 1 else 'cells'}{claim} and the topology map are stored"
     return conditions.true(Type.APPLIED, Reason.APPLIED, words)
 
 
@@ -229,14 +250,10 @@ def _own_cell(observed: FormationObserved, name: str) -> Cell | None:
 
 
 def _all_well(formation: Formation, count: int) -> str:
-    spec = formation.spec
-    unused = []
-    if spec.workspace is not None:
-        unused.append("workspace: task cells get an empty folder for each attempt")
-    if spec.budget is not None:
-        unused.append("budget: task cells report no cost")
     words = f"{count} of {count} cells are ready"
-    return f"{words} (without effect in this version: {'; '.join(unused)})" if unused else words
+    if formation.spec.budget is None:
+        return words
+    return f"{words} (without effect in this version: budget: cells of images report no cost)"
 
 
 def _status(
@@ -249,7 +266,7 @@ def _status(
     return FormationStatus(
         observed_generation=observed.formation.metadata.generation,
         conditions=told,
-        phase=FormationPhase.RUNNING if summary.status == "True" else FormationPhase.PENDING,
+        phase=_phase(observed.formation, summary),
         ready_cells=ready,
         total_cells=len(wanted),
         cells=[
@@ -257,8 +274,14 @@ def _status(
             for name, cell in itertools.islice(cells.items(), _LISTED)
         ],
         message=summary.message,
-        display=FormationDisplay(cells=f"{ready}/{len(wanted)}"),
+        display=FormationDisplay(cells=f"{ready}/{len(wanted)}", cost=saying.NO_COST),
     )
+
+
+def _phase(formation: Formation, summary: conditions.Condition) -> FormationPhase:
+    if is_paused(formation):
+        return FormationPhase.PAUSED
+    return FormationPhase.RUNNING if summary.status == "True" else FormationPhase.PENDING
 
 
 def _soonest(decided: Sequence[ChildDecision]) -> timedelta | None:

@@ -54,6 +54,9 @@ TROUBLES = frozenset(
 )
 """Reasons that make an Event a Warning: by meaning, whatever the condition's status."""
 
+NO_COST = "-"
+"""What a column of costs shows while nobody reported any; 0 would be a claim."""
+
 _EVENT_LIMIT = 1024  # the API server's bound of an Event's message
 
 

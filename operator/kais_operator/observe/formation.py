@@ -1,4 +1,4 @@
-"""Reads a Formation: its cells, by label and by the names that they shall have, and its map."""
+"""Reads a Formation: its cells, by label and by the names they shall have, its map and claim."""
 
 from __future__ import annotations
 
@@ -30,7 +30,10 @@ async def observe_formation(world: World, ref: ObjectRef) -> Seen | None:
     routes = await world.cluster.get(
         ObjectRef("ConfigMap", ref.namespace, names.topology_map_name(ref.name))
     )
-    return Seen(body, FormationObserved(formation, cells, routes))
+    claim = await world.cluster.get(
+        ObjectRef("PersistentVolumeClaim", ref.namespace, names.workspace_claim_name(ref.name))
+    )
+    return Seen(body, FormationObserved(formation, cells, routes, claim))
 
 
 def _of_one_going(formation: Formation | reading.Unreadable) -> object:

@@ -41,7 +41,7 @@ async def test_a_task_cell_is_ready_without_a_pod() -> None:
 
 async def test_a_cell_that_stands_by_is_shown_so_and_keeps_a_phase_that_old_clients_know() -> None:
     told = teams.status(await settled(teams.lone_cell()), SOLO)
-    assert told["display"] == {"status": "Standby", "model": "worker:1"}
+    assert told["display"] == {"status": "Standby", "model": "worker:1", "cost": "-"}
     assert told["phase"] == "Pending"
 
 

@@ -79,7 +79,11 @@ async def test_a_formation_is_ready_when_its_cells_are() -> None:
     assert condition(fake, "CellsReady", FORMATION)[:2] == ("True", "CellsReady")
     assert condition(fake, "Ready", FORMATION) == ("True", "Ready", "3 of 3 cells are ready")
     told = status(fake, FORMATION)
-    assert (told["readyCells"], told["totalCells"], told["display"]) == (3, 3, {"cells": "3/3"})
+    assert (told["readyCells"], told["totalCells"], told["display"]) == (
+        3,
+        3,
+        {"cells": "3/3", "cost": "-"},
+    )
     assert [c["name"] for c in told["cells"]] == ["team-lead-0", "team-scout-0", "team-scout-1"]
 
 
@@ -205,11 +209,11 @@ async def test_labels_of_a_use_are_passed_on_to_the_cells() -> None:
 
 
 async def test_what_has_no_effect_is_said() -> None:
-    fake = fake_world(two(workspace={"size": "2Gi"}, budget={"maxTotalCost": 1.0}))
+    fake = fake_world(two(budget={"maxTotalCost": 1.0}))
     await teams.settle_team(fake)
     assert condition(fake, "Ready", FORMATION)[2] == (
-        "3 of 3 cells are ready (without effect in this version: workspace: task cells get an "
-        "empty folder for each attempt; budget: task cells report no cost)"
+        "3 of 3 cells are ready (without effect in this version: budget: cells of images report no "
+        "cost)"
     )
 
 

@@ -118,7 +118,7 @@ async def test_a_service_cell_is_ready_when_its_pod_is() -> None:
     assert condition(fake, "Ready", SOLO) == ("True", "Ready", words)
     told = teams.status(fake, SOLO)
     assert (told["phase"], told["podName"]) == ("Running", pod.name)
-    assert told["display"] == {"status": "Running", "model": "worker:1"}
+    assert told["display"] == {"status": "Running", "model": "worker:1", "cost": "-"}
 
 
 TROUBLES: dict[str, tuple[Body, tuple[str, str]]] = {
