@@ -48,9 +48,12 @@ class Check(Model):
             lambda c: c.type != CheckType.FILE_EXISTS or bool(c.paths),
         ),
         Rule(
-            "!(self.type in ['command', 'coverage']) || has(self.command)",
-            "a command or coverage check needs a command",
-            lambda c: c.type not in {CheckType.COMMAND, CheckType.COVERAGE} or bool(c.command),
+            "!(self.type in ['command', 'coverage']) || has(self.command) != has(self.argv)",
+            "a command or coverage check needs exactly one of command and argv",
+            lambda c: (
+                c.type not in {CheckType.COMMAND, CheckType.COVERAGE}
+                or (c.command is None) != (c.argv is None)
+            ),
         ),
     )
 
@@ -68,7 +71,14 @@ class Check(Model):
     )
     command: Text | None = Field(
         default=None,
-        description="command run beside the work, in the cell's image, never elsewhere",
+        description=(
+            "text for the shell (sh -c) of the cell's image, run beside the work and never "
+            "elsewhere; an image without a shell needs argv"
+        ),
+    )
+    argv: Annotated[list[Text], Field(min_length=1, max_length=64)] | None = Field(
+        default=None,
+        description="the command as a list, run without a shell; excludes command",
     )
     success_pattern: Line | None = Field(
         default=None, description="passes when the output matches; looked at after failPattern"
@@ -87,7 +97,11 @@ class Check(Model):
         default=None, description="address whose answer is meant; kept for old manifests"
     )
     timeout_seconds: Annotated[Int, Field(ge=1, le=86400)] | None = Field(
-        default=None, description="time for this check; past it the check is Error"
+        default=None,
+        description=(
+            "time for this check, past which it is Error; unset is 300 for command and coverage, "
+            "30 for the others"
+        ),
     )
 
 
@@ -227,6 +241,10 @@ class Attempt(Model):
     result: Annotated[str, Field(max_length=4096)] | None = Field(
         default=None, description="how the try ended and why, in few words"
     )
+    run_id: Line | None = Field(
+        default=None,
+        description="the earlier run that this entry sums up; absent for tries of this run",
+    )
 
 
 class KnowledgeUse(Model):
@@ -291,7 +309,11 @@ class MissionStatus(Status):
     ] = Field(default_factory=list, description="how each check of the latest attempt stands")
     review: ReviewResult | None = Field(default=None, description="the reviewer's judgement")
     history: Annotated[list[Attempt], Field(max_length=100)] = Field(
-        default_factory=list, description="every attempt of this run, oldest first"
+        default_factory=list,
+        description=(
+            "how at most 10 earlier runs ended, then the tries of this run, oldest first; of more "
+            "than 10 tries the first and the latest"
+        ),
     )
     message: Text | None = Field(default=None, description="the summary's words, for people")
     trace_context: Line | None = Field(

@@ -12,7 +12,8 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Protocol
 
-from kais_operator.decide.plan import Body, ObjectRef
+from kais_operator.decide.checks import Process
+from kais_operator.decide.plan import Body, ObjectRef, RunInContainer
 from knowledge_client import models
 
 
@@ -24,12 +25,30 @@ class Cluster(Protocol):
             see `errors`.
     """
 
-    async def get(self, ref: ObjectRef) -> Body | None:
-        """Read one object; None when it is missing."""
+    async def get(self, ref: ObjectRef, *, fresh: bool = False) -> Body | None:
+        """Read one object; None when it is missing.
+
+        What is found may be as old as the watches are late; with `fresh` it is read now, for a
+        decision that no precondition of its writes guards.
+        """
         ...
 
-    async def list(self, kind: str, namespace: str | None, *, labels: str = "") -> Sequence[Body]:
-        """List objects of one kind; `labels` is a label selector; None lists all namespaces."""
+    async def get_child(self, ref: ObjectRef) -> Body | None:
+        """Read what bears the name that a child of ours shall have.
+
+        None may be said of an object that is not ours and that no watch tells of: whoever then
+        creates the child meets AlreadyExists, and is told of the object from there on.
+        """
+        ...
+
+    async def list(
+        self, kind: str, namespace: str | None, *, labels: str = "", fresh: bool = False
+    ) -> Sequence[Body]:
+        """List objects of one kind; `labels` is a label selector; None lists all namespaces.
+
+        Of kinds other than ours only those are sure to be found that carry our managed-by label,
+        unless they are read `fresh`, which is for the same decisions as with `get`.
+        """
         ...
 
     async def create(self, body: Body) -> Body:
@@ -48,8 +67,11 @@ class Cluster(Protocol):
         """Server-side apply of the status subresource as `kais-operator-status`."""
         ...
 
-    async def delete(self, ref: ObjectRef, *, uid: str) -> None:
-        """Delete with a UID precondition, background propagation; missing is success."""
+    async def delete(self, ref: ObjectRef, *, uid: str) -> Body | None:
+        """Delete with a UID precondition, background propagation; missing is success.
+
+        Gives what is left while finalizers or a grace period hold it, None when it is gone.
+        """
         ...
 
     async def emit(self, about: Body, *, severity: str, reason: str, message: str) -> None:
@@ -104,6 +126,30 @@ class Renderer(Protocol):
         """Validate parameters and render; what `kais.blueprints.render_blueprint` returns."""
         ...
 
+    async def find(self, pattern: str, text: str, *, ignore_case: bool) -> bool:
+        """Look for a user's regular expression in a text; ValueError when it is none."""
+        ...
+
+
+class Containers(Protocol):
+    """What the checks of missions need of containers: their logs, and commands run in them."""
+
+    async def log(self, pod: ObjectRef, container: str) -> str:
+        """Read the end of a container's log, at most some hundred KiB.
+
+        Raises:
+            ClusterError: as `Cluster` does.
+        """
+        ...
+
+    def run(self, command: RunInContainer) -> None:
+        """Start a command in the background; nothing happens when its key is known."""
+        ...
+
+    def found(self, key: str) -> tuple[Process, str] | None:
+        """Give how a started command stands and its standard output; None for an unknown key."""
+        ...
+
 
 class Clock(Protocol):
     """Wall-clock time for what is told, monotonic time for what is measured."""
@@ -155,11 +201,13 @@ class Placement:
         operator_namespace: where the Lease and the outbox live.
         knowledge_url: the store's address as pods reach it (`KNOWLEDGE_SERVICE_URL`).
         watched_namespaces: empty for all of the cluster.
+        check_image: what looks for files in the workspace of a task's attempt.
     """
 
     operator_namespace: str
     knowledge_url: str
     watched_namespaces: tuple[str, ...] = ()
+    check_image: str = ""
 
 
 @dataclass(frozen=True)
@@ -172,3 +220,4 @@ class World:
     renderer: Renderer
     clock: Clock
     placement: Placement
+    containers: Containers

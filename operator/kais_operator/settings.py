@@ -10,6 +10,7 @@ import re
 import socket
 from collections.abc import Mapping
 from dataclasses import dataclass
+from importlib import metadata
 from pathlib import Path
 
 _IN_CLUSTER = Path("/var/run/secrets/kubernetes.io/serviceaccount")
@@ -33,6 +34,7 @@ class Settings:
         knowledge_url: the store's address for the operator itself.
         cell_knowledge_url: the same store's address as pods reach it.
         watch_namespaces: empty for all of the cluster.
+        check_image: what looks for the files of fileExists checks; the operator's own image does.
     """
 
     kubeconfig: str | None
@@ -45,6 +47,7 @@ class Settings:
     metrics_host: str
     metrics_port: int
     log_level: str
+    check_image: str = ""
 
 
 def from_environment(environ: Mapping[str, str] | None = None) -> Settings:
@@ -66,6 +69,8 @@ def from_environment(environ: Mapping[str, str] | None = None) -> Settings:
         metrics_host=env.get("KAIS_METRICS_HOST") or "0.0.0.0",  # noqa: S104 (probes come from the node)
         metrics_port=_port(env.get("KAIS_METRICS_PORT") or "8080"),
         log_level=_level(env.get("KAIS_LOG_LEVEL") or "INFO"),
+        check_image=env.get("KAIS_CHECK_IMAGE")
+        or f"localhost/kais/operator:{metadata.version('kais')}",
     )
 
 

@@ -9,6 +9,7 @@ from kais_operator import errors
 from kais_operator.adapters import connection
 from kais_operator.adapters.clock import SystemClock
 from kais_operator.adapters.cluster import ApiCluster
+from kais_operator.adapters.containers import ApiContainers
 from kais_operator.adapters.knowledge import NotedKnowledge
 from kais_operator.adapters.store_memory import StoreMemory
 from kais_operator.apply import executor, status
@@ -27,7 +28,9 @@ async def connected(kubeconfig: Path) -> tuple[World, connection.Connection]:
     cluster = ApiCluster(link, leads=lambda: True, clock=clock)
     knowledge = NotedKnowledge(FakeKnowledge(), memory)
     place = Placement(operator_namespace="default", knowledge_url="http://knowledge:8000")
-    return World(cluster, knowledge, memory, InProcessRenderer(), clock, place), link
+    running = ApiContainers(link, clock=clock)
+    made = World(cluster, knowledge, memory, InProcessRenderer(), clock, place, running)
+    return made, link
 
 
 async def settle(world: World, reconciler: Reconciler, ref: ObjectRef, *, passes: int = 8) -> Body:

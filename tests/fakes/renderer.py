@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 from kais import blueprints
@@ -24,6 +25,13 @@ class InProcessRenderer:
     async def render(self, spec: Body, parameters: Body, **names: Any) -> blueprints.Rendering:
         self._maybe_fail()
         return blueprints.render_blueprint(spec, parameters, **names)
+
+    async def find(self, pattern: str, text: str, *, ignore_case: bool) -> bool:
+        self._maybe_fail()
+        try:
+            return re.search(pattern, text, re.IGNORECASE if ignore_case else 0) is not None
+        except re.error as exc:
+            raise ValueError(f"{pattern!r} is no regular expression: {exc}") from exc
 
     def _maybe_fail(self) -> None:
         if self.fails:

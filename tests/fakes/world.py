@@ -13,7 +13,9 @@ from kais_operator.observe.reconcilers import Reconciler
 from kais_operator.ports import Placement, World
 from tests.fakes.clock import FakeClock
 from tests.fakes.cluster import FakeCluster
+from tests.fakes.containers import FakeContainers
 from tests.fakes.knowledge import FakeKnowledge
+from tests.fakes.renderer import InProcessRenderer
 
 
 @dataclass
@@ -25,6 +27,7 @@ class FakeWorld:
     knowledge: FakeKnowledge
     memory: StoreMemory
     world: World
+    containers: FakeContainers
 
     async def step(self, reconciler: Reconciler, ref: ObjectRef) -> Plan | None:
         """Make one pass: observe, decide, apply, status; gives the Plan, None for nothing to do."""
@@ -61,8 +64,13 @@ def fake_world(*bodies: Body, renderer: Any = None) -> FakeWorld:
     knowledge = FakeKnowledge(clock=clock)
     memory = StoreMemory(clock)
     placement = Placement(
-        operator_namespace="kais-system", knowledge_url="http://knowledge.kais-system:8000"
+        operator_namespace="kais-system",
+        knowledge_url="http://knowledge.kais-system:8000",
+        check_image="kais/operator:1",
     )
     noted = NotedKnowledge(knowledge, memory)
-    world = World(cluster, noted, memory, renderer, clock, placement)
-    return FakeWorld(clock, cluster, knowledge, memory, world)
+    containers = FakeContainers(clock)
+    world = World(
+        cluster, noted, memory, renderer or InProcessRenderer(), clock, placement, containers
+    )
+    return FakeWorld(clock, cluster, knowledge, memory, world, containers)

@@ -7,8 +7,8 @@ need, nor the typed models, which validate every call, are in the way.
 from __future__ import annotations
 
 import asyncio
-import json
-from collections.abc import Mapping
+import contextlib
+from collections.abc import AsyncIterator, Mapping, Sequence
 from typing import Any
 from urllib import request
 from urllib.parse import urlencode, urlsplit
@@ -17,6 +17,7 @@ import aiohttp
 from kubernetes.aio import config
 from kubernetes.aio.client.configuration import Configuration
 from kubernetes.aio.client.rest import RESTClientObject
+from msgspec import DecodeError, json
 
 from kais_operator import errors
 from kais_operator.adapters import cluster_failures
@@ -24,10 +25,22 @@ from kais_operator.adapters import cluster_failures
 JSON = "application/json"
 MERGE_PATCH = "application/merge-patch+json"
 APPLY_PATCH = "application/apply-patch+yaml"
-_TIMEOUT = aiohttp.ClientTimeout(total=30, sock_connect=10)
+_CONNECT_S = 10
+_TIMEOUT = aiohttp.ClientTimeout(total=30, sock_connect=_CONNECT_S)
 _FIRST_REFUSAL = 300
 _NO_CONTENT: dict[str, Any] = {}
 _logins: Any = config  # these functions of the library have no annotations
+
+
+class _Transport(RESTClientObject):
+    """The library's connections without its request, which would encode bodies a second time."""
+
+    def session(self) -> aiohttp.ClientSession:
+        """Give the session, opened with the first request, when the event loop runs."""
+        if self.pool_manager is None:
+            self.pool_manager = self._create_pool_manager()
+        session: aiohttp.ClientSession = self.pool_manager
+        return session
 
 
 class Connection:
@@ -40,7 +53,7 @@ class Connection:
 
     def __init__(self, configuration: Configuration) -> None:
         self.configuration = configuration
-        self._rest: Any = RESTClientObject(configuration)
+        self._transport = _Transport(configuration)
         self._refresher: asyncio.Task[None] | None = None
         self.requests = 0
 
@@ -55,7 +68,7 @@ class Connection:
         if self._refresher is not None:
             self._refresher.cancel()
             await asyncio.gather(self._refresher, return_exceptions=True)
-        await self._rest.close()
+        await self._transport.close()
 
     async def call(
         self,
@@ -73,32 +86,142 @@ class Connection:
         """
         what = f"{method} {path}"
         self.requests += 1
+        async with self._answer(
+            method, _with(path, query), body, content_type=content_type, limits=_TIMEOUT
+        ) as response:
+            try:
+                content = await response.read()
+                answer: dict[str, Any] = json.decode(content) if content else _NO_CONTENT
+            except DecodeError as exc:
+                raise errors.ClusterUnavailable(f"{what}: the answer is no JSON: {exc}") from exc
+            except cluster_failures.CONNECTION as exc:
+                raise cluster_failures.translate(exc, what=what) from exc
+        return answer
+
+    async def text(self, path: str, *, query: Mapping[str, str]) -> str:
+        """Send one request and give the answer as text, whatever bytes it has.
+
+        Raises:
+            ClusterError: the mapping is that of `cluster_failures`.
+        """
+        self.requests += 1
+        async with self._answer("GET", _with(path, query), None, limits=_TIMEOUT) as response:
+            try:
+                return (await response.read()).decode("utf-8", "replace")
+            except cluster_failures.CONNECTION as exc:
+                raise cluster_failures.translate(exc, what=f"GET {path}") from exc
+
+    @contextlib.asynccontextmanager
+    async def socket(
+        self, path: str, *, query: Sequence[tuple[str, str]], protocol: str
+    ) -> AsyncIterator[aiohttp.ClientWebSocketResponse]:
+        """Open a WebSocket; a frame of more than 4 MiB ends it.
+
+        Raises:
+            ClusterError: It was refused, or broke.
+        """
+        self.requests += 1
+        what = f"CONNECT {path}"
+        settings: Any = self.configuration
         try:
-            status, content = await self._send(
-                method, path + (f"?{urlencode(query)}" if query else ""), body, content_type
+            logins: Any = await settings.auth_settings()
+            async with self._transport.session().ws_connect(
+                f"{settings.host}{path}?{urlencode(query)}",
+                protocols=(protocol,),
+                headers={login["key"]: login["value"] for login in logins.values()},
+                proxy=settings.proxy or None,
+                proxy_headers=settings.proxy_headers,
+                server_hostname=settings.tls_server_name or None,
+            ) as opened:
+                yield opened
+        except aiohttp.WSServerHandshakeError as exc:
+            raise cluster_failures.from_status(exc.status, b"", what=what) from exc
+        except (*cluster_failures.CONNECTION, *cluster_failures.CLIENT) as exc:
+            raise cluster_failures.translate(exc, what=what) from exc
+
+    @contextlib.asynccontextmanager
+    async def stream(
+        self, path: str, *, query: Mapping[str, str], silence_s: float
+    ) -> AsyncIterator[AsyncIterator[list[dict[str, Any]]]]:
+        """Open a watch: gives its events, as many together as came together.
+
+        It ends when the API server closes it.
+
+        Raises:
+            ClusterError: It was refused, broke, or nothing came for `silence_s`.
+        """
+        what = f"WATCH {path}"
+        limits = aiohttp.ClientTimeout(total=None, sock_connect=_CONNECT_S, sock_read=silence_s)
+        async with self._answer("GET", _with(path, query), None, limits=limits) as response:
+            yield _events(response.content, what=what)
+
+    @contextlib.asynccontextmanager
+    async def _answer(
+        self,
+        method: str,
+        path: str,
+        body: Any,
+        *,
+        limits: aiohttp.ClientTimeout,
+        content_type: str = JSON,
+    ) -> AsyncIterator[aiohttp.ClientResponse]:
+        """Send a request, and give the answer unless it is a refusal."""
+        # Compressing costs both sides more than it saves: answers are small or nearby.
+        headers = {"Accept": JSON, "Accept-Encoding": "identity", "Content-Type": content_type}
+        what = f"{method} {path.partition('?')[0]}"
+        settings: Any = self.configuration
+        try:
+            logins: Any = await settings.auth_settings()
+            headers |= {login["key"]: login["value"] for login in logins.values()}
+            response = await self._transport.session().request(
+                method,
+                settings.host + path,
+                headers=headers,
+                data=None if body is None else json.encode(body),
+                timeout=limits,
+                proxy=settings.proxy or None,
+                proxy_headers=settings.proxy_headers,
+                server_hostname=settings.tls_server_name or None,
             )
         except (*cluster_failures.CONNECTION, *cluster_failures.CLIENT) as exc:
             raise cluster_failures.translate(exc, what=what) from exc
-        if status >= _FIRST_REFUSAL:
-            raise cluster_failures.from_status(status, content, what=what)
-        answer: dict[str, Any] = json.loads(content) if content else _NO_CONTENT
-        return answer
+        async with response:
+            if response.status >= _FIRST_REFUSAL:
+                raise cluster_failures.from_status(
+                    response.status, await _words(response), what=what
+                )
+            yield response
 
-    async def _send(
-        self, method: str, path: str, body: Any, content_type: str
-    ) -> tuple[int, bytes]:
-        headers = {"Accept": JSON, "Content-Type": content_type}
-        logins: Any = await self.configuration.auth_settings()
-        for login in logins.values():
-            headers[login["key"]] = login["value"]
-        response = await self._rest.request(
-            method,
-            self.configuration.host + path,
-            headers=headers,
-            body=body,
-            _request_timeout=_TIMEOUT,
-        )
-        return response.status, await response.read()
+
+async def _words(response: aiohttp.ClientResponse) -> bytes:
+    """Read the words of a refusal; none when the connection breaks over them."""
+    try:
+        return await response.read()
+    except cluster_failures.CONNECTION:
+        return b""
+
+
+async def _events(
+    content: aiohttp.StreamReader, *, what: str
+) -> AsyncIterator[list[dict[str, Any]]]:
+    """Cut a stream into lines, each an object in JSON."""
+    left = bytearray()
+    try:
+        async for chunk in content.iter_any():
+            left += chunk
+            end = left.rfind(b"\n")
+            if end >= 0:
+                lines = bytes(left[:end]).split(b"\n")
+                del left[: end + 1]
+                yield [json.decode(line) for line in lines if line]
+    except DecodeError as exc:
+        raise errors.ClusterUnavailable(f"{what}: an event is no JSON: {exc}") from exc
+    except cluster_failures.CONNECTION as exc:
+        raise cluster_failures.translate(exc, what=what) from exc
+
+
+def _with(path: str, query: Mapping[str, str] | None) -> str:
+    return path + (f"?{urlencode(query)}" if query else "")
 
 
 async def connect(kubeconfig: str | None) -> Connection:

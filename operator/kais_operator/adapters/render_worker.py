@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import re
 import resource
 import signal
 import sys
@@ -53,9 +54,19 @@ def answer_to(line: str, *, progress: templates.Progress) -> dict[str, Any]:
 
 
 def _run(request: dict[str, Any], progress: templates.Progress) -> dict[str, Any]:
+    if request["op"] == "find":
+        return _find(request["pattern"], request["text"], ignore_case=request["ignore_case"])
     if request["op"] == "compile":
         return blueprints.compile_blueprint(request["spec"], progress=progress).to_dict()
     return blueprints.render_blueprint(**request["arguments"], progress=progress).to_dict()
+
+
+def _find(pattern: str, text: str, *, ignore_case: bool) -> dict[str, Any]:
+    try:
+        compiled = re.compile(pattern, re.IGNORECASE if ignore_case else 0)
+    except (re.error, RecursionError, OverflowError) as exc:
+        return {"problem": f"{pattern!r} is no regular expression: {exc}"}
+    return {"found": compiled.search(text) is not None}
 
 
 def limit_memory(more_bytes: int) -> int:

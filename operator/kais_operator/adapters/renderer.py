@@ -79,5 +79,18 @@ class WorkerRenderer:
         answer = await self._ask({"op": "render", "arguments": arguments})
         return blueprints.read_rendering(answer)
 
+    async def find(self, pattern: str, text: str, *, ignore_case: bool) -> bool:
+        """Look for a user's regular expression in a text.
+
+        Raises:
+            RenderingFailed: It took too long.
+            ValueError: It is no regular expression.
+        """
+        request = {"op": "find", "pattern": pattern, "text": text, "ignore_case": ignore_case}
+        answer = await self._ask(request)
+        if "problem" in answer:
+            raise ValueError(answer["problem"])
+        return bool(answer["found"])
+
     async def _ask(self, request: dict[str, Any]) -> Answer:
         return await self._pool.ask(json.dumps(request, separators=(",", ":")).encode())

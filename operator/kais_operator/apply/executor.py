@@ -59,6 +59,8 @@ class _Pass:
             logger.debug("left out %s: the store was not told", action)
         elif type(action) in _CLUSTER:
             await self._write(action)
+        elif isinstance(action, plans.RunInContainer):
+            self.world.containers.run(action)
         elif isinstance(action, plans.RefreshStatistics) and self.store_problem is None:
             self.world.memory.want_fresh(action.namespace, action.blueprint, soon=action.soon)
 

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from kais import labels, names
 from kais.resources.cell import Cell
-from kais.resources.mission import Mission
+from kais.resources.mission import Check
 from kais_operator.decide import check_pods, children, environment, pods, volumes
 from kais_operator.decide.children import Parent
 from kais_operator.decide.placing import Identity
@@ -21,17 +21,18 @@ JOB_LATER_S = 30
 class Work:
     """What a task's attempt is told, besides who it is.
 
-    `labelled` are labels that the mission passes on to its Jobs and their pods; `mission` is the
-    object, whose checks become containers, and `check_image` what those run in that need no cell's.
+    `labelled` are labels that the mission passes on to its Jobs and their pods. `checks` become
+    containers beside the work, and `check_image` is what looks for files.
     """
 
-    mission: Mission
+    mission: str
     run_id: str
     attempt: int
     objective: str
     message: str = ""
     feedback: str = ""
     labelled: Mapping[str, str] = field(default_factory=dict)
+    checks: Sequence[Check] = ()
     check_image: str = ""
 
 
@@ -90,7 +91,7 @@ def _pod_spec(cell: Cell, who: Identity, *, job: str, work: Work, knowledge_url:
     variables = environment.variables(cell, who, knowledge_url=knowledge_url, told=_told(work))
     task = pods.container(cell, pods.TASK, variables=variables, mounted=mounted)
     made = check_pods.containers(
-        work.mission, cell, variables=variables, mounted=mounted, image=work.check_image
+        work.checks, cell, variables=variables, mounted=mounted, image=work.check_image
     )
     spec = pods.pod_spec(cell, who, containers=made or [task], mounted=mounted)
     first = {"initContainers": [task]} if made else {}
@@ -99,7 +100,7 @@ def _pod_spec(cell: Cell, who: Identity, *, job: str, work: Work, knowledge_url:
 
 def _told(work: Work) -> dict[str, str]:
     return {
-        labels.ENV_MISSION: work.mission.metadata.name,
+        labels.ENV_MISSION: work.mission,
         labels.ENV_RUN_ID: work.run_id,
         labels.ENV_ATTEMPT: str(work.attempt),
         labels.ENV_OBJECTIVE: work.objective,

@@ -48,6 +48,8 @@ def decide_map(
 
     The answer is the decision of `children` when something else stands under the map's name.
     """
+    if attempt.job is None:
+        return None
     parent = _job_parent(attempt.job)
     body = _map_body(parent, entry, observed.mission)
     found = children.decide_fixed_child(body, observed.maps.get(parent.name), parent)

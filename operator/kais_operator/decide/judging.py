@@ -12,8 +12,8 @@ from datetime import datetime, timedelta
 from kais import durations, labels
 from kais.conditions import Type
 from kais.outcomes import Outcome
-from kais.resources.mission import Mission
 from kais.reasons import Reason
+from kais.resources.mission import Mission
 from kais.resources.workload import CellMode
 from kais_operator.decide import checks, entry, injecting, tries
 from kais_operator.decide.attempts import Attempt, State, parse_time

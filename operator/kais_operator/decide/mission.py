@@ -16,44 +16,40 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
 
-from kais import durations, labels
-from kais.reasons import Reason
+from kais import labels
 from kais.resources.fields import rfc3339
 from kais.resources.mission import Mission
 from kais_operator.decide import (
-    attempt_jobs,
+    attempts,
+    checking,
     children,
     endings,
     injecting,
     judging,
     mission_conditions,
+    record,
     recording,
-)
-from kais_operator.decide import (
-    attempts as tries,
+    rerunning,
+    rounds,
+    starting,
 )
 from kais_operator.decide import entry as entries
 from kais_operator.decide.attempts import Attempt, State
 from kais_operator.decide.endings import Ending
 from kais_operator.decide.entry import Entry, Obstacle
-from kais_operator.decide.mission_conditions import Standing
-from kais_operator.decide.mission_observed import MissionObserved, is_held, parent_of, run_id_of
+from kais_operator.decide.mission_observed import MissionObserved, is_held, run_id_of
 from kais_operator.decide.plan import (
     Action,
-    Body,
     Delete,
     InjectKnowledge,
     ObjectRef,
     PatchMetadata,
     Plan,
 )
+from kais_operator.decide.standing import Standing
 
 _SOON = timedelta(seconds=1)
 _POLL_LIMIT = timedelta(seconds=30)
-_HELD_BACK = (Reason.SUSPENDED, Reason.NOT_YET_SUPPORTED)
-"""Obstacles that are somebody's wish or mistake: no deadline runs, and an edit tells of the end."""
-_LOOK_AGAIN = timedelta(seconds=30)
-"""When an obstacle is looked at again that no watch event may report, such as a foreign object."""
 
 
 def decide_mission(observed: MissionObserved, now: datetime) -> Plan:
@@ -97,8 +93,8 @@ def _what_delays(
     observed: MissionObserved, entry: Entry | Obstacle, *, run_id: str, now: datetime
 ) -> Obstacle | None:
     """Say what the start deadline counts against: not against what somebody holds back."""
-    obstacle, _, _ = _start(observed, (), entry, run_id=run_id, now=now)
-    return obstacle if obstacle is None or obstacle.reason not in _HELD_BACK else None
+    obstacle, _, _ = starting.start(observed, (), entry, run_id=run_id, now=now)
+    return obstacle if obstacle is None or obstacle.reason not in starting.HELD_BACK else None
 
 
 def _take_up(observed: MissionObserved, now: datetime) -> Plan:
@@ -153,9 +149,11 @@ def _go_on(
     last = seen[-1] if seen else None
     if last is not None and not last.is_over:
         return _wait(observed, seen, actions, run_id=run_id, now=now)
-    obstacle, started, look_again = _start(observed, seen, entry, run_id=run_id, now=now)
+    obstacle, started, look_again = starting.start(observed, seen, entry, run_id=run_id, now=now)
+    if before or kept:  # one write of metadata in a pass: the next one would be refused
+        started = tuple(action for action in started if not isinstance(action, PatchMetadata))
     standing = Standing(observed, run_id, seen, None, obstacle)
-    is_held_back = obstacle is not None and obstacle.reason in _HELD_BACK
+    is_held_back = obstacle is not None and obstacle.reason in starting.HELD_BACK
     is_late = last is None and not is_held_back
     limits = [judging.start_deadline(mission, None, now=now)] if is_late else []
     limits.append(judging.deadline(mission, seen))
@@ -193,99 +191,6 @@ def _annotated(mission: Mission, annotations: Mapping[str, str | None]) -> Patch
 def _is_found(observed: MissionObserved) -> bool:
     """Whether the run's scope is known for sure: it is part of the run's identity."""
     return observed.team.formation is not None or bool(observed.team.cells)
-
-
-def _start(
-    observed: MissionObserved,
-    seen: Sequence[Attempt],
-    entry: Entry | Obstacle,
-    *,
-    run_id: str,
-    now: datetime,
-) -> tuple[Obstacle | None, tuple[Action, ...], timedelta | None]:
-    """Choose the creation of the next attempt's Job, or what stands in its way."""
-    obstacle = _held_back(observed)
-    if obstacle is not None:
-        return obstacle, (), _LOOK_AGAIN if _is_suspended_use(observed) else None
-    if isinstance(entry, Obstacle):
-        return entry, (), _LOOK_AGAIN
-    if rounds.is_round(entry.cell):
-        return rounds.start(observed, seen, now)
-    leaving = _still_there(observed)
-    if leaving is not None:
-        return leaving, (), children.LOOK_AGAIN
-    job = _job(observed, seen, entry, run_id=run_id, now=now)
-    name = job["metadata"]["name"]
-    there = next((j for j in observed.jobs if j["metadata"]["name"] == name), None)
-    found = children.decide_fixed_child(job, there, parent_of(observed.mission))
-    if found.reason is not None:
-        return Obstacle(found.reason, found.message), (), found.requeue_after
-    return None, found.actions, None
-
-
-def _still_there(observed: MissionObserved) -> Obstacle | None:
-    """Wait for the pods of attempts that are over: two must not work in one workspace."""
-    for pod in observed.pods:
-        if (pod.get("status") or {}).get("phase") not in ("Succeeded", "Failed"):
-            namespace, name = pod["metadata"]["namespace"], pod["metadata"]["name"]
-            return Obstacle(Reason.DELETING, f"Pod/{namespace}/{name} has not ended yet")
-    return None
-
-
-def _is_suspended_use(observed: MissionObserved) -> bool:
-    return observed.instance is not None and observed.instance.spec.suspend
-
-
-def _held_back(observed: MissionObserved) -> Obstacle | None:
-    mission = observed.mission
-    unsupported = judging.unsupported(mission, observed.team)
-    if unsupported is not None:
-        return Obstacle(Reason.NOT_YET_SUPPORTED, unsupported)
-    if mission.metadata.annotations.get(labels.RECONCILE) == labels.RECONCILE_SUSPENDED:
-        words = f"no attempt is started while {labels.RECONCILE} is {labels.RECONCILE_SUSPENDED}"
-        return Obstacle(Reason.SUSPENDED, words)
-    if observed.instance is not None and observed.instance.spec.suspend:
-        words = f"no attempt is started while {observed.instance.ref} has spec.suspend"
-        return Obstacle(Reason.SUSPENDED, words)
-    return None
-
-
-def _job(
-    observed: MissionObserved,
-    seen: Sequence[Attempt],
-    entry: Entry,
-    *,
-    run_id: str,
-    now: datetime,
-) -> Body:
-    mission = observed.mission
-    previous = seen[-1] if seen else None
-    limit = judging.deadline(mission, seen)
-    whole = durations.parse(mission.spec.completion.timeout)
-    left = limit - now if limit is not None else whole
-    said = mission.spec.entrypoint.message if mission.spec.entrypoint else None
-    work = attempt_jobs.Work(
-        mission=mission,
-        run_id=run_id,
-        attempt=previous.number + 1 if previous else 1,
-        objective=mission.spec.objective,
-        message=said or "",
-        feedback=tries.of(previous).feedback() if previous else "",
-        labelled={
-            key: mission.metadata.labels[key]
-            for key in (labels.BLUEPRINT, labels.REVISION, labels.INSTANCE)
-            if key in mission.metadata.labels
-        },
-        check_image=observed.check_image,
-    )
-    return attempt_jobs.attempt_job(
-        parent_of(mission),
-        entry.cell,
-        entry.who,
-        work=work,
-        knowledge_url=observed.knowledge_url,
-        seconds=int(left.total_seconds()),
-    )
 
 
 def _wait(
@@ -366,8 +271,7 @@ def _stop(seen: Sequence[Attempt]) -> list[Action]:
         for attempt in seen
         if attempt.job is not None
         and not attempt.job["metadata"].get("deletionTimestamp")
-        and (not attempt.is_over or attempt.state is tries.State.LOST)
-        and not tries.has_ended(attempt.job)
+        and not attempts.has_ended(attempt.job)
     ]
 
 

@@ -1,9 +1,7 @@
-"""The words of a Mission: its conditions and its status, computed anew from what was seen."""
+"""The words of a Mission: its conditions and Events, computed anew from what was seen."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
 from datetime import datetime
 
 from kais import conditions, labels
@@ -12,23 +10,25 @@ from kais.outcomes import Outcome
 from kais.reasons import Reason
 from kais.resources.fields import rfc3339
 from kais.resources.mission import (
-    Acknowledged,
-    KnowledgeUse,
+    CheckStatus,
     Mission,
-    MissionDisplay,
-    MissionPhase,
-    MissionStatus,
+    ReviewStatus,
 )
-from kais.resources.mission import Attempt as ToldAttempt
-from kais_operator.decide import injecting, judging, recording, saying
+from kais_operator.decide import (
+    judging,
+    mission_status,
+    recording,
+    reviewing,
+    saying,
+    tries,
+)
 from kais_operator.decide.attempts import Attempt, State
-from kais_operator.decide.endings import Ending, Try, tries_of
-from kais_operator.decide.entry import Obstacle
-from kais_operator.decide.mission_observed import MissionObserved
+from kais_operator.decide.endings import Ending
 from kais_operator.decide.plan import Body, EmitEvent
+from kais_operator.decide.standing import Standing, kept_word
 from knowledge_client import models
 
-_RESULT_LIMIT = 4096
+_CRITERIA_LIMIT = 1024
 _REASONS = {
     Outcome.FAILED: Reason.TASK_FAILED,
     Outcome.TIMED_OUT: Reason.TIMED_OUT,
@@ -36,34 +36,6 @@ _REASONS = {
     Outcome.CANCELLED: Reason.CANCELLED,
     Outcome.INFRASTRUCTURE_FAILED: Reason.INFRASTRUCTURE_FAILED,
 }
-
-
-@dataclass(frozen=True)
-class Standing:
-    """Where a mission stands: what was seen, and what was made of it.
-
-    Attributes:
-        observed: what was seen.
-        run_id: the run's key; None before it has one.
-        attempts: its attempts, oldest first.
-        ending: how it ended; None while it goes on.
-        obstacle: why the next attempt cannot be started now.
-    """
-
-    observed: MissionObserved
-    run_id: str | None
-    attempts: Sequence[Attempt] = ()
-    ending: Ending | None = None
-    obstacle: Obstacle | None = None
-
-    @property
-    def mission(self) -> Mission:
-        """The object."""
-        return self.observed.mission
-
-    def tries(self) -> tuple[Try, ...]:
-        """Give the attempts as they are told: those of the ending count, when there is one."""
-        return self.ending.tries if self.ending is not None else tries_of(self.attempts)
 
 
 def say(standing: Standing, now: datetime) -> tuple[Body, tuple[EmitEvent, ...]]:
@@ -76,16 +48,16 @@ def say(standing: Standing, now: datetime) -> tuple[Body, tuple[EmitEvent, ...]]
         _succeeded(standing),
     ]
     told = saying.timed(standing.mission, said, now)
-    status = _status(standing, told)
+    status = mission_status.status_of(standing, told)
     is_worth_both = standing.ending is None or told[0].status == "True"
     types = (Type.STARTED, Type.SUCCEEDED) if is_worth_both else (Type.SUCCEEDED,)
     events = saying.events(standing.mission, told, types=types)
-    return saying.body_of(status), events
+    return saying.body_of(status), (*events, *_review_requested(standing, said[-1]))
 
 
 def _started(standing: Standing) -> Wanted:
-    unsupported = judging.unsupported(standing.mission)
-    if unsupported is not None and not standing.attempts:
+    unsupported = judging.unsupported(standing.mission, standing.observed.team)
+    if unsupported is not None and not standing.attempts and standing.ending is None:
         return conditions.false(Type.STARTED, Reason.NOT_YET_SUPPORTED, unsupported)
     begun = next((one for one in standing.tries() if one.has_begun), None)
     if begun is not None:
@@ -118,21 +90,27 @@ def _never_started(ending: Ending) -> Wanted:
 
 
 def _checks_passed(standing: Standing) -> Wanted:
-    unsupported = judging.unsupported(standing.mission)
-    if unsupported is not None:
-        return conditions.false(Type.CHECKS_PASSED, Reason.NOT_YET_SUPPORTED, unsupported)
-    words = "the mission declares no checks; the exit code decides"
-    return conditions.true(Type.CHECKS_PASSED, Reason.NO_CHECKS, words)
-
-
-def _kept(standing: Standing, type_: str) -> Wanted | None:
-    """Repeat what was told as done, while the store that could say so again is away."""
-    before = standing.mission.condition(type_)
-    is_away = standing.observed.ledger.problem is not None
-    if not is_away or before is None or before.status != "True":
-        return None
-    reason = next((known for known in Reason if known.value == before.reason), Reason.RECORDED)
-    return conditions.true(type_, reason, before.message)
+    type_ = Type.CHECKS_PASSED
+    if not standing.mission.spec.completion.checks:
+        words = "the mission declares no checks; the exit code decides"
+        return conditions.true(type_, Reason.NO_CHECKS, words)
+    last = next(iter(reversed(standing.tries())), None)
+    results = last.checks if last is not None else ()
+    bad = [r for r in results if r.status in (CheckStatus.FAILED, CheckStatus.ERROR)]
+    if bad:
+        said = "; ".join(f"{r.name} {r.status}{': ' if r.message else ''}{r.message}" for r in bad)
+        return conditions.false(type_, Reason.CHECK_FAILED, said)
+    waiting = [r.name for r in results if r.status is CheckStatus.PENDING]
+    if last is None or not results or waiting:
+        named = ", ".join(
+            waiting or [check.name for check in standing.mission.spec.completion.checks]
+        )
+        if standing.ending is not None:
+            words = f"the run ended before these checks were judged: {named}"
+            return conditions.false(type_, Reason.CHECKS_PENDING, words)
+        return conditions.unknown(type_, Reason.CHECKS_PENDING, f"still to be judged: {named}")
+    passed = ", ".join(result.name for result in results)
+    return conditions.true(type_, Reason.CHECKS_PASSED, f"attempt {last.number}: {passed}")
 
 
 def _knowledge_extracted(standing: Standing) -> Wanted:
@@ -144,7 +122,7 @@ def _knowledge_extracted(standing: Standing) -> Wanted:
     if extraction is None and not recording.state_of(standing.observed).is_extracting:
         words = "the mission or its scope asked for no extraction"
         return conditions.false(type_, Reason.EXTRACTION_DISABLED, words)
-    return _kept(standing, type_) or _extracted(extraction, standing.observed.ledger.problem)
+    return kept_word(standing, type_) or _extracted(extraction, standing.observed.ledger.problem)
 
 
 def _extracted(extraction: models.Extraction | None, problem: str | None) -> Wanted:
@@ -176,7 +154,7 @@ def _recorded(standing: Standing) -> Wanted:
     if recording.state_of(standing.observed).is_done:
         words = f"the ledger has run {standing.run_id} as {standing.ending.outcome}"
         return conditions.true(Type.RECORDED, Reason.RECORDED, words)
-    kept = _kept(standing, Type.RECORDED)
+    kept = kept_word(standing, Type.RECORDED)
     if kept is not None:
         return kept
     if ledger.problem is not None:
@@ -192,103 +170,61 @@ def _succeeded(standing: Standing) -> Wanted:
         return conditions.true(Type.SUCCEEDED, Reason.FINISHED, ending.words)
     if ending is not None:
         words = f"{ending.outcome}: {ending.words}"
-        return conditions.false(Type.SUCCEEDED, _REASONS[ending.outcome], words)
+        return conditions.false(Type.SUCCEEDED, _failure(ending), words)
     started = _started(standing)
     if started.reason is Reason.NOT_YET_SUPPORTED:
         return conditions.false(Type.SUCCEEDED, started.reason, started.message)
     last = standing.attempts[-1] if standing.attempts else None
     if last is None or (started.status != "True" and not last.is_over):
         return conditions.unknown(Type.SUCCEEDED, started.reason, started.message)
+    return _going_on(standing, last)
+
+
+def _failure(ending: Ending) -> Reason:
+    """Name what failed: the task, one of its checks, or its review."""
+    last = ending.tries[-1] if ending.tries else None
+    if ending.outcome is not Outcome.FAILED or last is None:
+        return _REASONS[ending.outcome]
+    if last.verdict is not None:
+        return Reason.REVIEW_REJECTED
+    bad = (CheckStatus.FAILED, CheckStatus.ERROR)
+    return Reason.CHECK_FAILED if any(r.status in bad for r in last.checks) else Reason.TASK_FAILED
+
+
+def _going_on(standing: Standing, last: Attempt) -> Wanted:
+    """Say where an attempt stands that the run is not over with."""
     of = f"{last.number} of {standing.mission.spec.completion.max_attempts}"
     if last.state is State.FAILED:
-        words = f"attempt {of} failed: {tries_of([last])[0].sentence()}; "
+        words = f"attempt {of} failed: {tries.of(last).sentence()}; "
         words += standing.obstacle.message if standing.obstacle else "the next one is prepared"
         return conditions.unknown(Type.SUCCEEDED, Reason.RETRYING, words)
+    if last.state is State.REVIEWING:
+        return conditions.unknown(Type.SUCCEEDED, Reason.REVIEW_REQUESTED, _asking(standing, last))
+    if last.state is State.CHECKING:
+        words = standing.obstacle.message if standing.obstacle else last.words
+        words = f"attempt {of} is being checked: {words}"
+        return conditions.unknown(Type.SUCCEEDED, last.trouble or Reason.CHECKS_PENDING, words)
     trouble = f": {last.words}" if last.trouble is not None else ""
     return conditions.unknown(Type.SUCCEEDED, Reason.RUNNING, f"attempt {of} is running{trouble}")
 
 
-def _status(standing: Standing, told: list[conditions.Condition]) -> MissionStatus:
-    mission, ending = standing.mission, standing.ending
-    tries = standing.tries()
-    number = ending.attempt if ending else (tries[-1].number if tries else 0)
-    most = mission.spec.completion.max_attempts
-    knowledge = _knowledge(standing)
-    last = tries[-1] if tries else None
-    is_heard = last is not None and bool(last.message)
-    abort = mission.metadata.annotations.get(labels.ABORT)
-    return MissionStatus(
-        observed_generation=mission.metadata.generation,
-        conditions=told,
-        phase=_phase(standing),
-        outcome=ending.outcome if ending else None,
-        run_id=standing.run_id,
-        attempt=number,
-        started_at=ending.started_at if ending else (tries[0].started_at if tries else None),
-        finished_at=ending.finished_at if ending else None,
-        result=last.message[:_RESULT_LIMIT] if last is not None and is_heard else None,
-        result_truncated=last.is_truncated if last is not None and is_heard else None,
-        history=[_told(one) for one in tries],
-        message=told[-1].message,
-        knowledge=knowledge,
-        acknowledged=Acknowledged(abort=abort[:1024]) if abort is not None else None,
-        display=MissionDisplay(
-            attempt=f"{number}/{most}" if number else None, facts=_facts(standing, knowledge)
-        ),
+def _asking(standing: Standing, last: Attempt) -> str:
+    """Ask the reviewer: what to judge by, and how to answer with kubectl."""
+    review = standing.mission.spec.completion.review
+    criteria = review.criteria if review is not None else ""
+    answer = f'{{"attempt": {last.number}, "verdict": "approve", "feedback": ""}}'
+    words = (
+        f"attempt {last.number}: {last.words}; criteria: {criteria[:_CRITERIA_LIMIT]}; answer with "
+        f"the annotation {labels.REVIEW}={answer} (or reject)"
     )
+    remark = reviewing.remark(standing.mission, last.number)
+    return f"{words}; {remark}" if remark is not None else words
 
 
-def _phase(standing: Standing) -> MissionPhase:
-    if standing.ending is not None:
-        is_good = standing.ending.outcome is Outcome.SUCCEEDED
-        return MissionPhase.SUCCEEDED if is_good else MissionPhase.FAILED
-    return MissionPhase.RUNNING if standing.attempts else MissionPhase.PENDING
-
-
-def _told(one: Try) -> ToldAttempt:
-    is_over = one.state not in (State.WAITING, State.RUNNING)
-    return ToldAttempt(
-        attempt=one.number,
-        started_at=one.started_at,
-        finished_at=one.finished_at if is_over else None,
-        result=one.sentence()[:_RESULT_LIMIT] or one.state.value,
-    )
-
-
-def _knowledge(standing: Standing) -> KnowledgeUse | None:
-    receipt, injected = _given(standing)
-    extraction = standing.observed.ledger.extraction
-    extracted = len(extraction.facts) if extraction and extraction.state == "done" else None
-    before = standing.mission.status.knowledge
-    if extracted is None and before is not None and _kept(standing, Type.KNOWLEDGE_EXTRACTED):
-        extracted = before.extracted
-    if receipt is None and injected is None and extracted is None:
-        return None
-    return KnowledgeUse(receipt=receipt, injected=injected, extracted=extracted)
-
-
-def _given(standing: Standing) -> tuple[str | None, int | None]:
-    if standing.ending is not None:
-        return standing.ending.receipt, standing.ending.injected
-    if not standing.attempts:
-        return None, None
-    job = standing.attempts[-1].job["metadata"]["name"]
-    return injecting.given(standing.observed.maps.get(job))
-
-
-def _facts(standing: Standing, knowledge: KnowledgeUse | None) -> str | None:
-    """Say `3 in` while the run goes on and `3 in, 2 out` when it is known what it left."""
-    given = knowledge.injected if knowledge is not None else None
-    left = knowledge.extracted if knowledge is not None else None
-    if standing.ending is None:
-        return None if given is None else f"{given} in"
-    if left is None and _may_still_leave(standing):
-        return f"{given or 0} in"
-    return f"{given or 0} in, {left or 0} out"
-
-
-def _may_still_leave(standing: Standing) -> bool:
-    extraction = standing.observed.ledger.extraction
-    if extraction is not None:
-        return extraction.state in ("pending", "running")
-    return recording.state_of(standing.observed).is_extracting
+def _review_requested(standing: Standing, wanted: Wanted) -> tuple[EmitEvent, ...]:
+    """Tell of each attempt that waits for its review, once."""
+    told = standing.mission.status.review
+    is_told = told is not None and told.status is ReviewStatus.PENDING
+    if wanted.reason is not Reason.REVIEW_REQUESTED or is_told:
+        return ()
+    return (EmitEvent("Normal", wanted.reason, wanted.message[:1024]),)

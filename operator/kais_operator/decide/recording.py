@@ -14,7 +14,7 @@ from kais.conditions import Type
 from kais_operator.decide import entry as entries
 from kais_operator.decide import injecting, outbox, placing
 from kais_operator.decide.attempts import State
-from kais_operator.decide.endings import Ending, Try
+from kais_operator.decide.endings import Ending
 from kais_operator.decide.mission_observed import MissionObserved, is_held
 from kais_operator.decide.plan import (
     Action,
@@ -27,6 +27,7 @@ from kais_operator.decide.plan import (
     RefreshStatistics,
     RequestExtraction,
 )
+from kais_operator.decide.tries import Try
 from knowledge_client import models
 
 PATIENCE = timedelta(seconds=30)
@@ -219,7 +220,8 @@ def _episode(one: Try, ref: models.Ref) -> models.EpisodeIn:
 
 def _signature(one: Try) -> str:
     """Name an error so that its like is found again: the task's last line, else our words."""
-    lines = [line.strip() for line in one.message.splitlines() if line.strip()]
+    is_tasks = one.state is not State.FAILED or one.exit_code != 0
+    lines = [line.strip() for line in one.message.splitlines() if line.strip() and is_tasks]
     return (lines[-1] if lines else one.words or one.state.value)[:_SIGNATURE_LIMIT]
 
 

@@ -12,12 +12,12 @@ from kais.resources.blueprint_instance import BlueprintInstance
 from kais.resources.cell import Cell
 from kais.resources.formation import Formation
 from kais.resources.mission import Mission
-from kais_operator.decide import attempts, children, entry
+from kais_operator.decide import attempts, children, entry, record, rounds
 from kais_operator.decide import mission as decision
 from kais_operator.decide.entry import Team
 from kais_operator.decide.mission_observed import Ledger, MissionObserved, run_id_of
 from kais_operator.decide.plan import Body, ObjectRef
-from kais_operator.observe import reading
+from kais_operator.observe import checks, reading
 from kais_operator.observe.reconcilers import Reconciler, Seen
 from kais_operator.ports import World
 from knowledge_client import errors
@@ -35,21 +35,24 @@ async def observe_mission(world: World, ref: ObjectRef) -> Seen | None:
         return Seen(body, mission)
     jobs = await _jobs(world, mission)
     has_ended = labels.OUTCOME in mission.metadata.annotations
-    ledger = await _ledger(world, mission, has_ended=has_ended, is_new=not jobs)
+    is_new = not any(attempts.run_of(job) in (None, run_id_of(mission)) for job in jobs)
+    ledger = await _ledger(world, mission, has_ended=has_ended, is_new=is_new)
     is_told = has_ended and ledger.run is not None and ledger.run.outcome is not None
+    team = Team() if is_told else await _team(world, mission)
     observed = MissionObserved(
         mission=mission,
-        team=Team() if is_told else await _team(world, mission),
+        team=team,
         jobs=jobs,
-        pods=() if has_ended else await _pods(world, mission, jobs),
+        pods=() if has_ended else await _pods(world, mission, jobs, team),
         maps={} if has_ended else await _maps(world, mission, jobs),
         declared=await reading.declared_scopes(world.cluster, ref.namespace),
         instance=None if is_told else await _instance(world, mission, ledger, jobs),
         ledger=ledger,
         knowledge_url=world.placement.knowledge_url,
         operator_namespace=world.placement.operator_namespace,
+        check_image=world.placement.check_image,
     )
-    return Seen(body, observed)
+    return Seen(body, observed if has_ended else await checks.with_checks(world, observed))
 
 
 async def _jobs(world: World, mission: Mission) -> list[Body]:
@@ -58,19 +61,27 @@ async def _jobs(world: World, mission: Mission) -> list[Body]:
     selector = f"{labels.MISSION}={names.label_value(metadata.name)}"
     jobs = list(await world.cluster.list("Job", metadata.namespace, labels=selector))
     own = [job for job in jobs if children.controller_uid(job) == metadata.uid]
-    latest = max((attempts.number_of(job) for job in own), default=0)
+    kept = [one.number for one in record.read(mission)]
+    current = [job for job in own if attempts.run_of(job) in (None, run_id_of(mission))]
+    latest = max([*kept, *(attempts.number_of(job) for job in current)], default=0)
     next_name = names.job_name(metadata.name, latest + 1)
-    is_open = any(not attempts.has_ended(job) for job in own)
+    is_open = any(not attempts.has_ended(job) for job in current)
     if labels.OUTCOME in metadata.annotations or is_open:
         return jobs
     if next_name not in {job["metadata"]["name"] for job in jobs}:
-        namesake = await world.cluster.get(ObjectRef("Job", metadata.namespace, next_name))
+        namesake = await world.cluster.get_child(ObjectRef("Job", metadata.namespace, next_name))
         jobs += [namesake] if namesake is not None else []
     return jobs
 
 
-async def _pods(world: World, mission: Mission, jobs: Sequence[Body]) -> Sequence[Body]:
-    if not jobs:
+async def _pods(world: World, mission: Mission, jobs: Sequence[Body], team: Team) -> Sequence[Body]:
+    """Read the pods of the mission's Jobs, or those of a cell that keeps running."""
+    cell = entry.entry_cell(mission, team)
+    if isinstance(cell, Cell) and rounds.is_round(cell):
+        selector = f"{labels.CELL}={names.label_value(cell.metadata.name)}"
+        found = await world.cluster.list("Pod", mission.metadata.namespace, labels=selector)
+        return [pod for pod in found if labels.MISSION not in (pod["metadata"].get("labels") or {})]
+    if not jobs and labels.ATTEMPTS not in mission.metadata.annotations:
         return ()
     selector = f"{labels.MISSION}={names.label_value(mission.metadata.name)}"
     return await world.cluster.list("Pod", mission.metadata.namespace, labels=selector)
@@ -81,9 +92,10 @@ async def _maps(world: World, mission: Mission, jobs: Sequence[Body]) -> dict[st
     own = [job for job in jobs if children.controller_uid(job) == mission.metadata.uid]
     if not own:
         return {}
-    job = max(own, key=attempts.number_of)["metadata"]["name"]
+    current = [job for job in own if attempts.run_of(job) in (None, run_id_of(mission))]
+    job = max(current or own, key=attempts.number_of)["metadata"]["name"]
     ref = ObjectRef("ConfigMap", mission.metadata.namespace, names.knowledge_map_name(job))
-    found = await world.cluster.get(ref)
+    found = await world.cluster.get_child(ref)
     return {job: found} if found is not None else {}
 
 
@@ -123,7 +135,7 @@ async def _with_account(world: World, mission: Mission, team: Team) -> Team:
     return Team(
         team.formation,
         team.cells,
-        account=await world.cluster.get(ref),
+        account=await world.cluster.get(ref, fresh=True),
         sharing=await reading.sharing(world.cluster, cell),
     )
 

@@ -413,9 +413,7 @@ async def test_a_mission_deleted_after_its_job_ended_keeps_the_jobs_outcome() ->
 
 
 async def test_a_mission_that_never_began_is_let_go() -> None:
-    work = teams.work(completion={"checks": [{"name": "a", "type": "command", "command": "x"}]})
-    fake = await teams.ready_world(work)
-    await teams.settle(fake)
+    fake = await teams.ready_world(teams.work(metadata={"finalizers": ["kais.io/finalizer"]}))
     fake.cluster.remove(MISSION)
     await teams.settle(fake)
     assert MISSION not in fake.cluster.refs()

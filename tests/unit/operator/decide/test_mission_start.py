@@ -175,33 +175,6 @@ async def test_a_mission_for_a_lone_cell_works_in_that_cells_scope() -> None:
     assert fake.cluster.refs("Job") == [job_ref()]
 
 
-UNSUPPORTED = {
-    "checks": (
-        {"checks": [{"name": "built", "type": "command", "command": "make"}]},
-        "completion.checks (built)",
-    ),
-    "a review": (
-        {"review": {"enabled": True, "reviewer": "lead", "criteria": "good"}},
-        "completion.review",
-    ),
-}
-
-
-@pytest.mark.parametrize(("completion", "named"), UNSUPPORTED.values(), ids=UNSUPPORTED)
-async def test_a_mission_is_not_started_when_it_declares(completion: Body, named: str) -> None:
-    fake = await teams.ready_world(teams.work(completion=completion))
-    await teams.settle(fake)
-    words = (
-        f"this version has no behaviour for {named}, so the mission is not started; "
-        "leave it out to let the exit code decide"
-    )
-    for type_ in ("Started", "ChecksPassed", "Succeeded"):
-        assert condition(fake, type_) == ("False", "NotYetSupported", words)
-    assert fake.cluster.refs("Job") == []
-    assert "annotations" not in metadata(fake)
-    assert fake.knowledge.runs == {}
-
-
 async def test_a_suspended_mission_starts_nothing_until_that_is_taken_back() -> None:
     paused = {"annotations": {"kais.io/reconcile": "suspended"}}
     fake = await teams.ready_world(teams.work(metadata=paused))

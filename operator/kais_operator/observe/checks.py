@@ -1,0 +1,101 @@
+"""Reads what the checks of an attempt printed, and looks for their patterns.
+
+Logs are read for checks whose process has ended and whose verdict needs them, once: a verdict is
+kept on the Mission. Patterns are users' own and run where they can be killed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from kais.resources.cell import Cell
+from kais.resources.mission import Check
+from kais_operator import errors
+from kais_operator.decide import checking, checks, entry, rounds
+from kais_operator.decide import mission as decision
+from kais_operator.decide.attempts import Attempt
+from kais_operator.decide.checking import GONE, Asked
+from kais_operator.decide.checks import Output, Process
+from kais_operator.decide.mission_observed import MissionObserved, RunningContainer, exec_key
+from kais_operator.decide.plan import Body, ObjectRef
+from kais_operator.ports import World
+
+
+async def with_checks(world: World, observed: MissionObserved) -> MissionObserved:
+    """Add what the checks of the latest attempt printed, as far as it is needed now."""
+    if not observed.mission.spec.completion.checks:
+        return observed
+    now = world.clock.now()
+    found = decision.found_of(observed, now)
+    cell = entry.entry_cell(observed.mission, observed.team)
+    if isinstance(cell, Cell) and rounds.is_round(cell):
+        observed = replace(observed, container=_container(observed.pods))
+        return await _with_commands(world, observed, checking.judged(observed, found, now))
+    asked = checking.asked(observed, found, now)
+    return replace(observed, outputs={one.check.name: await _output(world, one) for one in asked})
+
+
+async def _with_commands(
+    world: World, observed: MissionObserved, seen: Sequence[Attempt]
+) -> MissionObserved:
+    if not seen or not seen[-1].is_exec or seen[-1].is_over:
+        return observed
+    last = seen[-1]
+    final = {result.name for result in last.checks if result.is_final}
+    execs: dict[str, Process] = {}
+    outputs: dict[str, Output] = {}
+    for check in observed.mission.spec.completion.checks:
+        known = world.containers.found(exec_key(observed.mission, last.number, check.name))
+        if known is None or check.name in final:
+            continue
+        process, text = known
+        if process.failure is not None:
+            process = replace(process, failure=_failure(check, process.failure))
+        execs[check.name] = process
+        if process.ended_at is not None and checks.needs_output(check):
+            outputs[check.name] = await _matched(world, check, text)
+    return replace(observed, execs=execs, outputs=outputs)
+
+
+def _failure(check: Check, words: str) -> str:
+    told = checks.cannot_run(check, words)
+    return told if "has no shell" in told else words
+
+
+def _container(pods: Sequence[Body]) -> RunningContainer | None:
+    """Find the first container of a ready pod."""
+    for pod in pods:
+        told = (pod.get("status") or {}).get("conditions") or ()
+        is_ready = any(c["type"] == "Ready" and c["status"] == "True" for c in told)
+        metadata = pod["metadata"]
+        if is_ready and not metadata.get("deletionTimestamp"):
+            ref = ObjectRef("Pod", metadata["namespace"], metadata["name"])
+            return RunningContainer(ref, pod["spec"]["containers"][0]["name"], metadata["uid"])
+    return None
+
+
+async def _output(world: World, asked: Asked) -> Output:
+    if asked.pod is None:
+        return await _matched(world, asked.check, asked.text)
+    try:
+        text = await world.containers.log(asked.pod, asked.container)
+    except (errors.NotFound, errors.Invalid, errors.Forbidden) as exc:
+        return Output(problem=f"{GONE}: {exc}")
+    return await _matched(world, asked.check, text)
+
+
+async def _matched(world: World, check: Check, text: str) -> Output:
+    """Look for a check's patterns; the cell's answer is searched whatever its case."""
+    ignore = checks.is_response(check)
+    try:
+        fails = succeeds = None
+        if check.fail_pattern is not None:
+            fails = await world.renderer.find(check.fail_pattern, text, ignore_case=ignore)
+        if check.success_pattern is not None and not fails:
+            succeeds = await world.renderer.find(check.success_pattern, text, ignore_case=ignore)
+    except ValueError as exc:
+        return Output(text, problem=str(exc))
+    except errors.RenderingFailed as exc:
+        return Output(text, problem=f"its pattern is too slow: {exc}")
+    return Output(text, fails, succeeds)

@@ -1,0 +1,48 @@
+"""Containers in memory: logs that a test wrote, commands that end when a test says so."""
+
+from __future__ import annotations
+
+from kais_operator import errors
+from kais_operator.decide.checks import Process
+from kais_operator.decide.plan import ObjectRef, RunInContainer
+from tests.fakes.clock import FakeClock
+
+
+class FakeContainers:
+    """The Containers port. `logs` are by container; `read` counts their reads."""
+
+    def __init__(self, clock: FakeClock) -> None:
+        self.clock = clock
+        self.logs: dict[str, str] = {}
+        self.read = 0
+        self.started: list[RunInContainer] = []
+        self.known: dict[str, tuple[Process, str]] = {}
+
+    async def log(self, pod: ObjectRef, container: str) -> str:
+        self.read += 1
+        if container not in self.logs:
+            raise errors.NotFound(f"{pod}: no log of {container}")
+        return self.logs[container]
+
+    def run(self, command: RunInContainer) -> None:
+        if command.key not in self.known:
+            self.started.append(command)
+            self.known[command.key] = (Process(self.clock.now()), "")
+
+    def found(self, key: str) -> tuple[Process, str] | None:
+        return self.known.get(key)
+
+    def end(self, check: str, *, code: int = 0, out: str = "", words: str = "") -> None:
+        """End the latest command of a check."""
+        key = next(key for key in reversed(self.known) if key.endswith(f"/{check}"))
+        began = self.known[key][0].began_at
+        self.known[key] = (Process(began, self.clock.now(), code, words), out)
+
+    def fail(self, check: str, why: str) -> None:
+        """Have the latest command of a check not run."""
+        key = next(key for key in reversed(self.known) if key.endswith(f"/{check}"))
+        self.known[key] = (Process(self.known[key][0].began_at, failure=why), "")
+
+    def forget(self) -> None:
+        """Lose everything, as a new process does."""
+        self.known.clear()
