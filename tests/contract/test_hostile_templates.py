@@ -1,0 +1,176 @@
+"""Templates and patterns that mean harm, in the operator's real render worker: none escapes, none
+hangs, none grows, and each error names the leaf or the parameter.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import time
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from kais import blueprints
+from kais.blueprints import Rendered, Violations
+from kais_operator import errors
+from kais_operator.adapters.renderer import WorkerRenderer
+from tests.fakes import hostile
+
+NAMES: dict[str, Any] = {"blueprint": "b", "revision": 1, "instance": "i", "namespace": "n"}
+LIMIT_S = 0.5  # so that what only the clock ends does not hold up the suite
+MEMORY_MIB = 256
+SLACK_S = 1.0
+
+
+class _Memory:
+    """The most that any render worker of this process ever had resident, in KiB."""
+
+    def __init__(self) -> None:
+        self.most_kib = 0
+
+    async def watch(self) -> None:
+        while True:
+            for pid in _workers():
+                self.most_kib = max(self.most_kib, _resident_kib(pid))
+            await asyncio.sleep(0.01)
+
+
+def _workers() -> list[str]:
+    tasks = Path(f"/proc/{os.getpid()}/task").iterdir()
+    listed = [pid for task in tasks for pid in _read(task / "children").split()]
+    return [pid for pid in listed if "render_worker" in _read(Path(f"/proc/{pid}/cmdline"))]
+
+
+def _resident_kib(pid: str) -> int:
+    lines = _read(Path(f"/proc/{pid}/status")).splitlines()
+    return next((int(line.split()[1]) for line in lines if line.startswith("VmHWM")), 0)
+
+
+def _read(path: Path) -> str:
+    try:
+        return path.read_text()
+    except OSError:
+        return ""  # it ended meanwhile
+
+
+@pytest.fixture
+async def renderer() -> AsyncIterator[WorkerRenderer]:
+    made = WorkerRenderer(workers=1, limit_s=LIMIT_S, memory_mib=MEMORY_MIB)
+    await made.compile(hostile.spec("warm"))
+    yield made
+    await made.close()
+
+
+async def compiled(renderer: WorkerRenderer, spec: dict[str, Any]) -> tuple[bool, str]:
+    try:
+        report = await renderer.compile(spec)
+    except errors.RenderingFailed as exc:
+        return False, str(exc)
+    return report.is_good, report.message
+
+
+async def rendered(renderer: WorkerRenderer, spec: dict[str, Any]) -> tuple[bool, str]:
+    try:
+        made = await renderer.render(spec, hostile.VALUES, **NAMES)
+    except errors.RenderingFailed as exc:
+        return False, str(exc)
+    return isinstance(made, Rendered), made.message if isinstance(made, Violations) else ""
+
+
+async def test_no_template_escapes_hangs_or_grows_and_each_error_names_its_leaf(
+    renderer: WorkerRenderer,
+) -> None:
+    memory = _Memory()
+    watching = asyncio.create_task(memory.watch())
+    leaves = (*hostile.ESCAPES, *hostile.BOMBS, *hostile.SLOW)
+    for leaf in leaves:
+        for ask in (compiled, rendered):
+            started = time.monotonic()
+            is_good, message = await ask(renderer, hostile.spec(leaf))
+            took_s = time.monotonic() - started
+            shown = f"{ask.__name__} {leaf[:80]!r}: {message[:200]}"
+            assert not is_good, shown
+            assert hostile.LEAF in message, shown
+            assert took_s < LIMIT_S + SLACK_S, shown
+    watching.cancel()
+    assert len(leaves) >= 100
+    assert 10_000 < memory.most_kib < (MEMORY_MIB + 64) * 1024, "bounded, and measured at all"
+
+
+async def test_no_tree_hangs_or_grows_and_each_error_names_its_place(
+    renderer: WorkerRenderer,
+) -> None:
+    for name, tree in hostile.trees().items():
+        spec = {"parameters": hostile.PARAMETERS, "formation": tree}
+        for ask in (compiled, rendered):
+            is_good, message = await ask(renderer, spec)
+            assert not is_good, name
+            assert "formation" in message, f"{name}: {message[:200]}"
+
+
+def parameter(pattern: str, text: str) -> dict[str, Any]:
+    declared = {"name": "word", "type": "string", "pattern": pattern, "default": text}
+    return {"parameters": [declared], "formation": {"cells": []}}
+
+
+async def test_no_pattern_hangs_or_grows_and_each_error_names_its_parameter(
+    renderer: WorkerRenderer,
+) -> None:
+    others = [*hostile.BAD_PATTERNS, *hostile.HUGE_PATTERNS]
+    for pattern, text in [*hostile.PATTERNS, *((p, "a" * 100) for p in others)]:
+        started = time.monotonic()
+        is_good, message = await compiled(renderer, parameter(pattern, text))
+        assert not is_good, pattern
+        assert "parameter 'word'" in message, f"{pattern[:40]}: {message[:200]}"
+        assert time.monotonic() - started < LIMIT_S + SLACK_S, pattern
+
+
+async def test_a_use_whose_value_makes_a_pattern_hang_is_stopped_too(
+    renderer: WorkerRenderer,
+) -> None:
+    pattern, text = hostile.PATTERNS[0]
+    spec = parameter(pattern, "a")
+    with pytest.raises(errors.RenderingFailed, match="at parameter 'word'"):
+        await renderer.render(spec, {"word": text}, **NAMES)
+
+
+async def test_with_the_limits_of_the_operator_the_answer_comes_within_three_seconds() -> None:
+    renderer = WorkerRenderer(workers=1)
+    await renderer.compile(hostile.spec("warm"))
+    started = time.monotonic()
+    is_good, message = await compiled(renderer, hostile.spec(hostile.SLOW[0]))
+    await renderer.close()
+    assert not is_good
+    assert message == f"rendering took more than 2 s at {hostile.LEAF}"
+    assert time.monotonic() - started < 3
+
+
+@pytest.mark.parametrize(("leaf", "gives"), hostile.HARMLESS, ids=lambda text: text[:40])
+def test_what_only_looks_like_an_attack_renders(leaf: str, gives: str) -> None:
+    made = blueprints.render_blueprint(hostile.spec(leaf), hostile.VALUES, **NAMES)
+    assert isinstance(made, Rendered), made
+    assert made.formation_spec["cells"][0]["spec"]["container"]["args"] == [gives]
+
+
+def test_a_secret_renders_as_a_reference_and_nothing_else() -> None:
+    made = blueprints.render_blueprint(
+        hostile.spec("{{ secret.name }}/{{ secret.key }}"), hostile.VALUES, **NAMES
+    )
+    assert isinstance(made, Rendered)
+    assert made.formation_spec["cells"][0]["spec"]["container"]["args"] == ["login/password"]
+
+
+@pytest.mark.parametrize("leaf", [*hostile.ESCAPES, *hostile.BOMBS], ids=lambda text: text[:40])
+def test_no_template_escapes_where_nothing_can_be_killed(leaf: str) -> None:
+    """A terminal renders in its own process: the counts alone hold what the clock need not."""
+    started = time.monotonic()
+    report = blueprints.compile_blueprint(hostile.spec(leaf))
+    made = blueprints.render_blueprint(hostile.spec(leaf), hostile.VALUES, **NAMES)
+    assert not report.is_good
+    assert isinstance(made, Violations)
+    assert hostile.LEAF in report.message
+    assert hostile.LEAF in made.message
+    assert time.monotonic() - started < 3
