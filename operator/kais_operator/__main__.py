@@ -12,13 +12,16 @@ import sys
 from collections.abc import AsyncIterator, Mapping
 
 from kais_operator import errors, settings
-from kais_operator.adapters import connection, knowledge, logins
+from kais_operator.adapters import connection, containers, knowledge
+from kais_operator.adapters.cache import Cache
+from kais_operator.adapters.cached_cluster import CachedCluster
 from kais_operator.adapters.clock import SystemClock
 from kais_operator.adapters.cluster import ApiCluster
 from kais_operator.adapters.lease import Election
 from kais_operator.adapters.renderer import WorkerRenderer
 from kais_operator.adapters.store_memory import StoreMemory
 from kais_operator.adapters.watch_probe import WatchProbe
+from kais_operator.handlers import routing
 from kais_operator.handlers.health import HealthServer
 from kais_operator.handlers.leadership import Office
 from kais_operator.handlers.lifecycle import Lifecycle
@@ -53,15 +56,22 @@ async def assembled(
             link, namespace=config.operator_namespace, identity=config.identity, clock=clock
         )
         memory = StoreMemory(clock)
+        cache = Cache(labelled=routing.CHILDREN)
+        running = containers.ApiContainers(link, clock=clock)
+        stack.push_async_callback(running.close)
         world = World(
-            cluster=ApiCluster(link, leads=election.leads, clock=clock),
+            cluster=CachedCluster(ApiCluster(link, leads=election.leads, clock=clock), cache),
             knowledge=knowledge.NotedKnowledge(store, memory),
             memory=memory,
             renderer=renderer,
             clock=clock,
             placement=Placement(
-                config.operator_namespace, config.cell_knowledge_url, config.watch_namespaces
+                config.operator_namespace,
+                config.cell_knowledge_url,
+                config.watch_namespaces,
+                config.check_image,
             ),
+            containers=running,
         )
         probe = WatchProbe(
             link, namespace=config.operator_namespace, leads=election.leads, clock=clock
@@ -71,10 +81,11 @@ async def assembled(
         office = Office(
             world=world,
             memory=memory,
+            connection=link,
+            cache=cache,
             reconcilers=reconcilers,
             metrics=metrics,
             probe=probe,
-            login=lambda: logins.login_of(link.configuration),
         )
         lifecycle = Lifecycle(election, office)
         health = HealthServer(
@@ -104,9 +115,6 @@ def main() -> None:
         logging.basicConfig(
             level=config.log_level, format="%(asctime)s %(levelname)s %(name)s %(message)s"
         )
-        logging.getLogger("kopf").setLevel(logging.WARNING)
-        # Its one warning: signals are not its own in a thread, which is why it runs in one.
-        logging.getLogger("kopf._core.reactor.running").setLevel(logging.ERROR)
         logging.getLogger("httpx").setLevel(logging.WARNING)
         # What it warns of is in the error that follows.
         logging.getLogger("kubernetes.aio.config").setLevel(logging.ERROR)

@@ -7,6 +7,7 @@
     └── ClusterError        the API server said no, or nothing
         ├── AlreadyExists   a create met an object of that name
         ├── Conflict        the object is another one than decided upon (UID, resourceVersion)
+        │   └── Expired     a list or watch goes on from a version that is too old
         ├── NotFound        the object, its kind or its namespace is missing
         ├── NamespaceTerminating  nothing can be created there any more
         ├── Forbidden       RBAC or a quota refuses
@@ -60,6 +61,10 @@ class AlreadyExists(ClusterError):
 
 class Conflict(ClusterError):
     """The object changed since it was decided upon."""
+
+
+class Expired(Conflict):
+    """The version to go on from is too old: read from the start again."""
 
 
 class NotFound(ClusterError):

@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from kais import labels
 from kais_operator import errors
 from kais_operator.decide.plan import Body, ObjectRef
 from kais_operator.ports import Cluster
@@ -28,12 +29,19 @@ class Lead:
 
 
 def config_map(ns: str, name: str = "m", **metadata: Any) -> Body:
+    carried = {labels.MANAGED_BY: labels.MANAGER, **metadata.pop("labels", {})}
     return {
         "apiVersion": "v1",
         "kind": "ConfigMap",
-        "metadata": {"name": name, "namespace": ns, **metadata},
+        "metadata": {"name": name, "namespace": ns, "labels": carried, **metadata},
         "data": {"a": "1"},
     }
+
+
+def strangers_map(ns: str, name: str = "m") -> Body:
+    body = config_map(ns, name)
+    del body["metadata"]["labels"]
+    return body
 
 
 def formation(ns: str, name: str = "f", *cells: str) -> Body:
@@ -65,6 +73,33 @@ class ClusterPortSuite:
     async def test_what_is_missing_reads_as_none(self, cluster: Cluster, ns: str):
         assert await cluster.get(ObjectRef("ConfigMap", ns, "nothing")) is None
         assert list(await cluster.list("ConfigMap", ns, labels="x=y")) == []
+
+    async def test_a_child_is_read_by_its_name(self, cluster: Cluster, ns: str):
+        wanted = config_map(ns)
+        assert await cluster.get_child(ref_of(wanted)) is None
+        created = await cluster.create(wanted)
+        assert await cluster.get_child(ref_of(wanted)) == await cluster.get(ref_of(wanted))
+        await cluster.delete(ref_of(wanted), uid=created["metadata"]["uid"])
+        assert await cluster.get_child(ref_of(wanted)) is None
+
+    async def test_a_name_that_a_stranger_has_is_told_after_the_create(
+        self, cluster: Cluster, ns: str
+    ):
+        stranger = await cluster.create(strangers_map(ns))
+        assert await cluster.get(ref_of(stranger)) is not None
+        with pytest.raises(errors.AlreadyExists):
+            await cluster.create(config_map(ns))
+        found = await cluster.get_child(ref_of(stranger))
+        assert found is not None
+        assert found["metadata"]["uid"] == stranger["metadata"]["uid"]
+        await cluster.delete(ref_of(stranger), uid=stranger["metadata"]["uid"])
+        assert await cluster.get_child(ref_of(stranger)) is None
+
+    async def test_a_fresh_read_is_of_now(self, cluster: Cluster, ns: str):
+        created = await cluster.create(config_map(ns, labels={"set": "ours"}))
+        assert await cluster.get(ref_of(created), fresh=True) is not None
+        found = await cluster.list("ConfigMap", ns, labels="set=ours", fresh=True)
+        assert [body["metadata"]["name"] for body in found] == ["m"]
 
     async def test_a_created_object_is_read_back_with_its_identity(self, cluster: Cluster, ns: str):
         created = await cluster.create(formation(ns))
@@ -165,16 +200,18 @@ class ClusterPortSuite:
         ref = ref_of(created)
         with pytest.raises(errors.Conflict):
             await cluster.delete(ref, uid="00000000-0000-4000-8000-000000000000")
-        await cluster.delete(ref, uid=created["metadata"]["uid"])
+        assert await cluster.delete(ref, uid=created["metadata"]["uid"]) is None
         assert await cluster.get(ref) is None
-        await cluster.delete(ref, uid=created["metadata"]["uid"])
+        assert await cluster.delete(ref, uid=created["metadata"]["uid"]) is None
 
     async def test_a_finalizer_holds_what_is_deleted(self, cluster: Cluster, ns: str):
         created = await cluster.create(config_map(ns, finalizers=["kais.io/finalizer"]))
         ref = ref_of(created)
-        await cluster.delete(ref, uid=created["metadata"]["uid"])
+        left = await cluster.delete(ref, uid=created["metadata"]["uid"])
         held = await cluster.get(ref)
         assert held is not None
+        assert left is not None
+        assert left["metadata"]["uid"] == held["metadata"]["uid"]
         assert held["metadata"]["deletionTimestamp"]
         await cluster.patch_metadata(ref, {"finalizers": []}, resource_version=version(held))
         assert await cluster.get(ref) is None

@@ -1,9 +1,15 @@
-"""The fake API server keeps the port's promises."""
+"""The fake API server keeps the port's promises, and so does the memory before it.
+
+That memory hears of nothing here: no watch tells it anything after its lists, as if every watch
+were late for ever. What it promises, it promises by what it writes and asks itself.
+"""
 
 from __future__ import annotations
 
 import pytest
 
+from kais_operator.adapters.cache import Cache
+from kais_operator.adapters.cached_cluster import CachedCluster
 from tests.contract.cluster_port import ClusterPortSuite, Lead
 from tests.fakes.cluster import FakeCluster
 
@@ -20,3 +26,20 @@ class TestFakeCluster(ClusterPortSuite):
     @pytest.fixture
     def cluster(self, lead: Lead) -> FakeCluster:
         return FakeCluster(leads=lead)
+
+
+class TestCachedCluster(ClusterPortSuite):
+    @pytest.fixture
+    def ns(self) -> str:
+        return "demo"
+
+    @pytest.fixture
+    def lead(self) -> Lead:
+        return Lead()
+
+    @pytest.fixture
+    def cluster(self, lead: Lead) -> CachedCluster:
+        cache = Cache(labelled=["ConfigMap"])
+        for kind in ("ConfigMap", "Formation"):
+            cache.listed(kind, None, seen=set(), version="0")
+        return CachedCluster(FakeCluster(leads=lead), cache)

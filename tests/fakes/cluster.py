@@ -108,12 +108,17 @@ class FakeCluster:
 
     # The port
 
-    async def get(self, ref: ObjectRef) -> Body | None:
+    async def get(self, ref: ObjectRef, *, fresh: bool = True) -> Body | None:
         self._maybe_fail("get", ref)
         body = self._objects.get(ref)
         return copy.deepcopy(body) if body else None
 
-    async def list(self, kind: str, namespace: str | None, *, labels: str = "") -> Sequence[Body]:
+    async def get_child(self, ref: ObjectRef) -> Body | None:
+        return await self.get(ref)
+
+    async def list(
+        self, kind: str, namespace: str | None, *, labels: str = "", fresh: bool = True
+    ) -> Sequence[Body]:
         self._maybe_fail("list", ObjectRef(kind, namespace or "", ""))
         return [
             copy.deepcopy(body)
@@ -171,14 +176,15 @@ class FakeCluster:
             raise errors.NotFound(f"{ref} not found")
         return self._store_changed(ref, {**live, "status": copy.deepcopy(body["status"])})
 
-    async def delete(self, ref: ObjectRef, *, uid: str) -> None:
+    async def delete(self, ref: ObjectRef, *, uid: str) -> Body | None:
         self._write("delete", ref)
         live = self._objects.get(ref)
         if live is None:
-            return
+            return None
         if live["metadata"]["uid"] != uid:
             raise errors.Conflict(f"{ref} is no longer the object with uid {uid}")
         self._delete(ref)
+        return copy.deepcopy(self._objects.get(ref))
 
     async def emit(self, about: Body, *, severity: str, reason: str, message: str) -> None:
         self._write("emit", ref_of(about))

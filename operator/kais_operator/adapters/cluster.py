@@ -33,14 +33,20 @@ class ApiCluster:
         self._leads = leads
         self._clock = clock
 
-    async def get(self, ref: ObjectRef) -> Body | None:
+    async def get(self, ref: ObjectRef, *, fresh: bool = True) -> Body | None:
         """Read one object; None when it is missing."""
         try:
             return await self._connection.call("GET", api_paths.single(ref))
         except errors.NotFound:
             return None
 
-    async def list(self, kind: str, namespace: str | None, *, labels: str = "") -> Sequence[Body]:
+    async def get_child(self, ref: ObjectRef) -> Body | None:
+        """Read what bears the name of a child; None when nothing does."""
+        return await self.get(ref)
+
+    async def list(
+        self, kind: str, namespace: str | None, *, labels: str = "", fresh: bool = True
+    ) -> Sequence[Body]:
         """List objects of one kind, in pages; items carry their kind as single objects do."""
         query = {"limit": _PAGE} | ({"labelSelector": labels} if labels else {})
         path = api_paths.collection(kind, namespace)
@@ -92,13 +98,16 @@ class ApiCluster:
         path = f"{api_paths.single(ref_of(body))}/status"
         return await self._write("PATCH", path, query=_STATUS, body=body, content_type=APPLY_PATCH)
 
-    async def delete(self, ref: ObjectRef, *, uid: str) -> None:
-        """Delete with a UID precondition, background propagation; missing is success."""
+    async def delete(self, ref: ObjectRef, *, uid: str) -> Body | None:
+        """Delete with a UID precondition; gives what is held back, None when it is gone."""
         options = {"preconditions": {"uid": uid}, "propagationPolicy": "Background"}
         try:
-            await self._write("DELETE", api_paths.single(ref), body=options)
+            answer = await self._write("DELETE", api_paths.single(ref), body=options)
         except errors.NotFound:
-            return
+            return None
+        # The answer is a Status, or the object: as it was when it is gone, or as it now waits.
+        is_held = "deletionTimestamp" in answer.get("metadata", {})
+        return answer if is_held and answer.get("kind") == ref.kind else None
 
     async def emit(self, about: Body, *, severity: str, reason: str, message: str) -> None:
         """Write a Kubernetes Event about an object."""

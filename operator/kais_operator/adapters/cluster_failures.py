@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-import json
 from typing import Any
 
 import aiohttp
 from kubernetes.aio.client import exceptions
+from msgspec import DecodeError, json
 
 from kais_operator import errors
 
@@ -40,7 +40,7 @@ def _refusal(status: int, answer: dict[str, Any]) -> type[errors.ClusterError]:
         _NOT_FOUND: errors.NotFound,
         _FORBIDDEN: errors.Forbidden,
         _CONFLICT: errors.Conflict,
-        _GONE: errors.Conflict,
+        _GONE: errors.Expired,
     }.get(status, errors.Invalid)
 
 
@@ -63,8 +63,8 @@ def translate(exc: BaseException, *, what: str) -> errors.ClusterError:
 
 def _status_object(body: bytes) -> dict[str, Any]:
     try:
-        answer = json.loads(body)
-    except ValueError:
+        answer = json.decode(body)
+    except DecodeError:
         return {"message": body[:200].decode(errors="replace")} if body else {}
     return answer if isinstance(answer, dict) else {}
 

@@ -1,16 +1,16 @@
 """Whether the watches tell us what happens: first lists done, and no silence since.
 
-A watch can die without a word (K1). So a Lease of our own is touched every 30 s and watched like
-all the rest: when its echo stays away, events of other objects may stay away too. Readiness fails
-then, liveness does not, for a restart would not mend the network. Without the operator's own
-namespace among the watched ones there is no probe, and only the first lists count.
+A watch can die without a word (K1). Each that says nothing for 75 s is opened again; one that stays
+away for longer is told here. Besides, a Lease of our own is touched every 30 s and watched like all
+the rest: when its echo stays away, events of other objects may stay away too. Readiness fails then,
+liveness does not, for a restart would not mend the network.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable
 
 from kais_operator import errors
 from kais_operator.ports import Clock
@@ -19,31 +19,35 @@ logger = logging.getLogger(__name__)
 
 TOUCH_S = 30.0
 STALE_S = 180.0
-_FIRST_LOOK_S = 1.0
-
-
-HasAny = Callable[[str], Awaitable[bool]]
-"""Says whether objects of a kind exist that the watches would tell of."""
-
-
 Touch = Callable[[], Awaitable[None]]
+Watch = tuple[str, str | None]
+"""The kind and namespace of one watch; None for all namespaces."""
 
 
 class Freshness:
     """What came over the watches, and when."""
 
-    def __init__(self, clock: Clock, *, kinds: Iterable[str], has_probe: bool) -> None:
+    def __init__(self, clock: Clock, *, watches: Iterable[Watch]) -> None:
         self._clock = clock
-        self._unheard = set(kinds)
+        self._unlisted = set(watches)
+        self._alive_at: dict[Watch, float] = {}
         self._last: dict[str, float] = {}
-        self._has_probe = has_probe
         self._echo_at: float | None = None
-        self._warned: set[str] = set()
+        self._all_listed = asyncio.Event()
 
     def note(self, kind: str) -> None:
         """Note an event of a kind."""
         self._last[kind] = self._clock.monotonic()
-        self._unheard.discard(kind)
+
+    def note_listed(self, kind: str, namespace: str | None) -> None:
+        """Note that a list is whole."""
+        self._unlisted.discard((kind, namespace))
+        if not self._unlisted:
+            self._all_listed.set()
+
+    def note_alive(self, kind: str, namespace: str | None) -> None:
+        """Note that a watch said something, be it that nothing happened."""
+        self._alive_at[kind, namespace] = self._clock.monotonic()
 
     def note_echo(self) -> None:
         """Note an event of our own Lease."""
@@ -56,44 +60,34 @@ class Freshness:
 
     def problem(self) -> str | None:
         """Say in words why the watches are not to be trusted; None when they are."""
-        if self._unheard:
-            return f"the first list is missing: {', '.join(sorted(self._unheard))}"
-        if not self._has_probe:
-            return None
+        if self._unlisted:
+            kinds = sorted({kind for kind, _ in self._unlisted})
+            return f"the first list is missing: {', '.join(kinds)}"
         if self._echo_at is None:
             return "the watch of our own Lease has not begun"
-        silence_s = self._clock.monotonic() - self._echo_at
-        if silence_s > STALE_S:
+        now = self._clock.monotonic()
+        if now - self._echo_at > STALE_S:
+            silence_s = now - self._echo_at
             return f"no watch event for {silence_s:.0f} s, though our own Lease was touched"
+        silent = {kind: now - at for (kind, _), at in self._alive_at.items() if now - at > STALE_S}
+        if silent:
+            kind, silence_s = max(silent.items(), key=lambda item: item[1])
+            return f"the watch of {kind} has been silent for {silence_s:.0f} s"
         return None
 
-    async def run(self, has_any: HasAny, touch: Touch | None) -> None:
-        """Touch the Lease and, at first, look for kinds that have nothing to tell."""
-        waited_s = TOUCH_S
+    async def wait_listed(self, *, within_s: float) -> None:
+        """Wait for all first lists, but not for one that cannot be had."""
+        try:
+            async with asyncio.timeout(within_s):
+                await self._all_listed.wait()
+        except TimeoutError:
+            logger.warning("%s; working without it", self.problem())
+
+    async def run(self, touch: Touch) -> None:
+        """Touch the Lease, again and again."""
         while True:
-            if touch is not None and waited_s >= TOUCH_S:
-                await _tried(touch)
-                waited_s = 0.0
-            await self._drop_empty(has_any, sorted(self._unheard))
-            pause_s = _FIRST_LOOK_S if self._unheard else TOUCH_S
-            await asyncio.sleep(pause_s)
-            waited_s += pause_s
-
-    def _warn_once(self, text: str) -> None:
-        if text not in self._warned:
-            self._warned.add(text)
-            logger.warning("%s", text)
-
-    async def _drop_empty(self, has_any: HasAny, kinds: Sequence[str]) -> None:
-        """A kind without objects has no first event; asking again later finds those that came."""
-        for kind in kinds:
-            try:
-                is_needed = await has_any(kind)
-            except errors.ClusterError as exc:
-                self._warn_once(f"{kind} cannot be listed: {exc}")
-                continue
-            if not is_needed:
-                self._unheard.discard(kind)
+            await _tried(touch)
+            await asyncio.sleep(TOUCH_S)
 
 
 async def _tried(touch: Touch) -> None:

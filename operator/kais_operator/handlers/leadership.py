@@ -1,6 +1,6 @@
 """One term of leadership: watches, queue, store watch and probe, from winning the Lease to its end.
 
-    watch event -> Freshness, References -> routing -> queue -> Passes
+    watch event -> cache, Freshness, References -> routing -> queue -> Passes
     store watch -> changed statistics, another store ---^
 
 Everything here is made anew for each term, so that nothing of a former one is left.
@@ -11,13 +11,13 @@ from __future__ import annotations
 import asyncio
 import logging
 import random
-import threading
-from collections.abc import Awaitable, Callable, Coroutine, Mapping
+from collections.abc import Coroutine, Mapping
 from dataclasses import dataclass
 
 from kais import labels, names
 from kais_operator import errors
-from kais_operator.adapters.logins import Login
+from kais_operator.adapters.cache import Cache
+from kais_operator.adapters.connection import Connection
 from kais_operator.adapters.store_memory import StoreMemory
 from kais_operator.adapters.store_watch import StoreWatch
 from kais_operator.adapters.watch_probe import LEASE, WatchProbe
@@ -37,8 +37,9 @@ logger = logging.getLogger(__name__)
 DRAIN_S = 1.5
 """After this long a pass that runs at the end is cancelled: a successor waits for the Lease, and
 what a cancelled pass left undone is its to do."""
-WATCHES_S = 5.0
-"""The watches' thread may take this long to end; what it still tells is not heard any more."""
+LISTS_S = 20.0
+"""The first pass waits this long for the first lists; without one of them the API server is asked
+for each object of that kind."""
 _SPREAD_S = 2.0
 """First events of a term and repeats are spread over this long."""
 _TOLD_KINDS = ("Cell", "Mission", "KnowledgeScope", "BlueprintInstance")
@@ -51,29 +52,29 @@ class Office:
 
     world: World
     memory: StoreMemory
+    connection: Connection
+    cache: Cache
     reconcilers: Mapping[str, Reconciler]
     metrics: Metrics
     probe: WatchProbe
-    login: Callable[[], Awaitable[Login]]
 
 
 class Term:
-    """One leadership; `run` it once, give the Lease up, then `close` it."""
+    """One leadership; `run` it once, then give the Lease up."""
 
     def __init__(self, office: Office) -> None:
         world = office.world
         self._office = office
         self._namespaces = world.placement.watched_namespaces
         self._operator_namespace = world.placement.operator_namespace
-        self._has_probe = not self._namespaces or self._operator_namespace in self._namespaces
+        self._subjects = tuple(
+            watches.subjects(self._namespaces, operator_namespace=self._operator_namespace)
+        )
         self._references = References()
         self._echoes = Echoes()
         self._realms: set[str] = set()
-        self._stopping = threading.Event()
-        self._loop: asyncio.AbstractEventLoop
-        self._watching: asyncio.Task[None] | None = None
         self.freshness = Freshness(
-            world.clock, kinds=(*routing.KINDS, *routing.CHILDREN), has_probe=self._has_probe
+            world.clock, watches=[(one.kind, one.namespace) for one in self._subjects]
         )
         self.queue: WorkQueue[ObjectRef] = WorkQueue(
             Passes(world, office.reconcilers, self._echoes),
@@ -89,23 +90,19 @@ class Term:
     async def run(self, lost: Coroutine[None, None, None], stop: asyncio.Event) -> None:
         """Lead until the Lease is lost, which cancels all at once, or `stop`, which drains.
 
-        Nothing is written any more when it returns; the watches may still be ending.
+        Nothing is written any more when it returns.
 
         Raises:
-            Exception: Whatever ended the queue or another part on its own.
+            Exception: Whatever ended the queue, the watches or another part on its own.
         """
-        self._loop = asyncio.get_running_loop()
-        self._watching = asyncio.create_task(self._watch())
+        self._office.cache.clear()
         parts = [asyncio.create_task(part) for part in self._parts()]
         ends = [asyncio.create_task(lost), asyncio.create_task(stop.wait())]
         try:
-            everything = [self._watching, *parts, *ends]
-            await asyncio.wait(everything, return_when=asyncio.FIRST_COMPLETED)
-            self._stopping.set()
+            await asyncio.wait([*parts, *ends], return_when=asyncio.FIRST_COMPLETED)
             if stop.is_set() and not ends[0].done():
                 await self._drain(parts[0])
         finally:
-            self._stopping.set()
             for task in (*parts, *ends):
                 task.cancel()
             results = await asyncio.gather(*parts, return_exceptions=True)
@@ -114,27 +111,8 @@ class Term:
             if isinstance(result, Exception):
                 raise result
 
-    async def close(self) -> None:
-        """Wait for the watches' thread, a bounded time.
-
-        Raises:
-            Exception: Whatever ended the watches.
-        """
-        if self._watching is None:
-            return
-        await asyncio.wait([self._watching], timeout=WATCHES_S)
-        if self._watching.done():
-            self._watching.result()
-
-    async def _watch(self) -> None:
-        office = self._office
-        registry = watches.build_registry(
-            self._told_from_thread, office.login, with_probe=self._has_probe
-        )
-        await watches.watch(registry, namespaces=self._namespaces, stop=self._stopping)
-
     def _parts(self) -> list[Coroutine[None, None, None]]:
-        """Give what runs beside the watches; the queue first."""
+        """Give what runs in a term; the queue first."""
         office = self._office
         store_watch = StoreWatch(
             office.world.knowledge,
@@ -144,8 +122,18 @@ class Term:
             tell_again=self._tell_again,
             went_away=self._store_went_away,
         )
-        touch = office.probe.touch if self._has_probe else None
-        return [self.queue.run(), store_watch.run(), self.freshness.run(self._has_any, touch)]
+        ear = watches.Ear(office.cache, self.freshness, self.told)
+        return [
+            self._work(),
+            watches.watch(office.connection, self._subjects, ear),
+            store_watch.run(),
+            self.freshness.run(office.probe.touch),
+        ]
+
+    async def _work(self) -> None:
+        """Run the queue once memory is whole; its keys wait until then."""
+        await self.freshness.wait_listed(within_s=LISTS_S)
+        await self.queue.run()
 
     async def _drain(self, working: asyncio.Task[None]) -> None:
         """Take no more keys, and let what runs end."""
@@ -155,17 +143,12 @@ class Term:
 
     # Triggers
 
-    def _told_from_thread(self, kind: str, body: Body, is_gone: bool) -> None:
-        if not self._stopping.is_set():
-            self._loop.call_soon_threadsafe(self.told, kind, body, is_gone)
-
     def told(self, kind: str, body: Body, is_gone: bool) -> None:
         """Turn one watch event into keys."""
         if kind == watches.PROBE:
             if body["metadata"]["name"] == LEASE:
                 self.freshness.note_echo()
             return
-        self.freshness.note(kind)
         ref = routing.ref_of(kind, body)
         if kind in routing.KINDS:
             self._references.note(ref, body, is_gone=is_gone)
@@ -234,10 +217,3 @@ class Term:
         except errors.ClusterError as exc:
             logger.warning("%s not listed: %s", kind, exc)
         return found
-
-    async def _has_any(self, kind: str) -> bool:
-        selector = watches.CHILD_SELECTOR if kind in routing.CHILDREN else ""
-        for namespace in self._namespaces or (None,):
-            if await self._office.probe.has_any(kind, namespace, selector=selector):
-                return True
-        return False

@@ -70,7 +70,6 @@ class Lifecycle:
             finally:
                 self._term = None
                 await self._election.release()
-                await term.close()
 
     def stop_on_signals(self) -> None:
         """Have SIGTERM and SIGINT set `stop`."""

@@ -1,116 +1,87 @@
-"""The only module that speaks kopf: what is watched, how, and that each event becomes keys.
+"""What is watched, and that all of it is heard: by the cache first, then by who makes keys of it.
 
-Handlers are low-level event handlers, so kopf keeps nothing on the objects: no annotation, no
-finalizer, no diff. Nothing is registered at import; each leadership builds a registry of its own.
-Watches run in a thread: `told` and `login` are called there and hand over to the main loop.
+One watch for each kind (and namespace, in namespace mode): the seven kinds whole, children by our
+managed-by label, and the Lease of the watch probe.
 """
 
 from __future__ import annotations
 
 import asyncio
-import threading
-from collections.abc import Awaitable, Callable
-from typing import Any, cast
-
-import kopf
+from collections.abc import Callable, Iterator
 
 from kais import labels
-from kais_operator.adapters import api_paths
-from kais_operator.adapters.logins import Login
+from kais_operator.adapters.cache import Cache
+from kais_operator.adapters.connection import Connection
+from kais_operator.adapters.watching import KindWatch, Subject
 from kais_operator.decide.plan import Body
 from kais_operator.handlers import routing
+from kais_operator.handlers.freshness import Freshness
 
 CHILD_SELECTOR = f"{labels.MANAGED_BY}={labels.MANAGER}"
 PROBE = "Lease"
-"""The watch probe's kind; its event goes the same way as all others."""
+"""The watch probe's kind; its events go the same way as all others."""
+LISTS = 3
+"""So many kinds are listed at a time: a page of objects takes some MiB until it is read."""
 Told = Callable[[str, Body, bool], None]
-"""Takes kind, body and whether the object is gone; called in the watches' thread."""
+"""Takes kind, body and whether the object is gone."""
 
 
-def build_registry(
-    told: Told, login: Callable[[], Awaitable[Login]], *, with_probe: bool
-) -> kopf.OperatorRegistry:
-    """Register one event handler per watched kind, and the login."""
-    registry = kopf.OperatorRegistry()
-    for kind in (*routing.KINDS, *routing.CHILDREN, *((PROBE,) if with_probe else ())):
-        _watch(registry, kind, told)
-
-    async def log_in(**_: Any) -> kopf.ConnectionInfo:
-        return _connection_info(await login())
-
-    kopf.on.login(registry=registry, id="login")(log_in)
-    return registry
+def subjects(namespaces: tuple[str, ...], *, operator_namespace: str) -> Iterator[Subject]:
+    """Name what is watched; all of the cluster when no namespace is named."""
+    for namespace in namespaces or (None,):
+        for kind in routing.KINDS:
+            yield Subject(kind, namespace)
+        for kind in routing.CHILDREN:
+            yield Subject(kind, namespace, CHILD_SELECTOR)
+    if namespaces and operator_namespace not in namespaces:
+        yield Subject("ConfigMap", operator_namespace, CHILD_SELECTOR)
+    yield Subject(PROBE, operator_namespace, CHILD_SELECTOR)
 
 
-def build_settings(*, is_namespaced: bool) -> kopf.OperatorSettings:
-    """Fix what kopf would otherwise wait for without end, write, or read too much of."""
-    settings = kopf.OperatorSettings()
-    settings.watching.server_timeout = 300
-    settings.watching.client_timeout = 330
-    settings.watching.connect_timeout = 10
-    settings.watching.chunk_size = 500
-    settings.queueing.error_delays = (1, 1, 2, 3, 5, 8, 13, 21, 34, 60)
-    settings.posting.enabled = False
-    settings.scanning.disabled = is_namespaced
-    for kind in (*routing.CHILDREN, PROBE):
-        resource = api_paths.RESOURCES[kind]
-        group, _, version = resource.api_version.rpartition("/")
-        settings.watching.label_selectors[group, version, resource.plural] = CHILD_SELECTOR
-    return settings
+class Ear:
+    """Hears every watch; what `adapters.watching` tells."""
+
+    def __init__(self, cache: Cache, freshness: Freshness, told: Told) -> None:
+        self._cache = cache
+        self._freshness = freshness
+        self._told = told
+
+    def listed(self, kind: str, body: Body) -> None:
+        """Tell of an object whose state no watch event told before."""
+        is_known = self._cache.is_told(body)
+        if kind != PROBE:
+            self._cache.put(body, is_told=True)
+        if not is_known:
+            self._told(kind, body, False)
+
+    def list_ended(self, kind: str, namespace: str | None, *, seen: set[str], version: str) -> None:
+        """Tell of what went while nobody watched; from now on memory answers for the kind."""
+        for body in self._cache.listed(kind, namespace, seen=seen, version=version):
+            self._told(kind, body, True)
+        self._freshness.note_listed(kind, namespace)
+
+    def happened(self, kind: str, body: Body, *, is_gone: bool) -> None:
+        """Take in an event, then tell of it."""
+        if kind != PROBE:
+            if is_gone:
+                self._cache.gone(body)
+            else:
+                self._cache.put(body, is_told=True)
+        self._freshness.note(kind)
+        self._told(kind, body, is_gone)
+
+    def heard(self, kind: str, namespace: str | None) -> None:
+        """Note that a watch is alive."""
+        self._freshness.note_alive(kind, namespace)
 
 
-async def watch(
-    registry: kopf.OperatorRegistry, *, namespaces: tuple[str, ...], stop: threading.Event
-) -> None:
-    """Watch until `stop` is set; all of the cluster when no namespace is named.
-
-    In a thread with an event loop of its own: kopf takes over the signals of the main thread, and
-    when it stops it cancels every task of its loop, ours too. Cancelling this leaves the thread to
-    its `stop`.
+async def watch(connection: Connection, wanted: tuple[Subject, ...], ear: Ear) -> None:
+    """Watch until it is cancelled.
 
     Raises:
-        Exception: Whatever ended the watches.
+        Exception: Whatever ended a watch; none of them ends by itself.
     """
-    await asyncio.to_thread(_watch_until, registry, namespaces, stop)
-
-
-def _watch_until(
-    registry: kopf.OperatorRegistry, namespaces: tuple[str, ...], stop: threading.Event
-) -> None:
-    asyncio.run(
-        kopf.operator(
-            registry=registry,
-            settings=build_settings(is_namespaced=bool(namespaces)),
-            # Without one kopf asks for the user's name, which an arbitrary UID does not have.
-            identity=cast("Any", labels.MANAGER_CHILDREN),
-            standalone=True,
-            clusterwide=not namespaces,
-            namespaces=namespaces,
-            stop_flag=stop,
-        )
-    )
-
-
-def _watch(registry: kopf.OperatorRegistry, kind: str, told: Told) -> None:
-    resource = api_paths.RESOURCES[kind]
-    group, _, version = resource.api_version.rpartition("/")
-
-    async def handle(event: Any, **_: Any) -> None:
-        told(kind, event["object"], event["type"] == "DELETED")
-
-    kopf.on.event(group, version, resource.plural, registry=registry, id=kind.lower())(handle)
-
-
-def _connection_info(login: Login) -> kopf.ConnectionInfo:
-    return kopf.ConnectionInfo(
-        server=login.server,
-        ca_path=login.ca_path,
-        insecure=login.is_insecure,
-        certificate_path=login.certificate_path,
-        private_key_path=login.private_key_path,
-        scheme=login.scheme,
-        token=login.token,
-        username=login.username,
-        password=login.password,
-        proxy_url=login.proxy_url,
-    )
+    lists = asyncio.Semaphore(LISTS)
+    async with asyncio.TaskGroup() as group:
+        for subject in wanted:
+            group.create_task(KindWatch(connection, subject, ear, lists=lists).run())

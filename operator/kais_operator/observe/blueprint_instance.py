@@ -29,7 +29,7 @@ async def observe_blueprint_instance(world: World, ref: ObjectRef) -> Seen | Non
     instance = reading.read(BlueprintInstance, body)
     if isinstance(instance, reading.Unreadable):
         return Seen(body, instance)
-    mission = await world.cluster.get(ObjectRef("Mission", ref.namespace, ref.name))
+    mission = await world.cluster.get_child(ObjectRef("Mission", ref.namespace, ref.name))
     choice = await _choose(world, instance, mission)
     revision = await _revision(world, instance, choice.number)
     rendering, may_mend = None, False
@@ -41,7 +41,7 @@ async def observe_blueprint_instance(world: World, ref: ObjectRef) -> Seen | Non
         revision,
         rendering,
         may_mend,
-        await world.cluster.get(ObjectRef("Formation", ref.namespace, ref.name)),
+        await world.cluster.get_child(ObjectRef("Formation", ref.namespace, ref.name)),
         mission,
         await _ledger_outcome(world, instance, mission),
         _is_run_open(world, instance),

@@ -50,8 +50,8 @@ async def observe_cell(world: World, ref: ObjectRef) -> Seen | None:
 async def _workloads(world: World, cell: Cell) -> Children:
     """Read a service cell's children, and what a task cell may have left from being one."""
     cluster, metadata = world.cluster, cell.metadata
-    deployment = await cluster.get(ObjectRef("Deployment", metadata.namespace, metadata.name))
-    service = await cluster.get(
+    deployment = await cluster.get_child(ObjectRef("Deployment", metadata.namespace, metadata.name))
+    service = await cluster.get_child(
         ObjectRef("Service", metadata.namespace, names.service_name(metadata.name))
     )
     if cell.spec.effective_mode is not CellMode.SERVICE or deployment is None:
@@ -67,8 +67,8 @@ async def _account(cluster: Cluster, cell: Cell) -> Body | None:
     """Read the account of a cell: its own child, or somebody's, which no watch tells of."""
     ref = ObjectRef("ServiceAccount", cell.metadata.namespace, placing.account_name(cell))
     if cell.spec.service_account_name is not None:
-        return await cluster.get(ref)
-    return await cluster.get(ref)
+        return await cluster.get(ref, fresh=True)
+    return await cluster.get_child(ref)
 
 
 def _is_registered(world: World, observed: CellObserved) -> bool:

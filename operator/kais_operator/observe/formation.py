@@ -24,13 +24,13 @@ async def observe_formation(world: World, ref: ObjectRef) -> Seen | None:
     cells = await reading.cells_by_label(world.cluster, ref.namespace, ref.name)
     for name in decision.wanted_names(formation):
         if name not in cells:
-            namesake = await world.cluster.get(ObjectRef("Cell", ref.namespace, name))
+            namesake = await world.cluster.get_child(ObjectRef("Cell", ref.namespace, name))
             if namesake is not None:
                 cells[name] = namesake
-    routes = await world.cluster.get(
+    routes = await world.cluster.get_child(
         ObjectRef("ConfigMap", ref.namespace, names.topology_map_name(ref.name))
     )
-    claim = await world.cluster.get(
+    claim = await world.cluster.get_child(
         ObjectRef("PersistentVolumeClaim", ref.namespace, names.workspace_claim_name(ref.name))
     )
     return Seen(body, FormationObserved(formation, cells, routes, claim))

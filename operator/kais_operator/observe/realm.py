@@ -14,11 +14,13 @@ KIND = "Realm"
 
 async def observe_realm(world: World, ref: ObjectRef) -> Seen | None:
     """Read what the account of the namespace `ref.name` needs; None in one that is going away."""
-    namespace = await world.cluster.get(ObjectRef("Namespace", "", ref.name))
+    namespace = await world.cluster.get(ObjectRef("Namespace", "", ref.name), fresh=True)
     if namespace is None or _is_going(namespace):
         return None
     uid = namespace["metadata"]["uid"]
-    account = await world.cluster.get(ObjectRef("ServiceAccount", ref.name, labels.USER_ACCOUNT))
+    account = await world.cluster.get_child(
+        ObjectRef("ServiceAccount", ref.name, labels.USER_ACCOUNT)
+    )
     is_registered = account is not None and world.memory.is_registered(
         realm.principal_of(ref.name, account_uid=account["metadata"]["uid"], namespace_uid=uid)
     )

@@ -68,7 +68,7 @@ def test_an_api_exception_with_a_status_is_judged_by_it():
 STATUS_CASES = {
     "a create that met a namesake": (409, {"reason": "AlreadyExists"}, errors.AlreadyExists),
     "a precondition that failed": (409, {"reason": "Conflict"}, errors.Conflict),
-    "a continued list that is too old": (410, {"reason": "Expired"}, errors.Conflict),
+    "a continued list that is too old": (410, {"reason": "Expired"}, errors.Expired),
     "nothing of that name": (404, {"reason": "NotFound"}, errors.NotFound),
     "a right or a quota that is missing": (403, {"reason": "Forbidden"}, errors.Forbidden),
     "a namespace that goes away": (

@@ -17,23 +17,10 @@ def clock() -> FakeClock:
     return FakeClock()
 
 
-async def run_a_moment(fresh: Freshness, has_any, touch) -> None:
-    running = asyncio.create_task(fresh.run(has_any, touch))
-    await asyncio.sleep(0.01)
-    running.cancel()
-    await asyncio.gather(running, return_exceptions=True)
-
-
 class Probe:
-    def __init__(self, *full: str, error: Exception | None = None) -> None:
-        self.full = full
+    def __init__(self, *, error: Exception | None = None) -> None:
         self.error = error
         self.touched = 0
-
-    async def has_any(self, kind: str) -> bool:
-        if self.error:
-            raise self.error
-        return kind in self.full
 
     async def touch(self) -> None:
         self.touched += 1
@@ -41,29 +28,43 @@ class Probe:
             raise self.error
 
 
-async def test_every_kind_with_objects_has_to_be_heard_of(clock):
-    fresh = Freshness(clock, kinds=("Cell", "Job", "Pod"), has_probe=False)
-    assert fresh.problem() == "the first list is missing: Cell, Job, Pod"
-    fresh.note("Job")
-    await run_a_moment(fresh, Probe("Cell").has_any, None)
+async def run_a_moment(fresh: Freshness, probe: Probe) -> None:
+    running = asyncio.create_task(fresh.run(probe.touch))
+    await asyncio.sleep(0.01)
+    running.cancel()
+    await asyncio.gather(running, return_exceptions=True)
+
+
+async def test_every_watch_has_to_list_once_even_if_there_is_nothing(clock):
+    fresh = Freshness(clock, watches=[("Cell", "a"), ("Cell", "b"), ("Job", None)])
+    assert fresh.problem() == "the first list is missing: Cell, Job"
+    fresh.note_listed("Cell", "a")
+    fresh.note_listed("Job", None)
     assert fresh.problem() == "the first list is missing: Cell"
-    fresh.note("Cell")
+    fresh.note_listed("Cell", "b")
+    fresh.note_echo()
     assert fresh.problem() is None
 
 
-async def test_a_kind_that_cannot_be_listed_is_missing(clock, caplog):
-    fresh = Freshness(clock, kinds=("Cell",), has_probe=True)
-    probe = Probe(error=errors.Forbidden("no right"))
-    await run_a_moment(fresh, probe.has_any, probe.touch)
-    assert fresh.problem() == "the first list is missing: Cell"
-    assert "Cell cannot be listed: no right" in caplog.text
-    assert "was not touched: no right" in caplog.text
+async def test_work_begins_when_all_is_listed(clock):
+    fresh = Freshness(clock, watches=[("Cell", None)])
+    waiting = asyncio.create_task(fresh.wait_listed(within_s=30))
+    await asyncio.sleep(0)
+    assert not waiting.done()
+    fresh.note_listed("Cell", None)
+    await asyncio.wait_for(waiting, 1)
 
 
-async def test_a_silent_watch_is_found_out(clock):
-    fresh = Freshness(clock, kinds=(), has_probe=True)
+async def test_work_does_not_wait_for_a_list_that_cannot_be_had(clock, caplog):
+    fresh = Freshness(clock, watches=[("Pod", None)])
+    await fresh.wait_listed(within_s=0.01)
+    assert "the first list is missing: Pod; working without it" in caplog.text
+
+
+async def test_a_silent_cluster_is_found_out(clock):
+    fresh = Freshness(clock, watches=())
     probe = Probe()
-    await run_a_moment(fresh, probe.has_any, probe.touch)
+    await run_a_moment(fresh, probe)
     assert probe.touched == 1
     assert fresh.problem() == "the watch of our own Lease has not begun"
     fresh.note_echo()
@@ -74,8 +75,24 @@ async def test_a_silent_watch_is_found_out(clock):
     assert fresh.problem() is None
 
 
+async def test_one_silent_watch_is_found_out_by_its_name(clock):
+    fresh = Freshness(clock, watches=())
+    fresh.note_alive("Pod", None)
+    clock.advance(freshness.STALE_S + 1)
+    fresh.note_alive("Cell", None)
+    fresh.note_echo()
+    assert fresh.problem() == "the watch of Pod has been silent for 181 s"
+    fresh.note_alive("Pod", None)
+    assert fresh.problem() is None
+
+
+async def test_a_lease_that_cannot_be_touched_is_logged(clock, caplog):
+    await run_a_moment(Freshness(clock, watches=()), Probe(error=errors.Forbidden("no right")))
+    assert "was not touched: no right" in caplog.text
+
+
 def test_the_age_of_a_kind_is_that_of_its_last_event(clock):
-    fresh = Freshness(clock, kinds=("Cell",), has_probe=True)
+    fresh = Freshness(clock, watches=[("Cell", None)])
     assert fresh.age_s("Cell") == -1
     fresh.note("Cell")
     clock.advance(4)
