@@ -15,6 +15,7 @@ from knowledge_service.routes import (
     extractions,
     facts,
     health,
+    hot,
     middleware,
     principals,
     problems,
@@ -55,7 +56,7 @@ def create_app(
         docs_url=None,
         redoc_url=None,
     )
-    app.state.services = Services(
+    services = app.state.services = Services(
         store=store,
         authenticator=authenticator,
         clock=clock,
@@ -68,6 +69,7 @@ def create_app(
     app.add_middleware(middleware.BodyLimit)
     app.add_middleware(middleware.Faults)
     app.add_middleware(middleware.Observed, metrics=counted)
+    app.add_middleware(hot.Hot, services=services)
     return app
 
 

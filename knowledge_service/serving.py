@@ -49,6 +49,8 @@ def serve(chosen: Settings) -> None:
             app,
             host=chosen.host,
             port=chosen.port,
+            http="httptools",
+            loop="uvloop",
             log_config=None,
             access_log=False,
             timeout_graceful_shutdown=_GRACE_S,

@@ -37,6 +37,12 @@ class FactStore(Protocol):
         """
         ...
 
+    async def remembered(
+        self, facts: Sequence[NewFact], *, actor: Actor, once: Once | None = None
+    ) -> tuple[Remembered, ...]:
+        """Do what `remember` does without blocking the event loop."""
+        ...
+
     def fact(self, fact_id: str, view: View) -> Fact | None:
         """Return a visible fact, whatever its lifecycle."""
         ...

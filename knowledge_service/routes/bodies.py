@@ -15,11 +15,20 @@ from fastapi import Request, Response
 from fastapi.routing import APIRoute
 
 
+def read(body: bytes) -> Any:
+    """Read a body.
+
+    Raises:
+        ValueError: it is no JSON as its standard has it.
+    """
+    return pydantic_core.from_json(body, allow_inf_nan=False)
+
+
 class _StrictRequest(Request):
     async def json(self) -> Any:
         body = await self.body()
         try:
-            return pydantic_core.from_json(body, allow_inf_nan=False)
+            return read(body)
         except ValueError as exc:
             # The one error that FastAPI takes for a mistake of the caller, with its words.
             raise json.JSONDecodeError(str(exc), "", 0) from exc

@@ -48,10 +48,19 @@ ServicesDep = Annotated[Services, Depends(services)]
 
 async def caller(request: Request, parts: ServicesDep) -> Principal:
     """Find out who calls, from the bearer token and nothing else."""
-    scheme, _, token = request.headers.get("authorization", "").partition(" ")
+    headers = request.headers
+    what = (request.method, request.url.path, headers.get("content-length"))
+    return await principal_of(parts, headers.get("authorization", ""), what)
+
+
+async def principal_of(
+    parts: Services, authorization: str, what: tuple[str, str, str | None]
+) -> Principal:
+    """Find out who calls, and take what the request (method, path, length) costs of its share."""
+    scheme, _, token = authorization.partition(" ")
     bearer = token.strip() if scheme.lower() == "bearer" else None
     principal = await parts.authenticator.principal(bearer or None)
-    amounts = shares(request.method, request.url.path, request.headers.get("content-length"))
+    amounts = shares(*what)
     if amounts:
         parts.quotas.take(principal, amounts)
     return principal

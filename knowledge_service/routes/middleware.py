@@ -100,19 +100,17 @@ class Observed:
         try:
             await self._app(scope, receive, noted)
         finally:
-            self._note(scope, status, time.perf_counter() - started)
+            route: Any = scope.get("route")
+            template = getattr(route, "path", "unmatched")
+            method = scope["method"] if scope["method"] in _METHODS else "other"
+            note(self._metrics, template, method, status, time.perf_counter() - started)
 
-    def _note(self, scope: Scope, status: int, seconds: float) -> None:
-        route: Any = scope.get("route")
-        template = getattr(route, "path", "unmatched")
-        method = scope["method"] if scope["method"] in _METHODS else "other"
-        self._metrics.requests.labels(template, method, str(status)).inc()
-        self._metrics.seconds.labels(template).observe(seconds)
-        fields = {
-            "route": template,
-            "method": method,
-            "status": status,
-            "ms": round(seconds * 1000, 2),
-        }
-        level = logging.DEBUG if template in ("/healthz", "/readyz", "/metrics") else logging.INFO
-        _log.log(level, "request", extra={"fields": fields})
+
+def note(metrics: Metrics, template: str, method: str, status: int, seconds: float) -> None:
+    """Count and log one answer."""
+    metrics.requests.labels(template, method, str(status)).inc()
+    metrics.seconds.labels(template).observe(seconds)
+    level = logging.DEBUG if template in ("/healthz", "/readyz", "/metrics") else logging.INFO
+    if _log.isEnabledFor(level):
+        fields = {"route": template, "method": method, "status": status}
+        _log.log(level, "request", extra={"fields": {**fields, "ms": round(seconds * 1000, 2)}})

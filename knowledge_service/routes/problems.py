@@ -35,9 +35,14 @@ def response(error: ServiceError) -> Response:
 
 async def _refused(request: Request, exc: Exception) -> Response:
     assert isinstance(exc, ServiceError)  # noqa: S101 - registered for it
+    return refused(request.url.path, exc)
+
+
+def refused(path: str, exc: ServiceError) -> Response:
+    """Log what is not the caller's doing, and return the refusal as a response."""
     if exc.status >= ServiceError.status:
         # Not the caller's doing: who looks after the service must find it in the log.
-        fields = {"path": request.url.path, "code": exc.code, "why": exc.detail}
+        fields = {"path": path, "code": exc.code, "why": exc.detail}
         cause = exc.__cause__
         fields |= {"cause": f"{type(cause).__name__}: {cause}"} if cause else {}
         _log.warning("request refused", extra={"fields": fields})

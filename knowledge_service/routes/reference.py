@@ -49,6 +49,17 @@ class CorrectBody(Wire):
     replacement: str | None = Field(default=None, min_length=1, max_length=8192)
 
 
+def fact_in(body: RememberBody) -> FactIn:
+    """Say it as our own routes do."""
+    return FactIn(
+        content=body.content,
+        scope=body.scope,
+        source=body.source,
+        confidence=body.confidence,
+        tags=body.tags,
+    )
+
+
 @router.post("/recall")
 def recall(
     body: RecallBody, services: ServicesDep, principal: CallerDep, response: Response
@@ -74,14 +85,7 @@ def recall(
 @router.post("/remember")
 def remember(body: RememberBody, services: ServicesDep, principal: CallerDep) -> dict[str, str]:
     """Remember a fact."""
-    fact_in = FactIn(
-        content=body.content,
-        scope=body.scope,
-        source=body.source,
-        confidence=body.confidence,
-        tags=body.tags,
-    )
-    fact = remembering.prepare(services.store, principal, fact_in)
+    fact = remembering.prepare(services.store, principal, fact_in(body))
     (found,) = services.store.remember([fact], actor=access.actor(principal))
     return {"factId": found.fact_id}
 

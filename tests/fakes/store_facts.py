@@ -55,6 +55,11 @@ class Facts(Base):
 
         return self._once(once, work)
 
+    async def remembered(
+        self, facts: Sequence[NewFact], *, actor: Actor, once: Once | None = None
+    ) -> tuple[Remembered, ...]:
+        return self.remember(facts, actor=actor, once=once)
+
     def _equal(self, fact: NewFact) -> Row | None:
         order = {"live": 0, "retracted": 1}
         rows = [r for r in self._scope(fact.scope).rows if r.content_hash == fact.content_hash]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from pydantic import TypeAdapter
 
@@ -37,11 +37,13 @@ class Facts(part.Part):
         self, facts: Sequence[NewFact], *, actor: Actor, once: Once | None = None
     ) -> tuple[Remembered, ...]:
         """Store all or none."""
-        return self._once(
-            once,
-            _REMEMBERED,
-            lambda tx: statements.store_all(tx, facts, actor),
-        )
+        return self._writer.submit(_remembering(facts, actor, once))
+
+    async def remembered(
+        self, facts: Sequence[NewFact], *, actor: Actor, once: Once | None = None
+    ) -> tuple[Remembered, ...]:
+        """Store all or none."""
+        return await self._writer.submitted(_remembering(facts, actor, once))
 
     def fact(self, fact_id: str, view: View) -> Fact | None:
         """Look one up."""
@@ -71,6 +73,14 @@ class Facts(part.Part):
             _CORRECTED,
             lambda tx: _correct(tx, fact_id, (reason, replacement), actor),
         )
+
+
+def _remembering(
+    facts: Sequence[NewFact], actor: Actor, once: Once | None
+) -> Callable[[Transaction], tuple[Remembered, ...]]:
+    return part.repeatable(
+        once, _REMEMBERED, lambda tx: statements.store_all(tx, facts, actor)
+    )
 
 
 def _correct(

@@ -38,20 +38,27 @@ class Part:
         self, once: Once | None, answer: TypeAdapter[T], work: Callable[[Transaction], T]
     ) -> T:
         """Run a write, or return what it answered before under the same key."""
+        return self._writer.submit(repeatable(once, answer, work))
 
-        def run(tx: Transaction) -> T:
-            if once is None:
-                return work(tx)
-            tx.execute(_FORGET, (tx.at_us - _KEPT_US,))
-            before = recall_answer(tx.one(_ANSWERED, (once.principal, once.key)), once)
-            if before is not None:
-                return answer.validate_json(before)
-            result = work(tx)
-            text = answer.dump_json(result).decode()
-            tx.execute(_ANSWER, (once.principal, once.key, once.body_hash, text, tx.at_us))
-            return result
 
-        return self._writer.submit(run)
+def repeatable(
+    once: Once | None, answer: TypeAdapter[T], work: Callable[[Transaction], T]
+) -> Callable[[Transaction], T]:
+    """Make a write that, under a key it was answered for before, returns that answer again."""
+    if once is None:
+        return work
+
+    def run(tx: Transaction) -> T:
+        tx.execute(_FORGET, (tx.at_us - _KEPT_US,))
+        before = recall_answer(tx.one(_ANSWERED, (once.principal, once.key)), once)
+        if before is not None:
+            return answer.validate_json(before)
+        result = work(tx)
+        text = answer.dump_json(result).decode()
+        tx.execute(_ANSWER, (once.principal, once.key, once.body_hash, text, tx.at_us))
+        return result
+
+    return run
 
 
 def recall_answer(row: tuple[Any, ...] | None, once: Once) -> str | None:

@@ -1,0 +1,204 @@
+"""The routes that are called most, without the framework between socket and store.
+
+Each stands in front of the same route of the application, which goes on describing it and answers
+whatever is unusual: a query string, another content type, a body that is not exactly what the model
+takes. So a refusal has one author, and what is here is only ever the shortest way to an answer that
+the application would have given too.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import time
+from collections.abc import Awaitable, Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import pydantic
+from fastapi import Response
+
+from knowledge_client.models import FactIn, FactsIn, RecallIn
+from knowledge_service.errors import ServiceError
+from knowledge_service.flows import access, remembering
+from knowledge_service.routes import bodies, facts, middleware, problems, recall, reference
+from knowledge_service.routes.dependencies import once, principal_of
+
+if TYPE_CHECKING:
+    from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+    from knowledge_client.models import Remembered
+    from knowledge_service.domain.visibility import Principal
+    from knowledge_service.ports import Once
+    from knowledge_service.routes.dependencies import Services
+
+# More threads than this wait for each other: a recall is half Python, half SQLite and numpy.
+_THREADS = 4
+_JSON = b"application/json"
+
+
+@dataclass(frozen=True)
+class Asked:
+    """A request that may be answered here."""
+
+    path: str
+    headers: Mapping[bytes, bytes]
+
+    def header(self, name: bytes) -> str | None:
+        """Return a header as text."""
+        value = self.headers.get(name)
+        return None if value is None else value.decode("latin-1")
+
+
+@dataclass(frozen=True)
+class _Answer:
+    status: int
+    body: bytes
+    headers: tuple[tuple[bytes, bytes], ...] = ((b"content-type", _JSON),)
+
+
+Handle = Callable[[Any, "Principal", Asked], Awaitable[_Answer]]
+
+
+class Hot:
+    """Answers the hot routes; everything else goes to the application."""
+
+    def __init__(self, app: ASGIApp, services: Services) -> None:
+        self._app = app
+        self._services = services
+        self._threads = ThreadPoolExecutor(_THREADS, thread_name_prefix="hot")
+        self._routes: dict[str, tuple[type[pydantic.BaseModel], Handle]] = {
+            "/v1/facts": (FactIn, self._remember),
+            "/v1/facts:batch": (FactsIn, self._remember_batch),
+            "/v1/recall": (RecallIn, self._recall),
+            "/remember": (reference.RememberBody, self._remember_as_reference),
+            "/recall": (reference.RecallBody, self._recall_as_reference),
+        }
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer, or pass the request on."""
+        if scope["type"] == "http" and scope["method"] == "POST" and not scope["query_string"]:
+            route = self._routes.get(scope["path"])
+            headers = dict(scope["headers"]) if route else {}
+            if route and _is_plain(headers):
+                started = time.perf_counter()
+                messages = await _read(receive)
+                body = b"".join([message.get("body", b"") for message in messages])
+                model = _parse(route[0], body)
+                if model is not None:
+                    answer = await self._answer(route[1], model, Asked(scope["path"], headers))
+                    await _send(answer, send)
+                    seconds = time.perf_counter() - started
+                    noted = (scope["path"], "POST", answer.status, seconds)
+                    middleware.note(self._services.metrics, *noted)
+                    return
+                receive = _again(messages, receive)
+        await self._app(scope, receive, send)
+
+    async def _answer(self, handle: Handle, model: Any, asked: Asked) -> _Answer:
+        try:
+            length = asked.header(b"content-length")
+            authorization = asked.header(b"authorization") or ""
+            what = ("POST", asked.path, length)
+            principal = await principal_of(self._services, authorization, what)
+            return await handle(model, principal, asked)
+        except ServiceError as exc:
+            return _refusal(problems.refused(asked.path, exc))
+        except Exception as exc:  # noqa: BLE001 - where a fault becomes an answer, as in `Faults`
+            return _refusal(problems.fault(asked.path, exc))
+
+    async def _remember(self, body: FactIn, principal: Principal, asked: Asked) -> _Answer:
+        repeat = once(asked.header(b"idempotency-key"), principal, "facts", body)
+        found = await self._stored(body, principal, repeat)
+        return _Answer(201 if found.status == "created" else 200, _dump(found))
+
+    async def _remember_as_reference(
+        self, body: reference.RememberBody, principal: Principal, _: Asked
+    ) -> _Answer:
+        found = await self._stored(reference.fact_in(body), principal, None)
+        return _Answer(200, json.dumps({"factId": found.fact_id}).encode())
+
+    async def _stored(self, body: FactIn, principal: Principal, repeat: Once | None) -> Remembered:
+        prepare = partial(remembering.prepare, self._services.store, principal, body)
+        # A run or another fact is looked up in the database; the event loop must not wait for it.
+        fact = await self._in_thread(prepare) if body.run or body.about else prepare()
+        actor = access.actor(principal)
+        (found,) = await self._services.store.remembered([fact], actor=actor, once=repeat)
+        return found
+
+    async def _remember_batch(self, body: FactsIn, principal: Principal, asked: Asked) -> _Answer:
+        key = asked.header(b"idempotency-key")
+        call = partial(facts.remember_batch, body, self._services, principal, key)
+        return _Answer(201, await self._in_thread(lambda: _dump(call())))
+
+    async def _recall(self, body: RecallIn, principal: Principal, asked: Asked) -> _Answer:
+        key = asked.header(b"idempotency-key")
+        call = partial(recall.recall, body, self._services, principal, key)
+        return _Answer(200, await self._in_thread(lambda: _dump(call())))
+
+    async def _recall_as_reference(
+        self, body: reference.RecallBody, principal: Principal, _: Asked
+    ) -> _Answer:
+        response = Response()
+        call = partial(reference.recall, body, self._services, principal, response)
+
+        def text() -> bytes:
+            return b"[" + b",".join([_dump(fact) for fact in call()]) + b"]"
+
+        found = await self._in_thread(text)
+        receipt = response.headers.get("Kais-Receipt")
+        told = ((b"kais-receipt", receipt.encode()),) if receipt else ()
+        return _Answer(200, found, ((b"content-type", _JSON), *told))
+
+    async def _in_thread(self, call: Callable[[], Any]) -> Any:
+        return await asyncio.get_running_loop().run_in_executor(self._threads, call)
+
+
+def _is_plain(headers: Mapping[bytes, bytes]) -> bool:
+    length = headers.get(b"content-length", b"")
+    is_json = headers.get(b"content-type", b"").partition(b";")[0].strip() == _JSON
+    return is_json and length.isdigit() and int(length) <= middleware.MAX_BODY
+
+
+async def _read(receive: Receive) -> list[Message]:
+    messages = [await receive()]
+    while messages[-1].get("more_body"):
+        messages.append(await receive())
+    return messages
+
+
+def _again(messages: list[Message], receive: Receive) -> Receive:
+    """Give what was read to who comes next, then what comes."""
+    left = iter(messages)
+
+    async def replayed() -> Message:
+        for message in left:
+            return message
+        return await receive()
+
+    return replayed
+
+
+def _parse(model: type[pydantic.BaseModel], body: bytes) -> pydantic.BaseModel | None:
+    try:
+        return model.model_validate(bodies.read(body))
+    except ValueError:  # also pydantic's own; the application finds the words
+        return None
+
+
+def _dump(model: pydantic.BaseModel) -> bytes:
+    return model.model_dump_json(by_alias=True).encode()
+
+
+def _refusal(response: Response) -> _Answer:
+    headers = [item for item in response.raw_headers if item[0] != b"content-length"]
+    return _Answer(response.status_code, bytes(response.body), tuple(headers))
+
+
+async def _send(answer: _Answer, send: Send) -> None:
+    length = (b"content-length", str(len(answer.body)).encode())
+    headers = [length, *answer.headers]
+    await send({"type": "http.response.start", "status": answer.status, "headers": headers})
+    await send({"type": "http.response.body", "body": answer.body})
