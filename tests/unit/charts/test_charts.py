@@ -177,3 +177,26 @@ def test_pods_write_to_mounted_volumes_only(name: str) -> None:
     assert mounts["tmp"] == "/tmp"  # noqa: S108 - where the kubelet mounts a volume
     for probe in ("startupProbe", "livenessProbe", "readinessProbe"):
         assert container[probe]["httpGet"]["port"] == "http"
+
+
+def test_operator_makes_and_removes_what_service_cells_are_made_of() -> None:
+    granted = grants(rules("operator-rbac.yaml"))
+
+    wanted = {("apps", "deployments"), ("", "services"), ("", "persistentvolumeclaims")}
+    verbs = ("get", "list", "watch", "create", "patch", "delete")
+    assert {(*kind, verb) for kind in wanted for verb in verbs} <= granted
+
+
+def test_cells_may_reach_everything_but_where_clouds_keep_the_nodes_credentials() -> None:
+    (policy,) = objects("cells-networkpolicy.yaml")
+
+    assert policy["spec"]["podSelector"]["matchLabels"] == {"kais.io/role": "cell"}
+    assert policy["spec"]["policyTypes"] == ["Egress"]
+    everywhere, names = policy["spec"]["egress"]
+    blocks = {to["ipBlock"]["cidr"]: to["ipBlock"]["except"] for to in everywhere["to"]}
+    assert blocks["0.0.0.0/0"] == ["169.254.0.0/16"]
+    assert blocks["::/0"] == ["fe80::/10", "fd00:ec2::254/128"]
+    assert {(port["protocol"], port["port"]) for port in names["ports"]} == {
+        ("UDP", 53),
+        ("TCP", 53),
+    }
