@@ -262,6 +262,9 @@ class BlueprintDisplay(Model):
     )
     success: Line | None = Field(default=None, description="success rate, such as 87%")
     interval: Line | None = Field(default=None, description="95 % interval, such as 62-97%")
+    claimed: Line | None = Field(
+        default=None, description="what the author claims, such as 90%, 284s, $1.20"
+    )
 
 
 class BlueprintStatus(Statistics):
@@ -308,6 +311,7 @@ class Blueprint(Resource):
             "whether it is usable",
         ),
         Column("Age", "date", ".metadata.creationTimestamp", "time since it was made"),
+        Column("Claimed", "string", ".status.display.claimed", "what its author saw", priority=1),
     )
 
     spec: BlueprintSpec = Field(description="the template and its parameters")

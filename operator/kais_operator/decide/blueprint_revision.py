@@ -17,8 +17,8 @@ from kais.resources.blueprint_revision import (
     BlueprintRevisionDisplay,
     BlueprintRevisionStatus,
 )
-from kais_operator.decide import saying, statistics
-from kais_operator.decide.plan import Plan
+from kais_operator.decide import revision_history, saying, statistics
+from kais_operator.decide.plan import ObjectRef, PatchMetadata, Plan
 from kais_operator.decide.revision_history import Verdict
 from knowledge_client import models
 
@@ -58,8 +58,21 @@ def decide_blueprint_revision(observed: BlueprintRevisionObserved, now: datetime
         display=BlueprintRevisionDisplay(success=success) if success else None,
     )
     return Plan(
-        status=saying.body_of(new), requeue_after=_RETRY_COMPILE if verdict.may_mend else None
+        _relabelled(revision),
+        status=saying.body_of(new),
+        requeue_after=_RETRY_COMPILE if verdict.may_mend else None,
     )
+
+
+def _relabelled(revision: BlueprintRevision) -> tuple[PatchMetadata, ...]:
+    """Give back the labels by which the revision is found, when somebody took or changed them."""
+    metadata = revision.metadata
+    wanted = revision_history.labels_of(revision)
+    missing = {k: v for k, v in wanted.items() if metadata.labels.get(k) != v}
+    if not missing:
+        return ()
+    ref = ObjectRef("BlueprintRevision", metadata.namespace, metadata.name)
+    return (PatchMetadata(ref, resource_version=metadata.resource_version, labels=missing),)
 
 
 def _compatible(revision: BlueprintRevision) -> Wanted:

@@ -11,7 +11,7 @@ from kais.conditions import Reason, Type
 from kais.resources import blueprint_revision
 from kais.resources.blueprint import Blueprint, BlueprintDisplay, BlueprintStatus, Version
 from kais.resources.blueprint_revision import BlueprintRevision
-from kais_operator.decide import revision_history, saying, statistics
+from kais_operator.decide import evidence, revision_history, saying, statistics
 from kais_operator.decide.plan import Body, EmitEvent
 from kais_operator.decide.revision_history import Verdict
 from knowledge_client import models
@@ -48,7 +48,8 @@ def status_of(
 ) -> tuple[Body, tuple[EmitEvent, ...]]:
     """Compute the whole status, and its news. Reads no clock; pass `now`."""
     fields = statistics.fields_of(ledger.stats, blueprint.status)
-    told = _conditions(present, ledger).merge(
+    claims = evidence.words(blueprint.spec.evidence, ledger.stats)
+    told = _conditions(present, ledger, claims=claims).merge(
         blueprint.status.conditions, generation=blueprint.metadata.generation, now=now
     )
     newest = sorted(revisions, key=revision_history.number_of, reverse=True)[:_VERSIONS]
@@ -63,12 +64,13 @@ def status_of(
             parameters=_parameters(blueprint),
             success=statistics.percent(fields.get("avg_success_rate")),
             interval=statistics.percent_range(fields),
+            claimed=evidence.claimed(blueprint.spec.evidence),
         ),
     )
     return saying.body_of(status), saying.events(blueprint, told, types=(Type.COMPILED,))
 
 
-def _conditions(present: Present, ledger: Ledger) -> conditions.ConditionSet:
+def _conditions(present: Present, ledger: Ledger, *, claims: str) -> conditions.ConditionSet:
     said = conditions.ConditionSet()
     verdict = present.verdicts[present.number]
     message = f"revision {present.number}: {verdict.message}"
@@ -83,10 +85,12 @@ def _conditions(present: Present, ledger: Ledger) -> conditions.ConditionSet:
     if present.served is None:
         said.false(Type.READY, Reason.NO_GOOD_REVISION, f"nothing can be used yet: {message}")
     elif present.served == present.number:
-        said.true(Type.READY, Reason.SERVED, serves)
+        said.true(Type.READY, Reason.SERVED, f"{serves}{claims}")
     else:
         why = f"revision {present.number} does not compile"
-        said.true(Type.READY, Reason.LAST_GOOD_SERVED, f"{serves}, because {why}")
+        if verdict.is_unmade:
+            why = f"revision {present.number} cannot be made"
+        said.true(Type.READY, Reason.LAST_GOOD_SERVED, f"{serves}, because {why}{claims}")
     return said
 
 

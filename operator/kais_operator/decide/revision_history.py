@@ -26,12 +26,14 @@ class Verdict:
 
     Attributes:
         may_mend: it was a limit of time or a dead worker, which another try may pass.
+        is_unmade: the revision itself could not be stored, whatever its template is worth.
     """
 
     is_good: bool
     reason: Reason
     message: str
     may_mend: bool = False
+    is_unmade: bool = False
 
 
 def present(
@@ -116,6 +118,16 @@ def revision_body(
             },
         },
         "spec": {**spec, **blueprint_revision.template_of(blueprint.spec)},
+    }
+
+
+def labels_of(revision: BlueprintRevision) -> dict[str, str]:
+    """Give the labels that a revision carries, by which it is found."""
+    return {
+        labels.MANAGED_BY: labels.MANAGER,
+        labels.BLUEPRINT: names.label_value(revision.spec.blueprint),
+        labels.REVISION: str(revision.spec.revision),
+        labels.SPEC_HASH: blueprint_revision.hash_of(revision.spec),
     }
 
 

@@ -34,13 +34,8 @@ async def observe_blueprint(world: World, ref: ObjectRef) -> Seen | None:
     blueprint = reading.read(Blueprint, body)
     if isinstance(blueprint, reading.Unreadable):
         return Seen(body, blueprint)
-    present = revision_history.present(blueprint.spec, revisions)
-    if present is not None:
-        number = present.spec.revision
-    else:
-        ledger = await _last_in_ledger(world, ref)
-        number = revision_history.next_number(blueprint, revisions, ledger=ledger)
-    count = len(revisions) + (present is None)
+    revisions, number, is_name_taken = await _numbered(world, blueprint, revisions)
+    count = max(len(revisions), len({number, *(r.spec.revision for r in revisions)}))
     may_collect = count > blueprint.spec.revision_history_limit
     observed = decisions.BlueprintObserved(
         blueprint,
@@ -50,8 +45,35 @@ async def observe_blueprint(world: World, ref: ObjectRef) -> Seen | None:
         await _in_use(world, ref) if may_collect else None,
         world.memory.blueprint_stats(ref.namespace, ref.name),
         world.memory.store_problem(),
+        is_name_taken=is_name_taken,
     )
     return Seen(body, observed)
+
+
+async def _numbered(
+    world: World, blueprint: Blueprint, revisions: tuple[BlueprintRevision, ...]
+) -> tuple[tuple[BlueprintRevision, ...], int, bool]:
+    """Give every revision, the present spec's number, and whether a stranger bears its name.
+
+    A revision that lost its labels is not listed; it is met under the name that is to be given.
+    """
+    metadata = blueprint.metadata
+    ledger: int | None = None
+    while True:
+        present = revision_history.present(blueprint.spec, revisions)
+        if present is not None:
+            return revisions, present.spec.revision, False
+        ref = ObjectRef(blueprint.kind, metadata.namespace, metadata.name)
+        ledger = await _last_in_ledger(world, ref) if ledger is None else ledger
+        number = revision_history.next_number(blueprint, revisions, ledger=ledger)
+        name = names.revision_name(metadata.name, number)
+        body = await world.cluster.get(ObjectRef("BlueprintRevision", metadata.namespace, name))
+        if body is None or body["metadata"].get("deletionTimestamp"):
+            return revisions, number, False
+        found = reading.read(BlueprintRevision, body)
+        if not isinstance(found, BlueprintRevision) or found.spec.blueprint != metadata.name:
+            return revisions, number, True
+        revisions = (*revisions, found)
 
 
 async def _revisions(world: World, ref: ObjectRef) -> tuple[BlueprintRevision, ...]:

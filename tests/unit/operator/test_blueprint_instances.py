@@ -238,7 +238,9 @@ async def test_editing_and_deleting_the_blueprint_never_touches_a_use() -> None:
     fake.cluster.set_status(REF, {})
     await settle(fake)
     fake.cluster.remove(TEAM)
-    await fake.step(blueprint.RECONCILER, TEAM)
+    for _ in range(2):
+        await fake.step(blueprint.RECONCILER, TEAM)
+        fake.clock.advance(121)
     await settle(fake)
     assert status(fake)["revisionInUse"] == 1
     assert fake.cluster.read(MISSION)["spec"]["objective"] == "explain pods"

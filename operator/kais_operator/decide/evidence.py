@@ -1,0 +1,57 @@
+"""What the author of a Blueprint claims, beside what was measured here.
+
+A claim steers nothing. An experiment without a finding points at something that nobody can look up
+here; that is said and is no error.
+"""
+
+from __future__ import annotations
+
+from kais.resources.blueprint import Evidence
+from knowledge_client import models
+
+_SHOWN = 5  # experiments named in a sentence
+
+
+def claimed(evidence: Evidence | None) -> str | None:
+    """Write the claims in a few characters, such as `90%, 284s, $1.20`; None without any."""
+    if evidence is None:
+        return None
+    time, cost = evidence.avg_completion_time, evidence.avg_cost
+    parts = [
+        None if evidence.success_rate is None else f"{evidence.success_rate:.0%}",
+        f"{time:g}s" if isinstance(time, int | float) else time,
+        None if cost is None else f"${cost:.2f}",
+    ]
+    return ", ".join(part for part in parts if part) or None
+
+
+def words(evidence: Evidence | None, stats: models.BlueprintStats | None) -> str:
+    """Say claims and measurement side by side, as a sentence's tail; empty without evidence."""
+    if evidence is None:
+        return ""
+    said = []
+    claims = claimed(evidence)
+    if claims is not None:
+        said.append(f"its author claims {claims}; measured here: {_measured(stats)}")
+    dangling = [experiment.name for experiment in evidence.experiments if not experiment.finding]
+    if dangling:
+        more = f" and {len(dangling) - _SHOWN} more" if len(dangling) > _SHOWN else ""
+        listed = ", ".join(f"'{name}'" for name in dangling[:_SHOWN])
+        said.append(
+            f"evidence.experiments {listed}{more} cannot be looked up here; write its finding"
+        )
+    return "".join(f"; {part}" for part in said)
+
+
+def _measured(stats: models.BlueprintStats | None) -> str:
+    if stats is None:
+        return "not told yet"
+    counted = stats.succeeded + stats.failed
+    if not counted:
+        return "no run that counts"
+    parts = [f"{stats.succeeded} of {counted} succeeded"]
+    if stats.median_duration_s is not None:
+        parts.append(f"{stats.median_duration_s:g}s")
+    if stats.avg_cost is not None:
+        parts.append(f"${stats.avg_cost:.2f}")
+    return ", ".join(parts)
