@@ -77,7 +77,7 @@ async def assembled(
             link, namespace=config.operator_namespace, leads=election.leads, clock=clock
         )
         metrics = Metrics()
-        metrics.watch_requests(lambda: float(link.requests))
+        metrics.watch_requests(link.requests)
         office = Office(
             world=world,
             memory=memory,

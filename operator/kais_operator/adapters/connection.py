@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+from collections import Counter
 from collections.abc import AsyncIterator, Mapping, Sequence
 from typing import Any
 from urllib import request
@@ -20,7 +21,7 @@ from kubernetes.aio.client.rest import RESTClientObject
 from msgspec import DecodeError, json
 
 from kais_operator import errors
-from kais_operator.adapters import cluster_failures
+from kais_operator.adapters import api_paths, cluster_failures
 
 JSON = "application/json"
 MERGE_PATCH = "application/merge-patch+json"
@@ -28,6 +29,7 @@ APPLY_PATCH = "application/apply-patch+yaml"
 _CONNECT_S = 10
 _TIMEOUT = aiohttp.ClientTimeout(total=30, sock_connect=_CONNECT_S)
 _FIRST_REFUSAL = 300
+_PLURALS = frozenset(resource.plural for resource in api_paths.RESOURCES.values())
 _NO_CONTENT: dict[str, Any] = {}
 _logins: Any = config  # these functions of the library have no annotations
 
@@ -47,15 +49,15 @@ class Connection:
     """An open connection; `close` it. Made by `connect`.
 
     Attributes:
-        configuration: address and login; `logins` reads it for the watches.
-        requests: how many were sent.
+        configuration: address and login; read by who logs in elsewhere.
+        requests: how many were sent, by verb.
     """
 
     def __init__(self, configuration: Configuration) -> None:
         self.configuration = configuration
         self._transport = _Transport(configuration)
         self._refresher: asyncio.Task[None] | None = None
-        self.requests = 0
+        self.requests: Counter[str] = Counter()
 
     def refresh_with(self, loader: Any) -> None:
         """Keep the login of a kubeconfig fresh; logins by certificate or token need nothing."""
@@ -85,7 +87,7 @@ class Connection:
             ClusterError: the mapping is that of `cluster_failures`.
         """
         what = f"{method} {path}"
-        self.requests += 1
+        self.requests[_verb(method, path)] += 1
         async with self._answer(
             method, _with(path, query), body, content_type=content_type, limits=_TIMEOUT
         ) as response:
@@ -104,7 +106,7 @@ class Connection:
         Raises:
             ClusterError: the mapping is that of `cluster_failures`.
         """
-        self.requests += 1
+        self.requests["get"] += 1
         async with self._answer("GET", _with(path, query), None, limits=_TIMEOUT) as response:
             try:
                 return (await response.read()).decode("utf-8", "replace")
@@ -120,7 +122,7 @@ class Connection:
         Raises:
             ClusterError: It was refused, or broke.
         """
-        self.requests += 1
+        self.requests["connect"] += 1
         what = f"CONNECT {path}"
         settings: Any = self.configuration
         try:
@@ -151,6 +153,7 @@ class Connection:
             ClusterError: It was refused, broke, or nothing came for `silence_s`.
         """
         what = f"WATCH {path}"
+        self.requests["watch"] += 1
         limits = aiohttp.ClientTimeout(total=None, sock_connect=_CONNECT_S, sock_read=silence_s)
         async with self._answer("GET", _with(path, query), None, limits=limits) as response:
             yield _events(response.content, what=what)
@@ -218,6 +221,16 @@ async def _events(
         raise errors.ClusterUnavailable(f"{what}: an event is no JSON: {exc}") from exc
     except cluster_failures.CONNECTION as exc:
         raise cluster_failures.translate(exc, what=what) from exc
+
+
+def _verb(method: str, path: str) -> str:
+    """Name a request as the audit log does; status apart."""
+    last = path.rpartition("/")[2]
+    if method == "GET":
+        return "list" if last in _PLURALS else "get"
+    if method == "PATCH":
+        return "patch status" if last == "status" else "patch"
+    return {"POST": "create", "DELETE": "delete"}.get(method, method.lower())
 
 
 def _with(path: str, query: Mapping[str, str] | None) -> str:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping
 from importlib import metadata
 
 import prometheus_client
+from prometheus_client.core import CounterMetricFamily
+from prometheus_client.registry import Collector
 
 from kais_operator.decide.plan import ObjectRef
 
@@ -54,9 +56,9 @@ class Metrics:
         """Export how long ago the last event of a kind came."""
         self._age.labels(kind=kind).set_function(age_s)
 
-    def watch_requests(self, total: Callable[[], float]) -> None:
-        """Export how many requests went to the API server, those of the watches apart."""
-        self._gauge("kais_api_requests", "Requests to the API server", total)
+    def watch_requests(self, sent: Mapping[str, int]) -> None:
+        """Export how many requests went to the API server, by verb; `sent` is read when asked."""
+        self.registry.register(_Requests(sent))
 
     def render(self) -> bytes:
         """Give the text that Prometheus reads."""
@@ -64,3 +66,19 @@ class Metrics:
 
     def _gauge(self, name: str, text: str, read: Callable[[], float]) -> None:
         prometheus_client.Gauge(name, text, registry=self.registry).set_function(read)
+
+
+class _Requests(Collector):
+    """Counts that somebody else keeps."""
+
+    def __init__(self, sent: Mapping[str, int]) -> None:
+        self._sent = sent
+
+    def collect(self) -> Iterator[CounterMetricFamily]:
+        """Give the counts of this moment."""
+        family = CounterMetricFamily(
+            "kais_api_requests", "Requests to the API server", labels=["verb"]
+        )
+        for verb, count in sorted(self._sent.items()):
+            family.add_metric([verb], count)
+        yield family
