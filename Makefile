@@ -53,9 +53,13 @@ test: preflight-test venv ## all tiers of tests, one line each at the end
 
 # --- make
 
-.PHONY: crds binaries images charts
+.PHONY: crds reference binaries images charts
 crds: venv ## crds/*.yaml from the models in kais/resources
 	$(BIN)/python -m kais.crds
+
+reference: venv ## the generated pages of docs/reference, from the models and the commands
+	$(BIN)/python -m kais.reference
+	$(BIN)/python -m kais_cli.reference
 
 binaries: ## the pinned Kubernetes binaries (about 15 minutes the first time)
 	$(PYTHON) -m kais_cluster build

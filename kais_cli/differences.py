@@ -167,8 +167,7 @@ def _rendered(
 
 def _compared(before: TemplateSpec, after: TemplateSpec, names: tuple[str, str]) -> Difference:
     found = compatibility.compare(before, after)
-    old, new = blueprint_revision.template_of(before), blueprint_revision.template_of(after)
-    lines = _lines(old, new, *names)
+    lines = _lines(_written(before), _written(after), *names)
     return Difference(names[0], names[1], found.changes, found.breaking, tuple(lines))
 
 
@@ -179,6 +178,17 @@ def _lines(
         output.dump(tree, output.Format.YAML).splitlines() if tree else [] for tree in (old, new)
     )
     return list(difflib.unified_diff(left, right, before, after or before, lineterm="", n=2))
+
+
+def _written(template: TemplateSpec) -> dict[str, Any]:
+    """Give a template as a person would write it: without defaults, bounds as plain numbers."""
+    tree = template.model_dump(mode="json", by_alias=True, exclude_defaults=True)
+    for parameter in tree.get("parameters", []):
+        for bound in ("min", "max"):
+            value = parameter.get(bound)
+            if isinstance(value, float) and value.is_integer():
+                parameter[bound] = int(value)
+    return tree
 
 
 def _sentences(changes: str) -> str:

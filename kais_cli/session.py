@@ -31,7 +31,8 @@ Kubeconfig = Annotated[
 ]
 Traceback = Annotated[bool, typer.Option("--traceback", help="Show where an error comes from.")]
 
-_COMMON = {"namespace": Namespace, "context": Context, "kubeconfig": Kubeconfig}
+COMMON = {"namespace": Namespace, "context": Context, "kubeconfig": Kubeconfig}
+"""The options of every command that speaks to a cluster."""
 
 
 @dataclass(frozen=True)
@@ -80,7 +81,7 @@ def command(
 
     def register(function: Callable[..., ExitStatus]) -> Callable[..., ExitStatus]:
         def run(ctx: typer.Context, **options: Any) -> ExitStatus:
-            common = {key: options.pop(key, None) for key in _COMMON}
+            common = {key: options.pop(key, None) for key in COMMON}
             options.pop("traceback")
             session = Session(
                 environment=ctx.find_object(Environment) or Environment(),
@@ -102,7 +103,7 @@ def command(
 def _signature(function: Callable[..., Any], *, needs_cluster: bool) -> inspect.Signature:
     hints = get_type_hints(function, include_extras=True)
     own = list(inspect.signature(function).parameters.values())[1:]
-    common = _COMMON if needs_cluster else {}
+    common = COMMON if needs_cluster else {}
     keyword = inspect.Parameter.KEYWORD_ONLY
     parameters = [
         inspect.Parameter("ctx", keyword, annotation=typer.Context),

@@ -11,7 +11,7 @@ from kais.resources import base
 from kais.resources.blueprint import Blueprint
 from kais_cli import blueprints, output, pages, rendering, tables, uses, values
 from kais_cli.exit_status import ExitStatus
-from kais_cli.options import Output, Sets, Timeout
+from kais_cli.options import DryRun, Output, Sets, Timeout
 from kais_cli.output import Format
 from kais_cli.session import Session, command, group
 
@@ -97,9 +97,14 @@ def use(  # noqa: PLR0913 (one argument per option)
         bool, typer.Option("--wait/--no-wait", help="Follow the mission to its end.")
     ] = True,
     timeout: Timeout = "30m",
+    dry_run: DryRun = False,
     output_: Output = Format.TABLE,
 ) -> ExitStatus:
-    """Use a blueprint, follow its mission and print what came of it and what was learnt."""
+    """Use a blueprint, follow its mission and print what came of it and what was learnt.
+
+    The exit status is that of the outcome. The name is `<blueprint>-<5 characters>` unless told; a
+    revision that is told is pinned.
+    """
     patience = uses.patience(timeout)
     found = blueprints.revision(session, blueprint, number=revision)
     given = values.read(
@@ -108,8 +113,10 @@ def use(  # noqa: PLR0913 (one argument per option)
     body = _instance(
         session, blueprint, name or uses.name_for(session, blueprint), given, revision=revision
     )
-    made = session.cluster.create(body)
-    if wait:
+    made = session.cluster.create(body, dry_run=dry_run)
+    if dry_run:
+        session.note("checked only: nothing was created")
+    elif wait:
         return uses.follow_use(
             session, made, form=output_, timeout=patience, revision=found.spec.revision
         )

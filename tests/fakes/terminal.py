@@ -16,6 +16,7 @@ import httpx
 from kais_cli import app, errors, settings
 from kais_cli.environment import Environment, Where
 from kais_cli.ports import Body, Change, Target
+from tests.fakes.merging import merge_patch
 
 Step = Body | tuple[str, str] | None
 """An object as it becomes, `(kind, name)` of one that is deleted, or a second without a change."""
@@ -31,6 +32,10 @@ class FakeCluster:
         self.created: list[Body] = []
         self.tokens: list[tuple[str, str, str]] = []
         self.forwarded: list[tuple[str, str, int]] = []
+        self.patched: list[tuple[str, str, Any, bool]] = []
+        self.written: dict[tuple[str, str], list[str]] = {}
+        self.followed = False
+        self.forbidden: set[tuple[str, str]] = set()
         self.failure: errors.CliError | None = None
         self._objects: dict[tuple[str, str, str], Body] = {}
         for body in bodies:
@@ -57,14 +62,53 @@ class FakeCluster:
             and wanted.items() <= body["metadata"].get("labels", {}).items()
         ]
 
-    def create(self, body: Body) -> Body:
+    def create(self, body: Body, *, dry_run: bool = False) -> Body:
         self._fail()
         metadata = body["metadata"]
         if self.get(body["kind"], metadata["namespace"], metadata["name"]):
             raise errors.Refused(f"create {metadata['name']}: already exists")
-        self.created.append(body)
-        self.put(body)
+        if not dry_run:
+            self.created.append(body)
+            self.put(body)
         return body
+
+    def patch(
+        self,
+        kind: str,
+        namespace: str,
+        name: str,
+        patch: Body | Sequence[Body],
+        *,
+        dry_run: bool = False,
+    ) -> Body:
+        self._fail()
+        body = self.get(kind, namespace, name)
+        if body is None:
+            raise errors.Refused(f"change {kind}/{namespace}/{name}: not found")
+        self.patched.append((kind, name, patch, dry_run))
+        if isinstance(patch, dict):
+            body = merge_patch(body, patch)
+        else:
+            for operation in patch:
+                _operate(body, operation)
+        if not dry_run:
+            self.put(body)
+        return body
+
+    def logs(
+        self, namespace: str, pod: str, *, container: str, tail: int, follow: bool
+    ) -> Iterator[str]:
+        self._fail()
+        self.followed = follow
+        yield from self.written.get((pod, container), ())
+
+    def may(self, verb: str, resource: str, *, namespace: str | None, group: str = "") -> bool:
+        self._fail()
+        return (verb, resource) not in self.forbidden
+
+    def version(self) -> str:
+        self._fail()
+        return "v1.36.3"
 
     def watch(self, targets: Sequence[Target]) -> Iterator[Change | None]:
         by_key = {(t.kind, t.name): t for t in targets}
@@ -96,6 +140,22 @@ class FakeCluster:
     def _fail(self) -> None:
         if self.failure is not None:
             raise self.failure
+
+
+def _operate(body: Body, operation: Body) -> None:
+    """Carry out one operation of a JSON patch; a `test` that does not hold refuses it all."""
+    *path, last = operation["path"].lstrip("/").split("/")
+    place: Any = body
+    for step in path:
+        place = place[int(step)] if isinstance(place, list) else place[step]
+    key: Any = int(last) if isinstance(place, list) else last
+    if operation["op"] == "test":
+        if place[key] != operation["value"]:
+            raise errors.Refused(f"the test of {operation['path']} failed")
+    elif operation["op"] == "remove":
+        del place[key]
+    else:
+        place[key] = operation["value"]
 
 
 class FakeKnowledge:

@@ -1,0 +1,172 @@
+"""`kais doctor` on clusters in every state."""
+
+import json
+from importlib import metadata
+
+import pytest
+
+from kais import crds, labels
+from kais.resources import kinds
+from kais_cli import errors
+from kais_cli.exit_status import ExitStatus
+from tests.cli import objects
+
+VERSION = metadata.version("kais")
+
+
+def workload(kind, component, *, ready=1, version=VERSION):
+    found = {
+        "app.kubernetes.io/name": "kais",
+        "app.kubernetes.io/component": component,
+        "app.kubernetes.io/version": version,
+    }
+    name = f"kais-{component}"
+    return {
+        "kind": kind,
+        "metadata": {"name": name, "namespace": "kais-system", "labels": found},
+        "spec": {"replicas": 1},
+        "status": {"readyReplicas": ready},
+    }
+
+
+def lease(renewed="2029-12-31T23:59:55.000000Z"):
+    spec = {"holderIdentity": "kais-operator-abc", "renewTime": renewed}
+    metadata_ = {"name": labels.LEASE, "namespace": "kais-system"}
+    return {"kind": "Lease", "metadata": metadata_, "spec": spec}
+
+
+@pytest.fixture(autouse=True)
+def installed(cluster, knowledge):
+    for model in kinds.BY_NAME.values():
+        body = crds.definition(model)
+        body["metadata"]["namespace"] = "none"
+        cluster.put(body)
+    cluster.put(workload("Deployment", "operator"))
+    cluster.put(workload("StatefulSet", "knowledge"))
+    cluster.put(lease())
+    cluster.put(objects.knowledge_pod())
+    cluster.put(objects.account())
+    knowledge.answers["GET /v1/whoami"] = {
+        "name": "kais-user",
+        "type": "human",
+        "home": "realm:demo",
+        "grants": [],
+        "mode": "kubernetes",
+        "store": {"id": "s1", "epoch": 1},
+    }
+
+
+def test_all_is_well(terminal):
+    assert terminal.run("doctor") == 0, terminal.out
+    assert terminal.out.splitlines() == [
+        "ok       cluster   answers, Kubernetes v1.36.3",
+        "ok       kinds     all 7 are there, with every field",
+        "ok       operator  Deployment/kais-system/kais-operator: 1 of 1 ready",
+        f"ok       operator  version {VERSION}",
+        "ok       leader    kais-operator-abc leads, renewed 5 s ago",
+        "ok       service   StatefulSet/kais-system/kais-knowledge: 1 of 1 ready",
+        f"ok       service   version {VERSION}",
+        "ok       outbox    empty: nothing waits for the service",
+        "ok       store     answers; here you are kais-user, at home in realm:demo",
+        "ok       objects   0 in demo, none of them stuck",
+        "ok       rights    you may do all that kais does in demo",
+        "11 ok, 0 warnings, 0 failed",
+    ]
+
+
+def broken(terminal, words):
+    status = terminal.run("doctor")
+    assert words in terminal.out, terminal.out
+    return status
+
+
+def test_a_missing_kind_fails_with_the_chart_to_install(terminal, cluster):
+    body = crds.definition(kinds.BY_NAME["Cell"])
+    cluster._objects.pop(("CustomResourceDefinition", "none", body["metadata"]["name"]))
+    assert broken(terminal, "not there: cells\n") == ExitStatus.FAILED
+    assert "→ helm upgrade --install kais-crds charts/kais-crds" in terminal.out
+
+
+def test_kinds_of_an_older_version_name_the_fields_they_lack(terminal, cluster):
+    body = crds.definition(kinds.BY_NAME["BlueprintInstance"])
+    body["metadata"]["namespace"] = "none"
+    schema = body["spec"]["versions"][0]["schema"]["openAPIV3Schema"]
+    del schema["properties"]["spec"]["properties"]["suspend"]
+    cluster.put(body)
+    words = "of an older version, without blueprintinstances (suspend)"
+    assert broken(terminal, words) == ExitStatus.FAILED
+
+
+def test_an_operator_that_is_not_ready_fails_with_where_to_look(terminal, cluster):
+    cluster.put(workload("Deployment", "operator", ready=0))
+    assert broken(terminal, "0 of 1 ready") == ExitStatus.FAILED
+    assert "kubectl logs -n kais-system Deployment/kais-operator" in terminal.out
+
+
+def test_another_version_is_a_warning(terminal, cluster):
+    cluster.put(workload("StatefulSet", "knowledge", version="0.0.1"))
+    assert broken(terminal, f"version 0.0.1, this command is {VERSION}") == 0
+    assert terminal.out.endswith("10 ok, 1 warnings, 0 failed\n")
+
+
+def test_a_lease_that_nobody_renews_fails(terminal, cluster):
+    cluster.put(lease("2029-12-31T23:58:00.000000Z"))
+    assert broken(terminal, "leads, renewed 120 s ago") == ExitStatus.FAILED
+
+
+def test_a_store_that_does_not_answer_fails(terminal, cluster):
+    cluster._objects.pop(("Pod", "kais-system", "kais-knowledge-0"))
+    assert broken(terminal, "failed   store     no pod with ") == ExitStatus.FAILED
+
+
+def test_calls_that_wait_in_the_outbox_are_a_warning(terminal, cluster):
+    found = {labels.ROLE: labels.ROLE_OUTBOX}
+    metadata_ = {"name": "outbox-1", "namespace": "kais-system", "labels": found}
+    cluster.put({"kind": "ConfigMap", "metadata": metadata_})
+    assert broken(terminal, "1 deleted missions wait to be recorded (outbox-1)") == 0
+
+
+def test_an_object_that_the_operator_never_saw_is_a_warning(terminal, cluster):
+    cluster.put(objects.instance("new"))
+    assert broken(terminal, "not looked at yet: BlueprintInstance/new") == 0
+
+
+def test_an_object_that_cannot_go_is_a_warning(terminal, cluster):
+    body = objects.ended()
+    body["metadata"]["deletionTimestamp"] = "2029-12-31T23:50:00Z"
+    cluster.put(body)
+    assert broken(terminal, "deleted more than 5 min ago and still here: Mission/doctor-x2k4f") == 0
+
+
+def test_missing_rights_name_the_role(terminal, cluster):
+    cluster.forbidden = {("create", "blueprintinstances"), ("create", "pods/portforward")}
+    assert broken(terminal, "you may not use blueprints in demo") == 0
+    assert "→ ask for the role edit" in terminal.out
+    assert "→ ask for create on pods/portforward in kais-system" in terminal.out
+
+
+def test_what_may_not_be_read_is_said_and_the_rest_is_checked(terminal, cluster, monkeypatch):
+    real = cluster.list
+
+    def listing(kind, *arguments, **options):
+        if kind == "CustomResourceDefinition":
+            raise errors.Refused("list customresourcedefinitions: forbidden")
+        return real(kind, *arguments, **options)
+
+    monkeypatch.setattr(cluster, "list", listing)
+    assert broken(terminal, "warning  kinds     not checked: list customresourcedefin") == 0
+
+
+def test_an_unreachable_cluster_is_status_7(terminal, cluster):
+    cluster.failure = errors.Unreachable("the API server does not answer")
+    assert terminal.run("doctor") == ExitStatus.UNREACHABLE
+
+
+def test_findings_for_programs(terminal):
+    terminal.run("doctor", "-o", "json")
+    assert json.loads(terminal.out)[0] == {
+        "level": "ok",
+        "subject": "cluster",
+        "words": "answers, Kubernetes v1.36.3",
+        "advice": "",
+    }

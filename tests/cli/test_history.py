@@ -1,0 +1,225 @@
+"""History, differences, statistics and going back: what a template was and would be."""
+
+import copy
+import json
+
+import pytest
+import yaml
+
+from kais_cli.exit_status import ExitStatus
+from tests.cli import objects
+
+
+def older():
+    body = objects.revision(number=1)
+    body["spec"] = copy.deepcopy(body["spec"])
+    body["spec"]["parameters"][0]["max"] = 30
+    del body["spec"]["description"]
+    return body
+
+
+@pytest.fixture(autouse=True)
+def revisions(cluster):
+    newest = objects.revision()
+    newest["spec"]["changes"] = "parameter 'seconds' allows more"
+    newest["status"] = {
+        "usageCount": 4,
+        "avgSuccessRate": 0.75,
+        "conditions": [
+            objects.condition("Compiled", "True", "Compiled"),
+            objects.condition("Compatible", "True", "Compatible"),
+        ],
+    }
+    cluster.put(objects.blueprint())
+    cluster.put(older())
+    cluster.put(newest)
+
+
+def test_history_marks_the_revision_that_serves(terminal):
+    assert terminal.run("blueprint", "history", "doctor") == 0
+    assert terminal.out.splitlines() == [
+        "REVISION  AGE  COMPILED  COMPATIBLE  USES  SUCCESS  CHANGES",
+        "2*        2m   True      True        4     75%      parameter 'seconds' allows more",
+        "1         2m   -         -           -     -        first",
+    ]
+
+
+def test_history_gives_names_that_kubectl_takes(terminal):
+    terminal.run("blueprint", "history", "doctor", "-o", "name")
+    assert terminal.out.splitlines() == [
+        "blueprintrevision.kais.io/doctor-r00002",
+        "blueprintrevision.kais.io/doctor-r00001",
+    ]
+
+
+def test_diff_of_revisions_is_told_in_words_and_lines(terminal):
+    assert terminal.run("blueprint", "diff", "doctor") == 0
+    assert terminal.out.startswith("revision 1 → revision 2:\n")
+    assert "  -  max: 30\n  +  max: 60\n" in terminal.out
+    assert "+description: Looks at pods" in terminal.out
+
+
+def test_diff_of_equal_templates_says_so(terminal):
+    terminal.run("blueprint", "diff", "doctor", "--from", "2", "--to", "2")
+    assert terminal.out == "revision 2 and revision 2 have the same template\n"
+
+
+def test_diff_names_the_revisions_there_are(terminal):
+    assert terminal.run("blueprint", "diff", "doctor", "--from", "9") == ExitStatus.FAILED
+    assert terminal.err == "error: Blueprint/demo/doctor has no revision 9; it has 1, 2\n"
+
+
+def changed(tmp_path, **fields):
+    template = copy.deepcopy(objects.TEMPLATE)
+    template.update(fields)
+    body = {
+        "apiVersion": "kais.io/v1",
+        "kind": "Blueprint",
+        "metadata": {"name": "doctor"},
+        "spec": template,
+    }
+    path = tmp_path / "doctor.yaml"
+    path.write_text(yaml.safe_dump(body))
+    return str(path)
+
+
+def test_diff_of_a_file_shows_the_objects_of_each_live_use(terminal, cluster, tmp_path):
+    use = objects.instance("now", revisionInUse=2)
+    use["spec"]["parameters"] = {"who": "bob"}
+    other = objects.instance("else", revisionInUse=2)
+    other["spec"] = {"blueprintRef": {"name": "doctor"}, "parameters": {"who": "ann"}}
+    cluster.put(use)
+    cluster.put(other)
+    file = changed(tmp_path, mission={"objective": "ask {{ who }}"})
+
+    assert terminal.run("blueprint", "diff", "doctor", "-f", file) == 0
+    assert "Live uses:" in terminal.out
+    assert "now (updatePolicy Manual):" in terminal.out
+    assert "-objective: look for bob within 5 s" in terminal.out
+    assert "+objective: ask bob" in terminal.out
+    assert "+objective: ask ann" in terminal.out
+
+
+def test_diff_of_a_file_says_which_use_cannot_take_it(terminal, cluster, tmp_path):
+    use = objects.instance("now", revisionInUse=2)
+    use["spec"]["parameters"] = {"who": "bob"}
+    cluster.put(use)
+    parameters = [*objects.TEMPLATE["parameters"], {"name": "ward", "type": "string"}]
+    file = changed(tmp_path, parameters=parameters)
+
+    terminal.run("blueprint", "diff", "doctor", "-f", file, "-o", "json")
+    found = json.loads(terminal.out)
+    assert found["breaking"] == ["parameter 'ward' was added and is required"]
+    assert found["uses"][0]["problems"] == ["parameter 'ward': is required"]
+
+
+def test_diff_of_a_file_that_does_not_compile_is_a_usage_error(terminal, tmp_path):
+    file = changed(tmp_path, mission={"objective": "look for {{ whom }}"})
+    assert terminal.run("blueprint", "diff", "doctor", "-f", file) == ExitStatus.USAGE
+    assert "does not compile:\n  mission.objective" in terminal.err
+    assert "whom" in terminal.err
+
+
+def test_diff_of_a_file_without_that_blueprint_names_those_in_it(terminal, tmp_path):
+    file = changed(tmp_path)
+    cluster_name = "nurse"
+    terminal.cluster.put(objects.blueprint(cluster_name))
+    terminal.cluster.put(objects.revision(cluster_name))
+    assert terminal.run("blueprint", "diff", cluster_name, "-f", file) == ExitStatus.USAGE
+    assert terminal.err == f"error: {file} has no Blueprint nurse; it has doctor\n"
+
+
+def test_rollback_gives_the_whole_earlier_template(terminal, cluster):
+    assert terminal.run("blueprint", "rollback", "doctor") == 0
+    assert terminal.out.startswith("doctor: template of revision 1 again\n")
+    spec = cluster.get("Blueprint", "demo", "doctor")["spec"]
+    assert "description" not in spec
+    assert spec["parameters"][0]["max"] == 30
+
+
+def test_rollback_with_dry_run_changes_nothing(terminal, cluster):
+    terminal.run("blueprint", "rollback", "doctor", "--to", "1", "--dry-run")
+    assert terminal.out.startswith(
+        "doctor: template of revision 1 again (checked only, nothing changed)\n"
+    )
+    assert cluster.patched[0][3] is True
+    assert cluster.get("Blueprint", "demo", "doctor")["spec"] == objects.TEMPLATE
+
+
+def test_rollback_beyond_the_first_is_refused(terminal, cluster):
+    cluster.put(objects.blueprint(servedRevision=1))
+    assert terminal.run("blueprint", "rollback", "doctor") == ExitStatus.FAILED
+    assert terminal.err == (
+        "error: Blueprint/demo/doctor has no revision before 1;"
+        " see `kais blueprint history doctor`\n"
+    )
+
+
+def test_stats_show_the_whole_and_each_revision(terminal, cluster, knowledge):
+    cluster.put(objects.knowledge_pod())
+    cluster.put(objects.account())
+    counts = {
+        "uses": 5,
+        "running": 0,
+        "succeeded": 3,
+        "failed": 1,
+        "excluded": 1,
+        "success_rate": 0.75,
+        "interval": {"low": 0.3, "high": 0.954},
+    }
+    knowledge.answers["GET /v1/stats/blueprints/demo/doctor"] = counts | {
+        "namespace": "demo",
+        "name": "doctor",
+        "median_duration_s": 12.34,
+        "revisions": [counts | {"revision": 2}],
+    }
+    assert terminal.run("blueprint", "stats", "doctor") == 0
+    assert terminal.out.splitlines()[:7] == [
+        "doctor in demo",
+        "",
+        "USES  SUCCEEDED  FAILED  EXCLUDED  RUNNING  SUCCESS  CI95",
+        "5     3          1       1         0        75%      30-95%",
+        "",
+        "median duration: 12.3 s",
+        "",
+    ]
+    assert terminal.out.splitlines()[8].startswith("2         5     3")
+
+
+def test_validate_tells_path_line_and_column(terminal, tmp_path):
+    file = changed(tmp_path, mission={"objective": "one\ntwo {{ whom }}"})
+    assert terminal.run("blueprint", "validate", "-f", file) == ExitStatus.USAGE
+    assert terminal.err.startswith(f"error: Blueprint doctor in {file} does not compile:\n")
+    assert "mission.objective" in terminal.err
+    assert "line 2, column 8" in terminal.err
+
+
+def test_validate_of_a_good_file_needs_no_cluster(terminal, tmp_path):
+    file = changed(tmp_path)
+    assert terminal.run("blueprint", "validate", "-f", file) == 0
+    assert terminal.out.startswith(f"Blueprint doctor in {file}: the template parses")
+    assert terminal.asked == []
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("kind: [", "cannot read"),
+        ("kind: ConfigMap", "holds no object of kind Blueprint"),
+        ("kind: Blueprint\nmetadata: {name: a}\nspec: {formation: 3}", "does not compile"),
+    ],
+    ids=["no YAML", "another kind", "no template"],
+)
+def test_validate_of_another_file_says_why(terminal, tmp_path, text, words):
+    file = tmp_path / "a.yaml"
+    file.write_text(text)
+    assert terminal.run("blueprint", "validate", "-f", str(file)) == ExitStatus.USAGE
+    assert words in terminal.err
+
+
+def test_validate_ends_a_pattern_that_never_ends_and_names_it(terminal, tmp_path):
+    evil = {"name": "who", "type": "string", "pattern": "(a+)+b", "default": "a" * 60}
+    file = changed(tmp_path, parameters=[evil], mission={"objective": "x"})
+    assert terminal.run("blueprint", "validate", "-f", file) == ExitStatus.USAGE
+    assert "took more than 10 s, at " in terminal.err
+    assert "who" in terminal.err
