@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from datetime import timedelta
 from typing import Any
 
 from kais import names
@@ -172,3 +174,46 @@ def condition(fake: FakeWorld, type_: str, ref: ObjectRef = MISSION) -> tuple[st
 
 def status(fake: FakeWorld, ref: ObjectRef = MISSION) -> Body:
     return dict(fake.cluster.read(ref)["status"])
+
+
+def checked_pod(
+    fake: FakeWorld,
+    attempt: int = 1,
+    *,
+    message: str = "done",
+    code: int = 0,
+    checks: Mapping[int, Body] | None = None,
+    phase: str = "Running",
+) -> ObjectRef:
+    """Make the pod of an attempt with checks: its work has ended, its checks are in these states."""
+    at = stamp(fake)
+    done = {"exitCode": code, "reason": "Completed", "message": message, "finishedAt": at}
+    told = [{"name": f"check-{place}", "state": state} for place, state in (checks or {}).items()]
+    status: Body = {
+        "phase": phase,
+        "initContainerStatuses": [{"name": "task", "state": {"terminated": done}}],
+        "containerStatuses": told,
+    }
+    return pod(fake, attempt, status=status)
+
+
+def check_ended(
+    fake: FakeWorld, code: int = 0, *, message: str = "", took_s: float = 0, reason: str = ""
+) -> Body:
+    """The state of a check's container that ended now, after so many seconds."""
+    ended = fake.clock.now()
+    began = ended - timedelta(seconds=took_s)
+    form = "%Y-%m-%dT%H:%M:%SZ"
+    return {
+        "terminated": {
+            "exitCode": code,
+            "reason": reason or ("Completed" if code == 0 else "Error"),
+            "message": message,
+            "startedAt": began.strftime(form),
+            "finishedAt": ended.strftime(form),
+        }
+    }
+
+
+def check_running(fake: FakeWorld) -> Body:
+    return {"running": {"startedAt": stamp(fake)}}

@@ -23,6 +23,8 @@ from kais_operator.decide.plan import Body, ObjectRef
 from kais_operator.decide.tries import Try
 
 GONE = "its output is gone with its pod"
+_WORDS_LIMIT = 2048
+"""Characters about all checks that failed: they are kept on the Mission for each attempt."""
 _WORK_DONE = frozenset({State.RUNNING, State.SUCCEEDED, State.FAILED, State.TIMED_OUT})
 
 
@@ -233,9 +235,13 @@ def _with_results(
     ended_at = last.finished_at or now
     bad = [result for result in results if result.status is not CheckStatus.PASSED]
     if bad:
-        words = "checks failed: " + "; ".join(_sentence(result) for result in bad)
+        words = _cut("checks failed: " + "; ".join(_sentence(result) for result in bad))
         return replace(last, state=State.FAILED, finished_at=ended_at, words=words, trouble=None)
     return _reviewed(mission, last, ended_at)
+
+
+def _cut(words: str) -> str:
+    return words if len(words) <= _WORDS_LIMIT else f"{words[: _WORDS_LIMIT - 1]}…"
 
 
 def _sentence(result: Result) -> str:

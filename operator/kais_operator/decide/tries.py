@@ -86,6 +86,7 @@ def _shorter(one: Try) -> Try:
     message = one.message.encode()[:_EARLIER_BYTES].decode("utf-8", "ignore")
     return replace(
         one,
+        words=one.words[:_EARLIER_BYTES],
         message=message,
         is_truncated=one.is_truncated or message != one.message,
         checks=tuple(Result(result.name, result.status) for result in one.checks),
