@@ -4,15 +4,14 @@ Breaking is what may make a use fail or mean something else that named the same 
 parameter removed, retyped, newly required, with another default, or with stricter rules.
 """
 
-import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
+from kais import differences
 from kais.resources.blueprint import Parameter, ParameterType, TemplateSpec
 
 _SHOWN_CHANGES = 20  # of a tree; enough to recognise an edit
-_SHOWN_CHARACTERS = 60
 _LOWER = {"min": "min", "min_length": "minLength", "min_items": "minItems"}
 _UPPER = {"max": "max", "max_length": "maxLength", "max_items": "maxItems"}
 
@@ -70,7 +69,8 @@ def _broken(old: Parameter, new: Parameter) -> Iterator[str]:
     if new.is_required and not old.is_required:
         yield "became required"
     elif old.default != new.default:
-        yield f"changed its default from {_shown(old.default)} to {_shown(new.default)}"
+        before, after = differences.shown(old.default), differences.shown(new.default)
+        yield f"changed its default from {before} to {after}"
     if new.immutable and not old.immutable:
         yield "became immutable"
     yield from _stricter(old, new)
@@ -82,13 +82,14 @@ def _stricter(old: Parameter, new: Parameter) -> Iterator[str]:
         if after is None or after == before:
             continue
         if before is None or (after > before if field in _LOWER else after < before):
-            yield f"is stricter: {word} {_shown(after)} instead of {_shown(before)}"
+            words = f"{differences.shown(after)} instead of {differences.shown(before)}"
+            yield f"is stricter: {word} {words}"
     if new.pattern is not None and new.pattern != old.pattern:
         yield f"is stricter: it must match {new.pattern}"
     if new.type is ParameterType.ENUM:
         gone = [value for value in old.values or [] if value not in (new.values or [])]
         if gone:
-            yield f"no longer takes {', '.join(_shown(value) for value in gone)}"
+            yield f"no longer takes {', '.join(differences.shown(value) for value in gone)}"
 
 
 def _others(old: TemplateSpec, new: TemplateSpec) -> Iterator[str]:
@@ -106,41 +107,7 @@ def _others(old: TemplateSpec, new: TemplateSpec) -> Iterator[str]:
 
 
 def _trees(path: str, old: Any, new: Any) -> Iterator[str]:
-    found = list(_differences(path, old, new))
+    found = differences.between(old, new, path=path)
     yield from found[:_SHOWN_CHANGES]
     if len(found) > _SHOWN_CHANGES:
         yield f"and {len(found) - _SHOWN_CHANGES} more changes of {path}"
-
-
-def _differences(path: str, old: Any, new: Any) -> Iterator[str]:
-    if isinstance(old, Mapping) and isinstance(new, Mapping):
-        yield from _members(_named(old), _named(new), path)
-    elif isinstance(old, list) and isinstance(new, list):
-        yield from _members(_numbered(old), _numbered(new), path)
-    elif old != new:
-        yield f"{path} changed from {_shown(old)} to {_shown(new)}"
-
-
-def _members(old: Mapping[str, Any], new: Mapping[str, Any], path: str) -> Iterator[str]:
-    for step in [*old, *(step for step in new if step not in old)]:
-        if step not in new:
-            yield f"{path}{step} was removed"
-        elif step not in old:
-            yield f"{path}{step} was added"
-        else:
-            yield from _differences(path + step, old[step], new[step])
-
-
-def _named(tree: Mapping[str, Any]) -> dict[str, Any]:
-    return {f".{key}": value for key, value in tree.items()}
-
-
-def _numbered(items: list[Any]) -> dict[str, Any]:
-    return {f"[{i}]": value for i, value in enumerate(items)}
-
-
-def _shown(value: Any) -> str:
-    if value is None:
-        return "none"
-    text = json.dumps(value, ensure_ascii=False, default=str)
-    return text if len(text) <= _SHOWN_CHARACTERS else f"{text[:_SHOWN_CHARACTERS]}…"

@@ -28,13 +28,26 @@ def p(**fields):
         ([p(required=False)], [p(default="y")], 'changed its default from none to "y"'),
         ([p()], [p(pattern="[a-z]+")], "is stricter: it must match [a-z]+"),
         ([p(maxLength=9)], [p(maxLength=5)], "is stricter: maxLength 5 instead of 9"),
-        ([p(type="integer")], [p(type="integer", min=1)], "is stricter: min 1.0 instead of none"),
+        ([p(type="integer")], [p(type="integer", min=1)], "is stricter: min 1 instead of none"),
         (
             [p(type="enum", values=["a", "b"])],
             [p(type="enum", values=["a"])],
             'no longer takes "b"',
         ),
         ([p()], [p(immutable=True)], "became immutable"),
+        (
+            [p(type="integer", min=1)],
+            [p(type="integer", min=2)],
+            "is stricter: min 2 instead of 1",
+        ),
+        ([p(type="number", max=9)], [p(type="number", max=1.5)], "max 1.5 instead of 9"),
+        ([p(type="number")], [p(type="number", max=3)], "max 3 instead of none"),
+        ([p(minLength=1)], [p(minLength=2)], "minLength 2 instead of 1"),
+        ([p(type="array")], [p(type="array", minItems=1)], "minItems 1 instead of none"),
+        ([p(type="array", maxItems=4)], [p(type="array", maxItems=3)], "maxItems 3 instead of 4"),
+        ([p(pattern="a|b")], [p(pattern="a")], "is stricter: it must match a"),
+        ([p(required=False)], [p(required=True)], "parameter 'p' became required"),
+        ([p(type="object")], [p(type="array")], "changed its type from object to array"),
     ],
 )
 def test_change_breaks_callers(old, new, words):
@@ -51,6 +64,14 @@ def test_change_breaks_callers(old, new, words):
         ([p()], [p(description="d")], "parameter 'p' was loosened or described anew"),
         ([p(maxLength=5)], [p(maxLength=9)], "parameter 'p' was loosened or described anew"),
         ([p(pattern="a")], [p()], "parameter 'p' was loosened or described anew"),
+        ([p()], [p(required=False)], "parameter 'p' was loosened or described anew"),
+        ([p(immutable=True)], [p()], "parameter 'p' was loosened or described anew"),
+        ([p()], [p(example="x")], "parameter 'p' was loosened or described anew"),
+        (
+            [p(type="enum", values=["a"])],
+            [p(type="enum", values=["b", "a"])],
+            "parameter 'p' was loosened or described anew",
+        ),
     ],
 )
 def test_change_breaks_nobody(old, new, words):
@@ -64,13 +85,13 @@ def test_change_breaks_nobody(old, new, words):
     [
         (
             {"formation": {"cells": [{"name": "b"}]}},
-            'formation.cells[0].name changed from "a" to "b"',
+            "formation.cells[a] was removed; formation.cells[b] was added",
         ),
         (
             {"formation": {"cells": [{"name": "a"}, {"name": "b"}]}},
-            "formation.cells[1] was added",
+            "formation.cells[b] was added",
         ),
-        ({"formation": {"cells": []}}, "formation.cells[0] was removed"),
+        ({"formation": {"cells": []}}, "formation.cells[a] was removed"),
         ({"formation": {"x": 1}}, "formation.cells was removed; formation.x was added"),
         ({"mission": {"objective": "o"}}, "mission was added"),
         ({"description": "d"}, "description was changed"),
@@ -80,6 +101,18 @@ def test_change_breaks_nobody(old, new, words):
 def test_template_changes_are_told_in_words_and_break_nobody(changes, words):
     found = compatibility.compare(template(), template(**changes))
     assert found == compatibility.Comparison(words, ())
+
+
+def test_every_break_is_listed_before_what_breaks_nobody():
+    old = template(p(), {"name": "q", "type": "integer", "max": 9}, description="d")
+    new = template({"name": "q", "type": "integer", "max": 3}, {"name": "r", "type": "boolean"})
+    found = compatibility.compare(old, new)
+    assert found.breaking == (
+        "parameter 'p' was removed",
+        "parameter 'q' is stricter: max 3 instead of 9",
+        "parameter 'r' was added and is required",
+    )
+    assert found.changes == "; ".join([*found.breaking, "description was changed"])
 
 
 def test_removed_mission_is_told():

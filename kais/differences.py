@@ -1,0 +1,85 @@
+"""How two trees differ, in words: one line for each change, with its path.
+
+Items of a list are told apart by their `name`, where every item has one: a cell that was added in
+front is one change, and not a change of every cell behind it. Pure.
+"""
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+_SHOWN_CHARACTERS = 60
+
+
+def between(old: Any, new: Any, *, path: str = "") -> list[str]:
+    """List the changes from the old tree to the new one, in the order of the old.
+
+    `path` names the root in every line. Equal trees have none.
+    """
+    return list(_differences(path, old, new))
+
+
+def shown(value: Any) -> str:
+    """Show a value in a line: as JSON, cut when long; `none` for what is not there."""
+    if value is None:
+        return "none"
+    if isinstance(value, float) and value.is_integer():
+        value = int(value)
+    text = json.dumps(value, ensure_ascii=False, default=str)
+    return text if len(text) <= _SHOWN_CHARACTERS else f"{text[:_SHOWN_CHARACTERS]}…"
+
+
+def _differences(path: str, old: Any, new: Any) -> Iterator[str]:
+    if isinstance(old, Mapping) and isinstance(new, Mapping):
+        yield from _members(_keyed(old), _keyed(new), path)
+    elif isinstance(old, list) and isinstance(new, list):
+        yield from _lists(old, new, path)
+    elif not _equal(old, new):
+        yield f"{path} changed from {shown(old)} to {shown(new)}"
+
+
+def _lists(old: list[Any], new: list[Any], path: str) -> Iterator[str]:
+    before, after = _names(old), _names(new)
+    if before is None or after is None:
+        yield from _members(_numbered(old), _numbered(new), path)
+        return
+    found = list(_members(_named(before, old), _named(after, new), path))
+    kept = [name for name in before if name in after]
+    if kept != [name for name in after if name in before]:
+        found.append(f"{path} changed its order to {', '.join(after)}")
+    yield from found
+
+
+def _members(old: Mapping[str, Any], new: Mapping[str, Any], path: str) -> Iterator[str]:
+    for step in [*old, *(step for step in new if step not in old)]:
+        whole = (path + step).removeprefix(".")
+        if step not in new:
+            yield f"{whole} was removed"
+        elif step not in old:
+            yield f"{whole} was added"
+        else:
+            yield from _differences(whole, old[step], new[step])
+
+
+def _names(items: Sequence[Any]) -> list[str] | None:
+    """Give the items' names, None unless each has one of its own."""
+    names = [item.get("name") if isinstance(item, Mapping) else None for item in items]
+    texts = [name for name in names if isinstance(name, str)]
+    return texts if len(set(texts)) == len(items) else None
+
+
+def _keyed(tree: Mapping[str, Any]) -> dict[str, Any]:
+    return {f".{key}": value for key, value in tree.items()}
+
+
+def _named(names: Sequence[str], items: Sequence[Any]) -> dict[str, Any]:
+    return {f"[{name}]": item for name, item in zip(names, items, strict=True)}
+
+
+def _numbered(items: Sequence[Any]) -> dict[str, Any]:
+    return {f"[{i}]": value for i, value in enumerate(items)}
+
+
+def _equal(old: Any, new: Any) -> bool:
+    """Compare as JSON does: `1` is `1.0`, and neither is `true`."""
+    return bool(old == new) and isinstance(old, bool) == isinstance(new, bool)
