@@ -1,6 +1,7 @@
 """One control plane without a node for the whole run, with our CRDs in it."""
 
 import time
+import uuid
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -8,7 +9,9 @@ from pathlib import Path
 import pytest
 
 from kais_cluster import errors
-from kais_cluster.host import cluster, temporary
+from kais_cluster.host import cluster as host_cluster
+from kais_cluster.host import temporary
+from tests.cluster.running import Cluster, Operator, Process, Start, free_port
 
 CRDS = Path(__file__).parents[2] / "crds"
 
@@ -17,7 +20,7 @@ CRDS = Path(__file__).parents[2] / "crds"
 class ControlPlane:
     """What tests know of the API server they run against."""
 
-    host: cluster.HostCluster
+    host: host_cluster.HostCluster
 
     @property
     def kubeconfig(self) -> Path:
@@ -81,3 +84,45 @@ def namespace(control_plane: ControlPlane, request: pytest.FixtureRequest) -> st
     name = f"t-{abs(hash(request.node.nodeid)):x}"[:20]
     control_plane.kubectl("create", "namespace", name)
     return name
+
+
+@pytest.fixture(scope="module")
+def store_url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    folder = tmp_path_factory.mktemp("store")
+    port = free_port()
+    arguments = ["kais-knowledge", "serve", "--db", str(folder / "k.db"), "--host", "127.0.0.1"]
+    service = Process([*arguments, "--port", str(port), "--auth", "none"], {}, folder / "log")
+    yield f"http://127.0.0.1:{port}"
+    service.end()
+
+
+@pytest.fixture
+def cluster(control_plane: ControlPlane) -> Cluster:
+    name = f"shell-{uuid.uuid4().hex[:10]}"
+    control_plane.kubectl("create", "namespace", name)
+    return Cluster(control_plane.kubectl, name)
+
+
+@pytest.fixture
+def start(
+    control_plane: ControlPlane, cluster: Cluster, store_url: str, tmp_path: Path
+) -> Iterator[Start]:
+    """Start operators of the test's namespace; what still runs at the end is killed."""
+    started: list[Operator] = []
+
+    def start_one(
+        *, name: str = "operator", kubeconfig: Path | None = None, **changed: str
+    ) -> Operator:
+        arguments = {"namespaces": cluster.namespace, "store_url": store_url, **changed}
+        operator = Operator(
+            kubeconfig or control_plane.kubeconfig,
+            namespace=cluster.namespace,
+            log=tmp_path / f"{name}.log",
+            **arguments,
+        )
+        started.append(operator)
+        return operator
+
+    yield start_one
+    for operator in started:
+        operator.kill()

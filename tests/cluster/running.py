@@ -122,6 +122,10 @@ class Operator(Process):
         return sum(float(line.rpartition(" ")[2]) for line in lines)
 
 
+Start = Callable[..., Operator]
+"""Starts an operator of the test's namespace; see the fixture `start`."""
+
+
 class Cluster:
     """kubectl in one namespace, and what a kubelet would say."""
 

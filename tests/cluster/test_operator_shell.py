@@ -10,8 +10,7 @@ import signal
 import socket
 import time
 import urllib.parse
-import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -19,55 +18,12 @@ import pytest
 
 from tests.cluster.conftest import ControlPlane
 from tests.cluster.proxy import Proxy
-from tests.cluster.running import Cluster, Operator, Process, free_port, wait_for
+from tests.cluster.running import Cluster, Operator, Process, Start, free_port, wait_for
 
 pytestmark = pytest.mark.cluster
 
 OURS = ("blueprints", "blueprintrevisions", "blueprintinstances", "formations", "cells", "missions")
 CHILDREN = ("jobs", "configmaps", "serviceaccounts")
-START = Callable[..., Operator]
-
-
-@pytest.fixture(scope="module")
-def store_url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    folder = tmp_path_factory.mktemp("store")
-    port = free_port()
-    arguments = ["kais-knowledge", "serve", "--db", str(folder / "k.db"), "--host", "127.0.0.1"]
-    service = Process([*arguments, "--port", str(port), "--auth", "none"], {}, folder / "log")
-    yield f"http://127.0.0.1:{port}"
-    service.end()
-
-
-@pytest.fixture
-def cluster(control_plane: ControlPlane) -> Cluster:
-    name = f"shell-{uuid.uuid4().hex[:10]}"
-    control_plane.kubectl("create", "namespace", name)
-    return Cluster(control_plane.kubectl, name)
-
-
-@pytest.fixture
-def start(
-    control_plane: ControlPlane, cluster: Cluster, store_url: str, tmp_path: Path
-) -> Iterator[START]:
-    """Start operators of the test's namespace; what still runs at the end is killed."""
-    started: list[Operator] = []
-
-    def start_one(
-        *, name: str = "operator", kubeconfig: Path | None = None, **changed: str
-    ) -> Operator:
-        arguments = {"namespaces": cluster.namespace, "store_url": store_url, **changed}
-        operator = Operator(
-            kubeconfig or control_plane.kubeconfig,
-            namespace=cluster.namespace,
-            log=tmp_path / f"{name}.log",
-            **arguments,
-        )
-        started.append(operator)
-        return operator
-
-    yield start_one
-    for operator in started:
-        operator.kill()
 
 
 def formation(name: str) -> dict[str, Any]:
@@ -137,7 +93,7 @@ def wait_outcome(cluster: Cluster, name: str, outcome: str) -> dict[str, Any]:
     return cluster.status("missions", name)
 
 
-def test_a_hand_written_mission_runs_to_its_outcome(cluster: Cluster, start: START):
+def test_a_hand_written_mission_runs_to_its_outcome(cluster: Cluster, start: Start):
     start().wait_ready()
     cluster.apply(formation("team"), mission("greet", "team"))
     pod = pod_of(cluster, "greet")
@@ -151,7 +107,7 @@ def test_a_hand_written_mission_runs_to_its_outcome(cluster: Cluster, start: STA
     assert cluster.status("formations", "team")["display"]["cells"] == "1/1"
 
 
-def test_a_failed_attempt_is_followed_by_the_next(cluster: Cluster, start: START):
+def test_a_failed_attempt_is_followed_by_the_next(cluster: Cluster, start: Start):
     start().wait_ready()
     cluster.apply(formation("team"), mission("greet", "team"))
     cluster.finish_pod(pod_of(cluster, "greet"), exit_code=1, message="lost the words")
@@ -162,7 +118,7 @@ def test_a_failed_attempt_is_followed_by_the_next(cluster: Cluster, start: START
     assert (condition["status"], condition["reason"]) == ("False", "TaskFailed")
 
 
-def test_a_mission_ends_in_time_without_any_event(cluster: Cluster, start: START):
+def test_a_mission_ends_in_time_without_any_event(cluster: Cluster, start: Start):
     start().wait_ready()
     cluster.apply(formation("team"), mission("slow", "team", timeout="4s"))
     status = wait_outcome(cluster, "slow", "TimedOut")
@@ -170,7 +126,7 @@ def test_a_mission_ends_in_time_without_any_event(cluster: Cluster, start: START
 
 
 def test_a_use_of_a_blueprint_counts_once_and_its_second_look_writes_nothing(
-    cluster: Cluster, start: START
+    cluster: Cluster, start: Start
 ):
     operator = start()
     operator.wait_ready()
@@ -188,7 +144,7 @@ def test_a_use_of_a_blueprint_counts_once_and_its_second_look_writes_nothing(
     restarted_writes_nothing(cluster, start, operator)
 
 
-def restarted_writes_nothing(cluster: Cluster, start: START, operator: Operator) -> None:
+def restarted_writes_nothing(cluster: Cluster, start: Start, operator: Operator) -> None:
     before = settled_versions(cluster)
     assert operator.end() == 0
     again = start(name="again")
@@ -209,7 +165,7 @@ def settled_versions(cluster: Cluster) -> dict[str, str]:
 
 
 def test_an_idle_operator_writes_nothing_but_leases(
-    cluster: Cluster, start: START, control_plane: ControlPlane
+    cluster: Cluster, start: Start, control_plane: ControlPlane
 ):
     operator = start()
     operator.wait_ready()
@@ -235,7 +191,7 @@ def written(line: str) -> tuple[str, str] | None:
     return target.get("resource", ""), target.get("namespace", "")
 
 
-def test_a_killed_operator_leaves_one_job_to_the_next(cluster: Cluster, start: START):
+def test_a_killed_operator_leaves_one_job_to_the_next(cluster: Cluster, start: Start):
     operator = start()
     operator.wait_ready()
     cluster.apply(formation("team"), mission("greet", "team"))
@@ -249,7 +205,7 @@ def test_a_killed_operator_leaves_one_job_to_the_next(cluster: Cluster, start: S
     assert [job["metadata"]["name"] for job in cluster.items("jobs")] == ["greet-a1"]
 
 
-def test_a_lost_lease_stops_the_writes_and_the_process_leads_again(cluster: Cluster, start: START):
+def test_a_lost_lease_stops_the_writes_and_the_process_leads_again(cluster: Cluster, start: Start):
     operator = start()
     operator.wait_ready()
     take_lease(cluster, "somebody-else")
@@ -267,7 +223,7 @@ def take_lease(cluster: Cluster, holder: str | None) -> None:
     cluster.kubectl("patch", "lease", "kais-operator", "--type=merge", "-p", json.dumps(patch))
 
 
-def test_a_paused_leader_writes_nothing_when_it_wakes(cluster: Cluster, start: START):
+def test_a_paused_leader_writes_nothing_when_it_wakes(cluster: Cluster, start: Start):
     first = start()
     first.wait_ready()
     first.signal(signal.SIGSTOP)
@@ -281,7 +237,7 @@ def test_a_paused_leader_writes_nothing_when_it_wakes(cluster: Cluster, start: S
     assert second.leads()
 
 
-def test_an_operator_that_is_told_to_stop_gives_up_its_lease(cluster: Cluster, start: START):
+def test_an_operator_that_is_told_to_stop_gives_up_its_lease(cluster: Cluster, start: Start):
     operator = start()
     operator.wait_ready()
     assert operator.end() == 0
@@ -291,7 +247,7 @@ def test_an_operator_that_is_told_to_stop_gives_up_its_lease(cluster: Cluster, s
 
 
 def test_the_lease_is_free_at_once_though_a_pass_waits_for_the_store(
-    cluster: Cluster, start: START
+    cluster: Cluster, start: Start
 ):
     with socket.create_server(("127.0.0.1", 0)) as silent:  # accepts, and never answers
         operator = start(store_url=f"http://127.0.0.1:{silent.getsockname()[1]}")
@@ -310,7 +266,7 @@ def test_the_lease_is_free_at_once_though_a_pass_waits_for_the_store(
         assert "Traceback" not in operator.log.read_text()
 
 
-def test_all_namespaces_are_watched_unless_some_are_named(cluster: Cluster, start: START):
+def test_all_namespaces_are_watched_unless_some_are_named(cluster: Cluster, start: Start):
     operator = start(namespaces="")
     operator.wait_ready()
     cluster.apply(formation("team"))
@@ -318,7 +274,7 @@ def test_all_namespaces_are_watched_unless_some_are_named(cluster: Cluster, star
     assert operator.metric("kais_watch_last_event_age_seconds") > -14
 
 
-def test_a_child_that_somebody_deletes_comes_back(cluster: Cluster, start: START):
+def test_a_child_that_somebody_deletes_comes_back(cluster: Cluster, start: Start):
     start().wait_ready()
     cluster.apply(formation("team"))
     wait_for(lambda: cluster.get("configmaps", "topology-team"), what="the topology map")
@@ -326,7 +282,7 @@ def test_a_child_that_somebody_deletes_comes_back(cluster: Cluster, start: START
     wait_for(lambda: cluster.get("configmaps", "topology-team"), what="the topology map again")
 
 
-def test_a_cell_that_leaves_the_formation_goes(cluster: Cluster, start: START):
+def test_a_cell_that_leaves_the_formation_goes(cluster: Cluster, start: Start):
     start().wait_ready()
     two = formation("team")
     two["spec"]["cells"].append({**two["spec"]["cells"][0], "name": "helper"})
@@ -336,7 +292,7 @@ def test_a_cell_that_leaves_the_formation_goes(cluster: Cluster, start: START):
     wait_for(lambda: len(cluster.items("cells")) == 1, what="one cell")
 
 
-def test_a_name_that_is_taken_is_told_and_left_alone(cluster: Cluster, start: START):
+def test_a_name_that_is_taken_is_told_and_left_alone(cluster: Cluster, start: Start):
     stranger = {
         "apiVersion": "v1",
         "kind": "ConfigMap",
@@ -355,7 +311,7 @@ def test_a_name_that_is_taken_is_told_and_left_alone(cluster: Cluster, start: ST
 
 
 def test_a_store_that_is_away_does_not_stop_a_mission(
-    cluster: Cluster, start: START, tmp_path: Path
+    cluster: Cluster, start: Start, tmp_path: Path
 ):
     port = free_port()
     start(store_url=f"http://127.0.0.1:{port}").wait_ready()
@@ -372,7 +328,7 @@ def test_a_store_that_is_away_does_not_stop_a_mission(
     late.end()
 
 
-def test_a_quota_that_refuses_a_child_is_told_in_its_own_words(cluster: Cluster, start: START):
+def test_a_quota_that_refuses_a_child_is_told_in_its_own_words(cluster: Cluster, start: Start):
     quota = {
         "apiVersion": "v1",
         "kind": "ResourceQuota",
@@ -408,7 +364,7 @@ def proxy(control_plane: ControlPlane) -> Iterator[Proxy]:
 
 
 def test_watches_that_are_cut_heal(
-    cluster: Cluster, start: START, control_plane: ControlPlane, proxy: Proxy, tmp_path: Path
+    cluster: Cluster, start: Start, control_plane: ControlPlane, proxy: Proxy, tmp_path: Path
 ):
     text = control_plane.kubeconfig.read_text()
     elsewhere = tmp_path / "kubeconfig"
