@@ -12,10 +12,12 @@ from knowledge_service.extraction.worker import Worker
 from knowledge_service.metrics import Metrics
 from knowledge_service.ports import Authenticator, Store
 from knowledge_service.routes import (
+    events,
     extractions,
     facts,
     health,
     hot,
+    links,
     middleware,
     principals,
     problems,
@@ -23,6 +25,7 @@ from knowledge_service.routes import (
     reference,
     runs,
     scopes,
+    usage,
 )
 from knowledge_service.routes.dependencies import Services
 
@@ -63,7 +66,11 @@ def create_app(
         metrics=counted,
         wake_extractor=worker.wake if worker else _nobody,
     )
-    for room in (facts, recall, runs, extractions, scopes, principals, reference, health):
+    rooms = (
+        facts, links, recall, usage, runs, extractions, scopes, principals, events, reference,
+        health,
+    )  # fmt: skip
+    for room in rooms:
         app.include_router(room.router)
     problems.install(app)
     app.add_middleware(middleware.BodyLimit)

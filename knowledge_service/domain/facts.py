@@ -10,7 +10,7 @@ from datetime import datetime
 from typing import Any
 
 from kais import facts
-from knowledge_client.models import Fact, FactIn, Ref, Source
+from knowledge_client.models import AliasIn, Fact, FactIn, Ref, Source
 from knowledge_service.domain import redaction
 
 
@@ -38,6 +38,7 @@ class NewFact:
     valid_from: datetime | None
     valid_until: datetime | None
     session: str | None = None
+    aliases: tuple[AliasIn, ...] = ()
 
     @property
     def content_hash(self) -> bytes:
@@ -89,6 +90,7 @@ def new_fact(body: FactIn, *, scope: str, source: Source, confidence: float) -> 
         valid_from=body.valid_from,
         valid_until=body.valid_until,
         session=body.run,
+        aliases=body.aliases,
     )
 
 

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 from knowledge_client.models import (
     ActAs,
+    Asked,
     Injection,
     Recalled,
     RecalledFact,
@@ -21,8 +22,15 @@ from knowledge_client.models import (
     Run,
 )
 from knowledge_service import ids
+from knowledge_service.domain import redaction
 from knowledge_service.domain.filtering import Filters
-from knowledge_service.domain.visibility import Principal, contains, lineage, nearest_first
+from knowledge_service.domain.visibility import (
+    Principal,
+    View,
+    contains,
+    lineage,
+    nearest_first,
+)
 from knowledge_service.errors import Forbidden, NotFound, StoreUnavailable
 from knowledge_service.flows import access
 from knowledge_service.index import analyser, scorer
@@ -60,10 +68,12 @@ def recall(
         ScopeForbidden: a named scope is out of reach.
         NotFound: the run is not one that the caller works in.
     """
+    # What is kept of a question is masked, so what is asked is too: a replay then asks the same.
+    body = body.model_copy(update={"query": redaction.mask(body.query)})
     reader = _act_as(store, principal, body.act_as) if body.act_as else principal
     run = access.run_of(store, body.run, principal) if body.run else None
     plan = _plan(store, reader, body, run)
-    hits = _hits(store, plan, run) if plan.enabled else ()
+    hits = _hits(store, plan, fill_up=run is not None) if plan.enabled else ()
     facts = _ranked(_within(hits, plan.max_tokens))
     scopes = store.visible_scopes(reader.view, plan.search.scopes)
     known_at = body.known_at or now
@@ -79,11 +89,49 @@ def recall(
         attempt=body.attempt,
         facts=tuple(fact.id for fact in facts),
         scores=tuple(fact.score for fact in facts),
+        asked=_asked(plan, filled_up=run is not None),
+        acted_by=principal.name if body.act_as else None,
     )
     answer = Recalled(
         receipt=receipt.id, facts=facts, scopes=scopes, known_at=known_at, ranker=scorer.RANKER
     )
     return _record(store, NewReceipt(receipt, reader.home), answer, once)
+
+
+def again(
+    store: Store, view: View, receipt: Receipt, asked: Asked, *, known_at: datetime | None
+) -> tuple[RecalledFact, ...]:
+    """Ask a receipt's question once more, in those of its scopes that are in the view.
+
+    As of `known_at`, or of now; leaves no receipt.
+    """
+    scopes = tuple(path for path in receipt.scopes if view.sees(path))
+    filters = Filters(
+        kinds=asked.kinds,
+        tags=asked.tags,
+        min_confidence=asked.min_confidence,
+        valid_at=asked.valid_at,
+        known_at=known_at,
+    )
+    search = Search(view, asked.query, asked.limit, scopes, filters)
+    plan = _Plan(search=search, max_tokens=asked.max_tokens, enabled=True)
+    return _ranked(_within(_hits(store, plan, fill_up=asked.filled_up), plan.max_tokens))
+
+
+def _asked(plan: _Plan, *, filled_up: bool) -> Asked:
+    filters = plan.search.filters
+    return Asked(
+        query=plan.search.query,
+        limit=plan.search.limit if plan.enabled else 0,
+        max_tokens=plan.max_tokens,
+        kinds=filters.kinds,
+        tags=filters.tags,
+        min_confidence=filters.min_confidence,
+        valid_at=filters.valid_at,
+        known_at=filters.known_at,
+        scopes=plan.search.scopes,
+        filled_up=filled_up,
+    )
 
 
 def _act_as(store: Store, principal: Principal, act_as: ActAs) -> Principal:
@@ -126,10 +174,12 @@ def _plan(store: Store, reader: Principal, body: RecallIn, run: Run | None) -> _
     )
 
 
-def _hits(store: Store, plan: _Plan, run: Run | None) -> Sequence[Hit]:
+def _hits(store: Store, plan: _Plan, *, fill_up: bool) -> Sequence[Hit]:
+    if plan.search.limit == 0:
+        return ()
     hits = list(store.search(plan.search))
     missing = plan.search.limit - len(hits)
-    if run and missing > 0:
+    if fill_up and missing > 0:
         # The own scopes of the run first; granted ones beside the path are not filled up from.
         near = nearest_first(lineage(plan.search.view.home))
         named = plan.search.scopes

@@ -15,10 +15,10 @@ from knowledge_client.models import (
     Run,
     Source,
 )
-from knowledge_service.domain import facts, redaction
+from knowledge_service.domain import aliases, facts, redaction
 from knowledge_service.domain.facts import NewFact
-from knowledge_service.domain.visibility import Principal
-from knowledge_service.errors import Forbidden, InvalidBody, NotFound, TooLarge
+from knowledge_service.domain.visibility import Principal, lineage
+from knowledge_service.errors import Conflict, Forbidden, InvalidBody, NotFound, TooLarge
 from knowledge_service.flows import access
 
 if TYPE_CHECKING:
@@ -35,6 +35,9 @@ def prepare(store: Store, principal: Principal, body: FactIn) -> NewFact:
     """
     scope = access.writable(store, body.scope, principal)
     run = access.run_of(store, body.run, principal) if body.run else None
+    about = body.about
+    if about and aliases.is_alias(about):
+        body = body.model_copy(update={"about": visible(store, principal, about).id})
     fact = facts.new_fact(
         body,
         scope=scope,
@@ -76,20 +79,44 @@ def correct(
     access.writable(store, fact.scope, principal)
     reason = redaction.mask(body.reason)
     return store.correct(
-        fact_id, reason, body.replacement, actor=access.actor(principal), once=once
+        fact.id, reason, body.replacement, actor=access.actor(principal), once=once
     )
 
 
 def visible(store: Store, principal: Principal, fact_id: str) -> Fact:
-    """Return a fact that the caller may see.
+    """Return a fact that the caller may see, by its id or by an alias (`alias:<ns>:<value>`).
+
+    A name that stands for several facts means the one in the nearest scope of the caller's own
+    path.
 
     Raises:
         NotFound: there is none, or it is invisible; the two are not told apart.
+        Conflict: a name stands for several facts, none of them on the caller's own path.
     """
-    fact = store.fact(fact_id, principal.view)
+    found = _named(store, principal, fact_id) if aliases.is_alias(fact_id) else fact_id
+    fact = store.fact(found, principal.view) if found else None
     if fact is None:
-        raise NotFound(f"fact {fact_id} does not exist or is not visible to you")
+        raise no_fact(fact_id)
     return fact
+
+
+def no_fact(fact_id: str) -> NotFound:
+    """Return the one refusal for facts that are not there and facts that are not visible."""
+    return NotFound(f"fact {fact_id} does not exist or is not visible to you")
+
+
+def _named(store: Store, principal: Principal, reference: str) -> str | None:
+    name = aliases.parse(reference)
+    found = dict(store.named(name, principal.view)) if name else {}
+    near = next((found[path] for path in lineage(principal.home) if path in found), None)
+    if near or not found:
+        return near
+    if len(found) > 1:
+        raise Conflict(
+            f"{reference} is the name of a fact in each of {', '.join(sorted(found))};"
+            " give the id of the one you mean"
+        )
+    return next(iter(found.values()))
 
 
 def run_refs(run: Run) -> tuple[Ref, ...]:

@@ -11,7 +11,23 @@ from __future__ import annotations
 from typing import Protocol
 
 from knowledge_client.models import StoreId
+from knowledge_service.ports.changes import (
+    Acts,
+    AuditPlace,
+    Change,
+    Changes,
+    ChangeStore,
+    UsageStore,
+    Use,
+)
 from knowledge_service.ports.facts import FactStore, RecallStore
+from knowledge_service.ports.graph import (
+    Around,
+    LinkStore,
+    NewLink,
+    ProvenanceStore,
+    Reader,
+)
 from knowledge_service.ports.identity import Authenticator
 from knowledge_service.ports.questions import (
     Actor,
@@ -27,25 +43,47 @@ from knowledge_service.ports.scopes import PrincipalStore, ScopeStore
 
 __all__ = [
     "Actor",
+    "Acts",
+    "Around",
+    "AuditPlace",
     "Authenticator",
+    "Change",
+    "ChangeStore",
+    "Changes",
     "ExtractionStore",
     "FactStore",
     "Hit",
+    "LinkStore",
     "Listing",
+    "NewLink",
     "NewReceipt",
     "Once",
     "PrincipalStore",
+    "ProvenanceStore",
+    "Reader",
     "RecallStore",
     "RunListing",
     "RunStore",
     "ScopeStore",
     "Search",
     "Store",
+    "UsageStore",
+    "Use",
 ]
 
 
 class Store(
-    FactStore, RecallStore, RunStore, ExtractionStore, ScopeStore, PrincipalStore, Protocol
+    FactStore,
+    RecallStore,
+    RunStore,
+    ExtractionStore,
+    ScopeStore,
+    PrincipalStore,
+    LinkStore,
+    ProvenanceStore,
+    UsageStore,
+    ChangeStore,
+    Protocol,
 ):
     """Everything that the service keeps."""
 

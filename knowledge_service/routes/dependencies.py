@@ -14,7 +14,7 @@ from knowledge_service.clock import Clock
 from knowledge_service.domain.facts import canonical
 from knowledge_service.domain.visibility import Principal
 from knowledge_service.errors import InvalidBody
-from knowledge_service.flows import quotas
+from knowledge_service.flows import listening, quotas
 from knowledge_service.metrics import Metrics
 from knowledge_service.ports import Authenticator, Once, Store
 
@@ -35,6 +35,7 @@ class Services:
     metrics: Metrics
     wake_extractor: Callable[[], None]
     quotas: quotas.Quotas = field(default_factory=quotas.Quotas)
+    listeners: listening.Listeners = field(default_factory=listening.Listeners)
 
 
 async def services(request: Request) -> Services:

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from fastapi import APIRouter
 
-from knowledge_client.models import Recalled, RecallIn, Receipt
-from knowledge_service.errors import NotFound
-from knowledge_service.flows import recalling
+from knowledge_client.models import Compared, Recalled, RecallIn, Receipt
+from knowledge_service.flows import explaining, recalling, replaying
 from knowledge_service.routes.bodies import StrictRoute
 from knowledge_service.routes.dependencies import CallerDep, KeyHeader, ServicesDep, once
 
@@ -23,13 +22,19 @@ def recall(
     return recalling.recall(services.store, principal, body, now=now, once=repeat)
 
 
+@router.get("/receipts/{receipt_id}:replay")
+def replay(receipt_id: str, services: ServicesDep, principal: CallerDep) -> Compared:
+    """Ask a recall's question again, of what was known then, and say whether it is equal."""
+    return replaying.replay(services.store, principal, receipt_id)
+
+
+@router.get("/receipts/{receipt_id}:diff")
+def diff(receipt_id: str, services: ServicesDep, principal: CallerDep) -> Compared:
+    """Ask a recall's question again, of what is known now, and say what is different."""
+    return replaying.diff(services.store, principal, receipt_id, now=services.clock())
+
+
 @router.get("/receipts/{receipt_id}")
 def get_receipt(receipt_id: str, services: ServicesDep, principal: CallerDep) -> Receipt:
     """Read a receipt of one's own, or of a scope that one was granted to read."""
-    found = services.store.receipt(receipt_id)
-    if found:
-        own = found.receipt.principal == principal.name and found.observer == principal.home
-        granted = any(reach.covers(found.observer) for reach in principal.view.reaches)
-        if own or granted:
-            return found.receipt
-    raise NotFound(f"receipt {receipt_id} does not exist or is not visible to you")
+    return explaining.receipt(services.store, principal, receipt_id).receipt

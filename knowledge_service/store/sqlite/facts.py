@@ -14,7 +14,7 @@ from knowledge_service.domain.facts import NewFact
 from knowledge_service.domain.visibility import View
 from knowledge_service.errors import Conflict, NotFound
 from knowledge_service.ports import Actor, Listing, Once
-from knowledge_service.store.sqlite import part, rows, statements
+from knowledge_service.store.sqlite import naming, part, rows, statements
 from knowledge_service.store.sqlite.transaction import Transaction
 
 _REMEMBERED: TypeAdapter[tuple[Remembered, ...]] = TypeAdapter(tuple[Remembered, ...])
@@ -79,7 +79,9 @@ def _remembering(
     facts: Sequence[NewFact], actor: Actor, once: Once | None
 ) -> Callable[[Transaction], tuple[Remembered, ...]]:
     return part.repeatable(
-        once, _REMEMBERED, lambda tx: statements.store_all(tx, facts, actor)
+        once,
+        _REMEMBERED,
+        lambda tx: naming.name_all(tx, facts, statements.store_all(tx, facts, actor), actor),
     )
 
 
@@ -106,4 +108,5 @@ def _correct(
     statements.close(tx, fact_id, "superseded", reason, actor, until=tx.at_us)
     successor = statements.store(tx, new, actor)
     statements.link(tx, successor.fact_id, fact_id, "supersedes", actor)
+    naming.hand_over(tx, fact_id, successor.fact_id, actor)
     return Corrected(fact_id=fact_id, replacement_id=successor.fact_id)

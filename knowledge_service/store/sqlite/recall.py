@@ -23,12 +23,14 @@ _RECENT = f"""{rows.SELECT} WHERE f.scope_no = ? AND f.lifecycle = 'live'
 _RECEIPT = """INSERT INTO receipt(id, principal, observer_no, run_id, attempt, at, query_hash, body)
   VALUES(?, ?, ?, ?, ?, ?, ?, ?)"""
 _FIND = """SELECT r.body, s.path FROM receipt r JOIN scope s ON s.scope_no = r.observer_no
-  WHERE r.id = ?"""
+  WHERE r.id = ? AND s.retired_at IS NULL"""
 _FACTS = "SELECT fact_no, scope_no FROM fact WHERE id = ?"
 _USE = """INSERT INTO usage(fact_no, observer_no, kind, count, last_at) VALUES(?, ?, ?, 1, ?)
   ON CONFLICT DO UPDATE SET count = count + 1, last_at = excluded.last_at"""
 _USE_SCOPE = """INSERT INTO scope_usage(scope_no, observer_no, kind, count, last_at)
   VALUES(?, ?, ?, 1, ?) ON CONFLICT DO UPDATE SET count = count + 1, last_at = excluded.last_at"""
+_SERVED = """INSERT OR IGNORE INTO served(fact_no, at, receipt)
+  SELECT fact_no, ?, ? FROM fact WHERE id = ?"""
 _OF_RUN = "SELECT observer_no, body FROM receipt WHERE run_id = ? ORDER BY id"
 
 
@@ -120,6 +122,7 @@ def _record(tx: Transaction, new: NewReceipt) -> None:
             receipt.query_hash, receipt.model_dump_json(),
         ),
     )  # fmt: skip
+    tx.executemany(_SERVED, [(tx.at_us, receipt.id, fact_id) for fact_id in receipt.facts])
     scopes = _count(tx, receipt.facts, observer_no, "injected" if receipt.run else "recalled")
     for scope_no in sorted(scopes):
         tx.execute(_USE_SCOPE, (scope_no, observer_no, "recall", tx.at_us))

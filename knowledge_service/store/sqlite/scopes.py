@@ -19,7 +19,7 @@ _CONFIG = "SELECT config FROM scope WHERE path = ? AND retired_at IS NULL AND co
 _STATS = """SELECT scope_no, live_facts, last_write_at FROM scope
   WHERE path = ? AND retired_at IS NULL"""
 _USAGE = """SELECT o.path, u.kind, u.count FROM scope_usage u
-  JOIN scope o ON o.scope_no = u.observer_no WHERE u.scope_no = ?"""
+  JOIN scope o ON o.scope_no = u.observer_no WHERE u.scope_no = ? AND o.retired_at IS NULL"""
 
 
 class Scopes(part.Part):

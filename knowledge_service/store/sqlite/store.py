@@ -9,20 +9,38 @@ import apsw
 from knowledge_client.models import StoreId
 from knowledge_service import clock as clocks
 from knowledge_service.store.sqlite import connection, migrate, rebuilding
+from knowledge_service.store.sqlite.auditing import Audit
 from knowledge_service.store.sqlite.episodes import Episodes
 from knowledge_service.store.sqlite.extractions import Extractions
 from knowledge_service.store.sqlite.facts import Facts
+from knowledge_service.store.sqlite.links import Links
+from knowledge_service.store.sqlite.lives import Lives
 from knowledge_service.store.sqlite.principals import Principals
+from knowledge_service.store.sqlite.provenance import Provenance
 from knowledge_service.store.sqlite.recall import Recall
 from knowledge_service.store.sqlite.runs import Runs
 from knowledge_service.store.sqlite.scopes import Scopes
+from knowledge_service.store.sqlite.usage import Usage
 from knowledge_service.store.sqlite.writer import Writer
 
 _TOUCH = "UPDATE meta SET value = value WHERE key = 'store_id'"
 _META = "SELECT value FROM meta WHERE key = ?"
 
 
-class SqliteStore(Facts, Recall, Runs, Episodes, Extractions, Scopes, Principals):
+class SqliteStore(
+    Facts,
+    Recall,
+    Runs,
+    Episodes,
+    Extractions,
+    Scopes,
+    Principals,
+    Links,
+    Provenance,
+    Usage,
+    Audit,
+    Lives,
+):
     """The `Store` port on one SQLite file, which this process owns until `close`.
 
     Raises:

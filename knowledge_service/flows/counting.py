@@ -1,0 +1,40 @@
+"""What callers say they did with facts, counted for their own home as the observer."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from knowledge_client.models import UsageCounted, UsageIn
+from knowledge_service.domain.visibility import Principal
+from knowledge_service.errors import Forbidden
+from knowledge_service.flows import remembering
+from knowledge_service.ports import Use
+
+if TYPE_CHECKING:
+    from knowledge_service.ports import Once, Store
+
+# What the service counts itself: by recalls, and by the outcomes of runs.
+_COUNTED_BY_US = frozenset({"recalled", "injected", "succeeded", "failed"})
+
+
+def count(store: Store, principal: Principal, body: UsageIn, once: Once | None) -> UsageCounted:
+    """Count uses of visible facts, all or none.
+
+    Raises:
+        NotFound: a fact does not exist or is not visible.
+        Forbidden: an agent would say that it was recalled, or how a run ended.
+    """
+    for use in body.uses:
+        if principal.type == "agent" and use.kind in _COUNTED_BY_US:
+            raise Forbidden(
+                f"{principal.name} is an agent; {use.kind!r} is counted by recalls and by the "
+                "ends of runs, an agent tells what it consulted, applied or prevented"
+            )
+    facts = {each: remembering.visible(store, principal, each).id for each in _named(body)}
+    uses = [Use(facts[use.fact], use.kind, use.count) for use in body.uses]
+    counted = store.count_usage(uses, observer=principal.home, actor=principal.name, once=once)
+    return UsageCounted(counted=counted)
+
+
+def _named(body: UsageIn) -> list[str]:
+    return list(dict.fromkeys(use.fact for use in body.uses))

@@ -1,0 +1,113 @@
+"""Links between facts: who may make and take them back, and what a reader finds near a fact.
+
+Both ends must be visible; an end that is not is refused as one that does not exist. A link is a
+statement about the fact it starts from, so it takes the right to write there.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING
+
+from knowledge_client.models import Fact, Linked, LinkIn, LinkPage, Neighborhood, ProblemViolation
+from knowledge_service.domain import redaction
+from knowledge_service.domain.visibility import Principal
+from knowledge_service.errors import Forbidden, InvalidBody, TooLarge
+from knowledge_service.flows import access, remembering
+from knowledge_service.ports import Around, NewLink
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from knowledge_service.ports import Once, Store
+
+_OURS = frozenset({"supersedes", "promoted_from"})
+_DATA_BYTES = 8 * 1024
+
+
+def link(store: Store, principal: Principal, body: LinkIn, once: Once | None) -> Linked:
+    """Link two visible facts; a link to itself is ignored, and said.
+
+    Raises:
+        NotFound: an end does not exist or is not visible.
+        Forbidden, ScopeReadOnly: the fact it starts from may be read, not written about.
+        InvalidBody, TooLarge: the type is the service's own, times are in disorder, too much data.
+    """
+    start = remembering.visible(store, principal, body.from_)
+    end = remembering.visible(store, principal, body.to)
+    _writable(store, principal, start, body.from_)
+    _refuse_wrong(body)
+    if start.id == end.id:
+        return Linked(status="ignored", reason=f"fact {start.id} is not linked to itself")
+    new = NewLink(
+        from_id=start.id,
+        to_id=end.id,
+        type=body.type,
+        weight=body.weight,
+        data=redaction.mask_tree(body.data),
+        valid_from=body.valid_from,
+        valid_until=body.valid_until,
+    )
+    return store.link(new, principal.view, actor=access.actor(principal), once=once)
+
+
+def unlink(store: Store, principal: Principal, from_: str, to: str, kind: str) -> None:
+    """Take a link back; nothing happens when there is none.
+
+    Raises:
+        NotFound: an end does not exist or is not visible.
+        Forbidden, ScopeReadOnly: the fact it starts from may be read, not written about.
+        InvalidBody: the type is the service's own.
+    """
+    start = remembering.visible(store, principal, from_)
+    end = remembering.visible(store, principal, to)
+    _writable(store, principal, start, from_)
+    if kind in _OURS:
+        raise _of_ours(kind)
+    store.unlink(start.id, end.id, kind, actor=access.actor(principal))
+
+
+def links(
+    store: Store,
+    principal: Principal,
+    fact_id: str,
+    *,
+    types: Sequence[str],
+    before: str | None,
+    limit: int,
+) -> LinkPage:
+    """Return a page of a visible fact's links whose other ends are visible too."""
+    fact = remembering.visible(store, principal, fact_id)
+    return store.links(fact.id, principal.view, types=types, before=before, limit=limit)
+
+
+def neighbors(store: Store, principal: Principal, around: Around) -> Neighborhood:
+    """Return the facts around a visible one."""
+    fact = remembering.visible(store, principal, around.fact_id)
+    settled = Around(fact.id, around.depth, around.limit, around.types)
+    return store.neighbors(settled, principal.view)
+
+
+def _writable(store: Store, principal: Principal, fact: Fact, named: str) -> None:
+    if not principal.may("write", fact.scope):
+        raise Forbidden(f"{principal.name} may read fact {named} but not link it to others")
+    access.writable(store, fact.scope, principal)
+
+
+def _refuse_wrong(body: LinkIn) -> None:
+    if body.type in _OURS:
+        raise _of_ours(body.type)
+    if body.valid_from and body.valid_until and body.valid_until <= body.valid_from:
+        violation = ProblemViolation(path="valid_until", message="must be later than valid_from")
+        raise InvalidBody("the link ends before it begins", (violation,))
+    if body.data is not None and len(json.dumps(body.data).encode()) > _DATA_BYTES:
+        raise TooLarge(f"data of a link may have {_DATA_BYTES} bytes")
+
+
+def _of_ours(kind: str) -> InvalidBody:
+    message = f"{kind!r} says what the service did; correct or promote the fact instead"
+    return InvalidBody("the link's type is the service's own", (_violation(message),))
+
+
+def _violation(message: str) -> ProblemViolation:
+    return ProblemViolation(path="type", message=message)

@@ -1,0 +1,158 @@
+"""The stream of changes and the audit: positions sealed, and only what the caller may see."""
+
+from __future__ import annotations
+
+import secrets
+from collections import Counter
+from typing import TYPE_CHECKING
+
+from knowledge_client.models import AuditPage, Event
+from knowledge_service.domain.seals import Seal, Unsealed
+from knowledge_service.domain.visibility import Principal, Reach
+from knowledge_service.errors import Compacted, Forbidden, InvalidBody, QuotaExceeded
+from knowledge_service.flows import access
+from knowledge_service.ports import AuditPlace, Change
+
+if TYPE_CHECKING:
+    from knowledge_service.ports import Store
+
+_FROM_THE_FIRST = "start"
+
+
+# Each stream costs a look at the log a few times a second.
+_STREAMS = 256
+_STREAMS_OF_ONE = 8
+
+
+class Listeners:
+    """Who listens now: bounded, in all and for each caller. Used from one event loop only."""
+
+    def __init__(self) -> None:
+        self._seats: Counter[str] = Counter()
+        self.is_closing = False
+
+    def take(self, name: str) -> Seat:
+        """Take a seat.
+
+        Raises:
+            QuotaExceeded: the caller, or the service, has as many listeners as it may.
+        """
+        if self._seats[name] >= _STREAMS_OF_ONE:
+            raise QuotaExceeded(
+                f"{name} listens {_STREAMS_OF_ONE} times already; end one stream first", 5
+            )
+        if self._seats.total() >= _STREAMS:
+            raise QuotaExceeded(f"{_STREAMS} callers listen already; try again", 5)
+        self._seats[name] += 1
+        return Seat(self._seats, name)
+
+
+class Seat:
+    """One listener's place."""
+
+    def __init__(self, seats: Counter[str], name: str) -> None:
+        self._seats, self._name = seats, name
+
+    def give_back(self) -> None:
+        """Let somebody else have it."""
+        self._seats[self._name] -= 1
+        if not self._seats[self._name]:
+            del self._seats[self._name]
+
+
+class Listener:
+    """One caller's place in the log."""
+
+    def __init__(self, store: Store, principal: Principal, after: str | None) -> None:
+        """Begin now, after a token, or at the first event that is kept.
+
+        Raises:
+            InvalidBody: the token was made up, or is another's.
+            Compacted: what followed it is not kept any more.
+        """
+        self._store = store
+        self._principal = principal
+        self._seal = Seal(store.seal_key(), f"events/{principal.name}")
+        first, last = store.bounds()
+        if after is None:
+            self._position = last
+        elif after == _FROM_THE_FIRST:
+            self._position = first
+        else:
+            self._position = self._opened(after, first, last)
+
+    def next(self, limit: int = 200) -> tuple[Event, ...]:
+        """Return what happened since the last call, as far as the caller may see; moves on."""
+        position = self._position
+        found = self._store.changes(position, self._principal.view, limit=limit)
+        self._position = found.position
+        return tuple(self._event(change) for change in found.found)
+
+    @property
+    def is_behind(self) -> bool:
+        """Whether there may be more to read at once."""
+        return self._position < self._store.bounds()[1]
+
+    def _opened(self, token: str, first: int, last: int) -> int:
+        try:
+            position = int(self._seal.open(token))
+        except Unsealed as exc:
+            raise InvalidBody(
+                "Last-Event-ID is none that this service gave you; leave it out to begin now"
+            ) from exc
+        if not first <= position <= last:
+            raise Compacted(
+                "what followed that event is not kept any more; read anew what you need, "
+                "then listen without Last-Event-ID"
+            )
+        return position
+
+    def _event(self, change: Change) -> Event:
+        return Event(
+            id=self._seal.close(str(change.position), secrets.token_bytes(12)),
+            type=change.type,
+            scope=change.scope,
+            actor=change.actor,
+            at=change.at,
+            facts=change.facts,
+            links=change.links,
+            run=change.run,
+        )
+
+
+def audit(
+    store: Store, principal: Principal, *, scope: str | None, cursor: str | None, limit: int
+) -> AuditPage:
+    """Return acts in the scopes that the caller administers, or in one of them.
+
+    Raises:
+        Forbidden: it administers none.
+        ScopeForbidden: the named scope is out of reach.
+        InvalidBody: the cursor was made up, or is another's.
+    """
+    reaches = tuple(
+        Reach(grant.scope, grant.subtree) for grant in principal.grants if "admin" in grant.verbs
+    )
+    if scope is not None:
+        path = access.path_of(scope, principal)
+        access.require(principal, "admin", path)
+        reaches = (Reach(path, subtree=False),)
+    if not reaches:
+        raise Forbidden(f"{principal.name} administers no scope; the audit is for who does")
+    seal = Seal(store.seal_key(), f"audit/{principal.name}/{scope or ''}")
+    place = _place(seal, cursor) if cursor else None
+    acts = store.audit(reaches, place, limit=limit)
+    after = acts.next
+    text = f"{after.event}:{after.at_us}:{after.receipt}" if after else None
+    return AuditPage(
+        entries=acts.entries,
+        cursor=seal.close(text, secrets.token_bytes(12)) if text else None,
+    )
+
+
+def _place(seal: Seal, cursor: str) -> AuditPlace:
+    try:
+        event, at_us, receipt = seal.open(cursor).split(":", 2)
+    except Unsealed as exc:
+        raise InvalidBody("cursor is none of ours; leave it out to begin again") from exc
+    return AuditPlace(int(event), int(at_us), receipt)

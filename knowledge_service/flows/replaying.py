@@ -1,0 +1,118 @@
+"""A recall's question asked again: of what was known then, or of what is known now.
+
+Both really compute, through the same search, filters and budget, with the scopes that the recall
+had as far as the caller sees them. Neither leaves a receipt nor counts a use.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from knowledge_client.models import Asked, Compared, Moved, Receipt
+from knowledge_service.domain.visibility import Principal, Reach, View
+from knowledge_service.errors import Conflict
+from knowledge_service.flows import explaining, recalling
+from knowledge_service.index import analyser, scorer
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from datetime import datetime
+
+    from knowledge_client.models import RecalledFact
+    from knowledge_service.ports import NewReceipt, Store
+
+
+def replay(store: Store, principal: Principal, receipt_id: str) -> Compared:
+    """Ask again as of then, and say whether the answer is equal.
+
+    Raises:
+        NotFound: there is no such receipt, or it is another's.
+        Conflict: the receipt is from before questions were kept.
+    """
+    found = explaining.receipt(store, principal, receipt_id)
+    return _compared(store, principal, found, found.receipt.known_at, as_of_then=True)
+
+
+def diff(store: Store, principal: Principal, receipt_id: str, *, now: datetime) -> Compared:
+    """Ask again as of now, and say what is different.
+
+    Raises:
+        NotFound: there is no such receipt, or it is another's.
+        Conflict: the receipt is from before questions were kept.
+    """
+    found = explaining.receipt(store, principal, receipt_id)
+    return _compared(store, principal, found, now, as_of_then=False)
+
+
+def _compared(
+    store: Store, principal: Principal, found: NewReceipt, at: datetime, *, as_of_then: bool
+) -> Compared:
+    receipt = found.receipt
+    asked = _asked(receipt)
+    scopes = tuple(path for path in receipt.scopes if principal.view.sees(path))
+    view = View(found.observer, tuple(Reach(path, subtree=False) for path in scopes))
+    seen = receipt.model_copy(update={"scopes": scopes})
+    facts = recalling.again(store, view, seen, asked, known_at=at if as_of_then else None)
+    now = [(fact.id, fact.score) for fact in facts]
+    then = list(zip(receipt.facts, receipt.scores, strict=True))
+    moved = _moved(then, now)
+    return Compared(
+        receipt=receipt.id,
+        known_at=at,
+        equal=then == now,
+        facts=tuple(fact for fact, _ in now),
+        scores=tuple(score for _, score in now),
+        moved=moved,
+        reasons=_reasons(store, principal, receipt, facts, scopes) if moved else (),
+    )
+
+
+def _asked(receipt: Receipt) -> Asked:
+    if receipt.asked is None:
+        raise Conflict(
+            f"receipt {receipt.id} is from before questions were kept; it cannot be asked again"
+        )
+    return receipt.asked
+
+
+def _moved(
+    then: Sequence[tuple[str, float]], now: Sequence[tuple[str, float]]
+) -> tuple[Moved, ...]:
+    before = {fact: (rank, score) for rank, (fact, score) in enumerate(then, start=1)}
+    after = {fact: (rank, score) for rank, (fact, score) in enumerate(now, start=1)}
+    nowhere = (None, None)
+    return tuple(
+        Moved(
+            fact=fact,
+            rank_then=before.get(fact, nowhere)[0],
+            rank_now=after.get(fact, nowhere)[0],
+            score_then=before.get(fact, nowhere)[1],
+            score_now=after.get(fact, nowhere)[1],
+        )
+        for fact in dict.fromkeys([*before, *after])
+        if before.get(fact) != after.get(fact)
+    )
+
+
+def _reasons(
+    store: Store,
+    principal: Principal,
+    receipt: Receipt,
+    facts: Sequence[RecalledFact],
+    scopes: tuple[str, ...],
+) -> tuple[str, ...]:
+    said = []
+    if receipt.ranker != scorer.RANKER:
+        said.append(f"the ranker was {receipt.ranker}, now it is {scorer.RANKER}")
+    if receipt.analyser != analyser.VERSION:
+        said.append(f"the analyser was {receipt.analyser}, now it is {analyser.VERSION}")
+    if scopes != receipt.scopes:
+        said.append("not every scope of the recall is visible to you")
+    gone = [each for each in receipt.facts if store.fact(each, principal.view) is None]
+    if gone:
+        said.append(f"{len(gone)} of its facts were erased, or are not visible to you")
+    known = set(receipt.facts)
+    new = [fact for fact in facts if fact.id not in known and fact.recorded_at > receipt.known_at]
+    if new:
+        said.append(f"{len(new)} facts were recorded since")
+    return tuple(said)

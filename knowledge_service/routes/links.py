@@ -1,0 +1,91 @@
+"""Links, what is near a fact, where it comes from, what it has touched."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from fastapi import APIRouter, Query, Response
+
+from knowledge_client.models import Impact, Linked, LinkIn, LinkPage, Neighborhood, Why
+from knowledge_service.flows import explaining, linking
+from knowledge_service.ports import Around
+from knowledge_service.routes import cursors
+from knowledge_service.routes.bodies import StrictRoute
+from knowledge_service.routes.dependencies import CallerDep, KeyHeader, ServicesDep, once
+
+_REFERENCE = 1200
+Types = Annotated[list[str], Query(alias="type", max_length=32)]
+End = Annotated[str, Query(max_length=_REFERENCE)]
+
+router = APIRouter(prefix="/v1", tags=["links"], route_class=StrictRoute)
+
+
+@router.post("/links", status_code=201, responses={200: {"model": Linked}})
+def link(
+    body: LinkIn, services: ServicesDep, principal: CallerDep, response: Response,
+    key: KeyHeader = None,
+) -> Linked:  # fmt: skip
+    """Link two facts: 201 when it is new, 200 when it is there or links a fact to itself."""
+    found = linking.link(services.store, principal, body, once(key, principal, "links", body))
+    response.status_code = 201 if found.status == "created" else 200
+    return found
+
+
+@router.delete("/links", status_code=204)
+def unlink(
+    services: ServicesDep,
+    principal: CallerDep,
+    from_: Annotated[str, Query(alias="from", max_length=_REFERENCE)],
+    to: End,
+    kind: Annotated[str, Query(alias="type", max_length=64)] = "related",
+) -> None:
+    """Take a link back; its history stays."""
+    linking.unlink(services.store, principal, from_, to, kind)
+
+
+@router.get("/facts/{fact_id}/links")
+def list_links(
+    fact_id: str,
+    services: ServicesDep,
+    principal: CallerDep,
+    types: Types = [],  # noqa: B006 - FastAPI copies it
+    cursor: str | None = None,
+    limit: Annotated[int, Query(ge=1, le=500)] = 100,
+) -> LinkPage:
+    """List a fact's links in both directions, newest first; closed ones are kept and shown."""
+    before = cursors.unseal(cursor)
+    page = linking.links(
+        services.store, principal, fact_id, types=types, before=before, limit=limit
+    )
+    return page.model_copy(update={"cursor": cursors.seal(page.cursor)}) if page.cursor else page
+
+
+@router.get("/facts/{fact_id}/neighbors")
+def neighbors(
+    fact_id: str,
+    services: ServicesDep,
+    principal: CallerDep,
+    types: Types = [],  # noqa: B006 - FastAPI copies it
+    depth: Annotated[int, Query(ge=1, le=5)] = 1,
+    limit: Annotated[int, Query(ge=1, le=500)] = 50,
+) -> Neighborhood:
+    """Find the live facts up to `depth` links away, the nearest first."""
+    around = Around(fact_id, depth, limit, tuple(types))
+    return linking.neighbors(services.store, principal, around)
+
+
+@router.get("/facts/{fact_id}/why")
+def why(fact_id: str, services: ServicesDep, principal: CallerDep) -> Why:
+    """Tell where a fact comes from."""
+    return explaining.why(services.store, principal, fact_id)
+
+
+@router.get("/facts/{fact_id}/impact")
+def impact(
+    fact_id: str,
+    services: ServicesDep,
+    principal: CallerDep,
+    limit: Annotated[int, Query(ge=1, le=10_000)] = 1_000,
+) -> Impact:
+    """Tell each recall that returned a fact, and what came of it."""
+    return explaining.impact(services.store, principal, fact_id, limit=limit)

@@ -1,0 +1,20 @@
+"""What callers did with facts."""
+
+from __future__ import annotations
+
+from fastapi import APIRouter
+
+from knowledge_client.models import UsageCounted, UsageIn
+from knowledge_service.flows import counting
+from knowledge_service.routes.bodies import StrictRoute
+from knowledge_service.routes.dependencies import CallerDep, KeyHeader, ServicesDep, once
+
+router = APIRouter(prefix="/v1", tags=["usage"], route_class=StrictRoute)
+
+
+@router.post("/usage")
+def count_usage(
+    body: UsageIn, services: ServicesDep, principal: CallerDep, key: KeyHeader = None
+) -> UsageCounted:
+    """Count uses of facts, for the caller's home as the observer."""
+    return counting.count(services.store, principal, body, once(key, principal, "usage", body))

@@ -1,0 +1,42 @@
+"""Between rows of the link table and links."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from typing import Any
+
+import apsw
+
+from knowledge_client.models import Link
+from knowledge_service.store.sqlite import times
+
+COLUMNS = """l.id, a.id, b.id, l.type, l.weight, l.data, l.valid_from, l.valid_until,
+  l.recorded_at, l.closed_at, l.actor"""
+JOINED = "FROM link l JOIN fact a ON a.fact_no = l.from_no JOIN fact b ON b.fact_no = l.to_no"
+_AMONG = f"""SELECT {COLUMNS} FROM json_each(?1) n CROSS JOIN link l ON l.from_no = n.value
+  JOIN fact a ON a.fact_no = l.from_no JOIN fact b ON b.fact_no = l.to_no
+  WHERE l.closed_at IS NULL AND l.to_no IN (SELECT value FROM json_each(?1)) ORDER BY l.id"""
+
+
+def link_of(row: Sequence[Any]) -> Link:
+    """Build a link from the columns above."""
+    return Link(
+        id=row[0],
+        from_=row[1],
+        to=row[2],
+        type=row[3],
+        weight=row[4],
+        data=None if row[5] is None else json.loads(row[5]),
+        valid_from=times.from_us(row[6]),
+        valid_until=times.from_us(row[7]),
+        recorded_at=times.from_us(row[8]),
+        closed_at=times.from_us(row[9]),
+        actor=row[10],
+    )
+
+
+def among(connection: apsw.Connection, numbers: Sequence[int]) -> tuple[Link, ...]:
+    """Return the live links that have both ends among some facts, the oldest first."""
+    chosen = json.dumps(list(numbers))
+    return tuple(link_of(row) for row in connection.execute(_AMONG, (chosen,)))

@@ -1,0 +1,214 @@
+"""Where a fact comes from and what it has touched, read from tables in one snapshot."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import apsw
+
+from knowledge_client.models import (
+    Confirmed,
+    Correction,
+    Fact,
+    Impact,
+    Link,
+    Promoted,
+    Receipt,
+    Reviewed,
+    Run,
+    Served,
+    Why,
+)
+from knowledge_service.domain.visibility import View
+from knowledge_service.ports import Reader
+from knowledge_service.store.sqlite import graph, link_rows, naming, part, rows, runs, times, usage
+
+_DERIVING = json.dumps(["derived_from", "promoted_from", "supersedes"])
+_DERIVED = json.dumps(["derived_from", "promoted_from"])
+# Nobody reads a longer chain; it ends one that was linked round in circles of many facts.
+_LONGEST = 1_000
+
+_BACK = f"""SELECT {link_rows.COLUMNS}, l.to_no, b.scope_no {link_rows.JOINED}
+  WHERE l.from_no IN (SELECT value FROM json_each(?1)) AND l.closed_at IS NULL
+  AND l.type IN (SELECT value FROM json_each(?2)) ORDER BY l.id"""
+_FORTH = """SELECT l.from_no, a.id, a.scope_no FROM link l JOIN fact a ON a.fact_no = l.from_no
+  WHERE l.to_no IN (SELECT value FROM json_each(?1)) AND l.closed_at IS NULL
+  AND l.type IN (SELECT value FROM json_each(?2)) ORDER BY a.id"""
+_PROMOTIONS = """SELECT a.id, b.id, p.rule, p.actor, p.at, p.undone_at, a.scope_no, b.scope_no
+  FROM promotion p JOIN fact a ON a.fact_no = p.origin_no JOIN fact b ON b.fact_no = p.copy_no
+  WHERE p.origin_no = ?1 OR p.copy_no = ?1 ORDER BY p.id"""
+_CLOSED = """SELECT lifecycle, closed_reason, closed_by, closed_at FROM fact_past
+    WHERE fact_no = ?1 AND closed_at IS NOT NULL
+  UNION SELECT lifecycle, closed_reason, closed_by, closed_at FROM fact
+    WHERE fact_no = ?1 AND closed_at IS NOT NULL ORDER BY closed_at"""
+_REPLACING = """SELECT a.id, a.scope_no FROM link l JOIN fact a ON a.fact_no = l.from_no
+  WHERE l.to_no = ? AND l.type = 'supersedes' AND l.closed_at IS NULL ORDER BY a.id"""
+_CONFIRMATIONS = "SELECT actor, session, at FROM confirmation WHERE fact_no = ? ORDER BY at, seq"
+_REVIEWS = """SELECT decision, actor, actor_type, reason, at FROM review WHERE fact_no = ?
+  ORDER BY seq"""
+_RECEIPTS = """SELECT r.body, o.path FROM receipt r JOIN scope o ON o.scope_no = r.observer_no
+  WHERE r.run_id = ? AND r.at <= ? AND o.retired_at IS NULL ORDER BY r.at, r.id"""
+_SERVED = """SELECT r.id, r.principal, o.path, r.run_id, r.at FROM served v
+  JOIN receipt r ON r.id = v.receipt JOIN scope o ON o.scope_no = r.observer_no
+  WHERE v.fact_no = ? AND o.retired_at IS NULL ORDER BY v.at DESC, v.receipt DESC"""
+
+
+class Provenance(part.Part):
+    """The `ProvenanceStore` port."""
+
+    def why(self, fact_id: str, reader: Reader) -> Why | None:
+        """Put together what leads to a fact."""
+        with self._readers.snapshot() as connection:
+            found = _visible(connection, fact_id, reader.view)
+            return _why(connection, *found, reader) if found else None
+
+    def impact(self, fact_id: str, reader: Reader, *, limit: int) -> Impact | None:
+        """Put together what came of a fact."""
+        with self._readers.snapshot() as connection:
+            found = _visible(connection, fact_id, reader.view)
+            if found is None:
+                return None
+            number = found[0]
+            recalls = [
+                Served(receipt=row[0], principal=row[1], scope=row[2], run=row[3],
+                       at=times.from_us(row[4]))
+                for row in connection.execute(_SERVED, (number,))
+                if reader.sees_receipt(row[2], row[1])
+            ]  # fmt: skip
+            scopes = part.scopes_seen(connection, reader.view, None)
+            made = [
+                each for each in _promoted(connection, number, scopes) if each.origin == fact_id
+            ]
+            return Impact(
+                fact=fact_id,
+                recalls=tuple(recalls[:limit]),
+                runs=tuple(dict.fromkeys(each.run for each in recalls if each.run)),
+                derived=_derived(connection, number, scopes),
+                copies=tuple(each.copy_ for each in made),
+                usage=usage.of_fact(connection, number, reader.view),
+                truncated=len(recalls) > limit,
+            )
+
+
+def _visible(connection: apsw.Connection, fact_id: str, view: View) -> tuple[int, Fact] | None:
+    number = graph.number_of(connection, fact_id)
+    fact = rows.by_numbers(connection, [number]).get(number) if number is not None else None
+    return (number, fact) if number is not None and fact and view.sees(fact.scope) else None
+
+
+def _why(connection: apsw.Connection, number: int, fact: Fact, reader: Reader) -> Why:
+    scopes = part.scopes_seen(connection, reader.view, None)
+    chain, origins = _derivation(connection, number, scopes)
+    run = _run(connection, fact, reader.view)
+    return Why(
+        fact=fact,
+        aliases=naming.of_fact(connection, fact.id),
+        run=run,
+        receipts=_receipts(connection, run, fact, reader) if run else (),
+        derivation=chain,
+        origins=origins,
+        promotions=tuple(_promoted(connection, number, scopes)),
+        corrections=tuple(_corrections(connection, number, scopes)),
+        confirmations=tuple(
+            Confirmed(
+                actor=actor, session=_told(connection, session, reader.view),
+                at=times.from_us(at),
+            )
+            for actor, session, at in connection.execute(_CONFIRMATIONS, (number,))
+        ),
+        reviews=tuple(
+            Reviewed(decision=row[0], actor=row[1], actor_type=row[2], reason=row[3],
+                     at=times.from_us(row[4]))
+            for row in connection.execute(_REVIEWS, (number,))
+        ),
+    )  # fmt: skip
+
+
+def _run(connection: apsw.Connection, fact: Fact, view: View) -> Run | None:
+    for ref in fact.source.refs:
+        run = runs.find_run(connection, ref.id) if ref.type == "run" else None
+        if run and view.sees(run.scope):
+            return run
+    return None
+
+
+def _told(connection: apsw.Connection, session: str | None, view: View) -> str | None:
+    """Name a session unless it is a run that the reader may not see."""
+    run = runs.find_run(connection, session) if session else None
+    return None if run and not view.sees(run.scope) else session
+
+
+def _receipts(
+    connection: apsw.Connection, run: Run, fact: Fact, reader: Reader
+) -> tuple[Receipt, ...]:
+    """Return what had been put in front of the run when the fact was made."""
+    asked = (run.run_id, times.to_us(fact.recorded_at))
+    found = [
+        (Receipt.model_validate_json(body), observer)
+        for body, observer in connection.execute(_RECEIPTS, asked)
+    ]
+    return tuple(
+        receipt for receipt, observer in found if reader.sees_receipt(observer, receipt.principal)
+    )
+
+
+def _derivation(
+    connection: apsw.Connection, number: int, scopes: dict[int, str]
+) -> tuple[tuple[Link, ...], tuple[Fact, ...]]:
+    chain: list[Link] = []
+    seen, level, order = {number}, [number], list[int]()
+    while level and len(seen) < _LONGEST:
+        found: list[Any] = connection.execute(_BACK, (json.dumps(level), _DERIVING)).fetchall()
+        level = []
+        for row in found:
+            to_no, scope_no = row[-2:]
+            if scope_no not in scopes:
+                continue
+            chain.append(link_rows.link_of(row))
+            if to_no not in seen:
+                seen.add(to_no)
+                level.append(to_no)
+        order += level
+    facts = rows.by_numbers(connection, order)
+    return tuple(chain), tuple(facts[each] for each in order)
+
+
+def _derived(connection: apsw.Connection, number: int, scopes: dict[int, str]) -> tuple[str, ...]:
+    seen, level, found = {number}, [number], list[str]()
+    while level and len(seen) < _LONGEST:
+        rows_: list[Any] = connection.execute(_FORTH, (json.dumps(level), _DERIVED)).fetchall()
+        level = []
+        for from_no, fact_id, scope_no in rows_:
+            if scope_no in scopes and from_no not in seen:
+                seen.add(from_no)
+                level.append(from_no)
+                found.append(fact_id)
+    return tuple(found)
+
+
+def _promoted(
+    connection: apsw.Connection, number: int, scopes: dict[int, str]
+) -> Iterator[Promoted]:
+    for row in connection.execute(_PROMOTIONS, (number,)):
+        if row[6] in scopes and row[7] in scopes:
+            yield Promoted(
+                origin=row[0], copy_=row[1], rule=row[2], actor=row[3], at=times.from_us(row[4]),
+                undone_at=times.from_us(row[5]),
+            )  # fmt: skip
+
+
+def _corrections(
+    connection: apsw.Connection, number: int, scopes: dict[int, str]
+) -> Iterator[Correction]:
+    replacing: Sequence[str] = tuple(
+        fact_id
+        for fact_id, scope_no in connection.execute(_REPLACING, (number,))
+        if scope_no in scopes
+    )
+    for lifecycle, reason, actor, at in connection.execute(_CLOSED, (number,)):
+        yield Correction(
+            lifecycle=lifecycle, reason=reason, actor=actor, at=times.from_us(at),
+            replaced_by=tuple(replacing) if lifecycle == "superseded" else (),
+        )  # fmt: skip
