@@ -1,0 +1,3 @@
+module kais.io/e2e/distroless
+
+go 1.22
