@@ -77,6 +77,8 @@ class FactIn(Wire):
     valid_from: Moment | None = None
     valid_until: Moment | None = None
     aliases: tuple[AliasIn, ...] = Field(default=(), max_length=8)
+    review: Literal["none", "draft"] = "none"
+    force: bool = Field(default=False, description="store it although an equal was retracted")
     run: str | None = Field(default=None, description="run-id that this fact was learnt in")
     attempt: Whole | None = Field(default=None, ge=1)
 
@@ -106,6 +108,8 @@ class Fact(Wire):
     valid_until: Moment | None = None
     recorded_at: Moment
     closed_at: Moment | None = None
+    closed_reason: str | None = None
+    version: int = 1
 
 
 class FactsIn(Wire):

@@ -48,6 +48,10 @@ class ScopeConfig(Wire):
 
     read_only: bool = False
     inherit: bool = True
+    secrets: Literal["Mask", "Refuse"] = "Mask"
+    many: tuple[str, ...] = Field(
+        default=(), max_length=256, description="predicates of which a subject may have many"
+    )
     retention: Retention = Retention()
     promotion: Promotion = Promotion()
     injection: Injection = Injection()

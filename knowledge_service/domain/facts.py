@@ -2,23 +2,28 @@
 
 from __future__ import annotations
 
+import dataclasses
 import hashlib
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any
+from typing import Any, Literal
 
 from kais import facts
-from knowledge_client.models import AliasIn, Fact, FactIn, Ref, Source
-from knowledge_service.domain import redaction
+from knowledge_client.models import AliasIn, ApproveIn, Fact, FactIn, Ref, Source
+from knowledge_service.domain import gate, promotion, redaction
+from knowledge_service.domain.visibility import PLATFORM
+
+_CANONICAL = json.JSONEncoder(sort_keys=True, separators=(",", ":"), ensure_ascii=False)
 
 
 @dataclass(frozen=True)
 class NewFact:
     """A fact that may be stored: secrets masked, source and scope settled by the service.
 
-    `session` names what a confirmation happened in, usually the run.
+    `session` names what a confirmation happened in, usually the run. `flags` keep it out of
+    injection; `force` stores it although its equal was retracted.
     """
 
     scope: str
@@ -39,6 +44,9 @@ class NewFact:
     valid_until: datetime | None
     session: str | None = None
     aliases: tuple[AliasIn, ...] = ()
+    review: Literal["none", "draft"] = "none"
+    flags: tuple[str, ...] = ()
+    force: bool = False
 
     @property
     def content_hash(self) -> bytes:
@@ -91,6 +99,9 @@ def new_fact(body: FactIn, *, scope: str, source: Source, confidence: float) -> 
         valid_until=body.valid_until,
         session=body.run,
         aliases=body.aliases,
+        review=body.review,
+        flags=gate.flags(body),
+        force=body.force,
     )
 
 
@@ -116,7 +127,58 @@ def replacement(old: Fact, content: str, actor: str) -> NewFact:
         expires_at=old.expires_at,
         valid_from=None,
         valid_until=None,
+        flags=gate.flags_of(content),
     )
+
+
+def edited(old: Fact, edits: ApproveIn, actor: str) -> NewFact:
+    """Return the successor that a reviewer approves: the edited words, everything else inherited.
+
+    It is true since when the old one was; the reviewer answers for its words, so none is flagged.
+    """
+    new = replacement(old, edits.content or old.content, actor)
+    return dataclasses.replace(
+        new,
+        title=redaction.mask(edits.title) if edits.title else old.title,
+        tags=old.tags if edits.tags is None else tuple(facts.merged_tags((), edits.tags)),
+        valid_until=old.valid_until,
+        flags=(),
+        force=True,
+    )
+
+
+def promoted(fact: Fact, target: str, *, about: str | None, actor: str) -> NewFact:
+    """Return the copy of a fact for the scope above: a little less sure, its source reduced.
+
+    At the platform nothing of a realm is named; `about` is the entity when the scope above sees it.
+    """
+    refs = () if target == PLATFORM else fact.source.refs
+    return NewFact(
+        scope=target,
+        kind=fact.kind,
+        content=fact.content,
+        title=fact.title,
+        data=fact.data,
+        schema=fact.schema_,
+        about=about,
+        position=fact.position if about else None,
+        subject=fact.subject,
+        predicate=fact.predicate,
+        tags=fact.tags,
+        confidence=round(fact.confidence * promotion.FACTOR, 6),
+        source=Source(type="promoted", refs=refs, actor=actor),
+        expires_at=fact.expires_at,
+        valid_from=fact.valid_from,
+        valid_until=fact.valid_until,
+    )
+
+
+def hash_of(fact: Fact) -> bytes:
+    """Hash what equality means of a fact that is stored."""
+    return content_hash(
+        {"kind": fact.kind, "content": fact.content, "subject": fact.subject,
+         "predicate": fact.predicate, "about": fact.about, "data": fact.data}
+    )  # fmt: skip
 
 
 def merge_refs(refs: tuple[Ref, ...], more: tuple[Ref, ...]) -> tuple[Ref, ...]:
@@ -147,4 +209,4 @@ def rendering(fact: Mapping[str, Any]) -> str:
 
 def canonical(value: Any) -> str:
     """Write JSON so that equal values give equal text."""
-    return json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
+    return _CANONICAL.encode(value)

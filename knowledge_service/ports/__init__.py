@@ -29,12 +29,16 @@ from knowledge_service.ports.graph import (
     Reader,
 )
 from knowledge_service.ports.identity import Authenticator
+from knowledge_service.ports.lives import LifeStore
 from knowledge_service.ports.questions import (
     Actor,
     Hit,
     Listing,
     NewReceipt,
     Once,
+    Order,
+    Placing,
+    Queue,
     RunListing,
     Search,
 )
@@ -53,13 +57,17 @@ __all__ = [
     "ExtractionStore",
     "FactStore",
     "Hit",
+    "LifeStore",
     "LinkStore",
     "Listing",
     "NewLink",
     "NewReceipt",
     "Once",
+    "Order",
+    "Placing",
     "PrincipalStore",
     "ProvenanceStore",
+    "Queue",
     "Reader",
     "RecallStore",
     "RunListing",
@@ -83,6 +91,7 @@ class Store(
     ProvenanceStore,
     UsageStore,
     ChangeStore,
+    LifeStore,
     Protocol,
 ):
     """Everything that the service keeps."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from datetime import datetime
 from typing import Protocol
 
 from knowledge_client.models import (
@@ -19,6 +20,7 @@ from knowledge_service.ports.questions import (
     Listing,
     NewReceipt,
     Once,
+    Placing,
     Search,
 )
 
@@ -43,8 +45,8 @@ class FactStore(Protocol):
         """Do what `remember` does without blocking the event loop."""
         ...
 
-    def fact(self, fact_id: str, view: View) -> Fact | None:
-        """Return a visible fact, whatever its lifecycle."""
+    def fact(self, fact_id: str, view: View, known_at: datetime | None = None) -> Fact | None:
+        """Return a visible fact, whatever its lifecycle, as it is or as it was known then."""
         ...
 
     def list_facts(self, listing: Listing) -> tuple[Fact, ...]:
@@ -69,7 +71,14 @@ class RecallStore(Protocol):
     """Ranked retrieval, receipts, and the usage they count."""
 
     def search(self, search: Search) -> tuple[Hit, ...]:
-        """Return the best live facts by BM25, equal scores by id; empty when no term matches."""
+        """Return the best served facts, equal scores by id; empty when no term matches."""
+        ...
+
+    def placing(self, search: Search, fact_id: str) -> Placing | None:
+        """Tell what became of a fact in a retrieval: why it was returned or was not.
+
+        None when the fact is not one of the searched scopes, or does not exist.
+        """
         ...
 
     def recent(self, search: Search) -> tuple[Fact, ...]:

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from datetime import datetime
 
 from knowledge_client.models import (
     Fact,
     Receipt,
 )
 from knowledge_service.domain.filtering import Filters
-from knowledge_service.domain.visibility import PrincipalType, View
+from knowledge_service.domain.visibility import PrincipalType, Reach, View
 
 
 @dataclass(frozen=True)
@@ -31,10 +32,20 @@ class Once:
 
 
 @dataclass(frozen=True)
+class Order:
+    """Who wants something done to a fact, and why; with a key, a repeat gets the first answer."""
+
+    actor: Actor
+    reason: str
+    once: Once | None = None
+
+
+@dataclass(frozen=True)
 class Search:
     """A ranked retrieval in the scopes that are both named and visible.
 
-    None names all visible ones.
+    None names all visible ones. `now` is what "last week" and the age of facts are counted from;
+    `explain` adds what each word of the question gave to a fact's parts.
     """
 
     view: View
@@ -42,11 +53,17 @@ class Search:
     limit: int
     scopes: tuple[str, ...] | None = None
     filters: Filters = field(default_factory=Filters)
+    now: datetime | None = None
+    explain: bool = False
 
 
 @dataclass(frozen=True)
 class Hit:
-    """A fact with its score and the parts that it is the sum of."""
+    """A fact with its score and the parts that it is made of.
+
+    The sum of the arms times each factor, whose names begin with `x_`; parts that begin with `=`
+    say what a word of the question gave to `bm25`, and are counted there already.
+    """
 
     fact: Fact
     score: float
@@ -54,8 +71,19 @@ class Hit:
 
 
 @dataclass(frozen=True)
+class Placing:
+    """What became of one fact in a retrieval: the stage that decided, and why in words."""
+
+    stage: str
+    why: str
+
+
+@dataclass(frozen=True)
 class Listing:
-    """A page of facts to be listed: newest first, only older than the fact `before`."""
+    """A page of facts to be listed: newest first, only older than the fact `before`.
+
+    `known_at` lists facts as they were known then; `valid_at` those that held in the world then.
+    """
 
     view: View
     limit: int
@@ -65,6 +93,9 @@ class Listing:
     lifecycle: str | None = None
     source: str | None = None
     before: str | None = None
+    review: str | None = None
+    valid_at: datetime | None = None
+    known_at: datetime | None = None
 
 
 @dataclass(frozen=True)
@@ -87,3 +118,12 @@ class NewReceipt:
 
     receipt: Receipt
     observer: str
+
+
+@dataclass(frozen=True)
+class Queue:
+    """A page of what waits for a reviewer in scopes that `reaches` cover, the newest first."""
+
+    reaches: tuple[Reach, ...]
+    limit: int
+    before: str | None = None

@@ -20,10 +20,16 @@ from knowledge_service.store.sqlite.transaction import Transaction, read_head
 _FROM = "INSERT OR REPLACE INTO meta(key, value) VALUES('replay_from', ?)"
 _KNOWN_SINCE = "UPDATE fact SET changed_at = coalesce(closed_at, recorded_at)"
 _UNCOUNTED = "UPDATE scope SET docs = 0, total_length = 0"
-_OLD_EVENTS = """SELECT e.seq, p.bytes FROM event e JOIN payload p USING(seq)
+_OLD_EVENTS = """SELECT e.seq, e.type, p.bytes FROM event e JOIN payload p USING(seq)
   WHERE e.type IN ('fact.recorded', 'fact.confirmed', 'fact.closed', 'link.made')"""
-_ABOUT = """INSERT OR IGNORE INTO fact_event(fact_no, seq)
-  SELECT fact_no, ? FROM fact WHERE id IN (?, ?, ?)"""
+# What was done before this version of the log cannot be undone, so it is entered as such.
+_ABOUT = """INSERT OR IGNORE INTO fact_event(fact_no, seq, op, undone)
+  SELECT fact_no, ?1, ?1, 1 FROM fact WHERE id IN (?2, ?3, ?4)"""
+_WAS_LIVE = """INSERT OR IGNORE INTO fact_past(fact_no, version, since, until, seq, until_seq, tags,
+    confidence, lifecycle, review, flags, expires_at, valid_from, valid_until)
+  SELECT fact_no, version - 1, recorded_at, closed_at, 0, 0, tags, confidence, 'live', review,
+    flags, expires_at, valid_from, ? FROM fact
+  WHERE id = ? AND closed_at > recorded_at AND version > 1"""
 _ACTOR = "migration"
 # An arbitrary number: one event has this many rows, so that none of its payloads is huge.
 _ROWS = 500
@@ -34,9 +40,11 @@ def write(connection: apsw.Connection, clock: Clock) -> None:
     connection.execute(_KNOWN_SINCE)
     connection.execute(_UNCOUNTED)
     old: list[Any] = connection.execute(_OLD_EVENTS).fetchall()
-    for seq, data in old:
+    for seq, kind, data in old:
         said = json.loads(data)
         connection.execute(_ABOUT, (seq, said.get("fact"), said.get("from"), said.get("to")))
+        if kind == "fact.recorded":
+            connection.execute(_WAS_LIVE, (said.get("valid_until"), said["fact"]))
     tx = Transaction(connection, read_head(connection), IdMaker(), clock())
     connection.execute(_FROM, (str(tx.head.seq + 1),))
     for table in kept.TABLES:

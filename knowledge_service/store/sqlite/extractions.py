@@ -10,8 +10,11 @@ from knowledge_client.models import Extraction
 from knowledge_service.domain.facts import NewFact
 from knowledge_service.errors import NotFound, RetractedBefore
 from knowledge_service.ports import Actor
-from knowledge_service.store.sqlite import part, statements
+from knowledge_service.store.sqlite import part
+from knowledge_service.store.sqlite.desk import TableDesk
 from knowledge_service.store.sqlite.transaction import Transaction
+from knowledge_service.store.verbs import desk as desk_of
+from knowledge_service.store.verbs import storing
 
 _COLUMNS = "run_id, state, facts, reason, attempts"
 _GET = f"SELECT {_COLUMNS} FROM extraction WHERE run_id = ?"
@@ -112,10 +115,14 @@ def _store(tx: Transaction, fact: NewFact, actor: Actor) -> str | None:
     """Store a fact or confirm what the scope knows of its key; None when that was retracted."""
     scope_no = part.ensure_scope(tx, fact.scope, actor.name)
     known = tx.one(_BY_KEY, (scope_no, fact.key_hash)) if fact.key_hash else None
+    desk = TableDesk(tx)
     if known:
-        return statements.confirm(tx, known[0], fact, actor) if known[1] == "live" else None
+        if known[1] != "live":
+            return None
+        storing.confirm(desk, desk_of.known(desk, known[0]), fact, actor)
+        return str(known[0])
     try:
-        return statements.store(tx, fact, actor).fact_id
+        return storing.store(desk, fact, actor).fact_id
     except RetractedBefore:
         return None
 

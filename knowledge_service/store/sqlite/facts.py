@@ -4,30 +4,42 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Sequence
+from datetime import datetime
+from itertools import islice
+from typing import Any
 
 from pydantic import TypeAdapter
 
 from kais import facts as kais_facts
 from knowledge_client.models import Corrected, Fact, Remembered
-from knowledge_service.domain import facts as domain
 from knowledge_service.domain.facts import NewFact
 from knowledge_service.domain.visibility import View
-from knowledge_service.errors import Conflict, NotFound
-from knowledge_service.ports import Actor, Listing, Once
-from knowledge_service.store.sqlite import naming, part, rows, statements
+from knowledge_service.ports import Actor, Listing, Once, Order
+from knowledge_service.store.sqlite import naming, part, rows, statements, times
+from knowledge_service.store.sqlite.desk import TableDesk
 from knowledge_service.store.sqlite.transaction import Transaction
+from knowledge_service.store.verbs import changing
 
 _REMEMBERED: TypeAdapter[tuple[Remembered, ...]] = TypeAdapter(tuple[Remembered, ...])
 _CORRECTED: TypeAdapter[Corrected] = TypeAdapter(Corrected)
 _BY_ID = f"{rows.SELECT} WHERE f.id = ? AND s.retired_at IS NULL"
-_FOR_CLOSING = """SELECT content_hash, lifecycle, closed_reason
-  FROM fact f JOIN scope s USING(scope_no) WHERE f.id = ? AND s.retired_at IS NULL"""
-_LIST = f"""{rows.SELECT} WHERE f.scope_no IN (SELECT value FROM json_each(?1))
-  AND (?2 IS NULL OR f.kind = ?2) AND (?3 IS NULL OR f.lifecycle = ?3)
-  AND (?4 IS NULL OR f.source_type = ?4) AND (?5 IS NULL OR f.id < ?5)
-  AND (?6 IS NULL OR EXISTS (SELECT 1 FROM fact_tag t
-    WHERE t.scope_no = f.scope_no AND t.tag = ?6 AND t.fact_no = f.fact_no))
-  ORDER BY f.id DESC LIMIT ?7"""
+_BY_ID_THEN = f"""{rows.select_as_of("?2")} WHERE f.id = ?1 AND s.retired_at IS NULL
+  AND f.recorded_at <= ?2"""
+_WANTED = """f.scope_no IN (SELECT value FROM json_each(?1))
+  AND (?2 IS NULL OR f.kind = ?2) AND (?3 IS NULL OR f.source_type = ?3)
+  AND (?4 IS NULL OR f.id < ?4)"""
+_LIST = f"""{rows.SELECT} WHERE {_WANTED}
+  AND (?5 IS NULL OR f.lifecycle = ?5) AND (?6 IS NULL OR f.review = ?6)
+  AND (?7 IS NULL OR coalesce(f.valid_from, f.recorded_at) <= ?7)
+  AND (?7 IS NULL OR f.valid_until IS NULL OR ?7 < f.valid_until)
+  AND (?8 IS NULL OR EXISTS (SELECT 1 FROM fact_tag t
+    WHERE t.scope_no = f.scope_no AND t.tag = ?8 AND t.fact_no = f.fact_no))
+  ORDER BY f.id DESC LIMIT ?9"""
+_LIST_THEN = f"""SELECT * FROM ({rows.select_as_of("?8")} WHERE {_WANTED} AND f.recorded_at <= ?8)
+  WHERE (?5 IS NULL OR lifecycle = ?5) AND (?6 IS NULL OR review = ?6)
+  AND (?7 IS NULL OR coalesce(valid_from, recorded_at) <= ?7)
+  AND (?7 IS NULL OR valid_until IS NULL OR ?7 < valid_until)
+  ORDER BY id DESC"""
 
 
 class Facts(part.Part):
@@ -45,10 +57,13 @@ class Facts(part.Part):
         """Store all or none."""
         return await self._writer.submitted(_remembering(facts, actor, once))
 
-    def fact(self, fact_id: str, view: View) -> Fact | None:
+    def fact(self, fact_id: str, view: View, known_at: datetime | None = None) -> Fact | None:
         """Look one up."""
+        asked: tuple[str, tuple[Any, ...]] = (_BY_ID, (fact_id,))
+        if known_at is not None:
+            asked = (_BY_ID_THEN, (fact_id, times.to_us(known_at)))
         with self._readers.snapshot() as connection:
-            for fact in rows.facts(connection, _BY_ID, (fact_id,)):
+            for fact in rows.facts(connection, *asked):
                 return fact if view.sees(fact.scope) else None
         return None
 
@@ -58,55 +73,37 @@ class Facts(part.Part):
         with self._readers.snapshot() as connection:
             scopes = part.scopes_seen(connection, listing.view, listing.scopes)
             bindings = (
-                json.dumps(sorted(scopes)), listing.kind, listing.lifecycle, listing.source,
-                listing.before, tag, listing.limit,
+                json.dumps(sorted(scopes)), listing.kind, listing.source, listing.before,
+                listing.lifecycle, listing.review, times.to_us(listing.valid_at),
             )  # fmt: skip
-            return tuple(rows.facts(connection, _LIST, bindings))
+            if listing.known_at is None:
+                found = rows.facts(connection, _LIST, (*bindings, tag, listing.limit))
+                return tuple(found)
+            then = rows.facts(connection, _LIST_THEN, (*bindings, times.to_us(listing.known_at)))
+            tagged = (fact for fact in then if tag is None or _tagged(fact, tag))
+            return tuple(islice(tagged, listing.limit))
 
     def correct(
         self, fact_id: str, reason: str, replacement: str | None, *, actor: Actor,
         once: Once | None = None,
     ) -> Corrected:  # fmt: skip
         """Close a fact and link its successor."""
+        order = Order(actor, reason, once)
         return self._once(
             once,
             _CORRECTED,
-            lambda tx: _correct(tx, fact_id, (reason, replacement), actor),
+            lambda tx: changing.correct(TableDesk(tx), fact_id, replacement, order),
         )
 
 
 def _remembering(
     facts: Sequence[NewFact], actor: Actor, once: Once | None
 ) -> Callable[[Transaction], tuple[Remembered, ...]]:
-    return part.repeatable(
-        once,
-        _REMEMBERED,
-        lambda tx: naming.name_all(tx, facts, statements.store_all(tx, facts, actor), actor),
-    )
+    def work(tx: Transaction) -> tuple[Remembered, ...]:
+        return naming.name_all(tx, facts, statements.store_all(tx, facts, actor), actor)
+
+    return part.repeatable(once, _REMEMBERED, work)
 
 
-def _correct(
-    tx: Transaction,
-    fact_id: str,
-    change: tuple[str, str | None],
-    actor: Actor,
-) -> Corrected:
-    reason, content = change
-    row = tx.one(_FOR_CLOSING, (fact_id,))
-    if row is None:
-        raise NotFound(f"fact {fact_id} does not exist or is not visible to you")
-    old_hash, lifecycle, closed_reason = row
-    if lifecycle != "live":
-        raise Conflict(f"fact {fact_id} is {lifecycle} already: {closed_reason}")
-    old = next(rows.facts(tx.connection, _BY_ID, (fact_id,)))
-    if content is None:
-        statements.close(tx, fact_id, "retracted", reason, actor, until=tx.at_us)
-        return Corrected(fact_id=fact_id)
-    new = domain.replacement(old, content, actor.name)
-    if new.content_hash == old_hash:
-        raise Conflict(f"the replacement of fact {fact_id} says the same; give other words")
-    statements.close(tx, fact_id, "superseded", reason, actor, until=tx.at_us)
-    successor = statements.store(tx, new, actor)
-    statements.link(tx, successor.fact_id, fact_id, "supersedes", actor)
-    naming.hand_over(tx, fact_id, successor.fact_id, actor)
-    return Corrected(fact_id=fact_id, replacement_id=successor.fact_id)
+def _tagged(fact: Fact, tag: str) -> bool:
+    return tag in {kais_facts.normal_tag(each) for each in fact.tags}

@@ -15,9 +15,9 @@ from typing import Any
 import apsw
 
 from knowledge_service.domain.facts import canonical
+from knowledge_service.store.event import Event
 from knowledge_service.store.sqlite import payloads, postings, projections
 from knowledge_service.store.sqlite.projections import facts, kept
-from knowledge_service.store.sqlite.projections.event import Event
 
 _REPLAY_FROM = "SELECT coalesce((SELECT value FROM meta WHERE key = 'replay_from'), '1')"
 _LOG = """SELECT e.seq, e.scope_no, e.type, e.actor, e.at, p.salt, p.bytes

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator, Sequence
+from datetime import datetime
 from typing import Any
 
 import apsw
@@ -13,10 +15,29 @@ from knowledge_service.store.sqlite import times
 
 COLUMNS = """f.id, s.path, f.kind, f.title, f.content, f.data, f.schema, f.about, f.position,
   f.subject, f.predicate, f.tags, f.confidence, f.source, f.lifecycle, f.review, f.flags,
-  f.expires_at, f.valid_from, f.valid_until, f.recorded_at, f.closed_at, f.fact_no"""
+  f.expires_at, f.valid_from, f.valid_until, f.recorded_at, f.closed_at, f.fact_no, f.closed_reason,
+  f.version"""
 FROM = "FROM fact f JOIN scope s USING(scope_no)"
 SELECT = f"SELECT {COLUMNS} {FROM}"
-_BY_NUMBERS = f"{SELECT} WHERE f.fact_no IN (SELECT value FROM json_each(?))"
+_VERSIONED = (
+    "tags", "confidence", "lifecycle", "review", "flags", "expires_at", "valid_from", "valid_until",
+    "closed_at", "closed_reason", "version",
+)  # fmt: skip
+_BY_NUMBERS = f"{SELECT} WHERE f.fact_no IN (SELECT value FROM json_each(?1))"
+
+
+def select_as_of(mark: str) -> str:
+    """Return the query for facts as they were known at the moment that is bound to `mark`."""
+    columns = COLUMNS
+    for name in _VERSIONED:
+        then = f"CASE WHEN p.fact_no IS NULL THEN f.{name} ELSE p.{name} END AS {name}"
+        columns = re.sub(rf"\bf\.{name}\b", then, columns, count=1)
+    return f"""SELECT {columns} {FROM} LEFT JOIN fact_past p
+      ON p.fact_no = f.fact_no AND p.since <= {mark} AND p.until > {mark}"""
+
+
+_BY_NUMBERS_AS_OF = f"""{select_as_of("?2")} WHERE f.recorded_at <= ?2
+  AND f.fact_no IN (SELECT value FROM json_each(?1))"""
 
 
 def fact(row: Sequence[Any]) -> Fact:
@@ -44,6 +65,8 @@ def fact(row: Sequence[Any]) -> Fact:
         valid_until=times.from_us(row[19]),
         recorded_at=times.from_us(row[20]),
         closed_at=times.from_us(row[21]),
+        closed_reason=row[23],
+        version=row[24],
     )
 
 
@@ -53,7 +76,13 @@ def facts(connection: apsw.Connection, sql: str, bindings: Sequence[Any]) -> Ite
         yield fact(row)
 
 
-def by_numbers(connection: apsw.Connection, numbers: Sequence[int]) -> dict[int, Fact]:
-    """Look facts up by their internal numbers."""
-    rows = connection.execute(_BY_NUMBERS, (json.dumps(list(numbers)),))
-    return {row[22]: fact(row) for row in rows}
+def by_numbers(
+    connection: apsw.Connection, numbers: Sequence[int], known_at: datetime | None = None
+) -> dict[int, Fact]:
+    """Look facts up by their internal numbers, as they are or as they were known at a moment."""
+    named = json.dumps(list(numbers))
+    if known_at is None:
+        found = connection.execute(_BY_NUMBERS, (named,))
+    else:
+        found = connection.execute(_BY_NUMBERS_AS_OF, (named, times.to_us(known_at)))
+    return {row[22]: fact(row) for row in found}

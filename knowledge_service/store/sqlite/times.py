@@ -1,30 +1,5 @@
-"""Times in the file are whole microseconds since 1970 in UTC, so that they compare exactly."""
+"""Times as this store's other modules import them."""
 
-from __future__ import annotations
+from knowledge_service.store.times import from_us, to_us
 
-from datetime import UTC, datetime, timedelta
-from typing import overload
-
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-_MICROSECOND = timedelta(microseconds=1)
-
-
-@overload
-def to_us(moment: datetime) -> int: ...
-@overload
-def to_us(moment: datetime | None) -> int | None: ...
-def to_us(moment: datetime | None) -> int | None:
-    """Write a time; one without a zone is taken as UTC."""
-    if moment is None:
-        return None
-    aware = moment if moment.tzinfo else moment.replace(tzinfo=UTC)
-    return (aware - _EPOCH) // _MICROSECOND
-
-
-@overload
-def from_us(value: int) -> datetime: ...
-@overload
-def from_us(value: int | None) -> datetime | None: ...
-def from_us(value: int | None) -> datetime | None:
-    """Read a time back."""
-    return None if value is None else _EPOCH + timedelta(microseconds=value)
+__all__ = ["from_us", "to_us"]

@@ -7,7 +7,7 @@ a replay of the log does exactly what the write did.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
@@ -16,13 +16,14 @@ import apsw
 
 from knowledge_service.domain.facts import canonical
 from knowledge_service.ids import IdMaker
+from knowledge_service.store.event import Event
 from knowledge_service.store.sqlite import payloads, projections, times
-from knowledge_service.store.sqlite.projections.event import Event
 
 _HEAD = """SELECT seq, scope_no, type, actor, at, payload_hash, prev_hash FROM event
   ORDER BY seq DESC LIMIT 1"""
 _EVENT = """INSERT INTO event(seq, scope_no, type, actor, at, payload_hash, prev_hash)
   VALUES(?, ?, ?, ?, ?, ?, ?)"""
+_MOVING = ("scope.", "realm.", "principal.")
 _PAYLOAD = "INSERT INTO payload(seq, salt, bytes) VALUES(?, ?, ?)"
 
 
@@ -58,6 +59,8 @@ class Transaction:
         self._ids = ids
         self.head = head
         self.at_us = max(head.at, times.to_us(now))
+        self.unindexed: dict[int, list[tuple[int, str]]] = {}
+        self.moves_scopes = False
 
     @property
     def now(self) -> datetime:
@@ -89,6 +92,10 @@ class Transaction:
         """Return how many rows the last statement changed."""
         return int(self.connection.changes())
 
+    def index(self, scope_no: int, texts: Iterable[tuple[int, str]]) -> None:
+        """Have the texts of new facts indexed before the commit, with those of other writes."""
+        self.unindexed.setdefault(scope_no, []).extend(texts)
+
     def new_id(self) -> str:
         """Return a new id, later than all before it."""
         return self._ids.make(self.now)
@@ -105,6 +112,7 @@ class Transaction:
         self, kind: str, *, scope_no: int | None, actor: str, parts: Sequence[Mapping[str, Any]]
     ) -> Event:
         """Append an event whose projection the caller applies; each part can be erased alone."""
+        self.moves_scopes = self.moves_scopes or kind.startswith(_MOVING)
         seq, sealed = self.head.seq + 1, payloads.seal(parts)
         row = (seq, scope_no, kind, actor, self.at_us, sealed.hash, self.head.hash)
         self.connection.execute(_EVENT, row)

@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping
 
 import apsw
 
+from knowledge_service.store.event import Event
 from knowledge_service.store.sqlite.projections import (
     erasure,
     facts,
@@ -19,7 +20,6 @@ from knowledge_service.store.sqlite.projections import (
     places,
     promotions,
 )
-from knowledge_service.store.sqlite.projections.event import Event
 
 Apply = Callable[[apsw.Connection, Event], None]
 

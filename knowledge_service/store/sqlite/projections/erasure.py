@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 
 import apsw
 
-from knowledge_service.store.sqlite.projections.event import Event
+from knowledge_service.store.event import Event
 
 _FIND = "SELECT fact_no, scope_no, lifecycle = 'live' FROM fact WHERE id = ?"
 _GONE = (
@@ -19,6 +19,7 @@ _GONE = (
     "DELETE FROM review WHERE fact_no = ?1",
     "DELETE FROM promotion WHERE origin_no = ?1 OR copy_no = ?1",
     "DELETE FROM usage WHERE fact_no = ?1",
+    "DELETE FROM served WHERE fact_no = ?1",
     "DELETE FROM fact WHERE fact_no = ?1",
 )
 _COUNT = "UPDATE scope SET live_facts = live_facts - ?, last_write_at = ? WHERE scope_no = ?"

@@ -11,7 +11,7 @@ import apsw
 
 from kais import facts as kais_facts
 from knowledge_service.domain.facts import canonical, content_hash, key_hash, rendering
-from knowledge_service.store.sqlite.projections.event import Event
+from knowledge_service.store.event import Event
 
 Part = Mapping[str, Any]
 
@@ -24,7 +24,12 @@ _RECORD = """INSERT INTO fact(fact_no, id, scope_no, kind, title, content, data,
 _TAG = "INSERT OR IGNORE INTO fact_tag(scope_no, tag, fact_no) VALUES(?, ?, ?)"
 _UNTAG = "DELETE FROM fact_tag WHERE scope_no = ? AND tag = ? AND fact_no = ?"
 _COUNT = "UPDATE scope SET live_facts = live_facts + ?, last_write_at = ? WHERE scope_no = ?"
-_EVENT = "INSERT OR IGNORE INTO fact_event(fact_no, seq) VALUES(?, ?)"
+_EVENT = "INSERT OR IGNORE INTO fact_event(fact_no, seq, op, undone) VALUES(?, ?, ?, ?)"
+_UNDONE = "UPDATE fact_event SET undone = 1 WHERE op = ?"
+_UNDONE_ONE = """UPDATE fact_event SET undone = 1 WHERE op = ?
+  AND fact_no = (SELECT fact_no FROM fact WHERE id = ?)"""
+_UNCONFIRM = "DELETE FROM confirmation WHERE fact_no = ? AND seq = ?"
+_UNREVIEW = "DELETE FROM review WHERE fact_no = ? AND seq = ?"
 CHANGING = (
     "tags", "confidence", "lifecycle", "review", "flags", "expires_at", "valid_from", "valid_until",
     "closed_at", "closed_reason", "closed_by",
@@ -33,8 +38,8 @@ CHANGING = (
 _JSON = ("tags", "flags")
 _COLUMNS = ", ".join(CHANGING)
 _NOW = f"SELECT fact_no, scope_no, {_COLUMNS} FROM fact WHERE id = ?"
-_PAST = f"""INSERT INTO fact_past(fact_no, version, since, until, seq, {_COLUMNS})
-  SELECT fact_no, version, changed_at, ?, changed_seq, {_COLUMNS} FROM fact WHERE fact_no = ?"""
+_PAST = f"""INSERT INTO fact_past(fact_no, version, since, until, seq, until_seq, {_COLUMNS})
+  SELECT fact_no, version, changed_at, ?, changed_seq, ?, {_COLUMNS} FROM fact WHERE fact_no = ?"""
 _CHANGE = f"""UPDATE fact SET {", ".join(f"{name} = ?" for name in CHANGING)},
   version = version + 1, changed_at = ?, changed_seq = ? WHERE fact_no = ?"""
 _CONFIRM = "INSERT INTO confirmation(fact_no, at, seq, session, actor) VALUES(?, ?, ?, ?, ?)"
@@ -72,7 +77,8 @@ def record(
         )  # fmt: skip
         tags += [(scope_no, kais_facts.normal_tag(tag), part["no"]) for tag in part["tags"]]
     connection.executemany(_RECORD, rows)
-    connection.executemany(_EVENT, [(row[0], seq) for row in rows])
+    op = event.op
+    connection.executemany(_EVENT, [(row[0], seq, op, 0) for row in rows])
     if tags:
         connection.executemany(_TAG, tags)
     connection.execute(_COUNT, (live, at, scope_no))
@@ -97,7 +103,10 @@ def changed(connection: apsw.Connection, event: Event) -> None:
         if row:
             fact_no, scope_no, delta = row
             counts[scope_no] += delta
-            connection.execute(_EVENT, (fact_no, event.seq))
+            undoes = part.get("undoes")
+            connection.execute(_EVENT, (fact_no, event.seq, event.op, int(undoes is not None)))
+            if undoes is not None:
+                _take_back(connection, part, fact_no)
             if event.type == "fact.confirmed":
                 session = part.get("session")
                 connection.execute(_CONFIRM, (fact_no, event.at, event.seq, session, event.actor))
@@ -105,6 +114,21 @@ def changed(connection: apsw.Connection, event: Event) -> None:
                 connection.execute(_REVIEW, _review(event, part, fact_no))
     for scope_no, delta in counts.items():
         connection.execute(_COUNT, (delta, event.at, scope_no))
+
+
+def mark_undone(connection: apsw.Connection, part: Part) -> None:
+    """Note that an operation no longer stands; of facts told together, only one."""
+    if part.get("alone"):
+        connection.execute(_UNDONE_ONE, (part["undoes"], part["fact"]))
+    else:
+        connection.execute(_UNDONE, (part["undoes"],))
+
+
+def _take_back(connection: apsw.Connection, part: Part, fact_no: int) -> None:
+    mark_undone(connection, part)
+    if "unsaid" in part:
+        connection.execute(_UNCONFIRM, (fact_no, part["unsaid"]))
+        connection.execute(_UNREVIEW, (fact_no, part["unsaid"]))
 
 
 def _change(connection: apsw.Connection, event: Event, part: Part) -> tuple[int, int, int] | None:
@@ -117,7 +141,7 @@ def _change(connection: apsw.Connection, event: Event, part: Part) -> tuple[int,
     new = old | given
     if new == old:
         return fact_no, scope_no, 0
-    connection.execute(_PAST, (event.at, fact_no))
+    connection.execute(_PAST, (event.at, event.seq, fact_no))
     connection.execute(_CHANGE, (*(new[name] for name in CHANGING), event.at, event.seq, fact_no))
     if new["tags"] != old["tags"]:
         _retag(connection, scope_no, fact_no, old["tags"], new["tags"])
@@ -144,7 +168,7 @@ EVENTS: Mapping[str, Callable[[apsw.Connection, Event], None]] = {
     RECORDED: recorded,
     **dict.fromkeys(
         ("fact.confirmed", "fact.closed", "fact.restored", "fact.reviewed", "fact.flagged",
-         "fact.archived", "fact.undone"),
+         "fact.archived", "fact.undone", "fact.bounded"),
         changed,
     ),
 }  # fmt: skip

@@ -3,25 +3,28 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from typing import Any
 
 import apsw
 
 from knowledge_service.domain.facts import canonical
-from knowledge_service.store.sqlite.projections.event import Event
+from knowledge_service.store.event import Event
+from knowledge_service.store.sqlite.projections import facts
 
 _LINK = """INSERT INTO link(id, from_no, to_no, type, weight, data, actor, valid_from, valid_until,
   recorded_at) SELECT ?, a.fact_no, b.fact_no, ?, ?, ?, ?, ?, ?, ? FROM fact a, fact b
   WHERE a.id = ? AND b.id = ?"""
 _UNLINK = "UPDATE link SET closed_at = ? WHERE id = ?"
 _RELINK = "UPDATE link SET closed_at = NULL WHERE id = ?"
-_EVENTS = """INSERT OR IGNORE INTO fact_event(fact_no, seq)
-  SELECT fact_no, ? FROM fact WHERE id IN (?, ?)"""
-_EVENTS_OF = """INSERT OR IGNORE INTO fact_event(fact_no, seq)
-  SELECT from_no, ?1 FROM link WHERE id = ?2 UNION SELECT to_no, ?1 FROM link WHERE id = ?2"""
+_EVENTS = """INSERT OR IGNORE INTO fact_event(fact_no, seq, op, undone)
+  SELECT fact_no, ?, ?, ? FROM fact WHERE id IN (?, ?)"""
+_EVENTS_OF = """INSERT OR IGNORE INTO fact_event(fact_no, seq, op, undone)
+  SELECT from_no, ?1, ?2, ?3 FROM link WHERE id = ?4
+  UNION SELECT to_no, ?1, ?2, ?3 FROM link WHERE id = ?4"""
 _ALIAS = """INSERT OR REPLACE INTO alias(scope_no, namespace, value, fact_no)
   SELECT ?, ?, ?, fact_no FROM fact WHERE id = ?"""
-_ALIAS_EVENT = """INSERT OR IGNORE INTO fact_event(fact_no, seq)
-  SELECT fact_no, ? FROM fact WHERE id = ?"""
+_ALIAS_EVENT = """INSERT OR IGNORE INTO fact_event(fact_no, seq, op, undone)
+  SELECT fact_no, ?, ?, 1 FROM fact WHERE id = ?"""
 _UNALIAS = "DELETE FROM alias WHERE scope_no = ? AND namespace = ? AND value = ?"
 _TAKE = """INSERT INTO sequence(scope_no, namespace, prefix, last) VALUES(?, ?, ?, ?)
   ON CONFLICT DO UPDATE SET last = excluded.last"""
@@ -38,26 +41,33 @@ def _linked(connection: apsw.Connection, event: Event) -> None:
                 part.get("valid_until"), event.at, part["from"], part["to"],
             ),
         )  # fmt: skip
-        connection.execute(_EVENTS, (event.seq, part["from"], part["to"]))
+        connection.execute(_EVENTS, (event.seq, event.op, 0, part["from"], part["to"]))
 
 
 def _unlinked(connection: apsw.Connection, event: Event) -> None:
     for part in event.known():
         connection.execute(_UNLINK, (event.at, part["id"]))
-        connection.execute(_EVENTS_OF, (event.seq, part["id"]))
+        _enter(connection, event, part)
 
 
 def _relinked(connection: apsw.Connection, event: Event) -> None:
     for part in event.known():
         connection.execute(_RELINK, (part["id"],))
-        connection.execute(_EVENTS_OF, (event.seq, part["id"]))
+        _enter(connection, event, part)
+
+
+def _enter(connection: apsw.Connection, event: Event, part: Mapping[str, Any]) -> None:
+    is_undo = "undoes" in part
+    connection.execute(_EVENTS_OF, (event.seq, event.op, int(is_undo), part["id"]))
+    if is_undo:
+        facts.mark_undone(connection, part)
 
 
 def _named(connection: apsw.Connection, event: Event) -> None:
     for part in event.known():
         key = (event.scope_no, part["namespace"], part["value"])
         connection.execute(_ALIAS, (*key, part["fact"]))
-        connection.execute(_ALIAS_EVENT, (event.seq, part["fact"]))
+        connection.execute(_ALIAS_EVENT, (event.seq, event.op, part["fact"]))
 
 
 def _unnamed(connection: apsw.Connection, event: Event) -> None:

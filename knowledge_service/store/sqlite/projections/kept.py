@@ -9,10 +9,11 @@ from typing import Any
 import apsw
 
 from knowledge_service.domain.facts import rendering
-from knowledge_service.store.sqlite.projections.event import Event
+from knowledge_service.store.event import Event
 
 TABLES = (
-    "scope", "principal", "fact", "fact_tag", "fact_event", "alias", "sequence", "link",
+    "scope", "principal", "fact", "fact_tag", "fact_event",
+    "fact_past", "alias", "sequence", "link",
     "confirmation", "review", "promotion", "run", "episode", "extraction",
 )  # fmt: skip
 """What is kept, in an order in which rows can be written."""

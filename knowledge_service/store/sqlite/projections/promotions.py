@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from typing import Any
 
 import apsw
 
 from knowledge_service.domain.facts import canonical
-from knowledge_service.store.sqlite.projections.event import Event
+from knowledge_service.store.event import Event
+from knowledge_service.store.sqlite.projections import facts
 
 _MADE = """INSERT INTO promotion(id, origin_no, copy_no, rule, evidence, actor, at)
   SELECT ?, a.fact_no, b.fact_no, ?, ?, ?, ? FROM fact a, fact b WHERE a.id = ? AND b.id = ?"""
 _UNDONE = "UPDATE promotion SET undone_at = ? WHERE id = ?"
 _REDONE = "UPDATE promotion SET undone_at = NULL WHERE id = ?"
-_EVENTS = """INSERT OR IGNORE INTO fact_event(fact_no, seq)
-  SELECT fact_no, ? FROM fact WHERE id IN (?, ?)"""
+_EVENTS = """INSERT OR IGNORE INTO fact_event(fact_no, seq, op, undone)
+  SELECT fact_no, ?, ?, ? FROM fact WHERE id IN (?, ?)"""
 
 
 def _made(connection: apsw.Connection, event: Event) -> None:
@@ -26,19 +28,27 @@ def _made(connection: apsw.Connection, event: Event) -> None:
                 part["origin"], part["copy"],
             ),
         )  # fmt: skip
-        connection.execute(_EVENTS, (event.seq, part["origin"], part["copy"]))
+        _enter(connection, event, part)
 
 
 def _undone(connection: apsw.Connection, event: Event) -> None:
     for part in event.known():
         connection.execute(_UNDONE, (event.at, part["id"]))
-        connection.execute(_EVENTS, (event.seq, part["origin"], part["copy"]))
+        _enter(connection, event, part)
 
 
 def _redone(connection: apsw.Connection, event: Event) -> None:
     for part in event.known():
         connection.execute(_REDONE, (part["id"],))
-        connection.execute(_EVENTS, (event.seq, part["origin"], part["copy"]))
+        _enter(connection, event, part)
+
+
+def _enter(connection: apsw.Connection, event: Event, part: Mapping[str, Any]) -> None:
+    is_undo = "undoes" in part
+    ends = (part["origin"], part["copy"])
+    connection.execute(_EVENTS, (event.seq, event.op, int(is_undo), *ends))
+    if is_undo:
+        facts.mark_undone(connection, part)
 
 
 EVENTS: Mapping[str, Callable[[apsw.Connection, Event], None]] = {

@@ -1,4 +1,4 @@
-"""An event as projections read it."""
+"""An event of the log, as what is done with it reads it."""
 
 from __future__ import annotations
 
@@ -21,3 +21,8 @@ class Event:
     def known(self) -> Iterator[Mapping[str, Any]]:
         """Go through the parts that were not erased."""
         return (part for part in self.parts if part is not None)
+
+    @property
+    def op(self) -> int:
+        """Return the first event of what the call did that this is part of."""
+        return int(next((part["op"] for part in self.known() if "op" in part), self.seq))

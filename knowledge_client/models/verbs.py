@@ -1,0 +1,101 @@
+"""What can be done to a fact after it was remembered, each with a reason, and what came of it."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+from pydantic import Field
+
+from knowledge_client.models.facts import Fact, Tag
+from knowledge_client.wire import Moment, Wire
+
+Reason = Annotated[str, Field(min_length=1, max_length=2000)]
+
+
+class ReasonIn(Wire):
+    """Why a fact is retracted, restored, promoted, rejected, undone or erased."""
+
+    reason: Reason
+
+
+class ConfirmIn(Wire):
+    """A confirmation; `session` names what it happened in, such as a run."""
+
+    reason: str | None = Field(default=None, min_length=1, max_length=2000)
+    session: str | None = Field(default=None, min_length=1, max_length=512)
+
+
+class ApproveIn(Wire):
+    """An approval. With `content`, a successor with these words is approved in its place."""
+
+    reason: Reason
+    content: str | None = Field(default=None, min_length=1, max_length=8192)
+    title: str | None = Field(default=None, max_length=200)
+    tags: tuple[Tag, ...] | None = Field(default=None, max_length=32)
+
+
+class Approved(Wire):
+    """The approved fact; `replaced` is the one whose words were edited away."""
+
+    fact: Fact
+    replaced: str | None = None
+
+
+class Copied(Wire):
+    """The fact one level up: a new copy, or an equal one there that was confirmed instead."""
+
+    fact_id: str
+    copy_id: str
+    scope: str
+    status: str = Field(description="`created` or `confirmed`")
+
+
+class Undone(Wire):
+    """What was taken back, and every fact that changed with it."""
+
+    fact_id: str
+    undone: str = Field(description="type of the event that was taken back, as `fact.closed`")
+    changed: tuple[str, ...]
+
+
+class Erased(Wire):
+    """What an erasure reached and what it cannot reach.
+
+    Copies of the database made before `erased_at` still hold the text. `derived` names facts that
+    were made from an erased one and stand on their own words: read them, and erase them too.
+    """
+
+    facts: tuple[str, ...]
+    copies: tuple[str, ...]
+    derived: tuple[str, ...]
+    links: int
+    events: int
+    erased_at: Moment
+    backups: str
+
+
+class HistoryEntry(Wire):
+    """One event about a fact, in words and values."""
+
+    type: str
+    actor: str
+    at: Moment
+    reason: str | None = None
+    set: dict[str, Any] = Field(default_factory=dict)
+    facts: tuple[str, ...] = ()
+
+
+class History(Wire):
+    """A fact's versions, the oldest first, each with the time it was known from, and its events."""
+
+    fact_id: str
+    versions: tuple[Fact, ...]
+    known_from: tuple[Moment, ...]
+    entries: tuple[HistoryEntry, ...]
+
+
+class ReviewPage(Wire):
+    """Facts that wait for a reviewer, the newest first: drafts and flagged ones."""
+
+    facts: tuple[Fact, ...]
+    cursor: str | None = None

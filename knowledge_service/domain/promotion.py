@@ -1,0 +1,70 @@
+"""When a fact may be copied one level up, and when its scope's rule does so by itself. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from kais import outcomes
+from knowledge_client.models import Fact, Promotion
+from knowledge_service.domain.visibility import PLATFORM
+
+# A copy is a little less sure: what holds for one team holds for its neighbours as a rule only.
+FACTOR = 0.9
+_SUCCESS_RATE = 0.5
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """What the closed runs that had a fact in front of them say about it."""
+
+    missions: int
+    succeeded: int
+    failed: int
+
+    @property
+    def success_rate(self) -> float:
+        """Return the share of counted runs that succeeded; 0 while none counted."""
+        counted = self.succeeded + self.failed
+        return self.succeeded / counted if counted else 0.0
+
+    def as_data(self) -> Mapping[str, Any]:
+        """Return it as the promotion keeps it."""
+        return {"missions": self.missions, "succeeded": self.succeeded, "failed": self.failed}
+
+
+def evidence(shown: Iterable[tuple[str, str]]) -> Evidence:
+    """Count (mission, outcome) of closed runs; excluded outcomes say nothing."""
+    succeeded: list[str] = []
+    failed = 0
+    for mission, name in shown:
+        outcome = outcomes.Outcome(name)
+        if outcomes.is_success(outcome):
+            succeeded.append(mission)
+        elif outcomes.is_failure(outcome):
+            failed += 1
+    return Evidence(len(set(succeeded)), len(succeeded), failed)
+
+
+def refusal(fact: Fact) -> str | None:
+    """Say why a fact cannot be copied at all; None when it can."""
+    if fact.scope == PLATFORM:
+        return "it is at the top already"
+    if fact.lifecycle != "live":
+        return f"it is {fact.lifecycle}: {fact.closed_reason}"
+    if fact.review in ("draft", "rejected"):
+        return f"its review is {fact.review}; approve it first"
+    if fact.flags:
+        return f"it is flagged ({', '.join(fact.flags)}); confirm or approve it first"
+    return None
+
+
+def is_proven(fact: Fact, settings: Promotion, found: Evidence) -> bool:
+    """Tell whether the scope's own rule copies the fact."""
+    return (
+        settings.policy == "Automatic"
+        and found.missions >= settings.min_missions
+        and fact.confidence > settings.min_confidence
+        and found.success_rate >= _SUCCESS_RATE
+    )

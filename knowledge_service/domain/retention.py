@@ -1,0 +1,58 @@
+"""Which live facts of a full scope are archived. Pure; nothing is destroyed by it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from knowledge_client.models import Retention
+
+_UNTRIED = 0.5
+_DAY_S = 86_400.0
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """A live fact as retention sees it.
+
+    `since` is when it was last confirmed, or recorded. `usefulness` is None while nothing counted.
+    `is_kept` for what is never archived: approved, a promoted copy, or named by an open run.
+    """
+
+    fact_id: str
+    confidence: float
+    since: datetime
+    usefulness: float | None = None
+    expires_at: datetime | None = None
+    is_kept: bool = False
+
+
+def choose(
+    candidates: Sequence[Candidate], settings: Retention, now: datetime
+) -> tuple[tuple[str, str], ...]:
+    """Return (fact id, reason) of what goes, the first to go first; nothing without `maxFacts`."""
+    surplus = len(candidates) - settings.max_facts if settings.max_facts else 0
+    if surplus <= 0:
+        return ()
+    found = [each for each in candidates if not each.is_kept]
+    found.sort(key=lambda each: (not _expired(each, settings, now), _worth(each, settings, now)))
+    return tuple((each.fact_id, _reason(each, settings, now)) for each in found[:surplus])
+
+
+def _reason(each: Candidate, settings: Retention, now: datetime) -> str:
+    why = "expired" if _expired(each, settings, now) else "was the least useful"
+    return f"the scope keeps {settings.max_facts} facts; this one {why}"
+
+
+def _expired(each: Candidate, settings: Retention, now: datetime) -> bool:
+    if each.expires_at is not None and each.expires_at <= now:
+        return True
+    return settings.ttl_days is not None and each.since + timedelta(days=settings.ttl_days) <= now
+
+
+def _worth(each: Candidate, settings: Retention, now: datetime) -> tuple[float, str]:
+    useful = _UNTRIED if each.usefulness is None else each.usefulness
+    days = max(0.0, (now - each.since).total_seconds() / _DAY_S)
+    decay = 2.0 ** (-days / settings.half_life_days) if settings.half_life_days else 1.0
+    return useful * each.confidence * decay, each.fact_id

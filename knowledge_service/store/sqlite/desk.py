@@ -1,0 +1,178 @@
+"""The verbs' desk over tables, inside one write."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from knowledge_client.models import Fact, ScopeConfig
+from knowledge_service.domain.facts import NewFact
+from knowledge_service.ports import Actor
+from knowledge_service.store.event import Event
+from knowledge_service.store.sqlite import erasing, part, payloads, postings, rows, written
+from knowledge_service.store.sqlite.projections import facts as projected
+from knowledge_service.store.sqlite.transaction import Transaction
+from knowledge_service.store.verbs.desk import LiveLink, Shown, Standing
+
+_BY_ID = f"{rows.SELECT} WHERE f.id = ? AND s.retired_at IS NULL"
+_EQUAL = f"""{rows.SELECT} WHERE f.scope_no = ? AND f.content_hash = ?
+  ORDER BY CASE f.lifecycle WHEN 'live' THEN 0 WHEN 'retracted' THEN 1 ELSE 2 END, f.id DESC
+  LIMIT 1"""
+_KEYED = f"""{rows.SELECT} WHERE f.scope_no = ? AND f.key_hash = ?
+  AND f.lifecycle IN ('live', 'superseded') ORDER BY f.id"""
+_LINKS = """SELECT l.id, a.id, b.id, l.type FROM link l
+  JOIN fact a ON a.fact_no = l.from_no JOIN fact b ON b.fact_no = l.to_no
+  WHERE l.closed_at IS NULL AND l.id IN (
+    SELECT x.id FROM link x JOIN fact f ON f.fact_no = x.from_no WHERE f.id = ?1
+    UNION SELECT x.id FROM link x JOIN fact f ON f.fact_no = x.to_no WHERE f.id = ?1)
+  ORDER BY l.id"""
+_PROMOTIONS = """SELECT p.id, a.id, b.id FROM promotion p
+  JOIN fact a ON a.fact_no = p.origin_no JOIN fact b ON b.fact_no = p.copy_no
+  WHERE p.undone_at IS NULL AND (a.id = ?1 OR b.id = ?1) ORDER BY p.id"""
+_CONFIRMATIONS = "SELECT count(*) FROM confirmation JOIN fact f USING(fact_no) WHERE f.id = ?"
+_CONFIG = "SELECT config FROM scope WHERE path = ? AND retired_at IS NULL AND config IS NOT NULL"
+_SHOWN = """SELECT r.run_id, r.body, r.outcome FROM fact_run s JOIN fact f USING(fact_no)
+  JOIN run r USING(run_id) WHERE f.id = ? AND r.outcome IS NOT NULL ORDER BY r.run_id"""
+_NEXT = "SELECT coalesce(max(fact_no), 0) + 1 FROM fact"
+_OPERATION = """SELECT max(op) FROM fact_event JOIN fact f USING(fact_no)
+  WHERE f.id = ? AND undone = 0"""
+_EVENTS = """SELECT e.seq, e.scope_no, e.type, e.actor, e.at, p.salt, p.bytes FROM event e
+  LEFT JOIN payload p USING(seq) WHERE e.seq >= ?1
+  AND e.seq <= (SELECT max(seq) FROM fact_event WHERE op = ?1) ORDER BY e.seq"""
+_BEFORE = f"""SELECT {", ".join("p." + name for name in projected.CHANGING)} FROM fact_past p
+  JOIN fact f USING(fact_no) WHERE f.id = ? AND p.until_seq = ?"""
+_LAST_LIVE = """SELECT p.valid_until FROM fact_past p JOIN fact f USING(fact_no)
+  WHERE f.id = ? AND p.lifecycle = 'live' ORDER BY p.version DESC LIMIT 1"""
+_ALIASES = """SELECT a.scope_no, a.namespace, a.value FROM alias a JOIN fact f USING(fact_no)
+  WHERE f.id = ? ORDER BY a.scope_no, a.namespace, a.value"""
+
+
+class TableDesk:
+    """The `Desk` of `store.verbs` over one transaction."""
+
+    def __init__(self, tx: Transaction) -> None:
+        self._tx = tx
+        self._op: int | None = None
+
+    @property
+    def at_us(self) -> int:
+        """The moment of the write."""
+        return self._tx.at_us
+
+    def begin(self) -> None:
+        """Start a new operation."""
+        self._op = None
+
+    def new_id(self) -> str:
+        """Return a new id."""
+        return self._tx.new_id()
+
+    def fact(self, fact_id: str) -> Fact | None:
+        """Look one up."""
+        return self._first(_BY_ID, (fact_id,))
+
+    def equal(self, scope: str, content_hash: bytes) -> Fact | None:
+        """Look an equal up."""
+        number = part.find_scope(self._tx, scope)
+        return None if number is None else self._first(_EQUAL, (number, content_hash))
+
+    def keyed(self, scope: str, key_hash: bytes) -> Sequence[Fact]:
+        """List a key's facts."""
+        number = part.find_scope(self._tx, scope)
+        if number is None:
+            return ()
+        return list(rows.facts(self._tx.connection, _KEYED, (number, key_hash)))
+
+    def links(self, fact_id: str) -> Sequence[LiveLink]:
+        """List live links."""
+        return [LiveLink(*row) for row in self._tx.all(_LINKS, (fact_id,))]
+
+    def promotions(self, fact_id: str) -> Sequence[Standing]:
+        """List standing promotions."""
+        return [Standing(*row) for row in self._tx.all(_PROMOTIONS, (fact_id,))]
+
+    def confirmations(self, fact_id: str) -> int:
+        """Count confirmations."""
+        return int((self._tx.one(_CONFIRMATIONS, (fact_id,)) or (0,))[0])
+
+    def config(self, scope: str) -> ScopeConfig:
+        """Look a declaration up."""
+        row = self._tx.one(_CONFIG, (scope,))
+        return ScopeConfig.model_validate_json(row[0]) if row else ScopeConfig()
+
+    def shown(self, fact_id: str) -> Sequence[Shown]:
+        """List the closed runs that had the fact in front of them."""
+        found = []
+        for run_id, body, outcome in self._tx.all(_SHOWN, (fact_id,)):
+            run = json.loads(body)
+            mission = run.get("mission")
+            named = f"{run['namespace']}/{mission}" if mission else run_id
+            found.append(Shown(run_id, named, outcome))
+        return found
+
+    def record(
+        self, kind: str, *, scope: str, actor: Actor, parts: Sequence[Mapping[str, Any]]
+    ) -> None:
+        """Append an event of the operation and apply it."""
+        number = part.ensure_scope(self._tx, scope, actor.name)
+        event = self._tx.record(kind, scope_no=number, actor=actor.name, parts=self._of_op(parts))
+        self._op = self._op or event.seq
+
+    def create(self, new: NewFact, fact_id: str, *, actor: Actor, given: Mapping[str, Any]) -> None:
+        """Record a new fact and index it."""
+        number = part.ensure_scope(self._tx, new.scope, actor.name)
+        fact_no = int((self._tx.one(_NEXT) or (1,))[0])
+        said = self._of_op([{"no": fact_no, **written.fields(new, fact_id), **given}])
+        event = self._tx.append(projected.RECORDED, scope_no=number, actor=actor.name, parts=said)
+        projected.record(self._tx.connection, event, [(new.content_hash, new.key_hash)])
+        postings.add(self._tx.connection, number, projected.texts(event))
+        self._op = self._op or event.seq
+
+    def hand_over(self, old_id: str, new_id: str, *, actor: Actor) -> None:
+        """Let a fact's names go on to another."""
+        for scope_no, namespace, value in self._tx.all(_ALIASES, (old_id,)):
+            said = {"namespace": namespace, "value": value, "fact": new_id, "was": old_id}
+            self._tx.record(
+                "alias.set", scope_no=scope_no, actor=actor.name, parts=self._of_op([said])
+            )
+
+    def operation(self, fact_id: str) -> int | None:
+        """Find the last operation that stands."""
+        row: Any = self._tx.one(_OPERATION, (fact_id,))
+        return row[0] if row else None
+
+    def events(self, op: int) -> Sequence[Event]:
+        """Read an operation's events; others may stand between them when scopes were made."""
+        found = []
+        for seq, scope_no, kind, actor, at, salt, data in self._tx.all(_EVENTS, (op,)):
+            parts = (None,) if salt is None else payloads.unseal(payloads.Sealed(salt, data))
+            event = Event(seq, scope_no, kind, actor, at, parts)
+            if event.op == op or parts == (None,):
+                found.append(event)
+        return found
+
+    def before(self, fact_id: str, seq: int) -> Mapping[str, Any] | None:
+        """Read the version that an event ended."""
+        row = self._tx.one(_BEFORE, (fact_id, seq))
+        if row is None:
+            return None
+        found = dict(zip(projected.CHANGING, row, strict=True))
+        return found | {name: json.loads(found[name]) for name in ("tags", "flags")}
+
+    def ended_live(self, fact_id: str) -> tuple[int | None] | None:
+        """Return until when the fact held while it was live last, in a tuple; None if never."""
+        row = self._tx.one(_LAST_LIVE, (fact_id,))
+        return (row[0],) if row else None
+
+    def erase(self, fact_ids: Sequence[str], *, actor: Actor, reason: str) -> tuple[int, int]:
+        """Erase for good."""
+        return erasing.erase(self._tx, fact_ids, actor=actor.name, reason=reason)
+
+    def _first(self, sql: str, bindings: Sequence[Any]) -> Fact | None:
+        return next(rows.facts(self._tx.connection, sql, bindings), None)
+
+    def _of_op(self, parts: Sequence[Mapping[str, Any]]) -> Sequence[Mapping[str, Any]]:
+        if self._op is None:
+            return parts
+        return [{**each, "op": self._op} for each in parts]

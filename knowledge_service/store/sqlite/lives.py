@@ -1,0 +1,95 @@
+"""What becomes of facts, over tables: the verbs, the history, the review queue, retention."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+
+from pydantic import TypeAdapter
+
+from knowledge_client.models import Approved, ApproveIn, Copied, Erased, Fact, History, Undone
+from knowledge_service.domain.visibility import View
+from knowledge_service.ports import Order, Queue
+from knowledge_service.store.sqlite import histories, part, retaining, rows
+from knowledge_service.store.sqlite.desk import TableDesk
+from knowledge_service.store.verbs import changing, erasing, promoting, reviewing, undoing
+
+_FACT: TypeAdapter[Fact] = TypeAdapter(Fact)
+_COPIED: TypeAdapter[Copied] = TypeAdapter(Copied)
+_APPROVED: TypeAdapter[Approved] = TypeAdapter(Approved)
+_UNDONE: TypeAdapter[Undone] = TypeAdapter(Undone)
+_ERASED: TypeAdapter[Erased] = TypeAdapter(Erased)
+
+_QUEUE = f"""{rows.SELECT} WHERE f.scope_no IN (SELECT value FROM json_each(?1))
+  AND (f.review = 'draft' OR f.flags <> '[]') AND f.lifecycle = 'live'
+  AND (?2 IS NULL OR f.id < ?2) ORDER BY f.id DESC LIMIT ?3"""
+
+
+class Lives(part.Part):
+    """The `LifeStore` port."""
+
+    def retract(self, fact_id: str, order: Order) -> Fact:
+        """Close as wrong."""
+        return self._changed(order, lambda desk: changing.retract(desk, fact_id, order))
+
+    def restore(self, fact_id: str, order: Order) -> Fact:
+        """Make live again."""
+        return self._changed(order, lambda desk: changing.restore(desk, fact_id, order))
+
+    def confirm(self, fact_id: str, order: Order, session: str | None = None) -> Fact:
+        """Add a confirmation."""
+        return self._changed(order, lambda desk: changing.confirm(desk, fact_id, order, session))
+
+    def reject(self, fact_id: str, order: Order) -> Fact:
+        """Reject."""
+        return self._changed(order, lambda desk: reviewing.reject(desk, fact_id, order))
+
+    def promote(self, fact_id: str, order: Order) -> Copied:
+        """Copy one level up."""
+        return self._once(
+            order.once, _COPIED, lambda tx: promoting.promote(TableDesk(tx), fact_id, order)
+        )
+
+    def approve(self, fact_id: str, order: Order, edits: ApproveIn) -> Approved:
+        """Approve."""
+        return self._once(
+            order.once,
+            _APPROVED,
+            lambda tx: reviewing.approve(TableDesk(tx), fact_id, order, edits),
+        )
+
+    def undo(self, fact_id: str, order: Order) -> Undone:
+        """Take back."""
+        return self._once(
+            order.once, _UNDONE, lambda tx: undoing.undo(TableDesk(tx), fact_id, order)
+        )
+
+    def erase(self, fact_id: str, order: Order) -> Erased:
+        """Erase."""
+        return self._once(
+            order.once, _ERASED, lambda tx: erasing.erase(TableDesk(tx), fact_id, order)
+        )
+
+    def history(self, fact_id: str, view: View) -> History | None:
+        """Read versions and events in one snapshot."""
+        with self._readers.snapshot() as connection:
+            return histories.history(connection, fact_id, view)
+
+    def review_queue(self, queue: Queue) -> tuple[Fact, ...]:
+        """List a page."""
+        with self._readers.snapshot() as connection:
+            everything = View("platform", queue.reaches)
+            scopes = [
+                number
+                for number, path in part.scopes_seen(connection, everything, None).items()
+                if any(reach.covers(path) for reach in queue.reaches)
+            ]
+            asked = (json.dumps(scopes), queue.before, queue.limit)
+            return tuple(rows.facts(connection, _QUEUE, asked))
+
+    def retain(self) -> int:
+        """Archive what is beyond the bounds."""
+        return self._writer.submit(retaining.retain)
+
+    def _changed(self, order: Order, work: Callable[[TableDesk], Fact]) -> Fact:
+        return self._once(order.once, _FACT, lambda tx: work(TableDesk(tx)))

@@ -1,0 +1,110 @@
+"""Facts corrected, retracted, restored, confirmed."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from knowledge_client.models import Corrected, Fact
+from knowledge_service.domain import facts as domain
+from knowledge_service.errors import Conflict
+from knowledge_service.ports import Order
+from knowledge_service.store.verbs import promoting, storing
+from knowledge_service.store.verbs.desk import Desk, known
+
+
+def correct(desk: Desk, fact_id: str, replacement: str | None, order: Order) -> Corrected:
+    """Close a live fact: superseded when there is a replacement, else retracted.
+
+    Raises:
+        NotFound: no such fact.
+        Conflict: it is closed already, or the replacement says the same.
+        RetractedBefore: what the replacement says was retracted in the scope.
+    """
+    if replacement is None:
+        retract(desk, fact_id, order)
+        return Corrected(fact_id=fact_id)
+    desk.begin()
+    old = _live(desk, fact_id)
+    new = domain.replacement(old, replacement, order.actor.name)
+    if new.content_hash == domain.hash_of(old):
+        raise Conflict(f"the replacement of fact {fact_id} says the same; give other words")
+    storing.close(desk, old, "superseded", order.reason, order.actor, until=desk.at_us)
+    successor = storing.within(desk, new, order.actor)
+    storing.link(desk, successor.fact_id, fact_id, "supersedes", scope=old.scope, actor=order.actor)
+    desk.hand_over(fact_id, successor.fact_id, actor=order.actor)
+    return Corrected(fact_id=fact_id, replacement_id=successor.fact_id)
+
+
+def retract(desk: Desk, fact_id: str, order: Order) -> Fact:
+    """Say that a fact was wrong; its promoted copies go too, unless others confirmed them.
+
+    Raises:
+        NotFound: no such fact.
+        Conflict: it is closed already.
+    """
+    desk.begin()
+    fact = _live(desk, fact_id)
+    storing.close(desk, fact, "retracted", order.reason, order.actor, until=desk.at_us)
+    promoting.take_back(desk, fact_id, order)
+    return known(desk, fact_id)
+
+
+def restore(desk: Desk, fact_id: str, order: Order) -> Fact:
+    """Make a closed fact live again.
+
+    Raises:
+        NotFound: no such fact.
+        Conflict: it is live, or another live fact says the same or holds its key.
+    """
+    desk.begin()
+    fact = known(desk, fact_id)
+    if fact.lifecycle == "live":
+        raise Conflict(f"fact {fact_id} is live; there is nothing to restore")
+    equal = desk.equal(fact.scope, domain.hash_of(fact))
+    if equal and equal.lifecycle == "live":
+        raise Conflict(f"fact {equal.id} is live and says the same; confirm that one")
+    holder = _holder(desk, fact)
+    if holder:
+        raise Conflict(
+            f"fact {holder.id} is live and holds the same subject and predicate;"
+            " retract or correct that one first"
+        )
+    # What ended by the closing holds on; an end that the fact was told with stays.
+    (until,) = desk.ended_live(fact_id) or (None,)
+    given = {
+        "lifecycle": "live", "closed_at": None, "closed_reason": None, "closed_by": None,
+        "valid_until": until,
+    }  # fmt: skip
+    part = {"fact": fact_id, "reason": order.reason, "set": given}
+    desk.record("fact.restored", scope=fact.scope, actor=order.actor, parts=[part])
+    return known(desk, fact_id)
+
+
+def confirm(desk: Desk, fact_id: str, order: Order, session: str | None) -> Fact:
+    """Add a confirmation; one by a person lifts the flags that keep a fact out of injection.
+
+    Raises:
+        NotFound: no such fact.
+        Conflict: it is not live.
+    """
+    desk.begin()
+    fact = _live(desk, fact_id)
+    given: dict[str, Any] = {"flags": []} if order.actor.type == "human" and fact.flags else {}
+    part = {"fact": fact_id, "session": session, "set": given}
+    if order.reason:
+        part["reason"] = order.reason
+    desk.record("fact.confirmed", scope=fact.scope, actor=order.actor, parts=[part])
+    return known(desk, fact_id)
+
+
+def _live(desk: Desk, fact_id: str) -> Fact:
+    fact = known(desk, fact_id)
+    if fact.lifecycle != "live":
+        raise Conflict(f"fact {fact_id} is {fact.lifecycle} already: {fact.closed_reason}")
+    return fact
+
+
+def _holder(desk: Desk, fact: Fact) -> Fact | None:
+    key = domain.key_hash(fact.subject, fact.predicate)
+    held = desk.keyed(fact.scope, key) if key else ()
+    return next((each for each in held if each.lifecycle == "live"), None)

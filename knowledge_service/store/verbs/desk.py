@@ -1,0 +1,136 @@
+"""The desk: what a verb may read and write inside one write of a store."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from knowledge_client.models import Fact, ScopeConfig
+from knowledge_service.domain.facts import NewFact
+from knowledge_service.errors import NotFound
+from knowledge_service.ports import Actor
+from knowledge_service.store.event import Event
+
+
+@dataclass(frozen=True)
+class LiveLink:
+    """A link that is not closed."""
+
+    id: str
+    from_id: str
+    to_id: str
+    type: str
+
+
+@dataclass(frozen=True)
+class Standing:
+    """A promotion that was not taken back."""
+
+    id: str
+    origin: str
+    copy: str
+
+
+@dataclass(frozen=True)
+class Shown:
+    """One closed run that had a fact in front of it; `mission` names what the run was for."""
+
+    run_id: str
+    mission: str
+    outcome: str
+
+
+class Desk(Protocol):
+    """One write. Events recorded after `begin` belong together: undo takes them back together."""
+
+    @property
+    def at_us(self) -> int:
+        """The moment of the write."""
+        ...
+
+    def begin(self) -> None:
+        """Start a new operation."""
+        ...
+
+    def new_id(self) -> str:
+        """Return a new id, later than all before it."""
+        ...
+
+    def fact(self, fact_id: str) -> Fact | None:
+        """Return a fact of a scope that is not retired, by id or alias-free id."""
+        ...
+
+    def equal(self, scope: str, content_hash: bytes) -> Fact | None:
+        """Return an equal fact: a live one, else a retracted one, else the newest."""
+        ...
+
+    def keyed(self, scope: str, key_hash: bytes) -> Sequence[Fact]:
+        """Return the live and superseded facts of a key, the oldest first."""
+        ...
+
+    def links(self, fact_id: str) -> Sequence[LiveLink]:
+        """Return the live links at either end of a fact."""
+        ...
+
+    def promotions(self, fact_id: str) -> Sequence[Standing]:
+        """Return the standing promotions that a fact is origin or copy of."""
+        ...
+
+    def confirmations(self, fact_id: str) -> int:
+        """Count a fact's confirmations."""
+        ...
+
+    def config(self, scope: str) -> ScopeConfig:
+        """Return how a scope is declared; the defaults when nobody declared it."""
+        ...
+
+    def shown(self, fact_id: str) -> Sequence[Shown]:
+        """Return the closed runs that had the fact in front of them."""
+        ...
+
+    def record(
+        self, kind: str, *, scope: str, actor: Actor, parts: Sequence[Mapping[str, Any]]
+    ) -> None:
+        """Append an event and apply it."""
+        ...
+
+    def create(self, new: NewFact, fact_id: str, *, actor: Actor, given: Mapping[str, Any]) -> None:
+        """Record a new fact, made with its scope if that is new; `given` adds to its event."""
+        ...
+
+    def hand_over(self, old_id: str, new_id: str, *, actor: Actor) -> None:
+        """Let a fact's names go on to its successor."""
+        ...
+
+    def operation(self, fact_id: str) -> int | None:
+        """Return the last operation on a fact that was not taken back."""
+        ...
+
+    def events(self, op: int) -> Sequence[Event]:
+        """Return the events of an operation, in order."""
+        ...
+
+    def before(self, fact_id: str, seq: int) -> Mapping[str, Any] | None:
+        """Return what an event changed on a fact as it was before; None when it was nothing."""
+        ...
+
+    def ended_live(self, fact_id: str) -> tuple[int | None] | None:
+        """Return until when a closed fact held before it was closed; None if it never was live."""
+        ...
+
+    def erase(self, fact_ids: Sequence[str], *, actor: Actor, reason: str) -> tuple[int, int]:
+        """Take facts out of tables, index and payloads; count the links and events that went."""
+        ...
+
+
+def known(desk: Desk, fact_id: str) -> Fact:
+    """Return a fact that must be there.
+
+    Raises:
+        NotFound: it is not.
+    """
+    fact = desk.fact(fact_id)
+    if fact is None:
+        raise NotFound(f"fact {fact_id} does not exist or is not visible to you")
+    return fact

@@ -1,0 +1,57 @@
+"""Erasure: a fact and its promoted copies leave nothing but the fact that they were erased."""
+
+from __future__ import annotations
+
+from knowledge_client.models import Erased
+from knowledge_service.ports import Order
+from knowledge_service.store import times
+from knowledge_service.store.verbs.desk import Desk, known
+
+_MADE_FROM = ("derived_from", "supersedes", "promoted_from")
+
+
+def erase(desk: Desk, fact_id: str, order: Order) -> Erased:
+    """Erase a fact, whatever its lifecycle, with its copies of every level.
+
+    Raises:
+        NotFound: no such fact.
+    """
+    desk.begin()
+    known(desk, fact_id)
+    copies = _copies(desk, fact_id)
+    gone = (fact_id, *copies)
+    derived = _derived(desk, gone)
+    links, events = desk.erase(gone, actor=order.actor, reason=order.reason)
+    erased_at = times.from_us(desk.at_us)
+    return Erased(
+        facts=gone,
+        copies=copies,
+        derived=derived,
+        links=links,
+        events=events,
+        erased_at=erased_at,
+        backups=(
+            f"copies and replicas of the database made before {erased_at.isoformat()} still hold"
+            " the text; let them expire, or erase again after restoring one"
+        ),
+    )
+
+
+def _copies(desk: Desk, fact_id: str) -> tuple[str, ...]:
+    found: list[str] = []
+    for each in desk.promotions(fact_id):
+        copy = desk.fact(each.copy)
+        # An equal fact that stood above already is somebody else's; it is named as derived.
+        if each.origin == fact_id and copy and copy.source.type == "promoted":
+            found += [each.copy, *_copies(desk, each.copy)]
+    return tuple(dict.fromkeys(found))
+
+
+def _derived(desk: Desk, gone: tuple[str, ...]) -> tuple[str, ...]:
+    found = [
+        link.from_id
+        for fact_id in gone
+        for link in desk.links(fact_id)
+        if link.type in _MADE_FROM and link.to_id == fact_id and link.from_id not in gone
+    ]
+    return tuple(dict.fromkeys(found))

@@ -1,0 +1,136 @@
+"""Facts copied one level up, and the way back."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from knowledge_client.models import Copied, Fact
+from knowledge_service.domain import facts as domain
+from knowledge_service.domain import promotion
+from knowledge_service.domain.visibility import PLATFORM, contains, lineage
+from knowledge_service.errors import Conflict, RetractedBefore
+from knowledge_service.ports import Actor, Order
+from knowledge_service.store.verbs import storing
+from knowledge_service.store.verbs.desk import Desk, known
+
+ACTOR = Actor("kais-promotion", "system")
+ORIGIN_GONE = "origin-retracted"
+
+
+def promote(desk: Desk, fact_id: str, order: Order) -> Copied:
+    """Copy a fact one level up because somebody asked for it; a repeat returns the copy.
+
+    Raises:
+        NotFound: no such fact.
+        Conflict: it is not live, waits for a review, is at the top, or the scope above says
+            otherwise about the same subject and predicate.
+        RetractedBefore: an equal fact was retracted above.
+    """
+    desk.begin()
+    fact = known(desk, fact_id)
+    refusal = promotion.refusal(fact)
+    if refusal:
+        raise Conflict(f"fact {fact_id} cannot be promoted: {refusal}")
+    target = lineage(fact.scope)[1]
+    standing = _standing(desk, fact, target)
+    if standing:
+        return Copied(fact_id=fact_id, copy_id=standing, scope=target, status="confirmed")
+    other = _otherwise(desk, fact, target)
+    if other:
+        raise Conflict(
+            f"fact {other.id} in {target} says otherwise about the same subject and predicate;"
+            " correct that one first"
+        )
+    return _copy(desk, fact, target, order, rule="manual", evidence={"reason": order.reason})
+
+
+def promote_proven(desk: Desk, fact_id: str) -> Copied | None:
+    """Copy a fact one level up when its scope's rule says so; None when it does not."""
+    fact = desk.fact(fact_id)
+    if fact is None or fact.scope == PLATFORM:
+        return None
+    settings = desk.config(fact.scope).promotion
+    target = lineage(fact.scope)[1]
+    evidence = promotion.evidence([(each.mission, each.outcome) for each in desk.shown(fact_id)])
+    if target == PLATFORM or promotion.refusal(fact):
+        return None
+    if not promotion.is_proven(fact, settings, evidence) or _standing(desk, fact, target):
+        return None
+    if _contradicted(desk, fact) or _otherwise(desk, fact, target):
+        return None
+    desk.begin()
+    order = Order(ACTOR, f"in front of {evidence.missions} succeeded missions")
+    try:
+        return _copy(desk, fact, target, order, rule="automatic", evidence=evidence.as_data())
+    except RetractedBefore:
+        return None  # somebody up there knows better
+
+
+def take_back(desk: Desk, fact_id: str, order: Order) -> None:
+    """Retract the copies of a retracted fact; flag those that others confirmed for a reviewer."""
+    for standing in desk.promotions(fact_id):
+        if standing.origin != fact_id:
+            continue
+        copy = desk.fact(standing.copy)
+        if copy is None or copy.lifecycle != "live":
+            continue
+        if desk.confirmations(copy.id) or _origins(desk, copy.id) > 1:
+            flags = [*copy.flags, *([] if ORIGIN_GONE in copy.flags else [ORIGIN_GONE])]
+            part = {"fact": copy.id, "reason": order.reason, "set": {"flags": flags}}
+            desk.record("fact.flagged", scope=copy.scope, actor=order.actor, parts=[part])
+            continue
+        reason = "the fact that it was copied from was retracted"
+        storing.close(desk, copy, "retracted", reason, order.actor, until=desk.at_us)
+        part = {"id": standing.id, "origin": standing.origin, "copy": standing.copy}
+        desk.record("promotion.undone", scope=copy.scope, actor=order.actor, parts=[part])
+        take_back(desk, copy.id, order)
+
+
+def _copy(
+    desk: Desk, fact: Fact, target: str, order: Order, *, rule: str, evidence: Mapping[str, Any]
+) -> Copied:  # fmt: skip
+    entity = desk.fact(fact.about) if fact.about else None
+    about = fact.about if entity and contains(entity.scope, target) else None
+    new = domain.promoted(fact, target, about=about, actor=order.actor.name)
+    stored = storing.within(desk, new, order.actor)
+    storing.link(
+        desk, stored.fact_id, fact.id, "promoted_from", scope=fact.scope, actor=order.actor
+    )
+    part = {
+        "id": desk.new_id(), "origin": fact.id, "copy": stored.fact_id, "rule": rule,
+        "evidence": dict(evidence),
+    }  # fmt: skip
+    desk.record("promotion.made", scope=fact.scope, actor=order.actor, parts=[part])
+    return Copied(fact_id=fact.id, copy_id=stored.fact_id, scope=target, status=stored.status)
+
+
+def _standing(desk: Desk, fact: Fact, target: str) -> str | None:
+    for each in desk.promotions(fact.id):
+        if each.origin == fact.id:
+            copy = desk.fact(each.copy)
+            if copy and copy.scope == target and copy.lifecycle == "live":
+                return copy.id
+    return None
+
+
+def _origins(desk: Desk, copy_id: str) -> int:
+    return sum(each.copy == copy_id for each in desk.promotions(copy_id))
+
+
+def _otherwise(desk: Desk, fact: Fact, target: str) -> Fact | None:
+    key = domain.key_hash(fact.subject, fact.predicate)
+    held = desk.keyed(target, key) if key else ()
+    said = domain.hash_of(fact)
+    return next(
+        (each for each in held if each.lifecycle == "live" and domain.hash_of(each) != said), None
+    )
+
+
+def _contradicted(desk: Desk, fact: Fact) -> bool:
+    for each in desk.links(fact.id):
+        if each.type == "contradicts":
+            other = desk.fact(each.to_id if each.from_id == fact.id else each.from_id)
+            if other and other.lifecycle == "live":
+                return True
+    return False

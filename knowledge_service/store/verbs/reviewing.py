@@ -1,0 +1,77 @@
+"""Facts approved and rejected."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from knowledge_client.models import Approved, ApproveIn, Fact
+from knowledge_service.domain import facts as domain
+from knowledge_service.errors import Conflict
+from knowledge_service.ports import Order
+from knowledge_service.store.verbs import storing
+from knowledge_service.store.verbs.desk import Desk, known
+
+
+def approve(desk: Desk, fact_id: str, order: Order, edits: ApproveIn) -> Approved:
+    """Approve a live fact and lift its flags; with other words, approve a successor instead.
+
+    Raises:
+        NotFound: no such fact.
+        Conflict: it is not live, or approved already.
+    """
+    desk.begin()
+    fact = _reviewable(desk, fact_id, "approved")
+    if edits.content is None and edits.title is None and edits.tags is None:
+        _review(desk, fact, order, "approved", {"review": "approved", "flags": []})
+        return Approved(fact=known(desk, fact_id))
+    changes = edits.model_dump(exclude={"reason"}, exclude_none=True, mode="json")
+    new = domain.edited(fact, edits, order.actor.name)
+    if new.content_hash == domain.hash_of(fact):
+        raise Conflict(f"the edited words of fact {fact_id} say the same; approve it as it is")
+    _review(desk, fact, order, "approved", {}, edits=changes)
+    storing.close(desk, fact, "superseded", order.reason, order.actor, until=desk.at_us)
+    stored = storing.within(desk, new, order.actor)
+    storing.link(desk, stored.fact_id, fact_id, "supersedes", scope=fact.scope, actor=order.actor)
+    desk.hand_over(fact_id, stored.fact_id, actor=order.actor)
+    successor = known(desk, stored.fact_id)
+    _review(desk, successor, order, "approved", {"review": "approved", "flags": []})
+    return Approved(fact=known(desk, stored.fact_id), replaced=fact_id)
+
+
+def reject(desk: Desk, fact_id: str, order: Order) -> Fact:
+    """Reject a live fact: it is archived, and can be restored.
+
+    Raises:
+        NotFound: no such fact.
+        Conflict: it is not live, or rejected already.
+    """
+    desk.begin()
+    fact = _reviewable(desk, fact_id, "rejected")
+    given = {
+        "review": "rejected", "lifecycle": "archived", "closed_at": desk.at_us,
+        "closed_reason": order.reason, "closed_by": order.actor.name,
+    }  # fmt: skip
+    _review(desk, fact, order, "rejected", given)
+    return known(desk, fact_id)
+
+
+def _reviewable(desk: Desk, fact_id: str, decision: str) -> Fact:
+    fact = known(desk, fact_id)
+    if fact.lifecycle != "live":
+        raise Conflict(f"fact {fact_id} is {fact.lifecycle} already: {fact.closed_reason}")
+    if fact.review == decision and not fact.flags:
+        raise Conflict(f"fact {fact_id} is {decision} already")
+    return fact
+
+
+def _review(
+    desk: Desk, fact: Fact, order: Order, decision: str, given: dict[str, Any],
+    *, edits: dict[str, Any] | None = None,
+) -> None:  # fmt: skip
+    part = {
+        "fact": fact.id, "decision": decision, "actor_type": order.actor.type,
+        "reason": order.reason, "set": given,
+    }  # fmt: skip
+    if edits is not None:
+        part["edits"] = edits
+    desk.record("fact.reviewed", scope=fact.scope, actor=order.actor, parts=[part])

@@ -1,0 +1,133 @@
+"""A fact remembered: confirmed when its equal is live, else new, with what that does to its key."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from kais import facts as kais_facts
+from knowledge_client.models import Fact, Remembered
+from knowledge_service.domain import supersession
+from knowledge_service.domain.facts import NewFact
+from knowledge_service.errors import RetractedBefore
+from knowledge_service.ports import Actor
+from knowledge_service.store import times
+from knowledge_service.store.verbs.desk import Desk
+
+
+def store(desk: Desk, new: NewFact, actor: Actor) -> Remembered:
+    """Store one fact, or confirm its equal.
+
+    Raises:
+        RetractedBefore: its equal was retracted in the scope, and the fact is not forced.
+    """
+    desk.begin()
+    return within(desk, new, actor)
+
+
+def within(desk: Desk, new: NewFact, actor: Actor) -> Remembered:
+    """Store one fact as part of an operation that is under way."""
+    equal = desk.equal(new.scope, new.content_hash)
+    if equal and equal.lifecycle == "live":
+        confirm(desk, equal, new, actor)
+        return Remembered(fact_id=equal.id, status="confirmed")
+    if equal and equal.lifecycle == "retracted" and not new.force:
+        raise RetractedBefore(
+            f"an equal fact was retracted in {new.scope}: {equal.closed_reason};"
+            " say what is different, or force it"
+        )
+    stored = _create(desk, new, actor)
+    if equal:
+        link(desk, stored.fact_id, equal.id, "derived_from", scope=new.scope, actor=actor)
+    return stored
+
+
+def confirm(desk: Desk, fact: Fact, new: NewFact, actor: Actor) -> None:
+    """Add a confirmation: tags merged, the higher confidence; review and flags stay."""
+    given = {
+        "tags": kais_facts.merged_tags(fact.tags, new.tags),
+        "confidence": max(fact.confidence, new.confidence),
+    }
+    part = {"fact": fact.id, "session": new.session, "set": given}
+    desk.record("fact.confirmed", scope=fact.scope, actor=actor, parts=[part])
+
+
+def close(
+    desk: Desk, fact: Fact, lifecycle: str, reason: str, actor: Actor, *, until: int | None
+) -> None:  # fmt: skip
+    """End a live fact; `until` ends its validity in the world too, unless that ended before."""
+    ends = [each for each in (until, times.to_us(fact.valid_until)) if each is not None]
+    given = {
+        "lifecycle": lifecycle, "closed_at": desk.at_us, "closed_reason": reason,
+        "closed_by": actor.name, "valid_until": min(ends, default=None),
+    }  # fmt: skip
+    parts = [{"fact": fact.id, "set": given}]
+    desk.record("fact.closed", scope=fact.scope, actor=actor, parts=parts)
+
+
+def link(desk: Desk, from_id: str, to_id: str, kind: str, *, scope: str, actor: Actor) -> None:
+    """Link two facts; a link that is live already stays as it is."""
+    if any(
+        (each.from_id, each.to_id, each.type) == (from_id, to_id, kind)
+        for each in desk.links(from_id)
+    ):
+        return
+    parts = [{"id": desk.new_id(), "from": from_id, "to": to_id, "type": kind}]
+    desk.record("link.made", scope=scope, actor=actor, parts=parts)
+
+
+def _create(desk: Desk, new: NewFact, actor: Actor) -> Remembered:
+    since = times.to_us(new.valid_from) if new.valid_from else desk.at_us
+    keyed = _of_its_key(desk, new)
+    live = {fact.id: fact for fact in keyed if fact.lifecycle == "live"}
+    verdict = supersession.decide(
+        [supersession.Holder(f.id, _since(f), f.review == "approved") for f in live.values()],
+        times.from_us(since),
+        actor.type,
+    )
+    fact_id = desk.new_id()
+    given: dict[str, Any] = {}
+    if verdict.superseded_by:
+        later = [times.to_us(_since(f)) for f in keyed if times.to_us(_since(f)) > since]
+        ends = [*later, *([times.to_us(new.valid_until)] if new.valid_until else [])]
+        given = {
+            "lifecycle": "superseded",
+            "closed_reason": f"superseded by {verdict.superseded_by}",
+            "valid_until": min(ends),
+        }
+    desk.create(new, fact_id, actor=actor, given=given)
+    for older in verdict.closes:
+        close(desk, live[older], "superseded", f"superseded by {fact_id}", actor, until=since)
+        link(desk, fact_id, older, "supersedes", scope=new.scope, actor=actor)
+    for other in verdict.contradicts:
+        link(desk, fact_id, other, "contradicts", scope=new.scope, actor=actor)
+    if verdict.superseded_by:
+        link(desk, verdict.superseded_by, fact_id, "supersedes", scope=new.scope, actor=actor)
+    _bound(desk, [f for f in keyed if f.lifecycle == "superseded"], since, actor)
+    return Remembered(
+        fact_id=fact_id,
+        status="created",
+        superseded=verdict.closes,
+        contradicts=verdict.contradicts,
+    )
+
+
+def _of_its_key(desk: Desk, new: NewFact) -> list[Fact]:
+    if new.key_hash is None:
+        return []
+    many = {kais_facts.normal_key(name) for name in desk.config(new.scope).many}
+    if kais_facts.normal_key(new.predicate) in many:
+        return []
+    return list(desk.keyed(new.scope, new.key_hash))
+
+
+def _bound(desk: Desk, closed: list[Fact], since: int, actor: Actor) -> None:
+    """End closed statements where a late one begins, so that at any time one of them is valid."""
+    for fact in closed:
+        until = times.to_us(fact.valid_until)
+        if times.to_us(_since(fact)) < since and (until is None or until > since):
+            part = {"fact": fact.id, "set": {"valid_until": since}}
+            desk.record("fact.bounded", scope=fact.scope, actor=actor, parts=[part])
+
+
+def _since(fact: Fact) -> Any:
+    return fact.valid_from or fact.recorded_at

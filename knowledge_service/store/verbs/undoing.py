@@ -1,0 +1,85 @@
+"""Undo: appends the inverse of the last thing that was done to a fact."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from knowledge_client.models import Undone
+from knowledge_service.errors import Conflict
+from knowledge_service.ports import Order
+from knowledge_service.store.event import Event
+from knowledge_service.store.verbs.desk import Desk, known
+
+_RECORDED = "fact.recorded"
+_ENDS = ("fact", "from", "to", "origin", "copy")
+
+
+def undo(desk: Desk, fact_id: str, order: Order) -> Undone:
+    """Take back the last operation on a fact, with everything that it did to others.
+
+    Raises:
+        NotFound: no such fact.
+        Conflict: nothing is left to undo, or something later depends on it.
+    """
+    fact = known(desk, fact_id)
+    op = desk.operation(fact_id)
+    if op is None:
+        raise Conflict(f"fact {fact_id} has nothing left to undo")
+    done = [(event, part) for event in desk.events(op) for part in _parts(event, fact_id)]
+    touched = _touched(desk, done)
+    for other in touched:
+        if desk.operation(other) != op:
+            raise Conflict(
+                f"fact {other} was changed after what is to be undone; undo that change first"
+            )
+    desk.begin()
+    for event, part in reversed(done):
+        _take_back(desk, fact.scope, event, part, order, op)
+    return Undone(fact_id=fact_id, undone=done[0][0].type, changed=tuple(touched))
+
+
+def _parts(event: Event, fact_id: str) -> Sequence[Mapping[str, Any]]:
+    if None in event.parts and len(event.parts) == 1:
+        raise Conflict(f"fact {fact_id}: a part of what is to be undone was erased")
+    if len(event.parts) == 1:
+        return list(event.known())
+    # Facts that were told together are still each an operation of its own.
+    return [{**part, "alone": True} for part in event.known() if part.get("fact") == fact_id]
+
+
+def _touched(desk: Desk, done: Sequence[tuple[Event, Mapping[str, Any]]]) -> list[str]:
+    found = [part[name] for _, part in done for name in _ENDS if name in part]
+    return [each for each in dict.fromkeys(found) if desk.fact(each)]
+
+
+# What takes back an event that says nothing about a fact's own state.
+_INVERSE = {
+    "link.made": "link.closed",
+    "link.closed": "link.restored",
+    "promotion.made": "promotion.undone",
+    "promotion.undone": "promotion.redone",
+    "alias.set": "alias.set",
+}
+_SAID = ("fact.confirmed", "fact.reviewed")
+
+
+def _take_back(
+    desk: Desk, scope: str, event: Event, part: Mapping[str, Any], order: Order, op: int
+) -> None:
+    given = {name: part[name] for name in (*_ENDS, "id", "alone") if name in part}
+    given |= {"undoes": op, "reason": order.reason}
+    if event.type == "alias.set":
+        given |= {"namespace": part["namespace"], "value": part["value"], "fact": part["was"]}
+    elif event.type == _RECORDED:
+        given["set"] = {
+            "lifecycle": "retracted", "closed_at": desk.at_us, "closed_by": order.actor.name,
+            "closed_reason": f"undone: {order.reason}",
+        }  # fmt: skip
+    elif event.type not in _INVERSE:
+        given["set"] = dict(desk.before(part["fact"], event.seq) or {})
+        if event.type in _SAID:
+            given["unsaid"] = event.seq
+    fact = desk.fact(given["fact"]) if "fact" in given else None
+    kind = _INVERSE.get(event.type, "fact.undone")
+    desk.record(kind, scope=fact.scope if fact else scope, actor=order.actor, parts=[given])
