@@ -128,3 +128,25 @@ def test_the_commands_for_cells_are_documented():
     listed = [line.split()[0] for line in done.stdout.splitlines() if line.startswith("    ")]
     assert {"recall", "remember", "episode", "correct"} <= set(listed)
     assert all(f"`kais-knowledge-client {name} " in DOCS for name in listed)
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+def test_completion_script_of_each_shell_names_the_program(terminal, shell):
+    assert terminal.run("completion", shell) == 0
+    assert "_KAIS_COMPLETE" in terminal.out
+
+
+def test_completion_in_bash_knows_groups_and_verbs(tmp_path):
+    program = Path(sys.executable).with_name("kais")
+    script = (
+        f'export PATH="{program.parent}:$PATH"; source <(kais completion bash);'
+        " COMP_WORDS=(kais mission a); COMP_CWORD=2; _kais_completion kais;"
+        ' echo "${COMPREPLY[@]}"'
+    )
+    done = subprocess.run(["bash", "-c", script], capture_output=True, text=True, check=True)
+    assert done.stdout.split() == ["abort", "approve"]
+
+
+def test_completion_of_another_shell_names_those_there_are(terminal):
+    assert terminal.run("completion", "cmd") == ExitStatus.USAGE
+    assert terminal.err == "error: no completion for cmd; there is bash, zsh, fish\n"

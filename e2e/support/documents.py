@@ -1,0 +1,75 @@
+"""Documents as scripts: their command blocks run from top to bottom, their files are written."""
+
+import re
+from dataclasses import dataclass
+from pathlib import Path
+
+ROOT = Path(__file__).parents[2]
+COMMANDS = re.compile(r"^(?:kubectl|kais|make|helm|eval|export|source|sed|python|\.venv/bin/)\b")
+READER, MISSION = "reader", "count"
+"""The namespace and the mission that stand for those of a reader."""
+
+_FENCE = re.compile(r"^(?P<indent> *)```(?P<language>\w*) *\n(?P<text>.*?)^ *```", re.M | re.S)
+_RUN_BY = re.compile(r"<!-- run by: (.+?) -->\s*$")
+_FILE = re.compile(r"^# file: (\S+)\n")
+_NAMESPACE = re.compile(r"kubectl create namespace (\S+)")
+
+
+@dataclass(frozen=True)
+class Block:
+    """One fenced block; `run_by` names the test that runs it instead, in the comment before it."""
+
+    language: str
+    text: str
+    run_by: str = ""
+
+    @property
+    def is_commands(self) -> bool:
+        lines = [line for line in self.text.splitlines() if line.strip()]
+        return bool(lines) and self.language != "text" and bool(COMMANDS.match(lines[0]))
+
+    @property
+    def file(self) -> str:
+        """The name under which a reader is asked to save it, if any."""
+        found = _FILE.match(self.text)
+        return found[1] if found else ""
+
+
+def paths() -> list[Path]:
+    """Every document of the project that a user reads."""
+    found = [ROOT / "README.md", *(ROOT / "docs").rglob("*.md"), *(ROOT / "examples").rglob("*.md")]
+    return sorted(path for path in found if "decisions" not in path.parts)
+
+
+def blocks(path: Path) -> list[Block]:
+    text = path.read_text()
+    found = []
+    for fence in _FENCE.finditer(text):
+        before = _RUN_BY.search(text[: fence.start()])
+        found.append(Block(fence["language"], fence["text"], before[1] if before else ""))
+    return found
+
+
+def script(path: Path) -> str:
+    """The commands of a document that no other test runs, in order.
+
+    NAMESPACE and NAME stand for what a reader puts in: they become a mission of the run's own.
+    """
+    wanted = [block for block in blocks(path) if block.language == "sh" and not block.run_by]
+    text = "".join(block.text for block in wanted)
+    return re.sub(r"\bNAMESPACE\b", READER, re.sub(r"\bNAME\b", MISSION, text))
+
+
+def files(path: Path) -> dict[str, str]:
+    """The files that a reader is asked to save."""
+    return {block.file: block.text for block in blocks(path) if block.file}
+
+
+def needs_mission(path: Path) -> bool:
+    """Whether the commands speak of a mission that the reader has."""
+    return bool(re.search(rf"\b{READER}\b", script(path)))
+
+
+def namespaces(path: Path) -> list[str]:
+    """The namespaces that the commands of a document make."""
+    return _NAMESPACE.findall(script(path))

@@ -1,0 +1,64 @@
+"""Every command of the documents, typed as they stand."""
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from e2e.support import documents
+from e2e.support.installed import Installed
+
+pytestmark = pytest.mark.e2e
+
+RUNNABLE = [path for path in documents.paths() if documents.script(path)]
+
+
+@pytest.fixture
+def desk(cluster: Installed, tmp_path: Path) -> dict[str, str]:
+    """The environment of a reader: our kubectl and kais first in PATH, the cluster's kubeconfig."""
+    programs = tmp_path / "bin"
+    programs.mkdir()
+    (programs / "kubectl").symlink_to(cluster.kubectl_path)
+    own = Path(sys.executable).parent
+    return os.environ | {
+        "PATH": f"{programs}:{own}:{os.environ['PATH']}",
+        "KUBECONFIG": str(cluster.kubeconfig),
+        "KUBECACHEDIR": str(cluster.cache),
+        "NO_COLOR": "1",
+    }
+
+
+@pytest.mark.parametrize("path", RUNNABLE, ids=lambda path: str(path.relative_to(documents.ROOT)))
+def test_commands_of_a_document_work_as_they_stand(
+    path: Path, cluster: Installed, desk: dict[str, str], tmp_path: Path
+) -> None:
+    made = documents.namespaces(path)
+    folder = tmp_path / "reader"
+    shutil.copytree(path.parent, folder, ignore=shutil.ignore_patterns("*.md", "decisions"))
+    for name, text in documents.files(path).items():
+        (folder / name).write_text(text)
+    made += [documents.READER] * documents.needs_mission(path)
+    for namespace in made:
+        cluster.kubectl("delete", "namespace", namespace, "--ignore-not-found", "--wait")
+    if documents.needs_mission(path):
+        cluster.kubectl("create", "namespace", documents.READER)
+        team = documents.ROOT / "examples/bring-your-own-image/team.yaml"
+        cluster.kubectl("apply", "-n", documents.READER, "-f", str(team))
+    try:
+        done = subprocess.run(
+            ["bash", "-euxo", "pipefail", "-c", documents.script(path)],
+            cwd=folder,
+            env=desk,
+            text=True,
+            capture_output=True,
+            stdin=subprocess.DEVNULL,
+            timeout=600,
+            check=False,
+        )
+        assert done.returncode == 0, f"{done.stdout[-6000:]}\n{done.stderr[-3000:]}"
+    finally:
+        for namespace in made:
+            cluster.kubectl("delete", "namespace", namespace, "--ignore-not-found", "--wait=false")

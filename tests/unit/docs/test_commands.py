@@ -1,0 +1,59 @@
+"""No command of the documents is left untried, and each names commands that exist."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+from e2e.support import documents
+from kais_cli import reference
+
+ROOT = documents.ROOT
+PATHS = documents.paths()
+_TYPED = re.compile(r"kais ([a-z]+)(?: ([a-z][a-z-]+))?")
+OURS = {typed for typed, _ in reference.commands()}
+
+
+def name(path: Path) -> str:
+    return str(path.relative_to(ROOT))
+
+
+@pytest.mark.parametrize("path", PATHS, ids=name)
+def test_every_command_block_is_run_by_a_test(path: Path) -> None:
+    untried = [
+        block.text
+        for block in documents.blocks(path)
+        if block.is_commands and block.language != "sh"
+    ]
+    assert untried == [], "fence it as sh, or as text when it shows output"
+
+
+@pytest.mark.parametrize("path", PATHS, ids=name)
+def test_what_another_test_runs_names_a_file_that_is_there(path: Path) -> None:
+    for block in documents.blocks(path):
+        if block.run_by:
+            file = re.split(r"[,: ]", block.run_by)[0]
+            assert (ROOT / file).exists(), block.run_by
+
+
+@pytest.mark.parametrize("path", PATHS, ids=name)
+def test_every_kais_command_in_a_document_exists(path: Path) -> None:
+    typed = re.findall(r"`(kais [^`]+)`", path.read_text())
+    typed += documents.script(path).splitlines()
+    named = [found.groups() for line in typed if (found := _TYPED.match(line))]
+    known = {tuple(typed.split()[1:]) for typed in OURS}
+    rooms = {words[0] for words in known}
+    for room, verb in named:
+        assert room in rooms, f"kais {room}"
+        if verb and (room,) not in known:
+            assert (room, verb) in known, f"kais {room} {verb}"
+
+
+def test_a_block_under_the_name_of_a_file_is_written_for_the_reader(tmp_path: Path) -> None:
+    page = tmp_path / "a.md"
+    page.write_text(
+        "```yaml\n# file: a.yaml\na: 1\n```\n\n```sh\nkubectl create namespace x\n```\n"
+    )
+    assert documents.files(page) == {"a.yaml": "# file: a.yaml\na: 1\n"}
+    assert documents.script(page) == "kubectl create namespace x\n"
+    assert documents.namespaces(page) == ["x"]
