@@ -41,6 +41,22 @@ class RevisionStats(Counts):
     revision: int
 
 
+class ValueStats(Counts):
+    """The counts of the runs that had one value of one parameter.
+
+    `value` is the value as JSON, cut when long; None sums up the runs with rarer values.
+    """
+
+    value: str | None = None
+
+
+class ParameterStats(Wire):
+    """How runs went by the value of one parameter, the most used value first."""
+
+    name: str
+    values: tuple[ValueStats, ...] = ()
+
+
 class BlueprintStats(Counts):
     """What the ledger knows of one Blueprint. All zero for one that it never saw."""
 
@@ -51,6 +67,9 @@ class BlueprintStats(Counts):
     avg_cost: float | None = None
     last_revision: int | None = None
     revisions: tuple[RevisionStats, ...] = ()
+    parameters: tuple[ParameterStats, ...] = Field(
+        default=(), description="by parameter value; only in the answer for one Blueprint"
+    )
 
 
 class ScopeStats(Wire):

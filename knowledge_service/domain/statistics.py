@@ -2,19 +2,30 @@
 
 from __future__ import annotations
 
+import json
 import statistics
 from collections import defaultdict
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Any
+from typing import Any, Final
 
 from kais import outcomes
-from knowledge_client.models import BlueprintName, BlueprintStats, Interval, RevisionStats
+from knowledge_client.models import (
+    BlueprintName,
+    BlueprintStats,
+    Interval,
+    ParameterStats,
+    RevisionStats,
+    ValueStats,
+)
 
 # Below ten counted uses a scope's own success rate says little; one half stands in for it.
 _ENOUGH = 10
 _PRIOR_WEIGHT = 4
+VALUES: Final = 20
+"""Values of a parameter that are told apart; the rarer ones are summed up. Arbitrary."""
+_VALUE_CHARACTERS = 200
 
 
 @dataclass(frozen=True)
@@ -26,6 +37,7 @@ class LedgerRow:
     last_at: datetime
     duration_s: float | None
     cost: float | None
+    parameters: Mapping[str, Any] = field(default_factory=dict)
 
 
 def blueprint_stats(name: BlueprintName, rows: Sequence[LedgerRow]) -> BlueprintStats:
@@ -35,7 +47,7 @@ def blueprint_stats(name: BlueprintName, rows: Sequence[LedgerRow]) -> Blueprint
         if row.revision is not None:
             by_revision[row.revision].append(row)
     durations = [row.duration_s for row in rows if row.duration_s is not None and _counts(row)]
-    costs = [row.cost for row in rows if row.cost is not None]
+    costs = [row.cost for row in rows if row.cost is not None and _counts(row)]
     return BlueprintStats(
         namespace=name.namespace,
         name=name.name,
@@ -49,6 +61,32 @@ def blueprint_stats(name: BlueprintName, rows: Sequence[LedgerRow]) -> Blueprint
         ),
         **_fields(rows),
     )
+
+
+def parameter_stats(rows: Sequence[LedgerRow]) -> tuple[ParameterStats, ...]:
+    """Count runs by the value of each parameter that they had, by name."""
+    by_name: dict[str, dict[str, list[LedgerRow]]] = defaultdict(lambda: defaultdict(list))
+    for row in rows:
+        for name, value in row.parameters.items():
+            by_name[name][_written(value)].append(row)
+    return tuple(
+        ParameterStats(name=name, values=_values(found)) for name, found in sorted(by_name.items())
+    )
+
+
+def _values(found: Mapping[str, Sequence[LedgerRow]]) -> tuple[ValueStats, ...]:
+    by_use = sorted(found.items(), key=lambda item: (-len(item[1]), item[0]))
+    told = [ValueStats(value=value, **_fields(rows)) for value, rows in by_use[:VALUES]]
+    rarer = [row for _, rows in by_use[VALUES:] for row in rows]
+    return (*told, *([ValueStats(**_fields(rarer))] if rarer else []))
+
+
+def _written(value: Any) -> str:
+    """Write a value so that equal ones are written alike; numbers as JSON compares them."""
+    if isinstance(value, float) and value.is_integer():
+        value = int(value)
+    text = json.dumps(value, ensure_ascii=False, sort_keys=True)
+    return text if len(text) <= _VALUE_CHARACTERS else f"{text[:_VALUE_CHARACTERS]}…"
 
 
 def usefulness(succeeded: int, failed: int) -> float | None:

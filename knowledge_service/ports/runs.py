@@ -12,6 +12,7 @@ from knowledge_client.models import (
     EpisodeIn,
     EpisodesAccepted,
     Extraction,
+    ParameterStats,
     Run,
     RunIn,
 )
@@ -65,6 +66,10 @@ class RunStore(Protocol):
         self, names: Sequence[BlueprintName], view: View
     ) -> tuple[BlueprintStats, ...]:
         """Count visible runs, in the order of the names."""
+        ...
+
+    def parameter_stats(self, name: BlueprintName, view: View) -> tuple[ParameterStats, ...]:
+        """Count one Blueprint's visible runs by the value of each parameter."""
         ...
 
 

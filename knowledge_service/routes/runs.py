@@ -92,8 +92,10 @@ def blueprint_stats(
     namespace: str, name: str, services: ServicesDep, principal: CallerDep
 ) -> BlueprintStats:
     """Count the visible runs of one Blueprint; all zero for one that was never seen."""
-    names = [BlueprintName(namespace=namespace, name=name)]
-    return services.store.blueprint_stats(names, principal.view)[0]
+    asked = BlueprintName(namespace=namespace, name=name)
+    counted = services.store.blueprint_stats([asked], principal.view)[0]
+    by_value = services.store.parameter_stats(asked, principal.view)
+    return counted.model_copy(update={"parameters": by_value})
 
 
 @router.post("/stats:batch")

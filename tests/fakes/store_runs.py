@@ -12,6 +12,7 @@ from knowledge_client.models import (
     EpisodeIn,
     EpisodesAccepted,
     Extraction,
+    ParameterStats,
     Run,
     RunIn,
 )
@@ -151,6 +152,23 @@ class Runs(Facts):
     ) -> tuple[Episode, ...]:
         self._check()
         return tuple(e for e in self._episodes.get(run_id, []) if e.seq > after)[:limit]
+
+    def parameter_stats(self, name: BlueprintName, view: View) -> tuple[ParameterStats, ...]:
+        self._check()
+        rows = [
+            statistics.LedgerRow(
+                run.revision,
+                run.outcome,
+                self._last_at[run.run_id],
+                None,
+                None,
+                run.parameters or {},
+            )
+            for run in self._current_runs()
+            if (run.namespace, run.blueprint) == (name.namespace, name.name)
+            and view.sees(run.scope)
+        ]
+        return statistics.parameter_stats(rows)
 
     def blueprint_stats(
         self, names: Sequence[BlueprintName], view: View

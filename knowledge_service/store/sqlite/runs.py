@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 
 import apsw
@@ -9,6 +10,7 @@ import apsw
 from knowledge_client.models import (
     BlueprintName,
     BlueprintStats,
+    ParameterStats,
     Run,
     RunIn,
 )
@@ -17,7 +19,9 @@ from knowledge_service.domain.visibility import View, realm_of
 from knowledge_service.errors import Conflict, RunClosedOtherwise
 from knowledge_service.ports import Actor, RunListing
 from knowledge_service.store.sqlite import part, recall, times
+from knowledge_service.store.sqlite.desk import TableDesk
 from knowledge_service.store.sqlite.transaction import Transaction
+from knowledge_service.store.verbs import promoting
 
 _VISIBLE = "realm_no IN (SELECT scope_no FROM scope WHERE retired_at IS NULL)"
 _RUN = f"SELECT body FROM run WHERE run_id = ? AND {_VISIBLE}"
@@ -28,6 +32,10 @@ _RUNS = f"""SELECT body FROM run WHERE {_VISIBLE}
 _OLD = "SELECT body, realm_no, credited, last_at FROM run WHERE run_id = ?"
 _LEDGER = f"""SELECT scope, revision, outcome, last_at, duration_us, cost FROM run
   WHERE namespace = ? AND blueprint = ? AND {_VISIBLE}"""
+
+_VALUES = f"""SELECT scope, outcome, last_at, json_extract(body, '$.parameters') FROM run
+  WHERE namespace = ? AND blueprint = ? AND json_type(body, '$.parameters') = 'object'
+  AND {_VISIBLE}"""
 
 
 class Runs(part.Part):
@@ -65,6 +73,24 @@ class Runs(part.Part):
                 statistics.blueprint_stats(name, _ledger(connection, name, view)) for name in names
             )
 
+    def parameter_stats(self, name: BlueprintName, view: View) -> tuple[ParameterStats, ...]:
+        """Count from the ledger, by the values that the runs were opened with."""
+        with self._readers.snapshot() as connection:
+            found = connection.execute(_VALUES, (name.namespace, name.name))
+            rows = [
+                statistics.LedgerRow(
+                    revision=None,
+                    outcome=outcome,
+                    last_at=times.from_us(last_at),
+                    duration_s=None,
+                    cost=None,
+                    parameters=json.loads(parameters),
+                )
+                for scope, outcome, last_at, parameters in found
+                if view.sees(scope)
+            ]
+        return statistics.parameter_stats(rows)
+
 
 def find_run(connection: apsw.Connection | Transaction, run_id: str) -> Run | None:
     """Return a run of a realm that is not retired."""
@@ -88,7 +114,7 @@ def _put(tx: Transaction, run_id: str, run: RunIn, actor: Actor) -> Run:
         return merged
     scope_no = part.ensure_scope(tx, merged.scope, actor.name)
     realm_no = row[1] if row else part.ensure_scope(tx, realm_of(merged.scope), actor.name)
-    credited = _credit(tx, merged, bool(row and row[2]))
+    credited, shown = _credit(tx, merged, bool(row and row[2]))
     kind = "run.closed" if merged.outcome and not (old and old.outcome) else "run.recorded"
     part_ = {
         "run": merged.model_dump(mode="json", exclude_none=True),
@@ -97,16 +123,17 @@ def _put(tx: Transaction, run_id: str, run: RunIn, actor: Actor) -> Run:
         "credited": credited,
     }
     tx.record(kind, scope_no=scope_no, actor=actor.name, parts=[part_])
+    for fact_id in shown:
+        promoting.promote_proven(TableDesk(tx), fact_id)
     return merged
 
 
-def _credit(tx: Transaction, run: Run, credited: bool) -> bool:
+def _credit(tx: Transaction, run: Run, credited: bool) -> tuple[bool, tuple[str, ...]]:
+    """Credit the facts that were in front of a run that just closed; return these too."""
     if credited or run.outcome is None:
-        return credited
+        return credited, ()
     kind = runs.credit(run)
-    if kind:
-        recall.credit(tx, run.run_id, kind)
-    return True
+    return True, recall.credit(tx, run.run_id, kind) if kind else ()
 
 
 def _ledger(

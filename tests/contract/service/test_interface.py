@@ -236,6 +236,17 @@ class TestRuns:
         assert (await operator.blueprint_stats("demo", "review")).last_revision == 2
         assert [run.run_id for run in (await operator.list_runs(namespace="demo")).runs] == ["r"]
 
+    async def test_one_blueprints_statistics_tell_its_parameter_values(
+        self, connect: Connect
+    ) -> None:
+        operator = connect("operator")
+        await operator.put_run("r", run_in(outcome="Failed", parameters={"tier": "small"}))
+        (tier,) = (await operator.blueprint_stats("demo", "review")).parameters
+        assert (tier.name, tier.values[0].value, tier.values[0].failed) == ("tier", '"small"', 1)
+        name = BlueprintName(namespace="demo", name="review")
+        batch = await operator.stats_batch(StatsIn(blueprints=(name,)))
+        assert batch.blueprints[0].parameters == ()
+
 
 class TestExtraction:
     async def test_run_that_is_open_is_not_extracted(self, connect: Connect) -> None:

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 from datetime import timedelta
+from typing import get_args
 
 import pytest
 
@@ -10,6 +11,7 @@ from knowledge_client.models import (
     Injection,
     PrincipalIn,
     Ref,
+    RunOutcome,
     ScopeConfig,
     Source,
     Subject,
@@ -139,8 +141,54 @@ class TestStatistics:
         assert (stats.failed, stats.excluded, stats.success_rate) == (2, 1, 0.5)
         assert stats.interval is not None
         assert round(stats.interval.low, 3) == 0.15
-        assert (stats.median_duration_s, stats.avg_cost, stats.last_revision) == (25.0, 3.0, 2)
+        assert (stats.median_duration_s, stats.avg_cost, stats.last_revision) == (25.0, 2.5, 2)
         assert [(r.revision, r.uses) for r in stats.revisions] == [(1, 3), (2, 3)]
+
+    def test_uses_are_running_succeeded_failed_and_excluded(self, store: Store) -> None:
+        outcomes = [None, *get_args(RunOutcome)]
+        for n, outcome in enumerate(outcomes * 3):
+            store.put_run(f"r{n}", run_in(revision=1 + n % 4, outcome=outcome), actor=OPERATOR)
+        (stats,) = store.blueprint_stats([REVIEW], ALL)
+        for counts in (stats, *stats.revisions):
+            parts = (counts.running, counts.succeeded, counts.failed, counts.excluded)
+            assert counts.uses == sum(parts)
+        assert stats.uses == sum(r.uses for r in stats.revisions) == 3 * len(outcomes)
+
+    def test_counts_by_parameter_value(self, store: Store) -> None:
+        given = [
+            ({"tier": "small", "n": 1}, "Succeeded"),
+            ({"tier": "small", "n": 1.0}, "Failed"),
+            ({"tier": "large", "n": "1"}, "Succeeded"),
+            ({"tier": "small"}, "Cancelled"),
+            (None, "Succeeded"),
+        ]
+        for n, (parameters, outcome) in enumerate(given):
+            run = run_in(parameters=parameters, outcome=outcome)
+            store.put_run(f"r{n}", run, actor=OPERATOR)
+        n_, tier = store.parameter_stats(REVIEW, ALL)
+        assert (n_.name, tier.name) == ("n", "tier")
+        assert [(v.value, v.uses, v.succeeded) for v in n_.values] == [("1", 2, 1), ('"1"', 1, 1)]
+        small, large = tier.values
+        assert (small.value, small.uses, small.succeeded) == ('"small"', 3, 1)
+        assert (small.failed, small.excluded, small.success_rate) == (1, 1, 0.5)
+        assert (large.value, large.uses, large.success_rate) == ('"large"', 1, 1.0)
+        assert small.interval is not None
+
+    def test_rare_values_are_summed_up(self, store: Store) -> None:
+        for n in range(30):
+            for again in range(2 if n < 3 else 1):
+                run = run_in(parameters={"n": n}, outcome="Succeeded")
+                store.put_run(f"r{n}-{again}", run, actor=OPERATOR)
+        (told,) = store.parameter_stats(REVIEW, ALL)
+        assert [v.value for v in told.values[:3]] == ["0", "1", "2"]
+        assert len(told.values) == 21
+        assert (told.values[-1].value, told.values[-1].uses) == (None, 10)
+        assert sum(v.uses for v in told.values) == 33
+
+    def test_parameter_values_out_of_sight_are_not_told(self, store: Store) -> None:
+        run = run_in(scope="realm:demo/formation:secret", parameters={"tier": "small"})
+        store.put_run("a", run, actor=OPERATOR)
+        assert store.parameter_stats(REVIEW, View(LEAD)) == ()
 
     def test_runs_out_of_sight_do_not_count(self, store: Store) -> None:
         store.put_run("a", run_in(), actor=OPERATOR)
