@@ -25,10 +25,11 @@ from knowledge_service.errors import (
 from knowledge_service.ports import (
     Actor,
 )
+from tests.fakes.store_lives import Lives
 from tests.fakes.store_runs import Runs
 
 
-class MemoryStore(Runs):
+class MemoryStore(Runs, Lives):
     """Everything in dictionaries under one lock. Set `problem` to make every call fail."""
 
     def put_scope(self, path: str, config: ScopeConfig, *, actor: Actor) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import threading
 from collections import Counter
 from collections.abc import Callable
@@ -25,12 +26,15 @@ from knowledge_service.domain.visibility import (
 )
 from knowledge_service.errors import (
     IdempotencyConflict,
+    ServiceError,
     StoreUnavailable,
 )
 from knowledge_service.ports import (
     NewReceipt,
     Once,
 )
+from knowledge_service.store.verbs.desk import Shown
+from tests.fakes.store_desk import Book
 
 T = TypeVar("T")
 
@@ -44,7 +48,6 @@ class Row:
     content_hash: bytes
     key_hash: bytes | None
     terms: Counter[str]
-    closed_reason: str | None = None
 
 
 @dataclass
@@ -61,7 +64,7 @@ class Base:
 
     def __init__(self, clock: clocks.Clock = clocks.now) -> None:
         self.problem: str | None = None
-        self.links: set[tuple[str, str, str]] = set()
+        self.book = Book()
         self._clock = clock
         self._lock = threading.RLock()
         self._ids = ids.IdMaker()
@@ -72,6 +75,8 @@ class Base:
         self._principals: dict[str, PrincipalIn] = {}
         self._receipts: dict[str, NewReceipt] = {}
         self._usage: Counter[tuple[str, str, str]] = Counter()
+        self._fact_usage: Counter[tuple[str, str]] = Counter()
+        self._shown: dict[str, list[str]] = {}
         self._runs: dict[str, Run] = {}
         self._run_realms: dict[str, StoredScope] = {}
         self._last_at: dict[str, datetime] = {}
@@ -95,7 +100,7 @@ class Base:
         with self._lock:
             self._check()
             if once is None:
-                return work()
+                return self._together(work)
             key = (once.principal, once.key)
             if key in self._answers:
                 body_hash, answer = self._answers[key]
@@ -105,9 +110,85 @@ class Base:
                         " send a new key"
                     )
                 return answer
-            answer = work()
+            answer = self._together(work)
             self._answers[key] = (once.body_hash, answer)
             return answer
+
+    def _together(self, work: Callable[[], T]) -> T:
+        """Do all of it or nothing."""
+        scopes = {path: (scope, list(scope.rows)) for path, scope in self._scopes.items()}
+        facts = [(row, row.fact) for scope in self._scopes.values() for row in scope.rows]
+        book = copy.deepcopy(self.book)
+        try:
+            return work()
+        except ServiceError:
+            self._scopes = {path: scope for path, (scope, _) in scopes.items()}
+            for scope, rows in scopes.values():
+                scope.rows = rows
+            for row, fact in facts:
+                row.fact = fact
+            self.book = book
+            raise
+
+    @property
+    def links(self) -> set[tuple[str, str, str]]:
+        """The live links as (from, to, type)."""
+        return {(each.from_id, each.to_id, each.type) for each in self.book.links.values()}
+
+    def moment(self) -> datetime:
+        """Return the moment of a write."""
+        return self._now()
+
+    def make_id(self, now: datetime) -> str:
+        """Return a new id."""
+        return self._ids.make(now)
+
+    def rows(self, path: str) -> list[Row]:
+        """Return the rows of a scope, the oldest first."""
+        return self._scopes[path].rows if path in self._scopes else []
+
+    def row(self, fact_id: str) -> Row | None:
+        """Find a row."""
+        rows = (row for scope in self._scopes.values() for row in scope.rows)
+        return next((row for row in rows if row.fact.id == fact_id), None)
+
+    def visible(self, fact_id: str, view: View) -> bool:
+        """Tell whether a fact is there and seen."""
+        row = self.row(fact_id)
+        return row is not None and view.sees(row.fact.scope)
+
+    def add_row(
+        self, fact: Fact, content_hash: bytes, key_hash: bytes | None, terms: Counter[str]
+    ) -> None:
+        """Keep a new fact."""
+        self._numbers += 1
+        row = Row(self._numbers, fact, content_hash, key_hash, terms)
+        self._scope(fact.scope).rows.append(row)
+
+    def drop_row(self, fact_id: str) -> None:
+        """Forget a fact."""
+        for scope in self._scopes.values():
+            scope.rows = [row for row in scope.rows if row.fact.id != fact_id]
+
+    def wrote(self, path: str, at: datetime) -> None:
+        """Note when a scope was written to last."""
+        self._scope(path).last_write_at = at
+
+    def declared(self, path: str) -> ScopeConfig | None:
+        """Return a scope's declaration."""
+        return self._scopes[path].config if path in self._scopes else None
+
+    def shown_in(self, fact_id: str) -> list[Shown]:
+        """Return the closed runs that had a fact in front of them."""
+        found = []
+        for run_id in self._shown.get(fact_id, []):
+            run = self._runs[run_id]
+            named = f"{run.namespace}/{run.mission}" if run.mission else run_id
+            found.append(Shown(run_id, named, run.outcome or ""))
+        return found
+
+    def rename(self, old_id: str, new_id: str) -> None:
+        """Let a fact's names go on to its successor."""
 
     def _scope(self, path: str) -> StoredScope:
         for each in lineage(path):

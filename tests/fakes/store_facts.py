@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Sequence
 from datetime import datetime
 
@@ -14,32 +15,28 @@ from knowledge_client.models import (
     Remembered,
 )
 from knowledge_service.domain import (
-    facts as domain_facts,
-)
-from knowledge_service.domain import (
     filtering,
-    supersession,
 )
 from knowledge_service.domain.facts import NewFact
 from knowledge_service.domain.visibility import (
     View,
     nearest_first,
 )
-from knowledge_service.errors import (
-    Conflict,
-    NotFound,
-    RetractedBefore,
-)
-from knowledge_service.index import analyser, scorer, segments, terms
+from knowledge_service.index import finding
 from knowledge_service.ports import (
     Actor,
     Hit,
     Listing,
     NewReceipt,
     Once,
+    Order,
+    Placing,
     Search,
 )
-from tests.fakes.store_base import Base, Row
+from knowledge_service.store.verbs import changing, storing
+from tests.fakes.shelf import MemoryShelf
+from tests.fakes.store_base import Base, Row, StoredScope
+from tests.fakes.store_desk import MemoryDesk
 
 
 class Facts(Base):
@@ -49,9 +46,7 @@ class Facts(Base):
         self, facts: Sequence[NewFact], *, actor: Actor, once: Once | None = None
     ) -> tuple[Remembered, ...]:
         def work() -> tuple[Remembered, ...]:
-            for fact in facts:  # all or none: nothing is stored before every refusal is known
-                self._refuse_retracted(fact)
-            return tuple(self._store(fact, actor) for fact in facts)
+            return tuple(storing.store(MemoryDesk(self), fact, actor) for fact in facts)
 
         return self._once(once, work)
 
@@ -60,127 +55,19 @@ class Facts(Base):
     ) -> tuple[Remembered, ...]:
         return self.remember(facts, actor=actor, once=once)
 
-    def _equal(self, fact: NewFact) -> Row | None:
-        order = {"live": 0, "retracted": 1}
-        rows = [r for r in self._scope(fact.scope).rows if r.content_hash == fact.content_hash]
-        rows.sort(key=lambda row: row.fact.id, reverse=True)
-        return min(rows, key=lambda row: order.get(row.fact.lifecycle, 2), default=None)
-
-    def _refuse_retracted(self, fact: NewFact) -> None:
-        equal = self._equal(fact)
-        if equal and equal.fact.lifecycle == "retracted":
-            raise RetractedBefore(
-                f"an equal fact was retracted in {fact.scope}: {equal.closed_reason};"
-                " say what is different"
-            )
-
-    def _store(self, new: NewFact, actor: Actor) -> Remembered:
-        self._refuse_retracted(new)
-        equal = self._equal(new)
-        if equal and equal.fact.lifecycle == "live":
-            return self._confirm(equal, new)
-        scope, now = self._scope(new.scope), self._now()
-        since = new.valid_from or now
-        holders = {
-            row.fact.id: row
-            for row in scope.rows
-            if new.key_hash and row.key_hash == new.key_hash and row.fact.lifecycle == "live"
-        }
-        verdict = supersession.decide(
-            [
-                supersession.Holder(
-                    row.fact.id,
-                    row.fact.valid_from or row.fact.recorded_at,
-                    row.fact.review == "approved",
-                )
-                for row in holders.values()
-            ],
-            since,
-            actor.type,
-        )
-        fact_id = self._ids.make(now)
-        closed = verdict.superseded_by is not None
-        self._numbers += 1
-        row = Row(
-            self._numbers,
-            Fact(
-                id=fact_id,
-                scope=new.scope,
-                kind=new.kind,
-                title=new.title,
-                content=new.content,
-                data=new.data,
-                schema_=new.schema,
-                about=new.about,
-                position=new.position,
-                subject=new.subject,
-                predicate=new.predicate,
-                tags=new.tags,
-                confidence=new.confidence,
-                source=new.source,
-                lifecycle="superseded" if closed else "live",
-                expires_at=new.expires_at,
-                valid_from=new.valid_from,
-                valid_until=verdict.until or new.valid_until,
-                recorded_at=now,
-                closed_at=now if closed else None,
-            ),
-            new.content_hash,
-            new.key_hash,
-            analyser.terms(new.rendering),
-        )
-        scope.rows.append(row)
-        scope.last_write_at = now
-        if equal:
-            self.links.add((fact_id, equal.fact.id, "derived_from"))
-        for older in verdict.closes:
-            self._close(holders[older], "superseded", f"superseded by {fact_id}", until=since)
-            self.links.add((fact_id, older, "supersedes"))
-        self.links |= {(fact_id, other, "contradicts") for other in verdict.contradicts}
-        if verdict.superseded_by:
-            self.links.add((verdict.superseded_by, fact_id, "supersedes"))
-        return Remembered(
-            fact_id=fact_id,
-            status="created",
-            superseded=verdict.closes,
-            contradicts=verdict.contradicts,
-        )
-
-    def _confirm(self, row: Row, new: NewFact) -> Remembered:
-        tags = tuple(kais_facts.merged_tags(row.fact.tags, new.tags))
-        confidence = max(row.fact.confidence, new.confidence)
-        row.fact = row.fact.model_copy(update={"tags": tags, "confidence": confidence})
-        self._scope(row.fact.scope).last_write_at = self._now()
-        return Remembered(fact_id=row.fact.id, status="confirmed")
-
-    def _close(self, row: Row, lifecycle: str, reason: str, *, until: datetime) -> None:
-        now = self._now()
-        update = {"lifecycle": lifecycle, "closed_at": now, "valid_until": until}
-        row.fact, row.closed_reason = row.fact.model_copy(update=update), reason
-        self._scope(row.fact.scope).last_write_at = now
-
-    def _row(self, fact_id: str) -> Row | None:
-        rows = (row for scope in self._scopes.values() for row in scope.rows)
-        return next((row for row in rows if row.fact.id == fact_id), None)
-
-    def fact(self, fact_id: str, view: View) -> Fact | None:
+    def fact(self, fact_id: str, view: View, known_at: datetime | None = None) -> Fact | None:
         self._check()
-        row = self._row(fact_id)
-        return row.fact if row and view.sees(row.fact.scope) else None
+        row = self.row(fact_id)
+        return self.book.then(row.fact, known_at) if row and view.sees(row.fact.scope) else None
 
     def list_facts(self, listing: Listing) -> tuple[Fact, ...]:
         self._check()
-        tag = kais_facts.normal_tag(listing.tag) if listing.tag else None
-        found = [
-            row.fact
+        known = (
+            self.book.then(row.fact, listing.known_at)
             for scope in self._seen(listing.view, listing.scopes)
             for row in scope.rows
-            if listing.kind in (None, row.fact.kind)
-            and listing.lifecycle in (None, row.fact.lifecycle)
-            and listing.source in (None, row.fact.source.type)
-            and (listing.before is None or row.fact.id < listing.before)
-            and (tag is None or tag in {kais_facts.normal_tag(t) for t in row.fact.tags})
-        ]
+        )
+        found = [fact for fact in known if fact and _wanted(fact, listing)]
         found.sort(key=lambda fact: fact.id, reverse=True)
         return tuple(found[: listing.limit])
 
@@ -193,47 +80,63 @@ class Facts(Base):
         actor: Actor,
         once: Once | None = None,
     ) -> Corrected:
-        def work() -> Corrected:
-            row = self._row(fact_id)
-            if row is None:
-                raise NotFound(f"fact {fact_id} does not exist or is not visible to you")
-            if row.fact.lifecycle != "live":
-                raise Conflict(
-                    f"fact {fact_id} is {row.fact.lifecycle} already: {row.closed_reason}"
-                )
-            if replacement is None:
-                self._close(row, "retracted", reason, until=self._now())
-                return Corrected(fact_id=fact_id)
-            new = domain_facts.replacement(row.fact, replacement, actor.name)
-            if new.content_hash == row.content_hash:
-                raise Conflict(f"the replacement of fact {fact_id} says the same; give other words")
-            self._refuse_retracted(new)
-            self._close(row, "superseded", reason, until=self._now())
-            stored = self._store(new, actor)
-            self.links.add((stored.fact_id, fact_id, "supersedes"))
-            return Corrected(fact_id=fact_id, replacement_id=stored.fact_id)
-
-        return self._once(once, work)
+        order = Order(actor, reason, once)
+        return self._once(
+            once, lambda: changing.correct(MemoryDesk(self), fact_id, replacement, order)
+        )
 
     def search(self, search: Search) -> tuple[Hit, ...]:
         self._check()
-        rows = [r for s in self._seen(search.view, search.scopes) for r in s.rows]
-        rows.sort(key=lambda row: row.number)
-        by_number = {row.number: row.fact for row in rows}
-        documents = [terms.document(row.number, row.terms) for row in rows]
-        packed = list(segments.cut(segments.gather(documents), 0))
-        scores = scorer.score([packed], analyser.terms(search.query))
-        ranked = scores.best_first(4 * search.limit)
-        hits = [Hit(by_number[number], score, {"bm25": score}) for number, score in ranked]
-        served = [hit for hit in hits if filtering.passes(hit.fact, search.filters)]
-        return tuple(served[: search.limit])
+        shelf = self._shelf(search)
+        by_number = {row.number: row.fact for rows in shelf.scopes.values() for row in rows}
+        return tuple(
+            Hit(by_number[each.number], each.score, each.parts)
+            for each in finding.find(shelf, self._inquiry(search))
+        )
+
+    def placing(self, search: Search, fact_id: str) -> Placing | None:
+        self._check()
+        shelf = self._shelf(search)
+        for rows in shelf.scopes.values():
+            for row in rows:
+                if row.fact.id == fact_id:
+                    watch = finding.Watch(row.number)
+                    finding.find(shelf, self._inquiry(search), watch)
+                    return Placing(*watch.said)
+        return None
+
+    def _inquiry(self, search: Search) -> finding.Inquiry:
+        return finding.Inquiry(search.query, search.limit, search.filters, search.now)
+
+    def _shelf(self, search: Search) -> MemoryShelf:
+        seen = sorted(self._seen(search.view, search.scopes), key=lambda scope: scope.path)
+        number_of = {row.fact.id: row.number for scope in seen for row in scope.rows}
+        links = [
+            (number_of[a], number_of[b])
+            for a, b, kind in self.links
+            if kind not in ("supersedes", "contradicts", "promoted_from")
+            if a in number_of and b in number_of
+        ]
+        return MemoryShelf(
+            {number: scope.path for number, scope in enumerate(seen)},
+            {
+                number: self._then(scope, search.filters.known_at)
+                for number, scope in enumerate(seen)
+            },
+            links,
+        )
+
+    def _then(self, scope: StoredScope, known_at: datetime | None) -> list[Row]:
+        known = ((row, self.book.then(row.fact, known_at)) for row in scope.rows)
+        return [dataclasses.replace(row, fact=fact) for row, fact in known if fact]
 
     def recent(self, search: Search) -> tuple[Fact, ...]:
         self._check()
         found: list[Fact] = []
         scopes = {scope.path: scope for scope in self._seen(search.view, search.scopes)}
         for path in nearest_first(scopes):
-            live = [row.fact for row in scopes[path].rows if row.fact.lifecycle == "live"]
+            rows = self._then(scopes[path], search.filters.known_at)
+            live = [row.fact for row in rows if row.fact.lifecycle == "live"]
             live.sort(key=lambda fact: (fact.confidence, fact.id), reverse=True)
             found += [fact for fact in live if filtering.passes(fact, search.filters)]
         return tuple(found[: search.limit])
@@ -263,12 +166,31 @@ class Facts(Base):
     def _count(self, receipt: Receipt, observer: str, kind: str) -> set[str]:
         paths = set()
         for fact_id in receipt.facts:
-            row = self._row(fact_id)
+            row = self.row(fact_id)
             if row:
                 self._usage[(row.fact.scope, observer, kind)] += 1
+                self._fact_usage[(fact_id, kind)] += 1
                 paths.add(row.fact.scope)
         return paths
 
     def receipt(self, receipt_id: str) -> NewReceipt | None:
         self._check()
         return self._receipts.get(receipt_id)
+
+
+def _wanted(fact: Fact, listing: Listing) -> bool:
+    tag = kais_facts.normal_tag(listing.tag) if listing.tag else None
+    return (
+        listing.kind in (None, fact.kind)
+        and listing.lifecycle in (None, fact.lifecycle)
+        and listing.review in (None, fact.review)
+        and listing.source in (None, fact.source.type)
+        and (listing.before is None or fact.id < listing.before)
+        and (tag is None or tag in {kais_facts.normal_tag(t) for t in fact.tags})
+        and (listing.valid_at is None or _held(fact, listing.valid_at))
+    )
+
+
+def _held(fact: Fact, at: datetime) -> bool:
+    begun = (fact.valid_from or fact.recorded_at) <= at
+    return begun and (fact.valid_until is None or at < fact.valid_until)

@@ -38,6 +38,8 @@ from knowledge_service.ports import (
     Once,
     RunListing,
 )
+from knowledge_service.store.verbs import promoting, storing
+from tests.fakes.store_desk import MemoryDesk
 from tests.fakes.store_facts import Facts
 
 MAX_EPISODES = 5000
@@ -63,13 +65,19 @@ class Runs(Facts):
                 ) from exc
             if merged == old:
                 return merged
+            was_open = run_id not in self._credited
             self._scope(merged.scope)
             self._run_realms.setdefault(run_id, self._scope(realm_of(merged.scope)))
             if not (old and old.closed_at):
                 self._last_at[run_id] = self._now()
             self._runs[run_id] = merged
             self._credit(merged)
+            for fact_id in self._in_front(run_id) if was_open else ():
+                promoting.promote_proven(MemoryDesk(self), fact_id)
             return merged
+
+    def _in_front(self, run_id: str) -> list[str]:
+        return [fact_id for fact_id, runs_ in self._shown.items() if run_id in runs_]
 
     def _credit(self, run: Run) -> None:
         if run.outcome is None or run.run_id in self._credited:
@@ -78,14 +86,17 @@ class Runs(Facts):
         kind = runs.credit(run)
         if kind is None:
             return
-        seen = set()
+        seen: set[tuple[str, str]] = set()
         for new in self._receipts.values():
             if new.receipt.run == run.run_id:
                 for fact_id in new.receipt.facts:
-                    row = self._row(fact_id)
+                    row = self.row(fact_id)
                     if row and (fact_id, new.observer) not in seen:
                         seen.add((fact_id, new.observer))
+                        shown = self._shown.setdefault(fact_id, [])
+                        shown += [] if run.run_id in shown else [run.run_id]
                         self._usage[(row.fact.scope, new.observer, kind)] += 1
+                        self._fact_usage[(fact_id, kind)] += 1
 
     def _current_runs(self) -> list[Run]:
         return [
@@ -261,17 +272,18 @@ class Runs(Facts):
 
     def _extracted(self, fact: NewFact, actor: Actor) -> str | None:
         rows = [
-            row
+            row.fact
             for row in self._scope(fact.scope).rows
             if fact.key_hash and row.key_hash == fact.key_hash
         ]
-        live = next((row for row in rows if row.fact.lifecycle == "live"), None)
+        live = next((each for each in rows if each.lifecycle == "live"), None)
         if live:
-            return self._confirm(live, fact).fact_id
-        if any(row.fact.lifecycle == "retracted" for row in rows):
+            storing.confirm(MemoryDesk(self), live, fact, actor)
+            return live.id
+        if any(each.lifecycle == "retracted" for each in rows):
             return None
         try:
-            return self._store(fact, actor).fact_id
+            return storing.store(MemoryDesk(self), fact, actor).fact_id
         except RetractedBefore:
             return None
 

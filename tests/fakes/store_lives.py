@@ -1,0 +1,156 @@
+"""What becomes of facts in memory."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from knowledge_client.models import (
+    Approved,
+    ApproveIn,
+    Copied,
+    Erased,
+    Fact,
+    History,
+    HistoryEntry,
+    Undone,
+)
+from knowledge_service.domain import retention, statistics
+from knowledge_service.domain.visibility import View
+from knowledge_service.ports import Order, Queue
+from knowledge_service.store import times
+from knowledge_service.store.verbs import (
+    archiving,
+    changing,
+    erasing,
+    promoting,
+    reviewing,
+    undoing,
+)
+from tests.fakes.store_base import Base
+from tests.fakes.store_desk import MemoryDesk
+
+_OTHERS = ("from", "to", "origin", "copy")
+
+
+class Lives(Base):
+    """The `LifeStore` port."""
+
+    def retract(self, fact_id: str, order: Order) -> Fact:
+        return self._once(order.once, lambda: changing.retract(MemoryDesk(self), fact_id, order))
+
+    def restore(self, fact_id: str, order: Order) -> Fact:
+        return self._once(order.once, lambda: changing.restore(MemoryDesk(self), fact_id, order))
+
+    def confirm(self, fact_id: str, order: Order, session: str | None = None) -> Fact:
+        return self._once(
+            order.once, lambda: changing.confirm(MemoryDesk(self), fact_id, order, session)
+        )
+
+    def reject(self, fact_id: str, order: Order) -> Fact:
+        return self._once(order.once, lambda: reviewing.reject(MemoryDesk(self), fact_id, order))
+
+    def promote(self, fact_id: str, order: Order) -> Copied:
+        return self._once(order.once, lambda: promoting.promote(MemoryDesk(self), fact_id, order))
+
+    def approve(self, fact_id: str, order: Order, edits: ApproveIn) -> Approved:
+        return self._once(
+            order.once, lambda: reviewing.approve(MemoryDesk(self), fact_id, order, edits)
+        )
+
+    def undo(self, fact_id: str, order: Order) -> Undone:
+        return self._once(order.once, lambda: undoing.undo(MemoryDesk(self), fact_id, order))
+
+    def erase(self, fact_id: str, order: Order) -> Erased:
+        return self._once(order.once, lambda: erasing.erase(MemoryDesk(self), fact_id, order))
+
+    def history(self, fact_id: str, view: View) -> History | None:
+        self._check()
+        row = self.row(fact_id)
+        if row is None or not view.sees(row.fact.scope):
+            return None
+        past = [v for v in self.book.past.get(fact_id, []) if v.since < v.until]
+        since = [v.since for v in past] + [self.book.changed_at[fact_id]]
+        return History(
+            fact_id=fact_id,
+            versions=(*(v.fact for v in past), row.fact),
+            known_from=tuple(times.from_us(at) for at in since),
+            entries=tuple(self._entries(fact_id, view)),
+        )
+
+    def _entries(self, fact_id: str, view: View) -> list[HistoryEntry]:
+        found = []
+        for event in self.book.log:
+            for said in event.known():
+                others = [said[name] for name in _OTHERS if name in said]
+                if said.get("fact") == fact_id or fact_id in others:
+                    given: dict[str, Any] = said.get("set", {})
+                    found.append(
+                        HistoryEntry(
+                            type=event.type,
+                            actor=event.actor,
+                            at=times.from_us(event.at),
+                            reason=said.get("reason") or given.get("closed_reason"),
+                            set=given,
+                            facts=tuple(
+                                other
+                                for other in others
+                                if other != fact_id and self.visible(other, view)
+                            ),
+                        )
+                    )
+        return found
+
+    def review_queue(self, queue: Queue) -> tuple[Fact, ...]:
+        self._check()
+        found = [
+            row.fact
+            for scope in self._scopes.values()
+            if any(reach.covers(scope.path) for reach in queue.reaches)
+            for row in scope.rows
+            if row.fact.lifecycle == "live"
+            and (row.fact.review == "draft" or row.fact.flags)
+            and (queue.before is None or row.fact.id < queue.before)
+        ]
+        found.sort(key=lambda fact: fact.id, reverse=True)
+        return tuple(found[: queue.limit])
+
+    def retain(self) -> int:
+        with self._lock:
+            self._check()
+            count = 0
+            for scope in self._scopes.values():
+                if scope.config is None:
+                    continue
+                live = [row.fact for row in scope.rows if row.fact.lifecycle == "live"]
+                chosen = retention.choose(
+                    [self._candidate(fact) for fact in live],
+                    scope.config.retention,
+                    self.moment(),
+                )
+                archiving.archive(MemoryDesk(self), scope.path, chosen)
+                count += len(chosen)
+            return count
+
+    def _candidate(self, fact: Fact) -> retention.Candidate:
+        said = self.book.confirmations.get(fact.id, [])
+        since = max([fact.recorded_at, *(times.from_us(at) for _, at in said)])
+        used = self._fact_usage
+        named = {
+            fact_id
+            for new in self._receipts.values()
+            if new.receipt.run in self._runs and self._runs[new.receipt.run].outcome is None
+            for fact_id in new.receipt.facts
+        }
+        return retention.Candidate(
+            fact_id=fact.id,
+            confidence=fact.confidence,
+            since=since,
+            usefulness=statistics.usefulness(
+                used[(fact.id, "succeeded")], used[(fact.id, "failed")]
+            ),
+            expires_at=fact.expires_at,
+            is_kept=fact.review == "approved"
+            or fact.source.type == "promoted"
+            or fact.id in named
+            or any(each.copy == fact.id for each in self.book.promotions.values()),
+        )
