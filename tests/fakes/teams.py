@@ -185,7 +185,7 @@ def checked_pod(
     checks: Mapping[int, Body] | None = None,
     phase: str = "Running",
 ) -> ObjectRef:
-    """Make the pod of an attempt with checks: its work has ended, its checks are in these states."""
+    """Make the pod of an attempt whose work has ended, with its checks in these states."""
     at = stamp(fake)
     done = {"exitCode": code, "reason": "Completed", "message": message, "finishedAt": at}
     told = [{"name": f"check-{place}", "state": state} for place, state in (checks or {}).items()]

@@ -13,10 +13,12 @@ from datetime import datetime
 from typing import Any
 
 from kais import labels, names
+from kais.outcomes import Outcome
 from kais_operator.decide import children
 from kais_operator.decide.plan import (
     Action,
     Body,
+    CloseRun,
     Delete,
     DeleteScope,
     Plan,
@@ -73,6 +75,16 @@ def put_run(run_id: str, run: models.RunIn) -> Body:
     return {"call": "put_run", "run_id": run_id, "run": _dumped(run)}
 
 
+def close_run(action: CloseRun) -> Body:
+    """Write down that a run is to be closed of which only the id is known."""
+    return {
+        "call": "close_run",
+        "run_id": action.run_id,
+        "outcome": action.outcome.value,
+        "finished_at": action.finished_at.isoformat(),
+    }
+
+
 def record_episodes(run_id: str, episodes: Sequence[models.EpisodeIn]) -> Body:
     """Write down what is to be added to a run's record."""
     dumped = [_dumped(episode) for episode in episodes]
@@ -97,6 +109,9 @@ def _action(call: dict[str, Any]) -> Action:
     match call["call"]:
         case "put_run":
             return PutRun(call["run_id"], models.RunIn.model_validate(call["run"]))
+        case "close_run":
+            ended = datetime.fromisoformat(call["finished_at"])
+            return CloseRun(call["run_id"], Outcome(call["outcome"]), ended)
         case "record_episodes":
             episodes = tuple(models.EpisodeIn.model_validate(e) for e in call["episodes"])
             return RecordEpisodes(call["run_id"], episodes)

@@ -10,9 +10,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Any
 
+from kais.outcomes import Outcome
 from knowledge_client import models
 
 Body = dict[str, Any]
@@ -106,6 +107,15 @@ class PutRun:
 
 
 @dataclass(frozen=True)
+class CloseRun:
+    """Close a run of which only the id is known: the ledger knows the rest. None there is fine."""
+
+    run_id: str
+    outcome: Outcome
+    finished_at: datetime
+
+
+@dataclass(frozen=True)
 class RecordEpisodes:
     """Add what the operator saw of a run to its record."""
 
@@ -181,6 +191,7 @@ Action = (
     | PutScope
     | DeleteScope
     | PutRun
+    | CloseRun
     | RecordEpisodes
     | RequestExtraction
     | InjectKnowledge

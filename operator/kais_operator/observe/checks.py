@@ -14,6 +14,7 @@ from kais.resources.mission import Check
 from kais_operator import errors
 from kais_operator.decide import checking, checks, entry, rounds
 from kais_operator.decide import mission as decision
+from kais_operator.decide import pods as pods_of_cells
 from kais_operator.decide.attempts import Attempt
 from kais_operator.decide.checking import GONE, Asked
 from kais_operator.decide.checks import Output, Process
@@ -64,14 +65,14 @@ def _failure(check: Check, words: str) -> str:
 
 
 def _container(pods: Sequence[Body]) -> RunningContainer | None:
-    """Find the first container of a ready pod."""
+    """Find the cell's container in a ready pod."""
     for pod in pods:
         told = (pod.get("status") or {}).get("conditions") or ()
         is_ready = any(c["type"] == "Ready" and c["status"] == "True" for c in told)
         metadata = pod["metadata"]
         if is_ready and not metadata.get("deletionTimestamp"):
             ref = ObjectRef("Pod", metadata["namespace"], metadata["name"])
-            return RunningContainer(ref, pod["spec"]["containers"][0]["name"], metadata["uid"])
+            return RunningContainer(ref, pods_of_cells.SERVICE, metadata["uid"])
     return None
 
 

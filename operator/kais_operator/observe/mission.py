@@ -4,19 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Sequence
 from dataclasses import replace
+from datetime import datetime
 from typing import TypeVar
 
 from kais import labels, names
-from kais.conditions import Type
 from kais.resources.blueprint_instance import BlueprintInstance
 from kais.resources.cell import Cell
 from kais.resources.formation import Formation
 from kais.resources.mission import Mission
-from kais_operator.decide import attempts, children, entry, record, rounds
+from kais.resources.workload import CellMode
+from kais_operator.decide import attempts, children, entry, record, rounds, unreadable_mission
 from kais_operator.decide import mission as decision
 from kais_operator.decide.entry import Team
 from kais_operator.decide.mission_observed import Ledger, MissionObserved, run_id_of
-from kais_operator.decide.plan import Body, ObjectRef
+from kais_operator.decide.plan import Body, ObjectRef, Plan
+from kais_operator.decide.unreadable_mission import UnreadableMission
 from kais_operator.observe import checks, reading
 from kais_operator.observe.reconcilers import Reconciler, Seen
 from kais_operator.ports import World
@@ -32,7 +34,13 @@ async def observe_mission(world: World, ref: ObjectRef) -> Seen | None:
         return None
     mission = reading.read(Mission, body)
     if isinstance(mission, reading.Unreadable):
-        return Seen(body, mission)
+        broken = UnreadableMission(
+            body,
+            mission.problem,
+            world.memory.store_problem(),
+            world.placement.operator_namespace,
+        )
+        return Seen(body, broken)
     jobs = await _jobs(world, mission)
     has_ended = labels.OUTCOME in mission.metadata.annotations
     is_new = not any(attempts.run_of(job) in (None, run_id_of(mission)) for job in jobs)
@@ -78,9 +86,9 @@ async def _pods(world: World, mission: Mission, jobs: Sequence[Body], team: Team
     """Read the pods of the mission's Jobs, or those of a cell that keeps running."""
     cell = entry.entry_cell(mission, team)
     if isinstance(cell, Cell) and rounds.is_round(cell):
-        selector = f"{labels.CELL}={names.label_value(cell.metadata.name)}"
-        found = await world.cluster.list("Pod", mission.metadata.namespace, labels=selector)
-        return [pod for pod in found if labels.MISSION not in (pod["metadata"].get("labels") or {})]
+        name = names.label_value(cell.metadata.name)
+        selector = f"{labels.CELL}={name},{labels.CELL_MODE}={CellMode.SERVICE.value}"
+        return await world.cluster.list("Pod", mission.metadata.namespace, labels=selector)
     if not jobs and labels.ATTEMPTS not in mission.metadata.annotations:
         return ()
     selector = f"{labels.MISSION}={names.label_value(mission.metadata.name)}"
@@ -188,8 +196,10 @@ async def _instance(
     return found if isinstance(found, BlueprintInstance) else None
 
 
-RECONCILER = Reconciler(
-    "Mission",
-    observe_mission,
-    reading.deciding(decision.decide_mission, summary=Type.SUCCEEDED),
-)
+def _decide(observed: MissionObserved | UnreadableMission, now: datetime) -> Plan:
+    if isinstance(observed, UnreadableMission):
+        return unreadable_mission.decide(observed, now)
+    return decision.decide_mission(observed, now)
+
+
+RECONCILER = Reconciler("Mission", observe_mission, _decide)

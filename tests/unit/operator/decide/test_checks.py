@@ -123,7 +123,7 @@ def test_a_check_is_judged(
 @pytest.mark.parametrize(
     ("sign", "passes"), [(">=", True), ("<=", True), ("==", True), (">", False), ("<", False)]
 )
-def test_each_operator_compares(sign: str, passes: bool) -> None:  # noqa: FBT001 - a table
+def test_each_operator_compares(sign: str, passes: bool) -> None:
     spec = check(type="coverage", operator=sign, value=80)
     status, _ = judged(spec, ended(), Output("80"))
     assert status == ("Passed" if passes else "Failed")

@@ -189,9 +189,7 @@ async def test_a_check_that_hangs_is_an_error_and_its_pod_is_ended() -> None:
     assert status(fake)["history"][0]["result"] == environment(fake, 2)["KAIS_FEEDBACK"]
 
 
-async def test_a_check_that_ended_in_time_while_the_operator_was_away_is_judged_by_its_own_times() -> (
-    None
-):  # noqa: E501 - a sentence
+async def test_a_check_that_ended_while_the_operator_was_away_is_judged_by_its_own_times() -> None:
     fake = await teams.started(checked(TESTS))
     teams.checked_pod(fake, checks={0: teams.check_ended(fake, took_s=59)}, phase="Succeeded")
     teams.end_job(fake, condition="Complete")

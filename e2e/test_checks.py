@@ -1,0 +1,299 @@
+"""The checks of missions on real pods: in the attempt's pod, and by exec in a running cell."""
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from e2e.support import tiny_images
+from e2e.support.installed import KAIS_NAMESPACE, OPERATOR, Body, Installed, conditions
+from e2e.support.tiny_images import BARE, BUSYBOX
+from e2e.support.waiting import until
+
+pytestmark = pytest.mark.e2e
+SHARED = "/workspace/shared"
+CATASTROPHE = "(a+)+$"
+
+
+@pytest.fixture(scope="module")
+def images(cluster: Installed) -> None:
+    tiny_images.load()
+
+
+@pytest.fixture
+def namespace(cluster: Installed, images: None, request: pytest.FixtureRequest) -> Iterator[str]:
+    title = request.node.name.removeprefix("test_").replace("_", "-")
+    yield from cluster.fresh_namespace(f"checks-{title[:40].strip('-')}")
+
+
+def cell(name: str, namespace: str, image: str, *argv: str, mode: str = "Task") -> Body:
+    container = {"image": image, "command": list(argv)}
+    return {
+        "apiVersion": "kais.io/v1",
+        "kind": "Cell",
+        "metadata": {"name": name, "namespace": namespace},
+        "spec": {"mode": mode, "container": container},
+    }
+
+
+def mission(cell_name: str, namespace: str, *checks: Body, **spec: Any) -> Body:
+    completion = {"checks": list(checks), **spec.pop("completion", {})}
+    return {
+        "apiVersion": "kais.io/v1",
+        "kind": "Mission",
+        "metadata": {"name": cell_name, "namespace": namespace},
+        "spec": {
+            "cellRef": cell_name,
+            "objective": "Do the work that the test asks for",
+            "completion": completion,
+            **spec,
+        },
+    }
+
+
+def shell(name: str, command: str, **more: Any) -> Body:
+    return {"name": name, "type": "command", "command": command, **more}
+
+
+def results(body: Body) -> dict[str, tuple[str, str]]:
+    told = body["status"]["checks"]
+    return {check["name"]: (check["status"], check.get("message", "")) for check in told}
+
+
+def operator_pod(cluster: Installed) -> Body:
+    return cluster.list("pod", KAIS_NAMESPACE, OPERATOR)[0]
+
+
+WORK = """
+mkdir -p /workspace/shared/out
+echo "# report" > /workspace/shared/out/report.md
+echo '{"total": {"percent": 83.5}}' > /workspace/shared/coverage.json
+printf %s "The report is Ready" > /dev/termination-log
+"""
+
+
+def test_checks_of_every_type_see_what_the_work_left(cluster: Installed, namespace: str) -> None:
+    cluster.apply(
+        cell("work", namespace, BUSYBOX, "sh", "-c", WORK),
+        mission(
+            "work", namespace,
+            {"name": "files", "type": "fileExists", "paths": ["out/report.md", "coverage.json"]},
+            shell("report", "grep -q report /workspace/shared/out/report.md"),
+            shell("words", "cat /workspace/shared/out/report.md", successPattern="^# rep"),
+            {"name": "covered", "type": "coverage", "command": f"cat {SHARED}/coverage.json",
+             "jsonPath": "total.percent", "operator": ">=", "value": 80},
+            {"name": "answer", "type": "response", "successPattern": "is ready$"},
+            {"name": "old", "type": "natsResponse", "successPattern": "READY"},
+        ),
+    )  # fmt: skip
+    done = cluster.finished_mission("work", namespace)
+    assert done["status"]["outcome"] == "Succeeded", done["status"]
+    assert {name: status for name, (status, _) in results(done).items()} == dict.fromkeys(
+        ("files", "report", "words", "covered", "answer", "old"), "Passed"
+    )
+    assert results(done)["covered"] == ("Passed", "83.5 >= 80")
+    assert done["status"]["result"] == "The report is Ready"
+
+
+def test_failed_checks_reach_the_next_attempt_as_feedback(
+    cluster: Installed, namespace: str
+) -> None:
+    work = 'echo -n "$KAIS_FEEDBACK" | head -c 4000 > /dev/termination-log; '
+    work += '[ -n "$KAIS_FEEDBACK" ] && echo > /workspace/shared/report.md; true'
+    cluster.apply(
+        cell("again", namespace, BUSYBOX, "sh", "-c", work),
+        mission(
+            "again", namespace,
+            {"name": "files", "type": "fileExists", "paths": ["report.md"]},
+            {"name": "outside", "type": "fileExists", "paths": ["/workspace/shared"]},
+            completion={"maxAttempts": 2},
+        ),
+    )  # fmt: skip
+    done = cluster.finished_mission("again", namespace)
+    assert (done["status"]["outcome"], done["status"]["attempt"]) == ("Succeeded", 2)
+    words = "checks failed: files Failed: missing: report.md"
+    assert done["status"]["history"][0]["result"] == words
+    assert done["status"]["result"] == words, "the next attempt was told in KAIS_FEEDBACK"
+
+
+def test_checks_that_hang_print_without_end_or_have_slow_patterns_are_errors_and_harm_nobody(
+    cluster: Installed, namespace: str
+) -> None:
+    before = operator_pod(cluster)["status"]["containerStatuses"][0]["restartCount"]
+    much = "yes 0123456789abcdef | head -c 100000000"
+    cluster.apply(
+        cell("bad", namespace, BUSYBOX, "true"),
+        mission(
+            "bad", namespace,
+            shell("hangs", "sleep 1000", timeoutSeconds=8),
+            shell("floods", much, failPattern="^fine$", successPattern="abcdef"),
+            shell("slow", f"echo {'a' * 40}!", failPattern=CATASTROPHE),
+            shell("broken", "true", failPattern="("),
+            {"name": "escape", "type": "fileExists", "paths": ["../../etc/passwd"]},
+            completion={"maxAttempts": 1},
+        ),
+        cell("good", namespace, BUSYBOX, "true"),
+        {**mission("good", namespace, shell("ok", "true"))},
+    )  # fmt: skip
+    good = cluster.finished_mission("good", namespace)
+    assert good["status"]["outcome"] == "Succeeded"
+    done = cluster.finished_mission("bad", namespace)
+    told = results(done)
+    assert done["status"]["outcome"] == "Failed"
+    assert told["hangs"] == ("Error", "it did not end within 8 s")
+    assert told["floods"] == ("Passed", "")
+    assert told["slow"][0] == "Error"
+    assert "its pattern is too slow" in told["slow"][1]
+    assert told["broken"][0] == "Error"
+    assert told["escape"] == (
+        "Error",
+        "the files could not be looked for: not inside the workspace: ../../etc/passwd",
+    )
+    after = operator_pod(cluster)["status"]["containerStatuses"][0]["restartCount"]
+    assert after == before
+
+
+def test_what_users_write_arrives_letter_for_letter(cluster: Installed, namespace: str) -> None:
+    text = "say $(CELL_NAME) and $$(X) and ${X}"
+    work = 'printf %s "$KAIS_OBJECTIVE" > /dev/termination-log'
+    cluster.apply(
+        cell("letters", namespace, BUSYBOX, "sh", "-c", work),
+        mission(
+            "letters", namespace,
+            {"name": "argv", "type": "command", "argv": ["echo", "$(CELL_NAME) $$(X)"],
+             "successPattern": r"^\$\(CELL_NAME\) \$\$\(X\)$"},
+            objective=text,
+        ),
+    )  # fmt: skip
+    done = cluster.finished_mission("letters", namespace)
+    assert done["status"]["result"] == text
+    assert results(done) == {"argv": ("Passed", "")}
+
+
+def test_an_image_without_a_shell_is_checked_by_argv_and_says_so_otherwise(
+    cluster: Installed, namespace: str
+) -> None:
+    cluster.apply(
+        cell("bare", namespace, BARE, "/bare", "work", "done"),
+        mission(
+            "bare", namespace,
+            {"name": "files", "type": "fileExists", "paths": ["report.md"]},
+            {"name": "argv", "type": "command", "argv": ["/bare", "say", "fine"],
+             "successPattern": "^fine$"},
+            {"name": "fails", "type": "command", "argv": ["/bare", "exit", "3"]},
+            shell("shell", "true"),
+            completion={"maxAttempts": 1},
+        ),
+    )  # fmt: skip
+    done = cluster.finished_mission("bare", namespace)
+    assert results(done) == {
+        "files": ("Passed", ""),
+        "argv": ("Passed", ""),
+        "fails": ("Failed", "exit code 3"),
+        "shell": (
+            "Error",
+            "the cell's image has no shell (sh) to run command with; give argv",
+        ),
+    }
+    assert done["status"]["result"] == "done"
+
+
+def ready(cluster: Installed, name: str, namespace: str) -> None:
+    until(
+        lambda: conditions(cluster.get("cell", name, namespace)),
+        lambda seen: seen.get("Ready", {}).get("status") == "True",
+        what=f"ready cell {name}",
+    )
+
+
+def test_a_busybox_cell_that_keeps_running_is_checked_inside(
+    cluster: Installed, namespace: str
+) -> None:
+    serve = "mkdir -p /workspace/shared; echo hi > /workspace/shared/here; exec sleep 100000"
+    cluster.apply(cell("serve", namespace, BUSYBOX, "sh", "-c", serve, mode="Service"))
+    ready(cluster, "serve", namespace)
+    much = "yes 0123456789abcdef | head -c 100000000"
+    cluster.apply(
+        mission(
+            "serve", namespace,
+            shell("passes", "grep -q hi /workspace/shared/here"),
+            shell("out", "echo warn >&2; echo fine", successPattern="^fine$", failPattern="warn"),
+            {"name": "files", "type": "fileExists", "paths": ["/workspace/shared/here"]},
+            {"name": "covered", "type": "coverage", "command": "echo '{\"n\": 3}'", "jsonPath": "n",
+             "operator": "==", "value": 3},
+            completion={"maxAttempts": 1},
+        ),
+        {
+            **mission(
+                "serve", namespace,
+                shell("fails", "echo no >&2; exit 4"),
+                shell("hangs", "sleep 1000", timeoutSeconds=3),
+                shell("floods", much),
+                {"name": "missing", "type": "fileExists", "paths": ["/workspace/shared/there"]},
+                completion={"maxAttempts": 1},
+            ),
+            "metadata": {"name": "serve-badly", "namespace": namespace},
+        },
+    )  # fmt: skip
+    good = cluster.finished_mission("serve", namespace)
+    assert results(good) == {
+        "passes": ("Passed", ""),
+        "out": ("Passed", ""),
+        "files": ("Passed", ""),
+        "covered": ("Passed", "3 == 3"),
+    }
+    assert good["status"]["outcome"] == "Succeeded"
+    bad = results(cluster.finished_mission("serve-badly", namespace))
+    assert bad["fails"] == ("Failed", "exit code 4: no")
+    assert bad["hangs"] == ("Error", "it did not end within 3 s")
+    assert bad["floods"] == ("Error", "it printed more than 8 MiB and was given up on")
+    assert bad["missing"] == ("Failed", "/workspace/shared/there is missing")
+    assert cluster.list("job", namespace) == []
+
+
+def test_a_running_cell_without_a_shell_is_checked_by_argv(
+    cluster: Installed, namespace: str
+) -> None:
+    cluster.apply(cell("quiet", namespace, BARE, "/bare", "serve", mode="Service"))
+    ready(cluster, "quiet", namespace)
+    cluster.apply(
+        mission(
+            "quiet", namespace,
+            {"name": "argv", "type": "command", "argv": ["/bare", "say", "$(X)"],
+             "successPattern": r"^\$\(X\)$"},
+            shell("shell", "true"),
+            {"name": "files", "type": "fileExists", "paths": ["/bare"]},
+            completion={"maxAttempts": 1},
+        ),
+    )  # fmt: skip
+    assert results(cluster.finished_mission("quiet", namespace)) == {
+        "argv": ("Passed", ""),
+        "shell": ("Error", "the cell's image has no shell (sh) to run command with; give argv"),
+        "files": (
+            "Error",
+            "the cell's image has no shell (sh) to look for files with; use mode: Task",
+        ),
+    }
+
+
+def test_a_mission_of_a_running_cell_without_checks_says_what_is_missing(
+    cluster: Installed, namespace: str
+) -> None:
+    cluster.apply(cell("mute", namespace, BARE, "/bare", "serve", mode="Service"))
+    ready(cluster, "mute", namespace)
+    cluster.apply(mission("mute", namespace))
+    seen = until(
+        lambda: conditions(cluster.get("mission", "mute", namespace)),
+        lambda seen: seen.get("Started", {}).get("reason") == "NotYetSupported",
+        what="words about what is missing",
+    )
+    assert "sends it no objective and reads no answer" in seen["Started"]["message"]
+
+
+def test_what_can_mean_nothing_is_refused_at_apply(cluster: Installed, namespace: str) -> None:
+    both = {"name": "a", "type": "command", "command": "true", "argv": ["true"]}
+    told = cluster.kubectl(
+        "apply", "-f", "-", stdin=json.dumps(mission("x", namespace, both)), check=False
+    )
+    assert "a command or coverage check needs exactly one of command and argv" in told
