@@ -54,6 +54,7 @@ class _Wish:
     mission: ChildDecision | None
     is_held: bool
     is_session: bool
+    taken: str | None = None
 
     @property
     def blocked(self) -> ChildDecision | None:
@@ -89,6 +90,10 @@ def decide_apply(observed: BlueprintInstanceObserved, rendered: Rendered) -> App
     blocked = wish.blocked
     if blocked is not None:
         return _blocked(observed, wish, blocked)
+    ahead = instance_reruns.ahead(observed)
+    if ahead is not None:
+        its_own = replace(wish, run=ahead[0], taken=ahead[1], outcome=None, is_session=False)
+        return _begin(observed, revision, rendered, its_own)
     further = instance_reruns.next_run(observed.instance, rendered)
     if further is not None and not wish.formation.actions:
         return _begin(
@@ -170,7 +175,7 @@ def _wish(
     if rendered.mission_spec is not None and not instance_run.is_session(instance):
         told = Run(run.run_id, outcome)
         mission_body = instance_children.mission_body(
-            instance, revision, rendered.mission_spec, run=told
+            instance, revision, rendered.mission_spec, run=told, values=rendered.values
         )
         mission = instance_reruns.decide_mission(observed, mission_body, run=run)
     is_new_render = any(isinstance(action, Apply) for action in formation.actions) and (
@@ -230,7 +235,10 @@ def _stamp(
     """Write the run's identity, its outcome and the kept revision, as far as they are missing."""
     metadata = observed.instance.metadata
     marks = instance_run.marks(
-        observed.instance, run=Run(wish.run.run_id, wish.outcome), is_session=wish.is_session
+        observed.instance,
+        run=Run(wish.run.run_id, wish.outcome),
+        is_session=wish.is_session,
+        taken=wish.taken,
     )
     kept: dict[str, str | None] = {}
     if not wish.is_held:

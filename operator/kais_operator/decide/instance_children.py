@@ -20,6 +20,8 @@ from kais_operator.decide.plan import Body
 
 SIZE_LIMIT_BYTES = 1_400_000
 """Just under what etcd takes in one object (1.5 MiB), to leave room for status and metadata."""
+_VALUE_BYTES = 512
+"""Of one parameter's value that is told to the ledger; a hundred of them fit in annotations."""
 
 
 @dataclass(frozen=True)
@@ -61,11 +63,16 @@ def formation_body(instance: BlueprintInstance, revision: BlueprintRevision, spe
 
 
 def mission_body(
-    instance: BlueprintInstance, revision: BlueprintRevision, spec: Body, *, run: Run
+    instance: BlueprintInstance,
+    revision: BlueprintRevision,
+    spec: Body,
+    *,
+    run: Run,
+    values: Body | None = None,
 ) -> Body:
     """Make the Mission of a rendered spec, for that run; one that ended is only told again.
 
-    The rendering named the Formation in it already.
+    The rendering named the Formation in it already. `values` are those of the parameters.
     """
     wanted = dict(spec)
     arm = arm_of(instance, revision.spec.knowledge, spec, run_id=run.run_id)
@@ -81,6 +88,8 @@ def mission_body(
         labelled=_labels(instance, revision),
     )
     annotations = {labels.RUN_ID: run.run_id, labels.ARM: arm}
+    if values is not None:
+        annotations[labels.PARAMETERS] = json.dumps(told_values(values), ensure_ascii=False)
     taken = instance.metadata.annotations.get(labels.RERUN_TAKEN)
     if taken is not None:
         annotations |= {labels.RERUN: taken, labels.RERUN_TAKEN: taken}
@@ -88,6 +97,15 @@ def mission_body(
         annotations[labels.OUTCOME] = run.outcome
     body["metadata"] |= {"annotations": annotations, "finalizers": [labels.FINALIZER]}
     return body
+
+
+def told_values(values: Body) -> Body:
+    """Give the values that runs are compared by: short ones, so that they fit an annotation."""
+    return {
+        name: value
+        for name, value in values.items()
+        if len(json.dumps(value, ensure_ascii=False).encode()) <= _VALUE_BYTES
+    }
 
 
 def arm_of(

@@ -37,6 +37,22 @@ def next_run(instance: BlueprintInstance, rendered: Rendered) -> Run | None:
     return Run(names.run_id(instance.metadata.uid, nonce))
 
 
+def ahead(observed: BlueprintInstanceObserved) -> tuple[Run, str] | None:
+    """Give the run, and its nonce, that the Mission began by itself after the use's own.
+
+    Somebody asked the Mission for it and not the use. The Mission lists the runs before.
+    """
+    seen, begun = observed.mission, instance_run.run_of(observed.instance)
+    parent = instance_children.parent_of(observed.instance)
+    if seen is None or begun is None or children.standing(seen, parent) is not Standing.OURS:
+        return None
+    carried = seen["metadata"].get("annotations") or {}
+    run_id, nonce = carried.get(labels.RUN_ID), carried.get(labels.RERUN_TAKEN)
+    if not run_id or not nonce or begun.run_id not in carried.get(labels.EARLIER_RUNS, ""):
+        return None
+    return (Run(run_id), nonce) if run_id != begun.run_id else None
+
+
 def decide_mission(observed: BlueprintInstanceObserved, body: Body, *, run: Run) -> ChildDecision:
     """Choose the write that brings the Mission to this run; `body` is what it would be made as."""
     found = children.decide_fixed_child(

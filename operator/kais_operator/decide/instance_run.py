@@ -67,8 +67,13 @@ def is_running(instance: BlueprintInstance, mission: Body | None, outcome: str |
     return has_begun and mission is not None and outcome is None
 
 
-def marks(instance: BlueprintInstance, *, run: Run, is_session: bool) -> dict[str, str | None]:
-    """Give the annotations that a use carries for a run, with None for those that must go."""
+def marks(
+    instance: BlueprintInstance, *, run: Run, is_session: bool, taken: str | None = None
+) -> dict[str, str | None]:
+    """Give the annotations that a use carries for a run, with None for those that must go.
+
+    `taken` is the nonce of a run that its Mission began by itself; else the use's own counts.
+    """
     carried = instance.metadata.annotations
     wanted: dict[str, str | None] = {labels.RUN_ID: run.run_id}
     if run.outcome is not None:
@@ -76,8 +81,10 @@ def marks(instance: BlueprintInstance, *, run: Run, is_session: bool) -> dict[st
     is_new = carried.get(labels.RUN_ID) != run.run_id
     if is_new:
         wanted |= {labels.OUTCOME: None, labels.RUN_KIND: None}
-        nonce = carried.get(labels.RERUN, "")[:NONCE_LIMIT]
+        nonce = taken or carried.get(labels.RERUN, "")[:NONCE_LIMIT]
         wanted |= {labels.RERUN_TAKEN: nonce} if nonce else {}
+    if taken is not None and carried.get(labels.RERUN) == carried.get(labels.RERUN_TAKEN):
+        wanted[labels.RERUN] = taken  # else the nonce before would count as a new one
     if is_session:
         wanted[labels.RUN_KIND] = labels.RUN_KIND_SESSION
     return wanted
@@ -131,7 +138,7 @@ def opened(
             blueprint=revision.spec.blueprint,
             revision=revision.spec.revision,
             instance=instance.metadata.name,
-            parameters=rendered.values,
+            parameters=instance_children.told_values(rendered.values),
             parameters_hash=rendered.parameters_hash,
         ),
     )

@@ -6,6 +6,7 @@ once per run. What was told is known from the ledger itself, else from this proc
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
@@ -177,10 +178,21 @@ def _use(observed: MissionObserved) -> Body:
     }
     if observed.instance is not None:
         use["instance"] = observed.instance.metadata.name
-        use["parameters"] = observed.instance.spec.parameters
+        use["parameters"] = _values(observed)
         use["parameters_hash"] = observed.instance.status.parameters_hash
     known = observed.ledger.run
     return use if known is None else {k: v for k, v in use.items() if getattr(known, k) is None}
+
+
+def _values(observed: MissionObserved) -> Body:
+    """Give the values of the run, defaults included; a use of an older version has its own only."""
+    text = observed.mission.metadata.annotations.get(labels.PARAMETERS)
+    own = observed.instance.spec.parameters if observed.instance is not None else {}
+    try:
+        values = json.loads(text) if text is not None else own
+    except ValueError:
+        return own  # somebody edited it
+    return values if isinstance(values, dict) else own
 
 
 def episodes(observed: MissionObserved, ending: Ending) -> tuple[models.EpisodeIn, ...]:

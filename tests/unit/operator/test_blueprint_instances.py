@@ -121,7 +121,11 @@ async def test_a_use_gets_its_formation_and_mission_under_one_run() -> None:
     assert mission["spec"]["formationRef"] == "use"
     assert mission["spec"]["objective"] == "explain pods"
     assert mission["metadata"]["finalizers"] == ["kais.io/finalizer"]
-    assert mission["metadata"]["annotations"] == {"kais.io/run-id": run_id, "kais.io/arm": "on"}
+    assert mission["metadata"]["annotations"] == {
+        "kais.io/run-id": run_id,
+        "kais.io/arm": "on",
+        "kais.io/parameters": '{"topic": "pods", "count": 3}',
+    }
     seen = status(fake)
     assert (seen["revisionInUse"], seen["runId"]) == (1, run_id)
     assert (seen["formation"], seen["mission"], seen["phase"]) == ("use", "use", "Running")

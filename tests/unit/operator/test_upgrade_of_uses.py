@@ -54,5 +54,6 @@ def test_a_use_renders_to_the_same_children(golden: dict[str, Any]) -> None:
         return
     assert rendered.mission_spec is not None
     run = instance_run.first_run(instance)
+    # Without values: the annotation that holds them is younger, and only new Missions get it.
     mission = instance_children.mission_body(instance, revision, rendered.mission_spec, run=run)
     assert mission == golden["mission"]

@@ -1,5 +1,7 @@
 """Further runs of one use, and its cells between them."""
 
+import json
+
 import pytest
 
 from kais import names
@@ -66,6 +68,46 @@ async def test_a_crash_after_the_stamp_tells_the_mission_all_the_same() -> None:
     await uses.settle(fake)
     assert annotations(fake, MISSION)["kais.io/rerun"] == "2"
     assert len(run_begun_events(fake)) == 2
+
+
+async def test_a_run_that_its_mission_was_asked_for_is_the_uses_run_too() -> None:
+    fake = await ended(outcome="Failed")
+    first = annotations(fake)["kais.io/run-id"]
+    annotate(fake, MISSION, rerun="by hand", earlier_runs=f'[{{"run": "{first}"}}]')
+    uses.run_again(fake)
+    await uses.settle(fake)
+    second = annotations(fake, MISSION)["kais.io/run-id"]
+    assert annotations(fake)["kais.io/run-id"] == second != first
+    assert (status(fake)["phase"], status(fake)["runId"]) == ("Running", second)
+    uses.end(fake)
+    await uses.settle(fake)
+    assert status(fake)["outcome"] == "Succeeded"
+    assert len(run_begun_events(fake)) == 2
+
+
+async def test_the_nonce_of_a_run_before_is_no_new_wish_when_the_mission_ran_once_more() -> None:
+    fake = await ended()
+    annotate(fake, rerun="2")
+    await uses.settle(fake)
+    uses.run_again(fake)
+    uses.end(fake)
+    await uses.settle(fake)
+    second = annotations(fake)["kais.io/run-id"]
+    annotate(fake, MISSION, rerun="3", earlier_runs=f'[{{"run": "{second}"}}]')
+    uses.run_again(fake)
+    uses.end(fake)
+    await uses.settle(fake)
+    assert annotations(fake)["kais.io/rerun"] == annotations(fake)["kais.io/rerun-taken"] == "3"
+    assert len(run_begun_events(fake)) == 3
+
+
+async def test_the_mission_carries_the_values_of_its_run_for_the_ledger() -> None:
+    head = blueprints.blueprint()
+    head["spec"]["parameters"].append({"name": "text", "type": "string", "default": "x" * 600})
+    fake = await uses.world(head=head)
+    await uses.settle(fake)
+    told = json.loads(annotations(fake, MISSION)["kais.io/parameters"])
+    assert told == {"topic": "pods", "count": 1}, "defaults included, long ones left out"
 
 
 async def test_the_same_nonce_begins_nothing_again() -> None:
