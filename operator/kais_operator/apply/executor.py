@@ -30,12 +30,14 @@ class Executed:
     Attributes:
         store_problem: why a store call failed; the same Plan's store calls are needed again.
         told_store: a store call succeeded; no watch event will say so, so look again at once.
-        wrote: an object was written; a watch event will say so.
+        written: the objects that were written, as the API server now has them.
+        wrote: an object was written or deleted.
         met_namesake: a create met an object of that name; the next look says whose it is.
     """
 
     store_problem: str | None = None
     told_store: bool = False
+    written: tuple[Body, ...] = ()
     wrote: bool = False
     met_namesake: bool = False
 
@@ -47,6 +49,7 @@ class _Pass:
         self.world = world
         self.store_problem: str | None = None
         self.told_store = False
+        self.written: list[Body] = []
         self.wrote = False
         self.met_namesake = False
 
@@ -66,8 +69,7 @@ class _Pass:
 
     async def _write(self, action: plans.Action) -> None:
         try:
-            await _CLUSTER[type(action)](self.world, action)
-            self.wrote = True
+            self._note(await _CLUSTER[type(action)](self.world, action))
         except errors.AlreadyExists:
             self.met_namesake = True
 
@@ -86,10 +88,14 @@ class _Pass:
         if filled.problem is not None:
             logger.warning("no knowledge in %s: %s", filled.name, filled.problem)
         try:
-            await self.world.cluster.create(filled.body)
-            self.wrote = True
+            self._note(await self.world.cluster.create(filled.body))
         except errors.AlreadyExists:
             self.met_namesake = True
+
+    def _note(self, written: Body | None) -> None:
+        self.wrote = True
+        if written is not None:
+            self.written.append(written)
 
     def _waits_for_store(self, action: plans.Action) -> bool:
         """Keep a finalizer or a record while a store call of the same Plan has failed."""
@@ -113,6 +119,7 @@ async def execute(plan: plans.Plan, world: World) -> Executed:
     return Executed(
         store_problem=running.store_problem,
         told_store=running.told_store,
+        written=tuple(running.written),
         wrote=running.wrote,
         met_namesake=running.met_namesake,
     )
@@ -134,19 +141,19 @@ async def announce(plan: plans.Plan, about: Body, world: World) -> None:
 # Actions on the cluster
 
 
-async def _create(world: World, action: plans.Create) -> None:
-    await world.cluster.create(action.body)
+async def _create(world: World, action: plans.Create) -> Body:
+    return await world.cluster.create(action.body)
 
 
-async def _apply(world: World, action: plans.Apply) -> None:
-    await world.cluster.apply(action.body, uid=action.uid)
+async def _apply(world: World, action: plans.Apply) -> Body:
+    return await world.cluster.apply(action.body, uid=action.uid)
 
 
-async def _delete(world: World, action: plans.Delete) -> None:
-    await world.cluster.delete(action.ref, uid=action.uid)
+async def _delete(world: World, action: plans.Delete) -> Body | None:
+    return await world.cluster.delete(action.ref, uid=action.uid)
 
 
-async def _patch_metadata(world: World, action: plans.PatchMetadata) -> None:
+async def _patch_metadata(world: World, action: plans.PatchMetadata) -> Body:
     patch: Body = {}
     if action.annotations:
         patch["annotations"] = dict(action.annotations)
@@ -156,7 +163,9 @@ async def _patch_metadata(world: World, action: plans.PatchMetadata) -> None:
         patch["finalizers"] = list(action.finalizers)
     if action.owner_references is not None:
         patch["ownerReferences"] = list(action.owner_references)
-    await world.cluster.patch_metadata(action.ref, patch, resource_version=action.resource_version)
+    return await world.cluster.patch_metadata(
+        action.ref, patch, resource_version=action.resource_version
+    )
 
 
 # Actions on the store; each success is remembered, so that no later pass repeats it
@@ -174,6 +183,7 @@ async def _put_scope(world: World, action: plans.PutScope) -> None:
 
 async def _delete_scope(world: World, action: plans.DeleteScope) -> None:
     await world.knowledge.delete_scope(action.path)
+    world.memory.note_retired(action.path)
 
 
 async def _put_run(world: World, action: plans.PutRun) -> None:
@@ -190,6 +200,23 @@ async def _put_run(world: World, action: plans.PutRun) -> None:
         world.memory.note_run_closed(action.run_id)
 
 
+async def _close_run(world: World, action: plans.CloseRun) -> None:
+    try:
+        run = await world.knowledge.get_run(action.run_id)
+    except knowledge_errors.NotFound:
+        return
+    if run.outcome is None:
+        ended = models.RunIn(
+            kind=run.kind,
+            namespace=run.namespace,
+            scope=run.scope,
+            outcome=action.outcome.value,
+            finished_at=action.finished_at,
+        )
+        await world.knowledge.put_run(action.run_id, ended)
+    world.memory.note_run_closed(action.run_id)
+
+
 async def _record_episodes(world: World, action: plans.RecordEpisodes) -> None:
     await world.knowledge.add_episodes(
         models.EpisodesIn(run_id=action.run_id, episodes=action.episodes)
@@ -203,18 +230,20 @@ async def _request_extraction(world: World, action: plans.RequestExtraction) -> 
     world.memory.note_extraction_accepted(action.run_id)
 
 
-_Do = Callable[[World, Any], Awaitable[None]]
-_CLUSTER: Mapping[type, _Do] = {
+_Tell = Callable[[World, Any], Awaitable[None]]
+_Write = Callable[[World, Any], Awaitable[Body | None]]
+_CLUSTER: Mapping[type, _Write] = {
     plans.Create: _create,
     plans.Apply: _apply,
     plans.Delete: _delete,
     plans.PatchMetadata: _patch_metadata,
 }
-_STORE: Mapping[type, _Do] = {
+_STORE: Mapping[type, _Tell] = {
     plans.RegisterPrincipal: _register_principal,
     plans.PutScope: _put_scope,
     plans.DeleteScope: _delete_scope,
     plans.PutRun: _put_run,
+    plans.CloseRun: _close_run,
     plans.RecordEpisodes: _record_episodes,
     plans.RequestExtraction: _request_extraction,
 }

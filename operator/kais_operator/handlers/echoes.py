@@ -1,14 +1,21 @@
-"""Keeps our own status writes from asking for another look at the same object.
+"""Keeps our own writes from asking for another look at what was looked at after them.
 
-A status written from what was read changes nothing that a decision reads, so its watch event tells
-that object nothing. Parents still hear of it. Only a write onto exactly the object that was read
-counts: an edit that came between makes the event worth a look.
+A pass that wrote looks again before it ends, so the watch event of such a write tells its key
+nothing; others still hear of it. The status is written last and changes nothing that a decision
+reads, so its event tells the object itself nothing either, if the write met the object as it was
+read: an edit that came between makes the event worth a look.
+
+An event may come before the answer to the write that it tells of. So what concerns a key that is
+being looked at is held back, and judged when that look has ended.
 """
 
 from __future__ import annotations
 
+import contextlib
 from collections import OrderedDict
+from collections.abc import Callable, Iterator
 
+from kais_operator.adapters.cache import is_newer
 from kais_operator.decide.plan import Body, ObjectRef
 
 _BOUND = 20_000  # an arbitrary size: far more than the writes of a watch's delay
@@ -16,24 +23,58 @@ _MOVES = frozenset({"resourceVersion", "managedFields"})
 
 
 class Echoes:
-    """The resourceVersions of our last status writes."""
+    """The state up to which a key has seen each object that it wrote."""
 
     def __init__(self) -> None:
-        self._versions: OrderedDict[ObjectRef, str] = OrderedDict()
+        self._versions: OrderedDict[tuple[ObjectRef, ObjectRef], str] = OrderedDict()
 
-    def note(self, ref: ObjectRef, *, read: Body, written: Body) -> None:
-        """Note a status write, if it met the object as it was read."""
-        if _decided_upon(read) != _decided_upon(written):
-            return
-        self._versions[ref] = written["metadata"]["resourceVersion"]
-        self._versions.move_to_end(ref)
+    def note(self, written: Body, *, seen_by: ObjectRef) -> None:
+        """Note that a key looks again after this write."""
+        metadata = written["metadata"]
+        ref = ObjectRef(written["kind"], metadata.get("namespace") or "", metadata["name"])
+        self._versions[ref, seen_by] = metadata["resourceVersion"]
+        self._versions.move_to_end((ref, seen_by))
         if len(self._versions) > _BOUND:
             self._versions.popitem(last=False)
 
-    def is_echo(self, ref: ObjectRef, body: Body) -> bool:
-        """Whether an event tells of nothing but our own last status write."""
-        version = self._versions.get(ref)
-        return version is not None and version == body["metadata"].get("resourceVersion")
+    def note_status(self, ref: ObjectRef, *, read: Body, written: Body) -> None:
+        """Note a status write, if it met the object as it was read."""
+        if _decided_upon(read) == _decided_upon(written):
+            self.note(written, seen_by=ref)
+
+    def is_echo(self, ref: ObjectRef, version: str, *, to: ObjectRef) -> bool:
+        """Whether this state of an object tells a key nothing new."""
+        seen = self._versions.get((ref, to))
+        return seen is not None and not is_newer(version, seen)
+
+
+class Triggers:
+    """Between events and the queue: passes on what is worth a look."""
+
+    def __init__(self, echoes: Echoes, add: Callable[[ObjectRef, float], None]) -> None:
+        self._echoes = echoes
+        self._add = add
+        self._held: dict[ObjectRef, list[tuple[ObjectRef, str, float]]] = {}
+
+    def tell(self, key: ObjectRef, *, of: ObjectRef, version: str | None, after_s: float) -> None:
+        """Have a key look because of an object's state; no version stands for its end."""
+        if version is None:
+            self._add(key, after_s)
+        elif not self._echoes.is_echo(of, version, to=key):
+            if key in self._held:
+                self._held[key].append((of, version, after_s))
+            else:
+                self._add(key, after_s)
+
+    @contextlib.contextmanager
+    def looking(self, key: ObjectRef) -> Iterator[None]:
+        """Hold back what concerns a key while it looks."""
+        self._held[key] = []
+        try:
+            yield
+        finally:
+            for of, version, after_s in self._held.pop(key):
+                self.tell(key, of=of, version=version, after_s=after_s)
 
 
 def _decided_upon(body: Body) -> tuple[object, object]:

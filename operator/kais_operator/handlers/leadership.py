@@ -23,7 +23,7 @@ from kais_operator.adapters.store_watch import StoreWatch
 from kais_operator.adapters.watch_probe import LEASE, WatchProbe
 from kais_operator.decide.plan import Body, ObjectRef
 from kais_operator.handlers import routing, watches
-from kais_operator.handlers.echoes import Echoes
+from kais_operator.handlers.echoes import Echoes, Triggers
 from kais_operator.handlers.freshness import Freshness
 from kais_operator.handlers.metrics import Metrics
 from kais_operator.handlers.reconcile import Passes
@@ -71,13 +71,15 @@ class Term:
             watches.subjects(self._namespaces, operator_namespace=self._operator_namespace)
         )
         self._references = References()
-        self._echoes = Echoes()
         self._realms: set[str] = set()
         self.freshness = Freshness(
             world.clock, watches=[(one.kind, one.namespace) for one in self._subjects]
         )
+        echoes = Echoes()
+        self._passes = Passes(world, office.reconcilers, echoes)
+        self._triggers = Triggers(echoes, lambda key, after_s: self.queue.add(key, after=after_s))
         self.queue: WorkQueue[ObjectRef] = WorkQueue(
-            Passes(world, office.reconcilers, self._echoes),
+            self._look,
             monotonic=world.clock.monotonic,
             jitter=random.random,
             observer=office.metrics.reconciled,
@@ -135,6 +137,10 @@ class Term:
         await self.freshness.wait_listed(within_s=LISTS_S)
         await self.queue.run()
 
+    async def _look(self, key: ObjectRef) -> float | None:
+        with self._triggers.looking(key):
+            return await self._passes(key)
+
     async def _drain(self, working: asyncio.Task[None]) -> None:
         """Take no more keys, and let what runs end."""
         logger.info("stopping: finishing what runs")
@@ -152,7 +158,7 @@ class Term:
         ref = routing.ref_of(kind, body)
         if kind in routing.KINDS:
             self._references.note(ref, body, is_gone=is_gone)
-        echo = not is_gone and self._echoes.is_echo(ref, body)
+        version = None if is_gone else body["metadata"]["resourceVersion"]
         for route in routing.routes(
             kind,
             body,
@@ -160,8 +166,7 @@ class Term:
             references=self._references,
             operator_namespace=self._operator_namespace,
         ):
-            if not (echo and route.ref == ref):
-                self.queue.add(route.ref, after=self._delay(route))
+            self._triggers.tell(route.ref, of=ref, version=version, after_s=self._delay(route))
 
     def _delay(self, route: routing.Route) -> float:
         """Look after a realm at once when it is new."""

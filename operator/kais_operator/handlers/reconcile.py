@@ -1,4 +1,4 @@
-"""One pass for any kind: observe -> decide -> apply -> status, and when to look again.
+"""One pass for any kind: (observe -> decide -> apply) until at rest -> status, and the next look.
 
 The only place that turns errors into delays, and the only one that logs a pass.
 """
@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping
+from dataclasses import dataclass
 from datetime import timedelta
 
 from kais_operator import errors
@@ -28,9 +29,19 @@ LEADING_S = 2.0
 """A renewal that comes late makes the Lease ours again, within the same term; a term that ends
 forgets its keys."""
 WROTE_S = 1.0
-"""The watch event of an own write comes sooner; this is for one that does not come."""
+"""When a key is looked at again that still found something to do after its rounds."""
+ROUNDS = 4
+"""So often one pass looks and acts: what it wrote may be what the next step waits for."""
 RESTLESS = 20
-"""After so many passes in a row that found something to do, a key is slowed down."""
+"""After so many rounds in a row that found something to do, a key is slowed down."""
+
+
+@dataclass(frozen=True)
+class _Step:
+    """What one round left: when to look again, and whether at once because it acted."""
+
+    next_look_s: float | None
+    goes_on: bool = False
 
 
 class Passes:
@@ -68,23 +79,34 @@ class Passes:
             raise Backoff(str(exc), cap_s=STORE_CAP_S) from exc
 
     async def _pass(self, reconciler: Reconciler, key: ObjectRef) -> float | None:
+        """Look and act until nothing is left to do, then write the status."""
+        step = await self._round(reconciler, key)
+        for _ in range(ROUNDS - 1):
+            if not step.goes_on:
+                break
+            step = await self._round(reconciler, key)
+        return step.next_look_s
+
+    async def _round(self, reconciler: Reconciler, key: ObjectRef) -> _Step:
         seen = await reconciler.observe(self._world, key)
         if seen is None:
             self._forget(key)
-            return None
+            return _Step(None)
         plan = reconciler.decide(seen.observed, self._world.clock.now())
         try:
             executed = await executor.execute(plan, self._world)
         except (errors.Forbidden, errors.Invalid) as exc:
             await self._tell_refusal(key, seen, plan, exc)
-            raise
+            raise Backoff(str(exc), within_s=_seconds(plan.requeue_after)) from exc
+        for written in executed.written:
+            self._echoes.note(written, seen_by=key)
         if self._moves_on(key, executed):
             await self._announce(key, seen, plan, is_told=False)
-            return 0.0 if executed.told_store else _sooner(WROTE_S, _seconds(plan.requeue_after))
+            return _Step(_sooner(WROTE_S, _seconds(plan.requeue_after)), goes_on=True)
         if await self._write_status(key, seen, plan.status):
             _log(key, seen.body, "StatusWritten", None)
             await self._announce(key, seen, plan, is_told=True)
-        return self._next_look(key, plan, executed)
+        return _Step(self._next_look(key, plan, executed))
 
     def _forget(self, key: ObjectRef) -> None:
         self._restless.pop(key, None)
@@ -108,7 +130,7 @@ class Passes:
         if executed.store_problem is not None:
             raise Backoff(executed.store_problem, cap_s=STORE_CAP_S, within_s=due)
         if self._restless.get(key, 0) > RESTLESS:
-            raise Backoff(f"{RESTLESS} passes in a row found something to do", within_s=due)
+            raise Backoff(f"{RESTLESS} looks in a row found something to do", within_s=due)
         return _sooner(NAMESAKE_S, due) if executed.met_namesake else due
 
     async def _announce(self, key: ObjectRef, seen: Seen, plan: Plan, *, is_told: bool) -> None:
@@ -130,7 +152,7 @@ class Passes:
             return False  # gone since it was read
         if written is None:
             return False
-        self._echoes.note(key, read=seen.body, written=written)
+        self._echoes.note_status(key, read=seen.body, written=written)
         return True
 
     async def _tell_refusal(

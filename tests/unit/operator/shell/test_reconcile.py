@@ -60,39 +60,44 @@ async def test_a_pass_with_nothing_to_do_tells_the_status_and_keeps_the_time(fak
     assert fakes.cluster.writes == [("status", KEY)]
 
 
-async def test_a_pass_that_wrote_leaves_the_status_to_the_next(fakes):
+async def test_a_pass_that_wrote_looks_again_before_it_tells_the_status(fakes):
     def decide(_: Any) -> Plan:
         is_there = ObjectRef("ConfigMap", "demo", "m") in fakes.cluster.refs()
-        return Plan(() if is_there else (plans.Create(MAP), EVENT), status=says())
+        return Plan(() if is_there else (plans.Create(MAP), EVENT), status=says(str(is_there)))
 
-    passes = passes_of(fakes, decide)
-    assert await passes(KEY) == reconcile.WROTE_S
-    assert "status" not in fakes.cluster.read(KEY)
-    assert [event["reason"] for event in fakes.cluster.events] == ["Begun"]
-    assert await passes(KEY) is None
-    assert fakes.cluster.read(KEY)["status"] == says()
+    assert await passes_of(fakes, decide)(KEY) is None
+    assert fakes.cluster.read(KEY)["status"] == says("True")
+    assert [verb for verb, _ in fakes.cluster.writes] == ["create", "emit", "status"]
 
 
 async def test_an_event_is_told_once_until_the_status_tells_it(fakes):
-    actions: list[plans.Action] = [SCOPE, EVENT]
-    passes = passes_of(fakes, lambda _: Plan(tuple(actions), status=says()))
-    assert await passes(KEY) == 0.0
-    actions.remove(SCOPE)
-    await passes(KEY)
+    rounds: list[int] = []
+
+    def decide(_: Any) -> Plan:
+        rounds.append(1)
+        return Plan((SCOPE, EVENT) if len(rounds) < 3 else (EVENT,), status=says())
+
+    await passes_of(fakes, decide)(KEY)
+    assert len(rounds) == 3
     assert [event["reason"] for event in fakes.cluster.events] == ["Begun"]
 
 
-async def test_a_pass_that_told_the_store_is_followed_at_once(fakes):
+async def test_a_pass_that_told_the_store_looks_again_at_once(fakes):
     done: list[bool] = []
 
     def decide(_: Any) -> Plan:
         done.append(True)
         return Plan((SCOPE,) if len(done) == 1 else (), status=says())
 
-    passes = passes_of(fakes, decide)
-    assert await passes(KEY) == 0.0
-    assert fakes.cluster.writes == []
-    assert await passes(KEY) is None
+    assert await passes_of(fakes, decide)(KEY) is None
+    assert len(done) == 2
+    assert fakes.cluster.writes == [("status", KEY)]
+
+
+async def test_a_pass_that_finds_no_rest_leaves_the_status_to_the_next(fakes):
+    passes = passes_of(fakes, lambda _: Plan((SCOPE,), status=says()))
+    assert await passes(KEY) == reconcile.WROTE_S
+    assert "status" not in fakes.cluster.read(KEY)
 
 
 async def test_a_store_that_is_away_is_told_and_tried_again_within_half_a_minute(fakes):
@@ -106,9 +111,9 @@ async def test_a_store_that_is_away_is_told_and_tried_again_within_half_a_minute
 
 async def test_a_key_that_never_settles_tells_its_status_and_slows_down(fakes):
     passes = passes_of(fakes, lambda _: Plan((SCOPE,), status=says()))
-    for _ in range(reconcile.RESTLESS):
-        assert await passes(KEY) == 0.0
-    with pytest.raises(Backoff, match="20 passes in a row found something to do"):
+    for _ in range(reconcile.RESTLESS // reconcile.ROUNDS):
+        assert await passes(KEY) == reconcile.WROTE_S
+    with pytest.raises(Backoff, match="20 looks in a row found something to do"):
         await passes(KEY)
     assert fakes.cluster.read(KEY)["status"] == says()
 

@@ -7,7 +7,6 @@ import pytest
 from kais import labels, names
 from kais_operator.decide.plan import Body, ObjectRef
 from kais_operator.handlers import routing
-from kais_operator.handlers.echoes import Echoes
 from kais_operator.handlers.references import References
 
 REALM = "Realm//demo"
@@ -182,22 +181,3 @@ def test_a_label_that_is_cut_names_the_whole_name():
     references.note(ObjectRef("Mission", "demo", name), body(name), is_gone=False)
     pod = body("p", owner=("Job", "j"), labels={labels.MISSION: names.label_value(name)})
     assert keys("Pod", pod, references) == [f"Mission/demo/{name}"]
-
-
-def versioned(version: str, **changed: object) -> Body:
-    metadata = {"name": "f", "namespace": "demo", "resourceVersion": version, **changed}
-    return {"metadata": metadata, "spec": {"a": 1}}
-
-
-def test_our_own_status_write_is_an_echo():
-    echoes, ref = Echoes(), ObjectRef("Formation", "demo", "f")
-    echoes.note(ref, read=versioned("1"), written=versioned("2"))
-    assert echoes.is_echo(ref, versioned("2"))
-    assert not echoes.is_echo(ref, versioned("3"))
-    assert not echoes.is_echo(ObjectRef("Formation", "demo", "g"), versioned("2"))
-
-
-def test_a_write_over_somebodys_edit_is_no_echo():
-    echoes, ref = Echoes(), ObjectRef("Formation", "demo", "f")
-    echoes.note(ref, read=versioned("1"), written=versioned("3", annotations={"a": "b"}))
-    assert not echoes.is_echo(ref, versioned("3", annotations={"a": "b"}))
