@@ -1,34 +1,35 @@
-"""Bursts of instances on a control plane without nodes: how fast, how many requests, memory.
+"""The operator on a control plane without nodes: how fast uses are applied, and what they cost.
 
-Each instance is a Formation with two Task cells and a Mission. The operator runs as a process of
-its own; the API server's audit log tells its requests from the bench's by the user agent.
+Each instance is a Formation with two Service cells: two ServiceAccounts, two Deployments, two
+Services and a ConfigMap at the leaves. The operator runs as a process of its own, so its memory and
+processor time are told apart; requests are counted by the operator itself.
 """
 
 import asyncio
-import base64
-import json
 import os
-import ssl
 import subprocess
 import sys
 import tempfile
 import time
+import urllib.request
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
-from http import HTTPStatus
+from dataclasses import dataclass
 from pathlib import Path
 
-import httpx
-import yaml
-
+from bench.api import Api
 from bench.figures import quantile, table
 from kais_cluster import settings
 from kais_cluster.host.cluster import HostCluster
 
-BURSTS = (100, 300)
-LONE = 20
-CELL = {"mode": "Task", "container": {"image": "localhost/none:1", "command": ["true"]}}
+BURSTS = (100, 300, 1000)
+LONE = 100
+PORT = 18998
+CELL = {
+    "mode": "Service",
+    "container": {"image": "localhost/none:1", "ports": [{"containerPort": 80}]},
+}
 BLUEPRINT = {
     "apiVersion": "kais.io/v1",
     "kind": "Blueprint",
@@ -39,7 +40,6 @@ BLUEPRINT = {
             "cells": [{"name": "left", "spec": CELL}, {"name": "right", "spec": CELL}],
             "topology": {"type": "full_mesh"},
         },
-        "mission": {"objective": "About {{ topic }}", "entrypoint": {"cell": "left"}},
     },
 }
 
@@ -62,98 +62,49 @@ def process(*command: str, **environment: str) -> Iterator[subprocess.Popen[byte
             started.wait()
 
 
-class Api:
-    """The API server for the bench itself: creates, and a watch that notes when each is Applied."""
+@dataclass(frozen=True)
+class Reading:
+    """What the operator has used so far, its render workers apart from it."""
 
-    def __init__(self, kubeconfig: Path) -> None:
-        loaded = yaml.safe_load(kubeconfig.read_text())
-        cluster, user = loaded["clusters"][0]["cluster"], loaded["users"][0]["user"]
-        context = ssl.create_default_context(cadata=_text(cluster["certificate-authority-data"]))
-        with tempfile.TemporaryDirectory() as folder:
-            crt, key = Path(folder, "crt"), Path(folder, "key")
-            crt.write_text(_text(user["client-certificate-data"]))
-            key.write_text(_text(user["client-key-data"]))
-            context.load_cert_chain(crt, key)
-        self._http = httpx.AsyncClient(
-            base_url=cluster["server"],
-            verify=context,
-            headers={"User-Agent": "kais-bench"},
-            timeout=httpx.Timeout(30, read=300),
-            trust_env=False,
+    requests: Counter[str]
+    reconciles: Counter[str]
+    cpu_s: float
+    render_s: float
+
+    def since(self, before: "Reading") -> "Reading":
+        return Reading(
+            self.requests - before.requests,
+            self.reconciles - before.reconciles,
+            self.cpu_s - before.cpu_s,
+            self.render_s - before.render_s,
         )
-        self.instances = "/apis/kais.io/v1/namespaces/bench/blueprintinstances"
-
-    async def create(self, path: str, body: dict[str, object]) -> None:
-        """Create an object; a refusal ends the bench with the server's words."""
-        answer = await self._http.post(path, json=body)
-        if answer.status_code >= 300:
-            raise SystemExit(f"{path}: {answer.text}")
-
-    async def delete_instances(self) -> None:
-        """Remove all instances and wait until their children are gone."""
-        await self._http.delete(self.instances)
-        for _ in range(120):
-            left = await self._http.get("/apis/kais.io/v1/namespaces/bench/cells")
-            if not left.json()["items"]:
-                return
-            await asyncio.sleep(1)
-        raise SystemExit("cells of deleted instances are still there after 120 s")
-
-    async def burst(self, prefix: str, count: int) -> tuple[list[float], float]:
-        """Create so many at once: seconds from create to Applied each, and for all of them."""
-        version = await self._version()
-        created: dict[str, float] = {}
-        applied: dict[str, float] = {}
-        watching = asyncio.create_task(self._watch(version, applied, prefix, count))
-        begin = time.perf_counter()
-
-        async def one(number: int) -> None:
-            name = f"{prefix}-{number}"
-            body = {
-                "apiVersion": "kais.io/v1",
-                "kind": "BlueprintInstance",
-                "metadata": {"name": name, "namespace": "bench"},
-                "spec": {"blueprintRef": {"name": "pair"}, "parameters": {"topic": name}},
-            }
-            created[name] = time.perf_counter()
-            await self.create(self.instances, body)
-
-        await asyncio.gather(*(one(number) for number in range(count)))
-        await asyncio.wait_for(watching, 600)
-        samples = [applied[name] - created[name] for name in created]
-        return samples, max(applied.values()) - begin
-
-    async def _version(self) -> str:
-        """The list's resourceVersion; right after a CRD is made, lists answer 429 for a while."""
-        for _ in range(60):
-            answer = await self._http.get(self.instances)
-            if answer.status_code == HTTPStatus.OK:
-                return str(answer.json()["metadata"]["resourceVersion"])
-            await asyncio.sleep(0.5)
-        raise SystemExit(f"{self.instances}: {answer.text}")
-
-    async def _watch(
-        self, version: str, applied: dict[str, float], prefix: str, count: int
-    ) -> None:
-        query = {"watch": "1", "resourceVersion": version}
-        async with self._http.stream("GET", self.instances, params=query) as answer:
-            async for line in answer.aiter_lines():
-                body = json.loads(line)["object"]
-                name = body["metadata"]["name"]
-                if name.startswith(prefix) and name not in applied and _is_applied(body):
-                    applied[name] = time.perf_counter()
-                if len(applied) == count:
-                    return
 
 
-def _text(encoded: str) -> str:
-    return base64.b64decode(encoded).decode()
+def read(process_id: int) -> Reading:
+    """Ask its metrics, and the kernel."""
+    with urllib.request.urlopen(f"http://127.0.0.1:{PORT}/metrics", timeout=30) as answer:
+        lines = answer.read().decode().splitlines()
+    children = Path(f"/proc/{process_id}/task/{process_id}/children").read_text().split()
+    return Reading(
+        _counts(lines, "kais_api_requests_total", "verb"),
+        _counts(lines, "kais_reconcile_total", "kind"),
+        _cpu_s(process_id),
+        sum(_cpu_s(int(child)) for child in children),
+    )
 
 
-def _is_applied(body: dict[str, object]) -> bool:
-    status = body.get("status") or {}
-    found = status.get("conditions", [])  # type: ignore[attr-defined]
-    return any(c["type"] == "Applied" and c["status"] == "True" for c in found)
+def _counts(lines: Sequence[str], metric: str, label: str) -> Counter[str]:
+    found: Counter[str] = Counter()
+    for line in lines:
+        if line.startswith(metric + "{"):
+            labels, _, value = line.rpartition(" ")
+            found[labels.split(f'{label}="')[1].split('"')[0]] += int(float(value))
+    return found
+
+
+def _cpu_s(process_id: int) -> float:
+    fields = Path(f"/proc/{process_id}/stat").read_text().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
 def memory_mib(process_id: int, field: str) -> float:
@@ -162,61 +113,110 @@ def memory_mib(process_id: int, field: str) -> float:
     return next(int(line.split()[1]) for line in lines if line.startswith(field)) / 1024
 
 
-def requests_since(audit_log: Path, offset: int) -> Counter[str]:
-    """The operator's requests by verb, Leases apart."""
-    with audit_log.open() as log:
-        log.seek(offset)
-        entries = [json.loads(line) for line in log]
-    ours = [
-        e
-        for e in entries
-        if e["user"]["username"] == "kubernetes-admin"
-        and not e.get("userAgent", "").startswith(("kais-bench", "kubectl"))
-        and e.get("objectRef", {}).get("resource") != "leases"
+def forget_peak(process_id: int) -> None:
+    """Have VmHWM begin anew."""
+    Path(f"/proc/{process_id}/clear_refs").write_text("5")
+
+
+def is_ready() -> bool:
+    """Ask the operator once."""
+    try:
+        with urllib.request.urlopen(f"http://127.0.0.1:{PORT}/readyz", timeout=5):
+            return True
+    except OSError:
+        return False
+
+
+async def wait_ready() -> float:
+    """Wait until the operator leads and trusts its watches; gives the seconds."""
+    began = time.perf_counter()
+    while time.perf_counter() - began < 60:
+        if is_ready():
+            return time.perf_counter() - began
+        await asyncio.sleep(0.2)
+    raise SystemExit("the operator is not ready within 60 s")
+
+
+async def settle(process_id: int) -> None:
+    """Wait until no pass was made for three seconds."""
+    before = -1
+    while (now := read(process_id).reconciles.total()) != before:
+        before = now
+        await asyncio.sleep(3)
+
+
+async def measure_burst(api: Api, operator: int, count: int) -> tuple[list[object], str]:
+    """One row of the table, and the line of what it was made of."""
+    await settle(operator)
+    forget_peak(operator)
+    before = read(operator)
+    burst = await api.burst(f"burst{count}", count, workloads=2)
+    at_applied = read(operator).since(before)
+    await settle(operator)
+    used = read(operator).since(before)
+    seconds = max(burst.seconds_to_applied, burst.seconds_to_workloads)
+    row = [
+        count,
+        f"{count / seconds:.1f}",
+        f"{burst.seconds_to_workloads:.1f}",
+        *(f"{quantile(burst.samples, share):.2f}" for share in (0.5, 0.9, 0.99)),
+        f"{used.requests.total() / count:.1f}",
+        f"{used.cpu_s / count * 1000:.0f} + {used.render_s / count * 1000:.0f}",
+        f"{memory_mib(operator, 'VmRSS'):.0f}",
+        f"{memory_mib(operator, 'VmHWM'):.0f}",
     ]
-    return Counter(e["verb"] for e in ours)
+    verbs = ", ".join(f"{verb} {n / count:.1f}" for verb, n in used.requests.most_common())
+    passes = ", ".join(
+        f"{kind} {at_applied.reconciles[kind] / (count * each):.1f} ({n / (count * each):.1f})"
+        for kind, each in (("BlueprintInstance", 1), ("Formation", 1), ("Cell", 2))
+        if (n := used.reconciles[kind])
+    )
+    told = f"- burst of {count}: {verbs}; passes per object until all are applied"
+    return row, f"{told} (and in all): {passes}"
 
 
-async def measure(cluster: HostCluster, operator: subprocess.Popen[bytes]) -> str:
-    """The tables of this bench."""
+async def measure(cluster: HostCluster, operator: int, bursts: Sequence[int] = BURSTS) -> str:
+    """The tables of this bench; the last burst is left in place."""
     api = Api(cluster.kubeconfig)
     await api.create("/api/v1/namespaces", {"metadata": {"name": "bench"}})
-    await api.create("/apis/kais.io/v1/namespaces/bench/blueprints", BLUEPRINT)
-    await api.burst("warm", 1)
-    lone = [(await api.burst(f"lone{number}", 1))[0][0] for number in range(LONE)]
+    await wait_ready()
+    await api.create_when_served("/apis/kais.io/v1/namespaces/bench/blueprints", BLUEPRINT)
+    await api.burst("warm", 3, workloads=2)
+    lone = [(await api.burst(f"lone{number}", 1)).samples[0] for number in range(LONE)]
     rows: list[list[object]] = []
-    verbs: list[str] = []
-    for count in BURSTS:
+    told: list[str] = []
+    for count in bursts:
         await api.delete_instances()
-        await asyncio.sleep(5)
-        offset = cluster.audit_log.stat().st_size
-        samples, seconds = await api.burst(f"burst{count}", count)
-        await asyncio.sleep(15)  # until missions and cells have settled too
-        seen = requests_since(cluster.audit_log, offset)
-        rows.append(
-            [
-                count,
-                f"{count / seconds:.1f}",
-                f"{quantile(samples, 0.5):.2f}",
-                f"{quantile(samples, 0.99):.2f}",
-                f"{seen.total() / count:.1f}",
-                f"{memory_mib(operator.pid, 'VmRSS'):.0f}",
-                f"{memory_mib(operator.pid, 'VmHWM'):.0f}",
-            ]
-        )
-        told = ", ".join(f"{verb} {n / count:.1f}" for verb, n in seen.most_common())
-        verbs.append(f"- burst of {count}: {told}")
-    head = ("instances", "instances/s", "create→Applied p50 s", "p99 s")
-    head += ("API requests each", "RSS MiB", "peak MiB")
+        row, line = await measure_burst(api, operator, count)
+        rows.append(row)
+        told.append(line)
+    await api.close()
+    head = ("instances", "instances/s", "all workloads s", "create→Applied p50 s", "p90 s", "p99 s")
+    head += ("API requests each", "CPU ms each (operator + rendering)", "RSS MiB", "peak MiB")
     return (
         f"A lone instance, create→Applied, {LONE} in a row: "
-        f"p50 {quantile(lone, 0.5) * 1000:.0f} ms, "
+        f"p50 {quantile(lone, 0.5) * 1000:.0f} ms, p90 {quantile(lone, 0.9) * 1000:.0f} ms, "
         f"p99 {quantile(lone, 0.99) * 1000:.0f} ms.\n\n{table(head, rows)}\n\n"
-        "API requests of the operator per instance by verb:\n\n" + "\n".join(verbs)
+        "Requests of the operator to the API server, per instance:\n\n" + "\n".join(told)
     )
 
 
-def run() -> str:
+async def measure_restart(operator: int, count: int) -> str:
+    """What a new operator does with so many settled instances."""
+    ready_s = await wait_ready()
+    began = time.perf_counter()
+    await settle(operator)
+    seen = read(operator)
+    writes = sum(n for verb, n in seen.requests.items() if verb not in ("get", "list", "watch"))
+    return (
+        f"Restart with {count} settled instances: ready after {ready_s:.1f} s, all looked at "
+        f"{time.perf_counter() - began - 3:.0f} s later ({seen.reconciles.total():,} passes), "
+        f"{writes} writes besides its Leases' and none to a kais object or child, "
+        f"{memory_mib(operator, 'VmRSS'):.0f} MiB (peak {memory_mib(operator, 'VmHWM'):.0f})."
+    )
+
+
+def run(bursts: Sequence[int] = BURSTS) -> str:
     """Measure and return the section of docs/benchmarks.md."""
     programs = Path(sys.executable).parent
     with ExitStack() as stack:
@@ -233,9 +233,12 @@ def run() -> str:
             "KUBECONFIG": str(cluster.kubeconfig),
             "KAIS_KNOWLEDGE_URL": "http://127.0.0.1:18999",
             "KAIS_OPERATOR_NAMESPACE": "kais-system",
-            "KAIS_METRICS_PORT": "18998",
+            "KAIS_METRICS_PORT": str(PORT),
             "KAIS_LOG_LEVEL": "WARNING",
         }
-        operator = stack.enter_context(process(str(programs / "kais-operator"), **environment))
-        measured = asyncio.run(measure(cluster, operator))
+        command = str(programs / "kais-operator")
+        with process(command, **environment) as operator:
+            measured = asyncio.run(measure(cluster, operator.pid, bursts))
+        with process(command, **environment) as operator:
+            measured += "\n\n" + asyncio.run(measure_restart(operator.pid, bursts[-1]))
     return "## Operator on a control plane without nodes\n\n" + measured

@@ -1,0 +1,145 @@
+"""The API server as the benches use it: creates, and watches that note when things are there."""
+
+import asyncio
+import base64
+import json
+import ssl
+import tempfile
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from http import HTTPStatus
+from pathlib import Path
+from typing import Any
+
+import httpx
+import yaml
+
+NAMESPACE = "bench"
+INSTANCES = f"/apis/kais.io/v1/namespaces/{NAMESPACE}/blueprintinstances"
+DEPLOYMENTS = f"/apis/apps/v1/namespaces/{NAMESPACE}/deployments"
+SERVICES = f"/api/v1/namespaces/{NAMESPACE}/services"
+_LONGEST_S = 600
+
+
+@dataclass(frozen=True)
+class Burst:
+    """What became of a burst: seconds from create to Applied of each, and until all was there."""
+
+    samples: list[float]
+    seconds_to_applied: float
+    seconds_to_workloads: float
+
+
+class Api:
+    """One client; `close` it."""
+
+    def __init__(self, kubeconfig: Path) -> None:
+        loaded = yaml.safe_load(kubeconfig.read_text())
+        cluster, user = loaded["clusters"][0]["cluster"], loaded["users"][0]["user"]
+        context = ssl.create_default_context(cadata=_text(cluster["certificate-authority-data"]))
+        with tempfile.TemporaryDirectory() as folder:
+            crt, key = Path(folder, "crt"), Path(folder, "key")
+            crt.write_text(_text(user["client-certificate-data"]))
+            key.write_text(_text(user["client-key-data"]))
+            context.load_cert_chain(crt, key)
+        self._http = httpx.AsyncClient(
+            base_url=cluster["server"],
+            verify=context,
+            headers={"User-Agent": "kais-bench"},
+            timeout=httpx.Timeout(60, read=300),
+            trust_env=False,
+        )
+
+    async def close(self) -> None:
+        await self._http.aclose()
+
+    async def create(self, path: str, body: dict[str, object]) -> None:
+        """Create an object; a refusal ends the bench with the server's words."""
+        answer = await self._http.post(path, json=body)
+        if answer.status_code >= 300:
+            raise SystemExit(f"{path}: {answer.text}")
+
+    async def create_when_served(self, path: str, body: dict[str, object]) -> None:
+        """The same right after a CRD was made, when its kind answers 404 or 429 for a while."""
+        await self._version(path)
+        await self.create(path, body)
+
+    async def delete_instances(self) -> None:
+        """Remove all instances and wait until their leaves are gone."""
+        await self._http.delete(INSTANCES)
+        for _ in range(300):
+            left = await self._http.get(DEPLOYMENTS, params={"limit": 1})
+            if not left.json()["items"]:
+                return
+            await asyncio.sleep(1)
+        raise SystemExit("workloads of deleted instances are still there after 300 s")
+
+    async def burst(self, prefix: str, count: int, *, workloads: int = 0) -> Burst:
+        """Create so many instances at once; wait for all to be Applied and their workloads."""
+        created: dict[str, float] = {}
+        watching = [asyncio.create_task(self._times(INSTANCES, prefix, count, _is_applied))]
+        if workloads:
+            watching += [
+                asyncio.create_task(self._times(path, prefix, count * workloads, _is_there))
+                for path in (DEPLOYMENTS, SERVICES)
+            ]
+        await asyncio.sleep(0.05)  # the watches begin
+        begin = time.perf_counter()
+
+        async def one(number: int) -> None:
+            name = f"{prefix}-{number}"
+            body = {
+                "apiVersion": "kais.io/v1",
+                "kind": "BlueprintInstance",
+                "metadata": {"name": name, "namespace": NAMESPACE},
+                "spec": {"blueprintRef": {"name": "pair"}, "parameters": {"topic": name}},
+            }
+            created[name] = time.perf_counter()
+            await self.create(INSTANCES, body)
+
+        await asyncio.gather(*(one(number) for number in range(count)))
+        applied, *made = await asyncio.wait_for(asyncio.gather(*watching), _LONGEST_S)
+        return Burst(
+            [applied[name] - created[name] for name in created],
+            max(applied.values()) - begin,
+            max((at for times in made for at in times.values()), default=begin) - begin,
+        )
+
+    async def _version(self, path: str) -> str:
+        """The list's resourceVersion."""
+        for _ in range(60):
+            answer = await self._http.get(path, params={"limit": 1})
+            if answer.status_code == HTTPStatus.OK:
+                return str(answer.json()["metadata"]["resourceVersion"])
+            await asyncio.sleep(0.5)
+        raise SystemExit(f"{path}: {answer.text}")
+
+    async def _times(
+        self, path: str, prefix: str, count: int, is_done: Callable[[dict[str, Any]], bool]
+    ) -> dict[str, float]:
+        """When each of so many objects was first seen done, by name."""
+        done: dict[str, float] = {}
+        query = {"watch": "1", "resourceVersion": await self._version(path)}
+        async with self._http.stream("GET", path, params=query) as answer:
+            async for line in answer.aiter_lines():
+                body = json.loads(line)["object"]
+                name = body["metadata"]["name"]
+                if name.startswith(prefix) and name not in done and is_done(body):
+                    done[name] = time.perf_counter()
+                if len(done) == count:
+                    break
+        return done
+
+
+def _text(encoded: str) -> str:
+    return base64.b64decode(encoded).decode()
+
+
+def _is_applied(body: dict[str, Any]) -> bool:
+    found = (body.get("status") or {}).get("conditions", [])
+    return any(c["type"] == "Applied" and c["status"] == "True" for c in found)
+
+
+def _is_there(_: dict[str, Any]) -> bool:
+    return True
