@@ -129,7 +129,9 @@ class KnowledgeScopeSpec(Model):
 class KnowledgeScopeDisplay(Model):
     """Texts for the columns of kubectl get."""
 
-    useful: Line | None = Field(default=None, description="usefulness, rounded for reading")
+    useful: Line | None = Field(
+        default=None, description="usefulness, rounded for reading; - before any"
+    )
 
 
 class KnowledgeScopeStatus(Status):

@@ -66,6 +66,20 @@ class FakeKnowledge:
             path=path, declared=True, config=config, stats=models.ScopeStats(path=path)
         )
 
+    async def list_scopes(
+        self, *, cursor: str | None = None, limit: int | None = None
+    ) -> models.ScopePage:
+        del cursor, limit
+        self._called("list_scopes")
+        return models.ScopePage(
+            scopes=tuple(
+                models.ScopeOut(
+                    path=path, declared=True, config=config, stats=models.ScopeStats(path=path)
+                )
+                for path, config in sorted(self.scopes.items())
+            )
+        )
+
     async def delete_scope(self, path: str) -> None:
         self._called("delete_scope")
         self.scopes.pop(path, None)

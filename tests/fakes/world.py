@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from kais_operator.adapters.knowledge import NotedKnowledge
@@ -74,3 +74,10 @@ def fake_world(*bodies: Body, renderer: Any = None) -> FakeWorld:
         cluster, noted, memory, renderer or InProcessRenderer(), clock, placement, containers
     )
     return FakeWorld(clock, cluster, knowledge, memory, world, containers)
+
+
+def restarted(fake: FakeWorld) -> FakeWorld:
+    """Give the same cluster and store to an operator that remembers nothing."""
+    memory = StoreMemory(fake.clock)
+    noted = NotedKnowledge(fake.knowledge, memory)
+    return replace(fake, memory=memory, world=replace(fake.world, memory=memory, knowledge=noted))

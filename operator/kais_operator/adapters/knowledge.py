@@ -59,6 +59,12 @@ class NotedKnowledge:
         """Delete exactly this scope's knowledge."""
         await self._noted(self._inner.delete_scope(path))
 
+    async def list_scopes(
+        self, *, cursor: str | None = None, limit: int | None = None
+    ) -> models.ScopePage:
+        """Page through the scopes of the store."""
+        return await self._noted(self._inner.list_scopes(cursor=cursor, limit=limit))
+
     async def put_run(self, run_id: str, run: models.RunIn) -> models.Run:
         """Open a run or close it."""
         return await self._noted(self._inner.put_run(run_id, run))

@@ -85,6 +85,7 @@ class StoreMemory:
         self._store: models.StoreId | None = None
         self._principals: _Bounded[str, models.PrincipalIn] = _Bounded()
         self._scopes: _Bounded[str, models.ScopeConfig] = _Bounded()
+        self._settled: set[str] = set()
         self._open: _Bounded[str, bool] = _Bounded()
         self._closed: _Bounded[str, bool] = _Bounded()
         self._extracted: _Bounded[str, bool] = _Bounded()
@@ -116,6 +117,15 @@ class StoreMemory:
     def note_configured(self, path: str, config: models.ScopeConfig) -> None:
         """Note that the store took this configuration."""
         self._scopes.set(path, config)
+        self.note_settings(path, config)
+
+    def note_retired(self, path: str) -> None:
+        """Note that the store deleted a scope with its settings."""
+        self._settled.discard(path)
+
+    def settled_under(self, path: str) -> frozenset[str]:
+        """Name this scope and those below for which the store holds more than the defaults."""
+        return frozenset(p for p in self._settled if p == path or p.startswith(f"{path}/"))
 
     def is_run_open(self, run_id: str) -> bool:
         """Whether the ledger has this run, open or closed."""
@@ -182,6 +192,13 @@ class StoreMemory:
         if problem is None or self._problem is None:
             self._problem = problem
 
+    def note_settings(self, path: str, config: models.ScopeConfig) -> None:
+        """Note which settings the store holds for a scope, whoever told it."""
+        if config == models.ScopeConfig():
+            self._settled.discard(path)
+        else:
+            self._settled.add(path)
+
     def note_store(self, store: models.StoreId) -> bool:
         """Note who answered; forgets all and gives True when that is another store than before."""
         before, self._store = self._store, store
@@ -196,6 +213,7 @@ class StoreMemory:
 
     def forget_told(self) -> None:
         """Have everything told again."""
+        self._settled.clear()
         for told in (self._principals, self._scopes, self._open, self._closed, self._extracted):
             told.clear()
 

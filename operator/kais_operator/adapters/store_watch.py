@@ -3,6 +3,7 @@
 every 5 s, and soon after something changed
               due statistics in one batch; the Blueprints and scopes that changed are told
 when it was away, and every 10 min    whoami; another store, or the time, has all told again
+at first, and of another store        which scopes have settings
 when it goes away                     told once: who shows that it answers shall say so
 """
 
@@ -56,6 +57,7 @@ class StoreWatch:
         self._is_away = False
         self._repeated_at = clock.monotonic()
         self._is_known = False
+        self._has_learnt = False
         self._said = ""
 
     async def run(self) -> None:
@@ -96,8 +98,10 @@ class StoreWatch:
 
     async def _meet(self, *, is_time: bool) -> None:
         me = await self._knowledge.whoami()
-        self._is_known, self._said = True, ""
         is_other = self._memory.note_store(me.store)
+        if is_other or not self._has_learnt:
+            await self._learn()
+        self._is_known, self._said = True, ""
         if is_time:
             self._memory.forget_registrations()
             self._repeated_at = self._clock.monotonic()
@@ -105,6 +109,19 @@ class StoreWatch:
             reason = "another store answers" if is_other else "it is time again"
             logger.info("telling the store everything anew: %s", reason)
             await self._tell_again()
+
+    async def _learn(self) -> None:
+        """Read which scopes have settings: their objects may be gone since the last operator."""
+        cursor: str | None = None
+        while True:
+            page = await self._knowledge.list_scopes(cursor=cursor)
+            for scope in page.scopes:
+                if scope.declared:
+                    self._memory.note_settings(scope.path, scope.config)
+            cursor = page.cursor
+            if cursor is None:
+                break
+        self._has_learnt = True
 
     async def _read(self, request: models.StatsIn) -> None:
         try:

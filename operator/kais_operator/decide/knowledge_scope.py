@@ -34,6 +34,8 @@ PATIENCE = timedelta(seconds=30)
 """How long a deletion waits for the store before its call goes to the outbox."""
 STORE_AGAIN = timedelta(seconds=10)
 """When a scope whose store is away looks whether it is back: no watch event tells."""
+NOT_MEASURED = "-"
+"""What the column shows of a scope before a run had facts of it."""
 LOOK_AGAIN = timedelta(minutes=1)
 """When a duplicate looks whether the older object is gone: no event of that one names this one."""
 
@@ -273,7 +275,7 @@ def _plan(
         usefulness=usefulness if stats else declared.status.usefulness,
         last_write_time=stats.last_write_at if stats else declared.status.last_write_time,
         display=KnowledgeScopeDisplay(
-            useful=f"{usefulness:.0%}" if usefulness is not None else None
+            useful=f"{usefulness:.0%}" if usefulness is not None else NOT_MEASURED
         ),
     )
     events = saying.events(declared, told, types=(Type.READY,))

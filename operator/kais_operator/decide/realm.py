@@ -2,16 +2,18 @@
 
 A realm is a namespace in which kais objects are. The decision makes the ServiceAccount `kais-user`
 there and registers it: whoever may ask for its token reads, writes and reviews this realm's
-knowledge, and no other's. There is no status to write: the namespace is not ours.
+knowledge, and no other's. And it takes back the settings of scopes that nobody declares any more: a
+KnowledgeScope that retains its knowledge has no finalizer that could do so when it is deleted.
+There is no status to write: the namespace is not ours.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
 from kais import accounts, labels, scopes
-from kais_operator.decide.plan import Body, Create, Plan, RegisterPrincipal
+from kais_operator.decide.plan import Body, Create, Plan, PutScope, RegisterPrincipal
 from knowledge_client import models
 
 _LOOK_AGAIN = timedelta(seconds=1)
@@ -27,17 +29,25 @@ class RealmObserved:
         namespace_uid: which namespace of that name it is; a later namesake is another realm.
         account: the ServiceAccount `kais-user`, None while it is missing.
         is_registered: whether the store knows exactly the principal that this account is.
+        undeclared: scopes of the realm that have settings in the store and no KnowledgeScope.
     """
 
     namespace: str
     namespace_uid: str
     account: Body | None
     is_registered: bool
+    undeclared: frozenset[str] = frozenset()
 
 
 def decide_realm(observed: RealmObserved, now: datetime) -> Plan:
     """Choose the writes that give a realm its account. Reads no clock."""
     del now  # nothing here depends on time; every decision has this shape
+    plan = _account(observed)
+    taken_back = tuple(PutScope(path, models.ScopeConfig()) for path in sorted(observed.undeclared))
+    return replace(plan, actions=(*plan.actions, *taken_back))
+
+
+def _account(observed: RealmObserved) -> Plan:
     if observed.account is None:
         return Plan(
             (Create(accounts.realm_account(observed.namespace)),), requeue_after=_LOOK_AGAIN

@@ -1,10 +1,13 @@
-"""Reads a realm: its namespace and the account that people's tools use there."""
+"""Reads a realm: its namespace, the account of people's tools, settings that nobody declares."""
 
 from __future__ import annotations
 
-from kais import labels
-from kais_operator.decide import realm
+from kais import labels, scopes
+from kais.resources.knowledge_scope import KnowledgeScope
+from kais.scopes import Scope
+from kais_operator.decide import placing, realm
 from kais_operator.decide.plan import ObjectRef
+from kais_operator.observe import reading
 from kais_operator.observe.reconcilers import Reconciler, Seen
 from kais_operator.ports import World
 
@@ -24,7 +27,24 @@ async def observe_realm(world: World, ref: ObjectRef) -> Seen | None:
     is_registered = account is not None and world.memory.is_registered(
         realm.principal_of(ref.name, account_uid=account["metadata"]["uid"], namespace_uid=uid)
     )
-    return Seen(None, realm.RealmObserved(ref.name, uid, account, is_registered))
+    undeclared = await _undeclared(world, ref.name)
+    return Seen(None, realm.RealmObserved(ref.name, uid, account, is_registered, undeclared))
+
+
+async def _undeclared(world: World, namespace: str) -> frozenset[str]:
+    """Name the scopes whose settings nobody declares; one on its way out still declares its own."""
+    settled = world.memory.settled_under(str(Scope(namespace)))
+    if namespace == world.placement.operator_namespace:
+        settled |= world.memory.settled_under(str(scopes.PLATFORM))
+    if not settled:
+        return frozenset()
+    bodies = await world.cluster.list("KnowledgeScope", namespace)
+    declared = [reading.read(KnowledgeScope, body) for body in bodies]
+    if any(not isinstance(one, KnowledgeScope) for one in declared):
+        return frozenset()  # nobody knows what an unreadable one declares
+    return settled - {
+        str(placing.scope_path(one)) for one in declared if isinstance(one, KnowledgeScope)
+    }
 
 
 def _is_going(namespace: dict[str, object]) -> bool:

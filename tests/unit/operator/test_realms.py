@@ -1,6 +1,9 @@
+from kais_operator.adapters.store_watch import StoreWatch
 from kais_operator.decide.plan import ObjectRef
-from kais_operator.observe import realm
-from tests.fakes import world
+from kais_operator.observe import knowledge_scope, realm
+from knowledge_client import models
+from tests.fakes import teams, world
+from tests.fakes.world import FakeWorld
 
 REF = ObjectRef("Realm", "demo", "demo")
 ACCOUNT = ObjectRef("ServiceAccount", "demo", "kais-user")
@@ -40,3 +43,91 @@ async def test_a_store_that_is_away_leaves_the_registration_for_the_next_pass() 
     fake.knowledge.away = False
     await fake.settle(realm.RECONCILER, REF)
     assert "system:serviceaccount:demo:kais-user" in fake.knowledge.principals
+
+
+SCOPE = ObjectRef("KnowledgeScope", "demo", "memory")
+PATH = "realm:demo/formation:team"
+
+
+async def declared(fake: FakeWorld) -> None:
+    """Have a KnowledgeScope told to the store and the realm looked at."""
+    await fake.settle(knowledge_scope.RECONCILER, SCOPE)
+    await fake.settle(realm.RECONCILER, REF)
+
+
+async def test_settings_go_with_the_object_that_declared_them_and_the_facts_stay() -> None:
+    fake = world.fake_world(teams.scope(readOnly=True))
+    await declared(fake)
+    assert fake.knowledge.scopes[PATH].read_only
+    fake.cluster.remove(SCOPE)
+    await fake.settle(realm.RECONCILER, REF)
+    assert fake.knowledge.scopes[PATH] == models.ScopeConfig()
+    assert fake.knowledge.deleted_scopes == []
+    calls = len(fake.knowledge.calls)
+    await fake.step(realm.RECONCILER, REF)
+    assert len(fake.knowledge.calls) == calls
+
+
+async def test_settings_of_an_object_deleted_while_the_operator_was_down_go_too() -> None:
+    fake = world.fake_world(teams.scope(readOnly=True))
+    await declared(fake)
+    fake.cluster.remove(SCOPE)
+    restarted = world.restarted(fake)
+    await looked(restarted)
+    await restarted.settle(realm.RECONCILER, REF)
+    assert fake.knowledge.scopes[PATH] == models.ScopeConfig()
+
+
+async def looked(fake: FakeWorld) -> None:
+    """Let the operator meet the store, as it does when it starts."""
+
+    async def nothing(*_: object) -> None:
+        return None
+
+    watch = StoreWatch(
+        fake.world.knowledge,
+        fake.memory,
+        fake.clock,
+        stats_changed=nothing,
+        tell_again=nothing,
+        went_away=nothing,
+    )
+    await watch.tick()
+
+
+async def test_settings_that_are_declared_or_of_another_realm_stay() -> None:
+    fake = world.fake_world(teams.scope(readOnly=True))
+    fake.knowledge.scopes["realm:other"] = models.ScopeConfig(read_only=True)
+    await looked(fake)
+    await declared(fake)
+    assert fake.knowledge.scopes[PATH].read_only
+    assert fake.knowledge.scopes["realm:other"].read_only
+
+
+async def test_a_scope_that_is_deleted_with_its_knowledge_is_not_declared_anew() -> None:
+    fake = world.fake_world(teams.scope(readOnly=True, deletionPolicy="Delete"))
+    await declared(fake)
+    fake.cluster.remove(SCOPE)
+    await fake.settle(knowledge_scope.RECONCILER, SCOPE)
+    await fake.settle(realm.RECONCILER, REF)
+    assert fake.knowledge.deleted_scopes == [PATH]
+    assert PATH not in fake.knowledge.scopes
+
+
+async def test_nothing_is_taken_back_while_one_scope_cannot_be_read() -> None:
+    fake = world.fake_world(teams.scope(readOnly=True))
+    await declared(fake)
+    fake.cluster.edit(SCOPE, {"spec": {"level": "galaxy"}})
+    await fake.settle(realm.RECONCILER, REF)
+    assert fake.knowledge.scopes[PATH].read_only
+
+
+async def test_the_platforms_settings_are_taken_back_in_the_operators_namespace() -> None:
+    ref = ObjectRef("Realm", "", "kais-system")
+    fake = world.fake_world()
+    fake.knowledge.scopes["platform"] = models.ScopeConfig(read_only=True)
+    await looked(fake)
+    await fake.settle(realm.RECONCILER, REF)
+    assert fake.knowledge.scopes["platform"].read_only
+    await fake.settle(realm.RECONCILER, ref)
+    assert fake.knowledge.scopes["platform"] == models.ScopeConfig()

@@ -68,7 +68,7 @@ async def test_wanted_statistics_come_in_one_batch_and_changes_are_told(fakes, w
     await open_run(fakes)
     fakes.knowledge.calls.clear()
     await watch.tick()
-    assert fakes.knowledge.calls == ["whoami", "stats_batch"]
+    assert fakes.knowledge.calls == ["whoami", "list_scopes", "stats_batch"]
     assert heard.changed == [([("demo", "bp"), ("demo", "other")], ["realm:demo"])]
     stats = fakes.memory.blueprint_stats("demo", "bp")
     assert stats is not None
