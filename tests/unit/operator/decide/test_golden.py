@@ -12,7 +12,7 @@ import pytest
 from kais import topology
 from kais.resources.cell import Cell
 from kais.resources.formation import Formation
-from kais_operator.decide import attempt_jobs, placing
+from kais_operator.decide import attempt_jobs, placing, service_workloads
 from kais_operator.decide import formation as formations
 from kais_operator.decide.children import Parent
 from kais_operator.decide.placing import Housed
@@ -21,6 +21,8 @@ from kais_operator.decide.plan import Body
 GOLDEN = Path(__file__).parent / "golden"
 DECLARED: dict[str, Body] = json.loads((GOLDEN / "formations.json").read_text())
 RENDERED: dict[str, Body] = json.loads((GOLDEN / "rendered.json").read_text())
+TEAM: Body = json.loads((GOLDEN / "services.json").read_text())
+SERVICES: dict[str, Body] = json.loads((GOLDEN / "services_rendered.json").read_text())
 MISSION = Parent("kais.io/v1", "Mission", "demo", "work", "uid-mission")
 WORK = attempt_jobs.Work(
     mission="work",
@@ -60,6 +62,29 @@ def test_the_pod_of_an_attempt_is_what_it_was(name: str) -> None:
     cells = [body for body in children_of(formation) if body["kind"] == "Cell"]
     jobs = [job_of(formation, body, number=i) for i, body in enumerate(cells)]
     assert [template(job) for job in jobs] == [template(job) for job in RENDERED[name]["jobs"]]
+
+
+def test_the_pod_of_a_service_is_what_it_was() -> None:
+    assert services_of(Formation.from_dict(TEAM)) == SERVICES
+
+
+def services_of(formation: Formation) -> dict[str, Body]:
+    """The Deployment and the Service of each cell; they were written by the first of their kind."""
+    made = {}
+    for body in children_of(formation):
+        if body["kind"] == "Cell":
+            metadata = {**body["metadata"], "uid": f"uid-{body['metadata']['name']}"}
+            cell = Cell.from_dict({**body, "metadata": metadata})
+            housed = Housed(cell, formation)
+            work = service_workloads.workload(
+                Parent("kais.io/v1", "Cell", "demo", cell.metadata.name, cell.metadata.uid),
+                housed,
+                placing.identity(housed, sharing=()),
+                knowledge_url="http://kais-knowledge.kais:8000",
+                replicas=1,
+            )
+            made[cell.metadata.name] = {"deployment": work.deployment, "service": work.service}
+    return made
 
 
 def template(job: Body) -> Body:

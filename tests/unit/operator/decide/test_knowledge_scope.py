@@ -240,3 +240,41 @@ async def test_a_deletion_does_not_wait_for_the_store_for_ever() -> None:
     await fake.step(outbox.RECONCILER, key)
     assert fake.cluster.refs("ConfigMap") == []
     assert fake.knowledge.deleted_scopes == [PATH]
+
+
+async def test_each_condition_goes_with_the_store_and_comes_back() -> None:
+    fake = await settled(teams.scope(readOnly=True))
+    types = ("StoreReachable", "Configured", "Ready")
+    assert {condition(fake, type_, REF)[0] for type_ in types} == {"True"}
+    fake.cluster.edit(REF, {"spec": {"readOnly": False}})
+    fake.knowledge.away = True
+    for _ in range(2):
+        await fake.step(knowledge_scope.RECONCILER, REF)
+    for type_ in types:
+        assert condition(fake, type_, REF)[:2] == ("False", "StoreUnavailable")
+    fake.knowledge.away = False
+    await fake.settle(knowledge_scope.RECONCILER, REF)
+    assert {condition(fake, type_, REF)[0] for type_ in types} == {"True"}
+
+
+async def test_everything_that_is_declared_reaches_the_store() -> None:
+    fake = await settled(
+        teams.scope(
+            readOnly=True,
+            inherit=False,
+            retention={"maxFacts": 100, "ttlDays": 30.0, "halfLifeDays": 7.0},
+            promotion={"policy": "Automatic", "minMissions": 2, "minConfidence": 0.9},
+            injection={"enabled": False, "maxFacts": 3, "maxTokens": 200, "minConfidence": 0.8},
+            extraction={"enabled": False, "maxFacts": 5, "model": "small"},
+        )
+    )
+    told = fake.knowledge.scopes["realm:demo/formation:team"]
+    assert (told.read_only, told.inherit) == (True, False)
+    assert told.retention == models.Retention(max_facts=100, ttl_days=30.0, half_life_days=7.0)
+    assert told.promotion == models.Promotion(
+        policy="Automatic", min_missions=2, min_confidence=0.9
+    )
+    assert told.injection == models.Injection(
+        enabled=False, max_facts=3, max_tokens=200, min_confidence=0.8
+    )
+    assert told.extraction == models.ExtractionConfig(enabled=False, max_facts=5, model="small")
