@@ -1,0 +1,59 @@
+"""Plays cases: what a tenant gets together with the others, and alone."""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import random
+from concurrent.futures import ProcessPoolExecutor
+from pathlib import Path
+
+from tests.contract.isolation import worlds
+
+# Looking a fact up by every way costs more than a recall, so one case in so many does it too.
+_LOOKED_UP = 10
+
+
+def differences(folder: Path, cases: int, a_world: int) -> int:
+    """Play cases, so many in each world, and count those in which a tenant sees a difference."""
+    found = 0
+    for number in range(-(-cases // a_world)):
+        found += in_one_world(folder, number, min(a_world, cases))
+    return found
+
+
+def differences_on_every_core(folder: Path, cases: int, a_world: int) -> int:
+    """Play cases as `differences` does, worlds side by side."""
+    count = -(-cases // a_world)
+    spawn = multiprocessing.get_context("spawn")
+    with ProcessPoolExecutor(min(count, os.cpu_count() or 1), mp_context=spawn) as pool:
+        played = pool.map(in_one_world, [folder] * count, range(count), [a_world] * count)
+        return sum(played)
+
+
+def in_one_world(folder: Path, seed: int, cases: int) -> int:
+    """Play cases in the world of a seed."""
+    own = folder / str(seed)
+    own.mkdir()
+    dice = random.Random(seed)  # noqa: S311 - cases of a test
+    made = worlds.world(seed)
+    together = worlds.Stored(worlds.open_store(own / "all.db")).tell(made)
+    alone = [
+        worlds.Stored(worlds.open_store(own / f"{n}.db")).tell(made.alone(n))
+        for n in range(worlds.TENANTS)
+    ]
+    found = 0
+    for case in range(cases):
+        tenant = case % worlds.TENANTS
+        home, asked = made.homes[tenant], worlds.question(dice)
+        same = worlds.recalled(together, home, asked) == worlds.recalled(alone[tenant], home, asked)
+        if case % _LOOKED_UP == 0:
+            key = dice.choice(sorted(alone[tenant].ids))
+            there = worlds.looked_up(together, home, key)
+            same = same and there == worlds.looked_up(alone[tenant], home, key)
+        found += not same
+    for stored in (together, *alone):
+        stored.store.close()
+    for file in own.iterdir():
+        file.unlink()
+    return found

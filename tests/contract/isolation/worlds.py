@@ -1,0 +1,357 @@
+"""Worlds of three tenants that share words, ancestors, promotions and usage, and each one alone.
+
+A world is a list of acts. `alone` leaves out what one tenant may not see: the private facts of the
+others, their links, their uses and their recalls. What they left on shared scopes stays, because it
+is there for everybody. A tenant must not be able to tell the one from the other.
+"""
+
+from __future__ import annotations
+
+import itertools
+import random
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+from knowledge_client.models import RecallIn, Source
+from knowledge_service.domain.visibility import EVERYTHING, Principal, View
+from knowledge_service.flows import recalling
+from knowledge_service.ports import Actor, Listing, NewLink, Reader, Use
+from knowledge_service.store.sqlite.store import SqliteStore
+from tests.builders_knowledge import new_fact
+
+TENANTS, FACTS, SHARED = 3, 200, 40
+_A_TURN = 20
+_START = datetime(2026, 3, 1, 12, tzinfo=UTC)
+_VOCABULARY = [
+    "pod",
+    "volume",
+    "class",
+    "image",
+    "registry",
+    "pull",
+    "backoff",
+    "quota",
+    "node",
+    "drain",
+    "evict",
+    "probe",
+    "ready",
+    "restart",
+    "crash",
+    "memory",
+    "limit",
+    "cpu",
+    "throttle",
+    "network",
+    "policy",
+    "dns",
+    "timeout",
+    "retry",
+    "token",
+    "expire",
+    "certificate",
+    "rotate",
+    "deploy",
+    "rollout",
+    "rollback",
+    "build",
+    "cache",
+    "layer",
+    "test",
+    "flaky",
+    "branch",
+    "merge",
+    "review",
+    "lint",
+    "schema",
+    "migrate",
+    "index",
+    "query",
+    "lock",
+    "deadlock",
+    "backup",
+    "restore",
+    "replica",
+    "leader",
+    "lease",
+    "clock",
+    "skew",
+    "disk",
+    "full",
+    "inode",
+]
+_KINDS = ("fact", "pitfall", "pattern", "tool-quirk")
+_USES = ("consulted", "applied", "succeeded", "failed", "prevented")
+_LAYOUTS: tuple[Callable[[int], str], ...] = (
+    lambda n: f"realm:t{n}/formation:team/cell:lead-0",  # they share the platform
+    lambda n: f"realm:shared/formation:f{n}/cell:lead-0",  # and a realm
+    lambda n: f"realm:shared/formation:team/cell:lead-{n}",  # and a formation
+)
+
+
+@dataclass(frozen=True)
+class Fact:
+    """A fact to be told; `owner` is a tenant, or None on a shared scope."""
+
+    key: int
+    scope: str
+    owner: int | None
+    content: str
+    kind: str
+    tags: tuple[str, ...]
+    confidence: float
+    subject: str | None
+    promoted: bool = False
+
+
+@dataclass(frozen=True)
+class Link:
+    """A link to be made by a tenant between two facts."""
+
+    by: int
+    start: int
+    end: int
+    kind: str
+
+
+@dataclass(frozen=True)
+class Used:
+    """A use that a tenant's cell counts."""
+
+    by: int
+    fact: int
+    kind: str
+    count: int
+
+
+@dataclass(frozen=True)
+class World:
+    """Everything that three tenants did."""
+
+    homes: tuple[str, ...]
+    turns: tuple[tuple[Fact, ...], ...]
+    links: tuple[Link, ...]
+    uses: tuple[Used, ...]
+
+    @property
+    def facts(self) -> tuple[Fact, ...]:
+        """Return the facts in the order in which they are told."""
+        return tuple(itertools.chain.from_iterable(self.turns))
+
+    def alone(self, tenant: int) -> World:
+        """Leave out what the tenant may not see."""
+        turns = tuple(turn for turn in self.turns if turn[0].owner in (None, tenant))
+        keys = {fact.key for turn in turns for fact in turn}
+        return World(
+            homes=self.homes,
+            turns=turns,
+            links=tuple(x for x in self.links if x.start in keys and x.end in keys),
+            uses=tuple(u for u in self.uses if u.by == tenant and u.fact in keys),
+        )
+
+
+def world(seed: int) -> World:
+    """Make a world up."""
+    dice = random.Random(seed)  # noqa: S311 - cases of a test
+    layout = _LAYOUTS[seed % len(_LAYOUTS)]
+    homes = tuple(layout(n) for n in range(TENANTS))
+    shared = _shared_scopes(homes)
+    facts: list[Fact] = []
+    for key in range(TENANTS * FACTS):
+        owner = key % TENANTS
+        facts.append(_fact(dice, key, dice.choice(_own_scopes(homes[owner], shared)), owner))
+    for _ in range(SHARED):
+        facts.append(_fact(dice, len(facts), dice.choice(shared), None))
+    for _ in range(SHARED):
+        # A promoted copy: what one tenant learnt, in front of all of them.
+        origin = dice.choice(facts[: TENANTS * FACTS])
+        copy = _fact(dice, len(facts), dice.choice(shared), None)
+        facts.append(
+            Fact(copy.key, copy.scope, None, f"{origin.content} copy{copy.key}", origin.kind,
+                 origin.tags, copy.confidence, None, promoted=True)
+        )  # fmt: skip
+    return World(homes, _mixed(dice, facts), _links(dice, facts, homes), _uses(dice, facts))
+
+
+def _mixed(dice: random.Random, facts: list[Fact]) -> tuple[tuple[Fact, ...], ...]:
+    """Let the tenants take turns, each with some facts at a time, as writers do."""
+    turns: list[tuple[Fact, ...]] = []
+    for owner in (*range(TENANTS), None):
+        own = [fact for fact in facts if fact.owner == owner]
+        turns += [tuple(own[start : start + _A_TURN]) for start in range(0, len(own), _A_TURN)]
+    dice.shuffle(turns)
+    return tuple(turns)
+
+
+def _shared_scopes(homes: tuple[str, ...]) -> list[str]:
+    paths = [{home.rsplit("/", n)[0] for n in range(1, 3)} | {"platform"} for home in homes]
+    return sorted(set.intersection(*paths))
+
+
+def _own_scopes(home: str, shared: list[str]) -> list[str]:
+    path = [home, *(home.rsplit("/", n)[0] for n in range(1, 3))]
+    return [each for each in path if each not in shared]
+
+
+def _fact(dice: random.Random, key: int, scope: str, owner: int | None) -> Fact:
+    words = " ".join(dice.choices(_VOCABULARY, k=dice.randint(4, 14)))
+    return Fact(
+        key=key,
+        scope=scope,
+        owner=owner,
+        content=f"{words} number{key}",
+        kind=dice.choice(_KINDS),
+        tags=tuple(dice.sample(_VOCABULARY, dice.randint(0, 2))),
+        confidence=dice.choice((0.3, 0.5, 0.7, 0.9)),
+        # A key of its own scope: what supersedes what is the same whoever else is there.
+        subject=dice.choice(_VOCABULARY) if dice.random() < 0.1 else None,
+    )
+
+
+def _links(dice: random.Random, facts: list[Fact], homes: tuple[str, ...]) -> tuple[Link, ...]:
+    shared = [fact for fact in facts if fact.owner is None]
+    found = []
+    for by in range(len(homes)):
+        own = [fact for fact in facts if fact.owner == by]
+        for _ in range(40):
+            start, end = dice.choice(own), dice.choice(own + shared)
+            if start.key != end.key:
+                kind = dice.choice(("related", "derived_from", "contradicts"))
+                found.append(Link(by, start.key, end.key, kind))
+    return tuple(found)
+
+
+def _uses(dice: random.Random, facts: list[Fact]) -> tuple[Used, ...]:
+    shared = [fact for fact in facts if fact.owner is None]
+    return tuple(
+        Used(by, dice.choice(shared).key, dice.choice(_USES), dice.randint(1, 30))
+        for _ in range(200)
+        for by in range(TENANTS)
+    )
+
+
+@dataclass
+class Stored:
+    """A world in a store, with what its facts are called there."""
+
+    store: SqliteStore
+    ids: dict[int, str] = field(default_factory=dict)
+    keys: dict[str, int] = field(default_factory=dict)
+
+    def tell(self, made: World) -> Stored:
+        """Do every act of a world."""
+        person = Actor("somebody", "human")
+        for part in made.turns:
+            told = self.store.remember([_new(fact) for fact in part], actor=person)
+            for fact, one in zip(part, told, strict=True):
+                self.ids[fact.key] = one.fact_id
+                self.keys[one.fact_id] = fact.key
+        for link in made.links:
+            new = NewLink(self.ids[link.start], self.ids[link.end], link.kind)
+            self.store.link(new, EVERYTHING, actor=person)
+        for by, home in enumerate(made.homes):
+            uses = [
+                Use(self.ids[each.fact], each.kind, each.count)  # type: ignore[arg-type]
+                for each in made.uses
+                if each.by == by
+            ]
+            if uses:
+                self.store.count_usage(uses, observer=home, actor="somebody")
+        return self
+
+
+def _new(fact: Fact):  # type: ignore[no-untyped-def]
+    given = {"subject": fact.subject, "predicate": "is"} if fact.subject else {}
+    source = Source(type="promoted" if fact.promoted else "user_input", actor="somebody")
+    return new_fact(
+        fact.content, fact.scope, kind=fact.kind, tags=fact.tags, confidence=fact.confidence,
+        source=source, **given,
+    )  # fmt: skip
+
+
+class Frozen:
+    """A clock that moves a second with each look, alike in every world."""
+
+    def __call__(self) -> datetime:
+        return _START
+
+
+class Unrecorded:
+    """A store whose recalls leave no trace, so that cases do not touch each other."""
+
+    def __init__(self, store: SqliteStore) -> None:
+        self._store = store
+
+    def __getattr__(self, name: str) -> object:
+        return getattr(self._store, name)
+
+    def record_recall_later(self, new: object) -> None:
+        """Record nothing."""
+
+
+def open_store(path: Path) -> SqliteStore:
+    """Open a store whose time stands still."""
+    return SqliteStore(path, Frozen())
+
+
+def question(dice: random.Random) -> RecallIn:
+    """Make a question up."""
+    given: dict[str, object] = {}
+    if dice.random() < 0.2:
+        given["kinds"] = (dice.choice(_KINDS),)
+    if dice.random() < 0.2:
+        given["min_confidence"] = 0.6
+    if dice.random() < 0.1:
+        given["tags"] = (dice.choice(_VOCABULARY),)
+    if dice.random() < 0.2:
+        given["max_tokens"] = dice.randint(20, 200)
+    words = " ".join(dice.choices(_VOCABULARY, k=dice.randint(1, 12)))
+    return RecallIn.model_validate({"query": words, "limit": dice.choice((1, 5, 10, 20)), **given})
+
+
+def recalled(stored: Stored, home: str, asked: RecallIn) -> object:
+    """Ask, and return everything of the answer that has no made-up id in it."""
+    reader = Principal("reader", "agent", home)
+    answer = recalling.recall(
+        Unrecorded(stored.store),
+        reader,
+        asked,
+        now=_START + timedelta(days=1),
+        once=None,  # type: ignore[arg-type]
+    )
+    facts = tuple(
+        (
+            stored.keys.get(f.id),
+            f.rank,
+            f.score,
+            tuple(sorted(f.parts.items())),
+            f.lifecycle,
+            f.scope,
+        )
+        for f in answer.facts
+    )
+    return facts, answer.scopes, answer.ranker, answer.known_at
+
+
+def looked_up(stored: Stored, home: str, key: int) -> object:
+    """Read one fact by every other way, and return it without made-up ids."""
+    view, fact_id = View(home), stored.ids[key]
+    reader = Reader(view, "reader")
+    impact = stored.store.impact(fact_id, reader, limit=100)
+    why = stored.store.why(fact_id, reader)
+    if impact is None or why is None:
+        return None
+    links = stored.store.links(fact_id, view, types=(), before=None, limit=100).links
+    listed = stored.store.list_facts(Listing(view, 500, kind=why.fact.kind))
+    return (
+        [(stored.keys.get(x.from_), stored.keys.get(x.to), x.type) for x in links],
+        sorted(stored.keys[each] for each in impact.derived),
+        impact.recalls,
+        {kind: use.count for kind, use in impact.usage.items()},
+        sorted(stored.keys[each.id] for each in why.origins),
+        why.fact.content,
+        [stored.keys[fact.id] for fact in listed],
+        stored.store.scope_stats([why.fact.scope], view)[0].model_dump(exclude={"last_write_at"}),
+    )
