@@ -7,7 +7,7 @@ import hashlib
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import UTC, datetime, timedelta
 from typing import Any, Literal
 
 from kais import facts
@@ -15,6 +15,8 @@ from knowledge_client.models import AliasIn, ApproveIn, Fact, FactIn, Ref, Sourc
 from knowledge_service.domain import gate, promotion, redaction
 from knowledge_service.domain.visibility import PLATFORM
 
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_MICROSECOND = timedelta(microseconds=1)
 _CANONICAL = json.JSONEncoder(sort_keys=True, separators=(",", ":"), ensure_ascii=False)
 
 
@@ -72,9 +74,11 @@ class NewFact:
     @property
     def rendering(self) -> str:
         """Return the text that is indexed."""
+        since = self.valid_from
         return rendering(
             {"title": self.title, "content": self.content, "subject": self.subject,
-             "tags": self.tags}
+             "tags": self.tags,
+             "valid_from": None if since is None else (since - _EPOCH) // _MICROSECOND}
         )  # fmt: skip
 
 
@@ -202,8 +206,13 @@ def content_hash(fact: Mapping[str, Any]) -> bytes:
 
 
 def rendering(fact: Mapping[str, Any]) -> str:
-    """Return the text that is indexed, from a fact's fields as the event log has them."""
-    parts = (fact.get("title"), fact["content"], fact.get("subject"), " ".join(fact["tags"]))
+    """Return the text that is indexed, from a fact's fields as the event log has them.
+
+    The day that it holds from is a part of it, so that a question that names the day finds it.
+    """
+    since = fact.get("valid_from")
+    day = None if since is None else (_EPOCH + since * _MICROSECOND).date().isoformat()
+    parts = (fact.get("title"), fact["content"], fact.get("subject"), " ".join(fact["tags"]), day)
     return "\n".join(part for part in parts if part)
 
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import datetime
+from typing import Protocol
 
 from kais import facts
-from knowledge_client.models import Fact
 
 _SERVED = ("none", "approved")
 
@@ -15,7 +15,9 @@ _SERVED = ("none", "approved")
 class Filters:
     """Conditions that all must hold; empty tuples and None let everything pass.
 
-    Tags compare case-folded and all are needed. `known_at` asks for what was live then.
+    Tags compare case-folded and all are needed. `known_at` asks for what was live then; `valid_at`
+    asks for what held in the world then, superseded since or not. What is injected is put into
+    prompts: nothing flagged.
     """
 
     kinds: tuple[str, ...] = ()
@@ -23,32 +25,80 @@ class Filters:
     min_confidence: float = 0.0
     valid_at: datetime | None = None
     known_at: datetime | None = None
+    is_injection: bool = False
 
 
-def passes(fact: Fact, filters: Filters) -> bool:
+class Record(Protocol):
+    """What is looked at of a fact, whole or as a row of ranking."""
+
+    # fmt: off
+    @property
+    def kind(self) -> str: ...  # noqa: D102 - named as in the wire model
+    @property
+    def tags(self) -> tuple[str, ...]: ...  # noqa: D102
+    @property
+    def confidence(self) -> float: ...  # noqa: D102
+    @property
+    def lifecycle(self) -> str: ...  # noqa: D102
+    @property
+    def review(self) -> str: ...  # noqa: D102
+    @property
+    def flags(self) -> tuple[str, ...]: ...  # noqa: D102
+    @property
+    def valid_from(self) -> datetime | None: ...  # noqa: D102
+    @property
+    def valid_until(self) -> datetime | None: ...  # noqa: D102
+    @property
+    def recorded_at(self) -> datetime: ...  # noqa: D102
+    @property
+    def closed_at(self) -> datetime | None: ...  # noqa: D102
+    # fmt: on
+
+
+def passes(fact: Record, filters: Filters) -> bool:
     """Tell whether the fact is served and meets the conditions."""
-    if fact.review not in _SERVED or fact.confidence < filters.min_confidence:
-        return False
+    return refusal(fact, filters) is None
+
+
+def refusal(fact: Record, filters: Filters) -> str | None:
+    """Return in words why the fact is left out; None when it passes."""
+    if fact.review not in _SERVED:
+        return f"its review is {fact.review}; only reviewed facts and those without are served"
+    if filters.is_injection and fact.flags:
+        return f"it is flagged ({', '.join(fact.flags)}) until a person confirms it"
+    if fact.confidence < filters.min_confidence:
+        return f"its confidence {fact.confidence:g} is below {filters.min_confidence:g}"
     if filters.kinds and fact.kind not in filters.kinds:
-        return False
+        return f"its kind {fact.kind} is not among {', '.join(filters.kinds)}"
     if filters.tags and not _tagged(fact, filters.tags):
-        return False
-    return _known(fact, filters.known_at) and _valid(fact, filters.valid_at)
+        return f"it does not have all of the tags {', '.join(filters.tags)}"
+    return _known(fact, filters) or _valid(fact, filters.valid_at)
 
 
-def _tagged(fact: Fact, tags: tuple[str, ...]) -> bool:
+def _tagged(fact: Record, tags: tuple[str, ...]) -> bool:
     own = {facts.normal_tag(tag) for tag in fact.tags}
     return own.issuperset(facts.normal_tag(tag) for tag in tags)
 
 
-def _known(fact: Fact, at: datetime | None) -> bool:
+def _known(fact: Record, filters: Filters) -> str | None:
+    at = filters.known_at
     if at is None:
-        return fact.lifecycle == "live"
-    return fact.recorded_at <= at and (fact.closed_at is None or at < fact.closed_at)
+        served = fact.lifecycle == "live" or (
+            filters.valid_at is not None and fact.lifecycle == "superseded"
+        )
+        return None if served else f"it is {fact.lifecycle}"
+    if fact.recorded_at > at:
+        return f"it was not known at {at.isoformat()}"
+    if fact.closed_at is not None and fact.closed_at <= at:
+        return f"it was closed before {at.isoformat()}"
+    return None
 
 
-def _valid(fact: Fact, at: datetime | None) -> bool:
+def _valid(fact: Record, at: datetime | None) -> str | None:
     if at is None:
-        return True
-    begun = fact.valid_from is None or fact.valid_from <= at
-    return begun and (fact.valid_until is None or at < fact.valid_until)
+        return None
+    if fact.valid_from is not None and fact.valid_from > at:
+        return f"it holds only from {fact.valid_from.isoformat()} on"
+    if fact.valid_until is not None and fact.valid_until <= at:
+        return f"it held only until {fact.valid_until.isoformat()}"
+    return None

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from itertools import islice
 
 import apsw
@@ -11,15 +11,18 @@ from pydantic import TypeAdapter
 from knowledge_client.models import Fact, Recalled, Receipt
 from knowledge_service.domain import filtering
 from knowledge_service.domain.visibility import View, nearest_first
-from knowledge_service.index import analyser
-from knowledge_service.ports import Hit, NewReceipt, Once, Search
-from knowledge_service.store.sqlite import part, postings, rows
+from knowledge_service.index import finding
+from knowledge_service.ports import Hit, NewReceipt, Once, Placing, Search
+from knowledge_service.store.sqlite import part, rows, times
+from knowledge_service.store.sqlite.shelf import Shelf
 from knowledge_service.store.sqlite.transaction import Transaction
 
 _RECALLED: TypeAdapter[Recalled] = TypeAdapter(Recalled)
 
 _RECENT = f"""{rows.SELECT} WHERE f.scope_no = ? AND f.lifecycle = 'live'
   ORDER BY f.confidence DESC, f.id DESC"""
+_RECENT_THEN = f"""SELECT * FROM ({rows.select_as_of("?2")} WHERE f.scope_no = ?1
+  AND f.recorded_at <= ?2) WHERE lifecycle = 'live' ORDER BY confidence DESC, id DESC"""
 _RECEIPT = """INSERT INTO receipt(id, principal, observer_no, run_id, attempt, at, query_hash, body)
   VALUES(?, ?, ?, ?, ?, ?, ?, ?)"""
 _FIND = """SELECT r.body, s.path FROM receipt r JOIN scope s ON s.scope_no = r.observer_no
@@ -31,6 +34,8 @@ _USE_SCOPE = """INSERT INTO scope_usage(scope_no, observer_no, kind, count, last
   VALUES(?, ?, ?, 1, ?) ON CONFLICT DO UPDATE SET count = count + 1, last_at = excluded.last_at"""
 _SERVED = """INSERT OR IGNORE INTO served(fact_no, at, receipt)
   SELECT fact_no, ?, ? FROM fact WHERE id = ?"""
+_SHOWN = """INSERT OR IGNORE INTO fact_run(fact_no, run_id)
+  SELECT fact_no, ? FROM fact WHERE id = ?"""
 _OF_RUN = "SELECT observer_no, body FROM receipt WHERE run_id = ? ORDER BY id"
 
 
@@ -38,18 +43,28 @@ class Recall(part.Part):
     """The `RecallStore` port."""
 
     def search(self, search: Search) -> tuple[Hit, ...]:
-        """Rank by BM25; candidates are looked up lazily: filters cost only what they drop."""
-        terms = sorted(analyser.terms(search.query))
+        """Rank over narrow rows; whole facts are read for what is returned."""
         with self._readers.snapshot() as connection:
-            scopes = part.scopes_seen(connection, search.view, search.scopes)
-            scores = postings.search(connection, scopes, terms)
-            ranked = scores.best_first(4 * search.limit)
-            hits = (
-                Hit(fact, score, {"bm25": score})
-                for fact, score in _look_up(connection, ranked, search.limit)
-                if filtering.passes(fact, search.filters)
+            shelf = _shelf(connection, search)
+            ranked = finding.find(shelf, _inquiry(search))
+            numbers = [each.number for each in ranked]
+            facts = rows.by_numbers(connection, numbers, search.filters.known_at)
+            words = shelf.words(numbers) if search.explain else {}
+            return tuple(
+                Hit(facts[each.number], each.score, {**each.parts, **words.get(each.number, {})})
+                for each in ranked
             )
-            return tuple(islice(hits, search.limit))
+
+    def placing(self, search: Search, fact_id: str) -> Placing | None:
+        """Search again with an eye on one fact."""
+        with self._readers.snapshot() as connection:
+            shelf = _shelf(connection, search)
+            for number, scope_no in connection.execute(_FACTS, (fact_id,)):
+                if scope_no in shelf.paths:
+                    watch = finding.Watch(number)
+                    finding.find(shelf, _inquiry(search), watch)
+                    return Placing(*watch.said)
+        return None
 
     def recent(self, search: Search) -> tuple[Fact, ...]:
         """Go through the scopes, the nearest first."""
@@ -58,9 +73,13 @@ class Recall(part.Part):
             scopes = part.scopes_seen(connection, search.view, search.scopes)
             number_of = {path: number for number, path in scopes.items()}
             for path in nearest_first(number_of):
+                asked: tuple[str, tuple[int, ...]] = (_RECENT, (number_of[path],))
+                if search.filters.known_at:
+                    then = times.to_us(search.filters.known_at)
+                    asked = (_RECENT_THEN, (number_of[path], then))
                 served = (
                     fact
-                    for fact in rows.facts(connection, _RECENT, (number_of[path],))
+                    for fact in rows.facts(connection, *asked)
                     if filtering.passes(fact, search.filters)
                 )
                 found += islice(served, search.limit - len(found))
@@ -94,22 +113,32 @@ class Recall(part.Part):
         return None
 
 
-def credit(tx: Transaction, run_id: str, kind: str) -> None:
-    """Count the outcome of a run once for each fact that was in front of it, by its observer."""
+def credit(tx: Transaction, run_id: str, kind: str) -> tuple[str, ...]:
+    """Count the outcome of a run once for each fact that was in front of it, by its observer.
+
+    Returns these facts, each once.
+    """
     seen: set[tuple[str, int]] = set()
     for observer_no, body in tx.all(_OF_RUN, (run_id,)):
         for fact_id in Receipt.model_validate_json(body).facts:
             if (fact_id, observer_no) not in seen:
                 seen.add((fact_id, observer_no))
                 _count(tx, [fact_id], observer_no, kind)
+    found = tuple(dict.fromkeys(fact_id for fact_id, _ in sorted(seen)))
+    tx.executemany(_SHOWN, [(run_id, fact_id) for fact_id in found])
+    return found
 
 
-def _look_up(
-    connection: apsw.Connection, ranked: Iterator[tuple[int, float]], size: int
-) -> Iterator[tuple[Fact, float]]:
-    while chunk := list(islice(ranked, size)):
-        found = rows.by_numbers(connection, [number for number, _ in chunk])
-        yield from ((found[number], score) for number, score in chunk)
+def _shelf(connection: apsw.Connection, search: Search) -> Shelf:
+    paths = part.scopes_seen(connection, search.view, search.scopes)
+    observers = paths
+    if search.scopes is not None:
+        observers = part.scopes_seen(connection, search.view, None)
+    return Shelf(connection, paths, observers, search.filters.known_at)
+
+
+def _inquiry(search: Search) -> finding.Inquiry:
+    return finding.Inquiry(search.query, search.limit, search.filters, search.now)
 
 
 def _record(tx: Transaction, new: NewReceipt) -> None:

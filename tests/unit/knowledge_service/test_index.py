@@ -76,7 +76,7 @@ def test_large_scope_is_split_and_scores_as_if_it_were_not() -> None:
     ]  # fmt: skip
     assert segments.restore(rows).terms.size == sum(len(set(text)) for text in texts)
     rows.sort(key=lambda row: (row.bucket, row.first))
-    scores = scorer.score([rows], ["w5", "w7", "x4098", "none"])
+    scores = scorer.score([rows], dict.fromkeys(["w5", "w7", "x4098", "none"], 1.0))
     assert scores.values.tolist() == by_hand(texts, ["w5", "w7", "x4098", "none"])
 
 
@@ -84,7 +84,7 @@ def test_large_scope_is_split_and_scores_as_if_it_were_not() -> None:
 def test_scores_are_those_of_the_formula_to_the_bit(
     texts: list[list[str]], question: list[str]
 ) -> None:
-    scores = scorer.score([packed(texts)], question)
+    scores = scorer.score([packed(texts)], dict.fromkeys(question, 1.0))
     assert scores.values.tolist() == by_hand(texts, question)
     for number, value in scores.best_first(3):
         assert math.isclose(sum(scores.parts(number).values()), value)
@@ -94,7 +94,7 @@ def test_scores_are_those_of_the_formula_to_the_bit(
 def test_scopes_score_together_as_one(
     first: list[list[str]], second: list[list[str]], question: list[str]
 ) -> None:
-    together = scorer.score([packed(first), packed(second)], question)
+    together = scorer.score([packed(first), packed(second)], dict.fromkeys(question, 1.0))
     assert together.values.tolist() == by_hand(first + second, question)
 
 
@@ -142,6 +142,6 @@ def by_hand(texts: list[list[str]], question: list[str]) -> list[float]:
         idf = float(np.log(1 + (len(texts) - df + 0.5) / (df + 0.5)))
         for n, count in enumerate(counted):
             if count[term]:
-                norm = len(texts[n]) * (1.2 * 0.75 / mean) + 1.2 * (1 - 0.75) + count[term]
-                scores[n] += idf * (1.2 + 1) * count[term] / norm
+                norm = len(texts[n]) * (0.9 * 0.4 / mean) + 0.9 * (1 - 0.4) + count[term]
+                scores[n] += idf * (0.9 + 1) * count[term] / norm
     return scores

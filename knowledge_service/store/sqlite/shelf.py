@@ -1,0 +1,131 @@
+"""What ranking reads, over tables, in one snapshot and for one reader.
+
+Narrow rows only: whole facts are read for what is returned. Every query is bound to the visible
+scopes, or to facts that were found in these.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from datetime import datetime
+from typing import Any
+
+import apsw
+
+from knowledge_client.models import Fact
+from knowledge_service.domain.facts import canonical, key_hash
+from knowledge_service.index import ranking, scorer
+from knowledge_service.index.candidates import Candidate
+from knowledge_service.index.ranking import Uses
+from knowledge_service.store.sqlite import postings, rows, times
+
+_COLUMNS = """f.fact_no, f.scope_no, f.kind, f.title, f.content, f.tags, f.subject, f.predicate,
+  f.about, f.position, f.source, f.confidence, f.lifecycle, f.review, f.expires_at, f.valid_from,
+  f.valid_until, f.recorded_at, f.closed_at, f.flags"""
+_ROWS = f"SELECT {_COLUMNS} FROM fact f WHERE f.fact_no IN (SELECT value FROM json_each(?))"
+_ON_KEY = f"""SELECT {_COLUMNS} FROM fact f
+  WHERE f.scope_no = ? AND f.key_hash = ? AND f.lifecycle = 'live'"""
+# What is superseded or contradicted stands for itself; every other link brings the other end along.
+_LINKED = """SELECT l.from_no, l.to_no, f.scope_no FROM link l JOIN fact f ON f.fact_no = l.to_no
+  WHERE l.from_no IN (SELECT value FROM json_each(?1)) AND l.closed_at IS NULL
+  AND l.type NOT IN ('supersedes', 'contradicts', 'promoted_from')
+  UNION SELECT l.to_no, l.from_no, f.scope_no FROM link l JOIN fact f ON f.fact_no = l.from_no
+  WHERE l.to_no IN (SELECT value FROM json_each(?1)) AND l.closed_at IS NULL
+  AND l.type NOT IN ('supersedes', 'contradicts', 'promoted_from') ORDER BY 1, 2"""
+_USES = """SELECT fact_no, observer_no, kind, count FROM usage
+  WHERE fact_no IN (SELECT value FROM json_each(?)) AND kind IN ('succeeded', 'failed')"""
+_RATES = """SELECT scope_no, observer_no, kind, count FROM scope_usage
+  WHERE scope_no IN (SELECT value FROM json_each(?)) AND kind IN ('succeeded', 'failed')"""
+
+
+class Shelf:
+    """The `index.finding.Shelf` of one snapshot.
+
+    `paths` are the scopes that are searched; usage counts when its observer is among `observers`.
+    """
+
+    def __init__(
+        self,
+        connection: apsw.Connection,
+        paths: Mapping[int, str],
+        observers: Iterable[int],
+        known_at: datetime | None,
+    ) -> None:
+        self.paths = paths
+        self._connection = connection
+        self._observers = frozenset(observers)
+        self._known_at = known_at
+        self._scores: scorer.Scores | None = None
+
+    def scores(self, terms: Mapping[str, float]) -> scorer.Scores:
+        """Score every fact by its text."""
+        self._scores = postings.search(self._connection, self.paths, terms)
+        return self._scores
+
+    def words(self, numbers: Sequence[int]) -> dict[int, dict[str, float]]:
+        """Return what each word of the question gave to the text score of facts."""
+        return {
+            number: {"=" + term.lstrip("="): round(value, 6) for term, value in found.items()}
+            for number in numbers
+            if self._scores and (found := self._scores.parts(number))
+        }
+
+    def rows(self, numbers: Sequence[int]) -> Iterable[Candidate]:
+        """Read rows as they are, or as they were known at a moment."""
+        if self._known_at is not None:
+            found = rows.by_numbers(self._connection, numbers, self._known_at)
+            number_of = {path: number for number, path in self.paths.items()}
+            return [_then(number, number_of[fact.scope], fact) for number, fact in found.items()]
+        cursor: Any = self._connection.execute(_ROWS, (json.dumps(numbers),))
+        return map(Candidate._make, cursor)
+
+    def on_keys(self, keyed: Sequence[Candidate]) -> Iterator[Candidate]:
+        """Read the live facts of the visible scopes that have a key of these."""
+        hashes = dict.fromkeys(key_hash(row.subject, row.predicate) for row in keyed)
+        for value in hashes:
+            for scope_no in self.paths:
+                cursor: Any = self._connection.execute(_ON_KEY, (scope_no, value))
+                yield from map(Candidate._make, cursor)
+
+    def linked(self, numbers: Sequence[int]) -> Iterator[tuple[int, int]]:
+        """Read links to facts of the visible scopes."""
+        if numbers:
+            for number, other, scope_no in self._connection.execute(
+                _LINKED, (json.dumps(numbers),)
+            ):
+                if scope_no in self.paths:
+                    yield number, other
+
+    def meaning(self, question: str) -> Mapping[int, float]:
+        """Return nothing: there are no embeddings here."""
+        del question
+        return {}
+
+    def uses(self, numbers: Sequence[int]) -> Mapping[int, Uses]:
+        """Count the outcomes of facts."""
+        return self._counted(_USES, numbers)
+
+    def rates(self, scope_nos: Sequence[int]) -> Mapping[int, float]:
+        """Return the success rates of scopes."""
+        found = self._counted(_RATES, scope_nos)
+        return {number: ranking.success_rate(uses) for number, uses in found.items()}
+
+    def _counted(self, sql: str, numbers: Sequence[int]) -> dict[int, Uses]:
+        found: dict[int, dict[str, int]] = {}
+        for number, observer, kind, count in self._connection.execute(sql, (json.dumps(numbers),)):
+            if observer in self._observers:
+                kinds = found.setdefault(number, {})
+                kinds[kind] = kinds.get(kind, 0) + count
+        return {number: Uses(**kinds) for number, kinds in found.items()}
+
+
+def _then(number: int, scope_no: int, fact: Fact) -> Candidate:
+    source = fact.source.model_dump(mode="json", exclude_none=True)
+    return Candidate(
+        number, scope_no, fact.kind, fact.title, fact.content, canonical(fact.tags), fact.subject,
+        fact.predicate, fact.about, fact.position, canonical(source), fact.confidence,
+        fact.lifecycle, fact.review, times.to_us(fact.expires_at), times.to_us(fact.valid_from),
+        times.to_us(fact.valid_until), times.to_us(fact.recorded_at), times.to_us(fact.closed_at),
+        canonical(fact.flags),
+    )  # fmt: skip
