@@ -116,7 +116,8 @@ def score(scopes: Sequence[Sequence[Row]], question: Mapping[str, float]) -> Sco
     weights = (idf * (_K1 + 1))[which]
     weights *= tf
     weights /= norm
-    values: Floats = np.bincount(places, weights=weights, minlength=len(numbers)).astype(np.float64)
+    counted = np.bincount(places, weights=weights, minlength=len(numbers))
+    values = counted.astype(np.float64, copy=False)
     return Scores(numbers, values, words, (which, places, weights))
 
 
