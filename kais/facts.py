@@ -102,15 +102,15 @@ def equality_hash(statement: Statement) -> str:
         normal_content(statement.content),
         statement.data or None,
     ]
-    return hashlib.sha256(_json(parts, sort_keys=True).encode()).hexdigest()
+    return hashlib.sha256(_SORTED.encode(parts).encode()).hexdigest()
 
 
-def _json(value: Any, *, sort_keys: bool = False) -> str:
-    compact = (",", ":")
-    return json.dumps(
-        value, sort_keys=sort_keys, separators=compact, ensure_ascii=False, allow_nan=False,
-        default=dict,
-    )  # fmt: skip
+_PLAIN = json.JSONEncoder(
+    separators=(",", ":"), ensure_ascii=False, allow_nan=False, default=dict
+)
+_SORTED = json.JSONEncoder(
+    sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False, default=dict
+)
 
 
 def violations(statement: Statement, *, title: str | None = None) -> list[str]:
@@ -137,7 +137,7 @@ def _data_violations(data: Mapping[str, Any] | None) -> list[str]:
     if not data:
         return []
     try:
-        size = len(_json(data).encode())
+        size = len(_PLAIN.encode(data).encode())
     except ValueError:
         return ["data holds a number that is NaN or infinite, which JSON does not have"]
     if size > LIMITS.data_bytes:

@@ -7,6 +7,7 @@ and service cannot disagree.
 
 from __future__ import annotations
 
+import functools
 import re
 from datetime import UTC, datetime
 from typing import Annotated, Any, Literal
@@ -38,6 +39,12 @@ def snake(name: str) -> str:
     return _HUMP.sub(lambda match: "_" + match.group(1).lower(), name)
 
 
+@functools.cache
+def _names(model: type[BaseModel]) -> frozenset[str]:
+    fields = model.model_fields
+    return frozenset(fields) | {field.alias for field in fields.values() if field.alias}
+
+
 class Wire(BaseModel):
     """A body on the wire: immutable, both spellings read, unknown keys ignored for newer peers."""
 
@@ -48,7 +55,9 @@ class Wire(BaseModel):
     def _read_both_spellings(cls, value: Any) -> Any:
         if not isinstance(value, dict):
             return value
-        known = set(cls.model_fields) | {f.alias for f in cls.model_fields.values() if f.alias}
+        known = _names(cls)
+        if value.keys() <= known:
+            return value
         return {
             key if key in known or not isinstance(key, str) else snake(key): item
             for key, item in value.items()

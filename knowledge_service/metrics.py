@@ -32,6 +32,20 @@ class Metrics:
             registry=self.registry,
         )
 
+        self._answered: dict[tuple[str, str, int], tuple[Counter, Histogram]] = {}
+
+    def answered(self, route: str, method: str, status: int, seconds: float) -> None:
+        """Count one answer."""
+        found = self._answered.get((route, method, status))
+        if found is None:
+            found = (
+                self.requests.labels(route, method, str(status)),
+                self.seconds.labels(route),
+            )
+            self._answered[(route, method, status)] = found
+        found[0].inc()
+        found[1].observe(seconds)
+
     def render(self) -> bytes:
         """Return the text that Prometheus reads."""
         return generate_latest(self.registry)

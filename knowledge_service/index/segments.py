@@ -26,6 +26,7 @@ WHOLE = -1
 """The bucket of rows that hold documents."""
 _SHIFT = 54  # leaves the first 10 bits of a term's number
 _HEAD = struct.Struct("<III")
+_ONE = struct.Struct("<IH")
 _MAX_LENGTH = 65_535
 _MAX_FREQUENCY = 255
 
@@ -112,6 +113,22 @@ def join(runs: Sequence[Run]) -> Run:
             np.concatenate([run.frequencies for run in runs]),
         )
     )
+
+
+def alone(document: Document, first: int) -> Row:
+    """Pack a run of one document: what `cut` gives for it, at a tenth of the cost."""
+    m = len(document.terms)
+    data = b"".join(
+        (
+            _HEAD.pack(1, m, m),
+            struct.pack(f"<{m}q", *document.terms),
+            b"\1\0" * m,
+            bytes(2 * m),
+            bytes([min(count, _MAX_FREQUENCY) for count in document.frequencies]),
+            _ONE.pack(document.number, min(document.length, _MAX_LENGTH)),
+        )
+    )
+    return Row(WHOLE, first, 1, data)
 
 
 def drop(run: Run, place: int) -> Run:

@@ -108,8 +108,7 @@ class Observed:
 
 def note(metrics: Metrics, template: str, method: str, status: int, seconds: float) -> None:
     """Count and log one answer."""
-    metrics.requests.labels(template, method, str(status)).inc()
-    metrics.seconds.labels(template).observe(seconds)
+    metrics.answered(template, method, status, seconds)
     level = logging.DEBUG if template in ("/healthz", "/readyz", "/metrics") else logging.INFO
     if _log.isEnabledFor(level):
         fields = {"route": template, "method": method, "status": status}

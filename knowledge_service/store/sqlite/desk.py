@@ -10,7 +10,7 @@ from knowledge_client.models import Fact, ScopeConfig
 from knowledge_service.domain.facts import NewFact
 from knowledge_service.ports import Actor
 from knowledge_service.store.event import Event
-from knowledge_service.store.sqlite import erasing, part, payloads, postings, rows, written
+from knowledge_service.store.sqlite import erasing, part, payloads, rows, written
 from knowledge_service.store.sqlite.projections import facts as projected
 from knowledge_service.store.sqlite.transaction import Transaction
 from knowledge_service.store.verbs.desk import LiveLink, Shown, Standing
@@ -126,7 +126,7 @@ class TableDesk:
         said = self._of_op([{"no": fact_no, **written.fields(new, fact_id), **given}])
         event = self._tx.append(projected.RECORDED, scope_no=number, actor=actor.name, parts=said)
         projected.record(self._tx.connection, event, [(new.content_hash, new.key_hash)])
-        postings.add(self._tx.connection, number, projected.texts(event))
+        self._tx.index(number, projected.texts(event))
         self._op = self._op or event.seq
 
     def hand_over(self, old_id: str, new_id: str, *, actor: Actor) -> None:

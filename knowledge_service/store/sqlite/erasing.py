@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from knowledge_service.store.sqlite import payloads, postings
+from knowledge_service.store.sqlite import payloads
 from knowledge_service.store.sqlite.projections import kept
 from knowledge_service.store.sqlite.transaction import Transaction
 
@@ -32,7 +32,7 @@ def erase(tx: Transaction, fact_ids: Sequence[str], *, actor: str, reason: str) 
         links += int((tx.one(_LINKS, (fact_no,)) or (0,))[0])
         emptied, touched = _payloads(tx, fact_id, fact_no)
         gone |= touched
-        postings.erase(tx.connection, scope_no, fact_no)
+        tx.unindex(scope_no, fact_no)
         tx.execute(_FORGET_RUNS, (fact_no,))
         said = {"fact": fact_id, "scope": scope_no, "events": sorted(emptied), "reason": reason}
         tx.record("fact.erased", scope_no=scope_no, actor=actor, parts=[said])

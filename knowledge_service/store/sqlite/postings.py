@@ -78,6 +78,9 @@ def _append(connection: apsw.Connection, scope_no: int, documents: Sequence[Docu
     for key, size in connection.execute(_LAST, (low, low + _FIRST)):
         before = key - low + size
     first = segments.kept(before, before + len(documents))
+    if first == before and len(documents) == 1:
+        _replace(connection, scope_no, (), (segments.alone(documents[0], first),))
+        return
     run = segments.gather(documents)
     rows = [] if first == before else _rows(connection, scope_no, WHOLE, first)
     if rows:

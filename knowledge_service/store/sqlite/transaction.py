@@ -60,6 +60,7 @@ class Transaction:
         self.head = head
         self.at_us = max(head.at, times.to_us(now))
         self.unindexed: dict[int, list[tuple[int, str]]] = {}
+        self.erased: list[tuple[int, int]] = []
         self.moves_scopes = False
 
     @property
@@ -95,6 +96,10 @@ class Transaction:
     def index(self, scope_no: int, texts: Iterable[tuple[int, str]]) -> None:
         """Have the texts of new facts indexed before the commit, with those of other writes."""
         self.unindexed.setdefault(scope_no, []).extend(texts)
+
+    def unindex(self, scope_no: int, fact_no: int) -> None:
+        """Have a fact leave the index before the commit."""
+        self.erased.append((scope_no, fact_no))
 
     def new_id(self) -> str:
         """Return a new id, later than all before it."""

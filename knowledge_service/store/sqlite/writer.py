@@ -23,6 +23,7 @@ from knowledge_service.clock import Clock
 from knowledge_service.errors import StoreUnavailable
 from knowledge_service.ids import IdMaker
 from knowledge_service.store.sqlite import connection as connections
+from knowledge_service.store.sqlite import postings
 from knowledge_service.store.sqlite.transaction import Head, Transaction, read_head
 
 _log = logging.getLogger(__name__)
@@ -57,6 +58,29 @@ class _Answer(NamedTuple):
             self.done.set_exception(self.error)
 
 
+class _Made:
+    """What the jobs of a commit leave to its end."""
+
+    def __init__(self) -> None:
+        self._unindexed: dict[int, list[tuple[int, str]]] = {}
+        self._erased: list[tuple[int, int]] = []
+        self.moves_scopes = False
+
+    def take(self, tx: Transaction) -> None:
+        """Add what one job leaves."""
+        for scope_no, texts in tx.unindexed.items():
+            self._unindexed.setdefault(scope_no, []).extend(texts)
+        self._erased += tx.erased
+        self.moves_scopes = self.moves_scopes or tx.moves_scopes
+
+    def index(self, connection: apsw.Connection) -> None:
+        """Index what the jobs wrote, all facts of a scope together."""
+        for scope_no, texts in self._unindexed.items():
+            postings.add(connection, scope_no, texts)
+        for scope_no, fact_no in self._erased:
+            postings.erase(connection, scope_no, fact_no)
+
+
 class Writer:
     """Owns the writing connection."""
 
@@ -66,6 +90,7 @@ class Writer:
         self._is_down = False
         self._clock = clock
         self._ids = IdMaker()
+        self._scopes_version = 0
         self._head = read_head(connection)
         self._queue: queue.SimpleQueue[_Job | None] = queue.SimpleQueue()
         self._failure: StoreUnavailable | None = None
@@ -76,6 +101,11 @@ class Writer:
     def failure(self) -> StoreUnavailable | None:
         """Why nothing can be written any more; None while all is well."""
         return self._failure
+
+    @property
+    def scopes_version(self) -> int:
+        """Return a number that is another one after scopes or principals have changed."""
+        return self._scopes_version
 
     def submit(self, work: Callable[[Transaction], T]) -> T:
         """Run a job and return its result after the commit.
@@ -141,16 +171,18 @@ class Writer:
 
     def _commit(self, jobs: list[_Job]) -> None:
         answers: list[_Answer] = []
-        head = self._head
+        head, made = self._head, _Made()
         try:
             self._refuse_if_lost()
             self._connection.execute("BEGIN IMMEDIATE")
             for job in jobs:
-                head, result, error = self._one(job, head)
+                head, result, error = self._one(job, head, made)
                 if job.done:
                     answers.append(_Answer(job.done, result, error))
+            made.index(self._connection)
             self._end()
             self._head = head
+            self._scopes_version += made.moves_scopes
             if any(job.done for job in jobs):  # a little of nobody's work proves no room
                 self._tell(None)
         except Exception as exc:  # noqa: BLE001 - were the thread to end, nobody would be answered
@@ -179,7 +211,7 @@ class Writer:
             _log.info("the store takes writes again")
         self._is_down = error is not None
 
-    def _one(self, job: _Job, head: Head) -> tuple[Head, Any, BaseException | None]:
+    def _one(self, job: _Job, head: Head, made: _Made) -> tuple[Head, Any, BaseException | None]:
         transaction = Transaction(self._connection, head, self._ids, self._clock())
         self._connection.execute("SAVEPOINT job")
         try:
@@ -190,6 +222,7 @@ class Writer:
             self._connection.execute("ROLLBACK TO job; RELEASE job")
             return head, None, exc
         self._connection.execute("RELEASE job")
+        made.take(transaction)
         return transaction.head, result, None
 
     def _end(self) -> None:

@@ -1,0 +1,48 @@
+"""One document alone, and masking: the short ways give what the long ones do."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from knowledge_service.domain import redaction
+from knowledge_service.index import segments, terms
+
+
+@given(st.lists(st.sampled_from("abcdefgh"), max_size=300), st.integers(0, 5000))
+def test_document_alone_is_packed_as_in_a_run(words: list[str], first: int) -> None:
+    document = terms.document(7, Counter(words))
+    (row,) = segments.cut(segments.gather([document]), 0)
+    assert segments.alone(document, first) == row._replace(first=first)
+
+
+@given(st.text(max_size=60), st.sampled_from(["password=hunter22", "Bearer abcdefghijklmnopq", ""]))
+def test_text_without_a_sign_of_a_secret_has_none(text: str, secret: str) -> None:
+    whole = f"{text} {secret}"
+    assert redaction.mask(whole) == redaction._masked(whole)
+
+
+def test_each_pattern_has_its_sign() -> None:
+    for text in (
+        "-----BEGIN PRIVATE KEY-----x",
+        "eyJabcdefgh.abcdefgh.abcdefgh",
+        "AKIAABCDEFGHIJKLMNOP",
+        "ASIAABCDEFGHIJKLMNOP",
+        "ghp_" + "a" * 36,
+        "github_pat_" + "a" * 22,
+        "glpat-" + "a" * 20,
+        "sk-" + "a" * 20,
+        "xoxb-abcdefghij",
+        "AIza" + "a" * 35,
+        "npm_" + "a" * 36,
+        "passwd: hunter22",
+        "api-key=abcdef",
+        "apikey=abcdef",
+        "bearer " + "a" * 16,
+        "https://me:word@host",
+    ):
+        assert redaction.MASK in redaction.mask(text), text
+        assert re.search("|".join(map(re.escape, redaction._TELLTALE)), text.lower())
