@@ -32,6 +32,9 @@ RECONCILE: Final = "kais.io/reconcile"
 RECONCILE_SUSPENDED: Final = "suspended"
 ALLOW_BREAKING_CHANGES: Final = "kais.io/allow-breaking-changes"
 ALLOW_CELLS: Final = "kais.io/allow-cells"
+APPROVED: Final = "kais.io/approved"
+"""On a Cell that another cell made, where that one's spawnPolicy asks for approval: "true"."""
+APPROVED_YES: Final = "true"
 
 # Annotations that the operator writes: what must outlive status.
 LAST_REVISION: Final = "kais.io/last-revision"

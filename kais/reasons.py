@@ -92,6 +92,7 @@ class Reason(StrEnum):
         "AccountNotAllowed",
         'the ServiceAccount does not say kais.io/allow-cells: "true"',
     )
+    SPAWN_REFUSED = "SpawnRefused", "a cell above this one does not allow it; the message says why"
     REGISTERED = "Registered", "the knowledge service knows the cell's identity and scope"
     NOT_REGISTERED = "NotRegistered", "the knowledge service has not been told of the cell yet"
 

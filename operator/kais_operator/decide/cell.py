@@ -23,6 +23,7 @@ from kais_operator.decide import (
     saying,
     service_cells,
     service_pods,
+    spawning,
 )
 from kais_operator.decide.cell_accounts import Account
 from kais_operator.decide.children import Parent
@@ -47,6 +48,7 @@ class CellObserved:
         account: the ServiceAccount under the name that its pods would use.
         workloads: what stands under the names of a service cell's children, and its pods.
         sharing: the other cells that run under the same borrowed account.
+        kin: the cells of the namespace, read only for a cell that another one made.
         realm_uid: UID of the namespace.
         is_registered: whether the store was told exactly what would be told now.
         store_problem: why the store last did not answer; None since it did.
@@ -57,6 +59,7 @@ class CellObserved:
     account: Body | None
     workloads: Children = NO_CHILDREN
     sharing: Sequence[Housed] = ()
+    kin: Sequence[Cell] = ()
     realm_uid: str = ""
     is_registered: bool = False
     store_problem: str | None = None
@@ -90,6 +93,12 @@ def decide_cell(observed: CellObserved, now: datetime) -> Plan:
         said = [conditions.false(t, Reason.NOT_YET_SUPPORTED, unsupported) for t in types]
         gone = service_cells.removed(parent, observed.workloads)
         return _plan(observed, _Decided(said, gone), now)
+    spawned = spawning.problem(cell, observed.kin)
+    if spawned is not None:
+        words = Account(
+            reason=Reason.SPAWN_REFUSED, message=spawned, requeue_after=cell_accounts.LOOK_AGAIN
+        )
+        return _plan(observed, _refused(observed, words, parent), now)
     account = cell_accounts.decide_account(cell, observed.account, parent)
     if account.reason is not None:
         return _plan(observed, _refused(observed, account, parent), now)
@@ -113,9 +122,9 @@ def parent_of(cell: Cell) -> Parent:
 
 
 def _refused(observed: CellObserved, account: Account, parent: Parent) -> _Decided:
-    """Say why the account stands in the way; under one without leave no pod runs on."""
+    """Say what stands in the way; without leave no pod runs on."""
     stopped: tuple[Action, ...] = ()
-    if account.reason is Reason.ACCOUNT_NOT_ALLOWED:
+    if account.reason in (Reason.ACCOUNT_NOT_ALLOWED, Reason.SPAWN_REFUSED):
         stopped = service_cells.stopped(parent, observed.workloads)
     applied = conditions.false(Type.APPLIED, account.reason or Reason.INVALID, account.message)
     actions = (*account.actions, *stopped)

@@ -44,6 +44,7 @@ TROUBLES = frozenset(
         Reason.RETRYING,
         Reason.REVIEW_REJECTED,
         Reason.REVISION_NOT_FOUND,
+        Reason.SPAWN_REFUSED,
         Reason.STORE_UNAVAILABLE,
         Reason.TASK_FAILED,
         Reason.TEMPLATE_ERROR,

@@ -40,6 +40,7 @@ async def observe_cell(world: World, ref: ObjectRef) -> Seen | None:
         account=await _account(cluster, cell),
         workloads=workloads,
         sharing=await reading.sharing(cluster, cell),
+        kin=await _kin(cluster, cell),
         realm_uid=namespace["metadata"]["uid"] if namespace else "",
         store_problem=world.memory.store_problem(),
         knowledge_url=world.placement.knowledge_url,
@@ -61,6 +62,15 @@ async def _workloads(world: World, cell: Cell) -> Children:
     return Children(
         deployment, service, await cluster.list("Pod", metadata.namespace, labels=selector)
     )
+
+
+async def _kin(cluster: Cluster, cell: Cell) -> tuple[Cell, ...]:
+    """Read the cells of the namespace, among which are those above and beside one that was made."""
+    if cell.spec.parent_ref is None:
+        return ()
+    bodies = await cluster.list("Cell", cell.metadata.namespace)
+    found = [reading.read(Cell, body) for body in bodies]
+    return tuple(one for one in found if isinstance(one, Cell) and not one.is_deleting)
 
 
 async def _account(cluster: Cluster, cell: Cell) -> Body | None:
