@@ -18,7 +18,9 @@ class ActAs(Wire):
 class RecallIn(Wire):
     """A ranked retrieval.
 
-    `max_tokens` bounds the sum of the facts' lengths, at four characters a token.
+    `max_tokens` bounds the sum of the facts' lengths, at four characters a token. `explain` adds to
+    each fact's parts what each word of the question gave to it; `why_not` asks of facts by id what
+    became of them.
     """
 
     query: str = Field(max_length=8192)
@@ -33,12 +35,27 @@ class RecallIn(Wire):
     run: str | None = None
     attempt: Whole | None = Field(default=None, ge=1)
     act_as: ActAs | None = None
+    explain: bool = False
+    why_not: tuple[str, ...] = Field(default=(), max_length=10)
+
+
+class Explained(Wire):
+    """What became of one fact in a recall: the stage that decided, and why in words.
+
+    Stages: `invisible`, `no-match`, `candidates`, `filters`, `overridden`, `folded`, `limit`,
+    `budget`, `off`, and `returned`.
+    """
+
+    fact: str
+    stage: str
+    why: str
 
 
 class RecalledFact(Fact):
     """A fact with its 1-based rank, its score and the score's parts.
 
-    Scores are comparable within one recall only.
+    Scores are comparable within one recall only. A score is the sum of its arms (`bm25`, `context`,
+    `session`, `links`, `meaning`) times its factors (`x_...`).
     """
 
     rank: int
@@ -54,6 +71,7 @@ class Recalled(Wire):
     scopes: tuple[str, ...]
     known_at: Moment
     ranker: str
+    why_not: tuple[Explained, ...] = ()
 
 
 class Asked(Wire):

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 from knowledge_client.models import (
     ActAs,
     Asked,
+    Explained,
     Injection,
     Recalled,
     RecalledFact,
@@ -72,11 +73,12 @@ def recall(
     body = body.model_copy(update={"query": redaction.mask(body.query)})
     reader = _act_as(store, principal, body.act_as) if body.act_as else principal
     run = access.run_of(store, body.run, principal) if body.run else None
+    known_at = body.known_at or now
     plan = _plan(store, reader, body, run)
+    plan = replace(plan, search=replace(plan.search, now=known_at, explain=body.explain))
     hits = _hits(store, plan, fill_up=run is not None) if plan.enabled else ()
     facts = _ranked(_within(hits, plan.max_tokens))
     scopes = store.visible_scopes(reader.view, plan.search.scopes)
-    known_at = body.known_at or now
     receipt = Receipt(
         id=ids.random_id(),
         query_hash=hashlib.sha256(body.query.encode()).hexdigest(),
@@ -95,16 +97,30 @@ def recall(
     answer = Recalled(
         receipt=receipt.id, facts=facts, scopes=scopes, known_at=known_at, ranker=scorer.RANKER
     )
+    if body.why_not:
+        told = _explained(store, plan, hits, receipt.facts, body.why_not)
+        answer = answer.model_copy(update={"why_not": told})
     return _record(store, NewReceipt(receipt, reader.home), answer, once)
 
 
 def again(
-    store: Store, view: View, receipt: Receipt, asked: Asked, *, known_at: datetime | None
+    store: Store,
+    view: View,
+    receipt: Receipt,
+    asked: Asked,
+    *,
+    known_at: datetime | None,
 ) -> tuple[RecalledFact, ...]:
     """Ask a receipt's question once more, in those of its scopes that are in the view.
 
-    As of `known_at`, or of now; leaves no receipt.
+    As of `known_at`, or of what is known now. The age of facts is counted from the moment of the
+    receipt either way, so that what differs is what is known. Leaves no receipt.
     """
+    plan = _plan_again(view, receipt, asked, known_at)
+    return _ranked(_within(_hits(store, plan, fill_up=asked.filled_up), plan.max_tokens))
+
+
+def _plan_again(view: View, receipt: Receipt, asked: Asked, known_at: datetime | None) -> _Plan:
     scopes = tuple(path for path in receipt.scopes if view.sees(path))
     filters = Filters(
         kinds=asked.kinds,
@@ -112,10 +128,43 @@ def again(
         min_confidence=asked.min_confidence,
         valid_at=asked.valid_at,
         known_at=known_at,
+        is_injection=asked.filled_up,
     )
-    search = Search(view, asked.query, asked.limit, scopes, filters)
-    plan = _Plan(search=search, max_tokens=asked.max_tokens, enabled=True)
-    return _ranked(_within(_hits(store, plan, fill_up=asked.filled_up), plan.max_tokens))
+    search = Search(view, asked.query, asked.limit, scopes, filters, now=receipt.known_at)
+    return _Plan(search=search, max_tokens=asked.max_tokens, enabled=asked.limit > 0)
+
+
+def explained(store: Store, view: View, receipt: Receipt, asked: Asked, fact_id: str) -> Explained:
+    """Ask a receipt's question once more as of then, and tell what becomes of one fact."""
+    plan = _plan_again(view, receipt, asked, receipt.known_at)
+    hits = _hits(store, plan, fill_up=asked.filled_up)
+    served = [hit.fact.id for hit in _within(hits, plan.max_tokens)]
+    return _explained(store, plan, hits, served, (fact_id,))[0]
+
+
+def _explained(
+    store: Store,
+    plan: _Plan,
+    hits: Sequence[Hit],
+    served: Sequence[str],
+    fact_ids: Sequence[str],
+) -> tuple[Explained, ...]:
+    found = {hit.fact.id for hit in hits}
+    told = []
+    for fact_id in fact_ids:
+        placed = store.placing(plan.search, fact_id)
+        if placed is None:
+            stage, why = "invisible", "it does not exist, or is in no scope that was searched"
+        elif not plan.enabled:
+            stage, why = "off", "the scope's settings inject nothing"
+        elif fact_id in served:
+            stage, why = "returned", f"it is at place {served.index(fact_id) + 1}"
+        elif fact_id in found:
+            stage, why = "budget", f"it does not fit into {plan.max_tokens} tokens"
+        else:
+            stage, why = placed.stage, placed.why
+        told.append(Explained(fact=fact_id, stage=stage, why=why))
+    return tuple(told)
 
 
 def _asked(plan: _Plan, *, filled_up: bool) -> Asked:
@@ -165,6 +214,7 @@ def _plan(store: Store, reader: Principal, body: RecallIn, run: Run | None) -> _
         min_confidence=max(body.min_confidence, settings.min_confidence),
         valid_at=body.valid_at,
         known_at=body.known_at,
+        is_injection=run is not None,
     )
     limit = min(body.limit, settings.max_facts)
     return _Plan(

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from knowledge_client.models import Asked, Compared, Moved, Receipt
+from knowledge_client.models import Asked, Compared, Explained, Moved, Receipt
 from knowledge_service.domain.visibility import Principal, Reach, View
 from knowledge_service.errors import Conflict
 from knowledge_service.flows import explaining, recalling
@@ -44,15 +44,34 @@ def diff(store: Store, principal: Principal, receipt_id: str, *, now: datetime) 
     return _compared(store, principal, found, now, as_of_then=False)
 
 
+def explain(store: Store, principal: Principal, receipt_id: str, fact_id: str) -> Explained:
+    """Ask again as of then, and tell what becomes of one fact: why it was not recalled.
+
+    Raises:
+        NotFound: there is no such receipt, or it is another's.
+        Conflict: the receipt is from before questions were kept.
+    """
+    found = explaining.receipt(store, principal, receipt_id)
+    asked = _asked(found.receipt)
+    view, seen = _seen(principal, found)
+    return recalling.explained(store, view, seen, asked, fact_id)
+
+
+def _seen(principal: Principal, found: NewReceipt) -> tuple[View, Receipt]:
+    """Return the recall's view and receipt, as far as the caller sees its scopes."""
+    scopes = tuple(path for path in found.receipt.scopes if principal.view.sees(path))
+    view = View(found.observer, tuple(Reach(path, subtree=False) for path in scopes))
+    return view, found.receipt.model_copy(update={"scopes": scopes})
+
+
 def _compared(
     store: Store, principal: Principal, found: NewReceipt, at: datetime, *, as_of_then: bool
 ) -> Compared:
     receipt = found.receipt
     asked = _asked(receipt)
-    scopes = tuple(path for path in receipt.scopes if principal.view.sees(path))
-    view = View(found.observer, tuple(Reach(path, subtree=False) for path in scopes))
-    seen = receipt.model_copy(update={"scopes": scopes})
-    facts = recalling.again(store, view, seen, asked, known_at=at if as_of_then else None)
+    view, seen = _seen(principal, found)
+    then_at = at if as_of_then else None
+    facts = recalling.again(store, view, seen, asked, known_at=then_at)
     now = [(fact.id, fact.score) for fact in facts]
     then = list(zip(receipt.facts, receipt.scores, strict=True))
     moved = _moved(then, now)
@@ -63,7 +82,7 @@ def _compared(
         facts=tuple(fact for fact, _ in now),
         scores=tuple(score for _, score in now),
         moved=moved,
-        reasons=_reasons(store, principal, receipt, facts, scopes) if moved else (),
+        reasons=_reasons(store, principal, receipt, facts, seen.scopes) if moved else (),
     )
 
 

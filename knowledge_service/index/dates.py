@@ -81,7 +81,10 @@ class Span:
 
 def written(text: str) -> tuple[Moment, ...]:
     """Return the dates that a text names, each once."""
-    return tuple(dict.fromkeys([*iso(text), *named(text)]))
+    found = dict.fromkeys([*iso(text), *named(text)])
+    # `7 May 2023` holds `May 2023`, which says less.
+    days = {(each.year, each.month) for each in found if each.day}
+    return tuple(each for each in found if each.day or (each.year, each.month) not in days)
 
 
 def iso(text: str) -> Iterator[Moment]:

@@ -133,7 +133,8 @@ def _by_text(shelf: Shelf, scores: Scores, inquiry: Inquiry, watch: Watch) -> Fo
         if done < size or len(rows) >= inquiry.limit or size >= _MOST:
             break
         size = min(size * 4, _MOST)
-    if watch.number not in rows and watch.number in scores.numbers[scores.values > 0]:
+    is_silent = watch.number >= 0 and watch.said[0] == "no-match" and watch.number not in rows
+    if is_silent and watch.number in scores.numbers[scores.values > 0]:
         watch.tell(watch.number, "candidates", f"its words match less than those of {done} others")
     return rows, text, place
 

@@ -23,7 +23,7 @@ _CURRENT = re.compile(
 )
 # `did Anna say`, `is Anna's`: the one whom the question is about, other names beside her.
 _WHOM = re.compile(
-    r"\b(?:did|does|do|has|is|was|would|will|had|can|could|should)\s+([A-Z][^\W\d_]+)"
+    r"\b(?:did|does|do|has|is|was|would|will|had|can|could|should)\s+([A-Z][^\W\d_A-Z]+)\b"
 )
 _NO_NAMES = STOP_WORDS | set(MONTHS) | set(WEEKDAYS)
 

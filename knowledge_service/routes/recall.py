@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from fastapi import APIRouter
 
-from knowledge_client.models import Compared, Recalled, RecallIn, Receipt
+from knowledge_client.models import Compared, Explained, Recalled, RecallIn, Receipt
 from knowledge_service.flows import explaining, recalling, replaying
 from knowledge_service.routes.bodies import StrictRoute
 from knowledge_service.routes.dependencies import CallerDep, KeyHeader, ServicesDep, once
@@ -32,6 +32,12 @@ def replay(receipt_id: str, services: ServicesDep, principal: CallerDep) -> Comp
 def diff(receipt_id: str, services: ServicesDep, principal: CallerDep) -> Compared:
     """Ask a recall's question again, of what is known now, and say what is different."""
     return replaying.diff(services.store, principal, receipt_id, now=services.clock())
+
+
+@router.get("/receipts/{receipt_id}:explain")
+def explain(receipt_id: str, fact: str, services: ServicesDep, principal: CallerDep) -> Explained:
+    """Tell what became of a fact in a recall: why it was returned, or was not."""
+    return replaying.explain(services.store, principal, receipt_id, fact)
 
 
 @router.get("/receipts/{receipt_id}")

@@ -1,0 +1,185 @@
+"""What recall returns beside the words of a question, the same for every store."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+
+from knowledge_client.models import Ref, Source
+from knowledge_service.domain.filtering import Filters
+from knowledge_service.domain.visibility import View
+from knowledge_service.ports import Search, Store
+from tests.builders_knowledge import AGENT, LEAD, OTHER, PERSON, TEAM, new_fact
+from tests.contract.store.conftest import Time
+
+VIEW = View(LEAD)
+MAY = datetime(2023, 5, 7, 14, tzinfo=UTC)
+
+
+def found(store: Store, query: str, **given: Any) -> list[str]:
+    filters = Filters(**given.pop("filters", {}))
+    search = Search(VIEW, query, given.pop("limit", 10), filters=filters, **given)
+    return [hit.fact.content for hit in store.search(search)]
+
+
+def why(store: Store, query: str, fact_id: str, **given: Any) -> tuple[str, str]:
+    filters = Filters(**given.pop("filters", {}))
+    search = Search(VIEW, query, given.pop("limit", 10), filters=filters, **given)
+    placing = store.placing(search, fact_id)
+    assert placing is not None
+    return placing.stage, placing.why
+
+
+def talk(store: Store, *lines: str, **given: Any) -> None:
+    store.remember([new_fact(line, **given) for line in lines], actor=AGENT)
+
+
+CHAT = (
+    "Anna: Good morning!",
+    "Bruno: Where did you go on holiday?",
+    "Anna: To Lisbon, with my cousin.",
+    "Bruno: I painted the kitchen instead.",
+)
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        {"tags": ("session_1",)},
+        {"source": Source(type="import", refs=(Ref(type="session", id="s1"),), actor="x")},
+        {"about": "conversation-1"},
+        {"valid_from": MAY},
+        {},
+    ],
+    ids=["by tag", "by reference", "by what it is about", "by day", "by speakers alone"],
+)
+def test_answer_is_found_by_the_question_before_it(store: Store, given: dict[str, Any]) -> None:
+    talk(store, *CHAT, **given)
+    assert "Anna: To Lisbon, with my cousin." in found(store, "holiday")[:2]
+
+
+def test_turn_of_another_session_is_not_beside(store: Store) -> None:
+    talk(store, "Bruno: Where did you go on holiday?", tags=("session_1",))
+    talk(store, "Anna: The cat sleeps.", tags=("session_2",))
+    assert found(store, "holiday") == ["Bruno: Where did you go on holiday?"]
+
+
+def test_facts_that_nothing_ties_together_are_not_beside_each_other(store: Store) -> None:
+    talk(store, "the holiday calendar is in the wiki", "backups run at night")
+    assert found(store, "holiday") == ["the holiday calendar is in the wiki"]
+
+
+def test_words_of_the_one_asked_about_come_first(store: Store) -> None:
+    talk(store, "Bruno: Anna, I love hiking in Peru", "Anna: I love hiking in Chile")
+    assert found(store, "Where does Anna love hiking?")[0].startswith("Anna:")
+    assert found(store, "Where does Bruno love hiking?")[0].startswith("Bruno:")
+
+
+def test_day_that_a_question_names_is_found_by_when_a_fact_holds(store: Store) -> None:
+    talk(store, "the registry was down", valid_from=MAY)
+    talk(store, "the registry was slow", valid_from=MAY + timedelta(days=90))
+    for question in ("on 7 May 2023", "what happened on May 7th, 2023", "2023-05-07"):
+        assert found(store, question) == ["the registry was down"], question
+    assert found(store, "the registry in August 2023")[0] == "the registry was slow"
+    now = MAY + timedelta(days=1)
+    assert found(store, "the registry yesterday", now=now)[0] == "the registry was down"
+
+
+def test_synonym_finds_less_than_the_word_itself(store: Store) -> None:
+    talk(store, "the node was rebooted twice", "the node was restarted twice")
+    assert found(store, "who restarted it") == [
+        "the node was restarted twice",
+        "the node was rebooted twice",
+    ]
+
+
+def test_superseded_fact_is_recalled_only_as_of_then(store: Store, time: Time) -> None:
+    keyed = {"subject": "orders-db", "predicate": "version"}
+    early = MAY - timedelta(days=365)
+    talk(store, "the orders database runs 14", valid_from=early, **keyed)
+    talk(store, "the orders database runs 16", valid_from=MAY, **keyed)
+    assert found(store, "orders database") == ["the orders database runs 16"]
+    then = {"valid_at": MAY - timedelta(days=30)}
+    assert found(store, "orders database", filters=then) == ["the orders database runs 14"]
+
+
+def test_fact_of_a_nearer_scope_overrides_the_farther_one_on_its_key(store: Store) -> None:
+    keyed = {"subject": "build", "predicate": "runs on"}
+    talk(store, "the build runs on Java 21", scope=TEAM, **keyed)
+    assert found(store, "what does the build run on") == ["the build runs on Java 21"]
+    talk(store, "here it is Kotlin that compiles", scope=LEAD, **keyed)
+    (far,) = store.remember([new_fact("the build runs on Java 21", TEAM, **keyed)], actor=AGENT)
+    assert "the build runs on Java 21" not in found(store, "what does the build run on")
+    assert why(store, "what does the build run on", far.fact_id)[0] == "overridden"
+
+
+def test_what_says_the_same_is_returned_once_unless_a_number_differs(store: Store) -> None:
+    text = "the proxy closes idle connections of all the clients in this zone after 60 seconds"
+    talk(store, text, text.replace("the clients", "clients"), text.replace("60", "90"))
+    assert found(store, "when does the proxy close idle connections") == [
+        text,
+        text.replace("60", "90"),
+    ]
+
+
+def test_what_the_best_is_linked_with_comes_along(store: Store) -> None:
+    (told,) = store.remember([new_fact("pods of the shop crash at night")], actor=PERSON)
+    corrected = store.correct(
+        told.fact_id, "more is known", "pods of the shop crash at noon", actor=PERSON
+    )
+    assert corrected.replacement_id
+    # A superseded fact is linked, and is not recalled for that.
+    assert found(store, "pods crash") == ["pods of the shop crash at noon"]
+
+
+def test_why_a_fact_was_not_recalled_is_told_for_every_stage(store: Store) -> None:
+    words = [
+        "alpha",
+        "bravo",
+        "charlie",
+        "delta",
+        "echo",
+        "foxtrot",
+        "golf",
+        "hotel",
+        "india",
+        "juliett",
+        "kilo",
+        "lima",
+    ]
+    told = store.remember(
+        [new_fact(f"the {word} gate is painted", kind="pitfall") for word in words], actor=AGENT
+    )
+    (other,) = store.remember([new_fact("nothing of the kind")], actor=AGENT)
+    first, last = told[0].fact_id, told[-1].fact_id
+    assert why(store, "painted gate", first) == ("returned", "it comes at place 1")
+    assert why(store, "painted gate", last) == ("limit", "it comes at place 12, after the limit")
+    assert why(store, "painted gate", other.fact_id) == (
+        "no-match", "it shares no word with the question",
+    )  # fmt: skip
+    kinds = {"filters": {"kinds": ("fact",)}}
+    assert why(store, "painted gate", first, **kinds) == (
+        "filters", "its kind pitfall is not among fact",
+    )  # fmt: skip
+    store.correct(first, "wrong", None, actor=PERSON)
+    assert why(store, "painted gate", first) == ("filters", "it is retracted")
+
+
+def test_why_says_nothing_of_what_is_invisible(store: Store) -> None:
+    (told,) = store.remember([new_fact("the gate is painted", OTHER)], actor=AGENT)
+    search = Search(VIEW, "gate", 10)
+    assert store.placing(search, told.fact_id) is None
+    assert store.placing(search, "no-such-fact") is None
+
+
+def test_score_is_its_arms_times_its_factors(store: Store) -> None:
+    talk(store, *CHAT, valid_from=MAY, confidence=0.9)
+    for hit in store.search(Search(VIEW, "When did Anna paint the kitchen?", 10, now=MAY)):
+        arms = sum(v for name, v in hit.parts.items() if name[:2] != "x_")
+        for name, value in hit.parts.items():
+            if name.startswith("x_"):
+                assert 0.8 <= value <= 1.25, name
+                arms *= value
+        assert hit.score == pytest.approx(arms)

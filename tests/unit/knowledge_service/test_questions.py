@@ -1,0 +1,154 @@
+from __future__ import annotations
+
+from datetime import UTC, date, datetime
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from knowledge_service.index import analyser, candidates, dates, folding, questions, ranking
+from knowledge_service.index.candidates import Candidate
+from knowledge_service.index.dates import Moment, Span
+from knowledge_service.index.ranking import Uses
+
+NOW = datetime(2026, 11, 22, 9, tzinfo=UTC)  # a Sunday
+
+
+@pytest.mark.parametrize(
+    ("text", "terms"),
+    [
+        ("1.29.3", {"=1.29", "=1.29.3"}),
+        ("v1.29", {"=1.29"}),
+        ("12,500 facts", {"12500", "fact"}),
+        ("007", {"7"}),
+        ("she went, they have gone", {"go"}),
+        ("three children", {"3", "child"}),
+        ("Café", {"cafe"}),
+        ("the colour's centre wasn't organised", {"color", "center", "organiz"}),
+        ("2023-05-07", {"d:2023-05", "d:2023-05-07", "d:05-07"}),
+        ("7 May 2023", {"7", "may", "2023", "d:2023-05", "d:2023-05-07", "d:05-07"}),
+        ("検索する", {"検索", "索す", "する"}),
+        ("31 February 2023", {"31", "februari", "2023", "d:2023-02"}),
+    ],
+)
+def test_text_becomes_terms(text: str, terms: set[str]) -> None:
+    assert set(analyser.terms(text)) == terms
+
+
+@given(st.text(max_size=200))
+def test_any_text_has_terms_of_bounded_length(text: str) -> None:
+    for term, count in analyser.terms(text).items():
+        assert 0 < len(term) <= 66
+        assert count > 0
+
+
+@given(st.text(max_size=200))
+def test_any_question_is_understood(text: str) -> None:
+    question = questions.parse(text, NOW)
+    assert set(analyser.terms(text)) <= set(question.terms)
+    assert all(0 < weight <= 1 for weight in question.terms.values())
+
+
+@pytest.mark.parametrize(
+    ("question", "asked"),
+    [
+        ("what broke on 7 May 2023?", (Moment(2023, 5, 7),)),
+        ("what broke on May 7th?", (Moment(0, 5, 7),)),
+        ("what broke in May 2023?", (Moment(2023, 5, 0),)),
+        ("what broke in March?", (Moment(0, 3, 0),)),
+        ("what may break?", ()),
+        ("what broke in 2024?", (Moment(2024, 0, 0),)),
+        ("what broke yesterday?", (Span(date(2026, 11, 21), date(2026, 11, 21)),)),
+        ("what broke last week?", (Span(date(2026, 11, 9), date(2026, 11, 15)),)),
+        ("what broke last month?", (Span(date(2026, 10, 1), date(2026, 10, 31)),)),
+        ("what broke this year?", (Span(date(2026, 1, 1), date(2026, 11, 22)),)),
+        ("what broke last Friday?", (Span(date(2026, 11, 20), date(2026, 11, 20)),)),
+        ("what broke two weeks ago?", (Span(date(2026, 11, 5), date(2026, 11, 11)),)),
+    ],
+)
+def test_dates_in_a_question_are_understood(
+    question: str, asked: tuple[Moment | Span, ...]
+) -> None:
+    assert dates.asked(question, NOW) == asked
+
+
+def test_question_names_whom_it_is_about() -> None:
+    assert questions.parse("What did Anna say about Bruno?", NOW).names == {"anna"}
+    assert questions.parse("Who met Bruno in May?", NOW).names == {"bruno"}
+    assert questions.parse("Why does ImagePullBackOff occur?", NOW).names == frozenset()
+
+
+def row(content: str, **given: object) -> Candidate:
+    empty = Candidate(
+        1, 1, "fact", None, content, "[]", None, None, None, None, "{}", 0.5, "live", "none",
+        None, None, None, 0, None,
+    )  # fmt: skip
+    return empty._replace(**given)
+
+
+@pytest.mark.parametrize(
+    ("content", "who"),
+    [
+        ("Anna: hello", "anna"),
+        ("[7 May 2023, 14:05] Anna Maria: hello", "anna maria"),
+        ("Bruno (on the phone): hello", "bruno"),
+        ("Anna said that it rains", "anna"),
+        ("the proxy: it closes connections", None),
+        ("it rains", None),
+    ],
+)
+def test_speaker_is_told_from_the_words(content: str, who: str | None) -> None:
+    assert candidates.speaker(row(content)) == who
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "are_together"),
+    [
+        ({"about": "e1"}, {"about": "e1"}, True),
+        ({"about": "e1"}, {"about": "e2"}, False),
+        ({"tags_json": '["session_1","x"]'}, {"tags_json": '["y","Session_1"]'}, True),
+        ({"tags_json": '["session_1"]'}, {"tags_json": '["session_2"]'}, False),
+        (
+            {"source_json": '{"refs":[{"id":"D1:3","type":"turn"}]}'},
+            {"source_json": '{"refs":[{"id":"D1:4","type":"turn"}]}'},
+            True,
+        ),
+        ({"scope_no": 1, "about": "e1"}, {"scope_no": 2, "about": "e1"}, False),
+    ],
+)
+def test_session_is_told_from_what_a_fact_refers_to(
+    first: dict[str, object],
+    second: dict[str, object],
+    are_together: bool,
+) -> None:
+    one, other = candidates.session(row("a", **first)), candidates.session(row("b", **second))
+    assert (one == other) is are_together
+
+
+def test_plain_facts_have_no_session() -> None:
+    assert candidates.session(row("backups run at night", tags_json='["backup","daily"]')) is None
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "is_same"),
+    [
+        (
+            "the queue keeps messages for seven days",
+            "The queue keeps messages for seven days!",
+            True,
+        ),
+        ("the limit is 30", "the limit is 40", False),
+        ("retries are safe", "retries are not safe", False),
+        ("pods restart", "nodes restart", False),
+    ],
+)
+def test_only_what_says_the_same_is_folded(one: str, other: str, is_same: bool) -> None:
+    assert folding.is_same(folding.words(row(one)), folding.words(row(other))) is is_same
+
+
+def test_usefulness_is_drawn_to_the_scopes_own_rate() -> None:
+    assert ranking.usefulness(Uses(), 0.5) == 0.5
+    assert ranking.usefulness(Uses(succeeded=4), 0.5) == 0.75
+    assert ranking.usefulness(Uses(failed=4), 0.9) == pytest.approx(0.45)
+    assert ranking.success_rate(Uses(succeeded=9)) == 0.5
+    assert ranking.success_rate(Uses(succeeded=9, failed=1)) == 0.9
