@@ -25,11 +25,12 @@ from knowledge_service.errors import (
 from knowledge_service.ports import (
     Actor,
 )
+from tests.fakes.store_graph import Graph
 from tests.fakes.store_lives import Lives
 from tests.fakes.store_runs import Runs
 
 
-class MemoryStore(Runs, Lives):
+class MemoryStore(Graph, Runs, Lives):
     """Everything in dictionaries under one lock. Set `problem` to make every call fail."""
 
     def put_scope(self, path: str, config: ScopeConfig, *, actor: Actor) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 import threading
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, TypeVar
@@ -15,11 +15,13 @@ from knowledge_client.models import (
     Extraction,
     Fact,
     PrincipalIn,
+    Remembered,
     Run,
     ScopeConfig,
 )
 from knowledge_service import clock as clocks
 from knowledge_service import ids
+from knowledge_service.domain.facts import NewFact
 from knowledge_service.domain.visibility import (
     View,
     lineage,
@@ -76,6 +78,9 @@ class Base:
         self._receipts: dict[str, NewReceipt] = {}
         self._usage: Counter[tuple[str, str, str]] = Counter()
         self._fact_usage: Counter[tuple[str, str]] = Counter()
+        self._by_observer: Counter[tuple[str, str, str]] = Counter()
+        self._names: dict[tuple[str, str, str], str] = {}
+        self._sequences: dict[tuple[str, str, str], int] = {}
         self._shown: dict[str, list[str]] = {}
         self._runs: dict[str, Run] = {}
         self._run_realms: dict[str, StoredScope] = {}
@@ -131,7 +136,7 @@ class Base:
             raise
 
     @property
-    def links(self) -> set[tuple[str, str, str]]:
+    def live_links(self) -> set[tuple[str, str, str]]:
         """The live links as (from, to, type)."""
         return {(each.from_id, each.to_id, each.type) for each in self.book.links.values()}
 
@@ -173,6 +178,8 @@ class Base:
     def wrote(self, path: str, at: datetime) -> None:
         """Note when a scope was written to last."""
         self._scope(path).last_write_at = at
+        if self.book.log:
+            self.book.scopes.setdefault(self.book.log[-1].seq, path)
 
     def declared(self, path: str) -> ScopeConfig | None:
         """Return a scope's declaration."""
@@ -186,6 +193,12 @@ class Base:
             named = f"{run.namespace}/{run.mission}" if run.mission else run_id
             found.append(Shown(run_id, named, run.outcome or ""))
         return found
+
+    def name_all(
+        self, facts: Sequence[NewFact], stored: Sequence[Remembered]
+    ) -> tuple[Remembered, ...]:
+        """Give facts that were just stored their names."""
+        raise NotImplementedError
 
     def rename(self, old_id: str, new_id: str) -> None:
         """Let a fact's names go on to its successor."""

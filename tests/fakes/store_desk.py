@@ -45,7 +45,7 @@ class Book:
     """What the events did, beside the facts' rows."""
 
     log: list[Event] = field(default_factory=list)
-    actors: dict[int, str] = field(default_factory=dict)
+    scopes: dict[int, str] = field(default_factory=dict)
     touches: dict[str, list[Touch]] = field(default_factory=dict)
     past: dict[str, list[Version]] = field(default_factory=dict)
     changed_at: dict[str, int] = field(default_factory=dict)

@@ -46,7 +46,8 @@ class Facts(Base):
         self, facts: Sequence[NewFact], *, actor: Actor, once: Once | None = None
     ) -> tuple[Remembered, ...]:
         def work() -> tuple[Remembered, ...]:
-            return tuple(storing.store(MemoryDesk(self), fact, actor) for fact in facts)
+            stored = [storing.store(MemoryDesk(self), fact, actor) for fact in facts]
+            return self.name_all(facts, stored)
 
         return self._once(once, work)
 
@@ -113,7 +114,7 @@ class Facts(Base):
         number_of = {row.fact.id: row.number for scope in seen for row in scope.rows}
         links = [
             (number_of[a], number_of[b])
-            for a, b, kind in self.links
+            for a, b, kind in self.live_links
             if kind not in ("supersedes", "contradicts", "promoted_from")
             if a in number_of and b in number_of
         ]
@@ -170,6 +171,7 @@ class Facts(Base):
             if row:
                 self._usage[(row.fact.scope, observer, kind)] += 1
                 self._fact_usage[(fact_id, kind)] += 1
+                self._by_observer[(fact_id, observer, kind)] += 1
                 paths.add(row.fact.scope)
         return paths
 

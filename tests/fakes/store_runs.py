@@ -97,6 +97,7 @@ class Runs(Facts):
                         shown += [] if run.run_id in shown else [run.run_id]
                         self._usage[(row.fact.scope, new.observer, kind)] += 1
                         self._fact_usage[(fact_id, kind)] += 1
+                        self._by_observer[(fact_id, new.observer, kind)] += 1
 
     def _current_runs(self) -> list[Run]:
         return [

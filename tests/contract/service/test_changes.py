@@ -1,0 +1,302 @@
+from __future__ import annotations
+
+import asyncio
+import json
+
+import httpx
+import pytest
+
+from knowledge_client import AsyncKnowledgeClient, errors
+from knowledge_client.models import (
+    ActAs,
+    CorrectIn,
+    Event,
+    FactIn,
+    LinkIn,
+    RecallIn,
+)
+from knowledge_service.ports import Store
+from tests.builders_knowledge import LEAD, OTHER, TEAM, run_in
+from tests.contract.service.conftest import Connect
+from tests.contract.service.test_rights import TestPrincipals, refused
+
+CODE = errors.Code
+
+
+class Streams:
+    """Reads the stream of the app in process, which the in-memory transport cannot do piecemeal."""
+
+    def __init__(self, app: object) -> None:
+        self._app = app
+
+    async def read(
+        self, caller: str, count: int, after: str | None = "start"
+    ) -> tuple[int, list[Event], str]:
+        """Return status, the first events, and everything that came."""
+        headers = [(b"authorization", f"Bearer {caller}".encode())]
+        headers += [(b"last-event-id", after.encode())] if after else []
+        scope = {
+            "type": "http", "http_version": "1.1", "method": "GET", "path": "/v1/events",
+            "raw_path": b"/v1/events", "query_string": b"", "headers": headers, "root_path": "",
+            "scheme": "http", "server": ("service", 80), "client": ("test", 1), "asgi": {},
+        }  # fmt: skip
+        text, status, enough = "", 0, asyncio.Event()
+        asked = False
+
+        async def receive() -> dict[str, object]:
+            nonlocal asked
+            if not asked:
+                asked = True
+                return {"type": "http.request", "body": b"", "more_body": False}
+            await enough.wait()
+            return {"type": "http.disconnect"}
+
+        async def send(message: dict[str, object]) -> None:
+            nonlocal text, status
+            if message["type"] == "http.response.start":
+                status = int(str(message["status"]))
+            body = message.get("body", b"")
+            assert isinstance(body, bytes)
+            text += body.decode()
+            if text.count("data: ") >= count or status != 200:
+                enough.set()
+
+        call = asyncio.create_task(self._app(scope, receive, send))  # type: ignore[operator]
+        wait = asyncio.create_task(enough.wait())
+        await asyncio.wait({call, wait}, timeout=1.0, return_when=asyncio.FIRST_COMPLETED)
+        enough.set()
+        await call
+        wait.cancel()
+        lines = [line[6:] for line in text.splitlines() if line.startswith("data: ")]
+        return status, [Event.model_validate_json(line) for line in lines], text
+
+
+@pytest.fixture
+def streams(transport: httpx.ASGITransport) -> Streams:
+    return Streams(transport.app)
+
+
+async def told(client: AsyncKnowledgeClient, content: str, scope: str | None = None) -> str:
+    return (await client.remember(FactIn(content=content, scope=scope))).fact_id
+
+
+class TestStream:
+    async def test_tells_changes_in_order_without_their_text(
+        self, connect: Connect, streams: Streams
+    ) -> None:
+        ada = connect("ada")
+        one, other = await told(ada, "a secret of the team", TEAM), await told(ada, "other", TEAM)
+        made = await ada.link(LinkIn(from_=one, to=other))
+        await ada.correct(other, CorrectIn(reason="wrong words"))
+        _, events, text = await streams.read("lead", 7)
+        told_ = [event.type for event in events if event.type.startswith(("fact.", "link."))]
+        assert told_ == [
+            "fact.recorded",
+            "fact.recorded",
+            "link.made",
+            "fact.closed",
+        ]
+        by_type = {event.type: event for event in events}
+        assert by_type["link.made"].facts == (one, other)
+        assert made.link is not None
+        assert by_type["link.made"].links == (made.link.id,)
+        assert by_type["fact.closed"].facts == (other,)
+        assert by_type["fact.closed"].actor == "ada"
+        assert "secret" not in text
+        assert "wrong words" not in text
+
+    async def test_goes_on_after_the_last_event(self, connect: Connect, streams: Streams) -> None:
+        lead = connect("lead")
+        first = await told(lead, "one")
+        _, events, _ = await streams.read("lead", 5)
+        assert events[-1].facts == (first,)
+        second = await told(lead, "two")
+        _, after, _ = await streams.read("lead", 1, events[-1].id)
+        assert [event.facts for event in after] == [(second,)]
+        assert (await streams.read("lead", 1, after[-1].id))[1] == []
+
+    async def test_begins_now_unless_told_otherwise(
+        self, connect: Connect, streams: Streams
+    ) -> None:
+        await told(connect("lead"), "before")
+        reading = asyncio.create_task(streams.read("lead", 1, None))
+        await asyncio.sleep(0.2)
+        fact = await told(connect("lead"), "after")
+        _, events, _ = await reading
+        assert [event.facts for event in events] == [(fact,)]
+
+    async def test_tells_only_what_the_caller_may_see(
+        self, connect: Connect, streams: Streams
+    ) -> None:
+        team = await told(connect("ada"), "of the team", TEAM)
+        own = await told(connect("peer"), "of the peer")
+        await connect("peer").link(LinkIn(from_=own, to=team))
+        await told(connect("stranger"), "of a stranger")
+        await connect("operator").link(LinkIn(from_=team, to=own, type="hidden"))
+        await connect("operator").put_run("theirs", run_in(namespace="other", scope=OTHER))
+        await connect("operator").put_principal(TestPrincipals().body())
+        _, events, text = await streams.read("lead", 100)
+        assert {event.scope for event in events} <= {LEAD, TEAM, "realm:demo", "platform"}
+        assert own not in text
+        assert "hidden" not in text
+        assert {event.type for event in events} <= {"scope.created", "fact.recorded"}
+
+    async def test_ids_tell_nothing_and_are_good_for_their_reader_only(
+        self, connect: Connect, streams: Streams
+    ) -> None:
+        await told(connect("ada"), "x", TEAM)
+        _, one, _ = await streams.read("lead", 4)
+        _, again, _ = await streams.read("lead", 4)
+        assert {event.id for event in one}.isdisjoint(event.id for event in again)
+        assert len({len(event.id) for event in one + again}) == 1
+        for token in (one[0].id[:-2] + "AA", "made-up", "", "MTox", "ü", "9" * 400):
+            status, _, said = await streams.read("lead", 1, token or " ")
+            assert status == 422, token
+            assert "none that this service gave you" in said
+        status, _, _ = await streams.read("peer", 1, one[0].id)
+        assert status == 422
+
+    async def test_one_caller_listens_eight_times_at_most(
+        self, streams: Streams, connect: Connect
+    ) -> None:
+        readings = [asyncio.create_task(streams.read("lead", 1, None)) for _ in range(8)]
+        await asyncio.sleep(0.3)
+        status, _, said = await streams.read("lead", 1, None)
+        assert (status, json.loads(said)["code"]) == (429, "quota-exceeded")
+        assert (await streams.read("peer", 1, None))[0] == 200
+        await asyncio.gather(*readings)
+        assert (await streams.read("lead", 1, None))[0] == 200
+
+
+class TestAudit:
+    async def test_lists_changes_and_each_recall_newest_first(self, connect: Connect) -> None:
+        lead, keeper = connect("lead"), connect("keeper")
+        fact = await told(lead, "java needs rain")
+        done = await lead.recall(RecallIn(query="java"), idempotency_key="k")
+        page = await keeper.audit()
+        acts = [(each.action, each.actor, each.facts) for each in page.entries]
+        assert acts[:2] == [
+            ("recall", "demo/lead-0", (fact,)),
+            ("fact.recorded", "demo/lead-0", (fact,)),
+        ]
+        assert page.entries[0].receipt == done.receipt
+        assert "java" not in page.model_dump_json()
+
+    async def test_recall_for_another_names_both(self, connect: Connect) -> None:
+        operator = connect("operator")
+        await operator.put_principal(TestPrincipals().body())
+        asked = RecallIn(query="x", act_as=ActAs(namespace="demo", service_account="lead-0"))
+        await operator.recall(asked, idempotency_key="k")
+        acts = (await connect("keeper").audit()).entries
+        recalls = [(act.actor, act.on_behalf_of) for act in acts if act.action == "recall"]
+        assert recalls == [("operator", "demo/lead-0")]
+
+    async def test_is_for_administrators_and_of_their_scopes_only(self, connect: Connect) -> None:
+        await told(connect("lead"), "mine")
+        await told(connect("stranger"), "theirs")
+        for name in ("lead", "ada", "stranger"):
+            said = await refused(connect(name).audit(), CODE.FORBIDDEN)
+            assert said.endswith("administers no scope; the audit is for who does")
+        await refused(connect("keeper").audit(scope=OTHER), CODE.SCOPE_FORBIDDEN)
+        await refused(connect("ada").audit(scope=LEAD), CODE.FORBIDDEN)
+        page = await connect("keeper").audit(limit=500)
+        assert {entry.scope for entry in page.entries} <= {"realm:demo", TEAM, LEAD}
+        (one,) = [e for e in (await connect("keeper").audit(scope=LEAD)).entries if e.facts]
+        assert one.scope == LEAD
+        everything = await connect("operator").audit(limit=500)
+        assert any(entry.scope and "other" in entry.scope for entry in everything.entries)
+
+    async def test_pages_follow_sealed_cursors(
+        self, connect: Connect, http: httpx.AsyncClient
+    ) -> None:
+        lead, keeper = connect("lead"), connect("keeper")
+        for n in range(4):
+            await told(lead, f"fact {n}")
+            await lead.recall(RecallIn(query="fact"), idempotency_key=f"k{n}")
+        whole = (await keeper.audit(limit=500)).entries
+        seen = []
+        cursor = None
+        while True:
+            page = await keeper.audit(limit=3, cursor=cursor)
+            seen += page.entries
+            cursor = page.cursor
+            if cursor is None:
+                break
+        assert tuple(seen) == whole
+        first = (await keeper.audit(limit=1)).cursor
+        assert first is not None
+        said = await refused(connect("operator").audit(cursor=first), CODE.INVALID_BODY)
+        assert said == "cursor is none of ours; leave it out to begin again"
+
+
+class TestReplay:
+    async def test_of_an_unchanged_store_is_equal_to_the_bit(self, connect: Connect) -> None:
+        lead = connect("lead")
+        for n in range(6):
+            await told(lead, f"rain number {n} falls " + "down " * n)
+        done = await lead.recall(RecallIn(query="rain falls down", limit=4), idempotency_key="k")
+        assert done.receipt is not None
+        for again in (await lead.replay(done.receipt), await lead.diff(done.receipt)):
+            assert again.equal
+            assert again.facts == tuple(fact.id for fact in done.facts)
+            assert again.scores == tuple(fact.score for fact in done.facts)
+            assert again.moved == again.reasons == ()
+
+    async def test_diff_says_what_came_and_went_since(self, connect: Connect) -> None:
+        lead = connect("lead")
+        old = await told(lead, "rain falls down")
+        stays = await told(lead, "snow and rain")
+        done = await lead.recall(RecallIn(query="rain"), idempotency_key="k")
+        assert done.receipt is not None
+        await lead.correct(old, CorrectIn(reason="wrong"))
+        new = await told(lead, "rain rain rain")
+        again = await lead.diff(done.receipt)
+        assert not again.equal
+        moved = {each.fact: (each.rank_then is None, each.rank_now is None) for each in again.moved}
+        assert moved[old] == (False, True)
+        assert moved[new] == (True, False)
+        assert stays in again.facts
+        assert "1 facts were recorded since" in again.reasons
+
+    async def test_replay_sees_what_was_known_then(self, connect: Connect) -> None:
+        lead = connect("lead")
+        old = await told(lead, "rain falls down")
+        done = await lead.recall(RecallIn(query="rain"), idempotency_key="k")
+        assert done.receipt is not None
+        await lead.correct(old, CorrectIn(reason="wrong"))
+        await told(lead, "rain rain rain")
+        assert (await lead.replay(done.receipt)).facts == (old,)
+
+    async def test_replay_leaves_no_trace(self, connect: Connect) -> None:
+        lead = connect("lead")
+        fact = await told(lead, "rain")
+        done = await lead.recall(RecallIn(query="rain"), idempotency_key="k")
+        assert done.receipt is not None
+        before = await lead.impact(fact)
+        await lead.replay(done.receipt)
+        await lead.diff(done.receipt)
+        assert await lead.impact(fact) == before
+
+    async def test_is_for_who_may_read_the_receipt_and_shows_only_its_own_scopes(
+        self, connect: Connect
+    ) -> None:
+        await told(connect("lead"), "rain")
+        done = await connect("lead").recall(RecallIn(query="rain"), idempotency_key="k")
+        assert done.receipt is not None
+        await told(connect("peer"), "rain of the peer")
+        for name in ("peer", "stranger"):
+            await refused(connect(name).replay(done.receipt), CODE.NOT_FOUND)
+            await refused(connect(name).diff(done.receipt), CODE.NOT_FOUND)
+        assert (await connect("ada").diff(done.receipt)).equal
+
+    async def test_secret_in_a_question_is_kept_nowhere_and_asked_masked(
+        self, connect: Connect, store: Store
+    ) -> None:
+        lead = connect("lead")
+        secret = "ghp_" + "a" * 36
+        await told(lead, "rain")
+        done = await lead.recall(RecallIn(query=f"rain {secret}"), idempotency_key="k")
+        assert done.receipt is not None
+        receipt = await lead.get_receipt(done.receipt)
+        assert secret not in receipt.model_dump_json()
+        assert (await lead.replay(done.receipt)).equal
