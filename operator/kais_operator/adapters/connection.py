@@ -28,6 +28,8 @@ MERGE_PATCH = "application/merge-patch+json"
 APPLY_PATCH = "application/apply-patch+yaml"
 _CONNECT_S = 10
 _TIMEOUT = aiohttp.ClientTimeout(total=30, sock_connect=_CONNECT_S)
+_SOCKET_CLOSE = aiohttp.ClientWSTimeout(ws_close=1.0)
+"""A side that goes on sending does not answer a goodbye: it is not waited for."""
 _FIRST_REFUSAL = 300
 _PLURALS = frozenset(resource.plural for resource in api_paths.RESOURCES.values())
 _NO_CONTENT: dict[str, Any] = {}
@@ -130,6 +132,7 @@ class Connection:
             async with self._transport.session().ws_connect(
                 f"{settings.host}{path}?{urlencode(query)}",
                 protocols=(protocol,),
+                timeout=_SOCKET_CLOSE,
                 headers={login["key"]: login["value"] for login in logins.values()},
                 proxy=settings.proxy or None,
                 proxy_headers=settings.proxy_headers,

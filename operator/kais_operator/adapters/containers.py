@@ -28,7 +28,8 @@ _MOST_BYTES = 8 * 2**20
 """A command that prints more is given up on: all of it would come through this process."""
 _WORDS_BYTES = 2048
 _AT_ONCE = 32
-_KEPT = 2000
+_KEPT = 128
+"""Ends of commands, with their output; an arbitrary number that bounds memory to 32 MiB."""
 _PROTOCOL = "v4.channel.k8s.io"
 _OUT, _ERR, _STATUS = 1, 2, 3
 
@@ -57,8 +58,7 @@ class ApiContainers:
         if command.key in self._known:
             return
         self._known[command.key] = (Process(), "")
-        while len(self._known) > _KEPT:
-            self._known.popitem(last=False)
+        self._forget_old()
         task = asyncio.create_task(self._run(command))
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
@@ -66,6 +66,12 @@ class ApiContainers:
     def found(self, key: str) -> tuple[Process, str] | None:
         """Give how a started command stands, and its standard output so far as it ended."""
         return self._known.get(key)
+
+    def _forget_old(self) -> None:
+        """Keep the latest ends only; they are judged within a second or two."""
+        ended = [key for key, (process, _) in self._known.items() if _is_over(process)]
+        for key in ended[:-_KEPT]:
+            del self._known[key]
 
     async def close(self) -> None:
         """End what runs here; processes in containers are not ended by that."""
@@ -89,7 +95,7 @@ class ApiContainers:
                 self._known[command.key] = (Process(began, failure=str(exc)), "")
                 return
             process = heard.process(began=began, ended=self._clock.now())
-            self._known[command.key] = (process, heard.text())
+            self._known[command.key] = (process, "" if process.failure else heard.text())
 
     async def _hear(self, command: RunInContainer, heard: _Heard) -> None:
         query = [("container", command.container), ("stdout", "true"), ("stderr", "true")]
@@ -102,6 +108,10 @@ class ApiContainers:
                 heard.take(frame.data[0], frame.data[1:])
                 if heard.is_over:
                     return
+
+
+def _is_over(process: Process) -> bool:
+    return process.ended_at is not None or process.failure is not None
 
 
 class _Heard:

@@ -1,0 +1,209 @@
+"""Logs and commands of containers, against a server that speaks the kubelet's WebSocket."""
+
+import asyncio
+import json
+from collections.abc import AsyncIterator, Awaitable, Callable
+
+import pytest
+from aiohttp import web
+from kubernetes.aio.client.configuration import Configuration
+
+from kais_operator import errors
+from kais_operator.adapters.clock import SystemClock
+from kais_operator.adapters.connection import Connection
+from kais_operator.adapters.containers import ApiContainers
+from kais_operator.decide.checks import Process
+from kais_operator.decide.plan import ObjectRef, RunInContainer
+
+POD = ObjectRef("Pod", "demo", "solo-1")
+Play = Callable[[web.WebSocketResponse], Awaitable[None]]
+SUCCESS = {"metadata": {}, "status": "Success"}
+
+
+def failure(code: int) -> dict[str, object]:
+    causes = [{"reason": "ExitCode", "message": str(code)}]
+    return {"status": "Failure", "reason": "NonZeroExitCode", "details": {"causes": causes}}
+
+
+class Server:
+    """An API server that has one pod; `play` is what its containers do."""
+
+    def __init__(self) -> None:
+        self.play: Play = self.nothing
+        self.asked: list[web.Request] = []
+        self.log = b""
+
+    async def nothing(self, socket: web.WebSocketResponse) -> None:
+        await asyncio.sleep(60)
+
+    async def exec(self, request: web.Request) -> web.StreamResponse:
+        self.asked.append(request)
+        socket = web.WebSocketResponse(protocols=("v4.channel.k8s.io",))
+        await socket.prepare(request)
+        await self.play(socket)
+        await socket.close()
+        return socket
+
+    async def logs(self, request: web.Request) -> web.StreamResponse:
+        self.asked.append(request)
+        if request.query["container"] == "gone":
+            told = {"kind": "Status", "message": 'container "gone" is not valid', "code": 400}
+            return web.json_response(told, status=400)
+        return web.Response(body=self.log, content_type="text/plain")
+
+
+@pytest.fixture
+async def server() -> AsyncIterator[tuple[Server, ApiContainers]]:
+    made = Server()
+    app = web.Application()
+    root = "/api/v1/namespaces/demo/pods/solo-1"
+    app.router.add_get(f"{root}/exec", made.exec)
+    app.router.add_get(f"{root}/log", made.logs)
+    runner = web.AppRunner(app, shutdown_timeout=0.1)
+    await runner.setup()
+    site = web.TCPSite(runner, "127.0.0.1", 0)
+    await site.start()
+    host, port = runner.addresses[0][:2]
+    configuration = Configuration(client_session_kwargs={"trust_env": False})
+    configuration.host = f"http://{host}:{port}"
+    link = Connection(configuration)
+    containers = ApiContainers(link, clock=SystemClock())
+    yield made, containers
+    await containers.close()
+    await link.close()
+    await runner.cleanup()
+
+
+def command(key: str = "k", *argv: str, timeout_s: float = 20) -> RunInContainer:
+    return RunInContainer(key, POD, "cell", argv or ("true",), timeout_s)
+
+
+async def ended(containers: ApiContainers, key: str = "k") -> tuple[Process, str]:
+    for _ in range(500):
+        found = containers.found(key)
+        if found and (found[0].ended_at or found[0].failure):
+            return found
+        await asyncio.sleep(0.01)
+    raise AssertionError(f"not ended: {containers.found(key)}")
+
+
+def playing(*frames: tuple[int, bytes]) -> Play:
+    async def play(socket: web.WebSocketResponse) -> None:
+        for channel, data in frames:
+            await socket.send_bytes(bytes([channel]) + data)
+
+    return play
+
+
+def status(told: dict[str, object]) -> tuple[int, bytes]:
+    return 3, json.dumps(told).encode()
+
+
+async def test_a_command_gives_its_exit_code_and_its_standard_output_alone(
+    server: tuple[Server, ApiContainers],
+) -> None:
+    fake, containers = server
+    fake.play = playing((1, b"fi"), (2, b"warning\n"), (1, b"ne\n"), status(SUCCESS))
+    containers.run(command("k", "sh", "-c", "a b $(X) & c"))
+    process, text = await ended(containers)
+    assert (process.exit_code, process.words, text) == (0, "warning\n", "fine\n")
+    assert process.began_at is not None
+    assert fake.asked[0].query.getall("command") == ["sh", "-c", "a b $(X) & c"]
+    assert fake.asked[0].query["container"] == "cell"
+
+
+async def test_a_command_that_fails_gives_its_code_and_last_words(
+    server: tuple[Server, ApiContainers],
+) -> None:
+    fake, containers = server
+    fake.play = playing((2, b"no route\n"), status(failure(4)))
+    containers.run(command())
+    process, _ = await ended(containers)
+    assert (process.exit_code, process.words, process.failure) == (4, "no route\n", None)
+
+
+async def test_a_command_that_cannot_be_started_gives_the_runtimes_words(
+    server: tuple[Server, ApiContainers],
+) -> None:
+    fake, containers = server
+    words = 'exec: "sh": executable file not found in $PATH'
+    fake.play = playing(status({"status": "Failure", "reason": "InternalError", "message": words}))
+    containers.run(command())
+    process, _ = await ended(containers)
+    assert (process.exit_code, process.failure) == (None, words)
+
+
+async def test_a_command_that_hangs_is_given_up_on(server: tuple[Server, ApiContainers]) -> None:
+    _, containers = server
+    containers.run(command(timeout_s=0.2))
+    process, _ = await ended(containers)
+    assert process.failure == "it did not end within 0 s"
+
+
+async def test_a_flood_is_given_up_on_and_not_kept(server: tuple[Server, ApiContainers]) -> None:
+    fake, containers = server
+    fake.play = playing(*[(1, b"x" * 2**20)] * 100)
+    containers.run(command())
+    process, text = await ended(containers)
+    assert process.failure == "it printed more than 8 MiB and was given up on"
+    assert text == ""
+
+
+async def test_the_end_of_a_long_output_is_kept(server: tuple[Server, ApiContainers]) -> None:
+    fake, containers = server
+    fake.play = playing(*[(1, b"x" * 2**20)] * 2, (1, b"the end"), status(SUCCESS))
+    containers.run(command())
+    _, text = await ended(containers)
+    assert text.endswith("the end")
+    assert len(text) == 256 * 1024
+
+
+async def test_a_connection_that_breaks_is_told(server: tuple[Server, ApiContainers]) -> None:
+    fake, containers = server
+    fake.play = playing((1, b"half"))
+    containers.run(command())
+    process, _ = await ended(containers)
+    assert process.failure == "the connection ended before the command did"
+
+
+async def test_a_pod_that_is_gone_is_told(server: tuple[Server, ApiContainers]) -> None:
+    _, containers = server
+    gone = RunInContainer("k", ObjectRef("Pod", "demo", "gone"), "cell", ("true",), 5)
+    containers.run(gone)
+    process, _ = await ended(containers)
+    assert process.failure is not None
+    assert "/pods/gone/exec" in process.failure
+
+
+async def test_a_key_is_run_once(server: tuple[Server, ApiContainers]) -> None:
+    fake, containers = server
+    fake.play = playing(status(SUCCESS))
+    for _ in range(3):
+        containers.run(command())
+    await ended(containers)
+    containers.run(command())
+    assert len(fake.asked) == 1
+
+
+async def test_commands_that_hang_do_not_hold_up_the_loop(
+    server: tuple[Server, ApiContainers],
+) -> None:
+    fake, containers = server
+    for number in range(100):
+        containers.run(command(f"k{number}"))
+    await asyncio.sleep(0.3)
+    assert len(fake.asked) == 32, "no more than that at once"
+
+
+async def test_the_end_of_a_log_is_asked_for(server: tuple[Server, ApiContainers]) -> None:
+    fake, containers = server
+    fake.log = b"fine \xff\n"
+    assert await containers.log(POD, "check-0") == "fine �\n"
+    asked = fake.asked[0].query
+    assert (asked["tailLines"], asked["limitBytes"]) == ("2000", str(256 * 1024))
+
+
+async def test_a_log_that_is_gone_is_an_error(server: tuple[Server, ApiContainers]) -> None:
+    _, containers = server
+    with pytest.raises(errors.Invalid, match="is not valid"):
+        await containers.log(POD, "gone")
