@@ -23,6 +23,7 @@ from knowledge_service.domain.visibility import (
     nearest_first,
 )
 from knowledge_service.index import finding
+from knowledge_service.index.ranking import Ranked
 from knowledge_service.ports import (
     Actor,
     Hit,
@@ -37,6 +38,11 @@ from knowledge_service.store.verbs import changing, storing
 from tests.fakes.shelf import MemoryShelf
 from tests.fakes.store_base import Base, Row, StoredScope
 from tests.fakes.store_desk import MemoryDesk
+
+
+def words(shelf: MemoryShelf, search: Search, each: Ranked) -> dict[str, float]:
+    found = shelf.scored.parts(each.number) if search.explain else {}
+    return {"=" + term.lstrip("="): round(value, 6) for term, value in found.items()}
 
 
 class Facts(Base):
@@ -91,7 +97,7 @@ class Facts(Base):
         shelf = self._shelf(search)
         by_number = {row.number: row.fact for rows in shelf.scopes.values() for row in rows}
         return tuple(
-            Hit(by_number[each.number], each.score, each.parts)
+            Hit(by_number[each.number], each.score, {**each.parts, **words(shelf, search, each)})
             for each in finding.find(shelf, self._inquiry(search))
         )
 
