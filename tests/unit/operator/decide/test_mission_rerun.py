@@ -189,3 +189,29 @@ async def test_a_mission_that_is_deleted_does_not_begin_another_run() -> None:
     await teams.settle(fake)
     assert MISSION not in fake.cluster.refs()
     assert len(fake.knowledge.runs) == 1
+
+
+async def test_each_condition_holds_fails_and_holds_again() -> None:
+    files = {"name": "files", "type": "fileExists", "paths": ["a"]}
+    fake = await teams.started(teams.work(completion={"checks": [files], "maxAttempts": 1}))
+    told: dict[str, list[str]] = {}
+
+    def note() -> None:
+        for one in status(fake)["conditions"]:
+            known = told.setdefault(one["type"], [])
+            if one["status"] != (known or [""])[-1]:
+                known.append(one["status"])
+
+    for number, code in enumerate((0, 1, 0)):
+        if number:
+            await again(fake, f"n{number}")
+            note()
+        state = {0: teams.check_ended(fake, code)}
+        teams.checked_pod(fake, checks=state, phase="Failed" if code else "Succeeded")
+        teams.end_job(fake, condition="Failed" if code else "Complete")
+        await teams.settle(fake)
+        note()
+    for type_ in ("Started", "KnowledgeExtracted", "Recorded"):
+        assert told[type_][:3] == ["True", "False", "True"], (type_, told)
+    for type_ in ("ChecksPassed", "Succeeded"):
+        assert [s for s in told[type_] if s != "Unknown"] == ["True", "False", "True"], told
