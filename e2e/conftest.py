@@ -13,8 +13,8 @@ from kais_cluster import clusters, demo
 def cluster() -> Iterator[Installed]:
     """Our images and charts in a cluster with a node; what the run started, it stops."""
     was_up = clusters.current().status().mode in {"node", "named"}
-    provider = demo.prepare()
     try:
+        provider = demo.prepare()
         env = provider.env()
         yield Installed(
             kubeconfig=provider.kubeconfig,

@@ -150,9 +150,20 @@ def _serving(
     if ready.status == "True" and work.replicas == 0:
         ready = replace(ready, reason=Reason.SCALED_DOWN)
     said = [applied, seen.said, _registered(observed, home=str(who.scope), account=account), ready]
-    actions = (*account.actions, *work.actions, *_registrations(observed, account))
     waits = (account.requeue_after, work.requeue_after, seen.requeue_after)
-    return _Decided(said, actions, seen, waits)
+    return _Decided(said, _service_actions(observed, account, work), seen, waits)
+
+
+def _service_actions(
+    observed: CellObserved, account: Account, work: Workloads
+) -> tuple[Action, ...]:
+    """Register the account before the pod is made, unless the store is known to be away."""
+    if account.uid is None:
+        return account.actions
+    registrations = _registrations(observed, account)
+    if observed.store_problem is not None:
+        return (*account.actions, *work.actions, *registrations)
+    return (*account.actions, *registrations, *work.actions)
 
 
 def _service_applied(observed: CellObserved, work: Workloads) -> Wanted:

@@ -12,7 +12,7 @@ from kais_operator.ports import Placement
 from tests.fakes import services, teams
 from tests.fakes.services import DEPLOYMENT, SERVICE, SOLO, lone_service, serving, settled, template
 from tests.fakes.teams import condition
-from tests.fakes.world import FakeWorld
+from tests.fakes.world import FakeWorld, fake_world
 
 LABELS = {
     "app.kubernetes.io/managed-by": "kais",
@@ -217,6 +217,29 @@ async def test_the_pod_of_the_template_before_makes_no_cell_ready() -> None:
     services.pod(fake, status=services.ready())
     await look(fake)
     assert condition(fake, "PodReady", SOLO)[:2] == ("True", "PodRunning")
+
+
+async def test_the_store_knows_the_account_before_there_is_a_pod() -> None:
+    fake = fake_world(lone_service())
+    first = await fake.step(cell.RECONCILER, SOLO)
+    assert first is not None
+    assert [type(a).__name__ for a in first.actions] == ["Create"]
+    second = await fake.step(cell.RECONCILER, SOLO)
+    assert second is not None
+    names = [type(a).__name__ for a in second.actions]
+    assert names == ["RegisterPrincipal", "Create", "Create"]
+
+
+async def test_a_store_that_is_away_delays_no_pod() -> None:
+    fake = fake_world(lone_service())
+    fake.knowledge.away = True
+    for _ in range(3):
+        await fake.step(cell.RECONCILER, SOLO)
+    assert fake.cluster.refs("Deployment") == [DEPLOYMENT]
+    assert condition(fake, "Registered", SOLO)[:2] == ("False", "StoreUnavailable")
+    fake.knowledge.away = False
+    await look(fake)
+    assert condition(fake, "Registered", SOLO)[:2] == ("True", "Registered")
 
 
 async def test_an_evicted_pod_is_replaced_and_not_spoken_of() -> None:

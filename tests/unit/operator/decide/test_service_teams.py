@@ -360,3 +360,4 @@ async def test_equal_names_in_two_namespaces_share_nothing() -> None:
         told = {entry["name"]: entry.get("value") for entry in container["env"]}
         assert told["CELL_NAMESPACE"] == ref.namespace
         assert told["KNOWLEDGE_SCOPE"].startswith(f"realm:{ref.namespace}/formation:team/cell:")
+        assert told["KNOWLEDGE_GRAPH_ID"] == told["KNOWLEDGE_SCOPE"]
