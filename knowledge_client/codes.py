@@ -18,6 +18,7 @@ class Code(StrEnum):
     RUN_CLOSED_OTHERWISE = "run-closed-otherwise"
     RETRACTED_BEFORE = "retracted-before"
     COMPACTED = "compacted"
+    SECRET_REFUSED = "secret-refused"  # noqa: S105 (a code, no password)
     SCOPE_READ_ONLY = "scope-read-only"
     INVALID_BODY = "invalid-body"
     TOO_LARGE = "too-large"

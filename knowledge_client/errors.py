@@ -120,6 +120,7 @@ _BY_CODE: dict[str, type[KnowledgeError]] = {
     Code.RUN_CLOSED_OTHERWISE: Conflict,
     Code.RETRACTED_BEFORE: Conflict,
     Code.COMPACTED: Compacted,
+    Code.SECRET_REFUSED: InvalidRequest,
     Code.SCOPE_READ_ONLY: PermissionDenied,
     Code.INVALID_BODY: InvalidRequest,
     Code.TOO_LARGE: TooLarge,

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from datetime import datetime
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 from urllib.parse import quote
 
@@ -79,14 +80,16 @@ def remember_batch(
     return _post("/v1/facts:batch", facts, models.RememberedBatch, key)
 
 
-def list_facts(**filters: str | int | None) -> Request[models.FactPage]:
+def list_facts(**filters: str | int | datetime | None) -> Request[models.FactPage]:
     """Page through facts; a filter that is None is left out."""
-    return _get("/v1/facts", models.FactPage, **filters)
+    plain = {k: v.isoformat() if isinstance(v, datetime) else v for k, v in filters.items()}
+    return _get("/v1/facts", models.FactPage, **plain)
 
 
-def get_fact(fact_id: str) -> Request[models.Fact]:
-    """Read one fact by id or alias."""
-    return _get(f"/v1/facts/{_segment(fact_id)}", models.Fact)
+def get_fact(fact_id: str, known_at: datetime | None = None) -> Request[models.Fact]:
+    """Read one fact by id or alias, as it is or as it was known at a moment."""
+    then = known_at.isoformat() if known_at else None
+    return _get(f"/v1/facts/{_segment(fact_id)}", models.Fact, known_at=then)
 
 
 def correct(
@@ -94,6 +97,58 @@ def correct(
 ) -> Request[models.Corrected]:
     """Close a fact's validity, with a successor or without."""
     return _post(f"/v1/facts/{_segment(fact_id)}:correct", correction, models.Corrected, key)
+
+
+def confirm(fact_id: str, body: models.ConfirmIn, key: str | None = None) -> Request[models.Fact]:
+    """Confirm a fact."""
+    return _post(f"/v1/facts/{_segment(fact_id)}:confirm", body, models.Fact, key)
+
+
+def retract(fact_id: str, body: models.ReasonIn, key: str | None = None) -> Request[models.Fact]:
+    """Close a fact as wrong."""
+    return _post(f"/v1/facts/{_segment(fact_id)}:retract", body, models.Fact, key)
+
+
+def restore(fact_id: str, body: models.ReasonIn, key: str | None = None) -> Request[models.Fact]:
+    """Make a closed fact live again."""
+    return _post(f"/v1/facts/{_segment(fact_id)}:restore", body, models.Fact, key)
+
+
+def promote(fact_id: str, body: models.ReasonIn, key: str | None = None) -> Request[models.Copied]:
+    """Copy a fact one level up."""
+    return _post(f"/v1/facts/{_segment(fact_id)}:promote", body, models.Copied, key)
+
+
+def approve(
+    fact_id: str, body: models.ApproveIn, key: str | None = None
+) -> Request[models.Approved]:
+    """Approve a fact, or edited words in its place."""
+    return _post(f"/v1/facts/{_segment(fact_id)}:approve", body, models.Approved, key)
+
+
+def reject(fact_id: str, body: models.ReasonIn, key: str | None = None) -> Request[models.Fact]:
+    """Reject a fact."""
+    return _post(f"/v1/facts/{_segment(fact_id)}:reject", body, models.Fact, key)
+
+
+def undo(fact_id: str, body: models.ReasonIn, key: str | None = None) -> Request[models.Undone]:
+    """Take back the last thing that was done to a fact."""
+    return _post(f"/v1/facts/{_segment(fact_id)}:undo", body, models.Undone, key)
+
+
+def erase(fact_id: str, body: models.ReasonIn, key: str | None = None) -> Request[models.Erased]:
+    """Delete a fact's text for good."""
+    return _post(f"/v1/facts/{_segment(fact_id)}:erase", body, models.Erased, key)
+
+
+def history(fact_id: str) -> Request[models.History]:
+    """Read a fact's versions and events."""
+    return _get(f"/v1/facts/{_segment(fact_id)}/history", models.History)
+
+
+def list_reviews(**page: str | int | None) -> Request[models.ReviewPage]:
+    """Page through what waits for a reviewer."""
+    return _get("/v1/reviews", models.ReviewPage, **page)
 
 
 def recall(question: models.RecallIn, key: str | None = None) -> Request[models.Recalled]:

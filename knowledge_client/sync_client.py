@@ -21,6 +21,7 @@ from knowledge_client.retries import DEFAULT, RetryPolicy
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
+    from datetime import datetime
     from types import TracebackType
 
     from knowledge_client.requests import Answer_co, Request
@@ -98,6 +99,9 @@ class KnowledgeClient:
         tag: str | None = None,
         lifecycle: str | None = None,
         source: str | None = None,
+        review: str | None = None,
+        valid_at: datetime | None = None,
+        known_at: datetime | None = None,
         cursor: str | None = None,
         limit: int | None = None,
     ) -> models.FactPage:
@@ -109,20 +113,81 @@ class KnowledgeClient:
                 tag=tag,
                 lifecycle=lifecycle,
                 source=source,
+                review=review,
+                valid_at=valid_at,
+                known_at=known_at,
                 cursor=cursor,
                 limit=limit,
             )
         )
 
-    def get_fact(self, fact_id: str) -> models.Fact:
-        """Read one fact by its id or one of its aliases."""
-        return self._run(requests.get_fact(fact_id))
+    def get_fact(self, fact_id: str, *, known_at: datetime | None = None) -> models.Fact:
+        """Read one fact by its id or an alias, as it is or as it was known at a moment."""
+        return self._run(requests.get_fact(fact_id, known_at))
 
     def correct(
         self, fact_id: str, correction: models.CorrectIn, *, idempotency_key: str | None = None
     ) -> models.Corrected:
         """Close a fact's validity, so that no later recall gives it."""
         return self._run(requests.correct(fact_id, correction, idempotency_key))
+
+    def confirm(
+        self, fact_id: str, body: models.ConfirmIn, *, idempotency_key: str | None = None
+    ) -> models.Fact:
+        """Confirm a fact; one by a person puts a flagged fact back into injection."""
+        return self._run(requests.confirm(fact_id, body, idempotency_key))
+
+    def retract(
+        self, fact_id: str, body: models.ReasonIn, *, idempotency_key: str | None = None
+    ) -> models.Fact:
+        """Close a fact as wrong; its promoted copies go too, unless others confirmed them."""
+        return self._run(requests.retract(fact_id, body, idempotency_key))
+
+    def restore(
+        self, fact_id: str, body: models.ReasonIn, *, idempotency_key: str | None = None
+    ) -> models.Fact:
+        """Make a closed fact live again; `Conflict` when another holds its place."""
+        return self._run(requests.restore(fact_id, body, idempotency_key))
+
+    def promote(
+        self, fact_id: str, body: models.ReasonIn, *, idempotency_key: str | None = None
+    ) -> models.Copied:
+        """Copy a fact one level up, or confirm its equal there."""
+        return self._run(requests.promote(fact_id, body, idempotency_key))
+
+    def approve(
+        self, fact_id: str, body: models.ApproveIn, *, idempotency_key: str | None = None
+    ) -> models.Approved:
+        """Approve a fact, or a successor with edited words."""
+        return self._run(requests.approve(fact_id, body, idempotency_key))
+
+    def reject(
+        self, fact_id: str, body: models.ReasonIn, *, idempotency_key: str | None = None
+    ) -> models.Fact:
+        """Reject a fact: archived, and restorable."""
+        return self._run(requests.reject(fact_id, body, idempotency_key))
+
+    def undo(
+        self, fact_id: str, body: models.ReasonIn, *, idempotency_key: str | None = None
+    ) -> models.Undone:
+        """Take back the last thing done to a fact; `Conflict` when something depends on it."""
+        return self._run(requests.undo(fact_id, body, idempotency_key))
+
+    def erase(
+        self, fact_id: str, body: models.ReasonIn, *, idempotency_key: str | None = None
+    ) -> models.Erased:
+        """Delete a fact's text for good, with its promoted copies."""
+        return self._run(requests.erase(fact_id, body, idempotency_key))
+
+    def history(self, fact_id: str) -> models.History:
+        """Read a fact's versions, and what was done to it."""
+        return self._run(requests.history(fact_id))
+
+    def list_reviews(
+        self, *, cursor: str | None = None, limit: int | None = None
+    ) -> models.ReviewPage:
+        """Page through the drafts and flagged facts that the caller may review, newest first."""
+        return self._run(requests.list_reviews(cursor=cursor, limit=limit))
 
     def recall(
         self, question: models.RecallIn, *, idempotency_key: str | None = None

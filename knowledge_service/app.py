@@ -19,6 +19,7 @@ from knowledge_service.routes import (
     health,
     hot,
     links,
+    lives,
     middleware,
     principals,
     problems,
@@ -68,8 +69,8 @@ def create_app(
         wake_extractor=worker.wake if worker else _nobody,
     )
     rooms = (
-        facts, links, recall, usage, runs, extractions, scopes, principals, events, reference,
-        health,
+        facts, lives, links, recall, usage, runs, extractions, scopes, principals, events,
+        reference, health,
     )  # fmt: skip
     for room in rooms:
         app.include_router(room.router)

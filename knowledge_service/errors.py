@@ -4,6 +4,7 @@ ServiceError
 ├── Unauthenticated 401        Unregistered 403 (Retry-After)   Forbidden 403   ScopeForbidden 403
 ├── ScopeReadOnly 403          NotFound 404                     Conflict 409
 ├── IdempotencyConflict 409
+├── SecretRefused 422
 ├── RunClosedOtherwise 409     RetractedBefore 409              Compacted 410   TooLarge 413
 ├── InvalidBody 422
 ├── QuotaExceeded 429          StoreUnavailable 503             IdentityUnavailable 503
@@ -109,6 +110,12 @@ class Compacted(ServiceError):
     """The event that the caller knows last is no longer kept, or was never this store's."""
 
     code, status, title = Code.COMPACTED, 410, "Compacted"
+
+
+class SecretRefused(ServiceError):
+    """The scope refuses what looks like a secret, instead of masking it."""
+
+    code, status, title = Code.SECRET_REFUSED, 422, "Secret refused"
 
 
 class TooLarge(ServiceError):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import datetime
 from typing import TYPE_CHECKING
 
 from kais import facts as kais_facts
@@ -18,11 +19,21 @@ from knowledge_client.models import (
 from knowledge_service.domain import aliases, facts, redaction
 from knowledge_service.domain.facts import NewFact
 from knowledge_service.domain.visibility import Principal, lineage
-from knowledge_service.errors import Conflict, Forbidden, InvalidBody, NotFound, TooLarge
+from knowledge_service.errors import (
+    Conflict,
+    Forbidden,
+    InvalidBody,
+    NotFound,
+    SecretRefused,
+    TooLarge,
+)
 from knowledge_service.flows import access
 
 if TYPE_CHECKING:
     from knowledge_service.ports import Once, Store
+
+
+_DECIDED = ("approved", "rejected")
 
 
 def prepare(store: Store, principal: Principal, body: FactIn) -> NewFact:
@@ -45,7 +56,30 @@ def prepare(store: Store, principal: Principal, body: FactIn) -> NewFact:
         confidence=(kais_facts.DEFAULT_CONFIDENCE if body.confidence is None else body.confidence),
     )
     refuse_beyond_limits(fact)
+    if _is_masked(fact, body):
+        refuse_secrets(store, scope)
     return fact
+
+
+def _is_masked(fact: NewFact, body: FactIn) -> bool:
+    told = (body.content, body.title, body.subject, body.predicate, body.data)
+    return told != (fact.content, fact.title, fact.subject, fact.predicate, fact.data)
+
+
+def refuse_secrets(store: Store, scope: str, text: str | None = None) -> None:
+    """Let pass where secrets are masked; with a text, also one that has none.
+
+    Raises:
+        SecretRefused: the scope wants what has secrets refused.
+    """
+    if text is not None and redaction.mask(text) == text:
+        return
+    config = store.scope_configs([scope]).get(scope)
+    if config and config.secrets == "Refuse":
+        raise SecretRefused(
+            f"scope {scope} refuses text that looks like a secret, and this does;"
+            " say where the secret is kept instead of what it is"
+        )
 
 
 def refuse_beyond_limits(fact: NewFact) -> None:
@@ -76,15 +110,35 @@ def correct(
     fact = visible(store, principal, fact_id)
     if not principal.may("write", fact.scope):
         raise Forbidden(f"{principal.name} may read fact {fact_id} but not correct it")
+    refuse_decided(principal, fact, "correct")
     access.writable(store, fact.scope, principal)
+    if body.replacement:
+        refuse_secrets(store, fact.scope, body.replacement)
     reason = redaction.mask(body.reason)
     return store.correct(
         fact.id, reason, body.replacement, actor=access.actor(principal), once=once
     )
 
 
-def visible(store: Store, principal: Principal, fact_id: str) -> Fact:
+def refuse_decided(principal: Principal, fact: Fact, doing: str) -> None:
+    """Let pass unless an agent touches what a reviewer decided.
+
+    Raises:
+        Forbidden: it does.
+    """
+    if principal.type == "agent" and fact.review in _DECIDED:
+        raise Forbidden(
+            f"{principal.name} may not {doing} fact {fact.id}: its review is {fact.review};"
+            " remember what you know instead, and a reviewer will see both"
+        )
+
+
+def visible(
+    store: Store, principal: Principal, fact_id: str, *, known_at: datetime | None = None
+) -> Fact:
     """Return a fact that the caller may see, by its id or by an alias (`alias:<ns>:<value>`).
+
+    With `known_at`, as it was known then.
 
     A name that stands for several facts means the one in the nearest scope of the caller's own
     path.
@@ -94,7 +148,7 @@ def visible(store: Store, principal: Principal, fact_id: str) -> Fact:
         Conflict: a name stands for several facts, none of them on the caller's own path.
     """
     found = _named(store, principal, fact_id) if aliases.is_alias(fact_id) else fact_id
-    fact = store.fact(found, principal.view) if found else None
+    fact = store.fact(found, principal.view, known_at) if found else None
     if fact is None:
         raise no_fact(fact_id)
     return fact

@@ -17,6 +17,7 @@ from knowledge_client.models import (
     Remembered,
     RememberedBatch,
 )
+from knowledge_client.wire import Moment
 from knowledge_service.flows import access, remembering
 from knowledge_service.ports import Listing
 from knowledge_service.routes import cursors
@@ -34,6 +35,9 @@ class ListQuery(BaseModel):
     tag: str | None = None
     lifecycle: Literal["live", "superseded", "retracted", "archived"] | None = None
     source: str | None = None
+    review: Literal["none", "draft", "approved", "rejected"] | None = None
+    valid_at: Moment | None = None
+    known_at: Moment | None = None
     cursor: str | None = None
     limit: int = Field(default=50, ge=1, le=500)
 
@@ -79,6 +83,9 @@ def list_facts(
         lifecycle=filters.lifecycle,
         source=filters.source,
         before=cursors.unseal(filters.cursor),
+        review=filters.review,
+        valid_at=filters.valid_at,
+        known_at=filters.known_at,
     )
     found = services.store.list_facts(listing)
     page = found[: filters.limit]
@@ -88,9 +95,11 @@ def list_facts(
 
 
 @router.get("/facts/{fact_id}")
-def get_fact(fact_id: str, services: ServicesDep, principal: CallerDep) -> Fact:
-    """Read one visible fact."""
-    return remembering.visible(services.store, principal, fact_id)
+def get_fact(
+    fact_id: str, services: ServicesDep, principal: CallerDep, known_at: Moment | None = None
+) -> Fact:
+    """Read one visible fact, as it is or as it was known at a moment."""
+    return remembering.visible(services.store, principal, fact_id, known_at=known_at)
 
 
 @router.post("/facts/{fact_id}:correct")

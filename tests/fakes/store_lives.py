@@ -150,7 +150,6 @@ class Lives(Base):
             ),
             expires_at=fact.expires_at,
             is_kept=fact.review == "approved"
-            or fact.source.type == "promoted"
             or fact.id in named
             or any(each.copy == fact.id for each in self.book.promotions.values()),
         )

@@ -21,7 +21,7 @@ _LIVE = """SELECT f.id, f.confidence,
     (SELECT total(u.count) FROM usage u WHERE u.fact_no = f.fact_no AND u.kind = 'succeeded'),
     (SELECT total(u.count) FROM usage u WHERE u.fact_no = f.fact_no AND u.kind = 'failed'),
     f.expires_at,
-    f.review = 'approved' OR f.source_type = 'promoted'
+    f.review = 'approved'
       OR f.fact_no IN (SELECT p.copy_no FROM promotion p WHERE p.undone_at IS NULL)
   FROM fact f WHERE f.scope_no = ? AND f.lifecycle = 'live'"""
 _OPEN_RUNS = "SELECT r.body FROM receipt r JOIN run USING(run_id) WHERE run.outcome IS NULL"

@@ -1,0 +1,153 @@
+"""The verbs on a fact: who may do what to which, then the store does it.
+
+Confirming, retracting, restoring and undoing take the verb `write` in the fact's scope, promoting
+takes `promote`, a review takes `review`, erasing takes `admin`. What a reviewer decided is not an
+agent's to change, and an agent reviews nothing.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from knowledge_client.models import (
+    Approved,
+    ApproveIn,
+    ConfirmIn,
+    Copied,
+    Erased,
+    Fact,
+    History,
+    Undone,
+    Verb,
+)
+from knowledge_service.domain import redaction
+from knowledge_service.domain.visibility import PLATFORM, Principal, Reach, lineage
+from knowledge_service.errors import Forbidden
+from knowledge_service.flows import access, remembering
+from knowledge_service.ports import Order, Queue
+
+if TYPE_CHECKING:
+    from knowledge_service.ports import Once, Store
+
+
+def confirm(
+    store: Store, principal: Principal, fact_id: str, body: ConfirmIn, once: Once | None
+) -> Fact:
+    """Add a confirmation.
+
+    Raises:
+        NotFound, Forbidden, ScopeReadOnly, Conflict: as every verb here.
+    """
+    fact = _for_writing(store, principal, fact_id, "confirm")
+    order = _order(principal, body.reason or "", once)
+    return store.confirm(fact.id, order, body.session)
+
+
+def retract(
+    store: Store, principal: Principal, fact_id: str, reason: str, once: Once | None
+) -> Fact:
+    """Say that a fact is wrong."""
+    fact = _for_writing(store, principal, fact_id, "retract")
+    remembering.refuse_decided(principal, fact, "retract")
+    return store.retract(fact.id, _order(principal, reason, once))
+
+
+def restore(
+    store: Store, principal: Principal, fact_id: str, reason: str, once: Once | None
+) -> Fact:
+    """Make a closed fact live again."""
+    fact = _for_writing(store, principal, fact_id, "restore")
+    remembering.refuse_decided(principal, fact, "restore")
+    return store.restore(fact.id, _order(principal, reason, once))
+
+
+def undo(
+    store: Store, principal: Principal, fact_id: str, reason: str, once: Once | None
+) -> Undone:
+    """Take the last operation on a fact back."""
+    fact = _for_writing(store, principal, fact_id, "undo changes of")
+    remembering.refuse_decided(principal, fact, "undo changes of")
+    return store.undo(fact.id, _order(principal, reason, once))
+
+
+def promote(
+    store: Store, principal: Principal, fact_id: str, reason: str, once: Once | None
+) -> Copied:
+    """Copy a fact one level up; to the platform only a reviewer does."""
+    fact = _with(store, principal, fact_id, verb="promote", doing="promote")
+    above = lineage(fact.scope)[1:]
+    if above and above[0] == PLATFORM:
+        _refuse_agents(principal, "promote facts to the platform")
+        access.require(principal, "review", PLATFORM)
+    return store.promote(fact.id, _order(principal, reason, once))
+
+
+def approve(
+    store: Store, principal: Principal, fact_id: str, body: ApproveIn, once: Once | None
+) -> Approved:
+    """Approve a fact, or edited words in its place."""
+    fact = _with(store, principal, fact_id, verb="review", doing="review")
+    _refuse_agents(principal, "review facts")
+    if body.content:
+        remembering.refuse_secrets(store, fact.scope, body.content)
+    return store.approve(fact.id, _order(principal, body.reason, once), body)
+
+
+def reject(
+    store: Store, principal: Principal, fact_id: str, reason: str, once: Once | None
+) -> Fact:
+    """Reject a fact."""
+    fact = _with(store, principal, fact_id, verb="review", doing="review")
+    _refuse_agents(principal, "review facts")
+    return store.reject(fact.id, _order(principal, reason, once))
+
+
+def erase(
+    store: Store, principal: Principal, fact_id: str, reason: str, once: Once | None
+) -> Erased:
+    """Erase a fact and its copies."""
+    fact = _with(store, principal, fact_id, verb="admin", doing="erase")
+    return store.erase(fact.id, _order(principal, reason, once))
+
+
+def history(store: Store, principal: Principal, fact_id: str) -> History:
+    """Return what became of a visible fact."""
+    fact = remembering.visible(store, principal, fact_id)
+    found = store.history(fact.id, principal.view)
+    if found is None:
+        raise remembering.no_fact(fact_id)
+    return found
+
+
+def review_queue(
+    store: Store, principal: Principal, *, limit: int, before: str | None
+) -> tuple[Fact, ...]:
+    """Return what waits for the caller's review."""
+    reaches = tuple(
+        Reach(grant.scope, grant.subtree)
+        for grant in principal.grants
+        if "review" in grant.verbs or "admin" in grant.verbs
+    )
+    return store.review_queue(Queue(reaches, limit, before)) if reaches else ()
+
+
+def _for_writing(store: Store, principal: Principal, fact_id: str, doing: str) -> Fact:
+    fact = _with(store, principal, fact_id, verb="write", doing=doing)
+    access.writable(store, fact.scope, principal)
+    return fact
+
+
+def _with(store: Store, principal: Principal, fact_id: str, *, verb: Verb, doing: str) -> Fact:
+    fact = remembering.visible(store, principal, fact_id)
+    if not principal.may(verb, fact.scope):
+        raise Forbidden(f"{principal.name} may read fact {fact_id} but not {doing} it")
+    return fact
+
+
+def _refuse_agents(principal: Principal, doing: str) -> None:
+    if principal.type == "agent":
+        raise Forbidden(f"{principal.name} is an agent; only people and the operator {doing}")
+
+
+def _order(principal: Principal, reason: str, once: Once | None) -> Order:
+    return Order(access.actor(principal), redaction.mask(reason), once)
