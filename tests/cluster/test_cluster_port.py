@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import uuid
 from collections.abc import AsyncIterator
 
@@ -53,6 +54,19 @@ class TestApiCluster(ClusterPortSuite):
         wrong["spec"]["cells"][0]["replicas"] = "many"
         with pytest.raises(errors.Invalid, match="replicas"):
             await cluster.create(wrong)
+
+    async def test_an_apply_takes_away_what_others_added_to_a_spec_of_our_kinds(
+        self, cluster: ApiCluster, ns: str, control_plane
+    ):
+        made = await cluster.create(cluster_port.formation(ns))
+        theirs = cluster_port.formation(ns, "f", "lead", "other")["spec"]
+        theirs["budget"] = {"maxTotalCost": 1}
+        patch = json.dumps({"metadata": {"labels": {"mine": "x"}}, "spec": theirs})
+        control_plane.kubectl("patch", "formation", "f", "-n", ns, "--type=merge", "-p", patch)
+        applied = await cluster.apply(cluster_port.formation(ns), uid=made["metadata"]["uid"])
+        assert [cell["name"] for cell in applied["spec"]["cells"]] == ["lead"]
+        assert "budget" not in applied["spec"]
+        assert applied["metadata"]["labels"]["mine"] == "x"
 
     async def test_a_namespace_that_goes_away_takes_nothing_new(
         self, cluster: ApiCluster, ns: str, control_plane

@@ -153,6 +153,8 @@ class FakeCluster:
             raise errors.Conflict(f"{ref} is no longer the object with uid {uid}")
         applied = {key: value for key, value in body.items() if key != "status"}
         merged = apply_owned(live, applied, self._applied.get(uid))
+        if str(body["apiVersion"]).startswith("kais.io/"):
+            merged["spec"] = copy.deepcopy(applied["spec"])
         for key in ("uid", "resourceVersion", "generation", "creationTimestamp"):
             if key in live["metadata"]:
                 merged["metadata"][key] = live["metadata"][key]

@@ -1,9 +1,13 @@
-"""Hands the fields of a create over to server-side apply.
+"""Hands the fields of a create, and what others wrote into our children, to server-side apply.
 
 The first write of a child is a create, for only a create can tell that the name is free. The API
 server then notes our fields as written by an Update, and a later apply would never remove what we
 no longer want, such as a cell that left its formation. As kubectl does when it changes from one to
 the other, the entry is renamed before the first apply.
+
+The spec of a child of one of our own kinds is the template's word alone: what others added to it
+(a further cell, say) is taken over too, so that the apply takes it away. Other kinds keep what
+others added: admission controllers do that for good reasons.
 """
 
 from __future__ import annotations
@@ -12,31 +16,59 @@ import copy
 from typing import Any
 
 from kais import labels
+from kais.resources.base import API_GROUP
 from kais_operator.decide.plan import Body
+
+_SPEC = "f:spec"
 
 
 def handover(live: Body) -> Body | None:
-    """Give the merge patch that makes our create's fields applied ones; None when there is none.
+    """Give the merge patch that makes these fields applied ones; None when there are none.
 
     Carries the resourceVersion: the list of owners is replaced whole.
     """
     metadata = live["metadata"]
     entries: list[Body] = metadata.get("managedFields") or []
     created = [entry for entry in entries if _is_our_update(entry)]
-    if not created:
+    is_ours_alone = str(live.get("apiVersion", "")).startswith(f"{API_GROUP}/")
+    meddled = [e for e in entries if is_ours_alone and _is_others_spec(e)]
+    if not created and not meddled:
         return None
     applied = [entry for entry in entries if _is_our_apply(entry)]
     fields: Body = {}
     for entry in [*created, *applied]:
         fields = _union(fields, entry.get("fieldsV1") or {})
-    joined = {**copy.deepcopy(created[0]), "operation": "Apply", "fieldsV1": fields}
-    others = [entry for entry in entries if entry not in created and entry not in applied]
+    for entry in meddled:
+        fields = _union(fields, {_SPEC: entry["fieldsV1"][_SPEC]})
+    first = [*created, *applied, *meddled][0]
+    joined = {
+        **copy.deepcopy(first),
+        "manager": labels.MANAGER_CHILDREN,
+        "operation": "Apply",
+        "fieldsV1": fields,
+    }
+    others = [
+        _without_spec(entry) if entry in meddled else entry
+        for entry in entries
+        if entry not in created and entry not in applied
+    ]
+    others = [entry for entry in others if entry.get("fieldsV1")]
     return {
         "metadata": {
             "resourceVersion": metadata["resourceVersion"],
             "managedFields": [joined, *others],
         }
     }
+
+
+def _is_others_spec(entry: Body) -> bool:
+    is_main = not entry.get("subresource")
+    return is_main and not _is_ours(entry) and _SPEC in (entry.get("fieldsV1") or {})
+
+
+def _without_spec(entry: Body) -> Body:
+    kept = {key: value for key, value in entry["fieldsV1"].items() if key != _SPEC}
+    return {**entry, "fieldsV1": kept}
 
 
 def _is_our_update(entry: Body) -> bool:

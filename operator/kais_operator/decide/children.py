@@ -19,7 +19,10 @@ from enum import StrEnum
 from typing import Any
 
 from kais import labels, names
+from kais.errors import InvalidResource
 from kais.reasons import Reason
+from kais.resources import kinds
+from kais.resources.base import Resource
 from kais_operator.decide import plan, quantities
 from kais_operator.decide.plan import Body, ObjectRef
 
@@ -120,7 +123,9 @@ def decide_child(desired: Body, seen: Body | None, parent: Parent) -> ChildDecis
     creation (Job, immutable ConfigMap) is given to `decide_fixed_child` instead.
     """
     decision = decide_fixed_child(desired, seen, parent)
-    if decision.standing is not Standing.OURS or seen is None or not differs(desired, seen):
+    if decision.standing is not Standing.OURS or seen is None:
+        return decision
+    if not differs(desired, seen) and not has_more(desired, seen):
         return decision
     return ChildDecision(Standing.OURS, (plan.Apply(desired, uid=seen["metadata"]["uid"]),))
 
@@ -195,6 +200,25 @@ def differs(desired: Body, seen: Body) -> bool:
     amount, nor an empty text that was left out.
     """
     return not _holds(desired, seen)
+
+
+def has_more(desired: Body, seen: Body) -> bool:
+    """Whether somebody added to the spec of a child of one of our own kinds.
+
+    Such a spec is its parent's word alone, and our models know what the API server fills in. Of
+    other kinds nobody can tell an addition from a default.
+    """
+    kind = kinds.BY_NAME.get(desired["kind"])
+    if kind is None or _holds(seen.get("spec"), desired.get("spec")):
+        return False
+    try:
+        return _spec_of(kind, desired) != _spec_of(kind, seen)
+    except InvalidResource:
+        return True
+
+
+def _spec_of(kind: type[Resource], body: Body) -> Body:
+    return kind.from_dict({"spec": body.get("spec")}).spec.to_dict()
 
 
 def _holds(wanted: Any, found: Any) -> bool:

@@ -87,7 +87,7 @@ def _repaired(seen: Body, body: Body, *, is_same: bool) -> tuple[Action, ...]:
     """
     kept = {k: v for k, v in body["metadata"].items() if k not in ("annotations", "finalizers")}
     wanted = {**body, "metadata": kept}
-    if not children.differs(wanted, seen):
+    if not children.differs(wanted, seen) and not children.has_more(wanted, seen):
         return ()
     carried = seen["metadata"].get("labels") or {}
     revision = carried.get(labels.REVISION, body["metadata"]["labels"][labels.REVISION])

@@ -241,6 +241,44 @@ async def test_each_field_of_a_child_that_somebody_takes_away_comes_back(ref: Ob
         assert found["metadata"]["labels"] == wanted["metadata"]["labels"], path
 
 
+@pytest.mark.parametrize(
+    ("ref", "added"),
+    [
+        pytest.param(FORMATION, {"budget": {"maxTotalCost": 9}}, id="a member of the formation"),
+        pytest.param(
+            FORMATION,
+            {
+                "cells": [
+                    {"name": "worker", "spec": {"container": {"image": "worker:1"}}},
+                    {"name": "other", "spec": {"container": {"image": "evil:1"}}},
+                ]
+            },
+            id="a cell",
+        ),
+        pytest.param(MISSION, {"budget": {"maxCost": 9}}, id="a member of the mission"),
+    ],
+)
+async def test_what_somebody_adds_to_a_child_goes(ref: ObjectRef, added: Body) -> None:
+    fake = await uses.world()
+    await uses.settle(fake)
+    wanted = fake.cluster.read(ref)["spec"]
+    fake.cluster.edit(ref, {"spec": added})
+    await uses.settle(fake)
+    assert fake.cluster.read(ref)["spec"] == wanted
+
+
+async def test_what_the_api_server_fills_in_is_no_drift() -> None:
+    fake = await uses.world()
+    await uses.settle(fake)
+    cells = fake.cluster.read(FORMATION)["spec"]["cells"]
+    cells[0]["spec"]["container"]["env"] = []
+    cells[0]["spec"]["apiAccess"] = False
+    fake.cluster.edit(FORMATION, {"spec": {"cells": cells}})
+    written = len(fake.cluster.writes)
+    await uses.settle(fake)
+    assert ("apply", FORMATION) not in fake.cluster.writes[written:]
+
+
 @pytest.mark.parametrize("ref", [FORMATION, MISSION], ids=lambda ref: str(ref.kind))
 async def test_a_child_that_lost_its_owner_is_taken_back(ref: ObjectRef) -> None:
     fake = await uses.world()

@@ -39,3 +39,23 @@ def test_status_metadata_and_others_are_left_alone():
     )
     assert ownership.handover(live(*entries)) is None
     assert ownership.handover({"metadata": {"resourceVersion": "1"}}) is None
+
+
+def test_what_others_wrote_into_the_spec_of_our_kinds_becomes_ours_and_the_rest_stays_theirs():
+    ours = entry("kais-operator", "Apply", {"f:spec": {"f:a": {}}})
+    user = entry("kubectl", "Update", {"f:metadata": {"f:labels": {}}, "f:spec": {"f:b": {}}})
+    editor = entry("editor", "Update", {"f:spec": {"f:c": {}}})
+    status = entry("kais-operator-status", "Apply", {"f:status": {}}, subresource="status")
+    body = {**live(user, status, ours, editor), "apiVersion": "kais.io/v1"}
+    patch = ownership.handover(body)
+    assert patch is not None
+    joined, kept, untouched = patch["metadata"]["managedFields"]
+    assert (joined["manager"], joined["operation"]) == ("kais-operator", "Apply")
+    assert joined["fieldsV1"] == {"f:spec": {"f:a": {}, "f:b": {}, "f:c": {}}}
+    assert kept == {**user, "fieldsV1": {"f:metadata": {"f:labels": {}}}}
+    assert untouched == status
+
+
+def test_what_others_wrote_into_other_kinds_stays_theirs():
+    user = entry("injector", "Update", {"f:spec": {"f:b": {}}})
+    assert ownership.handover({**live(user), "apiVersion": "apps/v1"}) is None
