@@ -13,11 +13,12 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import Any
 
 from knowledge_client.models import RecallIn, Source
 from knowledge_service.domain.visibility import EVERYTHING, Principal, View
 from knowledge_service.flows import recalling
-from knowledge_service.ports import Actor, Listing, NewLink, Reader, Use
+from knowledge_service.ports import Actor, Listing, NewLink, NewReceipt, Reader, Use
 from knowledge_service.store.sqlite.store import SqliteStore
 from tests.builders_knowledge import new_fact
 
@@ -263,7 +264,7 @@ class Stored:
 
 
 def _new(fact: Fact):  # type: ignore[no-untyped-def]
-    given = {"subject": fact.subject, "predicate": "is"} if fact.subject else {}
+    given: dict[str, Any] = {"subject": fact.subject, "predicate": "is"} if fact.subject else {}
     source = Source(type="promoted" if fact.promoted else "user_input", actor="somebody")
     return new_fact(
         fact.content, fact.scope, kind=fact.kind, tags=fact.tags, confidence=fact.confidence,
@@ -278,22 +279,16 @@ class Frozen:
         return _START
 
 
-class Unrecorded:
+class Unrecorded(SqliteStore):
     """A store whose recalls leave no trace, so that cases do not touch each other."""
 
-    def __init__(self, store: SqliteStore) -> None:
-        self._store = store
-
-    def __getattr__(self, name: str) -> object:
-        return getattr(self._store, name)
-
-    def record_recall_later(self, new: object) -> None:
+    def record_recall_later(self, new: NewReceipt) -> None:
         """Record nothing."""
 
 
 def open_store(path: Path) -> SqliteStore:
     """Open a store whose time stands still."""
-    return SqliteStore(path, Frozen())
+    return Unrecorded(path, Frozen())
 
 
 def question(dice: random.Random) -> RecallIn:
@@ -314,13 +309,8 @@ def question(dice: random.Random) -> RecallIn:
 def recalled(stored: Stored, home: str, asked: RecallIn) -> object:
     """Ask, and return everything of the answer that has no made-up id in it."""
     reader = Principal("reader", "agent", home)
-    answer = recalling.recall(
-        Unrecorded(stored.store),
-        reader,
-        asked,
-        now=_START + timedelta(days=1),
-        once=None,  # type: ignore[arg-type]
-    )
+    now = _START + timedelta(days=1)
+    answer = recalling.recall(stored.store, reader, asked, now=now, once=None)
     facts = tuple(
         (
             stored.keys.get(f.id),

@@ -9,6 +9,7 @@ import pytest
 from knowledge_client import AsyncKnowledgeClient, errors
 from knowledge_client.models import (
     ActAs,
+    AuditEntry,
     CorrectIn,
     Event,
     FactIn,
@@ -214,7 +215,7 @@ class TestAudit:
             await told(lead, f"fact {n}")
             await lead.recall(RecallIn(query="fact"), idempotency_key=f"k{n}")
         whole = (await keeper.audit(limit=500)).entries
-        seen = []
+        seen: list[AuditEntry] = []
         cursor = None
         while True:
             page = await keeper.audit(limit=3, cursor=cursor)
@@ -240,7 +241,8 @@ class TestReplay:
             assert again.equal
             assert again.facts == tuple(fact.id for fact in done.facts)
             assert again.scores == tuple(fact.score for fact in done.facts)
-            assert again.moved == again.reasons == ()
+            assert again.moved == ()
+            assert again.reasons == ()
 
     async def test_diff_says_what_came_and_went_since(self, connect: Connect) -> None:
         lead = connect("lead")

@@ -78,18 +78,12 @@ class TestLinking:
         hidden = await told(connect("stranger"), "secret")
         missing = "0" * 8 + hidden[8:]
         as_lead = {"Authorization": "Bearer lead"}
-        for make in (
-            lambda end: {"from": own, "to": end, "type": "related"},
-            lambda end: {"from": end, "to": own, "type": "related"},
-        ):
-            answers = [
-                await http.post("/v1/links", json=make(end), headers=as_lead)
-                for end in (hidden, missing)
+        for own_end, other_end in (("from", "to"), ("to", "from")):
+            bodies = [
+                {own_end: own, other_end: end, "type": "related"} for end in (hidden, missing)
             ]
-            gone = [
-                await http.delete("/v1/links", params=make(end), headers=as_lead)
-                for end in (hidden, missing)
-            ]
+            answers = [await http.post("/v1/links", json=b, headers=as_lead) for b in bodies]
+            gone = [await http.delete("/v1/links", params=b, headers=as_lead) for b in bodies]
             for there, nowhere in (answers, gone):
                 assert (there.status_code, nowhere.status_code) == (404, 404)
                 assert there.content.replace(hidden.encode(), missing.encode()) == nowhere.content
