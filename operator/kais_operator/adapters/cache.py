@@ -123,7 +123,7 @@ class Cache:
         return [body for body in found if _carries(body, wanted)] if wanted else found
 
     def has_new_objects(self, namespace: str) -> bool:
-        """Whether objects came whose owner was not known; asking forgets it.
+        """Whether objects of ours came whose owner was not known; asking forgets it.
 
         Such an object may belong to a successor of the namespace that was there before.
         """
@@ -148,7 +148,7 @@ class Cache:
         if known is not None and not is_newer(version, known.version):
             known.is_told = known.is_told or (is_told and version == known.version)
             return False
-        if known is None or known.uid != uid:
+        if self.is_complete(ref.kind) and (known is None or known.uid != uid):
             self._note_new(ref, metadata)
         self._drop(ref)
         self._gone.pop(ref, None)

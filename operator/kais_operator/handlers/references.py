@@ -8,9 +8,12 @@ queue only: a decision never reads it.
 
 from __future__ import annotations
 
+from msgspec import json
+
 from kais import labels, names
 from kais_operator.decide.plan import Body, ObjectRef
 
+_MOVES = frozenset({"resourceVersion", "managedFields"})
 Home = tuple[str | None, str | None]
 """The scope that a formation names, and the Blueprint that it was made from."""
 
@@ -26,11 +29,14 @@ class References:
         self._homes: dict[ObjectRef, Home] = {}
         self._moved: ObjectRef | None = None
         self._under_way: set[ObjectRef] = set()
+        self._shown: dict[ObjectRef, int] = {}
+        self._turned: ObjectRef | None = None
 
     def note(self, ref: ObjectRef, body: Body, *, is_gone: bool) -> None:
         """Take in one watch event."""
         self._forget(ref)
         self._moved = None
+        self._note_shown(ref, None if is_gone else body)
         if ref.kind == "KnowledgeScope":
             scopes = self._namespaces.setdefault(ref.namespace, set())
             scopes.discard(ref) if is_gone else scopes.add(ref)
@@ -51,6 +57,10 @@ class References:
     def referrers(self, target: ObjectRef) -> frozenset[ObjectRef]:
         """Name the objects that wait for what happens to this one."""
         return frozenset(r for r in self._referrers.get(target, ()) if r.kind != "Cell")
+
+    def is_reworded(self, ref: ObjectRef) -> bool:
+        """Whether the last event changed nothing of this object but words of its status."""
+        return ref in self._shown and ref != self._turned
 
     def cells_to_register(self, formation: ObjectRef) -> frozenset[ObjectRef]:
         """Name the cells of a formation if the last event gave them another home."""
@@ -78,6 +88,12 @@ class References:
         if home != before:
             self._moved = formation
 
+    def _note_shown(self, ref: ObjectRef, body: Body | None) -> None:
+        before = self._shown.pop(ref, None)
+        if body is not None:
+            self._shown[ref] = _shown(body)
+        self._turned = ref if self._shown.get(ref) != before else None
+
     def _forget(self, ref: ObjectRef) -> None:
         self._by_label.pop(ObjectRef(ref.kind, ref.namespace, names.label_value(ref.name)), None)
         self._under_way.discard(ref)
@@ -87,6 +103,15 @@ class References:
             waiting.discard(ref)
             if not waiting:
                 del self._referrers[target]
+
+
+def _shown(body: Body) -> int:
+    """Give a mark of what others act upon: all but how the status words it."""
+    status = body.get("status") or {}
+    found = [(c["type"], c["status"], c.get("reason")) for c in status.get("conditions") or ()]
+    metadata = {key: value for key, value in body["metadata"].items() if key not in _MOVES}
+    told = (status.get("phase"), status.get("outcome"), status.get("attempt"), found)
+    return hash(json.encode([metadata, body.get("spec"), told]))
 
 
 def _home(body: Body) -> Home:

@@ -46,6 +46,9 @@ TOLD_S = 0.5
 """The same for parents that only tell how their children are: nobody waits for them."""
 LAST_TOLD_S = 1.0
 """And for those above these: by then the formation and the mission have told."""
+REWORDED_S = 3.0
+"""And for what only says in other words how it stands, such as a pod that still waits: reasons and
+readiness are the same as before."""
 REALM_S = 10.0
 """A realm's account is looked after this late after the first sight of the realm."""
 
@@ -89,7 +92,8 @@ def _of_ours(
     yield Route(ObjectRef(REALM, "", ref.namespace), REALM_S)
     owner = _owner(ref, body) or _by_labels(ref, body, references)
     if owner is not None and owner != ref:
-        yield Route(owner, _settling(owner))
+        is_reworded = not is_gone and references.is_reworded(ref)
+        yield Route(owner, REWORDED_S if is_reworded else _settling(owner))
     yield from _waiting(ref, owner, references)
     yield from _around_blueprints(ref, body, is_gone=is_gone, references=references)
     if ref.kind == "KnowledgeScope" and is_gone:
