@@ -9,7 +9,7 @@ from pathlib import Path
 
 from bench.figures import machine
 
-ALL = ("renders", "service", "control_plane")
+ALL = ("renders", "service", "recall", "control_plane")
 PAGE = Path(__file__).parent.parent / "docs" / "benchmarks.md"
 HEAD = """# Benchmarks
 

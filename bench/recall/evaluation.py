@@ -1,0 +1,146 @@
+"""Runs every question through the service's own recall and through FTS5, and counts."""
+
+import re
+import tempfile
+import time
+from collections import defaultdict
+from collections.abc import Callable, Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+
+import apsw
+
+from bench.figures import table
+from bench.recall.sets import Question, Set, everything
+from knowledge_client.models import FactIn, RecallIn, Source
+from knowledge_service.domain import facts as domain
+from knowledge_service.domain.visibility import administrator
+from knowledge_service.flows import recalling
+from knowledge_service.ports import Actor
+from knowledge_service.store.sqlite.store import SqliteStore
+
+# What is asked for: enough for every figure below.
+LIMIT = 50
+TOKENS = 1_000
+NOW = datetime(2026, 9, 1, tzinfo=UTC)
+SCOPE = "realm:bench"
+Finder = Callable[[Question], list[str]]
+HEAD = (
+    "questions", "finder", "recall@1", "@5", "@10", "MRR", "all evidence@20", "in 1,000 tokens",
+    "CPU ms",
+)  # fmt: skip
+
+
+def fts5(facts: dict[str, FactIn]) -> Finder:
+    """Plain FTS5: porter stemming, all words of the question, best first by its own bm25()."""
+    connection = apsw.Connection(":memory:")
+    connection.execute("CREATE VIRTUAL TABLE f USING fts5(text, tokenize='porter unicode61')")
+    ids = list(facts)
+    for number, fact in enumerate(facts.values()):
+        parts = (fact.content, fact.subject or "", " ".join(fact.tags))
+        connection.execute("INSERT INTO f(rowid, text) VALUES(?, ?)", (number, "\n".join(parts)))
+
+    def find(question: Question) -> list[str]:
+        words = " OR ".join(f'"{word}"' for word in re.findall(r"\w+", question.text))
+        sql = "SELECT rowid FROM f WHERE f MATCH ? ORDER BY bm25(f), rowid LIMIT ?"
+        return [ids[number] for (number,) in connection.execute(sql, (words, LIMIT))]
+
+    return find
+
+
+def recall(store: SqliteStore, facts: dict[str, FactIn]) -> Finder:
+    """The service's recall, without HTTP."""
+    source = Source(type="import", actor="bench")
+    new = [
+        domain.new_fact(fact, scope=SCOPE, source=source, confidence=0.5) for fact in facts.values()
+    ]
+    told = store.remember(new, actor=Actor("bench", "system"))
+    id_of = {each.fact_id: name for each, name in zip(told, facts, strict=True)}
+    reader = administrator("bench", "system")
+
+    def find(question: Question) -> list[str]:
+        body = RecallIn(query=question.text, limit=LIMIT, valid_at=question.valid_at)
+        answer = recalling.recall(store, reader, body, now=NOW, once=None)
+        return [id_of[fact.id] for fact in answer.facts]
+
+    return find
+
+
+class Counts:
+    """Sums of every figure over questions with evidence."""
+
+    def __init__(self) -> None:
+        self.sums: defaultdict[str, float] = defaultdict(float)
+        self.questions = 0
+        self.seconds = 0.0
+
+    def add(self, question: Question, found: Sequence[str], facts: dict[str, FactIn]) -> None:
+        """Count one question."""
+        wanted = question.evidence
+        places = [found.index(each) for each in wanted if each in found]
+        self.questions += 1
+        for size in (1, 5, 10):
+            self.sums[f"@{size}"] += sum(place < size for place in places) / len(wanted)
+        self.sums["mrr"] += 1 / (1 + min(places)) if places else 0
+        self.sums["all20"] += sum(place < 20 for place in places) == len(wanted)
+        left, kept = TOKENS, set()
+        for each in found:
+            tokens = -(-len(facts[each].content) // 4)
+            if tokens <= left:
+                left -= tokens
+                kept.add(each)
+        self.sums["tokens"] += len(kept & wanted) / len(wanted)
+
+    def row(self, name: str, finder: str) -> list[object]:
+        """Return the figures as a row of percentages."""
+        share = [
+            f"{100 * self.sums[key] / self.questions:.1f}"
+            for key in ("@1", "@5", "@10", "mrr", "all20", "tokens")
+        ]
+        return [name, finder, *share, f"{1000 * self.seconds / self.questions:.2f}"]
+
+
+def measured(members: Sequence[Set]) -> list[list[object]]:
+    """Ask all questions of some sets of both finders; one row for each kind of question, too."""
+    counts: defaultdict[tuple[str, str], Counts] = defaultdict(Counts)
+    for member in members:
+        with tempfile.TemporaryDirectory() as folder:
+            store = SqliteStore(Path(folder) / "k.db")
+            try:
+                finders = {"FTS5": fts5(member.facts), "recall": recall(store, member.facts)}
+                for question in member.questions:
+                    _ask(question, member, finders, counts)
+            finally:
+                store.close()
+    return [counts[key].row(*key) for key in sorted(counts)]
+
+
+def _ask(
+    question: Question,
+    member: Set,
+    finders: dict[str, Finder],
+    counts: defaultdict[tuple[str, str], Counts],
+) -> None:
+    if not question.evidence:
+        return
+    for name, find in finders.items():
+        start = time.thread_time()
+        found = find(question)
+        spent = time.thread_time() - start
+        for kind in ("all", question.type):
+            counts[kind, name].add(question, found, member.facts)
+            counts[kind, name].seconds += spent
+
+
+def run() -> str:
+    """Measure the half that nothing was tuned on; return the section of docs/benchmarks.md."""
+    parts = ["## What recall finds\n"]
+    for name, members in everything():
+        held = [member.half(1) for member in members]
+        facts = sum(len(member.facts) for member in held)
+        asked = sum(len(member.questions) for member in held)
+        parts.append(
+            f"\n{name.capitalize()}: {facts} facts, {asked} questions nothing was tuned on.\n"
+        )
+        parts.append(table(HEAD, measured(held)))
+    return "\n".join(parts)
