@@ -23,6 +23,13 @@ from kais_operator.decide.plan import Body, ObjectRef
 from kais_operator.ports import World
 
 
+_STOPPED = {
+    "time": "its pattern is too slow and was stopped; write one that does not backtrack",
+    "memory": "its pattern needs too much memory and was stopped",
+    "worker": "its pattern ended the process that looked for it, twice",
+}
+
+
 async def with_checks(world: World, observed: MissionObserved) -> MissionObserved:
     """Add what the checks of the latest attempt printed, as far as it is needed now."""
     if not observed.mission.spec.completion.checks:
@@ -98,5 +105,5 @@ async def _matched(world: World, check: Check, text: str) -> Output:
     except ValueError as exc:
         return Output(text, problem=str(exc))
     except errors.RenderingFailed as exc:
-        return Output(text, problem=f"its pattern is too slow: {exc}")
+        return Output(text, problem=_STOPPED[exc.cap])
     return Output(text, fails, succeeds)
