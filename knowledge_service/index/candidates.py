@@ -6,6 +6,7 @@ who speaks) is worked out when it is asked for. Pure.
 
 from __future__ import annotations
 
+import functools
 import json
 import re
 from collections.abc import Hashable
@@ -111,12 +112,18 @@ def session(row: Candidate) -> Hashable | None:
         return row.scope_no, "about", row.about
     if '"refs":[{' in row.source_json:
         return row.scope_no, "ref", _referred(json.loads(row.source_json)["refs"])
-    tag = _TALK_TAG.search(row.tags_json)
+    tag = _talk_tag(row.tags_json)
     if tag:
-        return row.scope_no, "tag", tag[1].casefold()
+        return row.scope_no, "tag", tag
     if speaker(row) is None:
         return None
     return row.scope_no, "day", None if row.valid_from_us is None else row.valid_from_us // _DAY_US
+
+
+@functools.lru_cache(maxsize=4096)
+def _talk_tag(tags_json: str) -> str | None:
+    match = _TALK_TAG.search(tags_json)
+    return match[1].casefold() if match else None
 
 
 def _referred(refs: list[dict[str, Any]]) -> tuple[str, str]:

@@ -26,7 +26,7 @@ from knowledge_service.index.scorer import Scores
 
 # Of the best by text so many are read at once, at least twice the limit; when filters leave too few
 # of them, more are.
-_BATCH, _MOST = 64, 20_000
+_BATCH, _MOST = 48, 20_000
 _BESIDE_OF, _REACH = 16, 2
 _LINKS_OF = 10
 _LONG_AGO = datetime(1970, 1, 1, tzinfo=UTC)
