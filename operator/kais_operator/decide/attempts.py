@@ -9,13 +9,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from datetime import datetime, timedelta
+from datetime import datetime
 from enum import StrEnum
 from typing import Any
 
 from kais import labels
 from kais.reasons import Reason
-from kais_operator.decide import children, pods
+from kais_operator.decide import children, pod_troubles, pods
 from kais_operator.decide.checks import Result
 from kais_operator.decide.plan import Body
 from kais_operator.decide.reviewing import Verdict
@@ -26,21 +26,6 @@ MESSAGES_BYTES = 12 * 1024
 """What it keeps of all messages of a pod, in equal parts."""
 LOG_BYTES = 2048
 """What the kubelet keeps of a failed container's log in place of a termination message."""
-STUCK_AFTER = timedelta(seconds=60)
-"""Past the end of its grace period a pod that is still there is on a lost node."""
-
-USUAL_WAITS = frozenset({"ContainerCreating", "PodInitializing", ""})
-_PULLING = frozenset(
-    {
-        "ErrImagePull",
-        "ImagePullBackOff",
-        "InvalidImageName",
-        "ErrImageNeverPull",
-        "ImageInspectError",
-        "RegistryUnavailable",
-        "SignatureValidationFailed",
-    }
-)
 
 
 class State(StrEnum):
@@ -203,41 +188,30 @@ def _read_open(
     if not pods_seen:
         return Attempt(number, job, State.WAITING, started, words=_starting(number))
     pod = pods_seen[-1]
-    name = f"Pod/{pod['metadata'].get('namespace', '')}/{pod['metadata']['name']}"
-    going_since = parse_time(pod["metadata"].get("deletionTimestamp"))
-    if going_since is not None and now - going_since >= STUCK_AFTER:
-        node = (pod.get("spec") or {}).get("nodeName", "its node")
-        words = f"{name} stays terminating on {node}, which does not answer"
+    if pod_troubles.is_stuck(pod, now):
+        words = pod_troubles.stuck_words(pod)
         return Attempt(number, job, State.LOST, started, now, Reason.POD_STUCK, words)
     state = container_state(pod, pods.TASK)
     if "running" in state or "terminated" in state:
         running = Attempt(number, job, State.RUNNING, started, has_begun=True)
         ended = state.get("terminated")
         return running if ended is None else _with_end(running, ended, pod)
-    trouble = _why_waiting(pod, state)
+    trouble = pod_troubles.why_waiting(pod, state)
     if trouble is None:
         return Attempt(number, job, State.WAITING, started, words=_starting(number))
     return Attempt(
-        number, job, State.WAITING, started, trouble=trouble[0], words=f"{name}: {trouble[1]}"
+        number,
+        job,
+        State.WAITING,
+        started,
+        trouble=trouble[0],
+        words=f"{pod_troubles.name_of(pod)}: {trouble[1]}",
     )
 
 
 def _starting(number: int) -> str:
     """Say the same with and without a pod: each new word would be a write."""
     return f"attempt {number} is being started"
-
-
-def _why_waiting(pod: Body, state: Mapping[str, Any]) -> tuple[Reason, str] | None:
-    waiting = state.get("waiting") or {}
-    reason = waiting.get("reason", "")
-    if reason not in USUAL_WAITS:
-        kind = Reason.IMAGE_PULL_FAILED if reason in _PULLING else Reason.POD_FAILED
-        return kind, f"{reason}: {waiting.get('message') or 'the kubelet gives no more words'}"
-    for condition in (pod.get("status") or {}).get("conditions") or ():
-        is_refused = condition["type"] == "PodScheduled" and condition["status"] == "False"
-        if is_refused and condition.get("reason") == "Unschedulable":
-            return Reason.UNSCHEDULABLE, condition.get("message") or "no node takes the pod"
-    return None
 
 
 def container_state(pod: Body, name: str) -> Mapping[str, Any]:
@@ -312,7 +286,7 @@ def _has_pod_limit(job: Body) -> bool:
 
 
 def _never_began(pod: Body | None, task: Mapping[str, Any]) -> str:
-    why = _why_waiting(pod, task) if pod is not None else None
+    why = pod_troubles.why_waiting(pod, task) if pod is not None else None
     more = f": {why[1]}" if why is not None else ""
     return f"the task was not started before the time for all attempts ran out{more}"
 

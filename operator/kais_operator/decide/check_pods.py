@@ -11,7 +11,15 @@ from typing import Any
 
 from kais.resources.cell import Cell
 from kais.resources.mission import Check, CheckType, Mission
-from kais_operator.decide import attempts, checks, environment, pods, quantities, volumes
+from kais_operator.decide import (
+    attempts,
+    checks,
+    environment,
+    pod_troubles,
+    pods,
+    quantities,
+    volumes,
+)
 from kais_operator.decide.checks import Process
 from kais_operator.decide.plan import Body
 from kais_operator.decide.volumes import Volume
@@ -101,7 +109,7 @@ def process_of(state: Mapping[str, Any], check: Check) -> Process | None:
     if running is not None:
         return Process(began_at=attempts.parse_time(running.get("startedAt")))
     waiting = state.get("waiting") or {}
-    if waiting.get("reason", "") in attempts.USUAL_WAITS:
+    if waiting.get("reason", "") in pod_troubles.USUAL_WAITS:
         return None
     words = (
         f"{waiting.get('reason')}: {waiting.get('message') or 'the kubelet gives no more words'}"

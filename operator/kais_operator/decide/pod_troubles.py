@@ -12,7 +12,7 @@ from kais_operator.decide.plan import Body
 STUCK_AFTER = timedelta(seconds=60)
 """Past the end of its grace period a pod that is still there is on a lost node."""
 
-_USUAL_WAITS = frozenset({"ContainerCreating", "PodInitializing", ""})
+USUAL_WAITS = frozenset({"ContainerCreating", "PodInitializing", ""})
 _PULLING = frozenset(
     {
         "ErrImagePull",
@@ -36,6 +36,11 @@ def stuck_from(pod: Body) -> datetime:
     return datetime.fromisoformat(pod["metadata"]["deletionTimestamp"]) + STUCK_AFTER
 
 
+def is_stuck(pod: Body, now: datetime) -> bool:
+    """Whether a pod should have been gone for so long that its node must be lost."""
+    return "deletionTimestamp" in pod["metadata"] and stuck_from(pod) <= now
+
+
 def stuck_words(pod: Body) -> str:
     """Say of a pod that it stays on a node which is lost."""
     node = (pod.get("spec") or {}).get("nodeName", "its node")
@@ -49,7 +54,7 @@ def why_waiting(pod: Body, state: Mapping[str, Any]) -> tuple[Reason, str] | Non
     """
     waiting = state.get("waiting") or {}
     reason = waiting.get("reason", "")
-    if reason not in _USUAL_WAITS:
+    if reason not in USUAL_WAITS:
         kind = Reason.IMAGE_PULL_FAILED if reason in _PULLING else Reason.POD_FAILED
         return kind, f"{reason}: {waiting.get('message') or 'the kubelet gives no more words'}"
     for condition in (pod.get("status") or {}).get("conditions") or ():

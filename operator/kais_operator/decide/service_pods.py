@@ -41,7 +41,7 @@ def read(
 ) -> ServicePods:
     """Say how the pod of a service cell is. Reads no clock."""
     going = [pod for pod in pods_seen if pod["metadata"].get("deletionTimestamp")]
-    stuck = [pod for pod in going if pod_troubles.stuck_from(pod) <= now]
+    stuck = [pod for pod in going if pod_troubles.is_stuck(pod, now)]
     waits = [pod_troubles.stuck_from(pod) - now for pod in going if pod not in stuck]
     look_again = max(min(waits), _LEAST_WAIT) if waits else None
     said, at_work = _said(deployment, pods_seen, stuck, replicas=replicas)
