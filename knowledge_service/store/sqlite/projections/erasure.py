@@ -22,6 +22,8 @@ _GONE = (
     "DELETE FROM served WHERE fact_no = ?1",
     "DELETE FROM fact WHERE fact_no = ?1",
 )
+# Of these events nothing can be replayed any more, for the other facts in them neither.
+_NOTHING_LEFT = "DELETE FROM fact_event WHERE seq = ?"
 _COUNT = "UPDATE scope SET live_facts = live_facts - ?, last_write_at = ? WHERE scope_no = ?"
 
 
@@ -31,6 +33,7 @@ def _erased(connection: apsw.Connection, event: Event) -> None:
             for statement in _GONE:
                 connection.execute(statement, (fact_no,))
             connection.execute(_COUNT, (is_live, event.at, scope_no))
+        connection.executemany(_NOTHING_LEFT, [(seq,) for seq in part["events"]])
         connection.execute(_COUNT, (0, event.at, part["scope"]))
 
 
