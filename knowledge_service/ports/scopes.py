@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Protocol
 
 from knowledge_client.models import (
+    Adopted,
     PrincipalIn,
     ScopeConfig,
     ScopeStats,
@@ -33,6 +34,20 @@ class ScopeStore(Protocol):
 
     def delete_scope(self, path: str, *, actor: Actor) -> bool:
         """Retire exactly this path with its configuration and facts; False when there was none."""
+        ...
+
+    def reset_scope(self, path: str, *, actor: Actor) -> bool:
+        """Take a scope's declaration back, its facts stay; False when there was none."""
+        ...
+
+    def adopt_scope(self, path: str, *, actor: Actor) -> Adopted | None:
+        """Join what the last retired scope of the path knew; None when there is none.
+
+        A realm comes back with every scope that was retired together with it.
+
+        Raises:
+            Conflict: too much was learnt since to be moved.
+        """
         ...
 
     def scope_stats(self, paths: Sequence[str], view: View) -> tuple[ScopeStats, ...]:

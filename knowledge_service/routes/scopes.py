@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Annotated
 
-from fastapi import APIRouter
+from fastapi import APIRouter, Query
 
-from knowledge_client.models import ScopeConfig, ScopeOut, ScopePage
-from knowledge_service.domain.visibility import Principal
-from knowledge_service.errors import NotFound
+from knowledge_client.models import Adopted, ScopeConfig, ScopeOut, ScopePage
+from knowledge_service.domain.visibility import Principal, realm_of
+from knowledge_service.errors import Forbidden, NotFound
 from knowledge_service.flows import access
+from knowledge_service.routes import cursors
 from knowledge_service.routes.bodies import StrictRoute
 from knowledge_service.routes.dependencies import CallerDep, Services, ServicesDep
 
@@ -17,10 +19,20 @@ router = APIRouter(prefix="/v1", tags=["scopes"], route_class=StrictRoute)
 
 
 @router.get("/scopes")
-def list_scopes(services: ServicesDep, principal: CallerDep) -> ScopePage:
+def list_scopes(
+    services: ServicesDep,
+    principal: CallerDep,
+    cursor: str | None = None,
+    limit: Annotated[int, Query(ge=1, le=2000)] = 500,
+) -> ScopePage:
     """List the visible scopes that exist, declared or only written to, by path."""
-    paths = services.store.list_scopes(principal.view)
-    return ScopePage(scopes=_describe(services, principal, paths))
+    after = cursors.unseal(cursor) or ""
+    paths = [path for path in services.store.list_scopes(principal.view) if path > after]
+    page = paths[:limit]
+    return ScopePage(
+        scopes=_describe(services, principal, page),
+        cursor=cursors.seal(page[-1]) if len(paths) > limit else None,
+    )
 
 
 @router.get("/scopes/{path:path}")
@@ -28,6 +40,28 @@ def get_scope(path: str, services: ServicesDep, principal: CallerDep) -> ScopeOu
     """Read a scope; one that nobody declared has the defaults."""
     paths = access.readable([path], principal)
     return _describe(services, principal, paths)[0]
+
+
+@router.post("/scopes/{path:path}:reset")
+def reset_scope(path: str, services: ServicesDep, principal: CallerDep) -> ScopeOut:
+    """Take a scope's settings back to the defaults; its facts stay. Repeating it is harmless."""
+    canonical = access.path_of(path, principal)
+    access.require(principal, "admin", canonical)
+    services.store.reset_scope(canonical, actor=access.actor(principal))
+    return _describe(services, principal, [canonical])[0]
+
+
+@router.post("/scopes/{path:path}:adopt")
+def adopt_scope(path: str, services: ServicesDep, principal: CallerDep) -> Adopted:
+    """Join what the last scope of the same path knew, as after a namespace was made again."""
+    canonical = access.path_of(path, principal)
+    access.require(principal, "admin", canonical)
+    if canonical == realm_of(canonical) and not principal.view.sees_all_below(canonical):
+        raise Forbidden(f"{principal.name} administers {canonical} but not all below it")
+    found = services.store.adopt_scope(canonical, actor=access.actor(principal))
+    if found is None:
+        raise NotFound(f"scope {canonical} has no predecessor to adopt")
+    return found
 
 
 @router.put("/scopes/{path:path}")

@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 
 from knowledge_client.models import (
+    Adopted,
     PrincipalIn,
     ScopeConfig,
     ScopeStats,
@@ -55,7 +56,41 @@ class MemoryStore(Graph, Runs, Lives):
     def _retire(self, path: str) -> bool:
         for key in [key for key in self._usage if key[0] == path]:
             del self._usage[key]
-        return self._scopes.pop(path, None) is not None
+        gone = self._scopes.pop(path, None)
+        if gone:
+            self._graves.append((self._last, gone))
+        return gone is not None
+
+    def reset_scope(self, path: str, *, actor: Actor) -> bool:
+        with self._lock:
+            self._check()
+            scope = self._scopes.get(path)
+            if scope is None or scope.config is None:
+                return False
+            scope.config = None
+            return True
+
+    def adopt_scope(self, path: str, *, actor: Actor) -> Adopted | None:
+        with self._lock:
+            self._check()
+            dead = [(at, scope) for at, scope in self._graves if scope.path == path]
+            if not dead:
+                return None
+            when, last = dead[-1]
+            together = [last]
+            if path == realm_of(path):
+                together = [s for at, s in self._graves if at == when and realm_of(s.path) == path]
+            facts = sum(row.fact.lifecycle == "live" for s in together for row in s.rows)
+            for old in together:
+                now = self._scope(old.path)
+                now.rows = [*old.rows, *now.rows]
+                now.config = now.config or old.config
+                for run_id, realm in self._run_realms.items():
+                    if realm is old:
+                        self._run_realms[run_id] = now
+            self._graves = [grave for grave in self._graves if grave[1] not in together]
+            paths = tuple(sorted(scope.path for scope in together))
+            return Adopted(path=path, scopes=paths, facts=facts)
 
     def scope_stats(self, paths: Sequence[str], view: View) -> tuple[ScopeStats, ...]:
         self._check()
@@ -91,6 +126,7 @@ class MemoryStore(Graph, Runs, Lives):
             if (path, uid) in self._retired_uids:
                 raise Conflict(f"{path} belonged to namespace UID {uid} before, now to {known}")
             self._retired_uids.add((path, known))
+            self._now()
             gone = [each for each in self._scopes if realm_of(each) == path]
             for each in gone:
                 self._retire(each)

@@ -73,6 +73,7 @@ class Base:
         self._last: datetime | None = None
         self._numbers = 0
         self._scopes: dict[str, StoredScope] = {}
+        self._graves: list[tuple[datetime | None, StoredScope]] = []
         self._retired_uids: set[tuple[str, str]] = set()
         self._principals: dict[str, PrincipalIn] = {}
         self._receipts: dict[str, NewReceipt] = {}

@@ -12,7 +12,7 @@ from knowledge_service.ports import Actor
 from knowledge_service.store.sqlite import part, scopes
 from knowledge_service.store.sqlite.transaction import Transaction
 
-_COLUMNS = "username, uid, name, type, home, grants, realm_uid"
+_COLUMNS = "username, uid, name, type, home, grants, realm_uid, quota"
 _ALL = f"SELECT {_COLUMNS} FROM principal ORDER BY username"
 _GET = f"SELECT {_COLUMNS} FROM principal WHERE username = ?"
 _REALM = "SELECT scope_no, realm_uid FROM scope WHERE path = ? AND retired_at IS NULL"
@@ -89,5 +89,6 @@ def _principal(row: tuple[Any, ...]) -> PrincipalIn:
             "home": row[4],
             "grants": json.loads(row[5]),
             "realm_uid": row[6],
+            "quota": json.loads(row[7]) if row[7] else None,
         }
     )

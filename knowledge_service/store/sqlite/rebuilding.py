@@ -8,7 +8,7 @@ Receipts, usage and keys of repeats are no projections: they are kept as they ar
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -17,11 +17,12 @@ import apsw
 from knowledge_service.domain.facts import canonical
 from knowledge_service.store.event import Event
 from knowledge_service.store.sqlite import payloads, postings, projections
-from knowledge_service.store.sqlite.projections import facts, kept
+from knowledge_service.store.sqlite.projections import adoption, facts, kept
 
 _REPLAY_FROM = "SELECT coalesce((SELECT value FROM meta WHERE key = 'replay_from'), '1')"
 _LOG = """SELECT e.seq, e.scope_no, e.type, e.actor, e.at, p.salt, p.bytes
-  FROM event e LEFT JOIN payload p USING(seq) WHERE e.seq >= ? ORDER BY e.seq"""
+  FROM event e LEFT JOIN payload p USING(seq) WHERE e.seq >= ? AND e.seq <= ? ORDER BY e.seq"""
+_ADOPTIONS = "SELECT seq FROM event WHERE type = ? ORDER BY seq"
 _INDEX_IS = "SELECT value FROM meta WHERE key = 'index'"
 _INDEX_NOW = "INSERT OR REPLACE INTO meta(key, value) VALUES('index', ?)"
 
@@ -57,10 +58,13 @@ def renew_index(connection: apsw.Connection) -> None:
             _index_all(connection)
 
 
-def events(connection: apsw.Connection) -> Iterator[Event]:
-    """Go through the part of the log that the projections are made of."""
-    start: Any = connection.execute(_REPLAY_FROM).fetchall()[0][0]
-    for seq, scope_no, kind, actor, at, salt, data in connection.execute(_LOG, (int(start),)):
+def events(
+    connection: apsw.Connection, first: int | None = None, last: int = 2**62
+) -> Iterator[Event]:
+    """Go through the part of the log that the projections are made of, or a stretch of it."""
+    start: Any = first or connection.execute(_REPLAY_FROM).fetchall()[0][0]
+    asked = (int(start), last)
+    for seq, scope_no, kind, actor, at, salt, data in connection.execute(_LOG, asked):
         parts = () if salt is None else payloads.unseal(payloads.Sealed(salt, data))
         yield Event(seq, scope_no, kind, actor, at, parts)
 
@@ -87,15 +91,34 @@ def _index_all(connection: apsw.Connection) -> None:
     postings.clear(connection)
     waiting: dict[int, list[tuple[int, str]]] = {}
     held = 0
+    moved = _moved(connection)
     for event in events(connection):
         for scope_no, number, text in _texts(event):
-            waiting.setdefault(scope_no, []).append((number, text))
+            waiting.setdefault(moved.get(number, scope_no), []).append((number, text))
             held += 1
         if held >= _AT_ONCE:
             _index(connection, waiting)
             held = 0
     _index(connection, waiting)
     connection.execute(_INDEX_NOW, (postings.VERSION,))
+
+
+def texts_of(connection: apsw.Connection, numbers: Sequence[int]) -> list[tuple[int, str]]:
+    """Find in the log what some facts were indexed by, in the order of their numbers."""
+    wanted = set(numbers)
+    if not wanted:
+        return []
+    every = (each for event in events(connection) for each in _texts(event))
+    return sorted((number, text) for _, number, text in every if number in wanted)
+
+
+def _moved(connection: apsw.Connection) -> dict[int, int]:
+    found: dict[int, int] = {}
+    seqs: list[Any] = connection.execute(_ADOPTIONS, (adoption.ADOPTED,)).fetchall()
+    for (seq,) in seqs:
+        for event in events(connection, seq, seq):
+            found |= adoption.moved(event)
+    return found
 
 
 def _index(connection: apsw.Connection, waiting: dict[int, list[tuple[int, str]]]) -> None:

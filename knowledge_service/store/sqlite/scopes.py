@@ -63,6 +63,18 @@ class Scopes(part.Part):
 
         return self._writer.submit(work)
 
+    def reset_scope(self, path: str, *, actor: Actor) -> bool:
+        """Forget a declaration."""
+
+        def work(tx: Transaction) -> bool:
+            number = part.find_scope(tx, path)
+            if number is None or not tx.one(_DIFFERS, (number, None)):
+                return False
+            tx.record("scope.reset", scope_no=number, actor=actor.name, parts=[{"path": path}])
+            return True
+
+        return self._writer.submit(work)
+
     def scope_stats(self, paths: Sequence[str], view: View) -> tuple[ScopeStats, ...]:
         """Read the counters."""
         with self._readers.snapshot() as connection:

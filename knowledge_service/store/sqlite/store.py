@@ -9,6 +9,7 @@ import apsw
 from knowledge_client.models import StoreId
 from knowledge_service import clock as clocks
 from knowledge_service.store.sqlite import connection, migrate, rebuilding
+from knowledge_service.store.sqlite.adoption import Adoption
 from knowledge_service.store.sqlite.auditing import Audit
 from knowledge_service.store.sqlite.episodes import Episodes
 from knowledge_service.store.sqlite.extractions import Extractions
@@ -40,6 +41,7 @@ class SqliteStore(
     Usage,
     Audit,
     Lives,
+    Adoption,
 ):
     """The `Store` port on one SQLite file, which this process owns until `close`.
 

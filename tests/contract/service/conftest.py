@@ -9,7 +9,7 @@ import httpx
 import pytest
 
 from knowledge_client import AsyncKnowledgeClient
-from knowledge_client.models import Grant
+from knowledge_client.models import Grant, Quota
 from knowledge_service.app import create_app
 from knowledge_service.domain.visibility import ALL_VERBS, Principal, administrator
 from knowledge_service.ports import Store
@@ -39,6 +39,9 @@ def transport(store: Store) -> httpx.ASGITransport:
         "peer": Principal("demo/lead-1", "agent", PEER),
         "team": Principal(
             "demo/shared", "agent", TEAM, (Grant(scope=TEAM, verbs=("read", "write")),)
+        ),
+        "limited": Principal(
+            "demo/limited", "agent", f"{TEAM}/cell:limited", quota=Quota(writes_per_minute=3)
         ),
         "stranger": Principal("other/x", "agent", f"{OTHER}/cell:x"),
         "ada": Principal(

@@ -12,6 +12,7 @@ import apsw
 
 from knowledge_service.store.event import Event
 from knowledge_service.store.sqlite.projections import (
+    adoption,
     erasure,
     facts,
     graph,
@@ -30,6 +31,7 @@ _ALL: Mapping[str, Apply] = {
     **promotions.EVENTS,
     **ledger.EVENTS,
     **places.EVENTS,
+    **adoption.EVENTS,
     **erasure.EVENTS,
 }
 

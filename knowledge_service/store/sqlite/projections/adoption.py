@@ -1,0 +1,64 @@
+"""`scope.adopted`: a retired scope comes back and takes over what its successor has.
+
+`scope.reset`: a scope's settings are the defaults again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+import apsw
+
+from knowledge_service.store.event import Event
+
+ADOPTED = "scope.adopted"
+
+_RETIRE = "UPDATE scope SET retired_at = ?, realm_uid = NULL, live_facts = 0 WHERE scope_no = ?"
+_BACK = "UPDATE scope SET retired_at = NULL, realm_no = ? WHERE scope_no = ?"
+_TAKE_OVER = """UPDATE scope SET config = coalesce(c.config, scope.config),
+  realm_uid = coalesce(c.realm_uid, scope.realm_uid), live_facts = scope.live_facts + c.live_facts,
+  last_write_at = max(coalesce(c.last_write_at, 0), coalesce(scope.last_write_at, 0))
+  FROM (SELECT config, realm_uid, live_facts, last_write_at FROM scope WHERE scope_no = ?2) c
+  WHERE scope.scope_no = ?1"""
+_MOVE = (
+    "UPDATE fact SET scope_no = ?1 WHERE scope_no = ?2",
+    "UPDATE fact_tag SET scope_no = ?1 WHERE scope_no = ?2",
+    """INSERT OR REPLACE INTO alias(scope_no, namespace, value, fact_no)
+  SELECT ?1, namespace, value, fact_no FROM alias WHERE scope_no = ?2""",
+    "DELETE FROM alias WHERE scope_no = ?2",
+    """INSERT INTO sequence(scope_no, namespace, prefix, last)
+  SELECT ?1, namespace, prefix, last FROM sequence WHERE scope_no = ?2
+  ON CONFLICT DO UPDATE SET last = max(last, excluded.last)""",
+    "DELETE FROM sequence WHERE scope_no = ?2",
+    "UPDATE scope SET realm_no = ?1 WHERE realm_no = ?2 AND retired_at IS NULL",
+    "UPDATE run SET realm_no = ?1 WHERE realm_no = ?2",
+)
+_RESET = "UPDATE scope SET config = NULL WHERE scope_no = ?"
+
+
+def _adopted(connection: apsw.Connection, event: Event) -> None:
+    for part in event.known():
+        now, number = part["from"], event.scope_no
+        if now is not None:
+            connection.execute(_TAKE_OVER, (number, now))
+            for statement in _MOVE:
+                connection.execute(statement, (number, now))
+            connection.execute(_RETIRE, (event.at, now))
+        connection.execute(_BACK, (part["realm"], number))
+
+
+def _reset(connection: apsw.Connection, event: Event) -> None:
+    connection.execute(_RESET, (event.scope_no,))
+
+
+def moved(event: Event) -> Mapping[int, int]:
+    """Return where the numbers of facts went that an event moved."""
+    if event.type != ADOPTED or event.scope_no is None:
+        return {}
+    return {number: event.scope_no for part in event.known() for number in part["numbers"]}
+
+
+EVENTS: Mapping[str, Callable[[apsw.Connection, Event], None]] = {
+    ADOPTED: _adopted,
+    "scope.reset": _reset,
+}

@@ -1,0 +1,160 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import httpx
+
+from knowledge_client import errors
+from knowledge_client.models import (
+    AliasIn,
+    FactIn,
+    FactUse,
+    PrincipalIn,
+    Quota,
+    RecallIn,
+    ScopeConfig,
+    Subject,
+    UsageIn,
+)
+from knowledge_service.ports import Search, Store
+from knowledge_service.store.sqlite import connection, rebuilding
+from knowledge_service.store.sqlite.store import SqliteStore
+from tests.builders_knowledge import ALL, LEAD, OPERATOR, OTHER, PERSON, TEAM, new_fact, run_in
+from tests.contract.service.conftest import Connect
+from tests.contract.service.test_rights import refused
+
+CODE = errors.Code
+
+
+def account(uid: str) -> PrincipalIn:
+    subject = Subject(username="system:serviceaccount:demo:lead-0", uid=uid)
+    return PrincipalIn(name="demo/lead-0", type="agent", subject=subject, home=LEAD, realm_uid=uid)
+
+
+class TestAdopting:
+    async def test_namespace_made_again_starts_empty_and_joins_the_old_memory_on_purpose(
+        self, connect: Connect
+    ) -> None:
+        operator, lead = connect("operator"), connect("lead")
+        await operator.put_principal(account("first"))
+        names = (AliasIn(namespace="ko", prefix="KO-"),)
+        old = await lead.remember(FactIn(content="rain of the old days", aliases=names))
+        team = await connect("ada").remember(FactIn(content="rain of the old team", scope=TEAM))
+        await operator.put_run("r", run_in(outcome="Succeeded"))
+        await operator.put_principal(account("second"))
+        assert (await lead.recall(RecallIn(query="rain"))).facts == ()
+        await refused(lead.get_fact(old.fact_id), CODE.NOT_FOUND)
+        new = await lead.remember(FactIn(content="rain of today"))
+        done = await connect("keeper").adopt_scope("realm:demo")
+        assert done.scopes == ("realm:demo", TEAM, LEAD)
+        assert done.facts == 2
+        found = (await lead.recall(RecallIn(query="rain"))).facts
+        assert {fact.id for fact in found} == {old.fact_id, team.fact_id, new.fact_id}
+        assert (await lead.get_fact("alias:ko:KO-1")).id == old.fact_id
+        assert (await lead.remember(FactIn(content="x", aliases=names))).aliases[0].value == "KO-2"
+        assert (await lead.get_run("r")).outcome == "Succeeded"
+        assert (await lead.get_scope(LEAD)).stats.facts == 3
+        await operator.put_principal(account("second"))
+        assert (await lead.get_fact(old.fact_id)).scope == LEAD
+
+    async def test_deleted_scope_is_brought_back_with_its_settings(self, connect: Connect) -> None:
+        keeper = connect("keeper")
+        fact = await keeper.remember(FactIn(content="rain", scope=TEAM))
+        await keeper.put_scope(TEAM, ScopeConfig(read_only=True))
+        await keeper.delete_scope(TEAM)
+        assert (await keeper.adopt_scope(TEAM)).facts == 1
+        assert (await keeper.get_fact(fact.fact_id)).content == "rain"
+        assert (await keeper.get_scope(TEAM)).config.read_only
+        said = await refused(keeper.adopt_scope(TEAM), CODE.NOT_FOUND)
+        assert said == f"scope {TEAM} has no predecessor to adopt"
+
+    async def test_is_for_who_administers_the_whole_of_it(self, connect: Connect) -> None:
+        for name, code in (("lead", CODE.FORBIDDEN), ("ada", CODE.FORBIDDEN)):
+            await refused(connect(name).adopt_scope("realm:demo"), code)
+        await refused(connect("keeper").adopt_scope(OTHER), CODE.SCOPE_FORBIDDEN)
+
+    async def test_usage_of_the_old_days_counts_again(self, connect: Connect) -> None:
+        lead, keeper = connect("lead"), connect("keeper")
+        shared = await connect("operator").remember(FactIn(content="for all", scope="platform"))
+        uses = UsageIn(uses=(FactUse(fact=shared.fact_id, kind="applied", count=2),))
+        await lead.count_usage(uses)
+        await keeper.delete_scope(LEAD)
+        await lead.count_usage(uses)
+        await keeper.adopt_scope(LEAD)
+        assert (await lead.impact(shared.fact_id)).usage["applied"].count == 4
+
+
+def test_adopted_store_is_rebuilt_to_the_byte_and_searched_alike(tmp_path: Path) -> None:
+    path = tmp_path / "knowledge.db"
+    store = SqliteStore(path)
+    for n in range(40):
+        store.remember([new_fact(f"rain {n} of old days", LEAD)], actor=PERSON)
+    store.put_principal(account("first"), actor=OPERATOR)
+    store.put_principal(account("second"), actor=OPERATOR)
+    for n in range(20):
+        store.remember([new_fact(f"rain {n} of today", LEAD)], actor=PERSON)
+    assert store.adopt_scope("realm:demo", actor=OPERATOR) is not None
+    store.remember([new_fact("rain of tomorrow", LEAD)], actor=PERSON)
+    asked = Search(ALL, "rain of today and tomorrow", 100)
+    before = [(hit.fact.id, hit.score) for hit in store.search(asked)]
+    assert len(before) == 61
+    store.close()
+    db = connection.open_writer(path)
+    made = rebuilding.fingerprint(db)
+    rebuilding.rebuild(db)
+    assert rebuilding.fingerprint(db) == made
+    db.close()
+    store = SqliteStore(path)
+    assert [(hit.fact.id, hit.score) for hit in store.search(asked)] == before
+    store.close()
+
+
+class TestSettings:
+    async def test_are_taken_back_and_the_facts_stay(self, connect: Connect) -> None:
+        keeper = connect("keeper")
+        fact = await keeper.remember(FactIn(content="rain", scope=TEAM))
+        await keeper.put_scope(TEAM, ScopeConfig(read_only=True))
+        for _ in range(2):
+            scope = await keeper.reset_scope(TEAM)
+            assert (scope.declared, scope.config, scope.stats.facts) == (False, ScopeConfig(), 1)
+        assert (await keeper.get_fact(fact.fact_id)).scope == TEAM
+        await refused(connect("ada").reset_scope(TEAM), CODE.FORBIDDEN)
+        await refused(connect("lead").reset_scope(OTHER), CODE.SCOPE_FORBIDDEN)
+
+    async def test_scopes_are_listed_in_pages(self, connect: Connect) -> None:
+        for n in range(5):
+            await connect("operator").put_scope(f"realm:demo/formation:f{n}", ScopeConfig())
+        seen: list[str] = []
+        cursor = None
+        while True:
+            page = await connect("keeper").list_scopes(cursor=cursor, limit=2)
+            seen += [scope.path for scope in page.scopes]
+            cursor = page.cursor
+            if cursor is None:
+                break
+        whole = [scope.path for scope in (await connect("keeper").list_scopes()).scopes]
+        assert seen == whole == sorted(whole)
+        assert len(whole) == 7
+
+
+async def test_quota_of_a_registration_is_kept_and_holds(connect: Connect, store: Store) -> None:
+    body = account("u").model_copy(update={"quota": Quota(writes_per_minute=3)})
+    await connect("operator").put_principal(body)
+    assert store.principal(body.subject.username) == body
+    assert (await connect("operator").list_principals()).principals == (body,)
+
+
+async def test_writer_beyond_its_share_gets_429_and_others_go_on(
+    connect: Connect, http: httpx.AsyncClient
+) -> None:
+    headers = {"Authorization": "Bearer limited"}
+    answers = [
+        await http.post("/v1/facts", json={"content": f"fact {n}"}, headers=headers)
+        for n in range(4)
+    ]
+    assert [answer.status_code for answer in answers] == [201, 201, 201, 429]
+    assert answers[3].json()["code"] == "quota-exceeded"
+    assert "may have 3 writes a minute" in answers[3].json()["detail"]
+    assert 1 <= int(answers[3].headers["retry-after"]) <= 60
+    assert (await connect("peer").remember(FactIn(content="x"))).status == "created"
+    assert (await http.get("/v1/facts", headers=headers)).status_code == 200
