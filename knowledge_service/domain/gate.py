@@ -68,48 +68,122 @@ _ROLE = _any(
 _POWERS = _any("admin, administrator, root, system, developer, unrestricted, unfiltered, superuser")
 _OUTSIDE = _any(r"https?:, @, \bwebhook, \b(?:external|attacker|remote|following|this|my|our)\b")
 
-_RULES = re.compile(
-    "|".join(
-        [
-            # Setting earlier orders aside.
-            rf"\b{_SET_ASIDE}\b{_GAP}\b{_EARLIER}\b{_GAP}\b{_ORDERS}\b",
+_SETTING = "ignore disregard forget override bypass neglect discard drop follow following"
+_MACHINES = """
+assistant assistants agent agents ai ais model models llm llms bot bots chatbot chatbots language
+"""
+
+# Each rule with words of which it needs at least one; "" where it needs none. Only rules whose
+# words are there are tried, so that the gate costs little.
+_RULES = tuple(
+    (frozenset(words.split()), re.compile(rule, re.IGNORECASE))
+    for words, rule in (
+        # Setting earlier orders aside.
+        (_SETTING, rf"\b{_SET_ASIDE}\b{_GAP}\b{_EARLIER}\b{_GAP}\b{_ORDERS}\b"),
+        (
+            _SETTING,
             rf"\b{_SET_ASIDE} (?:everything|anything|all)\b{_GAP}\b(?:told|said|above|before)\b",
+        ),
+        (
+            "instruction instructions prompt order orders",
             r"\b(?:new|updated|real|actual|true|revised) (?:system )?(?:instructions?|prompt|orders?):",
+        ),
+        (
+            "henceforth now",
             rf"\b(?:from now on|henceforth|starting now),? (?:you|{_OBEY}|act|always|never)\b",
+        ),
+        (
+            "override overrides precedence",
             r"\bthis (?:memory|fact|note|entry|record|instruction) (?:overrides?|takes? precedence)\b",
+        ),
+        (
+            "obeyed followed",
             r"\b(?:fact|note|entry|record|instruction)s? must be (?:obeyed|followed)\b",
-            # Another role.
+        ),
+        # Another role.
+        (
+            "unrestricted unfiltered jailbroken different new evil longer developer debug admin god dan system now",
             rf"\byou (?:are|will be|must be|shall be) (?:now |always |henceforth )?{_ROLE}",
+        ),
+        (
+            "act behave respond pretend pose operate",
             r"\b(?:act|behave|respond|pretend|pose|operate) (?:as if you|as though you|like you|you are)\b",
+        ),
+        (
+            "act behave respond pose operate",
             rf"\b(?:act|behave|respond|pose|operate) as (?:an? |the )?{_POWERS}\b",
+        ),
+        (
+            "mode",
             r"\b(?:developer|debug|god|dan|jailbreak|sudo) mode (?:is )?(?:now )?(?:enabled|activated)\b",
-            # Marks of roles and templates.
-            r"<\|?/?(?:im_start|im_end|system|assistant|endoftext|eot_id)\b[^>\n]{0,20}>",
+        ),
+        # Marks of roles and templates.
+        ("", r"<\|?/?(?:im_start|im_end|system|assistant|endoftext|eot_id)\b[^>\n]{0,20}>"),
+        (
+            "",
             r"<<\s{0,3}/?sys\s{0,3}>>|\[/?(?:inst|system)\]|#{2,} ?(?:new |system )?instructions?\b",
+        ),
+        (
+            "system assistant developer",
             r"(?:^|\n)\s{0,8}(?:system|assistant|developer)(?: message| prompt)?\s?:\s",
+        ),
+        (
+            "system admin hidden",
             r"\b(?:begin|end)[ _-](?:system|admin|hidden)[ _-](?:prompt|message|override|instruction)",
-            # Secrecy and disclosure.
+        ),
+        # Secrecy and disclosure.
+        (
+            "tell inform mention reveal alert notify disclose show warn report",
             rf"\b(?:do not|don't|never) {_TELL}\b{_GAP}\b{_PEOPLE}\b",
+        ),
+        (
+            "telling informing mentioning asking notifying alerting warning showing",
             rf"\bwithout {_TELLING}\b{_GAP}\b(?:{_PEOPLE}|permission|confirmation|approval)\b",
+        ),
+        (
+            "prompt",
             rf"\b(?:reveal|print|output|repeat|show|leak|dump|recite)\b{_GAP}\bsystem prompt\b",
+        ),
+        (
+            "reveal print output repeat show leak dump",
             rf"\b(?:reveal|print|output|repeat|show|leak|dump)\b{_GAP}\byour (?:\w+ )?(?:prompt|instruct)",
+        ),
+        (
+            "send post upload forward exfiltrate transmit email mail leak copy submit append",
             rf"\b{_PASS_ON}\b{_GAP}\b{_PRIVATE}\b{_GAP}\b(?:to|at|via)\b{_GAP}{_OUTSIDE}",
-            r"\b(?:curl|wget)\b[^\n]{0,200}\|\s{0,3}(?:sudo )?(?:ba|z|da)?sh\b",
-            # Orders to a reader who is a machine.
-            rf"\b(?:as an ai|dear {_READER})\b",
+        ),
+        ("curl wget", r"\b(?:curl|wget)\b[^\n]{0,200}\|\s{0,3}(?:sudo )?(?:ba|z|da)?sh\b"),
+        # Orders to a reader who is a machine.
+        (_MACHINES, rf"\b(?:as an ai|dear {_READER})\b"),
+        (
+            _MACHINES,
             rf"\b(?:attention|note to|message (?:for|to)|instructions? (?:for|to)) (?:\w+ )?{_READER}\b",
-            rf"\b{_READER} (?:reading this|that reads? this|who reads? this)\b",
-            rf"\b{_READER} (?:must|should|shall|has to|needs to) (?:\w+ )?{_OBEY}\b",
-            r"\b(?:whenever|when|if|every time|each time) (?:you|the (?:assistant|agent|ai|user)) "
-            rf"(?:are |is )?(?:reads?|sees?|recalls?|retrieves?|asks?|asked|receives?)\b{_GAP}"
-            rf"(?:,|\bthen\b) ?(?:you must|always|instead|silently|please|{_OBEY})\b",
+        ),
+        (_MACHINES, rf"\b{_READER} (?:reading this|that reads? this|who reads? this)\b"),
+        (_MACHINES, rf"\b{_READER} (?:must|should|shall|has to|needs to) (?:\w+ )?{_OBEY}\b"),
+        (
+            "read reads see sees recall recalls retrieve retrieves ask asks asked receive receives",
+            (
+                r"\b(?:whenever|when|if|every time|each time) (?:you|the (?:assistant|agent|ai|user)) "
+                rf"(?:are |is )?(?:reads?|sees?|recalls?|retrieves?|asks?|asked|receives?)\b{_GAP}"
+                rf"(?:,|\bthen\b) ?(?:you must|always|instead|silently|please|{_OBEY})\b"
+            ),
+        ),
+        (
+            "critical imperative mandatory essential",
             r"\bit is (?:very |extremely )?(?:critical|imperative|mandatory|essential) that you\b",
-            rf"\b(?:disable|turn off|switch off|skip|bypass|circumvent) (?:\w+ ){{0,2}}{_SAFETY}"
-            rf"\b{_GAP}\b(?:before|and|without|for (?:this|all|any)|when you)\b",
-        ]
-    ),
-    re.IGNORECASE,
+        ),
+        (
+            "disable turn switch skip bypass circumvent",
+            (
+                rf"\b(?:disable|turn off|switch off|skip|bypass|circumvent) (?:\w+ ){{0,2}}{_SAFETY}"
+                rf"\b{_GAP}\b(?:before|and|without|for (?:this|all|any)|when you)\b"
+            ),
+        ),
+    )
 )
+_MARKS = re.compile(r"[<\[#]")
+_WORD = re.compile(r"[^\W_]+")
 # Characters that are not seen hide words from rules.
 _UNSEEN = re.compile("[\u200b-\u200f\u202a-\u202e\u2060-\u2064\ufeff\u00ad\U000e0000-\U000e007f]")
 
@@ -128,4 +202,12 @@ def _is_instruction(value: Any) -> bool:
     if value is None:
         return False
     text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
-    return _RULES.search(unicodedata.normalize("NFKC", _UNSEEN.sub("", text))) is not None
+    if text.isascii():
+        words = set(_WORD.findall(text.lower()))
+        return any(
+            rule.search(text)
+            for needed, rule in _RULES
+            if (not needed and _MARKS.search(text)) or not needed.isdisjoint(words)
+        )
+    text = unicodedata.normalize("NFKC", _UNSEEN.sub("", text))
+    return any(rule.search(text) for _, rule in _RULES)

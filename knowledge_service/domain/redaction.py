@@ -42,8 +42,9 @@ _URL = re.compile(r"(\b[a-z][a-z0-9+.-]{0,20}://[^\s:/@]{1,100}:)([^\s/@]{1,500}
 # What a text has in small letters when one of the above can match: looking for these costs a
 # hundredth of the patterns, and nearly every text has none.
 _TELLTALE = (
-    "://", "-----", "eyj", "akia", "asia", "_", "glpat-", "sk-", "xox", "aiza", "password",
-    "passwd", "secret", "key", "token", "bearer",
+    "://", "-----", "eyj", "akia", "asia", "ghp_", "gho_", "ghu_", "ghs_", "ghr_", "github_pat_",
+    "glpat-", "sk-", "xox", "aiza", "npm_", "password", "passwd", "secret", "key", "token",
+    "bearer",
 )  # fmt: skip
 
 

@@ -22,8 +22,14 @@ _USAGE = """SELECT o.path, u.kind, u.count FROM scope_usage u
   JOIN scope o ON o.scope_no = u.observer_no WHERE u.scope_no = ? AND o.retired_at IS NULL"""
 
 
+# An arbitrary number: so many scopes' settings are kept in memory, a kilobyte each.
+_REMEMBERED = 20_000
+
+
 class Scopes(part.Part):
     """The `ScopeStore` port."""
+
+    _declared: tuple[int, dict[str, ScopeConfig | None]] = (-1, {})
 
     def put_scope(self, path: str, config: ScopeConfig, *, actor: Actor) -> None:
         """Declare; an equal declaration writes nothing."""
@@ -39,12 +45,24 @@ class Scopes(part.Part):
 
     def scope_configs(self, paths: Sequence[str]) -> Mapping[str, ScopeConfig]:
         """Look declarations up."""
+        version, known = self._declared
+        if version != self._writer.scopes_version or len(known) > _REMEMBERED:
+            version, known = self._declared = (self._writer.scopes_version, {})
         found: dict[str, ScopeConfig] = {}
-        with self._readers.snapshot() as connection:
-            for path in paths:
-                for (text,) in connection.execute(_CONFIG, (path,)):
-                    found[path] = ScopeConfig.model_validate_json(text)
+        for path in paths:
+            if path not in known:
+                # Kept with the version that was read before it, so that it cannot outlive a change.
+                known[path] = self._declaration(path)
+            config = known[path]
+            if config:
+                found[path] = config
         return found
+
+    def _declaration(self, path: str) -> ScopeConfig | None:
+        with self._readers.snapshot() as connection:
+            for (text,) in connection.execute(_CONFIG, (path,)):
+                return ScopeConfig.model_validate_json(text)
+        return None
 
     def list_scopes(self, view: View) -> tuple[str, ...]:
         """List by path."""

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import re
+import unicodedata
 from collections import Counter
 
 from hypothesis import given
 from hypothesis import strategies as st
 
-from knowledge_service.domain import redaction
+from knowledge_service.domain import gate, redaction
 from knowledge_service.index import segments, terms
 
 
@@ -46,3 +47,21 @@ def test_each_pattern_has_its_sign() -> None:
     ):
         assert redaction.MASK in redaction.mask(text), text
         assert re.search("|".join(map(re.escape, redaction._TELLTALE)), text.lower())
+
+
+_WORDS = """
+ignore disregard forget override all previous your instructions rules prompt: from now on you are a
+new unrestricted admin system assistant agent ai must should reveal show send the secrets token to
+https: webhook whenever if you read this then always run never tell do not users without telling
+permission it is critical that curl x | sh <system> [INST] ## begin_system_prompt note for agents
+act as if you developer mode enabled disable safety before skip reviews for this , . : \u0131 \u00ad
+"""
+VOCABULARY = _WORDS.split()
+
+
+@given(st.lists(st.sampled_from(VOCABULARY), max_size=14), st.booleans())
+def test_gate_tries_every_rule_that_could_match(words: list[str], large: bool) -> None:
+    text = " ".join(words).upper() if large else " ".join(words)
+    seen = unicodedata.normalize("NFKC", gate._UNSEEN.sub("", text))
+    expected = any(rule.search(seen) for _, rule in gate._RULES)
+    assert bool(gate.flags_of(text)) == expected
