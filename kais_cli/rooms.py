@@ -32,7 +32,9 @@ ROOMS = {
     "blueprint": Room(("blueprint", "blueprint_history"), "Use blueprints and look after them."),
     "formation": Room(("formation",), "Look at teams and scale them."),
     "mission": Room(("mission", "mission_verbs"), "Look at missions and steer them."),
-    "knowledge": Room(("knowledge",), "Ask and tell what is known."),
+    "knowledge": Room(
+        ("knowledge", "knowledge_facts", "knowledge_scopes"), "Ask and tell what is known."
+    ),
     "cluster": Room(("cluster",), "Run a Kubernetes on this machine."),
     "doctor": Room(("doctor",), "Check everything, and say what to do."),
     "completion": Room(("completion",), "Print the completion script of a shell."),

@@ -88,6 +88,21 @@ def recalled(found: Sequence[RecalledFact], *, width: int | None) -> str:
     return "".join(_paragraph(fact, width) for fact in found)
 
 
+def explained(found: Sequence[RecalledFact], *, width: int | None) -> str:
+    """List what was recalled with the parts of each score, the largest first."""
+    lines = []
+    for fact in found:
+        lines.append(_paragraph(fact, width) if width else _line(fact))
+        parts = sorted(fact.parts.items(), key=lambda part: (-part[1], part[0]))
+        lines.append("   " + ", ".join(f"{name} {value:.3f}" for name, value in parts) + "\n")
+    return "".join(lines)
+
+
+def _line(fact: RecalledFact) -> str:
+    words = " ".join(fact.content.split())
+    return f"{fact.rank}  {fact.id}  {fact.scope}  {fact.score:.2f}  {words}\n"
+
+
 def _paragraph(fact: RecalledFact, width: int) -> str:
     head = f"{fact.rank}  {fact.id}  {fact.scope}  {fact.score:.2f}\n"
     return head + layout.block(" ".join(fact.content.split()), width=width, indent="   ")

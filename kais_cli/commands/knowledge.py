@@ -2,21 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
-from typing import TYPE_CHECKING, Annotated
+from datetime import UTC, datetime
+from typing import Annotated
 
 import typer
 
-from kais import scopes
-from kais_cli import errors, output, tables
+from kais_cli import errors, fact_pages, output, realm, tables
 from kais_cli.exit_status import ExitStatus
 from kais_cli.options import Output
 from kais_cli.output import Format
 from kais_cli.session import Session, command, group
-
-if TYPE_CHECKING:
-    from knowledge_client import KnowledgeClient
 
 app = group("knowledge", "Ask and tell what is known.")
 
@@ -27,23 +22,48 @@ Scope = Annotated[
     ),
 ]
 Limit = Annotated[int, typer.Option(min=1, max=100, help="At most this many facts.")]
+At = Annotated[
+    datetime | None,
+    typer.Option(
+        formats=["%Y-%m-%d", "%Y-%m-%dT%H:%M:%S"], help="A day or a time, in UTC, as 2026-05-31."
+    ),
+]
+Cursor = Annotated[str | None, typer.Option(help="Where the page before ended, as it was told.")]
 Tags = Annotated[list[str] | None, typer.Option("--tag", help="Tag; may be repeated.")]
 
 
 @command(app, "recall")
-def recall(
+def recall(  # noqa: PLR0913 (one argument per option)
     session: Session,
     query: Annotated[str, typer.Argument(help="What to ask, in plain words.")],
+    *,
     scope: Scope = None,
     limit: Limit = 10,
+    explain: Annotated[
+        bool, typer.Option("--explain", help="Show what each score is made of.")
+    ] = False,
+    why_not: Annotated[
+        list[str] | None,
+        typer.Option("--why-not", metavar="ID", help="Say what became of a fact; repeatable."),
+    ] = None,
+    valid_at: At = None,
+    known_at: At = None,
     output_: Output = Format.TABLE,
 ) -> ExitStatus:
     """Print what is known about a question, best first."""
     from knowledge_client import models  # noqa: PLC0415 (loads httpx)
 
-    with _client(session) as client:
-        named = (_path(session, scope),) if scope else ()
-        found = client.recall(models.RecallIn(query=query, limit=limit, scopes=named))
+    with realm.client(session) as client:
+        question = models.RecallIn(
+            query=query,
+            limit=limit,
+            scopes=(realm.path(session, scope),) if scope else (),
+            explain=explain,
+            why_not=tuple(why_not or ()),
+            valid_at=moment(valid_at),
+            known_at=moment(known_at),
+        )
+        found = client.recall(question)
     if output_ is Format.NAME:
         session.write("".join(f"{fact.id}\n" for fact in found.facts))
     elif output_ is not Format.TABLE:
@@ -51,7 +71,10 @@ def recall(
     elif not found.facts:
         session.note("nothing is known about this")
     else:
-        session.write(tables.recalled(found.facts, width=session.environment.width))
+        shown = tables.explained if explain else tables.recalled
+        session.write(shown(found.facts, width=session.environment.width))
+    if output_ is Format.TABLE:
+        session.write(fact_pages.whereabouts(found.why_not))
     return ExitStatus.SUCCEEDED
 
 
@@ -76,10 +99,10 @@ def add(  # noqa: PLR0913 (one argument per option)
 
     if not text.strip():
         raise errors.UsageError("the fact is empty; write it as a sentence")
-    with _client(session) as client:
+    with realm.client(session) as client:
         fact = models.FactIn(
             content=text,
-            scope=_path(session, scope) if scope else None,
+            scope=realm.path(session, scope) if scope else None,
             kind=kind,
             tags=tuple(tag or ()),
             confidence=confidence,
@@ -111,17 +134,23 @@ def list_facts(  # noqa: PLR0913 (one argument per option)
     source: Annotated[
         str | None, typer.Option(help="Only from this source, such as mission_extraction.")
     ] = None,
+    valid_at: At = None,
+    known_at: At = None,
+    cursor: Cursor = None,
     limit: Limit = 50,
     output_: Output = Format.TABLE,
 ) -> ExitStatus:
-    """List facts, newest first."""
-    with _client(session) as client:
+    """List facts, newest first, a page at a time."""
+    with realm.client(session) as client:
         page = client.list_facts(
-            scope=_path(session, scope) if scope else None,
+            scope=realm.path(session, scope) if scope else None,
             kind=kind,
             tag=tag,
             lifecycle=lifecycle,
             source=source,
+            valid_at=moment(valid_at),
+            known_at=moment(known_at),
+            cursor=cursor,
             limit=limit,
         )
     if output_ is Format.NAME:
@@ -133,34 +162,10 @@ def list_facts(  # noqa: PLR0913 (one argument per option)
     else:
         session.write(tables.facts(page.facts))
     if page.cursor:
-        session.note(f"there are more than {limit}; narrow it down or raise --limit")
+        session.note(f"there are more: --cursor {page.cursor}")
     return ExitStatus.SUCCEEDED
 
 
-@contextmanager
-def _client(session: Session) -> Iterator[KnowledgeClient]:
-    from kais_cli import knowledge_access  # noqa: PLC0415 (loads httpx)
-
-    cluster = None if _is_direct(session) else session.cluster
-    namespace = _namespace(session)
-    with knowledge_access.connect(session.environment, cluster, namespace=namespace) as client:
-        yield client
-
-
-def _is_direct(session: Session) -> bool:
-    return session.environment.settings.knowledge_url is not None
-
-
-def _namespace(session: Session) -> str:
-    """Name the realm; where the service's address is told, no cluster is asked for it."""
-    return session.chosen_namespace or "default" if _is_direct(session) else session.namespace
-
-
-def _path(session: Session, scope: str) -> str:
-    """Write a scope as a path; a bare name is a formation of the namespace."""
-    is_path = ":" in scope or scope == "platform"
-    try:
-        found = scopes.Scope.parse(scope) if is_path else scopes.Scope(_namespace(session), scope)
-    except scopes.InvalidScope as exc:
-        raise errors.UsageError(f"--scope {exc}") from exc
-    return str(found)
+def moment(given: datetime | None) -> datetime | None:
+    """Read a time that was typed without a zone as UTC."""
+    return given.replace(tzinfo=UTC) if given else None

@@ -127,7 +127,7 @@ def test_list_passes_its_filters_and_says_when_there_is_more(terminal, knowledge
         "source": "mission_extraction", "limit": "1",
     }  # fmt: skip
     assert terminal.out.splitlines()[1].endswith("x…")
-    assert terminal.err == "there are more than 1; narrow it down or raise --limit\n"
+    assert terminal.err == "there are more: --cursor next\n"
 
 
 def test_list_gives_ids_for_pipes(terminal, knowledge):

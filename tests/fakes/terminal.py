@@ -183,7 +183,7 @@ class FakeKnowledge:
 class Terminal:
     """Runs commands as a person would and keeps what they print."""
 
-    def __init__(self, cluster: FakeCluster, knowledge: FakeKnowledge) -> None:
+    def __init__(self, cluster: FakeCluster, knowledge: FakeKnowledge | None) -> None:
         self.cluster = cluster
         self.knowledge = knowledge
         self.is_terminal = False
@@ -210,7 +210,7 @@ class Terminal:
             suffix=lambda: "x2k4f",
             open_cluster=self.open_cluster,
             open_clusters=open_clusters,
-            knowledge_transport=httpx.MockTransport(self.knowledge),
+            knowledge_transport=httpx.MockTransport(self.knowledge) if self.knowledge else None,
         )
         status = app.main(arguments, world)
         self.out, self.err = out.getvalue(), err.getvalue()

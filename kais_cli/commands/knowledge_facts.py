@@ -1,0 +1,140 @@
+"""`kais knowledge show|why|impact` and the verbs: what a fact is, and what is done to it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from kais_cli import fact_pages, output, realm
+from kais_cli.commands.knowledge import app
+from kais_cli.exit_status import ExitStatus
+from kais_cli.options import Output
+from kais_cli.output import Format
+from kais_cli.session import Session, command
+
+if TYPE_CHECKING:
+    from knowledge_client.wire import Wire
+
+FactId = Annotated[
+    str, typer.Argument(metavar="ID", help="Id of the fact, or alias:<namespace>:<value>.")
+]
+Reason = Annotated[str, typer.Option(help="Why; it is kept with the fact.")]
+
+
+@command(app, "show")
+def show(session: Session, fact: FactId, output_: Output = Format.TABLE) -> ExitStatus:
+    """Show a fact: its words, source, times, links, and what was done to it."""
+    with realm.client(session) as client:
+        found = client.get_fact(fact)
+        history = client.history(fact)
+        links = client.list_links(fact).links
+    page = fact_pages.page(found, history, links, width=session.environment.width)
+    return _told(session, found, output_, page=page)
+
+
+@command(app, "why")
+def why(session: Session, fact: FactId, output_: Output = Format.TABLE) -> ExitStatus:
+    """Tell where a fact comes from: who said it, in which run, and what it was made of."""
+    with realm.client(session) as client:
+        found = client.why(fact)
+    page = fact_pages.why(found, width=session.environment.width)
+    return _told(session, found, output_, page=page)
+
+
+@command(app, "impact")
+def impact(
+    session: Session,
+    fact: FactId,
+    limit: Annotated[int, typer.Option(min=1, max=1000, help="At most this many recalls.")] = 100,
+    output_: Output = Format.TABLE,
+) -> ExitStatus:
+    """Tell what a fact has touched: recalls that gave it, runs, copies, what derives from it."""
+    with realm.client(session) as client:
+        found = client.impact(fact, limit=limit)
+    return _told(session, found, output_, page=fact_pages.impact(found))
+
+
+@command(app, "correct")
+def correct(
+    session: Session,
+    fact: FactId,
+    reason: Reason,
+    replacement: Annotated[
+        str | None, typer.Option(help="What is true instead; a successor is stored.")
+    ] = None,
+    output_: Output = Format.TABLE,
+) -> ExitStatus:
+    """Close a fact that is not true (any more); no later recall gives it."""
+    from knowledge_client import models  # noqa: PLC0415 (loads httpx)
+
+    with realm.client(session) as client:
+        body = models.CorrectIn(reason=reason, replacement=replacement)
+        done = client.correct(fact, body)
+    new = f"; {done.replacement_id} takes its place" if done.replacement_id else ""
+    return _told(session, done, output_, page=f"{done.fact_id}: closed{new}\n")
+
+
+@command(app, "confirm")
+def confirm(
+    session: Session,
+    fact: FactId,
+    reason: Annotated[str | None, typer.Option(help="Why; it is kept with the fact.")] = None,
+    output_: Output = Format.TABLE,
+) -> ExitStatus:
+    """Confirm a fact; one that was flagged is given to cells again."""
+    from knowledge_client import models  # noqa: PLC0415 (loads httpx)
+
+    with realm.client(session) as client:
+        done = client.confirm(fact, models.ConfirmIn(reason=reason))
+    return _told(session, done, output_, page=f"{done.id}: confirmed\n")
+
+
+@command(app, "retract")
+def retract(
+    session: Session, fact: FactId, reason: Reason, output_: Output = Format.TABLE
+) -> ExitStatus:
+    """Close a fact as wrong; its promoted copies go too, unless others confirmed them."""
+    from knowledge_client import models  # noqa: PLC0415 (loads httpx)
+
+    with realm.client(session) as client:
+        done = client.retract(fact, models.ReasonIn(reason=reason))
+    return _told(session, done, output_, page=f"{done.id}: retracted\n")
+
+
+@command(app, "promote")
+def promote(
+    session: Session, fact: FactId, reason: Reason, output_: Output = Format.TABLE
+) -> ExitStatus:
+    """Copy a fact one level up, or confirm its equal there."""
+    from knowledge_client import models  # noqa: PLC0415 (loads httpx)
+
+    with realm.client(session) as client:
+        done = client.promote(fact, models.ReasonIn(reason=reason))
+    page = f"{done.fact_id}: {done.status} in {done.scope} as {done.copy_id}\n"
+    return _told(session, done, output_, page=page)
+
+
+@command(app, "undo")
+def undo(
+    session: Session, fact: FactId, reason: Reason, output_: Output = Format.TABLE
+) -> ExitStatus:
+    """Take back the last thing that was done to a fact."""
+    from knowledge_client import models  # noqa: PLC0415 (loads httpx)
+
+    with realm.client(session) as client:
+        done = client.undo(fact, models.ReasonIn(reason=reason))
+    changed = ", ".join(done.changed)
+    page = f"{done.fact_id}: took back {done.undone}; changed: {changed}\n"
+    return _told(session, done, output_, page=page)
+
+
+def _told(session: Session, found: Wire, form: Format, *, page: str) -> ExitStatus:
+    tree: dict[str, Any] = found.model_dump(mode="json", by_alias=True)
+    if form is Format.TABLE:
+        session.write(page)
+    elif form is Format.NAME:
+        session.write(f"{tree.get('id') or tree.get('fact_id') or tree.get('fact')}\n")
+    else:
+        session.write(output.dump(tree, form))
+    return ExitStatus.SUCCEEDED

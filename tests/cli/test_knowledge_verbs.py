@@ -1,0 +1,190 @@
+"""`kais knowledge` against the real service: what a fact is, and what is done to it."""
+
+import json
+
+import pytest
+
+from kais_cli import settings
+from kais_cli.exit_status import ExitStatus
+from tests.knowledge_process import serving
+
+
+@pytest.fixture(scope="module")
+def service(tmp_path_factory):
+    with serving(tmp_path_factory.mktemp("db") / "knowledge.db") as (_, url):
+        yield url
+
+
+@pytest.fixture
+def shell(terminal, service, request):
+    """A terminal whose namespace is the test's own; `run` must succeed unless told."""
+    terminal.settings = settings.Settings(knowledge_url=service)
+    terminal.knowledge = None
+    namespace = f"t{abs(hash(request.node.name)) % 10**8}"
+
+    def run(*arguments, status=0):
+        found = terminal.run("knowledge", *arguments, "-n", namespace)
+        assert found == status, terminal.err
+        return terminal.out
+
+    run.terminal, run.realm = terminal, f"realm:{namespace}"
+    return run
+
+
+def add(shell, text, *options):
+    return shell("add", text, "--scope", shell.realm, *options).strip()
+
+
+def test_show_has_source_times_and_history(shell):
+    fact = add(shell, "The pilot is called Oda.", "--tag", "crew")
+    shell("confirm", fact, "--reason", "met her")
+    page = shell("show", fact)
+    assert page.startswith(f"{fact} in {shell.realm}\n\n  The pilot is called Oda.\n")
+    assert "  lifecycle   live\n" in page
+    assert "  tags        crew\n" in page
+    assert "History:\n" in page
+    assert "met her" in page
+
+
+def test_a_correction_keeps_the_trail_and_names_the_successor(shell):
+    old = add(shell, "The harbour opens at six.")
+    words = shell("correct", old, "--reason", "new timetable", "--replacement", "It opens at five.")
+    new = words.split()[2]
+    assert words == f"{old}: closed; {new} takes its place\n"
+    assert "new timetable" in shell("show", old)
+    assert f"{new} supersedes {old}\n" in shell("why", new)
+
+
+def test_why_names_who_said_it(shell):
+    fact = add(shell, "The tide turns at noon.")
+    assert "said by " in shell("why", fact)
+    assert "(user_input)" in shell("why", fact)
+
+
+def test_impact_lists_each_recall_that_gave_it(shell):
+    fact = add(shell, "The lighthouse keeper feeds nine cats.")
+    shell("recall", "how many cats has the lighthouse keeper", "--scope", shell.realm)
+    assert shell("impact", fact).startswith(f"{fact}: given in ")
+
+
+def test_a_retraction_and_its_undoing(shell):
+    fact = add(shell, "The crane lifts forty tonnes.")
+    assert shell("retract", fact, "--reason", "it is thirty") == f"{fact}: retracted\n"
+    assert fact not in shell("list", "--scope", shell.realm)
+    assert shell("undo", fact, "--reason", "it was forty").startswith(f"{fact}: took back fact.")
+    assert fact in shell("list", "--scope", shell.realm)
+
+
+def test_what_was_retracted_is_not_stored_again(shell):
+    fact = add(shell, "The buoy is green.")
+    shell("retract", fact, "--reason", "it is red")
+    shell("add", "The buoy is green.", "--scope", shell.realm, status=ExitStatus.FAILED)
+    assert "it is red" in shell.terminal.err
+
+
+def test_promotion_copies_a_fact_one_level_up(shell):
+    scope = f"{shell.realm}/formation:doctor"
+    fact = shell("add", "Crash loops begin at dawn.", "--scope", scope).strip()
+    said = shell("promote", fact, "--reason", "true of all teams")
+    assert said.startswith(f"{fact}: created in {shell.realm} as ")
+    assert "Crash loops begin at dawn." in shell("list", "--scope", shell.realm)
+
+
+def test_recall_explains_its_scores_when_asked(shell):
+    add(shell, "The mooring rope is made of hemp.")
+    add(shell, "The mooring fee is nine crowns.")
+    plain = shell("recall", "what is the mooring rope made of", "--scope", shell.realm)
+    explained = shell(
+        "recall", "what is the mooring rope made of", "--scope", shell.realm, "--explain"
+    )
+    assert "bm25" not in plain
+    assert "bm25" in explained
+
+
+def test_recall_says_why_a_fact_was_not_given(shell):
+    fact = add(shell, "Seagulls steal bread.")
+    shell("retract", fact, "--reason", "only one did")
+    add(shell, "Bread is sold at the pier.")
+    said = shell("recall", "who steals bread", "--scope", shell.realm, "--why-not", fact)
+    assert f"{fact}: " in said
+
+
+def test_recall_as_it_was_known_on_a_day(shell):
+    add(shell, "The ferry is called Hilda.")
+    shell("recall", "what is the ferry called", "--scope", shell.realm, "--known-at", "2020-01-01")
+    assert shell.terminal.err == "nothing is known about this\n"
+
+
+def test_list_goes_on_where_the_page_before_ended(shell):
+    for number in range(5):
+        add(shell, f"Berth {number} is {number * 10} metres long.")
+    first = shell("list", "--scope", shell.realm, "--limit", "3", "-o", "name").split()
+    cursor = shell.terminal.err.split("--cursor ")[1].strip()
+    rest = shell(
+        "list", "--scope", shell.realm, "--limit", "3", "--cursor", cursor, "-o", "name"
+    ).split()
+    assert (len(first), len(rest)) == (3, 2)
+    assert not set(first) & set(rest)
+
+
+def test_facts_leave_as_lines_and_come_back(shell, tmp_path):
+    add(shell, "Anchors rust.", "--subject", "anchors", "--predicate", "do", "--tag", "iron")
+    add(shell, "Ropes do not.")
+    file = tmp_path / "facts.jsonl"
+    shell("export", "--to", str(file), "--scope", shell.realm)
+    assert shell.terminal.err == f"2 facts written to {file}\n"
+    other = f"{shell.realm}/formation:other"
+    shell("import", "--from", str(file), "--scope", other)
+    assert shell.terminal.err == "2 facts stored, 0 known already and confirmed\n"
+    shell("import", "--from", str(file), "--scope", other)
+    assert shell.terminal.err == "0 facts stored, 2 known already and confirmed\n"
+    found = json.loads(shell("list", "--scope", other, "--tag", "iron", "-o", "json"))
+    assert [(f["content"], f["subject"]) for f in found] == [("Anchors rust.", "anchors")]
+
+
+def test_a_torn_last_line_of_an_import_is_left_out_and_said(shell, tmp_path):
+    file = tmp_path / "facts.jsonl"
+    file.write_text('{"content": "Whole."}\n{"content": "Tor')
+    shell("import", "--from", str(file))
+    assert shell.terminal.err == (
+        f"{file}, line 2: torn, left out\n1 facts stored, 0 known already and confirmed\n"
+    )
+
+
+@pytest.mark.parametrize("line", ["nonsense\n", "[1]\n", '{"content": 3}\n', '{"kind": "fact"}\n'])
+def test_a_line_that_is_no_fact_is_named(shell, tmp_path, line):
+    file = tmp_path / "facts.jsonl"
+    file.write_text(line + '{"content": "Fine."}\n')
+    shell("import", "--from", str(file), status=ExitStatus.USAGE)
+    assert shell.terminal.err.startswith(f"error: {file}, line 1: ")
+
+
+def test_an_export_never_replaces_a_file(shell, tmp_path):
+    file = tmp_path / "facts.jsonl"
+    file.write_text("mine")
+    shell("export", "--to", str(file), status=ExitStatus.USAGE)
+    assert file.read_text() == "mine"
+
+
+def test_stats_tell_what_a_scope_holds(shell):
+    add(shell, "Nets dry in the sun.")
+    said = shell("stats", "--scope", shell.realm)
+    assert said.startswith(f"{shell.realm}: 1 facts, given in 0 recalls, useful: nothing counted")
+
+
+def test_adopting_takes_a_yes(shell):
+    shell("adopt", status=ExitStatus.USAGE)
+    assert "say --yes to do it" in shell.terminal.err
+
+
+@pytest.mark.parametrize("verb", ["show", "why", "impact"])
+def test_a_fact_that_is_not_there_is_said(shell, verb):
+    shell(verb, "01a00000-0000-7000-8000-000000000000", status=ExitStatus.FAILED)
+    assert "does not exist or is not visible to you" in shell.terminal.err
+    assert "Traceback" not in shell.terminal.err
+
+
+def test_a_fact_for_programs_is_the_whole_fact(shell):
+    fact = add(shell, "Oars are in the shed.")
+    assert json.loads(shell("show", fact, "-o", "json"))["content"] == "Oars are in the shed."
+    assert shell("show", fact, "-o", "name") == f"{fact}\n"

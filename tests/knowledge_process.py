@@ -1,0 +1,55 @@
+"""The knowledge service as a process, for tests that stop, kill and copy it."""
+
+from __future__ import annotations
+
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+import httpx
+
+ROOT = Path(__file__).parents[1]
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+@contextmanager
+def serving(
+    db: Path, *, arguments: Sequence[str] = ("--auth", "none")
+) -> Iterator[tuple[subprocess.Popen[str], str]]:
+    """Run the service until it answers, or has ended; kill it at the end."""
+    port = free_port()
+    command = [sys.executable, "-m", "knowledge_service.main", "serve", "--db", str(db)]
+    process = subprocess.Popen(
+        [*command, "--port", str(port), *arguments], cwd=ROOT, stderr=subprocess.PIPE, text=True
+    )
+    url = f"http://127.0.0.1:{port}"
+    try:
+        for _ in range(200):
+            try:
+                httpx.get(f"{url}/readyz", timeout=1, trust_env=False)
+                break
+            except httpx.TransportError:
+                if process.poll() is not None:
+                    break
+                time.sleep(0.05)
+        yield process, url
+    finally:
+        process.kill()
+        process.wait()
+        assert process.stderr is not None
+        process.stderr.close()
+
+
+def errand(*arguments: object, stdin: bytes | None = None) -> subprocess.CompletedProcess[bytes]:
+    """Run `kais-knowledge` to its end."""
+    command = [sys.executable, "-m", "knowledge_service.main", *map(str, arguments)]
+    return subprocess.run(command, cwd=ROOT, input=stdin, capture_output=True, check=False)
