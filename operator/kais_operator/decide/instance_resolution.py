@@ -7,7 +7,7 @@ Automatic` the Blueprint, while no mission runs and as long as no revision break
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import timedelta
 
 from kais import compatibility, conditions, labels, names
@@ -42,11 +42,20 @@ class Newer:
         served: the number that the Blueprint serves; None when it is gone or serves none.
         present: the revision that the use stands on; None when it does not exist any more.
         target: the served revision; None when it does not exist yet.
+        between: the revisions between the two that compile, newest first; only looked for when
+            callers may break on the target.
     """
 
     served: int | None = None
     present: BlueprintRevision | None = None
     target: BlueprintRevision | None = None
+    between: tuple[BlueprintRevision, ...] = ()
+
+
+def may_break(instance: BlueprintInstance, newer: Newer) -> bool:
+    """Whether the served revision is one that a use must not move to by itself."""
+    is_allowed = instance.metadata.annotations.get(labels.ALLOW_BREAKING_CHANGES) == "true"
+    return newer.target is not None and not is_allowed and bool(_breaking(newer))
 
 
 def choose_newer(instance: BlueprintInstance, newer: Newer, *, is_running: bool) -> Choice:
@@ -59,22 +68,22 @@ def choose_newer(instance: BlueprintInstance, newer: Newer, *, is_running: bool)
         return Choice(number)
     if is_running:
         return Choice(number, note=f"; moves to revision {newer.served} when the mission has ended")
-    breaking = _breaking(newer.present, newer.target)
-    is_allowed = instance.metadata.annotations.get(labels.ALLOW_BREAKING_CHANGES) == "true"
-    if breaking and not is_allowed:
-        note = (
-            f"; updatePolicy Automatic stops here, because revision {newer.served} may break it: "
-            f"{breaking}; annotate it {labels.ALLOW_BREAKING_CHANGES}=true, or name the revision "
-            "in spec.blueprintRef.revision"
-        )
-        return Choice(number, note=note)
-    return Choice(newer.served)
+    if not may_break(instance, newer):
+        return Choice(newer.served)
+    note = (
+        f"; updatePolicy Automatic stops here, because revision {newer.served} may break it: "
+        f"{_breaking(newer)}; annotate it {labels.ALLOW_BREAKING_CHANGES}=true, or name the "
+        "revision in spec.blueprintRef.revision"
+    )
+    steps = (step for step in newer.between if not _breaking(replace(newer, target=step)))
+    last = next(steps, None)
+    return Choice(last.spec.revision if last is not None else number, note=note)
 
 
-def _breaking(present: BlueprintRevision | None, target: BlueprintRevision) -> str:
-    if present is None:
+def _breaking(newer: Newer) -> str:
+    if newer.present is None or newer.target is None:
         return "the revision that it stands on is gone, so they cannot be compared"
-    return "; ".join(compatibility.compare(present.spec, target.spec).breaking)
+    return "; ".join(compatibility.compare(newer.present.spec, newer.target.spec).breaking)
 
 
 def choose(instance: BlueprintInstance, blueprint: Blueprint | None) -> Choice:

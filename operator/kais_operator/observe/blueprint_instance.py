@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from dataclasses import replace
 
 from kais import labels, names
 from kais.conditions import Type
@@ -18,6 +19,8 @@ from kais_operator.observe.reconcilers import Reconciler, Seen
 from kais_operator.ports import World
 from knowledge_client import errors
 
+_BETWEEN = 10
+"""Revisions before a breaking one that are looked at; as many as are kept unless told."""
 _LOG = logging.getLogger(__name__)
 
 
@@ -73,7 +76,20 @@ async def _choose_newer(world: World, instance: BlueprintInstance, mission: Body
         newer = instance_resolution.Newer(served, present, target)
     outcome = instance_run.outcome_of(instance_run.run_of(instance), mission, None)
     is_running = instance_run.is_running(instance, mission, outcome)
+    if not is_running and instance_resolution.may_break(instance, newer):
+        newer = replace(newer, between=await _between(world, instance, newer))
     return instance_resolution.choose_newer(instance, newer, is_running=is_running)
+
+
+async def _between(
+    world: World, instance: BlueprintInstance, newer: instance_resolution.Newer
+) -> tuple[BlueprintRevision, ...]:
+    """Read the revisions that a use may have missed while its mission ran, newest first."""
+    first = (instance_resolution.kept_number(instance) or 0) + 1
+    numbers = range(first, newer.served or 0)[-_BETWEEN:]
+    found = [await _revision(world, instance, number) for number in reversed(numbers)]
+    kept = [revision for revision in found if revision is not None]
+    return tuple([r for r in kept if (await verdicts.verdict_of(world, r.spec)).is_good])
 
 
 async def _blueprint(

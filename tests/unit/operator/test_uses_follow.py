@@ -101,6 +101,19 @@ async def test_breaks_between_are_held_against_the_revision_that_it_stands_on() 
     assert status(fake)["revisionInUse"] == 4, "the break was taken back"
 
 
+async def test_an_automatic_use_that_missed_revisions_takes_the_last_compatible_one() -> None:
+    fake = await following()
+    await uses.edit_head(fake, formation=NEW_IMAGE)
+    await uses.edit_head(fake, mission={"objective": "{{ nobody }}"})
+    await uses.edit_head(fake, mission={"objective": "mend"}, parameters=OTHER_DEFAULT)
+    await uses.settle(fake)
+    uses.end(fake)
+    await uses.settle(fake)
+    assert status(fake)["revisionInUse"] == 2, "3 does not compile and 4 breaks"
+    assert image(fake) == "worker:2"
+    assert "stops here, because revision 4 may break it" in condition(fake, "BlueprintResolved")[2]
+
+
 async def test_an_automatic_use_never_takes_a_revision_that_does_not_compile() -> None:
     fake = await following()
     uses.end(fake)
