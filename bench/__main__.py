@@ -1,6 +1,7 @@
 """`python -m bench [renders|service|control_plane]...`: measure and write docs/benchmarks.md.
 
-With names, only those are measured and printed, and the file stays as it is.
+With names, only those are measured and printed, and the file stays as it is. `service` alone takes
+options, as `--quick` or `--sizes 10000 --scopes 10`.
 """
 
 import importlib
@@ -23,6 +24,9 @@ NOTES = Path(__file__).with_name("notes.md")
 def main() -> None:
     """Run the named benches, or all of them, and write the page."""
     named = sys.argv[1:]
+    if named[:1] == ["service"] and len(named) > 1 and named[1].startswith("--"):
+        print(importlib.import_module("bench.service").run(named[1:]))
+        return
     sections = [importlib.import_module(f"bench.{name}").run() for name in named or ALL]
     if named:
         print("\n\n".join(sections))

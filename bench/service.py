@@ -1,150 +1,163 @@
-"""Remember and recall over HTTP, client included: one client and 32, at 10^4 and 10^5 facts."""
+"""The knowledge service over HTTP, client included: sizes times scopes, in a table and a plot.
 
-import asyncio
-import contextlib
-import random
-import socket
-import sys
+`python -m bench service --quick` is a small run that proves the bench itself; `--sizes 10000,100000`
+and `--scopes 10` choose. Recalls name the scopes that shall be visible: a chain of cell, formation
+and realm that holds 4,000 facts, one that holds 50,000, and everything where that is 32 scopes.
+"""
+
+from __future__ import annotations
+
+import sqlite3
 import tempfile
-import time
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from bench.figures import milliseconds, table
-from knowledge_client import AsyncKnowledgeClient, models
+from bench.plots import Plot
+from bench.served import Served
 
-SIZES = (10_000, 100_000)
-CLIENTS = (1, 32)
-REQUESTS = 1_000
-BATCH = 200
-WORDS = [
-    f"{a}{b}"
-    for a in (
-        "pod",
-        "node",
-        "image",
-        "probe",
-        "claim",
-        "route",
-        "token",
-        "queue",
-        "cache",
-        "shard",
-        "lease",
-        "quota",
-        "proxy",
-        "index",
-        "batch",
-    )
-    for b in (
-        "start",
-        "limit",
-        "error",
-        "delay",
-        "owner",
-        "retry",
-        "split",
-        "merge",
-        "drain",
-        "watch",
-    )
-]
+SIZES = (10_000, 100_000, 1_000_000)
+SCOPES = (10, 1_000, 10_000)
+QUICK = ((2_000,), (10,))
+RECALLS, WRITES = 400, 4_000
+_ALL = 32
 
 
-def sentence(rng: random.Random, length: int) -> str:
-    """A line of made-up words whose frequencies fall as in natural text."""
-    return " ".join(WORDS[min(int(rng.expovariate(0.03)), len(WORDS) - 1)] for _ in range(length))
+@dataclass(frozen=True)
+class Places:
+    """Which scopes there are, and how many facts go to each."""
+
+    plan: tuple[tuple[str, int], ...]
+    small: tuple[str, ...]
+    large: tuple[str, ...]
+
+    @property
+    def everything(self) -> tuple[str, ...]:
+        return tuple(path for path, _ in self.plan)
 
 
-@contextlib.asynccontextmanager
-async def served() -> AsyncIterator[AsyncKnowledgeClient]:
-    """A service of its own process and file, without authentication."""
-    with socket.create_server(("127.0.0.1", 0)) as held:
-        port = held.getsockname()[1]
-    with tempfile.TemporaryDirectory(dir=Path.home()) as folder:
-        command = [str(Path(sys.executable).with_name("kais-knowledge")), "serve"]
-        command += ["--db", f"{folder}/k.db", "--port", str(port), "--auth", "none"]
-        process = await asyncio.create_subprocess_exec(
-            *command, stdout=asyncio.subprocess.DEVNULL, stderr=asyncio.subprocess.DEVNULL
-        )
-        try:
-            async with AsyncKnowledgeClient(url=f"http://127.0.0.1:{port}") as client:
-                await ready(client)
-                yield client
-        finally:
-            process.terminate()
-            await process.wait()
+def places(facts: int, scopes: int) -> Places:
+    """Lay facts out: two chains of three scopes, the rest evenly over formations beside them."""
+    small, large = min(4_000, facts // 10), min(50_000, facts // 2)
+    plan, chains = [], []
+    for realm, count in (("small", small), ("large", large)):
+        top = f"realm:{realm}"
+        chain = (f"{top}/formation:team/cell:lead", f"{top}/formation:team", top)
+        parts = (count // 4, count // 2, count - count // 4 - count // 2)
+        plan += list(zip(chain, parts, strict=True))
+        chains.append(chain)
+    left, others = facts - small - large, max(1, scopes - 6)
+    plan += [
+        (f"realm:r{n % 100}/formation:f{n}", left * (n + 1) // others - left * n // others)
+        for n in range(others)
+    ]
+    return Places(tuple((path, count) for path, count in plan if count), *chains)
 
 
-async def ready(client: AsyncKnowledgeClient) -> None:
-    """Wait up to 20 s for the service."""
-    deadline = time.monotonic() + 20
-    while True:
-        with contextlib.suppress(Exception):  # it is only starting
-            await client.ready()
-            return
-        if time.monotonic() > deadline:
-            raise SystemExit("the service did not become ready within 20 s")
-        await asyncio.sleep(0.1)
-
-
-async def fill(client: AsyncKnowledgeClient, rng: random.Random, have: int, want: int) -> float:
-    """Add facts up to `want`, in one scope; returns facts per second."""
-    start = time.perf_counter()
-    for first in range(have, want, BATCH):
-        count = min(BATCH, want - first)
-        facts = [models.FactIn(content=f"{sentence(rng, 18)} n{first + i}") for i in range(count)]
-        await client.remember_batch(models.FactsIn(facts=tuple(facts)))
-    return (want - have) / (time.perf_counter() - start)
-
-
-async def timed(
-    call: Callable[[int], Awaitable[object]], clients: int
-) -> tuple[list[float], float]:
-    """Run REQUESTS calls by so many clients at once: seconds each, and calls per second."""
-    numbers = iter(range(REQUESTS))
-    samples: list[float] = []
-
-    async def one() -> None:
-        for number in numbers:
-            start = time.perf_counter()
-            await call(number)
-            samples.append(time.perf_counter() - start)
-
-    begin = time.perf_counter()
-    await asyncio.gather(*(one() for _ in range(clients)))
-    return samples, REQUESTS / (time.perf_counter() - begin)
-
-
-async def measure() -> str:
-    """The table of this bench."""
-    rng = random.Random(7)  # noqa: S311 — made-up text, no secret
+def measure(facts: int, scopes: int, calls: int, plot: Plot) -> list[list[object]]:
+    """Fill a store and measure it; the rows of the table."""
+    where = places(facts, scopes)
     rows: list[list[object]] = []
-    async with served() as client:
-        have = 0
-        for size in SIZES:
-            rate = await fill(client, rng, have, size)
-            have = size
-            rows.append([f"{size:,}", "batch import", 1, "", "", "", f"{rate:,.0f}"])
-            for clients in CLIENTS:
-                mark = f"{size}-{clients}"
 
-                async def remember(number: int, mark: str = mark) -> object:
-                    text = f"{sentence(rng, 18)} r{mark}-{number}"
-                    return await client.remember(models.FactIn(content=text))
+    def row(what: str, clients: object, samples: Sequence[float], rest: object) -> None:
+        times = milliseconds(samples) if samples else ["", "", ""]
+        rows.append([f"{facts:,}", f"{scopes:,}", what, clients, *times, rest])
 
-                async def recall(_number: int) -> object:
-                    return await client.recall(models.RecallIn(query=sentence(rng, 8), limit=10))
+    with tempfile.TemporaryDirectory(dir=Path.home()) as folder:
+        db = Path(folder) / "k.db"
+        served = Served(db)
+        idle = served.resident_mib()
+        (done,) = served.send({"kind": "import", "plan": where.plan, "clients": 2, "seed": 5})
+        row("batch import, 200 a request", 2, (), f"{facts / done['seconds']:,.0f} facts/s")
+        served.stop()
+        served = Served(db)
+        views = {"4,000 visible": where.small, "50,000 visible": where.large}
+        if len(where.everything) <= _ALL:
+            views[f"all visible, {len(where.everything)} scopes"] = where.everything
+        for name, seen in views.items():
+            for heat, clients in (("cold", 1), ("warm", 1), ("warm", 16)):
+                job = {"kind": "recall", "scopes": seen, "clients": clients, "count": calls}
+                (done,) = served.send(job)
+                rate = f"{calls / done['seconds']:,.0f}/s, client {done['cpu']:.0%} of a core"
+                row(f"recall, {name}, {heat}", clients, done["samples"], rate)
+                if (heat, clients) == ("warm", 1):
+                    plot.add(f"{name.partition(',')[0]} {scopes:,} scopes", facts, done["samples"])
+        reading = {"kind": "recall", "scopes": where.large, "clients": 1, "count": calls}
+        writing = {"kind": "remember", "scopes": where.large[:1], "clients": 8, "rate": 500}
+        found = served.send(reading, {**writing, "count": 500 * 4, "mark": 10**9})
+        wrote = len(found[1]["samples"]) / found[1]["seconds"]
+        row("recall, 50,000 visible, while writes run", 1, found[0]["samples"], f"{wrote:.0f} w/s")
+        for clients in (1, 32):
+            job = {"kind": "remember", "scopes": where.large[1:2], "clients": clients}
+            (done,) = served.send({**job, "count": 10 * calls, "mark": 10**10 * clients})
+            rate = f"{10 * calls / done['seconds']:,.0f}/s, client {done['cpu']:.0%} of a core"
+            row("remember, one fact a request", clients, done["samples"], rate)
+        (done,) = served.send(
+            {"kind": "visible", "scopes": where.large, "clients": 8, "count": calls}
+        )
+        row("recall right after its write: all found", 8, done["samples"], "")
+        resident = served.resident_mib()
+        served.stop()
+        served = Served(db)
+        index = index_bytes(db) / (facts + 1)
+        told = (
+            f"ready {served.ready_s:.1f} s, resident {idle:.0f} MiB idle, {resident:.0f} MiB full"
+        )
+        row(
+            f"{told}, index {index:.0f} bytes a fact",
+            "",
+            (),
+            f"{db.stat().st_size / 2**20:,.0f} MiB",
+        )
+        served.stop()
+    return rows
 
-                for name, call in (("remember", remember), ("recall", recall)):
-                    samples, per_second = await timed(call, clients)
-                    rows.append(
-                        [f"{size:,}", name, clients, *milliseconds(samples), f"{per_second:,.0f}"]
-                    )
-    head = ("facts", "what", "clients", "p50 ms", "p95 ms", "p99 ms", "per second")
-    return table(head, rows)
+
+def index_bytes(db: Path) -> int:
+    """Return the bytes of the index's pages."""
+    with sqlite3.connect(f"file:{db}?mode=ro", uri=True) as connection:
+        try:
+            query = "SELECT sum(pgsize) FROM dbstat WHERE name = 'posting'"
+            return int(connection.execute(query).fetchone()[0])
+        except sqlite3.OperationalError:  # a SQLite without dbstat: the rows alone
+            query = "SELECT sum(length(data)) + 20 * count(*) FROM posting"
+            return int(connection.execute(query).fetchone()[0])
 
 
-def run() -> str:
+def bare(calls: int) -> list[list[object]]:
+    """Measure the route that remembers without a store."""
+    served = Served(None)
+    job: dict[str, Any] = {"kind": "remember", "scopes": ["realm:a"], "clients": 32}
+    (done,) = served.send({**job, "count": calls})
+    served.stop()
+    rate = f"{calls / done['seconds']:,.0f}/s, client {done['cpu']:.0%} of a core"
+    name = "remember without a store"
+    return [["", "", name, 32, *milliseconds(done["samples"]), rate]]
+
+
+def run(arguments: Sequence[str] = ()) -> str:
     """Measure and return the section of docs/benchmarks.md."""
-    return "## Knowledge service over HTTP\n\n" + asyncio.run(measure())
+    quick = "--quick" in arguments
+    sizes, scopes = (
+        QUICK
+        if quick
+        else (_chosen(arguments, "--sizes", SIZES), _chosen(arguments, "--scopes", SCOPES))
+    )
+    calls = 20 if quick else RECALLS
+    plot = Plot("p95 of one recall, ms")
+    rows = bare(10 * calls)
+    for count in scopes:
+        for size in sizes:
+            rows += measure(size, count, calls, plot)
+    head = ("facts", "scopes", "what", "clients", "p50 ms", "p95 ms", "p99 ms", "and")
+    picture = plot.write(Path("docs/benchmarks-recall.svg")) if not quick else ""
+    return f"## Knowledge service over HTTP\n\n{table(head, rows)}\n{picture}"
+
+
+def _chosen(arguments: Sequence[str], name: str, default: tuple[int, ...]) -> tuple[int, ...]:
+    if name not in arguments:
+        return default
+    given = arguments[list(arguments).index(name) + 1]
+    return tuple(int(part) for part in given.split(","))

@@ -1,0 +1,160 @@
+"""A client that costs little: bare sockets on uvloop, in a process of its own.
+
+Reads what it shall do as JSON from stdin, writes what it saw as JSON to stdout.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import random
+import resource
+import sys
+import time
+from collections.abc import Iterator
+from typing import Any
+
+import uvloop
+
+from bench.texts import Texts
+
+_SCOPE_DEPTH = 2
+
+
+class Connection:
+    """One connection that is kept open; one request at a time."""
+
+    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self._reader = reader
+        self._writer = writer
+
+    @classmethod
+    async def open(cls, port: int) -> Connection:
+        return cls(*await asyncio.open_connection("127.0.0.1", port, limit=2**24))
+
+    async def post(self, request: bytes) -> tuple[int, bytes]:
+        """Send a whole request; return status and body."""
+        self._writer.write(request)
+        head = await self._reader.readuntil(b"\r\n\r\n")
+        at = head.lower().index(b"content-length:") + 15
+        length = int(head[at : head.index(b"\r", at)])
+        body = await self._reader.readexactly(length)
+        return int(head[9:12]), body
+
+    def close(self) -> None:
+        self._writer.close()
+
+
+def request(path: str, body: Any) -> bytes:
+    """Write a request."""
+    data = json.dumps(body).encode()
+    head = f"POST {path} HTTP/1.1\r\nhost: bench\r\ncontent-type: application/json\r\n"
+    return f"{head}content-length: {len(data)}\r\n\r\n".encode() + data
+
+
+async def drive(job: dict[str, Any], requests: Iterator[tuple[bytes, bytes]]) -> dict[str, Any]:
+    """Send requests from so many clients; each is (request, what the answer must hold)."""
+    samples: list[float] = []
+    refused: list[str] = []
+    interval = job.get("clients", 1) / job["rate"] if job.get("rate") else 0.0
+
+    async def one(number: int) -> None:
+        connection = await Connection.open(job["port"])
+        due = time.perf_counter() + interval * number / job.get("clients", 1)
+        for sent, expected in requests:
+            if interval:
+                await asyncio.sleep(max(0.0, due - time.perf_counter()))
+                due += interval
+            start = time.perf_counter()
+            status, body = await connection.post(sent)
+            samples.append(time.perf_counter() - start)
+            if status >= 400 or expected not in body:
+                refused.append(f"{status} {body[:200]!r}")
+        connection.close()
+
+    begin, cpu = time.perf_counter(), resource.getrusage(resource.RUSAGE_SELF)
+    await asyncio.gather(*(one(number) for number in range(job.get("clients", 1))))
+    seconds = time.perf_counter() - begin
+    used = resource.getrusage(resource.RUSAGE_SELF)
+    spent = used.ru_utime + used.ru_stime - cpu.ru_utime - cpu.ru_stime
+    return {
+        "samples": samples,
+        "seconds": seconds,
+        "cpu": spent / seconds,
+        "refused": refused[:3],
+        "refusals": len(refused),
+    }
+
+
+def recalls(job: dict[str, Any], texts: Texts) -> Iterator[tuple[bytes, bytes]]:
+    """Ask questions in named scopes."""
+    bodies = [
+        request("/v1/recall", {"query": texts.question(), "limit": 10, "scopes": job["scopes"]})
+        for _ in range(job["count"])
+    ]
+    return iter([(body, b'"facts"') for body in bodies])
+
+
+def remembers(job: dict[str, Any], texts: Texts) -> Iterator[tuple[bytes, bytes]]:
+    """Remember one fact a request, in turn in each scope."""
+    scopes, mark = job["scopes"], job.get("mark", 0)
+    bodies = [
+        {"content": texts.fact(mark + n), "scope": scopes[n % len(scopes)]}
+        for n in range(job["count"])
+    ]
+    return iter([(request(job.get("path", "/v1/facts"), body), b"fact") for body in bodies])
+
+
+def imports(job: dict[str, Any], texts: Texts) -> Iterator[tuple[bytes, bytes]]:
+    """Remember facts 200 at a time, one scope after the other; written while they are sent."""
+    number = job.get("mark", 0)
+    for scope, count in job["plan"]:
+        for first in range(0, count, job.get("batch", 200)):
+            size = min(job.get("batch", 200), count - first)
+            facts = [{"content": texts.fact(number + n), "scope": scope} for n in range(size)]
+            number += size
+            yield request("/v1/facts:batch", {"facts": facts}), b"results"
+
+
+async def visible(job: dict[str, Any]) -> dict[str, Any]:
+    """Write a fact with a word of its own, ask for it at once, and count what is not found."""
+    missing = 0
+    samples: list[float] = []
+
+    async def one(number: int) -> None:
+        nonlocal missing
+        connection = await Connection.open(job["port"])
+        for n in range(job["count"] // job["clients"]):
+            word = f"own{job.get('mark', 0)}x{number}x{n}"
+            body = {"content": f"the word is {word}", "scope": job["scopes"][0]}
+            _, told = await connection.post(request("/v1/facts", body))
+            question = {"query": word, "limit": 1, "scopes": job["scopes"]}
+            start = time.perf_counter()
+            _, found = await connection.post(request("/v1/recall", question))
+            samples.append(time.perf_counter() - start)
+            fact_id = json.loads(told)["fact_id"]
+            missing += fact_id.encode() not in found
+        connection.close()
+
+    await asyncio.gather(*(one(number) for number in range(job["clients"])))
+    return {"samples": samples, "missing": missing}
+
+
+async def main() -> None:
+    """Do the jobs that stand on stdin, those of one list at the same time."""
+    answers = []
+    makers = {"recall": recalls, "remember": remembers, "import": imports}
+    for together in json.load(sys.stdin):
+        running = []
+        for job in together:
+            if job["kind"] == "visible":
+                running.append(visible(job))
+            else:
+                texts = Texts(job.get("seed", random.randrange(10**9)))  # noqa: S311
+                running.append(drive(job, makers[job["kind"]](job, texts)))
+        answers.append(await asyncio.gather(*running))
+    json.dump(answers, sys.stdout)
+
+
+if __name__ == "__main__":
+    uvloop.run(main())

@@ -1,0 +1,75 @@
+"""A server in a process of its own, and the load sent to it from another one."""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+_TICKS = os.sysconf("SC_CLK_TCK")
+
+
+class Served:
+    """The service over one file, or the bare routes; counts its own processor time."""
+
+    def __init__(self, db: Path | None) -> None:
+        with socket.create_server(("127.0.0.1", 0)) as held:
+            self.port = held.getsockname()[1]
+        if db is None:
+            command = [sys.executable, "-m", "bench.bare", str(self.port)]
+        else:
+            command = [str(Path(sys.executable).with_name("kais-knowledge")), "serve"]
+            command += ["--db", str(db), "--port", str(self.port), "--auth", "none"]
+        start = time.perf_counter()
+        self._process = subprocess.Popen(
+            command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+        )
+        self._wait()
+        self.ready_s = time.perf_counter() - start
+
+    def _wait(self) -> None:
+        deadline = time.monotonic() + 120
+        while time.monotonic() < deadline:
+            if self._process.poll() is not None:
+                raise SystemExit(f"the service ended with {self._process.returncode}")
+            try:
+                socket.create_connection(("127.0.0.1", self.port)).close()
+            except OSError:
+                time.sleep(0.01)
+            else:
+                return
+        raise SystemExit("the service did not listen within 120 s")
+
+    def resident_mib(self) -> float:
+        """Return what the process holds in memory."""
+        lines = Path(f"/proc/{self._process.pid}/status").read_text().splitlines()
+        return next(int(line.split()[1]) for line in lines if line.startswith("VmRSS")) / 1024
+
+    def processor_s(self) -> float:
+        """Return the processor time that the server used so far."""
+        fields = Path(f"/proc/{self._process.pid}/stat").read_text().rpartition(")")[2].split()
+        return (int(fields[11]) + int(fields[12])) / _TICKS
+
+    def send(self, *together: dict[str, Any]) -> list[dict[str, Any]]:
+        """Have the load client do jobs at the same time."""
+        jobs = [[{"port": self.port, **job} for job in together]]
+        done = subprocess.run(
+            [sys.executable, "-m", "bench.load"], input=json.dumps(jobs), text=True,
+            stdout=subprocess.PIPE, check=True,
+        )  # fmt: skip
+        (answers,) = json.loads(done.stdout)
+        for job, answer in zip(together, answers, strict=True):
+            if answer.get("refusals") or answer.get("missing"):
+                raise SystemExit(f"{job['kind']} failed: {answer['refused'] or 'not visible'}")
+        found: list[dict[str, Any]] = answers
+        return found
+
+    def stop(self) -> None:
+        """End the server gracefully."""
+        self._process.terminate()
+        self._process.wait()
