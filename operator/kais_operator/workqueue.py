@@ -1,7 +1,7 @@
 """A keyed queue with delays: what to look at next, and when.
 
 A key waits at most once, however often it is added, and never runs twice at a time: what is added
-while it runs waits for the end of that run. Knows neither kopf nor kinds; keys are hashable.
+while it runs waits for the end of that run. Knows no kinds; keys are hashable.
 
     add(key, after) -> Schedule (pure: who waits until when) -> at most `workers` tasks -> work(key)
                           ^---- seconds to the next look, or backoff after an error ----'

@@ -4,7 +4,7 @@
          ^------------------- the version is too old (410): nothing may be missed --'
 
 A watch that says nothing for longer than the API server's bookmarks are apart is given up, and one
-that breaks is opened again where it ended, so that nothing is listed again without need. An own
+that breaks is opened again where it ended, so that nothing is listed again without need. A
 loop instead of kopf's: see docs/decisions/0019.
 """
 

@@ -1,1 +1,1 @@
-"""Glue between kopf and the work queue, and the wiring of the parts."""
+"""Glue between the watches and the work queue, and the wiring of the parts."""
