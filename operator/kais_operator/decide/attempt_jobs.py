@@ -13,8 +13,8 @@ from kais_operator.decide.children import Parent
 from kais_operator.decide.placing import Identity
 from kais_operator.decide.plan import Body
 
-JOB_LATER_S = 30
-"""How long after its pod's deadline a Job's own comes."""
+JOB_LATER_S = 90
+"""How long after its pod's deadline a Job's own comes: the pod has 30 s to end."""
 
 
 @dataclass(frozen=True)

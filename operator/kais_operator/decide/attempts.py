@@ -26,6 +26,8 @@ MESSAGES_BYTES = 12 * 1024
 """What it keeps of all messages of a pod, in equal parts."""
 LOG_BYTES = 2048
 """What the kubelet keeps of a failed container's log in place of a termination message."""
+_NEVER_SEEN = "ContainerStatusUnknown"
+"""What the kubelet says of a container that it never started, or has lost, when a pod ends."""
 
 
 class State(StrEnum):
@@ -250,6 +252,8 @@ def _read_end(
     pod = _telling_pod(pods_seen, state)
     task = container_state(pod, pods.TASK) if pod is not None else {}
     ended: Mapping[str, Any] = task.get("terminated") or {}
+    if ended.get("reason") == _NEVER_SEEN:
+        ended = {}
     number, code = number_of(job), ended.get("exitCode")
     if state is not State.SUCCEEDED and pod is not None and _was_too_late(pod):
         state = State.TIMED_OUT

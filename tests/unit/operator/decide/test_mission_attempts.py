@@ -137,7 +137,7 @@ async def test_a_failed_attempt_is_followed_by_one_that_knows_why() -> None:
     assert told["KAIS_RUN_ID"] == environment(fake, 1)["KAIS_RUN_ID"]
     spec = fake.cluster.read(job_ref(2))["spec"]
     assert spec["template"]["spec"]["activeDeadlineSeconds"] == 540
-    assert spec["activeDeadlineSeconds"] == 570
+    assert spec["activeDeadlineSeconds"] == 630
     assert status(fake)["attempt"] == 2
     assert status(fake)["history"][0]["result"] == ("the task ended with exit code 1: no such pod")
     assert {r.attempt for r in fake.knowledge.recalls} == {1, 2}

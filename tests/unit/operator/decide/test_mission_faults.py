@@ -128,6 +128,19 @@ async def test_an_image_never_pulled_is_no_timeout_when_the_operator_was_away() 
     )
 
 
+async def test_a_container_that_the_kubelet_never_started_is_no_work_that_failed() -> None:
+    fake = await teams.started()
+    unknown = {"terminated": {"exitCode": 137, "reason": "ContainerStatusUnknown"}}
+    teams.pod(fake, status=left_by_the_kubelet(unknown))
+    teams.end_job(fake, condition="Failed", reason="BackoffLimitExceeded")
+    await teams.settle(fake)
+    assert status(fake)["outcome"] == "InfrastructureFailed"
+    assert condition(fake, "Succeeded")[2] == (
+        "InfrastructureFailed: attempt 1: the task was not started before the time for all "
+        "attempts ran out"
+    )
+
+
 async def test_work_that_the_kubelet_ended_at_the_deadline_is_a_timeout() -> None:
     fake = await teams.started()
     killed = {"terminated": {"exitCode": 137, "reason": "Error"}}

@@ -6,6 +6,8 @@ from collections.abc import Callable, Sequence
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from kais_operator.decide.plan import ObjectRef
+from kais_operator.observe import outbox
 from tests.fakes import teams
 from tests.fakes.teams import MISSION, job_ref, status
 from tests.fakes.world import FakeWorld
@@ -185,6 +187,9 @@ async def _play_judged(names: Sequence[str]) -> None:
         fake.cluster.collect_garbage()
     plan = await teams.settle(fake)
     _note_run(fake, outcomes)
+    for ref in fake.cluster.refs("ConfigMap"):
+        if ref.namespace == "kais-system":
+            await fake.step(outbox.RECONCILER, ObjectRef("Outbox", ref.namespace, ref.name))
     assert plan is None or plan.actions == ()
     assert all(len(told) <= 1 for told in outcomes.values()), f"an outcome changed: {outcomes}"
     for run_id, told in outcomes.items():

@@ -73,7 +73,7 @@ def test_an_attempt_is_tried_once_by_its_job() -> None:
     assert spec["backoffLimit"] == 0
     assert spec["podReplacementPolicy"] == "Failed"
     assert spec["template"]["spec"]["activeDeadlineSeconds"] == 90
-    assert spec["activeDeadlineSeconds"] == 120, "later, so that the pod is left to tell why"
+    assert spec["activeDeadlineSeconds"] == 180, "later, so that the pod is left to tell why"
     assert "ttlSecondsAfterFinished" not in spec
     assert spec["template"]["spec"]["restartPolicy"] == "Never"
     (rule,) = spec["podFailurePolicy"]["rules"]
