@@ -73,6 +73,11 @@ def knowledge_map_name(job: str) -> str:
     return cut(f"{job}-knowledge")
 
 
+def deployment_name(cell: str) -> str:
+    """Name the Deployment of a cell; Kubernetes adds to it, so a long one is cut."""
+    return cell if len(cell) <= LIMIT else cut(cell)
+
+
 def service_name(cell: str) -> str:
     """Name the Service of a cell as DNS asks for: it begins with a letter and has no dots."""
     return cut(cell if cell[:1].isalpha() else f"c-{cell}")

@@ -59,7 +59,7 @@ def workload(
         parent,
         api_version="apps/v1",
         kind="Deployment",
-        name=cell.metadata.name,
+        name=names.deployment_name(cell.metadata.name),
         labelled=labelled,
         annotated={
             labels.RENDERED_FROM: _made_from(housed),

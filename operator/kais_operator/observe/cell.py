@@ -51,7 +51,9 @@ async def observe_cell(world: World, ref: ObjectRef) -> Seen | None:
 async def _workloads(world: World, cell: Cell) -> Children:
     """Read a service cell's children, and what a task cell may have left from being one."""
     cluster, metadata = world.cluster, cell.metadata
-    deployment = await cluster.get_child(ObjectRef("Deployment", metadata.namespace, metadata.name))
+    deployment = await cluster.get_child(
+        ObjectRef("Deployment", metadata.namespace, names.deployment_name(metadata.name))
+    )
     service = await cluster.get_child(
         ObjectRef("Service", metadata.namespace, names.service_name(metadata.name))
     )

@@ -459,6 +459,7 @@ NAMES = {
     "a name of a formation's cell": ("team-lead-0", "team-lead-0"),
     "a name that begins with a digit": ("0team-lead-0", "c-0team-lead-0"),
     "a name with dots": ("a.b", "a-b-2e7336dc"),
+    "a long name": ("a" * 250, f"{'a' * 54}-3f3e35e0"),
 }
 
 
@@ -466,4 +467,6 @@ NAMES = {
 async def test_the_service_has_a_name_that_dns_takes_for(name: str, expected: str) -> None:
     fake = await settled(lone_service(name), ref=ObjectRef("Cell", "demo", name))
     (made,) = fake.cluster.refs("Service")
+    (deployment,) = fake.cluster.refs("Deployment")
     assert made.name == expected
+    assert deployment.name == (name if len(name) <= 63 else expected)
