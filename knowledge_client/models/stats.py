@@ -35,13 +35,21 @@ class Counts(Wire):
     interval: Interval | None = None
 
 
-class RevisionStats(Counts):
+class Measured(Counts):
+    """Counts, and what the runs took: durations and costs of those that are in the rate."""
+
+    last_used: datetime | None = None
+    median_duration_s: float | None = None
+    avg_cost: float | None = None
+
+
+class RevisionStats(Measured):
     """The counts of one revision."""
 
     revision: int
 
 
-class ValueStats(Counts):
+class ValueStats(Measured):
     """The counts of the runs that had one value of one parameter.
 
     `value` is the value as JSON, cut when long; None sums up the runs with rarer values.
@@ -57,14 +65,11 @@ class ParameterStats(Wire):
     values: tuple[ValueStats, ...] = ()
 
 
-class BlueprintStats(Counts):
+class BlueprintStats(Measured):
     """What the ledger knows of one Blueprint. All zero for one that it never saw."""
 
     namespace: str
     name: str
-    last_used: datetime | None = None
-    median_duration_s: float | None = None
-    avg_cost: float | None = None
     last_revision: int | None = None
     revisions: tuple[RevisionStats, ...] = ()
     parameters: tuple[ParameterStats, ...] = Field(

@@ -46,14 +46,9 @@ def blueprint_stats(name: BlueprintName, rows: Sequence[LedgerRow]) -> Blueprint
     for row in rows:
         if row.revision is not None:
             by_revision[row.revision].append(row)
-    durations = [row.duration_s for row in rows if row.duration_s is not None and _counts(row)]
-    costs = [row.cost for row in rows if row.cost is not None and _counts(row)]
     return BlueprintStats(
         namespace=name.namespace,
         name=name.name,
-        last_used=max((row.last_at for row in rows), default=None),
-        median_duration_s=statistics.median(durations) if durations else None,
-        avg_cost=statistics.fmean(costs) if costs else None,
         last_revision=max(by_revision, default=None),
         revisions=tuple(
             RevisionStats(revision=revision, **_fields(found))
@@ -114,7 +109,12 @@ def _fields(rows: Sequence[LedgerRow]) -> dict[str, Any]:
         excluded=sum(outcomes.is_excluded(outcome) for outcome in ended),
     )
     interval = counts.interval
+    durations = [row.duration_s for row in rows if row.duration_s is not None and _counts(row)]
+    costs = [row.cost for row in rows if row.cost is not None and _counts(row)]
     return {
+        "last_used": max((row.last_at for row in rows), default=None),
+        "median_duration_s": statistics.median(durations) if durations else None,
+        "avg_cost": statistics.fmean(costs) if costs else None,
         "uses": counts.uses,
         "running": counts.running,
         "succeeded": counts.succeeded,

@@ -172,8 +172,8 @@ class Runs(Facts):
                 run.revision,
                 run.outcome,
                 self._last_at[run.run_id],
-                None,
-                None,
+                runs.duration_s(run),
+                run.cost,
                 run.parameters or {},
             )
             for run in self._current_runs()

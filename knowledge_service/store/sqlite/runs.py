@@ -33,7 +33,8 @@ _OLD = "SELECT body, realm_no, credited, last_at FROM run WHERE run_id = ?"
 _LEDGER = f"""SELECT scope, revision, outcome, last_at, duration_us, cost FROM run
   WHERE namespace = ? AND blueprint = ? AND {_VISIBLE}"""
 
-_VALUES = f"""SELECT scope, outcome, last_at, json_extract(body, '$.parameters') FROM run
+_VALUES = f"""SELECT scope, outcome, last_at, duration_us, cost,
+  json_extract(body, '$.parameters') FROM run
   WHERE namespace = ? AND blueprint = ? AND json_type(body, '$.parameters') = 'object'
   AND {_VISIBLE}"""
 
@@ -82,11 +83,11 @@ class Runs(part.Part):
                     revision=None,
                     outcome=outcome,
                     last_at=times.from_us(last_at),
-                    duration_s=None,
-                    cost=None,
+                    duration_s=None if duration_us is None else duration_us / 1e6,
+                    cost=cost,
                     parameters=json.loads(parameters),
                 )
-                for scope, outcome, last_at, parameters in found
+                for scope, outcome, last_at, duration_us, cost, parameters in found
                 if view.sees(scope)
             ]
         return statistics.parameter_stats(rows)

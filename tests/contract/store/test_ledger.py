@@ -143,6 +143,10 @@ class TestStatistics:
         assert round(stats.interval.low, 3) == 0.15
         assert (stats.median_duration_s, stats.avg_cost, stats.last_revision) == (25.0, 2.5, 2)
         assert [(r.revision, r.uses) for r in stats.revisions] == [(1, 3), (2, 3)]
+        first, second = stats.revisions
+        assert (first.median_duration_s, first.avg_cost) == (20.0, 2.0)
+        assert (second.median_duration_s, second.avg_cost) == (30.0, 3.0)
+        assert first.last_used is not None
 
     def test_uses_are_running_succeeded_failed_and_excluded(self, store: Store) -> None:
         outcomes = [None, *get_args(RunOutcome)]
@@ -173,6 +177,16 @@ class TestStatistics:
         assert (small.failed, small.excluded, small.success_rate) == (1, 1, 0.5)
         assert (large.value, large.uses, large.success_rate) == ('"large"', 1, 1.0)
         assert small.interval is not None
+
+    def test_durations_and_costs_are_told_by_parameter_value(
+        self, store: Store, time: Time
+    ) -> None:
+        for n, seconds in enumerate((10, 30, 50)):
+            took = {"started_at": time.now, "finished_at": time.now + timedelta(seconds=seconds)}
+            run = run_in(parameters={"tier": "small"}, outcome="Failed", cost=1.0 + n, **took)
+            store.put_run(f"r{n}", run, actor=OPERATOR)
+        (tier,) = store.parameter_stats(REVIEW, ALL)
+        assert (tier.values[0].median_duration_s, tier.values[0].avg_cost) == (30.0, 2.0)
 
     def test_rare_values_are_summed_up(self, store: Store) -> None:
         for n in range(30):
