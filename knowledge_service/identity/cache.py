@@ -16,6 +16,10 @@ class Identity:
     uid: str | None
 
 
+# An API server takes a token for 10 s after its pod is gone; with ours a token ends within 30 s.
+_TTL_S = 20.0
+
+
 class Cache:
     """Remembers verdicts for at most `ttl_s`; beyond `size` the one unused longest goes.
 
@@ -26,7 +30,7 @@ class Cache:
         self,
         monotonic: Callable[[], float],
         *,
-        ttl_s: float = 30,
+        ttl_s: float = _TTL_S,
         refusal_ttl_s: float = 5,
         size: int = 10_000,
     ) -> None:

@@ -1,6 +1,6 @@
 """Callers are ServiceAccounts: their projected tokens, reviewed by the API server for our audience.
 
-token -> cache (30 s) -> one TokenReview at a time per token, in its lane -> username and UID
+token -> cache (20 s) -> one TokenReview at a time per token, in its lane -> username and UID
       -> administrator, or registered principal
 Tokens are in no log, no error and no cache; the service's own is read again for each review.
 """

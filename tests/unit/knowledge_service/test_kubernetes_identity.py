@@ -89,11 +89,11 @@ async def test_registered_account_gets_its_principal(
     assert server.authorization == ["Bearer own-token"]
 
 
-async def test_verdict_is_kept_for_thirty_seconds(
+async def test_verdict_is_kept_for_twenty_seconds(
     authentication: KubernetesAuthentication, server: ApiServer, clock: FakeClock
 ) -> None:
     await authentication.principal("t")
-    clock.advance(29)
+    clock.advance(19)
     await authentication.principal("t")
     assert len(server.asked) == 1
     clock.advance(2)
