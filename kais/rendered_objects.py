@@ -5,6 +5,7 @@ never learn that it was pruned, and names that point at no cell are found before
 """
 
 import difflib
+import functools
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, TypeVar, get_args
@@ -85,25 +86,33 @@ def _entrypoint(team: FormationSpec, work: MissionSpec) -> Iterator[Violation]:
         )
 
 
-def _unknown(annotation: Any, tree: Any, path: str) -> Iterator[Violation]:
+def _unknown(model: type[BaseModel], tree: Any, path: str) -> Iterator[Violation]:
     """List the fields that the models do not have, through lists and optional models."""
-    model = _model_in(annotation)
-    if model is None:
-        return
     if isinstance(tree, list):
         for i, item in enumerate(tree):
             yield from _unknown(model, item, f"{path}[{i}]")
         return
     if not isinstance(tree, dict):
         return
-    fields = {f.alias or name: f.annotation for name, f in model.model_fields.items()}
+    fields = _fields(model)
     for key, child in tree.items():
         if key in fields:
-            yield from _unknown(fields[key], child, _joined(path, key))
+            below = fields[key]
+            if below is not None:
+                yield from _unknown(below, child, _joined(path, key))
         elif model.model_config.get("extra") != "allow":
             near = difflib.get_close_matches(str(key), fields, n=1)
             hint = f"; did you mean {near[0]}?" if near else ""
             yield Violation(_joined(path, str(key)), f"is no field of this object{hint}")
+
+
+@functools.cache
+def _fields(model: type[BaseModel]) -> dict[str, type[BaseModel] | None]:
+    """Give each field in the API's spelling, with the model in it; None for plain values."""
+    return {
+        field.alias or name: _model_in(field.annotation)
+        for name, field in model.model_fields.items()
+    }
 
 
 def _model_in(annotation: Any) -> type[BaseModel] | None:

@@ -5,7 +5,7 @@ A leaf that is exactly one `{{ expression }}` yields that value with its type; a
 
 import functools
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from types import TracebackType
 from typing import Any
@@ -21,7 +21,7 @@ from kais.template_limits import Budget, CapExceeded, LeafError, Refused, Templa
 _RESULT = "result"
 _BUDGET = " budget"  # no expression can name it, because of the space
 _COUNT, _CONCAT = " count", " concat"
-_MARKS = ("{{", "{%", "{#")
+_MARK = re.compile(r"{[{%#]")
 _FORBIDDEN: Mapping[type[nodes.Node], str] = {
     nodes.AssignBlock: "set without =",
     nodes.Block: "block",
@@ -37,7 +37,7 @@ _FORBIDDEN: Mapping[type[nodes.Node], str] = {
 
 def is_template(leaf: str) -> bool:
     """Whether a text holds anything to evaluate."""
-    return any(mark in leaf for mark in _MARKS)
+    return "{" in leaf and _MARK.search(leaf) is not None
 
 
 @dataclass(frozen=True)
@@ -58,16 +58,16 @@ class Leaf:
     template: Template
 
 
-def compile_leaf(source: str, *, path: str, names: Iterable[str]) -> Leaf:
+def compile_leaf(source: str, *, path: str, names: Collection[str]) -> Leaf:
     """Parse a leaf and look up every name in it.
 
     Raises:
         TemplateFailed: When it does not parse or takes a name that is not in `names`.
     """
     leaf = _located(_compiled, source, path)
-    known = sorted(names)
-    unknown = {name: at for name, at in leaf.names.items() if name not in known}
+    unknown = {name: at for name, at in leaf.names.items() if name not in names}
     if unknown:
+        known = sorted(names)
         in_order = sorted(unknown.items(), key=lambda item: item[1])
         raise TemplateFailed(
             [_error(path, source, _undeclared(n, known), at) for n, at in in_order]
@@ -75,7 +75,7 @@ def compile_leaf(source: str, *, path: str, names: Iterable[str]) -> Leaf:
     return leaf
 
 
-def compile_expression(source: str, *, path: str, names: Iterable[str]) -> Leaf:
+def compile_expression(source: str, *, path: str, names: Collection[str]) -> Leaf:
     """Compile the expression of a directive, which may stand with or without its braces.
 
     Raises:

@@ -58,7 +58,7 @@ class Budget:
 
     def spend_text(self, text: str) -> None:
         """Count text that goes into the output."""
-        self.bytes += len(text.encode())
+        self.bytes += len(text) if text.isascii() else len(text.encode())
         if self.bytes > OUTPUT_BYTES:
             raise CapExceeded(f"the output is larger than {OUTPUT_BYTES // 1024} KiB")
 

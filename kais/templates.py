@@ -262,6 +262,9 @@ class _Renderer:
         """Count what a leaf gave against the caps; text of expressions was not counted before."""
         left = [value]
         try:
+            if type(value) is str:
+                self.budget.spend_text(value)
+                return value
             while left:
                 current = left.pop()
                 if isinstance(current, str):

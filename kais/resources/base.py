@@ -108,12 +108,18 @@ def _list_maps(model: type[Model]) -> dict[str, str]:
     return found
 
 
+@functools.cache
+def _attributes(model: type[Model]) -> dict[str, str]:
+    """Give the name in code of each field by its spelling in the API."""
+    return {field.alias or name: name for name, field in model.model_fields.items()}
+
+
 def _duplicates(model: Model) -> Iterator[str]:
     for field, wire in _list_maps(type(model)).items():
         seen: set[Any] = set()
         for item in getattr(model, field):
-            aliases = {f.alias or name: name for name, f in type(item).model_fields.items()}
-            value = getattr(item, aliases[wire])
+            kind: type[Model] = type(item)
+            value = getattr(item, _attributes(kind)[wire])
             if value in seen:
                 name = type(model).model_fields[field].alias or field
                 yield f'{name}: {wire} "{value}" stands twice'
