@@ -10,10 +10,14 @@ import uvicorn
 
 from knowledge_service import logs
 from knowledge_service.app import create_app
+from knowledge_service.errors import StartupError
 from knowledge_service.extraction.worker import Worker
 from knowledge_service.identity import kubernetes
 from knowledge_service.identity.none import NoAuthentication
 from knowledge_service.identity.tokens import TokenAuthentication
+from knowledge_service.meaning import settings as embeddings
+from knowledge_service.meaning.client import EndpointEmbedder
+from knowledge_service.meaning.filling import Filler
 from knowledge_service.metrics import Metrics
 from knowledge_service.store.sqlite.store import SqliteStore
 
@@ -36,6 +40,7 @@ def serve(chosen: Settings) -> None:
     store = SqliteStore(chosen.db)
     metrics = Metrics()
     worker = Worker(store, on_end=lambda state: metrics.extractions.labels(state).inc())
+    embedder = _embed(store)
     app = create_app(store, _authenticator(chosen, store), metrics=metrics, worker=worker)
     known = store.identity()
     where = {"host": chosen.host, "port": chosen.port, "auth": chosen.auth}
@@ -59,7 +64,24 @@ def serve(chosen: Settings) -> None:
             timeout_graceful_shutdown=_GRACE_S,
         )
     finally:
+        if embedder:
+            embedder.stop()
         store.close()
+
+
+def _embed(store: SqliteStore) -> Filler | None:
+    """Give facts vectors, when an endpoint for that is configured."""
+    try:
+        configured = embeddings.read()
+    except StartupError:
+        store.close()
+        raise
+    if configured is None:
+        return None
+    store.embedder = EndpointEmbedder(configured.url, configured.model, configured.key)
+    filler = Filler(store, store.embedder)
+    filler.start()
+    return filler
 
 
 def _authenticator(chosen: Settings, store: Store) -> Authenticator:

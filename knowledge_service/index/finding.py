@@ -56,7 +56,7 @@ class Shelf(Protocol):
         """Read live links of these facts as pairs: the fact, and another of a visible scope."""
         ...
 
-    def meaning(self, question: str) -> Mapping[int, float]:
+    def meaning(self) -> Mapping[int, float]:
         """Return the facts nearest in meaning with their similarity; empty without embeddings."""
         ...
 
@@ -98,7 +98,7 @@ def find(shelf: Shelf, inquiry: Inquiry, watch: Watch | None = None) -> list[Ran
     filters = inquiry.filters
     now = filters.valid_at or filters.known_at or inquiry.now or _LONG_AGO
     question = questions.parse(inquiry.question, now)
-    meaning = shelf.meaning(inquiry.question)
+    meaning = shelf.meaning()
     scores = shelf.scores(question.terms)
     rows, text, place = _by_text(shelf, scores, inquiry, watching)
     _beside(shelf, scores, filters, (rows, text, place))

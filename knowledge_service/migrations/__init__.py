@@ -7,12 +7,19 @@ A migration is never edited once released; a new column is the next `mNNN_*`, in
 
 from __future__ import annotations
 
-from knowledge_service.migrations import m001_initial, m002_projections, m003_segments, m004_graph
+from knowledge_service.migrations import (
+    m001_initial,
+    m002_projections,
+    m003_segments,
+    m004_graph,
+    m005_vectors,
+)
 
 SQLITE: tuple[tuple[int, str, str], ...] = (
     (1, "m001_initial", m001_initial.SQLITE),
     (2, "m002_projections", m002_projections.SQLITE),
     (3, "m003_segments", m003_segments.SQLITE),
     (4, "m004_graph", m004_graph.SQLITE),
+    (5, "m005_vectors", m005_vectors.SQLITE),
 )
 """(number, name, script) in order; the runner is the store's."""

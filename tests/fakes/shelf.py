@@ -67,7 +67,7 @@ class MemoryShelf:
         both = {pair for a, b in self.links for pair in ((a, b), (b, a))}
         yield from sorted(p for p in both if p[0] in numbers and p[1] in self.by_number)
 
-    def meaning(self, question: str) -> Mapping[int, float]:
+    def meaning(self) -> Mapping[int, float]:
         return self.near
 
     def uses(self, numbers: Sequence[int]) -> Mapping[int, Uses]:

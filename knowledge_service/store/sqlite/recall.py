@@ -13,8 +13,9 @@ from knowledge_service.domain import filtering
 from knowledge_service.domain.visibility import View, nearest_first
 from knowledge_service.index import finding
 from knowledge_service.ports import Hit, NewReceipt, Once, Placing, Search
+from knowledge_service.ports.meaning import Embedder
 from knowledge_service.store.sqlite import part, rows, times
-from knowledge_service.store.sqlite.shelf import Shelf
+from knowledge_service.store.sqlite.shelf import Shelf, Vector
 from knowledge_service.store.sqlite.transaction import Transaction
 
 _RECALLED: TypeAdapter[Recalled] = TypeAdapter(Recalled)
@@ -40,12 +41,15 @@ _OF_RUN = "SELECT observer_no, body FROM receipt WHERE run_id = ? ORDER BY id"
 
 
 class Recall(part.Part):
-    """The `RecallStore` port."""
+    """The `RecallStore` port. With an embedder, facts near in meaning are candidates, too."""
+
+    embedder: Embedder | None = None
 
     def search(self, search: Search) -> tuple[Hit, ...]:
         """Rank over narrow rows; whole facts are read for what is returned."""
+        vector = self._vector(search)
         with self._readers.snapshot() as connection:
-            shelf = _shelf(connection, search)
+            shelf = _shelf(connection, search, vector)
             ranked = finding.find(shelf, _inquiry(search))
             numbers = [each.number for each in ranked]
             facts = rows.by_numbers(connection, numbers, search.filters.known_at)
@@ -57,14 +61,21 @@ class Recall(part.Part):
 
     def placing(self, search: Search, fact_id: str) -> Placing | None:
         """Search again with an eye on one fact."""
+        vector = self._vector(search)
         with self._readers.snapshot() as connection:
-            shelf = _shelf(connection, search)
+            shelf = _shelf(connection, search, vector)
             for number, scope_no in connection.execute(_FACTS, (fact_id,)):
                 if scope_no in shelf.paths:
                     watch = finding.Watch(number)
                     finding.find(shelf, _inquiry(search), watch)
                     return Placing(*watch.said)
         return None
+
+    def _vector(self, search: Search) -> Vector | None:
+        if self.embedder is None or not search.query.strip():
+            return None
+        found = self.embedder.embed([search.query])
+        return Vector(self.embedder.model, found[0]) if found else None
 
     def recent(self, search: Search) -> tuple[Fact, ...]:
         """Go through the scopes, the nearest first."""
@@ -129,12 +140,12 @@ def credit(tx: Transaction, run_id: str, kind: str) -> tuple[str, ...]:
     return found
 
 
-def _shelf(connection: apsw.Connection, search: Search) -> Shelf:
+def _shelf(connection: apsw.Connection, search: Search, vector: Vector | None) -> Shelf:
     paths = part.scopes_seen(connection, search.view, search.scopes)
     observers = paths
     if search.scopes is not None:
         observers = part.scopes_seen(connection, search.view, None)
-    return Shelf(connection, paths, observers, search.filters.known_at)
+    return Shelf(connection, paths, observers, search.filters.known_at, vector)
 
 
 def _inquiry(search: Search) -> finding.Inquiry:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
@@ -18,7 +19,8 @@ from knowledge_service.domain.facts import canonical, key_hash
 from knowledge_service.index import ranking, scorer
 from knowledge_service.index.candidates import Candidate
 from knowledge_service.index.ranking import Uses
-from knowledge_service.store.sqlite import postings, rows, times
+from knowledge_service.store import times
+from knowledge_service.store.sqlite import postings, rows, vectors
 
 _COLUMNS = """f.fact_no, f.scope_no, f.kind, f.title, f.content, f.tags, f.subject, f.predicate,
   f.about, f.position, f.source, f.confidence, f.lifecycle, f.review, f.expires_at, f.valid_from,
@@ -39,6 +41,14 @@ _RATES = """SELECT scope_no, observer_no, kind, count FROM scope_usage
   WHERE scope_no IN (SELECT value FROM json_each(?)) AND kind IN ('succeeded', 'failed')"""
 
 
+@dataclass(frozen=True)
+class Vector:
+    """A question's vector, and the model that made it."""
+
+    model: str
+    values: Sequence[float]
+
+
 class Shelf:
     """The `index.finding.Shelf` of one snapshot.
 
@@ -51,11 +61,13 @@ class Shelf:
         paths: Mapping[int, str],
         observers: Iterable[int],
         known_at: datetime | None,
+        vector: Vector | None = None,
     ) -> None:
         self.paths = paths
         self._connection = connection
         self._observers = frozenset(observers)
         self._known_at = known_at
+        self._vector = vector
         self._scores: scorer.Scores | None = None
 
     def scores(self, terms: Mapping[str, float]) -> scorer.Scores:
@@ -97,10 +109,13 @@ class Shelf:
                 if scope_no in self.paths:
                     yield number, other
 
-    def meaning(self, question: str) -> Mapping[int, float]:
-        """Return nothing: there are no embeddings here."""
-        del question
-        return {}
+    def meaning(self) -> Mapping[int, float]:
+        """Return the facts nearest in meaning, when the question has a vector."""
+        if self._vector is None:
+            return {}
+        return vectors.nearest(
+            self._connection, self.paths, self._vector.model, self._vector.values
+        )
 
     def uses(self, numbers: Sequence[int]) -> Mapping[int, Uses]:
         """Count the outcomes of facts."""

@@ -22,6 +22,7 @@ from knowledge_service.store.sqlite.recall import Recall
 from knowledge_service.store.sqlite.runs import Runs
 from knowledge_service.store.sqlite.scopes import Scopes
 from knowledge_service.store.sqlite.usage import Usage
+from knowledge_service.store.sqlite.vectors import Vectors
 from knowledge_service.store.sqlite.writer import Writer
 
 _TOUCH = "UPDATE meta SET value = value WHERE key = 'store_id'"
@@ -42,6 +43,7 @@ class SqliteStore(
     Audit,
     Lives,
     Adoption,
+    Vectors,
 ):
     """The `Store` port on one SQLite file, which this process owns until `close`.
 

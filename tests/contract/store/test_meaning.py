@@ -1,0 +1,190 @@
+"""Facts near in meaning, from an endpoint that follows a script of ours."""
+
+from __future__ import annotations
+
+import http.server
+import json
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from knowledge_service.domain.visibility import View
+from knowledge_service.errors import StartupError
+from knowledge_service.meaning import settings
+from knowledge_service.meaning.client import EndpointEmbedder
+from knowledge_service.meaning.filling import Filler
+from knowledge_service.ports import Search
+from knowledge_service.store.sqlite.store import SqliteStore
+from tests.builders_knowledge import AGENT, LEAD, OTHER, new_fact
+
+# What the endpoint takes for the same: each word of a line lies along one axis.
+AXES = (("kitten", "cat"), ("lorry", "truck"), ("rain", "storm"))
+
+
+class Script:
+    """What the endpoint answers next, and what it was asked."""
+
+    def __init__(self) -> None:
+        self.asked: list[dict[str, Any]] = []
+        self.keys: list[str | None] = []
+        self.answer: tuple[int, bytes] | None = None
+
+    def reply(self, body: dict[str, Any]) -> tuple[int, bytes]:
+        self.asked.append(body)
+        if self.answer:
+            return self.answer
+        rows = [
+            {
+                "index": n,
+                "embedding": [float(any(w in text for w in axis)) for axis in AXES] + [0.1],
+            }
+            for n, text in enumerate(body["input"])
+        ]
+        return 200, json.dumps({"data": rows[::-1]}).encode()
+
+
+@pytest.fixture
+def script() -> Script:
+    return Script()
+
+
+@pytest.fixture
+def url(script: Script) -> Iterator[str]:
+    class Handler(http.server.BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+            script.keys.append(self.headers["Authorization"])
+            status, answer = script.reply(body) if self.path == "/v1/embeddings" else (404, b"{}")
+            self.send_response(status)
+            self.send_header("Content-Length", str(len(answer)))
+            self.end_headers()
+            self.wfile.write(answer)
+
+        def log_message(self, *_: object) -> None:
+            return None
+
+    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    thread = threading.Thread(target=server.serve_forever)
+    thread.start()
+    yield f"http://127.0.0.1:{server.server_port}/v1"
+    server.shutdown()
+    thread.join()
+    server.server_close()
+
+
+@pytest.fixture
+def embedder(url: str) -> Iterator[EndpointEmbedder]:
+    made = EndpointEmbedder(url, "small", "s3cret")
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Iterator[SqliteStore]:
+    opened = SqliteStore(tmp_path / "k.db")
+    opened.remember(
+        [new_fact("a kitten sat there", LEAD), new_fact("the lorry is blue", LEAD)], actor=AGENT
+    )
+    opened.remember([new_fact("a kitten of others", OTHER)], actor=AGENT)
+    yield opened
+    opened.close()
+
+
+def found(store: SqliteStore, query: str) -> list[str]:
+    return [hit.fact.content for hit in store.search(Search(View(LEAD), query, 10))]
+
+
+def test_facts_near_in_meaning_are_found_when_it_is_on_and_not_when_it_is_off(
+    store: SqliteStore, embedder: EndpointEmbedder, script: Script
+) -> None:
+    assert found(store, "cat") == []
+    assert script.asked == []
+    assert Filler(store, embedder).step() == 0
+    store.embedder = embedder
+    assert found(store, "cat") == ["a kitten sat there"]
+    assert found(store, "a storm over the truck")[0] == "the lorry is blue"
+    store.embedder = None
+    assert found(store, "cat") == []
+    assert script.asked[0]["model"] == "small"
+    assert len(script.asked[0]["input"]) == 3
+    assert set(script.keys) == {"Bearer s3cret"}
+
+
+def test_part_of_the_score_says_what_meaning_gave(
+    store: SqliteStore, embedder: EndpointEmbedder
+) -> None:
+    Filler(store, embedder).step()
+    store.embedder = embedder
+    (hit, *_) = store.search(Search(View(LEAD), "cat", 10))
+    assert hit.parts["bm25"] == 0
+    assert hit.parts["meaning"] > 0
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        (500, b"{}"),
+        (200, b"no json"),
+        (200, b"{}"),
+        (200, b'{"data": []}'),
+        (200, b'{"data": [{"index": 0, "embedding": []}]}'),
+        (200, b'{"data": [{"index": 0, "embedding": [NaN]}]}'),
+        (200, b'{"data": [{"index": 0, "embedding": "x"}]}'),
+    ],
+)
+def test_endpoint_that_answers_nonsense_leaves_recall_as_it_is_without(
+    store: SqliteStore, embedder: EndpointEmbedder, script: Script, answer: tuple[int, bytes]
+) -> None:
+    Filler(store, embedder).step()
+    store.embedder = embedder
+    script.answer = answer
+    assert found(store, "kitten") == ["a kitten sat there"]
+    assert Filler(store, embedder).step() in (1.0, 30.0)
+
+
+def test_vectors_of_another_model_do_not_count(
+    store: SqliteStore, embedder: EndpointEmbedder, url: str
+) -> None:
+    Filler(store, embedder).step()
+    store.embedder = EndpointEmbedder(url, "large")
+    assert found(store, "cat") == []
+    assert Filler(store, store.embedder).step() == 0
+    assert found(store, "cat") == ["a kitten sat there"]
+    store.embedder.close()
+
+
+def test_facts_told_later_get_their_vectors_by_themselves(
+    store: SqliteStore, embedder: EndpointEmbedder, script: Script
+) -> None:
+    filler = Filler(store, embedder, look_s=0.01)
+    filler.start()
+    store.remember([new_fact("rain fell", LEAD)], actor=AGENT)
+    store.embedder = embedder
+    for _ in range(500):
+        if found(store, "storm")[:1] == ["rain fell"]:
+            break
+        threading.Event().wait(0.01)
+    filler.stop()
+    assert found(store, "storm")[0] == "rain fell"
+    assert script.asked
+
+
+def test_environment_says_whether_there_are_embeddings(tmp_path: Path) -> None:
+    assert settings.read({}) is None
+    key = tmp_path / "key"
+    key.write_text("s3cret\n")
+    given = {"KAIS_EMBEDDINGS_URL": "http://models/v1", "KAIS_EMBEDDINGS_MODEL": "small"}
+    assert settings.read(given) == settings.Embeddings("http://models/v1", "small", None)
+    keyed = settings.read(given | {"KAIS_EMBEDDINGS_KEY_FILE": str(key)})
+    assert keyed is not None
+    assert keyed.key == "s3cret"
+    for wrong, words in (
+        ({"KAIS_EMBEDDINGS_URL": "models"}, "is no http"),
+        ({"KAIS_EMBEDDINGS_MODEL": ""}, "KAIS_EMBEDDINGS_MODEL is missing"),
+        ({"KAIS_EMBEDDINGS_KEY_FILE": str(tmp_path / "none")}, "cannot be read"),
+    ):
+        with pytest.raises(StartupError, match=words):
+            settings.read(given | wrong)
