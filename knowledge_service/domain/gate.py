@@ -68,6 +68,9 @@ _ROLE = _any(
 _POWERS = _any("admin, administrator, root, system, developer, unrestricted, unfiltered, superuser")
 _OUTSIDE = _any(r"https?:, @, \bwebhook, \b(?:external|attacker|remote|following|this|my|our)\b")
 
+_DO = _any("run, delete, deploy, merge, push, drop, remove, apply, change, grant, approve, execute")
+_ASKED = f"(?:{_PEOPLE}|permission|confirmation|approval)"
+
 _SETTING = "ignore disregard forget override bypass neglect discard drop follow following"
 _MACHINES = """
 assistant assistants agent agents ai ais model models llm llms bot bots chatbot chatbots language
@@ -80,13 +83,14 @@ _RULES = tuple(
     for words, rule in (
         # Setting earlier orders aside.
         (_SETTING, rf"\b{_SET_ASIDE}\b{_GAP}\b{_EARLIER}\b{_GAP}\b{_ORDERS}\b"),
+        (_SETTING, rf"\b{_SET_ASIDE}\b{_GAP}\b{_ORDERS} (?:above|before)\b"),
         (
             _SETTING,
             rf"\b{_SET_ASIDE} (?:everything|anything|all)\b{_GAP}\b(?:told|said|above|before)\b",
         ),
         (
             "instruction instructions prompt order orders",
-            r"\b(?:new|updated|real|actual|true|revised) (?:system )?(?:instructions?|prompt|orders?):",
+            r"\b(?:new|updated|real|actual|revised) (?:system )?(?:instructions?|prompt|orders?):",
         ),
         (
             "henceforth now",
@@ -94,7 +98,7 @@ _RULES = tuple(
         ),
         (
             "override overrides precedence",
-            r"\bthis (?:memory|fact|note|entry|record|instruction) (?:overrides?|takes? precedence)\b",
+            r"\bthis (?:memory|fact|note|entry|instruction) (?:overrides?|takes? precedence)\b",
         ),
         (
             "obeyed followed",
@@ -102,12 +106,15 @@ _RULES = tuple(
         ),
         # Another role.
         (
-            "unrestricted unfiltered jailbroken different new evil longer developer debug admin god dan system now",
+            (
+                "unrestricted unfiltered jailbroken different new evil longer developer debug admin"
+                " god dan system now"
+            ),
             rf"\byou (?:are|will be|must be|shall be) (?:now |always |henceforth )?{_ROLE}",
         ),
         (
             "act behave respond pretend pose operate",
-            r"\b(?:act|behave|respond|pretend|pose|operate) (?:as if you|as though you|like you|you are)\b",
+            r"\b(?:act|behave|respond|pretend|pose) (?:as if you|as though you|like you|you are)\b",
         ),
         (
             "act behave respond pose operate",
@@ -115,21 +122,19 @@ _RULES = tuple(
         ),
         (
             "mode",
-            r"\b(?:developer|debug|god|dan|jailbreak|sudo) mode (?:is )?(?:now )?(?:enabled|activated)\b",
+            r"\b(?:developer|debug|god|jailbreak|sudo) mode (?:is )?(?:now )?(?:enabled|activated)\b",
         ),
         # Marks of roles and templates.
         ("", r"<\|?/?(?:im_start|im_end|system|assistant|endoftext|eot_id)\b[^>\n]{0,20}>"),
-        (
-            "",
-            r"<<\s{0,3}/?sys\s{0,3}>>|\[/?(?:inst|system)\]|#{2,} ?(?:new |system )?instructions?\b",
-        ),
+        ("", r"<<\s{0,3}/?sys\s{0,3}>>|\[/?(?:inst|system)\]"),
+        ("", r"#{2,9} ?(?:new |system )?instructions?\b"),
         (
             "system assistant developer",
             r"(?:^|\n)\s{0,8}(?:system|assistant|developer)(?: message| prompt)?\s?:\s",
         ),
         (
             "system admin hidden",
-            r"\b(?:begin|end)[ _-](?:system|admin|hidden)[ _-](?:prompt|message|override|instruction)",
+            r"\b(?:begin|end)[ _-](?:system|admin|hidden)[ _-](?:prompt|message|override)",
         ),
         # Secrecy and disclosure.
         (
@@ -138,7 +143,7 @@ _RULES = tuple(
         ),
         (
             "telling informing mentioning asking notifying alerting warning showing",
-            rf"\bwithout {_TELLING}\b{_GAP}\b(?:{_PEOPLE}|permission|confirmation|approval)\b",
+            rf"(?:^|[.:;!?]\s?)(?:please )?{_DO}\b{_GAP}\bwithout {_TELLING}\b{_GAP}\b{_ASKED}\b",
         ),
         (
             "prompt",
@@ -146,25 +151,26 @@ _RULES = tuple(
         ),
         (
             "reveal print output repeat show leak dump",
-            rf"\b(?:reveal|print|output|repeat|show|leak|dump)\b{_GAP}\byour (?:\w+ )?(?:prompt|instruct)",
+            rf"\b(?:reveal|print|output|repeat|show|leak)\b{_GAP}\byour (?:\w+ )?(?:prompt|instruct)",
         ),
         (
             "send post upload forward exfiltrate transmit email mail leak copy submit append",
-            rf"\b{_PASS_ON}\b{_GAP}\b{_PRIVATE}\b{_GAP}\b(?:to|at|via)\b{_GAP}{_OUTSIDE}",
+            rf"\b{_PASS_ON}\b(?>{_GAP}\b{_PRIVATE}\b)(?>{_GAP}\b(?:to|at|via)\b){_GAP}{_OUTSIDE}",
         ),
         ("curl wget", r"\b(?:curl|wget)\b[^\n]{0,200}\|\s{0,3}(?:sudo )?(?:ba|z|da)?sh\b"),
         # Orders to a reader who is a machine.
         (_MACHINES, rf"\b(?:as an ai|dear {_READER})\b"),
         (
             _MACHINES,
-            rf"\b(?:attention|note to|message (?:for|to)|instructions? (?:for|to)) (?:\w+ )?{_READER}\b",
+            rf"\b(?:attention|(?:note|message|instructions?) (?:for|to)) (?:\w+ )?{_READER}\b",
         ),
         (_MACHINES, rf"\b{_READER} (?:reading this|that reads? this|who reads? this)\b"),
         (_MACHINES, rf"\b{_READER} (?:must|should|shall|has to|needs to) (?:\w+ )?{_OBEY}\b"),
         (
             "read reads see sees recall recalls retrieve retrieves ask asks asked receive receives",
             (
-                r"\b(?:whenever|when|if|every time|each time) (?:you|the (?:assistant|agent|ai|user)) "
+                r"\b(?:whenever|when|if|every time|each time) "
+                r"(?:you|the (?:assistant|agent|ai|user)) "
                 rf"(?:are |is )?(?:reads?|sees?|recalls?|retrieves?|asks?|asked|receives?)\b{_GAP}"
                 rf"(?:,|\bthen\b) ?(?:you must|always|instead|silently|please|{_OBEY})\b"
             ),
@@ -176,7 +182,8 @@ _RULES = tuple(
         (
             "disable turn switch skip bypass circumvent",
             (
-                rf"\b(?:disable|turn off|switch off|skip|bypass|circumvent) (?:\w+ ){{0,2}}{_SAFETY}"
+                r"\b(?:disable|turn off|switch off|skip|bypass|circumvent) "
+                rf"(?:\w+ ){{0,2}}{_SAFETY}"
                 rf"\b{_GAP}\b(?:before|and|without|for (?:this|all|any)|when you)\b"
             ),
         ),

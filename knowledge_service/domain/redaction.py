@@ -2,12 +2,14 @@
 
 What looks like one is masked before anything is hashed, logged or stored. Pure.
 
-The patterns name forms that are secrets by construction; guessing by entropy comes with the scopes'
-own rules.
+Three ways to look like one: a form that is a secret by construction; a name that says so beside a
+value that can be one; and a long word with the entropy of a random key. References to where a
+secret is kept (`${DB_PASSWORD}`, `secretKeyRef`, a path) are not secrets, nor are digests.
 """
 
 from __future__ import annotations
 
+import itertools
 import re
 from typing import Any
 
@@ -22,30 +24,54 @@ _WHOLE = re.compile(
             r"\b(?:AKIA|ASIA)[A-Z0-9]{16}\b",  # AWS access key
             r"\bgh[pousr]_[A-Za-z0-9]{36,}\b",
             r"\bgithub_pat_\w{22,}\b",
-            r"\bglpat-[\w-]{20,}",
+            r"\bgl(?:pat|ptt|dt|rt|ft|soat|agent|sa)[-_][\w-]{20,}",
+            r"\bglc_[A-Za-z0-9+/=]{32,}",
             r"\bsk-[A-Za-z0-9_-]{20,}",  # model providers
-            r"\bxox[abprs]-[A-Za-z0-9-]{10,}",
+            r"\b[sr]k_(?:live|test)_[A-Za-z0-9]{16,}\b",
+            r"\bxox[abeprs]-[A-Za-z0-9-]{10,}",
+            r"\bhooks\.slack\.com/services/[\w/-]{20,}",
             r"\bAIza[\w-]{35}",
+            r"\bya29\.[\w-]{20,}",
             r"\bnpm_[A-Za-z0-9]{36}\b",
+            r"\bpypi-[\w-]{50,}",
+            r"\bhf_[A-Za-z0-9]{30,}\b",
+            r"\bSG\.[\w-]{16,64}\.[\w-]{16,}",
+            r"\bdckr_pat_[\w-]{20,}",
+            r"\bdo[opr]_v1_[a-f0-9]{64}\b",
+            r"\bhv[sbr]\.[\w-]{20,}",
+            r"\bdapi[a-f0-9]{32}\b",
+            r"\bshp(?:at|ca|pa|ss)_[a-fA-F0-9]{32}\b",
+            r"\blin_api_[A-Za-z0-9]{40}\b",
+            r"\bNRAK-[A-Z0-9]{27}\b",
+            r"\bAGE-SECRET-KEY-1[A-Z0-9]{58}\b",
+            r"\b\d{8,10}:AA[\w-]{33}\b",  # bots of a messenger
+            r"(?<=[?&]sig=)[\w%+/=-]{30,}",  # signed addresses of a cloud
         )
     )
 )
 # A name that says so, then the value: the name stays, so that the sentence can still be read.
 _NAMED = re.compile(
-    r"""(?ix)(\b[\w-]{0,40}(?:password|passwd|secret|api[_-]?key|access[_-]?key|auth[_-]?token|access[_-]?token)
-    ["']?\s*[:=]\s*["']?)(?!\[masked\])([^\s"',;}]{6,})"""
+    r"""(?ix)(\b[\w-]{0,40}(?:password|passwd|passphrase|pwd|secret[_-]?key|secret|credential|private[_-]?key
+    |api[_-]?key|access[_-]?key|account[_-]?key|auth[_-]?token|access[_-]?token|(?<![a-z])token)
+    ["']?)(\s*[:=]\s*["']?|\ (?:is|was)\ ["']?)(?!\[masked\])([^\s"',;}\])]{6,500})"""
 )
-_BEARER = re.compile(r"(?i)(\bbearer\s+)([\w.~+/-]{16,}=*)")
-_URL = re.compile(r"(\b[a-z][a-z0-9+.-]{0,20}://[^\s:/@]{1,100}:)([^\s/@]{1,500})(@)")
-
+_REFERENCE = re.compile(r"[$<{/*(%&~]|\w+://|\[|(?i:secret|env|vault|file|configmap|redacted)[:/*]")
+_BEARER = re.compile(r"(?i)(\bbearer\s+|\bbasic\s+(?=[\w+/-]{0,400}\d))([\w.~+/-]{16,}=*)")
+_URL = re.compile(r"(\b[a-z][a-z0-9+.-]{0,20}://[^\s:/@]{0,100}:)([^\s/@]{1,500})(@)")
 
 # What a text has in small letters when one of the above can match: looking for these costs a
 # hundredth of the patterns, and nearly every text has none.
 _TELLTALE = (
     "://", "-----", "eyj", "akia", "asia", "ghp_", "gho_", "ghu_", "ghs_", "ghr_", "github_pat_",
-    "glpat-", "sk-", "xox", "aiza", "npm_", "password", "passwd", "secret", "key", "token",
-    "bearer",
+    "glp", "gld", "glr", "glf", "gls", "gla", "glc_", "sk-", "k_live_", "k_test_", "xox", "slack",
+    "aiza", "ya29.", "npm_", "pypi-", "hf_", "sg.", "dckr_", "_v1_", "hvs.", "hvb.", "hvr.", "dapi",
+    "shp", "lin_api_", "nrak-", ":aa", "sig=", "password", "passwd", "passphrase", "pwd", "secret",
+    "credential", "key", "token", "bearer", "basic",
 )  # fmt: skip
+
+
+# A word this long that no rule above knows; what stands before it tells digests and paths.
+_LONG = re.compile(r"(?<![\w+/=.:@-])[A-Za-z0-9+/_-]{24,400}={0,2}(?![\w+/=.:@-])")
 
 
 def mask(text: str) -> str:
@@ -53,15 +79,64 @@ def mask(text: str) -> str:
     small = text.lower()
     for sign in _TELLTALE:
         if sign in small:
-            return _masked(text)
-    return text
+            text = _masked(text)
+            break
+    return _LONG.sub(_mask_random, text)
 
 
 def _masked(text: str) -> str:
     text = _WHOLE.sub(MASK, text)
     text = _URL.sub(rf"\1{MASK}\3", text)
     text = _BEARER.sub(rf"\1{MASK}", text)
-    return _NAMED.sub(rf"\1{MASK}", text)
+    return _NAMED.sub(_mask_named, text)
+
+
+def _mask_named(match: re.Match[str]) -> str:
+    name, sign, value = match[1], match[2], match[3]
+    is_value = "=" in sign or '"' in sign or "'" in sign or any(map(str.isdigit, value))
+    if name.lower().rstrip("\"'").endswith("token"):
+        is_value = is_value and len(value) >= _TOKEN and any(map(str.isdigit, value))
+    if not is_value or _REFERENCE.match(value):
+        return match[0]
+    return f"{name}{sign}{MASK}"
+
+
+_TOKEN = 12
+
+
+def _mask_random(match: re.Match[str]) -> str:
+    return MASK if _is_random(match[0]) else match[0]
+
+
+def _is_random(word: str) -> bool:
+    """Tell whether a word changes between cases and digits as often as chance does.
+
+    Identifiers are made of words, digests and ids of one case; a key in base 62 or 64 changes its
+    kind of letter at about six of ten places. The numbers are arbitrary, and held by a corpus.
+    """
+    plain = word.rstrip("=")
+    if _DIGEST.match(plain):
+        return False
+    if "/" in plain and max(map(len, plain.split("/"))) < _WORD:
+        return False
+    kinds = [_kind(letter) for letter in plain]
+    if len({"a", "A", "0"} & set(kinds)) < 3 or kinds.count("0") < 2:  # noqa: PLR2004 - the kinds
+        return False
+    changes = sum(a != b for a, b in itertools.pairwise(kinds))
+    return changes / len(plain) > _CHANGES and len(set(plain)) > len(plain) // 3
+
+
+_DIGEST = re.compile(r"sha(?:1|256|384|512)-")
+_WORD = 16
+_CHANGES = 0.42
+
+
+def _kind(letter: str) -> str:
+    if letter.isdigit():
+        return "0"
+    if letter.isalpha():
+        return "A" if letter.isupper() else "a"
+    return "-"
 
 
 def mask_tree(value: Any) -> Any:
