@@ -29,7 +29,7 @@ INDEXED = (
     labels.MISSION,
 )
 """Labels that lists ask for; a list by another label looks at every object of the namespace."""
-_BURIED = 20_000  # an arbitrary size: far more deletions than a watch can be late by
+_BURIED = 10_000  # an arbitrary size: far more deletions than a watch can be late by
 _FOREVER = ""
 _T = TypeVar("_T")
 _V = TypeVar("_V")

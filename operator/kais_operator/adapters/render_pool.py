@@ -9,12 +9,13 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import json
 import logging
 import mmap
 import os
 import sys
 from typing import Any
+
+from msgspec import json
 
 from kais_operator import errors
 from kais_operator.adapters import render_place
@@ -124,7 +125,7 @@ class RenderWorker:
         line = await pipe.readline()
         if not line:
             raise self._died()
-        answer: Answer = json.loads(line)
+        answer: Answer = json.decode(line)
         return answer
 
     def _died(self) -> errors.RenderingFailed:

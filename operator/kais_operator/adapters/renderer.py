@@ -1,21 +1,24 @@
 """The Renderer port over processes that can be killed; see `render_pool`.
 
-What a template compiles to depends on its spec alone, so the reports of the specs seen last are
-kept: an idle pass compiles nothing. A limit of time may have been the machine's fault and is not
-kept.
+What a template compiles to depends on its spec alone, and what it renders to on what is given
+besides, so the answers to the requests seen last are kept: an idle pass compiles and renders
+nothing. A limit of time may have been the machine's fault and is not kept.
 """
 
 from __future__ import annotations
 
-import json
+import hashlib
 from collections import OrderedDict
 from typing import Any
 
-from kais import blueprints, names
+from msgspec import json
+
+from kais import blueprints
 from kais_operator.adapters.render_pool import Answer, RenderPool
 from kais_operator.decide.plan import Body
 
-_KEPT = 1000  # reports; arbitrary, some KiB each at most and far more than Blueprints are edited
+_KEPT_REPORTS = 1000  # arbitrary, some KiB each at most and far more than Blueprints are edited
+_KEPT_RENDERINGS = 200  # arbitrary: the uses that are being looked at, some KiB each
 
 
 class WorkerRenderer:
@@ -23,7 +26,8 @@ class WorkerRenderer:
 
     def __init__(self, *, workers: int = 2, limit_s: float = 2.0, memory_mib: int = 256) -> None:
         self._pool = RenderPool(workers=workers, limit_s=limit_s, memory_mib=memory_mib)
-        self._reports: OrderedDict[str, blueprints.CompileReport] = OrderedDict()
+        self._reports: OrderedDict[bytes, Answer] = OrderedDict()
+        self._renderings: OrderedDict[bytes, Answer] = OrderedDict()
 
     async def start(self) -> None:
         """Start the workers, so that the first request finds them warm."""
@@ -39,17 +43,9 @@ class WorkerRenderer:
         Raises:
             RenderingFailed: A cap was passed; the message names it and the leaf.
         """
-        key = names.spec_hash(spec)
-        if key in self._reports:
-            self._reports.move_to_end(key)
-            return self._reports[key]
-        report = blueprints.CompileReport.from_dict(
-            await self._ask({"op": "compile", "spec": spec})
-        )
-        self._reports[key] = report
-        if len(self._reports) > _KEPT:
-            self._reports.popitem(last=False)
-        return report
+        request = {"op": "compile", "spec": spec}
+        answer = await self._ask_once(request, self._reports, keep=_KEPT_REPORTS)
+        return blueprints.CompileReport.from_dict(answer)
 
     async def render(  # noqa: PLR0913 - the names that a template finds in scope
         self,
@@ -76,7 +72,8 @@ class WorkerRenderer:
             "namespace": namespace,
             "previous": previous,
         }
-        answer = await self._ask({"op": "render", "arguments": arguments})
+        request = {"op": "render", "arguments": arguments}
+        answer = await self._ask_once(request, self._renderings, keep=_KEPT_RENDERINGS)
         return blueprints.read_rendering(answer)
 
     async def find(self, pattern: str, text: str, *, ignore_case: bool) -> bool:
@@ -92,5 +89,19 @@ class WorkerRenderer:
             raise ValueError(answer["problem"])
         return bool(answer["found"])
 
+    async def _ask_once(
+        self, request: dict[str, Any], known: OrderedDict[bytes, Answer], *, keep: int
+    ) -> Answer:
+        """Ask, unless the answer to the very same request is known."""
+        line = json.encode(request)
+        key = hashlib.blake2b(line, digest_size=16).digest()
+        if key in known:
+            known.move_to_end(key)
+            return known[key]
+        known[key] = answer = await self._pool.ask(line)
+        if len(known) > keep:
+            known.popitem(last=False)
+        return answer
+
     async def _ask(self, request: dict[str, Any]) -> Answer:
-        return await self._pool.ask(json.dumps(request, separators=(",", ":")).encode())
+        return await self._pool.ask(json.encode(request))

@@ -5,7 +5,7 @@
 
 A watch that says nothing for longer than the API server's bookmarks are apart is given up, and one
 that breaks is opened again where it ended, so that nothing is listed again without need. A
-loop instead of kopf's: see docs/decisions/0019.
+loop instead of kopf's: see docs/decisions/0022-memory-and-watches.md.
 """
 
 from __future__ import annotations

@@ -19,7 +19,7 @@ from knowledge_client import models
 Body = dict[str, Any]
 
 
-@dataclass(frozen=True, order=True)
+@dataclass(frozen=True, order=True, slots=True)
 class ObjectRef:
     """The name of one object of the cluster; `kind` is unique among the kinds that kais touches."""
 

@@ -18,7 +18,7 @@ from collections.abc import Callable, Iterator
 from kais_operator.adapters.cache import is_newer
 from kais_operator.decide.plan import Body, ObjectRef
 
-_BOUND = 20_000  # an arbitrary size: far more than the writes of a watch's delay
+_BOUND = 5_000  # an arbitrary size: far more than the writes of a watch's delay
 _MOVES = frozenset({"resourceVersion", "managedFields"})
 
 
