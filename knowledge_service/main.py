@@ -9,15 +9,28 @@ from knowledge_service.errors import StartupError
 
 
 def main() -> None:
-    """Run the command line and exit: 0 after a graceful stop, 1 when it cannot start."""
-    chosen = settings.parse(sys.argv[1:])
-    from knowledge_service import serving  # noqa: PLC0415 - usage errors answer without its weight
+    """Run the command line and exit.
 
+    0 after a graceful stop or a done errand; 1 when it cannot be done or something is wrong.
+    """
+    chosen = settings.parse(sys.argv[1:])
     try:
-        serving.serve(chosen)
+        if isinstance(chosen, settings.Settings):
+            from knowledge_service import serving  # noqa: PLC0415 - usage errors need no web server
+
+            serving.serve(chosen)
+        else:
+            from knowledge_service import errands  # noqa: PLC0415 - as above
+
+            sys.exit(errands.run(chosen, say=_say))
     except StartupError as exc:
         sys.stderr.write(f"kais-knowledge: {exc}\n")
         sys.exit(1)
+
+
+def _say(line: str) -> None:
+    """Tell the person who waits; standard output may be carrying an export."""
+    sys.stderr.write(f"{line}\n")
 
 
 if __name__ == "__main__":

@@ -14,6 +14,14 @@ _ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")
 
 _AUTH = ("kubernetes", "token", "none")
 _LEVELS = ("DEBUG", "INFO", "WARNING", "ERROR")
+_ERRANDS = (
+    ("verify", "", "walk the log's hash chain and check the file; 1 when something is wrong"),
+    ("rebuild", "", "make everything but the log anew from the log"),
+    ("export", "--to", "write the whole store as lines of JSON; - is the standard output"),
+    ("import", "--from", "take an export into a new database; - is the standard input"),
+    ("backup", "--to", "copy the database, also while it is served, and verify the copy"),
+    ("restore", "--from", "put a verified copy in the database's place"),
+)
 _LAST_PORT, _DIGITS = 65535, 5
 
 
@@ -34,7 +42,21 @@ class Settings:
     log_level: str
 
 
-def parse(arguments: Sequence[str], environment: Mapping[str, str] | None = None) -> Settings:
+@dataclass(frozen=True)
+class Errand:
+    """One thing to do to a file: verify, rebuild, export, import, backup or restore.
+
+    `file` is the other file of the last four, `-` a stream.
+    """
+
+    command: str
+    db: Path
+    file: Path
+
+
+def parse(
+    arguments: Sequence[str], environment: Mapping[str, str] | None = None
+) -> Settings | Errand:
     """Read the command line; what it leaves out comes from the environment.
 
     Exits with usage on a mistake, as when `--auth none` would listen beyond loopback.
@@ -42,6 +64,8 @@ def parse(arguments: Sequence[str], environment: Mapping[str, str] | None = None
     env = os.environ if environment is None else environment
     parser = _parser(env)
     chosen = parser.parse_args(arguments)
+    if chosen.command != "serve":
+        return Errand(chosen.command, chosen.db, chosen.file)
     if chosen.auth == "none" and not _is_loopback(chosen.host):
         parser.error(
             f"--auth none makes everybody an admin, so it is refused on {chosen.host}; "
@@ -80,12 +104,20 @@ def _parser(env: Mapping[str, str]) -> argparse.ArgumentParser:
     )
     commands = parser.add_subparsers(dest="command", required=True)
     serve = commands.add_parser("serve", help="serve the HTTP interface until stopped")
-    serve.add_argument("--db", type=Path, default=env.get("KAIS_DB") or "knowledge.db")
+    database = Path(env.get("KAIS_DB") or "knowledge.db")
+    serve.add_argument("--db", type=Path, default=database)
     serve.add_argument("--host", default=env.get("KAIS_HOST") or "127.0.0.1")
     serve.add_argument("--port", default=env.get("KAIS_PORT") or "8000")
     serve.add_argument("--auth", choices=_AUTH, default=env.get("KAIS_AUTH") or "kubernetes")
     tokens = env.get("KAIS_TOKEN_FILE")
     serve.add_argument("--token-file", type=Path, default=Path(tokens) if tokens else None)
+    for name, option, text in _ERRANDS:
+        errand = commands.add_parser(name, help=text, description=text)
+        errand.add_argument("--db", type=Path, default=database, help="the database")
+        if option:
+            errand.add_argument(option, type=Path, required=True, dest="file", metavar="FILE")
+        else:
+            errand.set_defaults(file=Path("-"))
     return parser
 
 

@@ -91,11 +91,12 @@ def node_binaries() -> list[Binary]:
 def extra_binaries() -> list[Binary]:
     """List what is built only when it is named.
 
-    kwok pretends that pods run; kind runs a cluster in Docker.
+    kwok pretends that pods run; kind runs a cluster in Docker; litestream replicates a database.
     """
     return [
         Binary("kwok", "kwok", "sigs.k8s.io/kwok/cmd/kwok", 143),
         Binary("kind", "kind", "sigs.k8s.io/kind", 10),
+        Binary("litestream", "litestream", "github.com/benbjohnson/litestream/cmd/litestream", 125),
     ]
 
 

@@ -1,0 +1,109 @@
+"""What `kais-knowledge` does besides serving: one errand on a file, and words about it."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import BinaryIO
+
+from knowledge_service import clock
+from knowledge_service.errors import StartupError
+from knowledge_service.settings import Errand
+from knowledge_service.store.sqlite import copies, exports, upkeep
+
+Say = Callable[[str], None]
+_STREAM = Path("-")
+
+
+def run(errand: Errand, *, say: Say) -> int:
+    """Do one errand; return the exit status: 1 when what was looked at is not in order.
+
+    Raises:
+        StartupError: it cannot be done; the message says why and what to do.
+    """
+    return _ERRANDS[errand.command](errand, say)
+
+
+def _verify(errand: Errand, say: Say) -> int:
+    report = upkeep.verify(_existing(errand.db))
+    for problem in report.problems:
+        say(problem)
+    erased = f", {report.erased} of them erased" if report.erased else ""
+    verdict = f"{len(report.problems)} problems" if report.problems else "all in order"
+    say(f"{errand.db}: {report.events} events{erased}: {verdict}")
+    return 1 if report.problems else 0
+
+
+def _rebuild(errand: Errand, say: Say) -> int:
+    made = upkeep.rebuild(_existing(errand.db))
+    changed = f"these were other than the log says: {', '.join(made.changed)}"
+    say(f"{errand.db}: {made.events} events replayed; {changed if made.changed else 'no change'}")
+    return 0
+
+
+def _export(errand: Errand, say: Say) -> int:
+    source = _existing(errand.db)
+    if errand.file == _STREAM:
+        moved = exports.export(source, sys.stdout.buffer)
+        sys.stdout.buffer.flush()
+    else:
+        with _new(errand.file) as out:
+            moved = exports.export(source, out)
+    say(f"exported {moved.events} events and {moved.rows} rows")
+    return 0
+
+
+def _import(errand: Errand, say: Say) -> int:
+    if errand.file == _STREAM:
+        moved = exports.take(errand.db, sys.stdin.buffer)
+    else:
+        with _old(errand.file) as lines:
+            moved = exports.take(errand.db, lines)
+    say(f"imported {moved.events} events and {moved.rows} rows into {errand.db}")
+    return 0
+
+
+def _backup(errand: Errand, say: Say) -> int:
+    events = copies.backup(errand.db, errand.file)
+    say(f"{errand.file}: a verified copy of {errand.db} with {events} events")
+    return 0
+
+
+def _restore(errand: Errand, say: Say) -> int:
+    events, aside = copies.restore(errand.file, errand.db, now=clock.now())
+    kept = f"; what was there is now {aside}" if aside else ""
+    say(f"{errand.db}: restored from {errand.file} with {events} events{kept}")
+    return 0
+
+
+def _existing(path: Path) -> Path:
+    if not path.exists():
+        raise StartupError(f"there is no database {path}; name one with --db")
+    return path
+
+
+def _old(path: Path) -> BinaryIO:
+    try:
+        return path.open("rb")
+    except OSError as exc:
+        raise StartupError(f"cannot read {path} ({exc.strerror})") from exc
+
+
+def _new(path: Path) -> BinaryIO:
+    try:
+        return path.open("xb")
+    except FileExistsError:
+        raise StartupError(f"{path} exists already; choose another name") from None
+    except OSError as exc:
+        raise StartupError(f"cannot write {path} ({exc.strerror})") from exc
+
+
+_ERRANDS: Mapping[str, Callable[[Errand, Say], int]] = {
+    "verify": _verify,
+    "rebuild": _rebuild,
+    "export": _export,
+    "import": _import,
+    "backup": _backup,
+    "restore": _restore,
+}

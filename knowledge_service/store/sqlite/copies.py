@@ -1,0 +1,124 @@
+"""Copies of the file: made while it is served, checked, and put back.
+
+A copy is made with SQLite's backup, from a connection that cannot write: the running service keeps
+the file and its lock. It is checked, synced and only then named.
+"""
+
+from __future__ import annotations
+
+import os
+from datetime import datetime
+from pathlib import Path
+
+import apsw
+
+from knowledge_service.errors import StartupError
+from knowledge_service.store.sqlite import connection, verifying
+
+_PAGES = 2000  # of 4 KiB: 8 MiB between two looks at what others wrote
+
+
+def backup(path: Path, to: Path) -> int:
+    """Copy the database as it is at one moment; return the number of events in the copy.
+
+    Raises:
+        StartupError: it cannot be read, the copy cannot be written, or the copy does not verify.
+    """
+    if not path.exists():
+        raise StartupError(f"there is no database {path}; name one with --db")
+    if to.exists():
+        raise StartupError(f"{to} exists already; a copy never replaces another one")
+    unfinished = to.with_name(to.name + ".unfinished")
+    try:
+        unfinished.unlink(missing_ok=True)
+        _copy(path, unfinished)
+        report = check(unfinished)
+        _sync(unfinished)
+        unfinished.rename(to)
+        _sync(to.parent)
+    except OSError as exc:
+        raise StartupError(f"cannot write {to} ({exc.strerror}); choose another place") from exc
+    finally:
+        unfinished.unlink(missing_ok=True)
+    return report.events
+
+
+def check(path: Path) -> verifying.Report:
+    """Verify a copy that nobody serves.
+
+    Raises:
+        StartupError: it is no database of ours, or does not verify; the message says what is wrong.
+    """
+    try:
+        copied = apsw.Connection(str(path), flags=apsw.SQLITE_OPEN_READONLY)
+        try:
+            report = verifying.verify(copied)
+        finally:
+            copied.close()
+    except apsw.Error as exc:
+        raise StartupError(f"{path} is no readable copy of a kais database ({exc})") from exc
+    if report.problems:
+        raise StartupError(f"{path} does not verify: {'; '.join(report.problems[:5])}")
+    return report
+
+
+def restore(source: Path, path: Path, *, now: datetime) -> tuple[int, Path | None]:
+    """Put a verified copy in the database's place; return its events, and where the old one went.
+
+    Raises:
+        FileLocked: a process serves the database.
+        StartupError: the copy does not verify, or the place takes no files.
+    """
+    if not source.exists():
+        raise StartupError(f"there is no copy {source}")
+    lock = connection.lock(path)
+    try:
+        report = check(source)
+        fresh = path.with_name(path.name + ".unfinished")
+        fresh.unlink(missing_ok=True)
+        _copy(source, fresh)
+        _sync(fresh)
+        aside = _put_aside(path, now)
+        fresh.rename(path)
+        _sync(path.parent)
+    except OSError as exc:
+        raise StartupError(f"cannot restore {path} ({exc.strerror})") from exc
+    finally:
+        lock.close()
+    return report.events, aside
+
+
+def _put_aside(path: Path, now: datetime) -> Path | None:
+    """Rename what is there, with the log that belongs to it: nothing is ever deleted."""
+    aside = None
+    for suffix in ("-wal", "-shm", ""):
+        old = path.with_name(path.name + suffix)
+        if old.exists():
+            aside = path.with_name(f"{path.name}.before-{now:%Y%m%dT%H%M%S}{suffix}")
+            old.rename(aside)
+    return aside
+
+
+def _copy(source: Path, target: Path) -> None:
+    try:
+        reading = apsw.Connection(str(source), flags=apsw.SQLITE_OPEN_READONLY)
+        writing = apsw.Connection(str(target))
+        try:
+            reading.set_busy_timeout(5000)
+            with writing.backup("main", reading, "main") as copying:
+                while not copying.done:
+                    copying.step(_PAGES)
+            writing.execute("PRAGMA journal_mode=DELETE").fetchall()
+        finally:
+            writing.close()
+            reading.close()
+    except apsw.Error as exc:
+        raise StartupError(f"cannot copy {source} to {target} ({exc})") from exc
+
+
+def _sync(path: Path) -> None:
+    handle = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)

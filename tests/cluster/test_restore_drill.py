@@ -1,0 +1,82 @@
+"""The restore drill of docs/how-to/back-up-and-restore.md: a replica beside a busy service."""
+
+from __future__ import annotations
+
+import subprocess
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from kais_cluster import settings
+from kais_cluster.host import build
+from knowledge_client import KnowledgeClient
+from knowledge_client.models import FactIn
+from tests.knowledge_process import errand, serving
+
+pytestmark = pytest.mark.cluster
+
+_CONFIGURATION = """
+dbs:
+  - path: {db}
+    replica:
+      type: file
+      path: {replica}
+      sync-interval: 1s
+"""
+
+
+@pytest.fixture(scope="module")
+def litestream() -> Path:
+    """Our own litestream, built from its pinned module."""
+    build.build(build.by_name(["litestream"]), settings.binaries_dir())
+    return settings.binaries_dir() / "litestream"
+
+
+@contextmanager
+def replicating(litestream: Path, configuration: Path) -> Iterator[None]:
+    process = subprocess.Popen(
+        [litestream, "replicate", "-config", configuration],
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+    )
+    try:
+        yield
+    finally:
+        process.kill()
+        process.wait()
+
+
+def test_what_was_acknowledged_a_moment_before_the_volume_is_lost_comes_back(
+    litestream: Path, tmp_path: Path
+) -> None:
+    db, replica, restored = (tmp_path / name for name in ("knowledge.db", "replica", "back.db"))
+    configuration = tmp_path / "litestream.yml"
+    configuration.write_text(_CONFIGURATION.format(db=db, replica=replica))
+    with serving(db) as (process, url):
+        with replicating(litestream, configuration), KnowledgeClient(url) as client:
+            ids = []
+            end = time.monotonic() + 6
+            while time.monotonic() < end:
+                words = f"the {len(ids)}th ship came in"
+                ids.append(client.remember(FactIn(content=words)).fact_id)
+            time.sleep(4)  # more than the replica may be behind
+        process.kill()
+        process.wait()
+    for lost in tmp_path.glob("knowledge.db*"):
+        lost.unlink()
+
+    command = [litestream, "restore", "-config", configuration, "-o", restored, db]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    verified = errand("verify", "--db", restored)
+    assert verified.returncode == 0, verified.stderr.decode()
+    rebuilt = errand("rebuild", "--db", restored)
+    assert b"no change" in rebuilt.stderr, rebuilt.stderr.decode()
+    put_back = errand("restore", "--db", db, "--from", restored)
+    assert put_back.returncode == 0, put_back.stderr.decode()
+    with serving(db) as (_, url), KnowledgeClient(url) as client:
+        assert len(ids) > 100
+        assert all(client.get_fact(fact_id).id == fact_id for fact_id in ids)

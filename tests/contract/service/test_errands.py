@@ -1,0 +1,235 @@
+"""`kais-knowledge verify|rebuild|export|import|backup|restore`, on files and beside a service."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+
+import apsw
+import pytest
+
+from knowledge_client import KnowledgeClient
+from knowledge_client.models import (
+    EpisodesIn,
+    ExtractionIn,
+    FactIn,
+    FactsIn,
+    ReasonIn,
+    RecallIn,
+)
+from tests.builders_knowledge import TEAM, episode, run_in
+from tests.knowledge_process import errand, serving
+
+
+def fill(url: str) -> None:
+    """Facts, a correction, a run with its record, a recall with its receipt, an erasure-to-be."""
+    with KnowledgeClient(url) as client:
+        facts = [FactIn(content=f"the {n}th buoy is numbered {n}", scope=TEAM) for n in range(30)]
+        client.remember_batch(FactsIn(facts=tuple(facts)))
+        first = client.list_facts(scope=TEAM).facts[0]
+        client.put_run("r", run_in(mission="m-1"))
+        client.add_episodes(EpisodesIn(run_id="r", episodes=(episode("pod a was killed"),)))
+        client.recall(
+            RecallIn(query="which buoy is numbered 7", run="r", attempt=1, scopes=(TEAM,))
+        )
+        client.put_run("r", run_in(outcome="Succeeded"))
+        client.start_extraction(ExtractionIn(run_id="r"))
+        client.retract(first.id, ReasonIn(reason="it was moved"))
+
+
+@pytest.fixture(scope="module")
+def filled(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("filled") / "knowledge.db"
+    with serving(path) as (process, url):
+        fill(url)
+        process.terminate()
+        process.wait(20)
+    return path
+
+
+@pytest.fixture
+def db(filled: Path, tmp_path: Path) -> Path:
+    """A database of the test's own, closed in good order: its log is folded into the file."""
+    return Path(shutil.copy(filled, tmp_path))
+
+
+def said(done: object) -> str:
+    return done.stderr.decode()  # type: ignore[attr-defined]
+
+
+def test_verify_counts_the_events_of_a_good_file(db: Path) -> None:
+    done = errand("verify", "--db", db)
+    assert done.returncode == 0, said(done)
+    assert said(done).endswith("events: all in order\n")
+
+
+def test_verify_names_a_changed_entry_and_ends_with_1(db: Path) -> None:
+    connection = apsw.Connection(str(db))
+    connection.execute("UPDATE payload SET bytes = replace(bytes, 'buoy', 'boat') WHERE seq = 5")
+    connection.close()
+    done = errand("verify", "--db", db)
+    assert done.returncode == 1
+    assert "event 5 has another payload than was recorded" in said(done)
+
+
+def test_rebuild_of_a_good_file_changes_nothing(db: Path) -> None:
+    done = errand("rebuild", "--db", db)
+    assert done.returncode == 0, said(done)
+    assert said(done).endswith("events replayed; no change\n")
+
+
+def test_rebuild_mends_a_table_and_says_which(db: Path) -> None:
+    connection = apsw.Connection(str(db))
+    connection.execute("UPDATE fact SET content = 'made up' WHERE fact_no = 3")
+    connection.close()
+    assert "these were other than the log says: fact\n" in said(errand("rebuild", "--db", db))
+    assert "no change" in said(errand("rebuild", "--db", db))
+
+
+def test_an_export_comes_back_to_the_byte(db: Path, tmp_path: Path) -> None:
+    first, again = tmp_path / "a.jsonl", tmp_path / "b.jsonl"
+    assert errand("export", "--db", db, "--to", first).returncode == 0
+    copy = tmp_path / "copy.db"
+    done = errand("import", "--db", copy, "--from", first)
+    assert done.returncode == 0, said(done)
+    assert errand("export", "--db", copy, "--to", again).returncode == 0
+    assert again.read_bytes() == first.read_bytes()
+    assert errand("verify", "--db", copy).returncode == 0
+    assert "no change" in said(errand("rebuild", "--db", copy))
+
+
+def test_what_was_imported_answers_as_before(db: Path, tmp_path: Path) -> None:
+    question = RecallIn(query="which buoy is numbered 7", scopes=(TEAM,))
+    answers = []
+    exported = errand("export", "--db", db, "--to", "-").stdout
+    copy = tmp_path / "copy.db"
+    errand("import", "--db", copy, "--from", "-", stdin=exported)
+    for path in (db, copy):
+        with serving(path) as (_, url), KnowledgeClient(url) as client:
+            found = client.recall(question).facts
+            history = client.list_facts(scope=TEAM, lifecycle="retracted").facts
+            answers.append(([(f.id, f.score) for f in found], history, client.get_run("r")))
+    assert answers[0] == answers[1]
+    assert answers[0][0]
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        (lambda lines: lines[:-1], "the export is torn after line"),
+        (lambda lines: [*lines[:-1], lines[-1][:9]], "is torn or no JSON"),
+        (lambda lines: [*lines[:9], *lines[10:]], "nothing was imported"),
+        (lambda lines: [*lines[:-2], lines[-1]], "the export was changed or lines are missing"),
+        (lambda lines: [line.replace(b"buoy", b"boat") for line in lines], "another payload"),
+        (lambda lines: [b'{"format": "x"}\n', *lines[1:]], "this is no export of kais-"),
+        (lambda lines: [lines[0].replace(b'ma":', b'ma":9'), *lines[1:]], "newer version"),
+        (lambda lines: [lines[0], b'{"table":"x; y","row":{}}\n'], "there is no table x; y"),
+        (lambda _: [], "torn after line 0"),
+    ],
+    ids=[
+        "without its end", "torn last line", "a line left out", "an event left out",
+        "other words", "another file", "a newer schema", "another table", "empty",
+    ],
+)  # fmt: skip
+def test_a_damaged_export_is_refused_as_a_whole(db: Path, tmp_path: Path, change, words) -> None:
+    lines = errand("export", "--db", db, "--to", "-").stdout.splitlines(keepends=True)
+    copy = tmp_path / "copy.db"
+    done = errand("import", "--db", copy, "--from", "-", stdin=b"".join(change(lines)))
+    assert done.returncode == 1
+    assert words in said(done)
+    assert "Traceback" not in said(done)
+    good = errand("import", "--db", copy, "--from", "-", stdin=b"".join(lines))
+    assert good.returncode == 0, said(good)
+
+
+def test_an_import_into_a_file_with_facts_is_refused(db: Path) -> None:
+    exported = errand("export", "--db", db, "--to", "-").stdout
+    done = errand("import", "--db", db, "--from", "-", stdin=exported)
+    assert done.returncode == 1
+    assert said(done) == "kais-knowledge: the database is not empty; import into a new file\n"
+
+
+def test_a_backup_is_made_while_facts_are_written_and_holds_all_that_were_acknowledged(
+    tmp_path: Path,
+) -> None:
+    db, copy = tmp_path / "knowledge.db", tmp_path / "copy.db"
+    with serving(db) as (_, url), KnowledgeClient(url) as client:
+        fill(url)
+        acknowledged = client.remember(FactIn(content="the pilot is called Oda", scope=TEAM))
+        done = errand("backup", "--db", db, "--to", copy)
+        assert done.returncode == 0, said(done)
+        client.remember(FactIn(content="after the copy", scope=TEAM))
+    with serving(copy) as (_, url), KnowledgeClient(url) as client:
+        assert client.get_fact(acknowledged.fact_id).content == "the pilot is called Oda"
+        contents = [fact.content for fact in client.list_facts(scope=TEAM).facts]
+    assert "after the copy" not in contents
+
+
+def test_a_backup_never_replaces_another_file(db: Path, tmp_path: Path) -> None:
+    (tmp_path / "there").write_text("mine")
+    done = errand("backup", "--db", db, "--to", tmp_path / "there")
+    assert done.returncode == 1
+    assert "exists already; a copy never replaces another one" in said(done)
+    assert (tmp_path / "there").read_text() == "mine"
+
+
+def test_a_restore_puts_the_old_file_aside(db: Path, tmp_path: Path) -> None:
+    copy = tmp_path / "copy.db"
+    errand("backup", "--db", db, "--to", copy)
+    with serving(db) as (_, url), KnowledgeClient(url) as client:
+        client.remember(FactIn(content="after the copy", scope=TEAM))
+    done = errand("restore", "--db", db, "--from", copy)
+    assert done.returncode == 0, said(done)
+    found = sorted(tmp_path.glob("knowledge.db.before-*"))
+    aside = next(path for path in found if not path.name.endswith(("-wal", "-shm")))
+    assert f"what was there is now {aside}" in said(done)
+    with serving(db) as (_, url), KnowledgeClient(url) as client:
+        contents = [fact.content for fact in client.list_facts(scope=TEAM).facts]
+    assert "after the copy" not in contents
+    assert contents
+
+
+def test_a_restore_of_a_file_that_is_served_is_refused(db: Path, tmp_path: Path) -> None:
+    copy = tmp_path / "copy.db"
+    errand("backup", "--db", db, "--to", copy)
+    with serving(db):
+        done = errand("restore", "--db", db, "--from", copy)
+    assert done.returncode == 1
+    assert "is in use by another kais-knowledge process" in said(done)
+
+
+def test_a_copy_that_does_not_verify_is_never_put_in_place(db: Path, tmp_path: Path) -> None:
+    copy = tmp_path / "copy.db"
+    errand("backup", "--db", db, "--to", copy)
+    connection = apsw.Connection(str(copy))
+    connection.execute("DELETE FROM payload WHERE seq = 4")
+    connection.close()
+    before = db.read_bytes()
+    done = errand("restore", "--db", db, "--from", copy)
+    assert done.returncode == 1
+    assert "does not verify: event 4 has lost its payload" in said(done)
+    assert db.read_bytes() == before
+
+
+@pytest.mark.parametrize("command", ["verify", "rebuild"])
+def test_a_file_that_is_no_database_is_said(tmp_path: Path, command: str) -> None:
+    path = tmp_path / "knowledge.db"
+    path.write_text("no database at all, only words " * 200)
+    done = errand(command, "--db", path)
+    assert done.returncode == 1
+    assert "Traceback" not in said(done)
+    assert str(path) in said(done)
+
+
+def test_a_database_that_is_not_there_is_said(tmp_path: Path) -> None:
+    done = errand("verify", "--db", tmp_path / "none.db")
+    assert said(done) == (
+        f"kais-knowledge: there is no database {tmp_path}/none.db; name one with --db\n"
+    )
+
+
+def test_every_table_is_exported_or_made_from_the_log(db: Path) -> None:
+    lines = errand("export", "--db", db, "--to", "-").stdout.splitlines()
+    tables = {json.loads(line)["table"] for line in lines if line.startswith(b'{"row"')}
+    assert {"meta", "receipt", "usage"} <= tables
