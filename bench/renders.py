@@ -1,8 +1,9 @@
-"""Renders per second of the example Blueprint, in process and through the killable worker."""
+"""Renders per second of the example Blueprints, in process and through the killable workers."""
 
 import asyncio
 import time
 from pathlib import Path
+from typing import Any
 
 import yaml
 
@@ -11,39 +12,57 @@ from kais import blueprints
 from kais_operator.adapters import renderer
 
 ROUNDS = 500
-EXAMPLE = Path(__file__).parent.parent / "examples" / "namespace-doctor" / "blueprint.yaml"
+EXAMPLES = ("namespace-doctor", "code-review-team")
+FOLDER = Path(__file__).parent.parent / "examples"
 
 
-async def through_the_worker(spec: dict[str, object]) -> float:
-    """Renders per second, one after the other, through the operator's port."""
-    worker = renderer.WorkerRenderer()
+async def through_the_workers(
+    spec: dict[str, Any], given: dict[str, Any], *, callers: int
+) -> float:
+    """Renders per second through the operator's port; each is of another instance."""
+    workers = renderer.WorkerRenderer()
+    names = {"blueprint": "b", "revision": 1, "namespace": "n"}
+
+    async def some(caller: int) -> None:
+        for number in range(ROUNDS // callers):
+            await workers.render(spec, given, instance=f"i-{caller}-{number}", **names)
+
     try:
-        names = {"blueprint": "b", "revision": 1, "instance": "i", "namespace": "n"}
-        await worker.render(spec, {}, **names)
+        await asyncio.gather(
+            *(workers.render(spec, given, instance=f"w{n}", **names) for n in "ab")
+        )
         start = time.perf_counter()
-        for _ in range(ROUNDS):
-            await worker.render(spec, {}, **names)
+        await asyncio.gather(*(some(caller) for caller in range(callers)))
         return ROUNDS / (time.perf_counter() - start)
     finally:
-        await worker.close()
+        await workers.close()
 
 
-def in_process(spec: dict[str, object]) -> float:
-    """Renders per second without the worker."""
+def in_process(spec: dict[str, Any], given: dict[str, Any]) -> float:
+    """Renders per second without the workers."""
+    names = {"blueprint": "b", "revision": 1, "instance": "i", "namespace": "n"}
+    blueprints.render_blueprint(spec, given, **names)
     start = time.perf_counter()
     for _ in range(ROUNDS):
-        blueprints.render_blueprint(
-            spec, {}, blueprint="b", revision=1, instance="i", namespace="n"
-        )
+        blueprints.render_blueprint(spec, given, **names)
     return ROUNDS / (time.perf_counter() - start)
+
+
+def spec_of(example: str) -> tuple[dict[str, Any], dict[str, Any]]:
+    """The Blueprint's spec, and what its required parameters have as examples."""
+    documents = yaml.safe_load_all((FOLDER / example / "blueprint.yaml").read_text())
+    spec = next(d["spec"] for d in documents if d and d["kind"] == "Blueprint")
+    given = {p["name"]: p.get("example", "x") for p in spec["parameters"] if "default" not in p}
+    return spec, given
 
 
 def run() -> str:
     """Measure and return the section of docs/benchmarks.md."""
-    documents = yaml.safe_load_all(EXAMPLE.read_text())
-    spec = next(d["spec"] for d in documents if d and d["kind"] == "Blueprint")
-    rows = [
-        ["in process", f"{in_process(spec):,.0f}"],
-        ["through the worker process", f"{asyncio.run(through_the_worker(spec)):,.0f}"],
-    ]
-    return "## Rendering `namespace-doctor`\n\n" + table(("how", "renders per second"), rows)
+    rows = []
+    for example in EXAMPLES:
+        spec, given = spec_of(example)
+        one = asyncio.run(through_the_workers(spec, given, callers=1))
+        many = asyncio.run(through_the_workers(spec, given, callers=8))
+        rows.append([example, *(f"{rate:,.0f}" for rate in (in_process(spec, given), one, many))])
+    head = ("blueprint", "in process", "through the workers, one after the other", "eight callers")
+    return "## Renders per second, templates warm\n\n" + table(head, rows)
