@@ -15,6 +15,7 @@ from knowledge_service.extraction.worker import Worker
 from knowledge_service.identity import kubernetes
 from knowledge_service.identity.none import NoAuthentication
 from knowledge_service.identity.tokens import TokenAuthentication
+from knowledge_service.keeper import Keeper
 from knowledge_service.meaning import settings as embeddings
 from knowledge_service.meaning.client import EndpointEmbedder
 from knowledge_service.meaning.filling import Filler
@@ -41,6 +42,8 @@ def serve(chosen: Settings) -> None:
     metrics = Metrics()
     worker = Worker(store, on_end=lambda state: metrics.extractions.labels(state).inc())
     embedder = _embed(store)
+    keeper = Keeper(store)
+    keeper.start()
     app = create_app(store, _authenticator(chosen, store), metrics=metrics, worker=worker)
     known = store.identity()
     where = {"host": chosen.host, "port": chosen.port, "auth": chosen.auth}
@@ -64,6 +67,7 @@ def serve(chosen: Settings) -> None:
             timeout_graceful_shutdown=_GRACE_S,
         )
     finally:
+        keeper.stop()
         if embedder:
             embedder.stop()
         store.close()

@@ -20,7 +20,7 @@ _WHOLE = re.compile(
     "|".join(
         (
             r"-----BEGIN [A-Z ]*PRIVATE KEY-----[\s\S]*?(?:-----END [A-Z ]*PRIVATE KEY-----|\Z)",
-            r"\beyJ[\w-]{8,2000}\.[\w-]{8,2000}\.[\w-]{8,}",  # JSON web token
+            r"\beyJ[\w-]{8,2000}+\.[\w-]{8,2000}+\.[\w-]{8,}",  # JSON web token
             r"\b(?:AKIA|ASIA)[A-Z0-9]{16}\b",  # AWS access key
             r"\bgh[pousr]_[A-Za-z0-9]{36,}\b",
             r"\bgithub_pat_\w{22,}\b",

@@ -15,7 +15,6 @@ from kais.resources.knowledge_scope import (
     KnowledgeScope,
     KnowledgeScopeDisplay,
     KnowledgeScopeStatus,
-    PromotionPolicy,
 )
 from kais.scopes import Level
 from kais_operator.decide import outbox, placing, saying
@@ -182,14 +181,8 @@ def _configured(observed: KnowledgeScopeObserved) -> Wanted:
 
 
 def _unused(observed: KnowledgeScopeObserved) -> str:
-    spec = observed.declared.spec
-    unused = {
-        "retention": spec.retention is not None,
-        "promotion: Automatic": spec.promotion.policy is PromotionPolicy.AUTOMATIC,
-        "extraction.model": spec.extraction.model is not None,
-    }
-    named = [name for name, is_set in unused.items() if is_set]
-    return f" (without effect in this version: {'; '.join(named)})" if named else ""
+    is_set = observed.declared.spec.extraction.model is not None
+    return " (without effect in this version: extraction.model)" if is_set else ""
 
 
 def _was_configured(observed: KnowledgeScopeObserved) -> bool:

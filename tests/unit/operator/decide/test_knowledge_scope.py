@@ -46,8 +46,7 @@ async def test_the_store_is_told_the_settings() -> None:
     assert (told.promotion.policy, told.promotion.min_missions) == ("Automatic", 2)
     assert (told.injection.max_facts, told.injection.max_tokens) == (50, 100)
     assert (told.extraction.enabled, told.extraction.max_facts) == (False, 5)
-    unused = "(without effect in this version: retention; promotion: Automatic)"
-    words = f"the knowledge service has the settings of {PATH} {unused}"
+    words = f"the knowledge service has the settings of {PATH}"
     assert condition(fake, "Configured", REF) == ("True", "Configured", words)
     assert condition(fake, "Ready", REF) == ("True", "Ready", f"{PATH} behaves as declared")
     assert status(fake, REF)["endpoint"] == "http://knowledge.kais-system:8000"
