@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import hashlib
 import json
 from collections.abc import Mapping
@@ -50,7 +51,7 @@ class NewFact:
     flags: tuple[str, ...] = ()
     force: bool = False
 
-    @property
+    @functools.cached_property
     def content_hash(self) -> bytes:
         """Hash what equality means: kind, about or subject, predicate, collapsed content, data."""
         return bytes.fromhex(facts.equality_hash(self._statement))

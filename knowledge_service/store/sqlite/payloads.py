@@ -14,7 +14,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from knowledge_service.domain.facts import canonical
+import msgspec
 
 Part = Mapping[str, Any]
 _SALT = 16
@@ -39,7 +39,7 @@ def seal(parts: Sequence[Part]) -> Sealed:
     """Write an event's parts."""
     return Sealed(
         secrets.token_bytes(_SALT * len(parts)),
-        b"\n".join([canonical(part).encode() for part in parts]),
+        b"\n".join([msgspec.json.encode(part) for part in parts]),
     )
 
 

@@ -46,7 +46,7 @@ def store_all(tx: Transaction, facts: Sequence[NewFact], actor: Actor) -> tuple[
             hashes.add(key)
             waiting.setdefault(scope_no, []).append(_Waiting(new, tx.new_id()))
             fact_id = waiting[scope_no][-1].fact_id
-            answers.append(Remembered.model_construct(fact_id=fact_id, status="created"))
+            answers.append(Remembered(fact_id=fact_id, status="created"))
         else:
             _write(tx, waiting, actor)
             answers.append(storing.store(TableDesk(tx), new, actor))

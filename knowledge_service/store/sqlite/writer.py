@@ -12,6 +12,8 @@ import asyncio
 import logging
 import queue
 import threading
+import time
+from collections import deque
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from contextlib import suppress
@@ -32,8 +34,10 @@ T = TypeVar("T")
 # long.
 _GROUP = 256
 _REFUSED: tuple[type[Exception], ...] = (StoreUnavailable, *connections.ENVIRONMENTAL)
-# How long work that nobody waits for (receipts without a run) may be put off.
+# How long work that nobody waits for (receipts without a run) may be put off, and how much of it
+# goes into a commit that somebody waits for, or that somebody may come to wait for.
 _LATER_S = 0.5
+_BESIDE, _ALONE = 8, 32
 
 Waiting = Future[Any] | asyncio.Future[Any]
 
@@ -41,6 +45,10 @@ Waiting = Future[Any] | asyncio.Future[Any]
 class _Job(NamedTuple):
     work: Callable[[Transaction], Any]
     done: Waiting | None
+
+
+_LATER = _Job(lambda _: None, None)
+"""Says that there is work that nobody waits for."""
 
 
 class _Answer(NamedTuple):
@@ -93,6 +101,8 @@ class Writer:
         self._scopes_version = 0
         self._head = read_head(connection)
         self._queue: queue.SimpleQueue[_Job | None] = queue.SimpleQueue()
+        self._later: deque[_Job] = deque()
+        self._knows_later = False
         self._failure: StoreUnavailable | None = None
         self._thread = threading.Thread(target=self._run, name="writer", daemon=True)
         self._thread.start()
@@ -131,7 +141,10 @@ class Writer:
         """Run a job soon; nobody learns whether it was stored."""
         if self._failure:
             raise self._failure
-        self._queue.put(_Job(work, None))
+        self._later.append(_Job(work, None))
+        if not self._knows_later:  # one wakeup for all of them, not one each
+            self._knows_later = True
+            self._queue.put(_LATER)
 
     def close(self) -> None:
         """Finish what is queued and close the connection."""
@@ -140,21 +153,29 @@ class Writer:
         self._connection.close()
 
     def _run(self) -> None:
-        waiting: list[_Job] = []
+        due: float | None = None
         open_ = True
         while open_:
             try:
-                job = self._queue.get(timeout=_LATER_S if waiting else None)
+                left = None if due is None else max(0.0, due - time.monotonic())
+                job = self._queue.get(timeout=left)
             except queue.Empty:
-                self._commit(waiting)
-                waiting = []
+                self._commit(self._put_off(_ALONE))
+                due = time.monotonic() if self._later else None
                 continue
             group, open_ = self._gather(job)
-            waiting += [job for job in group if job.done is None]
-            urgent = [job for job in group if job.done is not None]
-            if urgent or len(waiting) >= _GROUP or (waiting and not open_):
-                self._commit([*waiting, *urgent])
-                waiting = []
+            urgent = [job for job in group if job is not _LATER]
+            if urgent:
+                self._commit([*self._put_off(_BESIDE), *urgent])
+            if due is None and self._later:
+                due = time.monotonic() + _LATER_S
+        while jobs := self._put_off(_GROUP):
+            self._commit(jobs)
+
+    def _put_off(self, most: int) -> list[_Job]:
+        """Take some of the work that nobody waits for."""
+        self._knows_later = False
+        return [self._later.popleft() for _ in range(min(most, len(self._later)))]
 
     def _gather(self, first: _Job | None) -> tuple[list[_Job], bool]:
         group: list[_Job] = []

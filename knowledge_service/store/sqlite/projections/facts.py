@@ -68,9 +68,9 @@ def record(
                 part["no"], part["fact"], scope_no, part["kind"], part.get("title"),
                 part["content"], None if data is None else canonical(data), part.get("schema"),
                 part.get("about"), part.get("position"), part.get("subject"),
-                part.get("predicate"), key, canonical(part["tags"]), part["confidence"],
+                part.get("predicate"), key, _json_list(part["tags"]), part["confidence"],
                 canonical(source), source["type"], lifecycle, part.get("review", "none"),
-                canonical(part.get("flags", ())), part.get("expires_at"), part.get("valid_from"),
+                _json_list(part.get("flags")), part.get("expires_at"), part.get("valid_from"),
                 part.get("valid_until"), at, closed_at, part.get("closed_reason"),
                 event.actor if closed_at else None, content, at, seq,
             )
@@ -82,6 +82,11 @@ def record(
     if tags:
         connection.executemany(_TAG, tags)
     connection.execute(_COUNT, (live, at, scope_no))
+
+
+def _json_list(found: Any) -> str:
+    """Write a list; nearly every one is empty."""
+    return canonical(found) if found else "[]"
 
 
 def key_hash_of(part: Part) -> bytes | None:
