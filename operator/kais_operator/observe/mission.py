@@ -7,7 +7,7 @@ from dataclasses import replace
 from datetime import datetime
 from typing import TypeVar
 
-from kais import labels, names
+from kais import durations, labels, names
 from kais.resources.blueprint_instance import BlueprintInstance
 from kais.resources.cell import Cell
 from kais.resources.formation import Formation
@@ -41,8 +41,9 @@ async def observe_mission(world: World, ref: ObjectRef) -> Seen | None:
             world.placement.operator_namespace,
         )
         return Seen(body, broken)
-    jobs = await _jobs(world, mission)
     has_ended = labels.OUTCOME in mission.metadata.annotations
+    is_late = not has_ended and _is_late(mission, world.clock.now())
+    jobs = await _jobs(world, mission, fresh=is_late)
     is_new = not any(attempts.run_of(job) in (None, run_id_of(mission)) for job in jobs)
     ledger = await _ledger(world, mission, has_ended=has_ended, is_new=is_new)
     is_told = has_ended and ledger.run is not None and ledger.run.outcome is not None
@@ -51,7 +52,7 @@ async def observe_mission(world: World, ref: ObjectRef) -> Seen | None:
         mission=mission,
         team=team,
         jobs=jobs,
-        pods=() if has_ended else await _pods(world, mission, jobs, team),
+        pods=() if has_ended else await _pods(world, mission, jobs, team, fresh=is_late),
         maps={} if has_ended else await _maps(world, mission, jobs),
         declared=await reading.declared_scopes(world.cluster, ref.namespace),
         instance=None if is_told else await _instance(world, mission, ledger, jobs),
@@ -63,11 +64,24 @@ async def observe_mission(world: World, ref: ObjectRef) -> Seen | None:
     return Seen(body, observed if has_ended else await checks.with_checks(world, observed))
 
 
-async def _jobs(world: World, mission: Mission) -> list[Body]:
+def _is_late(mission: Mission, now: datetime) -> bool:
+    """Whether a time limit may be over: then what ended in time must be known now.
+
+    Watches may be late; a run must not end as timed out because of that.
+    """
+    begun, spec = mission.status.started_at, mission.spec
+    if begun is None:
+        return False
+    limits = (durations.parse(spec.completion.timeout), durations.parse(spec.start_deadline))
+    return begun + min(limits) <= now
+
+
+async def _jobs(world: World, mission: Mission, *, fresh: bool) -> list[Body]:
     """Read the mission's Jobs, and whatever stands under the name of the next one."""
     metadata = mission.metadata
     selector = f"{labels.MISSION}={names.label_value(metadata.name)}"
-    jobs = list(await world.cluster.list("Job", metadata.namespace, labels=selector))
+    found = await world.cluster.list("Job", metadata.namespace, labels=selector, fresh=fresh)
+    jobs = list(found)
     own = [job for job in jobs if children.controller_uid(job) == metadata.uid]
     kept = [one.number for one in record.read(mission)]
     current = [job for job in own if attempts.run_of(job) in (None, run_id_of(mission))]
@@ -82,17 +96,21 @@ async def _jobs(world: World, mission: Mission) -> list[Body]:
     return jobs
 
 
-async def _pods(world: World, mission: Mission, jobs: Sequence[Body], team: Team) -> Sequence[Body]:
+async def _pods(
+    world: World, mission: Mission, jobs: Sequence[Body], team: Team, *, fresh: bool
+) -> Sequence[Body]:
     """Read the pods of the mission's Jobs, or those of a cell that keeps running."""
     cell = entry.entry_cell(mission, team)
     if isinstance(cell, Cell) and rounds.is_round(cell):
         name = names.label_value(cell.metadata.name)
         selector = f"{labels.CELL}={name},{labels.CELL_MODE}={CellMode.SERVICE.value}"
-        return await world.cluster.list("Pod", mission.metadata.namespace, labels=selector)
+        return await world.cluster.list(
+            "Pod", mission.metadata.namespace, labels=selector, fresh=fresh
+        )
     if not jobs and labels.ATTEMPTS not in mission.metadata.annotations:
         return ()
     selector = f"{labels.MISSION}={names.label_value(mission.metadata.name)}"
-    return await world.cluster.list("Pod", mission.metadata.namespace, labels=selector)
+    return await world.cluster.list("Pod", mission.metadata.namespace, labels=selector, fresh=fresh)
 
 
 async def _maps(world: World, mission: Mission, jobs: Sequence[Body]) -> dict[str, Body]:
