@@ -66,7 +66,9 @@ def test_verify_counts_the_events_of_a_good_file(db: Path) -> None:
 
 def test_verify_names_a_changed_entry_and_ends_with_1(db: Path) -> None:
     connection = apsw.Connection(str(db))
-    connection.execute("UPDATE payload SET bytes = replace(bytes, 'buoy', 'boat') WHERE seq = 5")
+    connection.execute(
+        "UPDATE payload SET bytes = CAST(replace(bytes, 'buoy', 'boat') AS BLOB) WHERE seq = 5"
+    )
     connection.close()
     done = errand("verify", "--db", db)
     assert done.returncode == 1
