@@ -22,7 +22,6 @@ from kais_operator.decide.mission_observed import MissionObserved, RunningContai
 from kais_operator.decide.plan import Body, ObjectRef
 from kais_operator.ports import World
 
-
 _STOPPED = {
     "time": "its pattern is too slow and was stopped; write one that does not backtrack",
     "memory": "its pattern needs too much memory and was stopped",
