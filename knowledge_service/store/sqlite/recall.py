@@ -33,8 +33,8 @@ _USE = """INSERT INTO usage(fact_no, observer_no, kind, count, last_at) VALUES(?
   ON CONFLICT DO UPDATE SET count = count + 1, last_at = excluded.last_at"""
 _USE_SCOPE = """INSERT INTO scope_usage(scope_no, observer_no, kind, count, last_at)
   VALUES(?, ?, ?, 1, ?) ON CONFLICT DO UPDATE SET count = count + 1, last_at = excluded.last_at"""
-_SERVED = """INSERT OR IGNORE INTO served(fact_no, at, receipt)
-  SELECT fact_no, ?, ? FROM fact WHERE id = ?"""
+_SERVED = """INSERT OR IGNORE INTO served(fact_no, at, receipt, principal, observer_no, run_id)
+  SELECT fact_no, ?, ?, ?, ?, ? FROM fact WHERE id = ?"""
 _SHOWN = """INSERT OR IGNORE INTO fact_run(fact_no, run_id)
   SELECT fact_no, ? FROM fact WHERE id = ?"""
 _OF_RUN = "SELECT observer_no, body FROM receipt WHERE run_id = ? ORDER BY id"
@@ -145,7 +145,9 @@ def _shelf(connection: apsw.Connection, search: Search, vector: Vector | None) -
     observers = paths
     if search.scopes is not None:
         observers = part.scopes_seen(connection, search.view, None)
-    return Shelf(connection, paths, observers, search.filters.known_at, vector)
+    shelf = Shelf(connection, paths, observers, search.filters.known_at)
+    shelf.vector = vector
+    return shelf
 
 
 def _inquiry(search: Search) -> finding.Inquiry:
@@ -162,7 +164,8 @@ def _record(tx: Transaction, new: NewReceipt) -> None:
             receipt.query_hash, receipt.model_dump_json(),
         ),
     )  # fmt: skip
-    tx.executemany(_SERVED, [(tx.at_us, receipt.id, fact_id) for fact_id in receipt.facts])
+    said = (tx.at_us, receipt.id, receipt.principal, observer_no, receipt.run)
+    tx.executemany(_SERVED, [(*said, fact_id) for fact_id in receipt.facts])
     scopes = _count(tx, receipt.facts, observer_no, "injected" if receipt.run else "recalled")
     for scope_no in sorted(scopes):
         tx.execute(_USE_SCOPE, (scope_no, observer_no, "recall", tx.at_us))

@@ -53,7 +53,10 @@ class Shelf:
     """The `index.finding.Shelf` of one snapshot.
 
     `paths` are the scopes that are searched; usage counts when its observer is among `observers`.
+    With the question's `vector`, facts near in meaning are found, too.
     """
+
+    vector: Vector | None = None
 
     def __init__(
         self,
@@ -61,13 +64,11 @@ class Shelf:
         paths: Mapping[int, str],
         observers: Iterable[int],
         known_at: datetime | None,
-        vector: Vector | None = None,
     ) -> None:
         self.paths = paths
         self._connection = connection
         self._observers = frozenset(observers)
         self._known_at = known_at
-        self._vector = vector
         self._scores: scorer.Scores | None = None
 
     def scores(self, terms: Mapping[str, float]) -> scorer.Scores:
@@ -111,11 +112,10 @@ class Shelf:
 
     def meaning(self) -> Mapping[int, float]:
         """Return the facts nearest in meaning, when the question has a vector."""
-        if self._vector is None:
+        asked = self.vector
+        if asked is None:
             return {}
-        return vectors.nearest(
-            self._connection, self.paths, self._vector.model, self._vector.values
-        )
+        return vectors.nearest(self._connection, self.paths, asked.model, asked.values)
 
     def uses(self, numbers: Sequence[int]) -> Mapping[int, Uses]:
         """Count the outcomes of facts."""
