@@ -1,7 +1,7 @@
 """Links found from either end, recalls found from their facts, and a secret that seals positions.
 
-`served` leads from a fact to the receipts that hold it; receipts of before are entered here. Both
-it and `receipt_at` end with the receipts that are let go of when they are old.
+`served` leads from a fact to the receipts that hold it, with what is asked of them, so that tens of
+thousands of recalls are one range of one table; receipts of before are entered here.
 """
 
 from __future__ import annotations
@@ -11,9 +11,10 @@ CREATE INDEX link_into ON link(to_no, from_no, type) WHERE closed_at IS NULL;
 CREATE INDEX alias_name ON alias(namespace, value);
 CREATE INDEX receipt_at ON receipt(at);
 CREATE TABLE served(
-  fact_no INTEGER NOT NULL, at INTEGER NOT NULL, receipt TEXT NOT NULL,
-  PRIMARY KEY(fact_no, at, receipt)) WITHOUT ROWID, STRICT;
-INSERT OR IGNORE INTO served(fact_no, at, receipt) SELECT f.fact_no, r.at, r.id
+  fact_no INTEGER NOT NULL, at INTEGER NOT NULL, receipt TEXT NOT NULL, principal TEXT NOT NULL,
+  observer_no INTEGER NOT NULL, run_id TEXT, PRIMARY KEY(fact_no, at, receipt)) WITHOUT ROWID, STRICT;
+INSERT OR IGNORE INTO served(fact_no, at, receipt, principal, observer_no, run_id)
+  SELECT f.fact_no, r.at, r.id, r.principal, r.observer_no, r.run_id
   FROM receipt r, json_each(r.body, '$.facts') j JOIN fact f ON f.id = j.value;
 INSERT OR IGNORE INTO meta(key, value) VALUES('seal_key', lower(hex(randomblob(32))));
 """

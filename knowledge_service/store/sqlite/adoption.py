@@ -39,6 +39,7 @@ _FOLLOW = (
     last_at = max(last_at, excluded.last_at)""",
     "DELETE FROM scope_usage WHERE ?2 IN (scope_no, observer_no)",
     "UPDATE receipt SET observer_no = ?1 WHERE observer_no = ?2",
+    "UPDATE served SET observer_no = ?1 WHERE observer_no = ?2",
 )
 
 

@@ -20,9 +20,18 @@ from knowledge_service.store.sqlite import link_rows, part, rows
 _MOST = 20_000
 # A level is asked for in slices: SQLite sorts what one statement unites.
 _SLICE = 2_000
+_LOOKED_AT = 64
 
 _NUMBER = """SELECT f.fact_no FROM fact f JOIN scope s USING(scope_no)
   WHERE f.id = ? AND s.retired_at IS NULL"""
+_FROM_THEM, _TO_THEM = (
+    f"""SELECT DISTINCT x.{other} FROM json_each(?1) n
+  CROSS JOIN link x INDEXED BY {index} ON x.{own} = n.value WHERE x.closed_at IS NULL
+  AND (?2 IS NULL OR x.type IN (SELECT value FROM json_each(?2)))"""
+    for own, other, index in (("from_no", "to_no", "link_from"), ("to_no", "from_no", "link_into"))
+)
+_LIVE = """SELECT f.fact_no, f.scope_no FROM json_each(?) n CROSS JOIN fact f
+  ON f.fact_no = n.value WHERE f.lifecycle = 'live'"""
 _NEXT = """SELECT l.of_no, l.other_no, l.type, f.scope_no FROM (
     SELECT n.value AS of_no, x.to_no AS other_no, x.type FROM json_each(?1) n
       CROSS JOIN link x INDEXED BY link_from ON x.from_no = n.value WHERE x.closed_at IS NULL
@@ -60,6 +69,35 @@ def linked(
     return sorted(found)
 
 
+def _beside(connection: apsw.Connection, numbers: Sequence[int], types: Sequence[str]) -> set[int]:
+    """Return the other ends of the links of some facts, from the two indexes alone."""
+    chosen = json.dumps(list(types)) if types else None
+    found: set[int] = set()
+    for start in range(0, len(numbers), _SLICE):
+        asked = (json.dumps(list(numbers[start : start + _SLICE])), chosen)
+        for sql in (_FROM_THEM, _TO_THEM):
+            found.update(int(number) for (number,) in connection.execute(sql, asked))
+    return found
+
+
+def _walkable(
+    connection: apsw.Connection,
+    numbers: Sequence[int],
+    scopes: Mapping[int, str],
+    wanted: int,
+) -> list[int]:
+    """Return the first `wanted` of the facts that are live and visible, in their order."""
+    found: list[int] = []
+    size = max(wanted, _LOOKED_AT)
+    for start in range(0, len(numbers), size):
+        if len(found) >= wanted:
+            break
+        asked = (json.dumps(list(numbers[start : start + size])),)
+        rows_ = connection.execute(_LIVE, asked)
+        found += sorted(int(number) for number, scope_no in rows_ if scope_no in scopes)
+    return found[:wanted]
+
+
 def neighborhood(connection: apsw.Connection, around: Around, view: View) -> Neighborhood:
     """Find the facts around one that the caller has seen; by distance, then the oldest first."""
     start = number_of(connection, around.fact_id)
@@ -69,11 +107,12 @@ def neighborhood(connection: apsw.Connection, around: Around, view: View) -> Nei
     seen, level = {start}, [start]
     order: list[tuple[int, int]] = []
     for depth in range(1, around.depth + 1):
-        near = linked(connection, level, scopes, around.types)
-        level = sorted({other for _, other, _ in near} - seen)
+        beside = sorted(_beside(connection, level, around.types) - seen)
+        # Of the last level only as many are looked at as will be shown, and one to tell of more.
+        wanted = around.limit + 1 - len(order) if depth == around.depth else len(beside)
+        level = _walkable(connection, beside, scopes, wanted)
         seen.update(level)
         order += [(depth, number) for number in level]
-        # One more than asked for is enough to say that there is more.
         if not level or len(order) > around.limit or len(seen) > _MOST:
             break
     chosen = order[: around.limit]

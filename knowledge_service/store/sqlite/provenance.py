@@ -50,9 +50,9 @@ _REVIEWS = """SELECT decision, actor, actor_type, reason, at FROM review WHERE f
   ORDER BY seq"""
 _RECEIPTS = """SELECT r.body, o.path FROM receipt r JOIN scope o ON o.scope_no = r.observer_no
   WHERE r.run_id = ? AND r.at <= ? AND o.retired_at IS NULL ORDER BY r.at, r.id"""
-_SERVED = """SELECT r.id, r.principal, o.path, r.run_id, r.at FROM served v
-  JOIN receipt r ON r.id = v.receipt JOIN scope o ON o.scope_no = r.observer_no
-  WHERE v.fact_no = ? AND o.retired_at IS NULL ORDER BY v.at DESC, v.receipt DESC"""
+_SERVED = """SELECT receipt, principal, observer_no, run_id, at FROM served
+  WHERE fact_no = ? ORDER BY at DESC, receipt DESC"""
+_SCOPES = "SELECT scope_no, path FROM scope WHERE retired_at IS NULL"
 
 
 class Provenance(part.Part):
@@ -71,24 +71,19 @@ class Provenance(part.Part):
             if found is None:
                 return None
             number = found[0]
-            recalls = [
-                Served(receipt=row[0], principal=row[1], scope=row[2], run=row[3],
-                       at=times.from_us(row[4]))
-                for row in connection.execute(_SERVED, (number,))
-                if reader.sees_receipt(row[2], row[1])
-            ]  # fmt: skip
+            recalls, seen_in, is_more = _served(connection, number, reader, limit)
             scopes = part.scopes_seen(connection, reader.view, None)
             made = [
                 each for each in _promoted(connection, number, scopes) if each.origin == fact_id
             ]
             return Impact(
                 fact=fact_id,
-                recalls=tuple(recalls[:limit]),
-                runs=tuple(dict.fromkeys(each.run for each in recalls if each.run)),
+                recalls=recalls,
+                runs=seen_in,
                 derived=_derived(connection, number, scopes),
                 copies=tuple(each.copy_ for each in made),
                 usage=usage.of_fact(connection, number, reader.view),
-                truncated=len(recalls) > limit,
+                truncated=is_more,
             )
 
 
@@ -124,6 +119,36 @@ def _why(connection: apsw.Connection, number: int, fact: Fact, reader: Reader) -
             for row in connection.execute(_REVIEWS, (number,))
         ),
     )  # fmt: skip
+
+
+def _served(
+    connection: apsw.Connection, number: int, reader: Reader, limit: int
+) -> tuple[tuple[Served, ...], tuple[str, ...], bool]:
+    """Return the newest visible recalls, the runs of all of them, and whether there are more."""
+    paths: dict[int, str] = dict(connection.execute(_SCOPES))
+    found: list[Served] = []
+    runs_: dict[str, None] = {}
+    is_more = False
+    told: dict[tuple[int, str], bool] = {}
+    for receipt, principal, observer_no, run_id, at in connection.execute(_SERVED, (number,)):
+        key = (observer_no, principal)
+        if key not in told:
+            path = paths.get(observer_no)
+            told[key] = path is not None and reader.sees_receipt(path, principal)
+        if not told[key]:
+            continue
+        if run_id:
+            runs_[run_id] = None
+        if len(found) == limit:
+            is_more = True
+            continue
+        found.append(
+            Served.model_construct(
+                receipt=receipt, principal=principal, scope=paths[observer_no], run=run_id,
+                at=times.from_us(at),
+            )
+        )  # fmt: skip
+    return tuple(found), tuple(runs_), is_more
 
 
 def _run(connection: apsw.Connection, fact: Fact, view: View) -> Run | None:
