@@ -133,14 +133,14 @@ def _ask(
 
 
 def run() -> str:
-    """Measure the half that nothing was tuned on; return the section of docs/benchmarks.md."""
+    """Measure the second half of the questions; return the section of docs/benchmarks.md."""
     parts = ["## What recall finds\n"]
     for name, members in everything():
         held = [member.half(1) for member in members]
         facts = sum(len(member.facts) for member in held)
         asked = sum(len(member.questions) for member in held)
         parts.append(
-            f"\n{name.capitalize()}: {facts} facts, {asked} questions nothing was tuned on.\n"
+            f"\n{name.capitalize()}: {facts} facts, {asked} questions of the second half.\n"
         )
         parts.append(table(HEAD, measured(held)))
     return "\n".join(parts)
