@@ -48,8 +48,10 @@ class Plot:
             return _LEFT + across, _HEIGHT - 50 - up
 
         parts = [
-            f'<svg xmlns="http://www.w3.org/2000/svg" width="{_WIDTH}" height="{_HEIGHT}" '
-            'font-family="sans-serif" font-size="12">',
+            (
+                f'<svg xmlns="http://www.w3.org/2000/svg" width="{_WIDTH}" height="{_HEIGHT}" '
+                'font-family="sans-serif" font-size="12">'
+            ),
             f'<rect width="{_WIDTH}" height="{_HEIGHT}" fill="white"/>',
             f'<text x="{_LEFT}" y="{_TOP - 10}">{self._title}, over the number of facts</text>',
         ]
