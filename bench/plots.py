@@ -71,7 +71,8 @@ class Plot:
                 f'<circle cx="{x:.1f}" cy="{y:.1f}" r="3" fill="{colour}"/>' for x, y in spots
             ]
             parts.append(
-                f'<text x="{_WIDTH - 250}" y="{_TOP + 10 + 18 * place}" fill="{colour}">{name}</text>'
+                f'<text x="{_WIDTH - 250}" y="{_TOP + 10 + 18 * place}" '
+                f'fill="{colour}">{name}</text>'
             )
         path.write_text("\n".join([*parts, "</svg>"]) + "\n")
         return f"\n![{self._title}]({path.name})\n"
