@@ -41,8 +41,8 @@ _BY_NUMBERS_AS_OF = f"""{select_as_of("?2")} WHERE f.recorded_at <= ?2
 
 
 def fact(row: Sequence[Any]) -> Fact:
-    """Build a fact from the columns above."""
-    return Fact(
+    """Build a fact from the columns above; they were checked when they were written."""
+    return Fact.model_construct(
         id=row[0],
         scope=row[1],
         kind=row[2],
