@@ -34,7 +34,8 @@ async def test_a_pattern_that_never_ends_is_stopped_and_the_loop_goes_on(
 ) -> None:
     await renderer.compile(blueprints.blueprint()["spec"])  # warm: what follows is the limit alone
     ticks = asyncio.create_task(_longest_pause())
-    with pytest.raises(errors.RenderingFailed, match=r"more than 0\.5 s at parameter 'topic'") as failed:
+    words = r"more than 0\.5 s at parameter 'topic'"
+    with pytest.raises(errors.RenderingFailed, match=words) as failed:
         await renderer.render(blueprints.blueprint(**CATASTROPHE)["spec"], HANG, **NAMES)
     ticks.cancel()
     assert failed.value.cap == "time"

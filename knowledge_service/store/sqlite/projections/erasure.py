@@ -20,8 +20,10 @@ _GONE = (
     "DELETE FROM promotion WHERE origin_no = ?1 OR copy_no = ?1",
     "DELETE FROM usage WHERE fact_no = ?1",
     "DELETE FROM served WHERE fact_no = ?1",
-    "DELETE FROM vector WHERE fact_no = ?1"
-    " AND scope_no = (SELECT scope_no FROM fact WHERE fact_no = ?1)",
+    (
+        "DELETE FROM vector WHERE fact_no = ?1"
+        " AND scope_no = (SELECT scope_no FROM fact WHERE fact_no = ?1)"
+    ),
     "DELETE FROM fact WHERE fact_no = ?1",
 )
 # Of these events nothing can be replayed any more, for the other facts in them neither.
