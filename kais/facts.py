@@ -105,9 +105,7 @@ def equality_hash(statement: Statement) -> str:
     return hashlib.sha256(_SORTED.encode(parts).encode()).hexdigest()
 
 
-_PLAIN = json.JSONEncoder(
-    separators=(",", ":"), ensure_ascii=False, allow_nan=False, default=dict
-)
+_PLAIN = json.JSONEncoder(separators=(",", ":"), ensure_ascii=False, allow_nan=False, default=dict)
 _SORTED = json.JSONEncoder(
     sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False, default=dict
 )

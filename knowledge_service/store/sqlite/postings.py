@@ -6,7 +6,7 @@ joined is `index.segments`' to say; nothing is left to fold later.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 import apsw
 
@@ -55,9 +55,9 @@ def clear(connection: apsw.Connection) -> None:
 
 
 def search(
-    connection: apsw.Connection, scope_nos: Iterable[int], words: Collection[str]
+    connection: apsw.Connection, scope_nos: Iterable[int], words: Mapping[str, float]
 ) -> scorer.Scores:
-    """Score the facts of some scopes; nothing outside of these is read."""
+    """Score the facts of some scopes by weighted words; nothing outside of these is read."""
     buckets = sorted({segments.bucket(terms.number(word)) for word in words})
     return scorer.score(
         [_asked(connection, number, buckets) for number in sorted(scope_nos)], words

@@ -184,7 +184,6 @@ async def _put_scope(world: World, action: plans.PutScope) -> None:
 async def _delete_scope(world: World, action: plans.DeleteScope) -> None:
     await world.knowledge.delete_scope(action.path)
     world.memory.note_retired(action.path)
-    world.memory.note_retired(action.path)
 
 
 async def _put_run(world: World, action: plans.PutRun) -> None:
