@@ -18,7 +18,7 @@ from collections import Counter
 from collections.abc import Iterator
 from itertools import chain
 
-import snowballstemmer
+import Stemmer
 
 from knowledge_service.index import dates
 from knowledge_service.index.english import IRREGULAR, STOP_WORDS
@@ -117,5 +117,5 @@ def _word(folded: str) -> str:
     # The stemmer keeps state between calls, so each thread has its own.
     stemmer = getattr(_local, "stemmer", None)
     if stemmer is None:
-        stemmer = _local.stemmer = snowballstemmer.stemmer("english")
+        stemmer = _local.stemmer = Stemmer.Stemmer("english", 0)  # 0: we remember words
     return str(stemmer.stemWord(base))
