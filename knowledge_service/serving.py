@@ -23,6 +23,9 @@ from knowledge_service.metrics import Metrics
 from knowledge_service.store.sqlite.store import SqliteStore
 
 if TYPE_CHECKING:
+    from types import FrameType
+
+    from knowledge_service.flows.listening import Listeners
     from knowledge_service.ports import Authenticator, Store
     from knowledge_service.settings import Settings
 
@@ -42,7 +45,7 @@ def serve(chosen: Settings) -> None:
     metrics = Metrics()
     worker = Worker(store, on_end=lambda state: metrics.extractions.labels(state).inc())
     embedder = _embed(store)
-    keeper = Keeper(store)
+    keeper = Keeper(store, receipts_for=chosen.receipts_for)
     keeper.start()
     app = create_app(store, _authenticator(chosen, store), metrics=metrics, worker=worker)
     known = store.identity()
@@ -53,7 +56,7 @@ def serve(chosen: Settings) -> None:
         # uvicorn raises the signal again when it has stopped; the store is still to be closed then.
         signal.signal(number, _already_stopping)
     try:
-        uvicorn.run(
+        configuration = uvicorn.Config(
             app,
             host=chosen.host,
             port=chosen.port,
@@ -66,11 +69,25 @@ def serve(chosen: Settings) -> None:
             access_log=False,
             timeout_graceful_shutdown=_GRACE_S,
         )
+        _Server(configuration, app.state.services.listeners).run()
     finally:
         keeper.stop()
         if embedder:
             embedder.stop()
         store.close()
+
+
+class _Server(uvicorn.Server):
+    """Ends the streams of events when it is told to stop: they would go on until the grace ends."""
+
+    def __init__(self, configuration: uvicorn.Config, listeners: Listeners) -> None:
+        super().__init__(configuration)
+        self._listeners = listeners
+
+    def handle_exit(self, sig: int, frame: FrameType | None) -> None:
+        """Stop taking requests, and let the streams end."""
+        self._listeners.is_closing = True
+        super().handle_exit(sig, frame)
 
 
 def _embed(store: SqliteStore) -> Filler | None:

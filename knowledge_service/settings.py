@@ -7,6 +7,7 @@ import ipaddress
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from datetime import timedelta
 from pathlib import Path
 from typing import Literal, cast
 
@@ -22,6 +23,7 @@ _ERRANDS = (
     ("backup", "--to", "copy the database, also while it is served, and verify the copy"),
     ("restore", "--from", "put a verified copy in the database's place"),
 )
+_MOST_DAYS = 36_500
 _LAST_PORT, _DIGITS = 65535, 5
 
 
@@ -40,6 +42,8 @@ class Settings:
     kube_token_file: Path
     kube_ca_file: Path
     log_level: str
+    receipts_for: timedelta | None = None
+    """How long receipts are kept; None for ever."""
 
 
 @dataclass(frozen=True)
@@ -95,6 +99,7 @@ def parse(
         kube_token_file=Path(env.get("KAIS_KUBE_TOKEN_FILE") or _ACCOUNT / "token"),
         kube_ca_file=Path(env.get("KAIS_KUBE_CA_FILE") or _ACCOUNT / "ca.crt"),
         log_level=level,
+        receipts_for=_receipts_for(env, parser),
     )
 
 
@@ -119,6 +124,15 @@ def _parser(env: Mapping[str, str]) -> argparse.ArgumentParser:
         else:
             errand.set_defaults(file=Path("-"))
     return parser
+
+
+def _receipts_for(env: Mapping[str, str], parser: argparse.ArgumentParser) -> timedelta | None:
+    given = env.get("KAIS_RECEIPT_DAYS") or ""
+    if not given:
+        return None
+    if not (given.isascii() and given.isdecimal() and 0 < int(given) <= _MOST_DAYS):
+        parser.error(f"KAIS_RECEIPT_DAYS: {given!r} is no number of days; give 1 to {_MOST_DAYS}")
+    return timedelta(days=int(given))
 
 
 def _port(given: str, parser: argparse.ArgumentParser) -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import datetime
 from typing import Protocol
 
 from knowledge_client.models import (
@@ -70,4 +71,11 @@ class LifeStore(Protocol):
 
     def retain(self) -> int:
         """Archive what declared scopes hold beyond their bounds; return how many facts went."""
+        ...
+
+    def forget_recalls(self, before: datetime) -> int:
+        """Let go of receipts made before a moment, the audit's recalls; return how many went.
+
+        Those of runs that are open stay. What they counted as usage stays counted.
+        """
         ...

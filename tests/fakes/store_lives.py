@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import datetime
 from typing import Any
 
 from knowledge_client.models import (
@@ -113,6 +114,22 @@ class Lives(Base):
         ]
         found.sort(key=lambda fact: fact.id, reverse=True)
         return tuple(found[: queue.limit])
+
+    def forget_recalls(self, before: datetime) -> int:
+        with self._lock:
+            self._check()
+            old = [
+                key
+                for key, new in self._receipts.items()
+                if new.receipt.known_at < before and not self._is_open(new.receipt.run)
+            ]
+            for key in old:
+                del self._receipts[key]
+            return len(old)
+
+    def _is_open(self, run_id: str | None) -> bool:
+        run = self._runs.get(run_id) if run_id else None
+        return run is not None and run.outcome is None
 
     def retain(self) -> int:
         with self._lock:

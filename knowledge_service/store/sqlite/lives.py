@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from datetime import datetime
 
 from pydantic import TypeAdapter
 
 from knowledge_client.models import Approved, ApproveIn, Copied, Erased, Fact, History, Undone
 from knowledge_service.domain.visibility import View
 from knowledge_service.ports import Order, Queue
-from knowledge_service.store.sqlite import histories, part, retaining, rows
+from knowledge_service.store.sqlite import histories, part, retaining, rows, times
 from knowledge_service.store.sqlite.desk import TableDesk
 from knowledge_service.store.verbs import changing, erasing, promoting, reviewing, undoing
 
@@ -90,6 +91,13 @@ class Lives(part.Part):
     def retain(self) -> int:
         """Archive what is beyond the bounds."""
         return self._writer.submit(retaining.retain)
+
+    def forget_recalls(self, before: datetime) -> int:
+        """Let go of old receipts, a portion to a commit, so that no write waits for long."""
+        moment, count = times.to_us(before), 0
+        while went := self._writer.submit(lambda tx: retaining.forget_recalls(tx, moment)):
+            count += went
+        return count
 
     def _changed(self, order: Order, work: Callable[[TableDesk], Fact]) -> Fact:
         return self._once(order.once, _FACT, lambda tx: work(TableDesk(tx)))

@@ -24,6 +24,14 @@ _LIVE = """SELECT f.id, f.confidence,
     f.review = 'approved'
       OR f.fact_no IN (SELECT p.copy_no FROM promotion p WHERE p.undone_at IS NULL)
   FROM fact f WHERE f.scope_no = ? AND f.lifecycle = 'live'"""
+_OLD_RECEIPTS = """SELECT r.id, r.at FROM receipt r LEFT JOIN run USING(run_id)
+  WHERE r.at < ? AND (run.run_id IS NULL OR run.outcome IS NOT NULL) ORDER BY r.at LIMIT ?"""
+# `served` is found by fact; the facts of a receipt are in its body.
+_NOT_SERVED = """DELETE FROM served WHERE at = ?1 AND receipt = ?2 AND fact_no IN
+  (SELECT f.fact_no FROM receipt r, json_each(r.body, '$.facts') j JOIN fact f ON f.id = j.value
+   WHERE r.id = ?2)"""
+_NO_RECEIPT = "DELETE FROM receipt WHERE id = ?"
+_PORTION = 500  # about 10 ms of the writer's time
 _OPEN_RUNS = "SELECT r.body FROM receipt r JOIN run USING(run_id) WHERE run.outcome IS NULL"
 
 
@@ -39,6 +47,15 @@ def retain(tx: Transaction) -> int:
         archiving.archive(TableDesk(tx), path, chosen)
         count += len(chosen)
     return count
+
+
+def forget_recalls(tx: Transaction, before_us: int) -> int:
+    """Delete a portion of the receipts made before a moment, with what leads to them."""
+    found = tx.all(_OLD_RECEIPTS, (before_us, _PORTION))
+    for identity, at in found:
+        tx.execute(_NOT_SERVED, (at, identity))
+        tx.execute(_NO_RECEIPT, (identity,))
+    return len(found)
 
 
 def _candidate(row: tuple[Any, ...], named: frozenset[str]) -> retention.Candidate:

@@ -139,3 +139,13 @@ def test_no_authentication_beyond_loopback_is_refused() -> None:
     )
     assert refused.returncode == 2
     assert "--auth none makes everybody an admin, so it is refused on 0.0.0.0" in refused.stderr
+
+
+def test_a_stream_of_events_does_not_hold_up_the_end(tmp_path: Path) -> None:
+    with serving(tmp_path / "knowledge.db") as (process, url):
+        with httpx.stream("GET", f"{url}/v1/events", timeout=20, trust_env=False) as events:
+            assert events.status_code == 200
+            began = time.monotonic()
+            process.terminate()
+            assert process.wait(20) == 0
+        assert time.monotonic() - began < 8  # the grace for requests is 15 s

@@ -11,7 +11,7 @@ from knowledge_client.models import Recalled, Receipt
 from knowledge_service.domain.filtering import Filters
 from knowledge_service.domain.visibility import Reach, View
 from knowledge_service.errors import IdempotencyConflict
-from knowledge_service.ports import Listing, NewReceipt, Once, Search, Store
+from knowledge_service.ports import Listing, NewReceipt, Once, Reader, Search, Store
 from tests.builders_knowledge import (
     ALL,
     LEAD,
@@ -248,3 +248,20 @@ class TestReceipts:
         elsewhere = View("realm:demo/formation:other")
         assert store.scope_stats(["realm:demo"], elsewhere)[0].recalls == 0
         assert store.scope_stats(["realm:demo"], VIEW)[0].recalls == 1
+
+    def test_old_ones_are_let_go_of_but_not_those_of_open_runs(
+        self, store: Store, time: Time
+    ) -> None:
+        (told,) = store.remember([new_fact()], actor=PERSON)
+        store.put_run("open", run_in(), actor=OPERATOR)
+        store.record_recall(*receipt("r-1", told.fact_id), None)
+        store.record_recall(*receipt("r-2", told.fact_id, run="open"), None)
+        time.pass_(days=40)
+        before = time.now - timedelta(days=30)
+        assert store.forget_recalls(before) == 1
+        assert store.receipt("r-1") is None
+        assert store.receipt("r-2") is not None
+        assert store.forget_recalls(before) == 0
+        touched = store.impact(told.fact_id, Reader(VIEW, "demo/lead-0"), limit=9)
+        assert touched is not None
+        assert [one.receipt for one in touched.recalls] == ["r-2"]
