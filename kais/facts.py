@@ -94,15 +94,21 @@ def equality_hash(statement: Statement) -> str:
     `about` (an entity's fact id) takes the place of the subject where it is given. Case matters in
     the content and does not in the key.
     """
-    subject = ["subject", normal_key(statement.subject)]
-    parts = [
-        statement.kind,
-        ["about", statement.about] if statement.about else subject,
-        normal_key(statement.predicate),
-        normal_content(statement.content),
-        statement.data or None,
-    ]
-    return hashlib.sha256(_SORTED.encode(parts).encode()).hexdigest()
+    about = statement.about
+    named = ("about", about) if about else ("subject", normal_key(statement.subject))
+    texts = (
+        _text(statement.kind),
+        f"[{_text(named[0])},{_text(named[1])}]",
+        _text(normal_key(statement.predicate)),
+        _text(normal_content(statement.content)),
+        _SORTED.encode(statement.data) if statement.data else "null",
+    )
+    return hashlib.sha256(f"[{','.join(texts)}]".encode()).hexdigest()
+
+
+def _text(value: str | None) -> str:
+    """Write a text as JSON; an encoder for it alone would cost ten times as much."""
+    return "null" if value is None else json.encoder.encode_basestring(value)
 
 
 _PLAIN = json.JSONEncoder(separators=(",", ":"), ensure_ascii=False, allow_nan=False, default=dict)
@@ -119,7 +125,7 @@ def violations(statement: Statement, *, title: str | None = None) -> list[str]:
             f'kind "{statement.kind[:80]}" must be up to {LIMITS.kind} lower-case letters, digits '
             "and hyphens, beginning with a letter"
         )
-    if not normal_content(statement.content):
+    if not statement.content.strip():
         found.append("content is empty")
     if len(statement.content) > LIMITS.content:
         found.append(f"content has {len(statement.content)} characters, at most {LIMITS.content}")

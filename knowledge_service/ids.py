@@ -29,4 +29,5 @@ class IdMaker:
         self._last = value
         millis, tail = value >> 74, value & ((1 << 74) - 1)
         number = (millis << 80) | (7 << 76) | ((tail >> 62) << 64) | (2 << 62)
-        return str(uuid.UUID(int=number | (tail & ((1 << 62) - 1))))
+        text = f"{number | (tail & ((1 << 62) - 1)):032x}"
+        return f"{text[:8]}-{text[8:12]}-{text[12:16]}-{text[16:20]}-{text[20:]}"

@@ -189,6 +189,7 @@ _RULES = tuple(
         ),
     )
 )
+_NEEDED = frozenset().union(*(needed for needed, _ in _RULES))
 _MARKS = re.compile(r"[<\[#]")
 _WORD = re.compile(r"[^\W_]+")
 # Characters that are not seen hide words from rules.
@@ -210,11 +211,12 @@ def _is_instruction(value: Any) -> bool:
         return False
     text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
     if text.isascii():
-        words = set(_WORD.findall(text.lower()))
-        return any(
+        words = _NEEDED.intersection(_WORD.findall(text.lower()))
+        has_marks = _MARKS.search(text) is not None
+        return (has_marks or bool(words)) and any(
             rule.search(text)
             for needed, rule in _RULES
-            if (not needed and _MARKS.search(text)) or not needed.isdisjoint(words)
+            if (has_marks and not needed) or not needed.isdisjoint(words)
         )
     text = unicodedata.normalize("NFKC", _UNSEEN.sub("", text))
     return any(rule.search(text) for _, rule in _RULES)

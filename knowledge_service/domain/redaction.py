@@ -71,7 +71,8 @@ _TELLTALE = (
 
 
 # A word this long that no rule above knows; what stands before it tells digests and paths.
-_LONG = re.compile(r"(?<![\w+/=.:@-])[A-Za-z0-9+/_-]{24,400}={0,2}(?![\w+/=.:@-])")
+_LONG_FROM = 24
+_LONG = re.compile(rf"(?<![\w+/=.:@-])[A-Za-z0-9+/_-]{{{_LONG_FROM},400}}={{0,2}}(?![\w+/=.:@-])")
 
 
 def mask(text: str) -> str:
@@ -81,6 +82,8 @@ def mask(text: str) -> str:
         if sign in small:
             text = _masked(text)
             break
+    if max(map(len, text.split()), default=0) < _LONG_FROM:
+        return text
     return _LONG.sub(_mask_random, text)
 
 

@@ -48,18 +48,23 @@ def terms(text: str) -> Counter[str]:
 
 def sequence(text: str) -> Iterator[str]:
     """Yield the terms of a text in its order; the dates that it names come last."""
+    found, dated = tokens(text)
+    return chain(chain.from_iterable(map(_token, found)), dated)
+
+
+def tokens(text: str) -> tuple[list[str], tuple[str, ...]]:
+    """Cut a text into what `of_token` takes; with the terms of the dates that it names."""
     plain = text if text.isascii() else _folded(text)
     if "'" in plain or "\u2019" in plain:
         plain = _ENDING.sub("", plain)
     has_digits = _DIGIT.search(plain) is not None
     if has_digits and "," in plain:
         plain = _THOUSANDS.sub("", plain)
-    tokens = _TOKEN.findall(plain)
-    found = chain.from_iterable(map(_token, tokens))
-    if not has_digits or dates.MONTH_WORDS.isdisjoint(tokens):
-        return found
+    found = _TOKEN.findall(plain)
+    if not has_digits or dates.MONTH_WORDS.isdisjoint(found):
+        return found, ()
     named = chain.from_iterable(moment.terms for moment in dates.named(plain))
-    return chain(found, dict.fromkeys(named))
+    return found, tuple(dict.fromkeys(named))
 
 
 def word(text: str) -> str:
@@ -72,9 +77,10 @@ def _folded(text: str) -> str:
     return unicodedata.normalize("NFKC", _MARKS.sub("", unicodedata.normalize("NFKD", text)))
 
 
-# Texts share most of their words: a token seen before costs one lookup.
-@functools.lru_cache(maxsize=131_072)
-def _token(token: str) -> tuple[str, ...]:
+def of_token(token: str) -> tuple[str, ...]:
+    """Return the terms of one token."""
+    if token.isalpha() and token.islower() and token.isascii():
+        return () if token in STOP_WORDS else (_word(token[:_MAX_TERM]),)
     if _ISO_DATE.fullmatch(token):
         return tuple(term for moment in dates.iso(token) for term in moment.terms)
     if _VERSION.fullmatch(token):
@@ -91,6 +97,10 @@ def _token(token: str) -> tuple[str, ...]:
         if folded not in STOP_WORDS:
             found.append(_word(folded[:_MAX_TERM]))
     return tuple(found)
+
+
+# Texts share most of their words: a token seen before costs one lookup.
+_token = functools.lru_cache(maxsize=32_768)(of_token)
 
 
 def _version(token: str) -> Iterator[str]:

@@ -8,8 +8,11 @@ from __future__ import annotations
 
 import functools
 import hashlib
+from collections import Counter
 from collections.abc import Mapping
+from itertools import chain
 
+from knowledge_service.index import analyser
 from knowledge_service.index.segments import Document
 
 
@@ -20,8 +23,26 @@ def number(term: str) -> int:
     return int.from_bytes(digest, "little", signed=True)
 
 
+def document_of(fact_no: int, text: str) -> Document:
+    """Make what the index keeps of a fact with this text."""
+    found, dated = analyser.tokens(text)
+    counts = Counter(chain.from_iterable(map(_numbers, found)))
+    counts.update(map(number, dated))
+    return _document(fact_no, counts)
+
+
 def document(fact_no: int, counts: Mapping[str, int]) -> Document:
     """Make what the index keeps of a fact whose text has these terms."""
-    found = sorted([(number(term), count) for term, count in counts.items()])
-    terms, frequencies = zip(*found, strict=True) if found else ((), ())
+    return _document(fact_no, {number(term): count for term, count in counts.items()})
+
+
+def _document(fact_no: int, counts: Mapping[int, int]) -> Document:
+    terms = tuple(sorted(counts))
+    frequencies = tuple([counts[term] for term in terms])
     return Document(fact_no, sum(frequencies), terms, frequencies)
+
+
+# Texts share most of their words: a token seen before costs one lookup.
+@functools.lru_cache(maxsize=131_072)
+def _numbers(token: str) -> tuple[int, ...]:
+    return tuple([number(term) for term in analyser.of_token(token)])

@@ -29,7 +29,7 @@ _CLEAR = "DELETE FROM posting"
 
 def add(connection: apsw.Connection, scope_no: int, texts: Iterable[tuple[int, str]]) -> None:
     """Index the texts of new facts of one scope, given by ascending number."""
-    documents = [terms.document(number, analyser.terms(text)) for number, text in texts]
+    documents = [terms.document_of(number, text) for number, text in texts]
     if documents:
         _append(connection, scope_no, documents)
 
