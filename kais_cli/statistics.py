@@ -30,7 +30,7 @@ def read(session: Session, name: str) -> BlueprintStats:
 
 
 def page(found: BlueprintStats, *, name: str, namespace: str) -> str:
-    """Write a page: the whole, each revision."""
+    """Write a page: the whole, each revision, each value of each parameter."""
     headers = (
         "USES", "SUCCEEDED", "FAILED", "EXCLUDED", "RUNNING", "SUCCESS", "CI95"
     )  # fmt: skip
@@ -42,6 +42,9 @@ def page(found: BlueprintStats, *, name: str, namespace: str) -> str:
     if found.revisions:
         rows = [(revision.revision, *_row(revision)) for revision in found.revisions]
         parts.append("\n" + output.table(("REVISION", *headers), rows))
+    for parameter in found.parameters:
+        rows = [(value.value or "(rarer values)", *_row(value)) for value in parameter.values]
+        parts.append("\n" + output.table((parameter.name, *headers), rows))
     return "".join(parts)
 
 

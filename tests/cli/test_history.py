@@ -172,6 +172,7 @@ def test_stats_show_the_whole_and_each_revision(terminal, cluster, knowledge):
         "name": "doctor",
         "median_duration_s": 12.34,
         "revisions": [counts | {"revision": 2}],
+        "parameters": [{"name": "tier", "values": [counts | {"value": '"small"'}, counts]}],
     }
     assert terminal.run("blueprint", "stats", "doctor") == 0
     assert terminal.out.splitlines()[:7] == [
@@ -184,6 +185,11 @@ def test_stats_show_the_whole_and_each_revision(terminal, cluster, knowledge):
         "",
     ]
     assert terminal.out.splitlines()[8].startswith("2         5     3")
+    assert [line.split("  ")[0] for line in terminal.out.splitlines()[10:]] == [
+        "tier",
+        '"small"',
+        "(rarer values)",
+    ]
 
 
 def test_validate_tells_path_line_and_column(terminal, tmp_path):
