@@ -10,7 +10,7 @@ from __future__ import annotations
 import fcntl
 import queue
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO
 
@@ -116,11 +116,15 @@ def open_writer(path: Path) -> apsw.Connection:
         raise StartupError(f"SQLite {apsw.sqlite_lib_version()} is too old; install apsw >= 3.51.3")
     try:
         connection = apsw.Connection(str(path))
-        connection.set_busy_timeout(5000)
-        connection.execute("PRAGMA journal_mode=WAL").fetchall()
-        connection.execute(
-            "PRAGMA synchronous=FULL; PRAGMA foreign_keys=ON; PRAGMA cache_size=-65536"
-        )
+        try:
+            connection.set_busy_timeout(5000)
+            connection.execute("PRAGMA journal_mode=WAL").fetchall()
+            connection.execute(
+                "PRAGMA synchronous=FULL; PRAGMA foreign_keys=ON; PRAGMA cache_size=-65536"
+            )
+        except apsw.Error:
+            let_go(connection)
+            raise
     except apsw.CorruptError as exc:
         raise damaged(path, exc) from exc
     except apsw.Error as exc:
@@ -128,6 +132,12 @@ def open_writer(path: Path) -> apsw.Connection:
             f"database {path} cannot be opened ({exc}); check the path and its owner"
         ) from exc
     return connection
+
+
+def let_go(connection: apsw.Connection) -> None:
+    """Close a connection that failed; what the disk says to that is nothing new."""
+    with suppress(apsw.Error):
+        connection.close()
 
 
 class Readers:

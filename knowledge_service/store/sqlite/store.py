@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import ExitStack
 from pathlib import Path
 
 import apsw
@@ -68,9 +69,13 @@ class SqliteStore(
 
     def _open(self, path: Path, clock: clocks.Clock) -> str:
         writing = connection.open_writer(path)
-        migrate.migrate(writing, clock)
-        (store_id,) = next(iter(writing.execute(_META, ("store_id",))))
-        rebuilding.renew_index(writing)
+        try:
+            migrate.migrate(writing, clock)
+            (store_id,) = next(iter(writing.execute(_META, ("store_id",))))
+            rebuilding.renew_index(writing)
+        except BaseException:
+            connection.let_go(writing)
+            raise
         writer = Writer(writing, clock, connection.File(path))
         super().__init__(connection.Readers(path), writer)
         return str(store_id)
@@ -89,7 +94,8 @@ class SqliteStore(
             raise self._writer.failure
 
     def close(self) -> None:
-        """Finish what is queued, fold the log into the file, let go of it."""
-        self._writer.close()
-        self._readers.close()
-        self._lock.close()
+        """Finish what is queued, fold the log into the file, let go of it whatever comes."""
+        with ExitStack() as last_first:
+            last_first.callback(self._lock.close)
+            last_first.callback(self._readers.close)
+            last_first.callback(self._writer.close)

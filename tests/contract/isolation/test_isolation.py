@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-import os
 import random
 import tempfile
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -20,9 +19,10 @@ from knowledge_service.index import scorer
 from knowledge_service.index.candidates import Candidate
 from knowledge_service.store.sqlite import part, postings, recall, usage
 from knowledge_service.store.sqlite.shelf import Shelf
+from tests import settings
 from tests.contract.isolation import playing, worlds
 
-CASES = int(os.environ.get("KAIS_ISOLATION_CASES", "10000"))  # noqa: TID251 - a test's own setting
+CASES = settings.isolation_cases()
 
 
 @pytest.fixture
