@@ -49,7 +49,9 @@ async def assembled(
         stack.push_async_callback(link.close)
         store = knowledge.connect(config.knowledge_url, token_file=config.knowledge_token_file)
         stack.push_async_callback(store.aclose)
-        renderer = WorkerRenderer()
+        metrics = Metrics()
+        metrics.watch_requests(link.requests)
+        renderer = WorkerRenderer(count=metrics.rendered)
         stack.push_async_callback(renderer.close)
         await renderer.start()
         election = Election(
@@ -61,7 +63,12 @@ async def assembled(
         stack.push_async_callback(running.close)
         world = World(
             cluster=CachedCluster(ApiCluster(link, leads=election.leads, clock=clock), cache),
-            knowledge=knowledge.NotedKnowledge(store, memory),
+            knowledge=knowledge.NotedKnowledge(
+                store,
+                memory,
+                count_run=metrics.run_told,
+                count_extraction=metrics.extraction_asked,
+            ),
             memory=memory,
             renderer=renderer,
             clock=clock,
@@ -76,8 +83,6 @@ async def assembled(
         probe = WatchProbe(
             link, namespace=config.operator_namespace, leads=election.leads, clock=clock
         )
-        metrics = Metrics()
-        metrics.watch_requests(link.requests)
         office = Office(
             world=world,
             memory=memory,

@@ -95,6 +95,11 @@ class Schedule(Generic[K]):
         if key in self._waiting:
             heapq.heappush(self._heap, (self._waiting[key], next(self._order), key))
 
+    def late_s(self, now: float) -> float:
+        """Say how long the key that is due longest, and does not run, has been due; 0 if none."""
+        at = self.next_at()
+        return 0.0 if at is None else max(0.0, now - at)
+
     def next_at(self) -> float | None:
         """Say when the next key is due; None when none waits but for a run's end."""
         self._drop_stale()
@@ -139,6 +144,11 @@ class WorkQueue(Generic[K]):
     def depth(self) -> int:
         """How many keys wait, those for later included."""
         return len(self._schedule)
+
+    @property
+    def age_s(self) -> float:
+        """How long the key that is due longest has waited for a worker; 0 when none does."""
+        return self._schedule.late_s(self._monotonic())
 
     def add(self, key: K, *, after: float = 0.0) -> None:
         """Have a key run in `after` seconds, or earlier if it waits for that already."""

@@ -5,7 +5,7 @@ No retries here: a failed call is the queue's to repeat, with the rest of its pa
 
 from __future__ import annotations
 
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Callable
 from typing import TypeVar
 
 from kais_operator.adapters.store_memory import StoreMemory
@@ -13,6 +13,8 @@ from kais_operator.ports import Knowledge
 from knowledge_client import AsyncKnowledgeClient, errors, models, retries
 
 T = TypeVar("T")
+Count = Callable[[str], None]
+"""Takes what is to be counted, one of few words."""
 TIMEOUT_S = 5.0
 """A pass waits no longer for the store: an arbitrary number, far above its p99."""
 
@@ -24,12 +26,29 @@ def connect(url: str, *, token_file: str | None) -> AsyncKnowledgeClient:
     )
 
 
-class NotedKnowledge:
-    """The Knowledge port over another one; keeps `memory.store_problem()` true."""
+def _uncounted(_: str) -> None:
+    """Count nothing."""
 
-    def __init__(self, inner: Knowledge, memory: StoreMemory) -> None:
+
+class NotedKnowledge:
+    """The Knowledge port over another one; keeps `memory.store_problem()` true.
+
+    `count_run` gets the outcome of each run that the store took as ended, `opened` for one that
+    goes on; `count_extraction` gets `accepted` or `failed`.
+    """
+
+    def __init__(
+        self,
+        inner: Knowledge,
+        memory: StoreMemory,
+        *,
+        count_run: Count = _uncounted,
+        count_extraction: Count = _uncounted,
+    ) -> None:
         self._inner = inner
         self._memory = memory
+        self._count_run = count_run
+        self._count_extraction = count_extraction
 
     async def _noted(self, call: Awaitable[T]) -> T:
         try:
@@ -67,7 +86,9 @@ class NotedKnowledge:
 
     async def put_run(self, run_id: str, run: models.RunIn) -> models.Run:
         """Open a run or close it."""
-        return await self._noted(self._inner.put_run(run_id, run))
+        taken = await self._noted(self._inner.put_run(run_id, run))
+        self._count_run(run.outcome or "opened")
+        return taken
 
     async def get_run(self, run_id: str) -> models.Run:
         """Read a run."""
@@ -85,7 +106,13 @@ class NotedKnowledge:
 
     async def start_extraction(self, request: models.ExtractionIn) -> models.Extraction:
         """Hand over a run's extraction."""
-        return await self._noted(self._inner.start_extraction(request))
+        try:
+            accepted = await self._noted(self._inner.start_extraction(request))
+        except errors.KnowledgeError:
+            self._count_extraction("failed")
+            raise
+        self._count_extraction("accepted")
+        return accepted
 
     async def get_extraction(self, run_id: str) -> models.Extraction:
         """Read the state of a run's extraction."""

@@ -9,11 +9,13 @@ from __future__ import annotations
 
 import hashlib
 from collections import OrderedDict
+from collections.abc import Callable
 from typing import Any
 
 from msgspec import json
 
 from kais import blueprints
+from kais_operator import errors
 from kais_operator.adapters.render_pool import Answer, RenderPool
 from kais_operator.decide.plan import Body
 
@@ -21,10 +23,29 @@ _KEPT_REPORTS = 1000  # arbitrary, some KiB each at most and far more than Bluep
 _KEPT_RENDERINGS = 200  # arbitrary: the uses that are being looked at, some KiB each
 
 
-class WorkerRenderer:
-    """Compiles and renders in at most `workers` processes; more requests queue."""
+Count = Callable[[str, str], None]
+"""Takes an operation (`compile`, `render`, `find`) and what came of it (`ok`, or a cap)."""
 
-    def __init__(self, *, workers: int = 2, limit_s: float = 2.0, memory_mib: int = 256) -> None:
+
+def _uncounted(_: str, __: str) -> None:
+    """Count nothing."""
+
+
+class WorkerRenderer:
+    """Compiles and renders in at most `workers` processes; more requests queue.
+
+    `count` hears of every request that went to a process.
+    """
+
+    def __init__(
+        self,
+        *,
+        workers: int = 2,
+        limit_s: float = 2.0,
+        memory_mib: int = 256,
+        count: Count = _uncounted,
+    ) -> None:
+        self._count = count
         self._pool = RenderPool(workers=workers, limit_s=limit_s, memory_mib=memory_mib)
         self._reports: OrderedDict[bytes, Answer] = OrderedDict()
         self._renderings: OrderedDict[bytes, Answer] = OrderedDict()
@@ -84,7 +105,7 @@ class WorkerRenderer:
             ValueError: It is no regular expression.
         """
         request = {"op": "find", "pattern": pattern, "text": text, "ignore_case": ignore_case}
-        answer = await self._ask(request)
+        answer = await self._ask("find", json.encode(request))
         if "problem" in answer:
             raise ValueError(answer["problem"])
         return bool(answer["found"])
@@ -98,10 +119,16 @@ class WorkerRenderer:
         if key in known:
             known.move_to_end(key)
             return known[key]
-        known[key] = answer = await self._pool.ask(line)
+        known[key] = answer = await self._ask(request["op"], line)
         if len(known) > keep:
             known.popitem(last=False)
         return answer
 
-    async def _ask(self, request: dict[str, Any]) -> Answer:
-        return await self._pool.ask(json.encode(request))
+    async def _ask(self, operation: str, line: bytes) -> Answer:
+        try:
+            answer = await self._pool.ask(line)
+        except errors.RenderingFailed as exc:
+            self._count(operation, exc.cap)
+            raise
+        self._count(operation, "ok")
+        return answer

@@ -39,7 +39,7 @@ class Lifecycle:
         self._office = office
         self._term: Term | None = None
         self.stop = asyncio.Event()
-        office.metrics.watch_queue(self.depth)
+        office.metrics.watch_queue(self.depth, self.queue_age_s)
         for kind in (*routing.KINDS, *routing.CHILDREN):
             office.metrics.watch_kind(kind, self.age_s(kind))
 
@@ -50,6 +50,10 @@ class Lifecycle:
     def depth(self) -> float:
         """How many keys wait; 0 in standby."""
         return 0.0 if self._term is None else float(self._term.queue.depth)
+
+    def queue_age_s(self) -> float:
+        """How long the key that is due longest waits; 0 in standby."""
+        return 0.0 if self._term is None else self._term.queue.age_s
 
     def age_s(self, kind: str) -> Callable[[], float]:
         """Give the function that says how old the last event of a kind is; -1 without one."""

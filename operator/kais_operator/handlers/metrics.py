@@ -36,6 +36,13 @@ class Metrics:
             ("kind",),
             registry=self.registry,
         )
+        self._renders = self._counter(
+            "kais_renders", "Requests to the render workers", "operation", "result"
+        )
+        self._runs = self._counter("kais_runs", "Runs told to the store", "outcome")
+        self._extractions = self._counter(
+            "kais_extractions", "Runs handed over for extraction", "result"
+        )
         self._gauge("kais_loop_lag_seconds", "Delay of the event loop", lambda: self.loop_lag_s)
         self.loop_lag_s = 0.0
         info = prometheus_client.Gauge(
@@ -48,9 +55,12 @@ class Metrics:
         self._passes.labels(kind=key.kind, result=result).inc()
         self._seconds.labels(kind=key.kind).observe(seconds)
 
-    def watch_queue(self, depth: Callable[[], float]) -> None:
-        """Export how many keys wait."""
+    def watch_queue(self, depth: Callable[[], float], age_s: Callable[[], float]) -> None:
+        """Export how many keys wait, and how late the latest of them is."""
         self._gauge("kais_queue_depth", "Keys that wait, those for later included", depth)
+        self._gauge(
+            "kais_queue_oldest_age_seconds", "How long the key that is due longest waits", age_s
+        )
 
     def watch_kind(self, kind: str, age_s: Callable[[], float]) -> None:
         """Export how long ago the last event of a kind came."""
@@ -60,9 +70,24 @@ class Metrics:
         """Export how many requests went to the API server, by verb; `sent` is read when asked."""
         self.registry.register(_Requests(sent))
 
+    def rendered(self, operation: str, result: str) -> None:
+        """Count one request to the render workers; see `adapters.renderer`."""
+        self._renders.labels(operation=operation, result=result).inc()
+
+    def run_told(self, outcome: str) -> None:
+        """Count a run that the store took; see `adapters.knowledge`."""
+        self._runs.labels(outcome=outcome).inc()
+
+    def extraction_asked(self, result: str) -> None:
+        """Count a run handed over for extraction; see `adapters.knowledge`."""
+        self._extractions.labels(result=result).inc()
+
     def render(self) -> bytes:
         """Give the text that Prometheus reads."""
         return prometheus_client.generate_latest(self.registry)
+
+    def _counter(self, name: str, text: str, *labels: str) -> prometheus_client.Counter:
+        return prometheus_client.Counter(name, text, labels, registry=self.registry)
 
     def _gauge(self, name: str, text: str, read: Callable[[], float]) -> None:
         prometheus_client.Gauge(name, text, registry=self.registry).set_function(read)

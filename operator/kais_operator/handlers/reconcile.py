@@ -53,6 +53,7 @@ class Passes:
         self._echoes = echoes
         self._restless: dict[ObjectRef, int] = {}
         self._announced: dict[ObjectRef, frozenset[EmitEvent]] = {}
+        self._looked_at: dict[ObjectRef, Body] = {}
 
     async def __call__(self, key: ObjectRef) -> float | None:
         """Make one pass; gives the seconds to the next look, None to wait for an event.
@@ -64,19 +65,33 @@ class Passes:
         if reconciler is None:
             return None
         try:
+            return await self._judged(reconciler, key)
+        except Exception as exc:
+            # Nothing is judged here: what ends a pass is told with its fields, and goes on.
+            self._log_failure(key, exc)
+            raise
+        finally:
+            self._looked_at.pop(key, None)
+
+    async def _judged(self, reconciler: Reconciler, key: ObjectRef) -> float | None:
+        """Make a pass, and turn what it raises into a delay or a Backoff."""
+        try:
             return await self._pass(reconciler, key)
-        except errors.NotLeading as exc:
-            _log(key, None, "NotLeading", exc)
-            return LEADING_S
         except errors.NotReady as exc:
             return exc.requeue_after_s
+        except errors.NotLeading as exc:
+            self._log_failure(key, exc)
+            return LEADING_S
         except errors.NamespaceTerminating as exc:
-            _log(key, None, "NamespaceTerminating", exc)
+            self._log_failure(key, exc)
             return TERMINATING_S
         except errors.OperatorError as exc:
             raise Backoff(str(exc)) from exc
         except KnowledgeError as exc:
             raise Backoff(str(exc), cap_s=STORE_CAP_S) from exc
+
+    def _log_failure(self, key: ObjectRef, exc: Exception) -> None:
+        _log(key, self._looked_at.get(key), _reason(exc), str(exc))
 
     async def _pass(self, reconciler: Reconciler, key: ObjectRef) -> float | None:
         """Look and act until nothing is left to do, then write the status."""
@@ -92,6 +107,8 @@ class Passes:
         if seen is None:
             self._forget(key)
             return _Step(None)
+        if seen.body is not None:
+            self._looked_at[key] = seen.body
         plan = reconciler.decide(seen.observed, self._world.clock.now())
         try:
             executed = await executor.execute(plan, self._world)
@@ -100,11 +117,13 @@ class Passes:
             raise Backoff(str(exc), within_s=_seconds(plan.requeue_after)) from exc
         for written in executed.written:
             self._echoes.note(written, seen_by=key)
+        if executed.wrote or executed.told_store:
+            _log(key, seen.body, "Acted", _acts(plan))
         if self._moves_on(key, executed):
             await self._announce(key, seen, plan, is_told=False)
             return _Step(_sooner(WROTE_S, _seconds(plan.requeue_after)), goes_on=True)
         if await self._write_status(key, seen, plan.status):
-            _log(key, seen.body, "StatusWritten", None)
+            _log(key, seen.body, "StatusWritten", "")
             await self._announce(key, seen, plan, is_told=True)
         return _Step(self._next_look(key, plan, executed))
 
@@ -163,8 +182,7 @@ class Passes:
         told = refusals.into_status(
             plan.status, seen.body, message=str(exc), now=self._world.clock.now()
         )
-        if await self._write_status(key, seen, told):
-            _log(key, seen.body, "Refused", exc)
+        await self._write_status(key, seen, told)
 
 
 def _seconds(delay: timedelta | None) -> float | None:
@@ -175,7 +193,25 @@ def _sooner(one: float, other: float | None) -> float:
     return one if other is None else min(one, other)
 
 
-def _log(key: ObjectRef, body: Body | None, reason: str, exc: Exception | None) -> None:
+def _reason(exc: Exception) -> str:
+    """Give the class of what ended a pass; a pass that ends by itself waits for the store or rest.
+
+    A Backoff of the rounds has no cause: its store calls were left out, or it found no rest.
+    """
+    if not isinstance(exc, Backoff):
+        return type(exc).__name__
+    if exc.__cause__ is not None:
+        return type(exc.__cause__).__name__
+    return "StoreUnavailable" if exc.cap_s == STORE_CAP_S else "Restless"
+
+
+def _acts(plan: Plan) -> str:
+    """Name what a Plan did, in its order and each kind of act once."""
+    acts = [type(action).__name__ for action in plan.actions if not isinstance(action, EmitEvent)]
+    return ", ".join(dict.fromkeys(acts))
+
+
+def _log(key: ObjectRef, body: Body | None, reason: str, message: str) -> None:
     generation = body["metadata"].get("generation") if body else None
     logger.info(
         "kind=%s namespace=%s name=%s generation=%s reason=%s%s",
@@ -184,5 +220,5 @@ def _log(key: ObjectRef, body: Body | None, reason: str, exc: Exception | None) 
         key.name,
         generation,
         reason,
-        f" message={exc}" if exc else "",
+        f" message={' '.join(message.split())}" if message else "",
     )
