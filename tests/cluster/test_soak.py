@@ -1,0 +1,192 @@
+"""An operator that is killed again and again at random moments: nothing happens twice, or never.
+
+KAIS_SOAK_ROUNDS says how often. Nobody runs pods here: a stand-in for the kubelet ends them, and
+tells the store of the trouble that each attempt met, as its program would.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import time
+from collections import Counter
+from typing import Any
+
+import pytest
+
+from knowledge_client import KnowledgeClient, models
+from tests.cluster.conftest import ControlPlane
+from tests.cluster.kubelet import Ending, Kubelet, environment
+from tests.cluster.running import Cluster, Start, wait_for
+
+pytestmark = pytest.mark.cluster
+
+ROUNDS = int(os.environ.get("KAIS_SOAK_ROUNDS", "10"))  # noqa: TID251 (how long to try)
+SEED = 20261122
+ALIVE_S = (0.3, 4.0)
+"""An operator needs about two seconds to lead: some die before they do."""
+LETTERS = "abcdefghijklmnopqrstuvwxyz"
+
+
+def blueprint() -> dict[str, Any]:
+    cell = {"name": "lead", "spec": {"mode": "Task", "container": {"image": "greeter:1"}}}
+    return {
+        "apiVersion": "kais.io/v1",
+        "kind": "Blueprint",
+        "metadata": {"name": "soaked"},
+        "spec": {
+            "formation": {"cells": [cell]},
+            "mission": {
+                "objective": "survive",
+                "entrypoint": {"cell": "lead"},
+                "completion": {"maxAttempts": 2},
+            },
+        },
+    }
+
+
+def use(number: int) -> dict[str, Any]:
+    return {
+        "apiVersion": "kais.io/v1",
+        "kind": "BlueprintInstance",
+        "metadata": {"name": f"u{number}"},
+        "spec": {"blueprintRef": {"name": "soaked"}},
+    }
+
+
+def outcome_of(number: int) -> str:
+    """Every fifth use fails twice, hence for good; every third one fails once."""
+    return "Failed" if number % 5 == 4 else "Succeeded"
+
+
+def attempts_of(number: int) -> int:
+    return 2 if number % 5 == 4 or number % 3 == 2 else 1
+
+
+def trouble_of(number: int) -> str:
+    """Give words of which no two are alike to somebody who leaves numbers out."""
+    return f"NoRouteTo{LETTERS[number // 26 % 26].upper()}{LETTERS[number % 26]}"
+
+
+def ending(store_url: str, dice: random.Random, pod: dict[str, Any]) -> Ending:
+    """Do what an attempt's program does: meet a trouble twice, tell it, and end."""
+    env = environment(pod)
+    number, attempt = int(env["KAIS_MISSION"][1:]), int(env["KAIS_ATTEMPT"])
+    trouble = trouble_of(number)
+    met = tuple(
+        models.EpisodeIn(
+            attempt=attempt, type="error", content=f"{trouble} {time}", error_signature=trouble
+        )
+        for time in ("once", "again")
+    )
+    with KnowledgeClient(store_url) as store:
+        store.add_episodes(models.EpisodesIn(run_id=env["KAIS_RUN_ID"], episodes=met))
+    time.sleep(dice.random() / 2)
+    failed = outcome_of(number) == "Failed" or attempt < attempts_of(number)
+    return (1, "no route") if failed else (0, "survived")
+
+
+def test_nothing_is_doubled_or_lost_when_the_operator_is_killed_at_random_moments(
+    cluster: Cluster, start: Start, store_url: str, control_plane: ControlPlane
+) -> None:
+    dice = random.Random(SEED)  # noqa: S311 (moments, not secrets)
+    cluster.apply(blueprint())
+    other = random.Random(SEED + 1)  # noqa: S311 (moments, not secrets)
+    with Kubelet(cluster, lambda pod: ending(store_url, other, pod)) as kubelet:
+        for number in range(ROUNDS):
+            operator = start(name=f"round-{number}")
+            cluster.apply(use(number))
+            time.sleep(dice.uniform(*ALIVE_S))
+            operator.kill()
+            cluster.kubectl("delete", "lease", "kais-operator", "--ignore-not-found")
+        start(name="last").wait_ready(within_s=60)
+        wait_for(
+            lambda: len(ended(cluster)) == ROUNDS or kubelet.problem,
+            what=f"all uses have ended; ended: {sorted(ended(cluster))}",
+            within_s=60 + ROUNDS,
+        )
+    assert kubelet.problem is None
+    assert ended(cluster) == {f"u{n}": outcome_of(n) for n in range(ROUNDS)}
+    assert jobs_made(control_plane, cluster.namespace) == Counter(
+        f"u{n}-a{attempt}" for n in range(ROUNDS) for attempt in range(1, attempts_of(n) + 1)
+    )
+    wait_for(lambda: not_open(store_url, cluster), what="every run is closed", within_s=60)
+    check_ledger(store_url, cluster)
+    check_facts(store_url, cluster)
+
+
+def ended(cluster: Cluster) -> dict[str, str]:
+    found = {i["metadata"]["name"]: i.get("status") or {} for i in cluster.items("bpi")}
+    return {name: status["outcome"] for name, status in found.items() if status.get("outcome")}
+
+
+def jobs_made(control_plane: ControlPlane, namespace: str) -> Counter[str]:
+    """Count the Jobs that the API server took, by name, from its audit log."""
+    made: Counter[str] = Counter()
+    for file in control_plane.audit_log.parent.glob("audit*.log"):
+        for line in file.read_text().splitlines():
+            entry = json.loads(line)
+            about = entry.get("objectRef") or {}
+            if (about.get("resource"), about.get("namespace")) != ("jobs", namespace):
+                continue
+            code = (entry.get("responseStatus") or {}).get("code")
+            if code == 201 and not about.get("subresource"):
+                made[about["name"]] += 1
+    return made
+
+
+def runs(store_url: str, namespace: str) -> list[models.Run]:
+    found: list[models.Run] = []
+    cursor = None
+    with KnowledgeClient(store_url) as store:
+        while True:
+            page = store.list_runs(namespace=namespace, cursor=cursor, limit=100)
+            found += page.runs
+            cursor = page.cursor
+            if cursor is None:
+                return found
+
+
+def not_open(store_url: str, cluster: Cluster) -> bool:
+    return all(run.outcome is not None for run in runs(store_url, cluster.namespace))
+
+
+def check_ledger(store_url: str, cluster: Cluster) -> None:
+    """One run for each use, under the id that its use shows, with its outcome."""
+    wanted = Counter(
+        (use["status"]["runId"], use["status"]["outcome"]) for use in cluster.items("bpi")
+    )
+    assert Counter((r.run_id, r.outcome) for r in runs(store_url, cluster.namespace)) == wanted
+    failed = sum(outcome_of(n) == "Failed" for n in range(ROUNDS))
+    with KnowledgeClient(store_url) as store:
+        about = models.StatsIn(
+            blueprints=(models.BlueprintName(namespace=cluster.namespace, name="soaked"),)
+        )
+        (found,) = store.stats_batch(about).blueprints
+    counted = (found.uses, found.running, found.succeeded, found.failed, found.excluded)
+    assert counted == (ROUNDS, 0, ROUNDS - failed, failed, 0)
+
+
+def check_facts(store_url: str, cluster: Cluster) -> None:
+    """Every trouble was met twice in each attempt, and is known once."""
+    wanted = {trouble_of(n) for n in range(ROUNDS)}
+    wait_for(
+        lambda: set(troubles(store_url, cluster)) == wanted,
+        what=f"every run's trouble is known; known: {sorted(troubles(store_url, cluster))}",
+        within_s=60,
+    )
+    assert set(troubles(store_url, cluster).values()) == {1}
+
+
+def troubles(store_url: str, cluster: Cluster) -> Counter[str]:
+    """Count the facts of each trouble, wherever runs of the namespace have left them."""
+    counted: Counter[str] = Counter()
+    scopes = {run.scope for run in runs(store_url, cluster.namespace)}
+    with KnowledgeClient(store_url) as store:
+        for scope in scopes:
+            facts = store.list_facts(scope=scope, limit=100).facts
+            for number in range(ROUNDS):
+                word = trouble_of(number)
+                counted[word] += sum(word in fact.content for fact in facts)
+    return +counted
