@@ -25,7 +25,9 @@ class IdMaker:
         """Return a new id; `now` gives its first 48 bits unless an earlier id is already ahead."""
         millis = int(now.timestamp() * 1000)
         # 74 bits after the time: a random start within each millisecond, then counted up.
-        value = max((millis << 74) | secrets.randbits(73), self._last + 1)
+        value = self._last + 1
+        if millis > self._last >> 74:
+            value = (millis << 74) | secrets.randbits(73)
         self._last = value
         millis, tail = value >> 74, value & ((1 << 74) - 1)
         number = (millis << 80) | (7 << 76) | ((tail >> 62) << 64) | (2 << 62)

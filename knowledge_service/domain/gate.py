@@ -191,7 +191,7 @@ _RULES = tuple(
 )
 _NEEDED = frozenset().union(*(needed for needed, _ in _RULES))
 _MARKS = re.compile(r"[<\[#]")
-_WORD = re.compile(r"[^\W_]+")
+_BETWEEN_WORDS = {n: " " for n in range(128) if not chr(n).isalnum()}
 # Characters that are not seen hide words from rules.
 _UNSEEN = re.compile("[\u200b-\u200f\u202a-\u202e\u2060-\u2064\ufeff\u00ad\U000e0000-\U000e007f]")
 
@@ -203,15 +203,15 @@ def flags(body: FactIn) -> tuple[str, ...]:
 
 def flags_of(*texts: Any) -> tuple[str, ...]:
     """Return the flags that texts or JSON data earn."""
-    return (INSTRUCTIONS,) if any(_is_instruction(text) for text in texts) else ()
+    return (
+        (INSTRUCTIONS,) if any(_is_instruction(text) for text in texts if text is not None) else ()
+    )
 
 
 def _is_instruction(value: Any) -> bool:
-    if value is None:
-        return False
     text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
     if text.isascii():
-        words = _NEEDED.intersection(_WORD.findall(text.lower()))
+        words = _NEEDED.intersection(text.lower().translate(_BETWEEN_WORDS).split())
         has_marks = _MARKS.search(text) is not None
         return (has_marks or bool(words)) and any(
             rule.search(text)

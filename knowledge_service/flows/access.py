@@ -8,11 +8,12 @@ whether it exists or not. A run that the caller may not touch is one that does n
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from kais import scopes
-from knowledge_client.models import ProblemViolation, Run, ScopeRef, Verb, WireScope
+from knowledge_client.models import ProblemViolation, Run, ScopeRef, Verb
 from knowledge_service.domain.visibility import EVERYTHING, Principal, contains
 from knowledge_service.errors import Forbidden, InvalidBody, NotFound, ScopeForbidden, ScopeReadOnly
 from knowledge_service.ports import Actor
@@ -32,13 +33,21 @@ def path_of(ref: ScopeRef, principal: Principal, field: str = "scope") -> str:
     Raises:
         InvalidBody: it names no scope.
     """
-    wire = ref.model_dump(exclude_none=True) if isinstance(ref, WireScope) else ref
     try:
+        if isinstance(ref, str):
+            return _canonical(ref)
+        wire = ref.model_dump(exclude_none=True)
         return str(scopes.from_wire(wire, home=scopes.Scope.parse(principal.home)))
     except scopes.InvalidScope as exc:
         raise InvalidBody(
             f"{field} is no scope", (ProblemViolation(path=field, message=str(exc)),)
         ) from exc
+
+
+# Callers name few paths again and again; 4,096 of them is an arbitrary number.
+@functools.lru_cache(maxsize=4096)
+def _canonical(path: str) -> str:
+    return str(scopes.Scope.parse(path))
 
 
 def readable(refs: Sequence[ScopeRef], principal: Principal) -> tuple[str, ...]:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import functools
+from collections.abc import Sequence
 from datetime import datetime
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from kais import facts as kais_facts
 from knowledge_client.models import (
@@ -14,6 +16,7 @@ from knowledge_client.models import (
     ProblemViolation,
     Ref,
     Run,
+    ScopeRef,
     Source,
 )
 from knowledge_service.domain import aliases, facts, redaction
@@ -44,21 +47,35 @@ def prepare(store: Store, principal: Principal, body: FactIn) -> NewFact:
         NotFound: the run is not one that the caller works in.
         InvalidBody, TooLarge: a limit is passed.
     """
-    scope = access.writable(store, body.scope, principal)
-    run = access.run_of(store, body.run, principal) if body.run else None
-    about = body.about
-    if about and aliases.is_alias(about):
-        body = body.model_copy(update={"about": visible(store, principal, about).id})
-    fact = facts.new_fact(
-        body,
-        scope=scope,
-        source=_source(body.source, run, principal),
-        confidence=(kais_facts.DEFAULT_CONFIDENCE if body.confidence is None else body.confidence),
-    )
-    refuse_beyond_limits(fact)
-    if _is_masked(fact, body):
-        refuse_secrets(store, scope)
-    return fact
+    return prepare_all(store, principal, [body])[0]
+
+
+def prepare_all(store: Store, principal: Principal, bodies: Sequence[FactIn]) -> list[NewFact]:
+    """Prepare facts that are told together; what they have in common is found out once.
+
+    Raises:
+        What `prepare` raises, for the first fact that earns it.
+    """
+    paths: dict[ScopeRef | None, str] = {}
+    sources: dict[tuple[Source | None, str | None], Source] = {}
+
+    def one(body: FactIn) -> NewFact:
+        if body.scope not in paths:
+            paths[body.scope] = access.writable(store, body.scope, principal)
+        scope, told = paths[body.scope], (body.source, body.run)
+        if told not in sources:
+            run = access.run_of(store, body.run, principal) if body.run else None
+            sources[told] = _source(body.source, run, principal)
+        if body.about and aliases.is_alias(body.about):
+            body = body.model_copy(update={"about": visible(store, principal, body.about).id})
+        confidence = kais_facts.DEFAULT_CONFIDENCE if body.confidence is None else body.confidence
+        fact = facts.new_fact(body, scope=scope, source=sources[told], confidence=confidence)
+        refuse_beyond_limits(fact)
+        if _is_masked(fact, body):
+            refuse_secrets(store, scope)
+        return fact
+
+    return [one(body) for body in bodies]
 
 
 def _is_masked(fact: NewFact, body: FactIn) -> bool:
@@ -183,8 +200,18 @@ def run_refs(run: Run) -> tuple[Ref, ...]:
 def _source(given: Source | None, run: Run | None, principal: Principal) -> Source:
     """Take the caller's word for the type and other references, never for the actor."""
     kind = "explicit_remember" if principal.type == "agent" else "user_input"
+    if given is None and run is None:
+        return _bare_source(kind, principal.name)
     source = given or Source(type=kind)
-    refs = facts.merge_refs(run_refs(run) if run else (), source.refs)
     named = (("mission", source.mission_id), ("experiment", source.experiment_id))
-    refs = facts.merge_refs(refs, tuple(Ref(type=t, id=i) for t, i in named if i))
+    others = tuple(Ref(type=t, id=i) for t, i in named if i)
+    refs = run_refs(run) if run else ()
+    if not (refs or source.refs or others):
+        return _bare_source(source.type, principal.name)
+    refs = facts.merge_refs(facts.merge_refs(refs, source.refs), others)
     return Source(type=source.type, refs=refs, actor=principal.name)
+
+
+@functools.lru_cache(maxsize=4096)
+def _bare_source(kind: Any, actor: str) -> Source:
+    return Source(type=kind, actor=actor)

@@ -81,11 +81,11 @@ def of_token(token: str) -> tuple[str, ...]:
     """Return the terms of one token."""
     if token.isalpha() and token.islower() and token.isascii():
         return () if token in STOP_WORDS else (_word(token[:_MAX_TERM]),)
-    if _ISO_DATE.fullmatch(token):
+    if "-" in token and _ISO_DATE.fullmatch(token):
         return tuple(term for moment in dates.iso(token) for term in moment.terms)
-    if _VERSION.fullmatch(token):
+    if "." in token and _VERSION.fullmatch(token):
         return tuple(_version(token))
-    if _UNSPACED.search(token):
+    if not token.isascii() and _UNSPACED.search(token):
         return tuple(_pairs(token))
     parts = _PART.findall(token)
     found = []
@@ -117,7 +117,6 @@ def _pairs(token: str) -> Iterator[str]:
         yield _word(rest.casefold()[:_MAX_TERM])
 
 
-@functools.lru_cache(maxsize=65_536)
 def _word(folded: str) -> str:
     if folded.isdecimal():
         return folded.lstrip("0") or "0"

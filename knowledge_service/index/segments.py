@@ -14,6 +14,7 @@ from __future__ import annotations
 import struct
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from typing import NamedTuple
 
 import numpy as np
@@ -88,8 +89,10 @@ def kept(before: int, after: int) -> int:
 def gather(documents: Sequence[Document]) -> Run:
     """Make a run of new documents."""
     counts = [len(document.terms) for document in documents]
-    terms = np.array([t for d in documents for t in d.terms], dtype=np.int64)
-    frequencies = np.array([f for d in documents for f in d.frequencies], dtype=np.int64)
+    total = sum(counts)
+    terms = np.fromiter(chain.from_iterable([d.terms for d in documents]), np.int64, total)
+    each = chain.from_iterable([d.frequencies for d in documents])
+    frequencies = np.fromiter(each, np.int64, total)
     return _ordered(
         Run(
             np.array([d.number for d in documents], dtype=np.uint32),

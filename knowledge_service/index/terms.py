@@ -16,9 +16,13 @@ from knowledge_service.index import analyser
 from knowledge_service.index.segments import Document
 
 
-@functools.lru_cache(maxsize=65_536)
+@functools.lru_cache(maxsize=32_768)
 def number(term: str) -> int:
     """Return the term's number, signed."""
+    return _hash(term)
+
+
+def _hash(term: str) -> int:
     digest = hashlib.blake2b(term.encode(), digest_size=8).digest()
     return int.from_bytes(digest, "little", signed=True)
 
@@ -26,9 +30,12 @@ def number(term: str) -> int:
 def document_of(fact_no: int, text: str) -> Document:
     """Make what the index keeps of a fact with this text."""
     found, dated = analyser.tokens(text)
-    counts = Counter(chain.from_iterable(map(_numbers, found)))
-    counts.update(map(number, dated))
-    return _document(fact_no, counts)
+    numbers = sorted(chain.from_iterable(map(_known.__getitem__, found)))
+    if dated:
+        numbers = sorted((*numbers, *map(number, dated)))
+    if len(set(numbers)) < len(numbers):
+        return _document(fact_no, Counter(numbers))
+    return Document(fact_no, len(numbers), tuple(numbers), (1,) * len(numbers))
 
 
 def document(fact_no: int, counts: Mapping[str, int]) -> Document:
@@ -42,7 +49,18 @@ def _document(fact_no: int, counts: Mapping[int, int]) -> Document:
     return Document(fact_no, sum(frequencies), terms, frequencies)
 
 
-# Texts share most of their words: a token seen before costs one lookup.
-@functools.lru_cache(maxsize=131_072)
-def _numbers(token: str) -> tuple[int, ...]:
-    return tuple([number(term) for term in analyser.of_token(token)])
+class _Tokens(dict[str, tuple[int, ...]]):
+    """The numbers of tokens: texts share most of their words, so most cost one lookup.
+
+    Emptied when it is full: to remember which token was asked for last would cost more.
+    """
+
+    def __missing__(self, token: str) -> tuple[int, ...]:
+        if len(self) >= _MOST:
+            self.clear()
+        found = self[token] = tuple([_hash(term) for term in analyser.of_token(token)])
+        return found
+
+
+_MOST = 131_072
+_known = _Tokens()

@@ -42,7 +42,7 @@ class ListQuery(BaseModel):
     limit: int = Field(default=50, ge=1, le=500)
 
 
-@router.post("/facts", status_code=201)
+@router.post("/facts", status_code=201, responses={200: {"model": Remembered}})
 def remember(
     body: FactIn, services: ServicesDep, principal: CallerDep, response: Response,
     key: KeyHeader = None,
@@ -60,7 +60,7 @@ def remember_batch(
     body: FactsIn, services: ServicesDep, principal: CallerDep, key: KeyHeader = None
 ) -> RememberedBatch:
     """Remember facts together, all or none."""
-    facts = [remembering.prepare(services.store, principal, fact) for fact in body.facts]
+    facts = remembering.prepare_all(services.store, principal, body.facts)
     repeat = once(key, principal, "facts:batch", body)
     found = services.store.remember(facts, actor=access.actor(principal), once=repeat)
     return RememberedBatch(results=found)

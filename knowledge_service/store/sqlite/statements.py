@@ -6,8 +6,9 @@ statements.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
 
 from knowledge_client.models import Remembered
 from knowledge_service.domain.facts import NewFact
@@ -19,11 +20,12 @@ from knowledge_service.store.sqlite.transaction import Transaction
 from knowledge_service.store.verbs import storing
 
 _EQUAL = "SELECT 1 FROM fact WHERE scope_no = ? AND content_hash = ? LIMIT 1"
+_EQUALS = """SELECT content_hash FROM fact WHERE scope_no = ?
+  AND content_hash IN (SELECT unhex(value) FROM json_each(?))"""
 _NEXT = "SELECT coalesce(max(fact_no), 0) FROM fact"
 
 
-@dataclass(frozen=True)
-class _Waiting:
+class _Waiting(NamedTuple):
     """A fact that touches nothing, to be written with others of its scope."""
 
     new: NewFact
@@ -38,20 +40,45 @@ def store_all(tx: Transaction, facts: Sequence[NewFact], actor: Actor) -> tuple[
     """
     answers: list[Remembered] = []
     waiting: dict[int, list[_Waiting]] = {}
-    hashes: set[tuple[int, bytes]] = set()
+    scopes = _scopes(tx, facts, actor)
+    known = _equals(tx, facts, scopes)
     for new in facts:
-        scope_no = part.ensure_scope(tx, new.scope, actor.name)
+        scope_no = scopes[new.scope]
         key = (scope_no, new.content_hash)
-        if new.key_hash is None and key not in hashes and not tx.one(_EQUAL, key):
-            hashes.add(key)
-            waiting.setdefault(scope_no, []).append(_Waiting(new, tx.new_id()))
-            fact_id = waiting[scope_no][-1].fact_id
+        if new.key_hash is None and key not in known:
+            known.add(key)
+            fact_id = tx.new_id()
+            waiting.setdefault(scope_no, []).append(_Waiting(new, fact_id))
             answers.append(Remembered(fact_id=fact_id, status="created"))
         else:
+            known.add(key)
             _write(tx, waiting, actor)
             answers.append(storing.store(TableDesk(tx), new, actor))
     _write(tx, waiting, actor)
     return tuple(answers)
+
+
+def _scopes(tx: Transaction, facts: Sequence[NewFact], actor: Actor) -> dict[str, int]:
+    paths = dict.fromkeys([new.scope for new in facts])
+    return {path: part.ensure_scope(tx, path, actor.name) for path in paths}
+
+
+def _equals(
+    tx: Transaction, facts: Sequence[NewFact], scopes: Mapping[str, int]
+) -> set[tuple[int, bytes]]:
+    """Find which of the facts have an equal, by scope and hash, with one question a scope."""
+    asked: dict[int, list[bytes]] = {}
+    for new in facts:
+        asked.setdefault(scopes[new.scope], []).append(new.content_hash)
+    found: set[tuple[int, bytes]] = set()
+    for scope_no, hashes in asked.items():
+        if len(hashes) == 1:
+            rows = [hashes[0]] if tx.one(_EQUAL, (scope_no, hashes[0])) else []
+        else:
+            text = json.dumps([each.hex() for each in hashes])
+            rows = [row[0] for row in tx.all(_EQUALS, (scope_no, text))]
+        found.update([(scope_no, each) for each in rows])
+    return found
 
 
 def _write(tx: Transaction, waiting: dict[int, list[_Waiting]], actor: Actor) -> None:
@@ -62,8 +89,9 @@ def _write(tx: Transaction, waiting: dict[int, list[_Waiting]], actor: Actor) ->
 
 def _record(tx: Transaction, scope_no: int, facts: Sequence[_Waiting], actor: Actor) -> None:
     first = int((tx.one(_NEXT) or (0,))[0]) + 1
+    sources: dict[int, dict[str, Any]] = {}  # facts told together mostly share the object
     parts = [
-        {"no": number, **written.fields(each.new, each.fact_id)}
+        {"no": number, **written.fields(each.new, each.fact_id, sources)}
         for number, each in enumerate(facts, start=first)
     ]
     event = tx.append(projected.RECORDED, scope_no=scope_no, actor=actor.name, parts=parts)

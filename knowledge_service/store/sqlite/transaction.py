@@ -59,14 +59,11 @@ class Transaction:
         self._ids = ids
         self.head = head
         self.at_us = max(head.at, times.to_us(now))
+        self.now = times.from_us(self.at_us)
+        """The moment of this write."""
         self.unindexed: dict[int, list[tuple[int, str]]] = {}
         self.erased: list[tuple[int, int]] = []
         self.moves_scopes = False
-
-    @property
-    def now(self) -> datetime:
-        """The moment of this write."""
-        return times.from_us(self.at_us)
 
     def execute(self, sql: str, bindings: Sequence[Any] | Mapping[str, Any] = ()) -> apsw.Cursor:
         """Run a statement."""

@@ -58,8 +58,12 @@ def record(
     """Write facts whose (content, key) hashes are known already, in the order of the parts."""
     scope_no, at, seq = event.scope_no, event.at, event.seq
     rows, tags, live = [], [], 0
+    sources: dict[int, str] = {}  # facts told together mostly share the object
     for part, (content, key) in zip(event.known(), hashes, strict=True):
         source, lifecycle = part["source"], part.get("lifecycle", "live")
+        told = sources.get(id(source))
+        if told is None:
+            told = sources[id(source)] = canonical(source)
         live += lifecycle == "live"
         closed_at = None if lifecycle == "live" else at
         data = part.get("data")
@@ -69,13 +73,14 @@ def record(
                 part["content"], None if data is None else canonical(data), part.get("schema"),
                 part.get("about"), part.get("position"), part.get("subject"),
                 part.get("predicate"), key, _json_list(part["tags"]), part["confidence"],
-                canonical(source), source["type"], lifecycle, part.get("review", "none"),
+                told, source["type"], lifecycle, part.get("review", "none"),
                 _json_list(part.get("flags")), part.get("expires_at"), part.get("valid_from"),
                 part.get("valid_until"), at, closed_at, part.get("closed_reason"),
                 event.actor if closed_at else None, content, at, seq,
             )
         )  # fmt: skip
-        tags += [(scope_no, kais_facts.normal_tag(tag), part["no"]) for tag in part["tags"]]
+        if part["tags"]:
+            tags += [(scope_no, kais_facts.normal_tag(tag), part["no"]) for tag in part["tags"]]
     connection.executemany(_RECORD, rows)
     op = event.op
     connection.executemany(_EVENT, [(row[0], seq, op, 0) for row in rows])
