@@ -47,6 +47,17 @@ def unavailable(exc: Exception) -> StoreUnavailable:
     return StoreUnavailable(f"the database cannot be used now ({type(exc).__name__}: {exc})")
 
 
+def is_passing(exc: Exception) -> bool:
+    """Tell whether a failed commit left the disk as it was, so that a later one may succeed.
+
+    In a log that is only appended to, what a failed write left behind is written over. A failed
+    fsync is another thing: the kernel reports it once and forgets what it did not write.
+    """
+    if isinstance(exc, apsw.IOError):
+        return getattr(exc, "extendedresult", None) == int(apsw.SQLITE_IOERR_WRITE)
+    return isinstance(exc, apsw.FullError | apsw.BusyError | apsw.ReadOnlyError)
+
+
 def damaged(path: Path, exc: Exception) -> StartupError:
     """Say that the file is a database that cannot be read."""
     return StartupError(f"database {path} is damaged ({exc}); restore a copy of it, then start")

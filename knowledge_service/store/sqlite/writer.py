@@ -1,7 +1,8 @@
 """The one thread that writes: jobs in order, many to a commit, answered after it.
 
-A job runs inside a savepoint, so that one that fails takes back only itself. A commit that fails is
-never tried again: after a failed fsync nobody knows what the disk holds, so the writer refuses
+A job runs inside a savepoint, so that one that fails takes back only itself. A commit that finds no
+room or no writable disk is taken back, and the next one may succeed. After any other failure, that
+of fsync above all, nobody knows what the disk holds: nothing is tried again, and the writer refuses
 everything until a restart. Who waits in an event loop is woken once per commit, with all answers of
 that commit.
 """
@@ -95,7 +96,7 @@ class Writer:
     def __init__(self, connection: apsw.Connection, clock: Clock, file: connections.File) -> None:
         self._connection = connection
         self._file = file
-        self._is_down = False
+        self._down: StoreUnavailable | None = None
         self._clock = clock
         self._ids = IdMaker()
         self._scopes_version = 0
@@ -138,9 +139,14 @@ class Writer:
         return cast("T", await done)
 
     def submit_later(self, work: Callable[[Transaction], Any]) -> None:
-        """Run a job soon; nobody learns whether it was stored."""
-        if self._failure:
-            raise self._failure
+        """Run a job soon; nobody learns whether it was stored.
+
+        Raises:
+            StoreUnavailable: it would be lost, because the last commit failed.
+        """
+        lost = self._failure or self._down
+        if lost:
+            raise lost
         self._later.append(_Job(work, None))
         if not self._knows_later:  # one wakeup for all of them, not one each
             self._knows_later = True
@@ -226,11 +232,11 @@ class Writer:
 
     def _tell(self, error: StoreUnavailable | None) -> None:
         """Log when writing begins to fail, and when it goes on."""
-        if error and not self._is_down:
+        if error and not self._down:
             _log.error("the store takes no writes", extra={"fields": {"why": error.detail}})
-        if not error and self._is_down:
+        if not error and self._down:
             _log.info("the store takes writes again")
-        self._is_down = error is not None
+        self._down = error
 
     def _one(self, job: _Job, head: Head, made: _Made) -> tuple[Head, Any, BaseException | None]:
         transaction = Transaction(self._connection, head, self._ids, self._clock())
@@ -249,9 +255,9 @@ class Writer:
     def _end(self) -> None:
         try:
             self._connection.execute("COMMIT")
-        except (apsw.FullError, apsw.BusyError):
-            raise  # nothing was written, and the next commit may succeed
         except connections.ENVIRONMENTAL as exc:
+            if connections.is_passing(exc):
+                raise
             self._failure = StoreUnavailable(
                 f"a commit failed ({exc}); restart the service after the disk is mended"
             )

@@ -67,6 +67,8 @@ def play(folder: Path, seed: int, *, is_new: bool, cut_at: int | None) -> Story:
 
 def _write(store: SqliteStore, rng: random.Random, story: Story) -> None:
     for number in range(WRITES):
+        if rng.random() < 0.1:
+            _refused_once(store, story.disk)
         if number % 6 == 5:
             run_id = f"run-{number}"
             store.put_run(run_id, run_in(), actor=OPERATOR)
@@ -76,6 +78,14 @@ def _write(store: SqliteStore, rng: random.Random, story: Story) -> None:
         facts = [new_fact(content) for content in contents]
         found = store.remember(facts, actor=PERSON, once=once)
         story.told |= {one.fact_id: content for one, content in zip(found, contents, strict=True)}
+
+
+def _refused_once(store: SqliteStore, disk: disks.Disk) -> None:
+    """Have the disk be full for one write, which leaves half of it behind."""
+    disk.fault = {"write": disks.error(apsw.FullError, "database or disk is full")}
+    with suppress(StoreUnavailable):
+        store.remember([new_fact("never acknowledged")], actor=PERSON)
+    disk.fault = {}
 
 
 def losses(story: Story, to: Path) -> list[str]:

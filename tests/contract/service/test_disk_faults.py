@@ -1,0 +1,120 @@
+"""A disk that is full, read-only or failing: clear words, reads that go on, and a way back."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import apsw
+import httpx
+import pytest
+
+from knowledge_service.app import create_app
+from knowledge_service.identity.none import NoAuthentication
+from knowledge_service.store.sqlite import upkeep
+from knowledge_service.store.sqlite.store import SqliteStore
+from tests import disks
+
+NAME = "knowledge.db"
+FACT = {"content": "the build needs Java 21", "scope": "realm:demo"}
+MORE = {"content": "the cluster has two nodes", "scope": "realm:demo"}
+PASSING = {
+    "no space left": disks.error(apsw.FullError, "database or disk is full"),
+    "remounted read-only": disks.error(apsw.IOError, "disk I/O error", apsw.SQLITE_IOERR_WRITE),
+    "said to be read-only": disks.error(apsw.ReadOnlyError, "attempt to write a readonly database"),
+}
+
+
+@pytest.fixture
+def disk(tmp_path: Path) -> Iterator[disks.Disk]:
+    with disks.mounted(disks.Disk(tmp_path / "disk")) as made:
+        yield made
+
+
+def client_of(store: SqliteStore) -> httpx.AsyncClient:
+    app = create_app(store, NoAuthentication())
+    return httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://service")
+
+
+@pytest.fixture
+def http(disk: disks.Disk) -> Iterator[httpx.AsyncClient]:
+    """Serve from the disk; when the disk is well again, the file is whole."""
+    store = SqliteStore(disk.folder / NAME)
+    yield client_of(store)
+    disk.fault = {}
+    store.close()
+    assert upkeep.verify(disk.folder / NAME).problems == ()
+
+
+async def assert_reads_go_on(http: httpx.AsyncClient, fact_id: str) -> None:
+    recalled = (await http.post("/v1/recall", json={"query": "Java"})).json()
+    assert [fact["id"] for fact in recalled["facts"]] == [fact_id]
+    assert recalled["receipt"] is None
+    assert (await http.get(f"/v1/facts/{fact_id}")).json()["content"] == FACT["content"]
+    assert len((await http.get("/v1/facts")).json()["facts"]) == 1
+
+
+def assert_refused(answer: httpx.Response, words: str) -> None:
+    assert answer.status_code == 503
+    assert answer.headers["Retry-After"] == "2"
+    assert answer.headers["content-type"] == "application/problem+json"
+    problem = answer.json()
+    assert problem["code"] == "store-unavailable"
+    assert words in problem["detail"]
+
+
+@pytest.mark.parametrize("what", PASSING)
+async def test_writes_wait_for_the_disk_and_come_back_by_themselves(
+    http: httpx.AsyncClient, disk: disks.Disk, what: str
+) -> None:
+    fact_id = (await http.post("/v1/facts", json=FACT)).json()["fact_id"]
+    disk.fault = {"write": PASSING[what]}
+    for _ in range(2):
+        assert_refused(await http.post("/v1/facts", json=MORE), str(PASSING[what]))
+    await assert_reads_go_on(http, fact_id)
+    assert (await http.get("/readyz")).status_code == 503
+    assert (await http.get("/healthz")).status_code == 200, "a restart would not help"
+
+    disk.fault = {}
+    assert (await http.get("/readyz")).status_code == 200
+    assert (await http.post("/v1/facts", json=MORE)).status_code == 201
+    assert (await http.post("/v1/recall", json={"query": "Java"})).json()["receipt"]
+
+
+async def test_failed_fsync_is_never_tried_again_and_a_restart_brings_the_service_back(
+    disk: disks.Disk,
+) -> None:
+    store = SqliteStore(disk.folder / NAME)
+    async with client_of(store) as http:
+        fact_id = (await http.post("/v1/facts", json=FACT)).json()["fact_id"]
+        disk.fault = {"sync": disks.error(apsw.IOError, "disk I/O error", apsw.SQLITE_IOERR_FSYNC)}
+        words = "a commit failed (disk I/O error); restart the service after the disk is mended"
+        assert_refused(await http.post("/v1/facts", json=MORE), words)
+        disk.fault = {}
+        assert_refused(await http.post("/v1/facts", json=MORE), words)
+        await assert_reads_go_on(http, fact_id)
+        alive = await http.get("/healthz")
+        assert alive.status_code == 503, "so that the kubelet restarts it"
+        assert alive.json()["detail"] == words
+    store.close()
+
+    store = SqliteStore(disk.folder / NAME)
+    async with client_of(store) as http:
+        assert (await http.get("/healthz")).status_code == 200
+        assert (await http.post("/v1/facts", json=MORE)).status_code in {200, 201}
+        assert len((await http.get("/v1/facts")).json()["facts"]) == 2
+    store.close()
+    assert upkeep.verify(disk.folder / NAME).problems == ()
+
+
+async def test_recall_of_a_run_works_while_its_receipt_cannot_be_kept(
+    http: httpx.AsyncClient, disk: disks.Disk
+) -> None:
+    await http.post("/v1/facts", json=FACT)
+    run = {"namespace": "demo", "scope": "realm:demo", "blueprint": "review"}
+    assert (await http.put("/v1/runs/run-1", json=run)).status_code == 200
+    disk.fault = {"write": PASSING["no space left"]}
+    answer = await http.post("/v1/recall", json={"query": "Java", "run": "run-1"})
+    assert answer.status_code == 200
+    assert answer.json()["receipt"] is None
+    assert [fact["content"] for fact in answer.json()["facts"]] == [FACT["content"]]
