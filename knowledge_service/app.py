@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from typing import Any
 
 from fastapi import FastAPI
 from starlette.types import Receive, Scope, Send
@@ -13,6 +14,7 @@ from knowledge_service.extraction.worker import Worker
 from knowledge_service.metrics import Metrics
 from knowledge_service.ports import Authenticator, Store
 from knowledge_service.routes import (
+    describing,
     events,
     extractions,
     facts,
@@ -88,6 +90,12 @@ class _Service(FastAPI):
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer a request."""
         await self.state.hot(scope, receive, send)
+
+    def openapi(self) -> dict[str, Any]:
+        """Describe every route with what it may refuse."""
+        if self.openapi_schema is None:
+            self.openapi_schema = describing.describe(super().openapi())
+        return self.openapi_schema
 
     async def answer(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer as the framework does."""

@@ -23,10 +23,12 @@ _SILENT_S = 15.0
 # A stream ends now and then, so that a caller whose rights changed is looked at anew.
 _LONGEST_S = 300.0
 
+_STREAM = {"content": {"text/event-stream": {"schema": {"type": "string"}}}}
+
 router = APIRouter(prefix="/v1", tags=["events"], route_class=StrictRoute)
 
 
-@router.get("/events", response_class=StreamingResponse)
+@router.get("/events", response_class=StreamingResponse, responses={200: _STREAM})
 async def events(
     services: ServicesDep,
     principal: CallerDep,

@@ -14,7 +14,7 @@ from knowledge_client.models import Problem, ProblemViolation
 from knowledge_service.errors import InvalidBody, NotFound, ServiceError, TooLarge
 
 _log = logging.getLogger(__name__)
-_MEDIA_TYPE = "application/problem+json"
+MEDIA_TYPE = "application/problem+json"
 _NO_JSON = "json_invalid"
 
 
@@ -91,5 +91,5 @@ def _answer(problem: Problem, headers: dict[str, str]) -> Response:
         problem.model_dump_json(),
         status_code=problem.status,
         headers=headers,
-        media_type=_MEDIA_TYPE,
+        media_type=MEDIA_TYPE,
     )
