@@ -190,8 +190,9 @@ async def _put_run(world: World, action: plans.PutRun) -> None:
     try:
         await world.knowledge.put_run(action.run_id, action.run)
     except knowledge_errors.Conflict as exc:
-        if action.run.outcome is not None and exc.code == knowledge_errors.Code.CONFLICT:
-            raise  # the ledger has another run under this id, so this end is told nowhere
+        is_another = exc.code == knowledge_errors.Code.CONFLICT
+        if is_another and (action.run.outcome is not None or await _is_elsewhere(world, action)):
+            raise  # the ledger has another run under this id, so nothing of this one is told
         # The ledger closed this run with another outcome before: that one stands (api.md).
         logger.warning("run %s keeps the outcome it has: %s", action.run_id, exc)
         world.memory.note_run_closed(action.run_id)
@@ -200,10 +201,18 @@ async def _put_run(world: World, action: plans.PutRun) -> None:
         world.memory.note_run_closed(action.run_id)
 
 
+async def _is_elsewhere(world: World, action: plans.PutRun) -> bool:
+    """Whether the run of this id is another namespace's: an annotation may name anybody's."""
+    return (await world.knowledge.get_run(action.run_id)).namespace != action.run.namespace
+
+
 async def _close_run(world: World, action: plans.CloseRun) -> None:
     try:
         run = await world.knowledge.get_run(action.run_id)
     except knowledge_errors.NotFound:
+        return
+    if action.namespace not in (None, run.namespace):
+        logger.warning("run %s is not closed: it is of another namespace", action.run_id)
         return
     if run.outcome is None:
         ended = models.RunIn(

@@ -15,7 +15,7 @@ from typing import Any
 
 from kais import labels
 from kais.reasons import Reason
-from kais_operator.decide import children, pod_troubles, pods
+from kais_operator.decide import children, notes, pod_troubles, pods
 from kais_operator.decide.checks import Result
 from kais_operator.decide.plan import Body
 from kais_operator.decide.reviewing import Verdict
@@ -141,7 +141,7 @@ def number_of(job: Body) -> int:
     """Give an attempt's number; it is in the Job's annotation, and for others in its name."""
     given = (job["metadata"].get("annotations") or {}).get(labels.ATTEMPT, "")
     tail = job["metadata"]["name"].rpartition("-a")[2]
-    return int(next((text for text in (given, tail) if text.isdecimal()), "1"))
+    return notes.digits(given) or notes.digits(tail) or 1
 
 
 def has_ended(job: Body) -> bool:

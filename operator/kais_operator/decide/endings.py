@@ -15,7 +15,7 @@ from typing import Any
 from kais import labels
 from kais.outcomes import Outcome
 from kais.resources.mission import Mission
-from kais_operator.decide import tries
+from kais_operator.decide import notes, tries
 from kais_operator.decide.plan import Body, ObjectRef, PatchMetadata
 from kais_operator.decide.tries import Try
 from knowledge_client import models
@@ -96,22 +96,22 @@ def _dump(ending: Ending) -> str:
 
 def _parse(outcome: Outcome, text: str | None) -> Ending | None:
     try:
-        kept = json.loads(text or "null")
+        kept = notes.parse(text)
         return _from_kept(outcome, kept) if kept else None
-    except (ValueError, KeyError, TypeError, AttributeError):
+    except notes.BROKEN:
         return None  # somebody edited the annotation; the outcome still counts
 
 
 def _from_kept(outcome: Outcome, kept: Mapping[str, Any]) -> Ending:
     return Ending(
         outcome=outcome,
-        words=kept.get("words") or f"the run ended {outcome}",
-        finished_at=tries.parse_time(kept.get("finishedAt")),
-        started_at=tries.parse_time(kept.get("startedAt")),
-        tries=tuple(tries.parse(one) for one in kept.get("tries") or ()),
-        receipt=kept.get("receipt"),
-        injected=kept.get("injected"),
-        attempt=kept.get("attempt") or 0,
+        words=notes.words(kept.get("words")) or f"the run ended {outcome}",
+        finished_at=notes.time(kept.get("finishedAt")),
+        started_at=notes.time(kept.get("startedAt")),
+        tries=tuple(tries.parse(one) for one in (kept.get("tries") or ())[: tries.KEPT]),
+        receipt=notes.words(kept.get("receipt")) or None,
+        injected=notes.optional_number(kept.get("injected")),
+        attempt=notes.number(kept.get("attempt") or 0),
     )
 
 

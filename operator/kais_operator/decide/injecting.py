@@ -7,7 +7,7 @@ from typing import Literal
 from kais import labels, names
 from kais.resources.knowledge_scope import KnowledgeScope
 from kais.resources.mission import Mission
-from kais_operator.decide import children, knowledge_scope, placing, pods
+from kais_operator.decide import children, knowledge_scope, notes, placing, pods
 from kais_operator.decide.attempts import Attempt
 from kais_operator.decide.children import Parent
 from kais_operator.decide.entry import Entry
@@ -93,8 +93,7 @@ def given(body: Body | None) -> tuple[str | None, int | None]:
     if body is None:
         return None, None
     annotations = body["metadata"].get("annotations") or {}
-    count = annotations.get(labels.INJECTED, "")
-    return annotations.get(labels.RECEIPT) or None, int(count) if count.isdecimal() else None
+    return annotations.get(labels.RECEIPT) or None, notes.digits(annotations.get(labels.INJECTED))
 
 
 def problem(body: Body | None) -> str | None:

@@ -15,6 +15,7 @@ from kais.conditions import Reason, Type, Wanted
 from kais.resources.blueprint import Blueprint
 from kais.resources.blueprint_instance import BlueprintInstance, UpdatePolicy
 from kais.resources.blueprint_revision import BlueprintRevision
+from kais_operator.decide import notes
 from kais_operator.decide.instance_observed import BlueprintInstanceObserved, Choice
 
 _SOON = timedelta(seconds=1)
@@ -113,8 +114,7 @@ def unreadable(instance: BlueprintInstance, problem: str) -> Choice:
 
 def served_number(blueprint: Blueprint) -> int | None:
     """Read which revision a Blueprint serves, from the annotation that outlives its status."""
-    text = blueprint.metadata.annotations.get(labels.SERVED_REVISION, "")
-    return int(text) if text.isdecimal() else None
+    return notes.digits(blueprint.metadata.annotations.get(labels.SERVED_REVISION))
 
 
 def resolved(observed: BlueprintInstanceObserved) -> Wanted:
@@ -149,11 +149,11 @@ def kept_labels(instance: BlueprintInstance, number: int) -> dict[str, str]:
 def kept_number(instance: BlueprintInstance) -> int | None:
     """Read which revision a begun use stands on; None before it has begun."""
     carried = instance.metadata.labels
-    text = carried.get(labels.REVISION, "")
+    number = notes.digits(carried.get(labels.REVISION))
     blueprint = names.label_value(instance.spec.blueprint_ref.name)
     is_begun = labels.RUN_ID in instance.metadata.annotations
     is_same = carried.get(labels.BLUEPRINT) == blueprint
-    return int(text) if is_begun and is_same and text.isdecimal() else None
+    return number if is_begun and is_same else None
 
 
 def _none(reason: Reason, message: str, requeue_after: timedelta) -> Choice:

@@ -17,7 +17,7 @@ from kais.conditions import Reason, Type
 from kais.outcomes import Outcome
 from kais.resources.blueprint_instance import BlueprintInstance, InstancePhase
 from kais.resources.blueprint_revision import BlueprintRevision
-from kais_operator.decide import instance_children
+from kais_operator.decide import instance_children, notes
 from kais_operator.decide.instance_children import Run
 from kais_operator.decide.plan import Action, Body, PutRun, RefreshStatistics
 from knowledge_client import models
@@ -36,7 +36,7 @@ _NOT_SUCCEEDED = {
 def run_of(instance: BlueprintInstance) -> Run | None:
     """Read the run that a use has begun; None before it."""
     annotations = instance.metadata.annotations
-    run_id = annotations.get(labels.RUN_ID)
+    run_id = notes.run_id(annotations)
     return Run(run_id, annotations.get(labels.OUTCOME)) if run_id else None
 
 
@@ -50,7 +50,7 @@ def fixed_of(instance: BlueprintInstance) -> Body:
     """Read what the immutable parameters were when the run began; empty before it."""
     text = instance.metadata.annotations.get(labels.FIXED_PARAMETERS, "{}")
     try:
-        read = json.loads(text)
+        read = notes.parse(text)
     except ValueError:
         return {}  # somebody edited it: nothing is remembered then
     known = read.items() if isinstance(read, dict) else ()

@@ -15,8 +15,8 @@ from kais.outcomes import Outcome
 from kais.reasons import Reason
 from kais.resources.mission import Mission
 from kais.resources.workload import CellMode
-from kais_operator.decide import checks, entry, injecting, tries
-from kais_operator.decide.attempts import Attempt, State, parse_time
+from kais_operator.decide import checks, entry, injecting, notes, tries
+from kais_operator.decide.attempts import Attempt, State
 from kais_operator.decide.endings import Ending
 from kais_operator.decide.entry import Obstacle, Team
 from kais_operator.decide.mission_observed import MissionObserved
@@ -77,8 +77,14 @@ def start_deadline(mission: Mission, last: Attempt | None, *, now: datetime) -> 
     if last is not None:
         return None if last.has_begun or last.is_over else last.started_at + patience
     made_at = mission.metadata.creation_timestamp or now
-    taken_up_at = parse_time(mission.metadata.annotations.get(labels.ACCEPTED_AT)) or made_at
-    return max(made_at, taken_up_at) + patience
+    return max(made_at, _taken_up_at(mission) or made_at) + patience
+
+
+def _taken_up_at(mission: Mission) -> datetime | None:
+    try:
+        return notes.time(mission.metadata.annotations.get(labels.ACCEPTED_AT))
+    except ValueError:
+        return None  # somebody edited it
 
 
 def _verdict(

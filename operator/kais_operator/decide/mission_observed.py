@@ -9,6 +9,7 @@ from kais import labels
 from kais.resources.blueprint_instance import BlueprintInstance
 from kais.resources.knowledge_scope import KnowledgeScope
 from kais.resources.mission import Mission
+from kais_operator.decide import notes
 from kais_operator.decide.checks import Output, Process
 from kais_operator.decide.children import Parent
 from kais_operator.decide.entry import Team
@@ -95,12 +96,16 @@ def parent_of(mission: Mission) -> Parent:
 
 def run_id_of(mission: Mission) -> str | None:
     """Give the run that a mission has begun; None before it."""
-    return mission.metadata.annotations.get(labels.RUN_ID)
+    return notes.run_id(mission.metadata.annotations)
 
 
 def exec_key(mission: Mission, attempt: int, check: str) -> str:
-    """Name one command of one round of checks."""
-    return f"{run_id_of(mission)}/{attempt}/{check}"
+    """Name one command of one round of checks.
+
+    By the object too: a run-id stands in an annotation, and another mission's could be written
+    there to read its results, or to be judged in its place.
+    """
+    return f"{mission.metadata.uid}/{run_id_of(mission)}/{attempt}/{check}"
 
 
 def is_held(mission: Mission) -> bool:

@@ -82,6 +82,7 @@ def close_run(action: CloseRun) -> Body:
         "run_id": action.run_id,
         "outcome": action.outcome.value,
         "finished_at": action.finished_at.isoformat(),
+        "namespace": action.namespace,
     }
 
 
@@ -111,7 +112,8 @@ def _action(call: dict[str, Any]) -> Action:
             return PutRun(call["run_id"], models.RunIn.model_validate(call["run"]))
         case "close_run":
             ended = datetime.fromisoformat(call["finished_at"])
-            return CloseRun(call["run_id"], Outcome(call["outcome"]), ended)
+            outcome = Outcome(call["outcome"])
+            return CloseRun(call["run_id"], outcome, ended, call.get("namespace"))
         case "record_episodes":
             episodes = tuple(models.EpisodeIn.model_validate(e) for e in call["episodes"])
             return RecordEpisodes(call["run_id"], episodes)

@@ -108,11 +108,15 @@ class PutRun:
 
 @dataclass(frozen=True)
 class CloseRun:
-    """Close a run of which only the id is known: the ledger knows the rest. None there is fine."""
+    """Close a run of which only the id is known: the ledger knows the rest. None there is fine.
+
+    A run of another namespace than `namespace` is left alone; None closes it wherever it is.
+    """
 
     run_id: str
     outcome: Outcome
     finished_at: datetime
+    namespace: str | None = None
 
 
 @dataclass(frozen=True)

@@ -15,7 +15,7 @@ from typing import Any
 from kais import labels
 from kais.outcomes import Outcome
 from kais.resources.mission import Mission
-from kais_operator.decide import tries
+from kais_operator.decide import notes, tries
 from kais_operator.decide.attempts import Attempt
 from kais_operator.decide.endings import Ending
 from kais_operator.decide.plan import Body
@@ -23,7 +23,6 @@ from kais_operator.decide.tries import Try
 
 KEPT_RUNS = 10
 _WORDS_LIMIT = 512
-_BROKEN = (ValueError, KeyError, TypeError, AttributeError)
 
 
 @dataclass(frozen=True)
@@ -42,8 +41,8 @@ def read(mission: Mission) -> tuple[Try, ...]:
     """Read what is kept of the attempts, oldest first; what somebody broke counts as nothing."""
     text = mission.metadata.annotations.get(labels.ATTEMPTS)
     try:
-        kept = [tries.parse(one) for one in json.loads(text or "[]")]
-    except _BROKEN:
+        kept = [tries.parse(one) for one in notes.parse(text) or ()]
+    except notes.BROKEN:
         return ()
     return tuple(sorted(kept, key=lambda one: one.number))
 
@@ -78,8 +77,8 @@ def earlier(mission: Mission) -> tuple[EarlierRun, ...]:
     """Read how the runs before this one ended, oldest first."""
     text = mission.metadata.annotations.get(labels.EARLIER_RUNS)
     try:
-        return tuple(_run(one) for one in json.loads(text or "[]"))
-    except _BROKEN:
+        return tuple(_run(one) for one in notes.parse(text) or ())
+    except notes.BROKEN:
         return ()
 
 
@@ -104,12 +103,12 @@ def _dump(run: EarlierRun) -> Body:
 
 def _run(one: Mapping[str, Any]) -> EarlierRun:
     return EarlierRun(
-        run_id=str(one["runId"]),
+        run_id=notes.words(one["runId"]),
         outcome=Outcome(one["outcome"]),
-        attempt=int(one["attempt"]),
-        started_at=tries.parse_time(one.get("startedAt")),
-        finished_at=tries.parse_time(one.get("finishedAt")),
-        words=str(one.get("words") or ""),
+        attempt=notes.number(one["attempt"]),
+        started_at=notes.time(one.get("startedAt")),
+        finished_at=notes.time(one.get("finishedAt")),
+        words=notes.words(one.get("words")),
     )
 
 

@@ -6,14 +6,13 @@ once per run. What was told is known from the ledger itself, else from this proc
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from kais import labels, scopes
 from kais.conditions import Type
 from kais_operator.decide import entry as entries
-from kais_operator.decide import injecting, outbox, placing
+from kais_operator.decide import injecting, notes, outbox, placing
 from kais_operator.decide.attempts import State
 from kais_operator.decide.endings import Ending
 from kais_operator.decide.mission_observed import MissionObserved, is_held
@@ -170,10 +169,10 @@ def _scope(observed: MissionObserved) -> scopes.Scope:
 def _use(observed: MissionObserved) -> Body:
     """Name the use that the run belongs to, as far as the ledger does not know it."""
     carried = observed.mission.metadata.labels
-    revision = carried.get(labels.REVISION, "")
+    revision = notes.digits(carried.get(labels.REVISION))
     use: Body = {
         "blueprint": blueprint_of(observed),
-        "revision": int(revision) if revision.isdecimal() and int(revision) > 0 else None,
+        "revision": revision or None,
         "instance": carried.get(labels.INSTANCE),
     }
     if observed.instance is not None:
@@ -189,7 +188,7 @@ def _values(observed: MissionObserved) -> Body:
     text = observed.mission.metadata.annotations.get(labels.PARAMETERS)
     own = observed.instance.spec.parameters if observed.instance is not None else {}
     try:
-        values = json.loads(text) if text is not None else own
+        values = notes.parse(text) if text is not None else own
     except ValueError:
         return own  # somebody edited it
     return values if isinstance(values, dict) else own

@@ -8,12 +8,12 @@ stays on the object, must not judge the next attempt.
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeGuard
 
 from kais import labels
 from kais.resources.mission import Mission, ReviewStatus
+from kais_operator.decide import notes
 
 FEEDBACK_LIMIT = 4096
 _VERDICTS = {
@@ -51,7 +51,7 @@ def read(mission: Mission) -> Verdict | str | None:
     if text is None:
         return None
     try:
-        said = json.loads(text)
+        said = notes.parse(text)
     except ValueError as exc:
         return f"{labels.REVIEW} is no JSON ({exc}); write {_FORM}"
     if not isinstance(said, dict):
@@ -61,14 +61,19 @@ def read(mission: Mission) -> Verdict | str | None:
 
 def _verdict(said: dict[str, Any]) -> Verdict | str:
     attempt, verdict, feedback = said.get("attempt"), said.get("verdict"), said.get("feedback", "")
-    if not isinstance(attempt, int) or isinstance(attempt, bool) or attempt < 1:
+    if not _is_attempt(attempt):
         return f"{labels.REVIEW} names no attempt; write {_FORM}"
     status = _VERDICTS.get(verdict.lower()) if isinstance(verdict, str) else None
     if status is None:
         return f"{labels.REVIEW} has verdict {verdict!r}; write {_FORM}"
     if not isinstance(feedback, str):
         return f"{labels.REVIEW} has a feedback that is no text; write {_FORM}"
-    return Verdict(attempt, status, feedback[:FEEDBACK_LIMIT])
+    return Verdict(attempt, status, notes.words(feedback)[:FEEDBACK_LIMIT])
+
+
+def _is_attempt(attempt: Any) -> TypeGuard[int]:
+    is_number = isinstance(attempt, int) and not isinstance(attempt, bool)
+    return is_number and 1 <= attempt <= notes.MOST
 
 
 def remark(mission: Mission, number: int) -> str | None:

@@ -9,6 +9,7 @@ from typing import Any
 
 from kais.resources.fields import rfc3339
 from kais.resources.mission import CheckStatus, ReviewStatus
+from kais_operator.decide import notes
 from kais_operator.decide.attempts import OPEN, Attempt, State
 from kais_operator.decide.checks import Result
 from kais_operator.decide.plan import Body
@@ -119,27 +120,28 @@ def parse(one: Mapping[str, Any]) -> Try:
     """Read what `dump` wrote.
 
     Raises:
-        ValueError, KeyError, TypeError, AttributeError: somebody edited it.
+        notes.BROKEN: somebody edited it.
     """
     verdict = one.get("verdict")
-    number = one["number"]
-    if not isinstance(number, int) or number < 1:
-        raise ValueError(f"{number!r} is no attempt's number")
+    number = notes.number(one["number"], least=1)
+    started_at = notes.time(one["startedAt"])
+    if started_at is None:
+        raise ValueError("an attempt has a start")
     return Try(
         number=number,
         state=State(one["state"]),
-        started_at=datetime.fromisoformat(one["startedAt"]),
-        finished_at=parse_time(one.get("finishedAt")),
-        words=one.get("words") or "",
-        message=one.get("message") or "",
-        exit_code=one.get("exitCode"),
+        started_at=started_at,
+        finished_at=notes.time(one.get("finishedAt")),
+        words=notes.words(one.get("words")),
+        message=notes.words(one.get("message")),
+        exit_code=notes.optional_number(one.get("exitCode"), least=-notes.MOST),
         is_truncated=bool(one.get("truncated")),
         has_begun=bool(one.get("begun", True)),
         checks=tuple(
-            Result(str(name), CheckStatus(status), str(words))
+            Result(notes.words(name), CheckStatus(status), notes.words(words))
             for name, status, words in one.get("checks") or ()
         ),
-        verdict=Verdict(number, ReviewStatus(verdict[0]), str(verdict[1])) if verdict else None,
+        verdict=_verdict(number, verdict),
         is_exec=bool(one.get("exec")),
     )
 
@@ -149,6 +151,7 @@ def dump_time(at: datetime | None) -> str | None:
     return rfc3339(at) if at is not None else None
 
 
-def parse_time(text: str | None) -> datetime | None:
-    """Read a time; None stays None."""
-    return datetime.fromisoformat(text) if text else None
+def _verdict(number: int, told: Sequence[Any] | None) -> Verdict | None:
+    if not told:
+        return None
+    return Verdict(number, ReviewStatus(told[0]), notes.words(told[1]))

@@ -2,7 +2,8 @@
 
 It breaks rules that the API server could not check, such as one stored by another version. It is
 let go when it is deleted, but not without its run: a run that nobody closes would count as running
-for ever.
+for ever. A Mission that bears the run-id of another namespace's run is treated alike: neither its
+words nor its end may reach that run.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from datetime import datetime, timedelta
 from kais import labels
 from kais.conditions import Type
 from kais.outcomes import Outcome
-from kais_operator.decide import attempts, outbox, recording, saying
+from kais_operator.decide import attempts, notes, outbox, recording, saying
 from kais_operator.decide.plan import Body, CloseRun, Create, ObjectRef, PatchMetadata, Plan
 
 _AGAIN = timedelta(seconds=1)
@@ -33,16 +34,18 @@ def decide(observed: UnreadableMission, now: datetime) -> Plan:
     """Say what is wrong; close the run of one that is deleted, then let it go."""
     metadata = observed.body["metadata"]
     annotations = metadata.get("annotations") or {}
-    run_id = annotations.get(labels.RUN_ID)
+    run_id = notes.run_id(annotations)
     going_since = attempts.parse_time(metadata.get("deletionTimestamp"))
     is_held = labels.FINALIZER in (metadata.get("finalizers") or ())
+    if going_since is not None and is_held and run_id is None:
+        return Plan((_released(metadata),))  # somebody took the run-id away, or wrote none
     if going_since is None or not is_held or run_id is None:
         return saying.refuse(
             "Mission", observed.body, summary=Type.SUCCEEDED, problem=observed.problem, now=now
         )
     given = annotations.get(labels.OUTCOME)
     outcome = Outcome(given) if given in set(Outcome) else Outcome.CANCELLED
-    closing = CloseRun(run_id, outcome, now)
+    closing = CloseRun(run_id, outcome, now, metadata["namespace"])
     if observed.store_problem is not None and now - going_since >= recording.PATIENCE:
         calls = [outbox.close_run(closing)]
         kept = outbox.body(observed.operator_namespace, key=run_id, calls=calls)

@@ -10,7 +10,7 @@ from kais.conditions import Type
 from kais.resources.blueprint import Blueprint
 from kais.resources.blueprint_revision import BlueprintRevision
 from kais_operator.decide import blueprint as decisions
-from kais_operator.decide import revision_history
+from kais_operator.decide import notes, revision_history
 from kais_operator.decide.plan import Body, ObjectRef
 from kais_operator.decide.revision_history import Verdict
 from kais_operator.observe import reading, verdicts
@@ -128,8 +128,7 @@ async def _in_use(world: World, ref: ObjectRef) -> frozenset[int]:
 
 
 def _labelled(body: Body) -> int | None:
-    text = (body["metadata"].get("labels") or {}).get(labels.REVISION, "")
-    return int(text) if text.isdecimal() else None
+    return notes.digits((body["metadata"].get("labels") or {}).get(labels.REVISION))
 
 
 RECONCILER = Reconciler(

@@ -46,6 +46,8 @@ async def observe_mission(world: World, ref: ObjectRef) -> Seen | None:
     jobs = await _jobs(world, mission, fresh=is_late)
     is_new = not any(attempts.run_of(job) in (None, run_id_of(mission)) for job in jobs)
     ledger = await _ledger(world, mission, has_ended=has_ended, is_new=is_new)
+    if ledger.run is not None and ledger.run.namespace != ref.namespace:
+        return Seen(body, _of_elsewhere(world, body))
     is_told = has_ended and ledger.run is not None and ledger.run.outcome is not None
     team = Team() if is_told else await _team(world, mission)
     observed = MissionObserved(
@@ -62,6 +64,15 @@ async def observe_mission(world: World, ref: ObjectRef) -> Seen | None:
         check_image=world.placement.check_image,
     )
     return Seen(body, observed if has_ended else await checks.with_checks(world, observed))
+
+
+def _of_elsewhere(world: World, body: Body) -> UnreadableMission:
+    """Refuse a Mission that was copied from another namespace, or that borrows a run there."""
+    words = (
+        f"annotation {labels.RUN_ID} names a run of another namespace; to have this mission run, "
+        f"create it without its {labels.RUN_ID} and {labels.OUTCOME} annotations"
+    )
+    return UnreadableMission(body, words, None, world.placement.operator_namespace)
 
 
 def _is_late(mission: Mission, now: datetime) -> bool:
