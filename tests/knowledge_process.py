@@ -34,13 +34,14 @@ def serving(
     )
     url = f"http://127.0.0.1:{port}"
     try:
-        end = time.monotonic() + _START_S
-        while time.monotonic() < end and process.poll() is None:
-            try:
-                httpx.get(f"{url}/readyz", timeout=1, trust_env=False)
-                break
-            except httpx.TransportError:
-                time.sleep(0.05)
+        with httpx.Client(trust_env=False, timeout=1) as client:  # one: each reads certificates
+            end = time.monotonic() + _START_S
+            while time.monotonic() < end and process.poll() is None:
+                try:
+                    client.get(f"{url}/readyz")
+                    break
+                except httpx.TransportError:
+                    time.sleep(0.05)
         yield process, url
     finally:
         process.kill()
