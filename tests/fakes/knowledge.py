@@ -90,6 +90,10 @@ class FakeKnowledge:
         before = self.runs.get(run_id)
         if before and before.outcome and run.outcome not in (None, before.outcome):
             raise errors.Conflict(f"run {run_id} was closed as {before.outcome}")
+        if before and before.scope != run.scope:
+            words = f"run {run_id} is another one: its scope is {before.scope}"
+            problem = models.Problem(title="conflict", status=409, detail=words, code="conflict")
+            raise errors.Conflict(words, problem=problem)
         given = run.model_dump(exclude_unset=True, exclude_none=True)
         merged = {**(before.model_dump() if before else {}), **given}
         merged |= {"run_id": run_id, "opened_at": merged.get("opened_at") or self.clock.now()}

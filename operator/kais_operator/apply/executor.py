@@ -188,7 +188,7 @@ async def _delete_scope(world: World, action: plans.DeleteScope) -> None:
 
 async def _put_run(world: World, action: plans.PutRun) -> None:
     try:
-        await world.knowledge.put_run(action.run_id, action.run)
+        await _put_where_it_is(world, action)
     except knowledge_errors.Conflict as exc:
         is_another = exc.code == knowledge_errors.Code.CONFLICT
         if is_another and (action.run.outcome is not None or await _is_elsewhere(world, action)):
@@ -199,6 +199,33 @@ async def _put_run(world: World, action: plans.PutRun) -> None:
     world.memory.note_run_open(action.run_id)
     if action.run.outcome is not None:
         world.memory.note_run_closed(action.run_id)
+
+
+async def _put_where_it_is(world: World, action: plans.PutRun) -> None:
+    """Open or close a run; one that was opened in another scope is closed there.
+
+    Nothing says any more where a team stood that went before its mission, but the ledger.
+    """
+    try:
+        await world.knowledge.put_run(action.run_id, action.run)
+    except knowledge_errors.Conflict as exc:
+        if action.run.outcome is None or exc.code != knowledge_errors.Code.CONFLICT:
+            raise
+        known = await _ledgers_word(world, action)
+        if known is None or known.scope == action.run.scope:
+            raise
+        moved = action.run.model_copy(update={"scope": known.scope})
+        await world.knowledge.put_run(action.run_id, moved)
+
+
+async def _ledgers_word(world: World, action: plans.PutRun) -> models.Run | None:
+    """Give the run as the ledger has it; None when it has none, or another mission's."""
+    try:
+        known = await world.knowledge.get_run(action.run_id)
+    except knowledge_errors.NotFound:
+        return None
+    given = (action.run.kind, action.run.namespace, action.run.mission)
+    return known if (known.kind, known.namespace, known.mission) == given else None
 
 
 async def _is_elsewhere(world: World, action: plans.PutRun) -> bool:
