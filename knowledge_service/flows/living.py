@@ -67,7 +67,9 @@ def undo(
     """Take the last operation on a fact back."""
     fact = _for_writing(store, principal, fact_id, "undo changes of")
     remembering.refuse_decided(principal, fact, "undo changes of")
-    return store.undo(fact.id, _order(principal, reason, once))
+    found = store.undo(fact.id, _order(principal, reason, once))
+    seen = (each for each in found.changed if store.fact(each, principal.view))
+    return found.model_copy(update={"changed": tuple(seen)})
 
 
 def promote(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import re
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Annotated
@@ -21,7 +22,10 @@ from knowledge_service.ports import Authenticator, Once, Store
 _MAX_KEY = 255
 # What a body counts that does not say how long it is: as much as one may be (`middleware`).
 _UNSAID_BYTES = 8 * 1024 * 1024
+_DIGITS = 15  # more than any body that is let through
 _QUESTIONS = frozenset({"/v1/recall", "/recall"})
+# What asks a recall's question again costs what a recall does.
+_AGAIN = re.compile(r"/v1/receipts/.*:(?:replay|diff|explain)", re.DOTALL)
 _READING = frozenset({"GET", "HEAD", "OPTIONS"})
 
 
@@ -69,13 +73,14 @@ async def principal_of(
 
 def shares(method: str, path: str, length: str | None) -> dict[quotas.Share, int]:
     """Tell what a request takes from its caller's share; nothing for what only reads."""
+    if path in _QUESTIONS or (method == "GET" and _AGAIN.fullmatch(path)):
+        return {"recalls": 1}
     if method in _READING or path == "/v1/stats:batch":
         return {}
-    if path in _QUESTIONS:
-        return {"recalls": 1}
     if length is None:
         return {"writes": 1, "bytes": 0 if method == "DELETE" else _UNSAID_BYTES}
-    return {"writes": 1, "bytes": int(length) if length.isdecimal() else _UNSAID_BYTES}
+    is_said = length.isdecimal() and len(length) <= _DIGITS
+    return {"writes": 1, "bytes": int(length) if is_said else _UNSAID_BYTES}
 
 
 CallerDep = Annotated[Principal, Depends(caller)]

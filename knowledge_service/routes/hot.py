@@ -81,7 +81,8 @@ class Hot:
         """Answer, or pass the request on."""
         if scope["type"] == "http" and scope["method"] == "POST" and not scope["query_string"]:
             route = self._routes.get(scope["path"])
-            headers = dict(scope["headers"]) if route else {}
+            # Of a header that comes twice the first counts, as in the application.
+            headers = dict(reversed(scope["headers"])) if route else {}
             if route and _is_plain(headers):
                 started = time.perf_counter()
                 messages = await _read(receive)
@@ -159,7 +160,7 @@ class Hot:
 def _is_plain(headers: Mapping[bytes, bytes]) -> bool:
     length = headers.get(b"content-length", b"")
     is_json = headers.get(b"content-type", b"").partition(b";")[0].strip() == _JSON
-    return is_json and length.isdigit() and int(length) <= middleware.MAX_BODY
+    return is_json and middleware.is_within(length, middleware.MAX_BODY)
 
 
 async def _read(receive: Receive) -> list[Message]:

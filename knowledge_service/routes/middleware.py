@@ -23,6 +23,13 @@ MAX_BODY = 8 * 1024 * 1024
 _METHODS = frozenset({"GET", "HEAD", "OPTIONS", "POST", "PUT", "PATCH", "DELETE"})
 
 
+def is_within(length: bytes, limit: int) -> bool:
+    """Tell whether a `Content-Length` is a number up to a limit; digits may be many."""
+    digits = length.lstrip(b"0") or b"0"
+    is_number = length.isdigit() and len(digits) <= len(str(limit))
+    return is_number and int(digits) <= limit
+
+
 class BodyLimit:
     """Refuses bodies beyond the limit, whether they say their length or not."""
 
@@ -36,8 +43,7 @@ class BodyLimit:
             await self._app(scope, receive, send)
             return
         refusal = TooLarge(f"the body may have {self._limit} bytes")
-        length = dict(scope["headers"]).get(b"content-length", b"0")
-        if not length.isdigit() or int(length) > self._limit:
+        if not is_within(dict(scope["headers"]).get(b"content-length", b"0"), self._limit):
             await problems.response(refusal)(scope, receive, send)
             return
         received = 0

@@ -26,3 +26,11 @@ class Event:
     def op(self) -> int:
         """Return the first event of what the call did that this is part of."""
         return int(next((part["op"] for part in self.known() if "op" in part), self.seq))
+
+    @property
+    def is_link_alone(self) -> bool:
+        """Whether it is a link that somebody made or closed, and not a part of something larger.
+
+        It is a statement about the fact that it starts from: the other is named by it, not changed.
+        """
+        return self.type.startswith("link.") and self.op == self.seq

@@ -186,11 +186,19 @@ class Base:
         """Return a scope's declaration."""
         return self._scopes[path].config if path in self._scopes else None
 
+    def drop_answers(self, fact_id: str) -> None:
+        """Forget the kept answers that hold a fact; those that name it only stay."""
+        for key, (_, answer) in list(self._answers.items()):
+            if fact_id in repr(answer) and "content=" in repr(answer):
+                del self._answers[key]
+
     def shown_in(self, fact_id: str) -> list[Shown]:
-        """Return the closed runs that had a fact in front of them."""
+        """Return the closed runs of missions that had a fact in front of them."""
         found = []
         for run_id in self._shown.get(fact_id, []):
             run = self._runs[run_id]
+            if run.kind != "mission":
+                continue
             named = f"{run.namespace}/{run.mission}" if run.mission else run_id
             found.append(Shown(run_id, named, run.outcome or ""))
         return found

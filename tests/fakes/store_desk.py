@@ -197,6 +197,7 @@ class MemoryDesk:
             for table in (self._book.past, self._book.changed_at, self._book.confirmations):
                 table.pop(fact_id, None)  # type: ignore[attr-defined]
             self._store.drop_row(fact_id)
+            self._store.drop_answers(fact_id)
             self._append("fact.erased", actor, [{"fact": fact_id, "reason": reason}])
         return links, events
 
@@ -215,7 +216,8 @@ class MemoryDesk:
         is_undo = "undoes" in part
         for name in _ENDS:
             if name in part and self.fact(part[name]):
-                self._touch(event, part[name], undone=is_undo)
+                is_named = name == "to" and event.is_link_alone
+                self._touch(event, part[name], undone=is_undo or is_named)
         if is_undo:
             self._mark_undone(part)
         if event.type.startswith("fact."):

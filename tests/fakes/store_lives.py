@@ -84,6 +84,9 @@ class Lives(Base):
             for said in event.known():
                 others = [said[name] for name in _OTHERS if name in said]
                 if said.get("fact") == fact_id or fact_id in others:
+                    seen = tuple(o for o in others if o != fact_id and self.visible(o, view))
+                    if not seen and "fact" not in said and set(others) != {fact_id}:
+                        continue
                     given: dict[str, Any] = said.get("set", {})
                     found.append(
                         HistoryEntry(
@@ -92,11 +95,7 @@ class Lives(Base):
                             at=times.from_us(event.at),
                             reason=said.get("reason") or given.get("closed_reason"),
                             set=given,
-                            facts=tuple(
-                                other
-                                for other in others
-                                if other != fact_id and self.visible(other, view)
-                            ),
+                            facts=seen,
                         )
                     )
         return found

@@ -33,7 +33,8 @@ _PROMOTIONS = """SELECT p.id, a.id, b.id FROM promotion p
 _CONFIRMATIONS = "SELECT count(*) FROM confirmation JOIN fact f USING(fact_no) WHERE f.id = ?"
 _CONFIG = "SELECT config FROM scope WHERE path = ? AND retired_at IS NULL AND config IS NOT NULL"
 _SHOWN = """SELECT r.run_id, r.body, r.outcome FROM fact_run s JOIN fact f USING(fact_no)
-  JOIN run r USING(run_id) WHERE f.id = ? AND r.outcome IS NOT NULL ORDER BY r.run_id"""
+  JOIN run r USING(run_id) WHERE f.id = ? AND r.outcome IS NOT NULL
+  AND json_extract(r.body, '$.kind') = 'mission' ORDER BY r.run_id"""
 _NEXT = "SELECT coalesce(max(fact_no), 0) + 1 FROM fact"
 _OPERATION = """SELECT max(op) FROM fact_event JOIN fact f USING(fact_no)
   WHERE f.id = ? AND undone = 0"""
@@ -102,7 +103,7 @@ class TableDesk:
         return ScopeConfig.model_validate_json(row[0]) if row else ScopeConfig()
 
     def shown(self, fact_id: str) -> Sequence[Shown]:
-        """List the closed runs that had the fact in front of them."""
+        """List the closed missions' runs that had the fact in front of them."""
         found = []
         for run_id, body, outcome in self._tx.all(_SHOWN, (fact_id,)):
             run = json.loads(body)

@@ -17,6 +17,9 @@ _PAYLOAD = "SELECT salt, bytes FROM payload WHERE seq = ?"
 _REWRITE = "UPDATE payload SET salt = ?, bytes = ? WHERE seq = ?"
 _DROP = "DELETE FROM payload WHERE seq = ?"
 _FORGET_RUNS = "DELETE FROM fact_run WHERE fact_no = ?"
+# An answer that is kept for a repeat may hold the fact itself; one that names it only may stay.
+_FORGET_ANSWERS = """DELETE FROM idempotency
+  WHERE instr(response, ?) > 0 AND instr(response, '"content":') > 0"""
 _NUMBERS = ("fact_no", "from_no", "to_no", "origin_no", "copy_no")
 _NAMES = ("fact", "from", "to", "origin", "copy", "was")
 
@@ -34,6 +37,7 @@ def erase(tx: Transaction, fact_ids: Sequence[str], *, actor: str, reason: str) 
         gone |= touched
         tx.unindex(scope_no, fact_no)
         tx.execute(_FORGET_RUNS, (fact_no,))
+        tx.execute(_FORGET_ANSWERS, (fact_id,))
         said = {"fact": fact_id, "scope": scope_no, "events": sorted(emptied), "reason": reason}
         tx.record("fact.erased", scope_no=scope_no, actor=actor, parts=[said])
     return links, len(gone)

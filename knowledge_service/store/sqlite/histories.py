@@ -50,6 +50,9 @@ def _entries(
         for said in payloads.unseal(payloads.Sealed(salt, data)):
             others = [said[name] for name in _OTHERS if said and name in said]
             if said and (said.get("fact") == fact_id or fact_id in others):
+                seen = _visible(connection, others, fact_id, view)
+                if not seen and "fact" not in said and set(others) != {fact_id}:
+                    continue  # it is with facts that the reader does not see
                 found.append(
                     HistoryEntry(
                         type=kind,
@@ -57,7 +60,7 @@ def _entries(
                         at=times.from_us(at),
                         reason=_reason(said),
                         set=_readable(said.get("set", {})),
-                        facts=_visible(connection, others, fact_id, view),
+                        facts=seen,
                     )
                 )
     return found

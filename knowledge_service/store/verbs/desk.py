@@ -34,7 +34,7 @@ class Standing:
 
 @dataclass(frozen=True)
 class Shown:
-    """One closed run that had a fact in front of it; `mission` names what the run was for."""
+    """One closed run of a mission that had a fact in front of it; `mission` names that."""
 
     run_id: str
     mission: str
@@ -86,7 +86,10 @@ class Desk(Protocol):
         ...
 
     def shown(self, fact_id: str) -> Sequence[Shown]:
-        """Return the closed runs that had the fact in front of them."""
+        """Return the closed runs of missions that had the fact in front of them.
+
+        Only the operator opens and closes these; an agent's own sessions prove nothing.
+        """
         ...
 
     def record(

@@ -30,8 +30,11 @@ def undo(desk: Desk, fact_id: str, order: Order) -> Undone:
     touched = _touched(desk, done)
     for other in touched:
         if desk.operation(other) != op:
+            # What lies elsewhere may be invisible to who asks.
+            held = desk.fact(other)
+            named = f"fact {other}" if held and held.scope == fact.scope else "a fact elsewhere"
             raise Conflict(
-                f"fact {other} was changed after what is to be undone; undo that change first"
+                f"{named} was changed after what is to be undone; undo that change first"
             )
     desk.begin()
     for event, part in reversed(done):
@@ -49,7 +52,12 @@ def _parts(event: Event, fact_id: str) -> Sequence[Mapping[str, Any]]:
 
 
 def _touched(desk: Desk, done: Sequence[tuple[Event, Mapping[str, Any]]]) -> list[str]:
-    found = [part[name] for _, part in done for name in _ENDS if name in part]
+    found = [
+        part[name]
+        for event, part in done
+        for name in _ENDS
+        if name in part and not (name == "to" and event.is_link_alone)
+    ]
     return [each for each in dict.fromkeys(found) if desk.fact(each)]
 
 

@@ -43,6 +43,7 @@ def transport(store: Store) -> httpx.ASGITransport:
         "limited": Principal(
             "demo/limited", "agent", f"{TEAM}/cell:limited", quota=Quota(writes_per_minute=3)
         ),
+        "asking": Principal("demo/asking", "agent", LEAD, quota=Quota(recalls_per_minute=3)),
         "stranger": Principal("other/x", "agent", f"{OTHER}/cell:x"),
         "ada": Principal(
             "ada",

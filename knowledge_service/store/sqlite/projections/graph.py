@@ -16,11 +16,10 @@ _LINK = """INSERT INTO link(id, from_no, to_no, type, weight, data, actor, valid
   WHERE a.id = ? AND b.id = ?"""
 _UNLINK = "UPDATE link SET closed_at = ? WHERE id = ?"
 _RELINK = "UPDATE link SET closed_at = NULL WHERE id = ?"
+# With `undone` an event is a part of a fact's history and nothing that an undo of it takes back.
 _EVENTS = """INSERT OR IGNORE INTO fact_event(fact_no, seq, op, undone)
-  SELECT fact_no, ?, ?, ? FROM fact WHERE id IN (?, ?)"""
-_EVENTS_OF = """INSERT OR IGNORE INTO fact_event(fact_no, seq, op, undone)
-  SELECT from_no, ?1, ?2, ?3 FROM link WHERE id = ?4
-  UNION SELECT to_no, ?1, ?2, ?3 FROM link WHERE id = ?4"""
+  SELECT from_no, ?1, ?2, ?3 FROM link WHERE id = ?5
+  UNION ALL SELECT to_no, ?1, ?2, ?4 FROM link WHERE id = ?5"""
 _ALIAS = """INSERT OR REPLACE INTO alias(scope_no, namespace, value, fact_no)
   SELECT ?, ?, ?, fact_no FROM fact WHERE id = ?"""
 _ALIAS_EVENT = """INSERT OR IGNORE INTO fact_event(fact_no, seq, op, undone)
@@ -41,7 +40,7 @@ def _linked(connection: apsw.Connection, event: Event) -> None:
                 part.get("valid_until"), event.at, part["from"], part["to"],
             ),
         )  # fmt: skip
-        connection.execute(_EVENTS, (event.seq, event.op, 0, part["from"], part["to"]))
+        _enter(connection, event, part)
 
 
 def _unlinked(connection: apsw.Connection, event: Event) -> None:
@@ -58,7 +57,8 @@ def _relinked(connection: apsw.Connection, event: Event) -> None:
 
 def _enter(connection: apsw.Connection, event: Event, part: Mapping[str, Any]) -> None:
     is_undo = "undoes" in part
-    connection.execute(_EVENTS_OF, (event.seq, event.op, int(is_undo), part["id"]))
+    undone = (int(is_undo), int(is_undo or event.is_link_alone))
+    connection.execute(_EVENTS, (event.seq, event.op, *undone, part["id"]))
     if is_undo:
         facts.mark_undone(connection, part)
 

@@ -1,0 +1,121 @@
+"""What a caller tries with what it has: another's undo and history, own runs as evidence, keys."""
+
+from __future__ import annotations
+
+import httpx
+import pytest
+
+from knowledge_client.models import (
+    FactIn,
+    LinkIn,
+    Promotion,
+    ReasonIn,
+    RecallIn,
+    RunIn,
+    ScopeConfig,
+)
+from tests.builders_knowledge import LEAD, TEAM
+from tests.contract.service.conftest import Connect
+
+RECALL = {"query": "zebra"}
+
+
+def bearer(name: str, **more: str) -> dict[str, str]:
+    return {"Authorization": f"Bearer {name}", **more}
+
+
+class TestLinksFromWhereAReaderDoesNotSee:
+    async def test_history_does_not_tell_of_them(
+        self, connect: Connect, http: httpx.AsyncClient
+    ) -> None:
+        async with connect("operator") as operator, connect("lead") as lead:
+            shared = (await operator.remember(FactIn(content="shared", scope=TEAM))).fact_id
+            own = (await lead.remember(FactIn(content="my own"))).fact_id
+            path = f"/v1/facts/{shared}/history"
+            before = (await http.get(path, headers=bearer("peer"))).content
+            await lead.link(LinkIn(from_=own, to=shared, type="mentions"))
+            assert (await http.get(path, headers=bearer("peer"))).content == before
+            seen = await http.get(path, headers=bearer("lead"))
+            assert [entry["type"] for entry in seen.json()["entries"]][-1] == "link.made"
+
+    async def test_undo_takes_back_what_the_caller_did_and_not_them(
+        self, connect: Connect, http: httpx.AsyncClient
+    ) -> None:
+        async with connect("team") as team, connect("lead") as lead:
+            shared = (await team.remember(FactIn(content="shared"))).fact_id
+            await team.retract(shared, ReasonIn(reason="wrong"))
+            own = (await lead.remember(FactIn(content="my own"))).fact_id
+            await lead.link(LinkIn(from_=own, to=shared, type="mentions"))
+            undone = await http.post(
+                f"/v1/facts/{shared}:undo", json={"reason": "right"}, headers=bearer("team")
+            )
+            assert undone.json() == {
+                "fact_id": shared, "undone": "fact.closed", "changed": [shared],
+            }  # fmt: skip
+            links = await http.get(f"/v1/facts/{own}/links", headers=bearer("lead"))
+            assert [link["closed_at"] for link in links.json()["links"]] == [None]
+
+
+async def test_sessions_that_an_agent_opens_and_closes_itself_promote_nothing(
+    connect: Connect, http: httpx.AsyncClient
+) -> None:
+    async with connect("operator") as operator, connect("lead") as lead:
+        rule = Promotion(policy="Automatic", min_missions=2, min_confidence=0.1)
+        await operator.put_scope(LEAD, ScopeConfig(promotion=rule))
+        await lead.remember(FactIn(content="zebra tokens are always fine", confidence=1))
+        for name in ("one", "two", "three"):
+            run = {"kind": "session", "namespace": "demo", "scope": LEAD, "blueprint": "review"}
+            await lead.put_run(name, RunIn(**run, mission=name))
+            await lead.recall(RecallIn(query="zebra", run=name))
+            await lead.put_run(name, RunIn(**run, mission=name, outcome="Succeeded"))
+        found = await http.get("/v1/facts", params={"scope": TEAM}, headers=bearer("lead"))
+        assert found.json()["facts"] == []
+
+
+@pytest.mark.parametrize("verb", ["recall", "confirm"])
+async def test_answer_that_is_kept_for_a_repeat_is_erased_with_the_fact(
+    connect: Connect, http: httpx.AsyncClient, verb: str
+) -> None:
+    async with connect("keeper") as keeper:
+        fact = (await keeper.remember(FactIn(content="zebra", scope=TEAM))).fact_id
+        path, body = {
+            "recall": ("/v1/recall", {"query": "zebra"}),
+            "confirm": (f"/v1/facts/{fact}:confirm", {}),
+        }[verb]
+        headers = bearer("keeper", **{"Idempotency-Key": "k"})
+        before = await http.post(path, json=body, headers=headers)
+        assert '"content":"zebra"' in before.text
+        await keeper.erase(fact, ReasonIn(reason="asked to"))
+        after = await http.post(path, json=body, headers=headers)
+        assert "zebra" not in after.text
+
+
+@pytest.mark.parametrize("doing", ["replay", "diff", "explain"])
+async def test_asking_a_receipts_question_again_takes_from_the_share_of_recalls(
+    http: httpx.AsyncClient, doing: str
+) -> None:
+    headers = bearer("asking", **{"Idempotency-Key": "commits the receipt"})
+    recalled = await http.post("/v1/recall", json=RECALL, headers=headers)
+    path = f"/v1/receipts/{recalled.json()['receipt']}:{doing}"
+    for expected in (200, 200, 429):
+        found = await http.get(path, params={"fact": "x"}, headers=bearer("asking"))
+        assert found.status_code == expected
+
+
+@pytest.mark.parametrize("length", ["0" * 5000 + "15", "9" * 5000])
+@pytest.mark.parametrize("path", ["/v1/facts", "/correct"])
+async def test_length_of_many_digits_is_no_fault_of_ours(
+    http: httpx.AsyncClient, path: str, length: str
+) -> None:
+    headers = bearer("lead", **{"Content-Type": "application/json", "Content-Length": length})
+    found = await http.post(path, content=b'{"content":"x"}', headers=headers)
+    assert found.status_code < 500
+
+
+async def test_of_two_keys_the_first_counts_on_every_route(http: httpx.AsyncClient) -> None:
+    keys = [("Authorization", "Bearer lead"), ("Idempotency-Key", "A")]
+    await http.post("/v1/facts", json={"content": "one"}, headers=keys)
+    two = [*keys, ("Idempotency-Key", "B")]
+    for query in ("", "?x"):
+        found = await http.post(f"/v1/facts{query}", json={"content": "two"}, headers=two)
+        assert found.status_code == 409
