@@ -92,10 +92,9 @@ def percent(share: float | None) -> str | None:
 def result(text: str, *, width: int | None) -> str:
     """Lay out a mission's result, indented: JSON as an outline, any other text as it is."""
     try:
-        value = json.loads(text)
-    except ValueError:
+        return layout.outline(json.loads(text), width=width, indent="  ")
+    except (ValueError, RecursionError):  # no JSON, or nested deeper than anybody means
         return layout.block(text, width=width, indent="  ")
-    return layout.outline(value, width=width, indent="  ")
 
 
 def shown(value: Any) -> str:

@@ -68,3 +68,10 @@ def test_watching_goes_on_until_the_end(terminal, cluster):
     cluster.script = [None, objects.ended("TimedOut")]
     assert terminal.run("mission", "watch", "doctor-x2k4f") == ExitStatus.TIMED_OUT
     assert terminal.out.startswith("attempt 1/3 started\ndoctor-x2k4f: TimedOut")
+
+
+def test_show_prints_a_result_that_is_nested_too_deeply_as_it_is(terminal, cluster):
+    result = "[" * 4000
+    cluster.put(objects.ended(result=result))
+    assert terminal.run("mission", "show", "doctor-x2k4f") == 0
+    assert f"  {result}" in terminal.out

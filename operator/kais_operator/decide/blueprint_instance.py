@@ -135,7 +135,8 @@ def _status(
     observed: BlueprintInstanceObserved, applied: Applied, told: list[conditions.Condition]
 ) -> Body:
     instance, rendering = observed.instance, observed.rendering
-    name, taken = instance.metadata.name, instance.metadata.annotations.get(labels.RERUN_TAKEN)
+    name = instance.metadata.name
+    taken = instance.metadata.annotations.get(labels.RERUN_TAKEN, "")[: instance_run.NONCE_LIMIT]
     status = BlueprintInstanceStatus(
         observed_generation=instance.metadata.generation,
         conditions=told,

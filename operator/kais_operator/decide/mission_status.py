@@ -26,6 +26,7 @@ from kais_operator.decide.standing import Standing, kept_word
 from kais_operator.decide.tries import Try
 
 _RESULT_LIMIT = 4096
+_REVIEW_LIMIT = 65536  # what status.acknowledged.review holds
 
 
 def status_of(standing: Standing, told: list[conditions.Condition]) -> MissionStatus:
@@ -94,7 +95,7 @@ def _acknowledged(standing: Standing, known: Sequence[Try]) -> Acknowledged | No
     return Acknowledged(
         abort=abort[:1024] if abort is not None else None,
         rerun=rerun[:1024] if rerun is not None else None,
-        review=review,
+        review=review[:_REVIEW_LIMIT] if review is not None else None,
     )
 
 

@@ -5,6 +5,7 @@ import json
 import pytest
 
 from kais import names
+from kais_operator.decide import instance_run
 from kais_operator.decide.plan import Body
 from kais_operator.observe import blueprint_instance
 from tests.fakes import blueprints, uses
@@ -335,3 +336,10 @@ async def test_a_rerun_that_is_asked_for_comes_before_the_ttl() -> None:
     fake.clock.advance(3600)
     await uses.settle(fake)
     assert status(fake)["phase"] == "Running"
+
+
+async def test_a_nonce_that_somebody_forged_too_long_breaks_no_pass() -> None:
+    fake = await uses.world()
+    annotate(fake, **{"rerun_taken": "9" * 5000})
+    await uses.settle(fake)
+    assert len(status(fake)["acknowledged"]["rerun"]) <= instance_run.NONCE_LIMIT

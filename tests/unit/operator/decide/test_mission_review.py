@@ -164,3 +164,11 @@ async def test_a_review_that_is_not_enabled_is_not_asked_for() -> None:
     teams.succeed(fake)
     await teams.settle(fake)
     assert status(fake)["outcome"] == "Succeeded"
+
+
+async def test_a_review_longer_than_a_status_holds_counts_and_is_acknowledged_cut() -> None:
+    fake = await waiting()
+    say(fake, {"attempt": 1, "verdict": "approve", "feedback": "x" * 200_000})
+    await teams.settle(fake)
+    assert status(fake)["outcome"] == "Succeeded"
+    assert status(fake)["acknowledged"]["review"].startswith('{"attempt": 1, "verdict": "approve"')
