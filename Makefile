@@ -34,7 +34,7 @@ preflight-test:
 
 # --- check
 
-.PHONY: check format unit contract cluster e2e test
+.PHONY: check format unit contract cluster e2e test soak
 check: venv ## formatting, lint, types, import contracts
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
@@ -50,6 +50,10 @@ unit contract cluster e2e: venv ## one tier of tests
 
 test: preflight-test venv ## all tiers of tests, one line each at the end
 	$(BIN)/python scripts/tiers.py
+
+soak: preflight-test venv ## kills, power cuts and isolation at length: hours
+	$(BIN)/python -m kais_cluster build --no-node
+	$(BIN)/python scripts/soak.py $(SOAK)
 
 # --- make
 

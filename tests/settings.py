@@ -8,9 +8,9 @@ from __future__ import annotations
 import os
 
 
-def soak_rounds() -> int:
-    """Tell how often the service is killed under writers, and the operator in its journeys."""
-    return int(os.environ.get("KAIS_SOAK_ROUNDS", "20"))
+def soak_rounds(short: int) -> int:
+    """Tell how often a process is killed: the service under writers, the operator at work."""
+    return int(os.environ.get("KAIS_SOAK_ROUNDS", short))
 
 
 def power_cuts() -> int:

@@ -7,7 +7,6 @@ tells the store of the trouble that each attempt met, as its program would.
 from __future__ import annotations
 
 import json
-import os
 import random
 import time
 from collections import Counter
@@ -16,13 +15,14 @@ from typing import Any
 import pytest
 
 from knowledge_client import KnowledgeClient, models
+from tests import settings
 from tests.cluster.conftest import ControlPlane
 from tests.cluster.kubelet import Ending, Kubelet, environment
 from tests.cluster.running import Cluster, Start, wait_for
 
 pytestmark = pytest.mark.cluster
 
-ROUNDS = int(os.environ.get("KAIS_SOAK_ROUNDS", "10"))  # noqa: TID251 (how long to try)
+ROUNDS = settings.soak_rounds(10)
 SEED = 20261122
 ALIVE_S = (0.3, 4.0)
 """An operator needs about two seconds to lead: some die before they do."""

@@ -142,7 +142,7 @@ def served(db: Path) -> Iterator[tuple[subprocess.Popen[str], httpx.Client]]:
 def test_kill_9_under_eight_writers_loses_doubles_and_damages_nothing(tmp_path: Path) -> None:
     db = tmp_path / "knowledge.db"
     books: list[Book] = []
-    for number in range(settings.soak_rounds()):
+    for number in range(settings.soak_rounds(20)):
         with served(db) as (process, client):
             for book in books[-1:]:
                 assert_whole(book, client)
