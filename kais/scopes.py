@@ -121,8 +121,13 @@ def _refusal(path: str) -> str:
     return f'"{path[:120]}" is no scope; write {_GRAMMAR}'
 
 
+def is_segment(text: str) -> bool:
+    """Whether a text may stand in a scope."""
+    return len(text) <= SEGMENT_LIMIT and _SEGMENT.fullmatch(text) is not None
+
+
 def _check_segment(segment: str) -> None:
-    if len(segment) > SEGMENT_LIMIT or _SEGMENT.fullmatch(segment) is None:
+    if not is_segment(segment):
         raise InvalidScope(
             f'"{segment[:120]}" is no name in a scope; use up to {SEGMENT_LIMIT} lower-case '
             "letters, digits, hyphens and dots, with a letter or digit at both ends"

@@ -156,6 +156,7 @@ def run_scope(mission: Mission, team: Team) -> scopes.Scope:
     if mission.spec.cell_ref is not None:
         cell = team.cells.get(mission.spec.cell_ref)
         if cell is not None and cell.spec.formation_ref is not None:
-            return scopes.Scope(realm, cell.spec.formation_ref)
-        return scopes.Scope(realm, None, mission.spec.cell_ref)
-    return scopes.Scope(realm, mission.spec.formation_ref)
+            return scopes.Scope(realm, placing.segment(cell.spec.formation_ref))
+        return scopes.Scope(realm, None, placing.segment(mission.spec.cell_ref))
+    wanted = mission.spec.formation_ref
+    return scopes.Scope(realm, placing.segment(wanted) if wanted is not None else None)

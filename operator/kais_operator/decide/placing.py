@@ -64,7 +64,17 @@ def account_name(cell: Cell) -> str:
 def formation_segment(formation: Formation) -> str:
     """Name a formation in scope paths: as its spec says, else its Blueprint, else itself."""
     named = formation.spec.knowledge.scope if formation.spec.knowledge else None
-    return named or formation.metadata.labels.get(labels.BLUEPRINT) or formation.metadata.name
+    return segment(
+        named or formation.metadata.labels.get(labels.BLUEPRINT) or formation.metadata.name
+    )
+
+
+def segment(name: str) -> str:
+    """Give a name as it may stand in a scope.
+
+    References and labels hold what no object is called; a run that they lead nowhere is still told.
+    """
+    return name if scopes.is_segment(name) else names.cut(name)
 
 
 def formation_scope(formation: Formation) -> Scope:
@@ -78,12 +88,12 @@ def own_scope(housed: Housed) -> Scope:
     realm = cell.metadata.namespace
     if cell.spec.formation_ref is None:
         return Scope(realm, None, cell.metadata.name)
-    segment = (
+    formation = (
         formation_segment(housed.formation)
         if housed.formation is not None
-        else cell.spec.formation_ref
+        else segment(cell.spec.formation_ref)
     )
-    return Scope(realm, segment, short_name(cell))
+    return Scope(realm, formation, segment(short_name(cell)))
 
 
 def identity(housed: Housed, *, sharing: Iterable[Housed]) -> Identity:

@@ -340,6 +340,6 @@ async def test_a_rerun_that_is_asked_for_comes_before_the_ttl() -> None:
 
 async def test_a_nonce_that_somebody_forged_too_long_breaks_no_pass() -> None:
     fake = await uses.world()
-    annotate(fake, **{"rerun_taken": "9" * 5000})
+    annotate(fake, rerun_taken="9" * 5000)
     await uses.settle(fake)
     assert len(status(fake)["acknowledged"]["rerun"]) <= instance_run.NONCE_LIMIT

@@ -7,6 +7,7 @@ import pytest
 
 from kais.resources.mission import Mission
 from kais_operator.decide.mission_observed import exec_key
+from kais_operator.observe import cell
 from knowledge_client import models
 from tests.fakes import teams
 from tests.fakes.teams import MISSION, condition
@@ -101,6 +102,36 @@ async def test_a_number_too_long_to_read_on_a_job_or_its_map_is_no_number() -> N
     teams.succeed(fake)
     await teams.settle(fake)
     assert condition(fake, "Succeeded")[0] == "True"
+
+
+@pytest.mark.parametrize("name", ["Team_A", "a/../b", "team."])
+@pytest.mark.parametrize("field", ["formationRef", "cellRef"])
+async def test_a_reference_that_no_object_can_have_as_name_ends_the_mission_in_words(
+    field: str, name: str
+) -> None:
+    spec = {"formationRef": None, field: name}
+    fake = await teams.ready_world(teams.work(**spec))
+    await teams.settle(fake)
+    fake.clock.advance(300)
+    await teams.settle(fake)
+    kind = field.removesuffix("Ref").capitalize()
+    assert condition(fake, "Succeeded")[2] == (
+        f"InfrastructureFailed: not started within 5m: {kind}/demo/{name} does not exist; create it"
+    )
+    await let_go(fake)
+
+
+@pytest.mark.parametrize("label", ["kais.io/blueprint", "kais.io/cell-template"])
+async def test_a_label_that_is_no_name_in_a_scope_breaks_neither_cell_nor_mission(
+    label: str,
+) -> None:
+    fake = await teams.started()
+    for ref in (teams.FORMATION, *fake.cluster.refs("Cell")):
+        fake.cluster.edit(ref, {"metadata": {"labels": {label: "A_b.c"}}})
+    for ref in fake.cluster.refs("Cell"):
+        await fake.settle(cell.RECONCILER, ref)
+        assert condition(fake, "Ready", ref)[0] == "True"
+    await let_go(fake)
 
 
 def victim(fake: FakeWorld) -> models.Run:
