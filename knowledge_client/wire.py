@@ -8,6 +8,7 @@ and service cannot disagree.
 from __future__ import annotations
 
 import functools
+import math
 import re
 from datetime import UTC, datetime
 from typing import Annotated, Any, Literal
@@ -45,6 +46,26 @@ def _names(model: type[BaseModel]) -> frozenset[str]:
     return frozenset(fields) | {field.alias for field in fields.values() if field.alias}
 
 
+@functools.cache
+def _bounds(model: type[BaseModel]) -> dict[str, int]:
+    fields = model.model_fields.items()
+    most = {
+        name: limit
+        for name, field in fields
+        for limit in (getattr(each, "max_length", None) for each in field.metadata)
+        if limit is not None
+    }
+    aliases = {field.alias: most[name] for name, field in fields if field.alias and name in most}
+    return most | aliases
+
+
+def _bound(model: type[BaseModel], key: str) -> float:
+    """Return how many items a list under a key may have."""
+    bounds = _bounds(model)
+    found = bounds.get(key, bounds.get(snake(key)))
+    return math.inf if found is None else found
+
+
 class Wire(BaseModel):
     """A body on the wire: immutable, both spellings read, unknown keys ignored for newer peers."""
 
@@ -55,6 +76,11 @@ class Wire(BaseModel):
     def _read_both_spellings(cls, value: Any) -> Any:
         if not isinstance(value, dict):
             return value
+        for key, item in value.items():
+            # Beyond its bound each item would be checked, and be a mistake of its own.
+            is_list = isinstance(item, (list, tuple)) and isinstance(key, str)
+            if is_list and len(item) > _bound(cls, key):
+                raise ValueError(f"{key} may have {_bound(cls, key)} items, not {len(item)}")
         known = _names(cls)
         if value.keys() <= known:
             return value

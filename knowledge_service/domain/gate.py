@@ -8,9 +8,9 @@ rule needs two things together, an order and what it is about, so that ordinary 
 
 from __future__ import annotations
 
-import json
 import re
 import unicodedata
+from collections.abc import Iterator
 from typing import Any
 
 from knowledge_client.models import FactIn
@@ -193,7 +193,10 @@ _NEEDED = frozenset().union(*(needed for needed, _ in _RULES))
 _MARKS = re.compile(r"[<\[#]")
 _BETWEEN_WORDS = {n: " " for n in range(128) if not chr(n).isalnum()}
 # Characters that are not seen hide words from rules.
-_UNSEEN = re.compile("[\u200b-\u200f\u202a-\u202e\u2060-\u2064\ufeff\u00ad\U000e0000-\U000e007f]")
+_UNSEEN = re.compile(
+    "[\\x00-\\x08\\x0e-\\x1f\\x7f\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200f"
+    "\u202a-\u202e\u2060-\u206f\u3164\ufe00-\ufe0f\ufeff\uffa0\U000e0000-\U000e0fff]"
+)
 
 
 def flags(body: FactIn) -> tuple[str, ...]:
@@ -209,8 +212,9 @@ def flags_of(*texts: Any) -> tuple[str, ...]:
 
 
 def _is_instruction(value: Any) -> bool:
-    text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+    text = value if isinstance(value, str) else "\n".join(_strings(value))
     if text.isascii():
+        text = _UNSEEN.sub("", text)
         words = _NEEDED.intersection(text.lower().translate(_BETWEEN_WORDS).split())
         has_marks = _MARKS.search(text) is not None
         return (has_marks or bool(words)) and any(
@@ -220,3 +224,16 @@ def _is_instruction(value: Any) -> bool:
         )
     text = unicodedata.normalize("NFKC", _UNSEEN.sub("", text))
     return any(rule.search(text) for _, rule in _RULES)
+
+
+def _strings(value: Any) -> Iterator[str]:
+    """Go through every text of JSON data, names included, as it was before it was written down."""
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, dict):
+        for key, item in value.items():
+            yield str(key)
+            yield from _strings(item)
+    elif isinstance(value, list | tuple):
+        for item in value:
+            yield from _strings(item)

@@ -14,6 +14,8 @@ import pydantic_core
 from fastapi import Request, Response
 from fastapi.routing import APIRoute
 
+from knowledge_service.routes import dependencies
+
 
 def read(body: bytes) -> Any:
     """Read a body.
@@ -42,6 +44,8 @@ class StrictRoute(APIRoute):
         handle = super().get_route_handler()
 
         async def strict(request: Request) -> Response:
+            # A body costs memory and time: nobody unknown has one read.
+            await dependencies.caller(request, request.app.state.services)
             return await handle(_StrictRequest(request.scope, request.receive))
 
         return strict

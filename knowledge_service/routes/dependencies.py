@@ -27,6 +27,8 @@ _QUESTIONS = frozenset({"/v1/recall", "/recall"})
 # What asks a recall's question again costs what a recall does.
 _AGAIN = re.compile(r"/v1/receipts/.*:(?:replay|diff|explain)", re.DOTALL)
 _READING = frozenset({"GET", "HEAD", "OPTIONS"})
+# Where a request keeps its caller, who is known before the body is read.
+CALLER = "kais.caller"
 
 
 @dataclass(frozen=True)
@@ -52,10 +54,14 @@ ServicesDep = Annotated[Services, Depends(services)]
 
 
 async def caller(request: Request, parts: ServicesDep) -> Principal:
-    """Find out who calls, from the bearer token and nothing else."""
-    headers = request.headers
-    what = (request.method, request.url.path, headers.get("content-length"))
-    return await principal_of(parts, headers.get("authorization", ""), what)
+    """Find out who calls, from the bearer token and nothing else; once for a request."""
+    if CALLER not in request.scope:
+        headers = request.headers
+        what = (request.method, request.url.path, headers.get("content-length"))
+        found = await principal_of(parts, headers.get("authorization", ""), what)
+        request.scope[CALLER] = found
+    principal: Principal = request.scope[CALLER]
+    return principal
 
 
 async def principal_of(

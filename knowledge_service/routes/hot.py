@@ -24,7 +24,7 @@ from knowledge_client.models import FactIn, FactsIn, RecallIn
 from knowledge_service.errors import ServiceError
 from knowledge_service.flows import access, remembering
 from knowledge_service.routes import bodies, facts, middleware, problems, recall, reference
-from knowledge_service.routes.dependencies import once, principal_of
+from knowledge_service.routes.dependencies import CALLER, once, principal_of
 
 if TYPE_CHECKING:
     from starlette.types import ASGIApp, Message, Receive, Scope, Send
@@ -85,11 +85,17 @@ class Hot:
             headers = dict(reversed(scope["headers"])) if route else {}
             if route and _is_plain(headers):
                 started = time.perf_counter()
-                messages = await _read(receive)
-                body = b"".join([message.get("body", b"") for message in messages])
-                model = _parse(route[0], body)
-                if model is not None:
-                    answer = await self._answer(route[1], model, Asked(scope["path"], headers))
+                asked = Asked(scope["path"], headers)
+                # Who calls is known before the body is read: it costs memory and time.
+                answer = await self._identified(scope, asked)
+                messages: list[Message] = []
+                if answer is None:
+                    messages = await _read(receive)
+                    body = b"".join([message.get("body", b"") for message in messages])
+                    model = _parse(route[0], body)
+                    if model is not None:
+                        answer = await self._answer(route[1], model, scope[CALLER], asked)
+                if answer is not None:
                     await _send(answer, send)
                     seconds = time.perf_counter() - started
                     noted = (scope["path"], "POST", answer.status, seconds)
@@ -98,13 +104,25 @@ class Hot:
                 receive = _again(messages, receive)
         await self._app(scope, receive, send)
 
-    async def _answer(self, handle: Handle, model: Any, asked: Asked) -> _Answer:
-        try:
-            length = asked.header(b"content-length")
+    async def _identified(self, scope: Scope, asked: Asked) -> _Answer | None:
+        """Note who calls, or return the refusal."""
+
+        async def note() -> None:
             authorization = asked.header(b"authorization") or ""
-            what = ("POST", asked.path, length)
-            principal = await principal_of(self._services, authorization, what)
-            return await handle(model, principal, asked)
+            what = ("POST", asked.path, asked.header(b"content-length"))
+            scope[CALLER] = await principal_of(self._services, authorization, what)
+
+        return await self._refused(note(), asked)
+
+    async def _answer(
+        self, handle: Handle, model: Any, principal: Principal, asked: Asked
+    ) -> _Answer | None:
+        return await self._refused(handle(model, principal, asked), asked)
+
+    async def _refused(self, work: Awaitable[_Answer | None], asked: Asked) -> _Answer | None:
+        """Do some work; return its answer, or the refusal that it raised."""
+        try:
+            return await work
         except ServiceError as exc:
             return _refusal(problems.refused(asked.path, exc))
         except Exception as exc:  # noqa: BLE001 - where a fault becomes an answer, as in `Faults`

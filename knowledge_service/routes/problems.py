@@ -15,6 +15,7 @@ from knowledge_service.errors import InvalidBody, NotFound, ServiceError, TooLar
 
 _log = logging.getLogger(__name__)
 MEDIA_TYPE = "application/problem+json"
+_SHOWN = 50  # mistakes of one request; more than anybody mends at once
 _NO_JSON = "json_invalid"
 
 
@@ -56,7 +57,7 @@ async def _invalid(_: Request, exc: Exception) -> Response:
             path=".".join(str(part) for part in error["loc"] if part != "body"),
             message=str(error["msg"]),
         )
-        for error in exc.errors()
+        for error in exc.errors()[:_SHOWN]
         if error["type"] != _NO_JSON
     )
     said = [error["ctx"]["error"] for error in exc.errors() if error["type"] == _NO_JSON]

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import time
+from collections.abc import AsyncIterator
+
 import httpx
 import pytest
 
@@ -119,3 +122,45 @@ async def test_of_two_keys_the_first_counts_on_every_route(http: httpx.AsyncClie
     for query in ("", "?x"):
         found = await http.post(f"/v1/facts{query}", json={"content": "two"}, headers=two)
         assert found.status_code == 409
+
+
+class TestBodies:
+    @pytest.mark.parametrize("path", ["/v1/facts", "/v1/facts?x", "/correct"])
+    async def test_of_somebody_unknown_nothing_is_read(
+        self, http: httpx.AsyncClient, path: str
+    ) -> None:
+        pieces = []
+
+        async def body() -> AsyncIterator[bytes]:
+            for piece in (b'{"content":', b'"x"}'):
+                pieces.append(piece)
+                yield piece
+
+        headers = {"Content-Type": "application/json", "Content-Length": "15"}
+        found = await http.post(path, content=body(), headers=headers)
+        assert (found.status_code, pieces) == (401, [])
+
+    @pytest.mark.parametrize(
+        ("path", "body", "name"),
+        [
+            ("/v1/recall", {"query": "x", "tags": [1] * 300_000}, "tags"),
+            ("/v1/recall", {"query": "x", "whyNot": [1] * 300_000}, "whyNot"),
+            ("/v1/facts:batch", {"facts": [{}] * 300_000}, "facts"),
+            ("/v1/usage", {"uses": [{}] * 300_000}, "uses"),
+        ],
+    )
+    async def test_list_far_beyond_its_bound_is_refused_once_and_at_once(
+        self, http: httpx.AsyncClient, path: str, body: dict[str, object], name: str
+    ) -> None:
+        began = time.perf_counter()
+        found = await http.post(path, json=body, headers=bearer("lead"))
+        assert time.perf_counter() - began < 2
+        (said,) = found.json()["violations"]
+        assert f"{name} may have" in said["message"]
+
+    async def test_mistakes_beyond_those_that_anybody_mends_are_not_listed(
+        self, http: httpx.AsyncClient
+    ) -> None:
+        body = {"facts": [{"tags": [1] * 30}] * 200}
+        found = await http.post("/v1/facts:batch", json=body, headers=bearer("lead"))
+        assert (found.status_code, len(found.json()["violations"])) == (422, 50)

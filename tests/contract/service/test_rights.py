@@ -18,6 +18,7 @@ from knowledge_client.models import (
     ScopeConfig,
     Subject,
 )
+from knowledge_service import clock
 from knowledge_service.ports import Store
 from tests.builders_knowledge import LEAD, OTHER, TEAM, episode, run_in
 from tests.contract.service.conftest import PEER, Connect
@@ -174,9 +175,11 @@ class TestActAs:
         await connect("operator").put_principal(TestPrincipals().body())
         for name in ("lead", "peer", "stranger"):
             await connect(name).remember(FactIn(content=f"java says {name}"))
-        answer = await connect("operator").recall(self.question)
+        known_at = clock.now()  # the age of facts is counted from then
+        asked = self.question.model_copy(update={"known_at": known_at})
+        answer = await connect("operator").recall(asked)
         assert [fact.content for fact in answer.facts] == ["java says lead"]
-        own = await connect("lead").recall(RecallIn(query="java"))
+        own = await connect("lead").recall(RecallIn(query="java", known_at=known_at))
         assert [(f.id, f.score) for f in own.facts] == [(f.id, f.score) for f in answer.facts]
         assert own.scopes == answer.scopes == (LEAD, TEAM, "realm:demo", "platform")
 
