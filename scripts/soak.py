@@ -35,7 +35,11 @@ SOAKS = (
     ),
     Soak("kill", {"KAIS_SOAK_ROUNDS": "500"}, ("tests/contract/service/test_killed.py",)),
     Soak("isolation", {"KAIS_ISOLATION_CASES": "1000000"}, ("tests/contract/isolation",)),
-    Soak("operator", {"KAIS_SOAK_ROUNDS": "500"}, ("tests/cluster/test_soak.py",)),
+    Soak(
+        "operator",
+        {"KAIS_SOAK_ROUNDS": "100"},
+        ("tests/cluster/test_soak.py", "tests/cluster/test_restart.py"),
+    ),
 )
 
 

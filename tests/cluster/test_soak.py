@@ -10,6 +10,7 @@ import json
 import random
 import time
 from collections import Counter
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -184,9 +185,18 @@ def troubles(store_url: str, cluster: Cluster) -> Counter[str]:
     counted: Counter[str] = Counter()
     scopes = {run.scope for run in runs(store_url, cluster.namespace)}
     with KnowledgeClient(store_url) as store:
-        for scope in scopes:
-            facts = store.list_facts(scope=scope, limit=100).facts
-            for number in range(ROUNDS):
-                word = trouble_of(number)
-                counted[word] += sum(word in fact.content for fact in facts)
+        contents = [content for scope in scopes for content in contents_of(store, scope)]
+    for number in range(ROUNDS):
+        word = trouble_of(number)
+        counted[word] += sum(word in content for content in contents)
     return +counted
+
+
+def contents_of(store: KnowledgeClient, scope: str) -> Iterator[str]:
+    cursor = None
+    while True:
+        page = store.list_facts(scope=scope, cursor=cursor, limit=100)
+        yield from (fact.content for fact in page.facts)
+        cursor = page.cursor
+        if cursor is None:
+            return
