@@ -211,7 +211,7 @@ class WorkQueue(Generic[K]):
             again = self._backoff(key, cap_s=exc.cap_s)
             if exc.within_s is not None:
                 again = min(again, exc.within_s)
-            logger.info("%s again in %.1f s: %s", key, again, exc)
+            logger.info("%s again in %.1f s", key, again)
         except Exception:
             # A bug met on one key must not stop the work on the others.
             result = "error"
