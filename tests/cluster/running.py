@@ -76,10 +76,18 @@ class Process:
 
 
 class Operator(Process):
-    """One `kais-operator`; in namespace mode unless `namespaces` is empty."""
+    """One `kais-operator`, or another program; in namespace mode unless `namespaces` is empty."""
 
-    def __init__(
-        self, kubeconfig: Path, *, namespace: str, namespaces: str, store_url: str, log: Path
+    def __init__(  # noqa: PLR0913 (one name per setting)
+        self,
+        kubeconfig: Path,
+        *,
+        namespace: str,
+        namespaces: str,
+        store_url: str,
+        log: Path,
+        program: tuple[str, ...] = ("kais-operator",),
+        python_path: str = "",
     ) -> None:
         self.port = free_port()
         env = {
@@ -90,7 +98,9 @@ class Operator(Process):
             "KAIS_METRICS_HOST": "127.0.0.1",
             "KAIS_METRICS_PORT": str(self.port),
         }
-        super().__init__(["kais-operator"], env, log)
+        if python_path:
+            env["PYTHONPATH"] = python_path
+        super().__init__([*program], env, log)
 
     def ask(self, path: str) -> tuple[int, str]:
         """Ask one of its routes; (0, "") while it does not listen."""

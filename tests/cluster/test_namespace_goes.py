@@ -1,6 +1,6 @@
 """A namespace that is deleted goes within a minute, whatever is away meanwhile; no run stays open.
 
-Without a node nobody ends pods, so the mission here has none yet: its Job waits for a quota.
+Without a node nobody ends pods, so the missions here have none yet: their Jobs wait for a quota.
 """
 
 from __future__ import annotations
@@ -26,15 +26,35 @@ QUOTA = {
 }
 
 
+def every_kind() -> list[dict[str, Any]]:
+    """Give objects of each kind that a user writes; revisions and children are made of them."""
+    cell = {"name": "lead", "spec": teams.task()}
+    service = {"mode": "Service", "container": {"image": "w:1", "ports": [{"containerPort": 80}]}}
+    told = {"objective": "explain", "entrypoint": {"cell": "lead"}}
+    made = (
+        teams.team(),
+        teams.work(),
+        teams.scope(deletionPolicy="Delete"),
+        teams.thing("Cell", "alone", spec=service),
+        teams.thing("Blueprint", "plan", spec={"formation": {"cells": [cell]}, "mission": told}),
+        teams.thing("BlueprintInstance", "use", spec={"blueprintRef": {"name": "plan"}}),
+    )
+    return [{**one, "metadata": {"name": one["metadata"]["name"]}} for one in made]
+
+
 def runs(store_url: str, namespace: str) -> list[dict[str, Any]]:
     url = f"{store_url}/v1/runs?namespace={namespace}"
     with urllib.request.urlopen(url, timeout=5) as answer:  # noqa: S310 - our own service
         return list(json.load(answer)["runs"])
 
 
+def all_ended(found: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    return found if all(run.get("outcome") for run in found) else []
+
+
 @pytest.mark.parametrize("store", ["there", "away"])
 @pytest.mark.parametrize("operator", ["up", "down, then up"])
-def test_a_namespace_with_a_mission_under_way_goes_within_a_minute(
+def test_a_namespace_with_every_kind_and_missions_under_way_goes_within_a_minute(
     control_plane: ControlPlane,
     cluster: Cluster,
     store_url: str,
@@ -60,12 +80,12 @@ def test_a_namespace_with_a_mission_under_way_goes_within_a_minute(
     running = start(store_url, "first")
     try:
         cluster.apply(QUOTA)
-        placed = {"name": "doctor", "namespace": cluster.namespace}
-        cluster.apply(
-            {**teams.team(), "metadata": {**placed, "name": "team"}},
-            {**teams.work(), "metadata": placed},
-        )
+        cluster.apply(*every_kind())
         wait_for(lambda: cluster.get("jobs", "doctor-a1"), what="the first attempt")
+        use = "the first attempt of the use"
+        wait_for(lambda: cluster.get("jobs", "use-a1"), what=use, within_s=60)
+        wait_for(lambda: cluster.items("bpr"), what="a revision")
+        wait_for(lambda: cluster.items("deployments"), what="the service cell's Deployment")
         if operator != "up" or store == "away":
             running.end()
         if operator == "up" and store == "away":
@@ -93,11 +113,11 @@ def test_a_namespace_with_a_mission_under_way_goes_within_a_minute(
             assert "kais-outbox-" in outbox
             running.end()
             running = start(store_url, "third")
-        (run,) = wait_for(
-            lambda: [r for r in runs(store_url, cluster.namespace) if r.get("outcome")],
-            what="the run's end is recorded",
+        ended = wait_for(
+            lambda: all_ended(runs(store_url, cluster.namespace)),
+            what=f"both runs' ends are recorded: {runs(store_url, cluster.namespace)}",
         )
-        assert run["outcome"] == "Cancelled"
+        assert [run["outcome"] for run in ended] == ["Cancelled", "Cancelled"]
     finally:
         running.kill()
 
