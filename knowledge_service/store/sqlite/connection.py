@@ -131,7 +131,9 @@ def open_writer(path: Path) -> apsw.Connection:
             connection.set_busy_timeout(5000)
             connection.execute("PRAGMA journal_mode=WAL").fetchall()
             connection.execute(
-                "PRAGMA synchronous=FULL; PRAGMA foreign_keys=ON; PRAGMA cache_size=-65536"
+                "PRAGMA synchronous=FULL; PRAGMA foreign_keys=ON; PRAGMA cache_size=-65536;"
+                # What is erased is overwritten: free pages would keep the words of erased facts.
+                " PRAGMA secure_delete=ON"
             )
         except apsw.Error:
             let_go(connection)
