@@ -134,7 +134,7 @@ def assert_verified(db: Path) -> None:
 def served(db: Path) -> Iterator[tuple[subprocess.Popen[str], httpx.Client]]:
     with (
         serving(db) as (process, url),
-        httpx.Client(base_url=url, trust_env=False, timeout=10) as client,
+        httpx.Client(base_url=url, trust_env=False, timeout=60) as client,
     ):
         yield process, client
 
