@@ -99,6 +99,9 @@ class Facts(part.Part):
 def _remembering(
     facts: Sequence[NewFact], actor: Actor, once: Once | None
 ) -> Callable[[Transaction], tuple[Remembered, ...]]:
+    if once is None and facts and all(map(statements.is_plain, facts)):
+        return statements.Telling(facts, actor)
+
     def work(tx: Transaction) -> tuple[Remembered, ...]:
         return naming.name_all(tx, facts, statements.store_all(tx, facts, actor), actor)
 

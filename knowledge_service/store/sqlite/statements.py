@@ -6,8 +6,10 @@ statements.
 
 from __future__ import annotations
 
+import itertools
 import json
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from knowledge_client.models import Remembered
@@ -16,7 +18,7 @@ from knowledge_service.ports import Actor
 from knowledge_service.store.sqlite import part, written
 from knowledge_service.store.sqlite.desk import TableDesk
 from knowledge_service.store.sqlite.projections import facts as projected
-from knowledge_service.store.sqlite.transaction import Transaction
+from knowledge_service.store.sqlite.transaction import Mergeable, Said, Transaction
 from knowledge_service.store.verbs import storing
 
 _EQUAL = "SELECT 1 FROM fact WHERE scope_no = ? AND content_hash = ? LIMIT 1"
@@ -30,6 +32,53 @@ class _Waiting(NamedTuple):
 
     new: NewFact
     fact_id: str
+
+
+class _Told(NamedTuple):
+    """What becomes one event: facts of one scope and who told them."""
+
+    scope_no: int
+    actor: str
+    facts: Sequence[_Waiting]
+
+
+@dataclass(frozen=True)
+class Telling(Mergeable):
+    """Facts that one call tells, none of which has a key, a name, or is told again under a key."""
+
+    facts: Sequence[NewFact]
+    actor: Actor
+
+    def __call__(self, tx: Transaction) -> tuple[Remembered, ...]:
+        """Store them or confirm their equals."""
+        return store_all(tx, self.facts, self.actor)
+
+    def together(self, tx: Transaction, jobs: Sequence[Telling]) -> list[tuple[Remembered, ...]]:
+        """Store what several calls told, up to the first fact that has an equal."""
+        facts = [new for job in jobs for new in job.facts]
+        scopes: dict[str, int] = {}
+        for job in jobs:
+            scopes |= _scopes(tx, [new for new in job.facts if new.scope not in scopes], job.actor)
+        known = _equals(tx, facts, scopes)
+        told: list[_Told] = []
+        for job in jobs:
+            scope_no = scopes[job.facts[0].scope]
+            keys = {(scopes[new.scope], new.content_hash) for new in job.facts}
+            if len(keys) < len(job.facts) or keys & known or {no for no, _ in keys} != {scope_no}:
+                break
+            known |= keys
+            waiting = [_Waiting(new, tx.new_id()) for new in job.facts]
+            told.append(_Told(scope_no, job.actor.name, waiting))
+        _record(tx, told)
+        return [
+            tuple(Remembered(fact_id=each.fact_id, status="created") for each in one.facts)
+            for one in told
+        ]
+
+
+def is_plain(new: NewFact) -> bool:
+    """Tell whether a fact can be part of a `Telling`."""
+    return new.key_hash is None and not new.aliases
 
 
 def store_all(tx: Transaction, facts: Sequence[NewFact], actor: Actor) -> tuple[Remembered, ...]:
@@ -82,19 +131,28 @@ def _equals(
 
 
 def _write(tx: Transaction, waiting: dict[int, list[_Waiting]], actor: Actor) -> None:
-    for scope_no, facts in waiting.items():
-        _record(tx, scope_no, facts, actor)
+    _record(tx, [_Told(scope_no, actor.name, facts) for scope_no, facts in waiting.items()])
     waiting.clear()
 
 
-def _record(tx: Transaction, scope_no: int, facts: Sequence[_Waiting], actor: Actor) -> None:
-    first = int((tx.one(_NEXT) or (0,))[0]) + 1
+def _record(tx: Transaction, told: Sequence[_Told]) -> None:
+    if not told:
+        return
+    numbers = itertools.count(int((tx.one(_NEXT) or (0,))[0]) + 1)
     sources: dict[int, dict[str, Any]] = {}  # facts told together mostly share the object
-    parts = [
-        {"no": number, **written.fields(each.new, each.fact_id, sources)}
-        for number, each in enumerate(facts, start=first)
+    said = [
+        Said(
+            one.scope_no,
+            one.actor,
+            [
+                {"no": next(numbers), **written.fields(each.new, each.fact_id, sources)}
+                for each in one.facts
+            ],
+        )
+        for one in told
     ]
-    event = tx.append(projected.RECORDED, scope_no=scope_no, actor=actor.name, parts=parts)
-    hashes = [(each.new.content_hash, each.new.key_hash) for each in facts]
-    projected.record(tx.connection, event, hashes)
-    tx.index(scope_no, projected.texts(event))
+    events = tx.append_all(projected.RECORDED, said)
+    hashes = [[(each.new.content_hash, each.new.key_hash) for each in one.facts] for one in told]
+    projected.record_all(tx.connection, list(zip(events, hashes, strict=True)))
+    for one, event in zip(told, events, strict=True):
+        tx.index(one.scope_no, projected.texts(event))

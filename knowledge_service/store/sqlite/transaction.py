@@ -7,10 +7,11 @@ a replay of the log does exactly what the write did.
 from __future__ import annotations
 
 import hashlib
+from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any
+from typing import Any, NamedTuple
 
 import apsw
 
@@ -47,6 +48,14 @@ def read_head(connection: apsw.Connection) -> Head:
     for row in connection.execute(_HEAD):
         return Head(row[0], event_hash(row), row[4])
     return Head(0, bytes(32), 0)
+
+
+class Said(NamedTuple):
+    """What an event will say: where, who, and the parts."""
+
+    scope_no: int | None
+    actor: str
+    parts: Sequence[Mapping[str, Any]]
 
 
 class Transaction:
@@ -114,10 +123,34 @@ class Transaction:
         self, kind: str, *, scope_no: int | None, actor: str, parts: Sequence[Mapping[str, Any]]
     ) -> Event:
         """Append an event whose projection the caller applies; each part can be erased alone."""
+        return self.append_all(kind, [Said(scope_no, actor, parts)])[0]
+
+    def append_all(self, kind: str, said: Sequence[Said]) -> list[Event]:
+        """Append events of a kind as `append` does, with one statement a table."""
         self.moves_scopes = self.moves_scopes or kind.startswith(_MOVING)
-        seq, sealed = self.head.seq + 1, payloads.seal(parts)
-        row = (seq, scope_no, kind, actor, self.at_us, sealed.hash, self.head.hash)
-        self.connection.execute(_EVENT, row)
-        self.connection.execute(_PAYLOAD, (seq, sealed.salt, sealed.data))
-        self.head = Head(seq, event_hash(row), self.at_us)
-        return Event(seq, scope_no, kind, actor, self.at_us, tuple(parts))
+        events, rows, sealed = [], [], []
+        for scope_no, actor, parts in said:
+            seq, payload = self.head.seq + 1, payloads.seal(parts)
+            row = (seq, scope_no, kind, actor, self.at_us, payload.hash, self.head.hash)
+            rows.append(row)
+            sealed.append((seq, payload.salt, payload.data))
+            self.head = Head(seq, event_hash(row), self.at_us)
+            events.append(Event(seq, scope_no, kind, actor, self.at_us, tuple(parts)))
+        self.connection.executemany(_EVENT, rows)
+        self.connection.executemany(_PAYLOAD, sealed)
+        return events
+
+
+class Mergeable(ABC):
+    """A job that can be done together with others of its kind, for less than each alone."""
+
+    @abstractmethod
+    def __call__(self, tx: Transaction) -> Any:
+        """Do it alone."""
+
+    @abstractmethod
+    def together(self, tx: Transaction, jobs: Sequence[Any]) -> list[Any]:
+        """Do some of these jobs, of which this is the first, as if one after the other.
+
+        The results are those of the first ones; a job that must be alone ends the list.
+        """

@@ -10,6 +10,7 @@ that commit.
 from __future__ import annotations
 
 import asyncio
+import itertools
 import logging
 import queue
 import threading
@@ -18,6 +19,7 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from contextlib import suppress
+from functools import partial
 from typing import Any, NamedTuple, TypeVar, cast
 
 import apsw
@@ -27,13 +29,15 @@ from knowledge_service.errors import StoreUnavailable
 from knowledge_service.ids import IdMaker
 from knowledge_service.store.sqlite import connection as connections
 from knowledge_service.store.sqlite import postings
-from knowledge_service.store.sqlite.transaction import Head, Transaction, read_head
+from knowledge_service.store.sqlite.transaction import Head, Mergeable, Transaction, read_head
 
 _log = logging.getLogger(__name__)
 T = TypeVar("T")
 # A commit waits for nobody: it takes what is queued, at most this many, so that no answer waits for
 # long.
 _GROUP = 256
+# So many jobs at most are done as one, since one that must be alone has the rest looked at again.
+_TOGETHER = 32
 _REFUSED: tuple[type[Exception], ...] = (StoreUnavailable, *connections.ENVIRONMENTAL)
 # How long work that nobody waits for (receipts without a run) may be put off, and how much of it
 # goes into a commit that somebody waits for, or that somebody may come to wait for.
@@ -202,10 +206,16 @@ class Writer:
         try:
             self._refuse_if_lost()
             self._connection.execute("BEGIN IMMEDIATE")
-            for job in jobs:
-                head, result, error = self._one(job, head, made)
-                if job.done:
-                    answers.append(_Answer(job.done, result, error))
+            left = deque(jobs)
+            while left:
+                head, results = self._together(left, head, made)
+                if not results:
+                    head, *result = self._one(left[0], head, made)
+                    results = [tuple(result)]
+                for result, error in results:
+                    job = left.popleft()
+                    if job.done:
+                        answers.append(_Answer(job.done, result, error))
             made.index(self._connection)
             self._end()
             self._head = head
@@ -237,6 +247,22 @@ class Writer:
         if not error and self._down:
             _log.info("the store takes writes again")
         self._down = error
+
+    def _together(
+        self, left: deque[_Job], head: Head, made: _Made
+    ) -> tuple[Head, list[tuple[Any, BaseException | None]]]:
+        """Do the first jobs of these with fewer statements, when they can be merged.
+
+        No results mean that the first one must be done alone.
+        """
+        kind = type(left[0].work)
+        first = itertools.islice(left, _TOGETHER)
+        works = [job.work for job in itertools.takewhile(lambda job: type(job.work) is kind, first)]
+        if len(works) == 1 or not isinstance(works[0], Mergeable):
+            return head, []
+        merged = _Job(partial(works[0].together, jobs=works), None)
+        head, results, error = self._one(merged, head, made)
+        return head, [] if error else [(result, None) for result in results]
 
     def _one(self, job: _Job, head: Head, made: _Made) -> tuple[Head, Any, BaseException | None]:
         transaction = Transaction(self._connection, head, self._ids, self._clock())

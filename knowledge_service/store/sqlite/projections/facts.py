@@ -14,6 +14,7 @@ from knowledge_service.domain.facts import canonical, content_hash, key_hash, re
 from knowledge_service.store.event import Event
 
 Part = Mapping[str, Any]
+Hashes = Sequence[tuple[bytes, bytes | None]]
 
 _RECORD = """INSERT INTO fact(fact_no, id, scope_no, kind, title, content, data, schema, about,
   position, subject, predicate, key_hash, tags, confidence, source, source_type, lifecycle, review,
@@ -21,6 +22,7 @@ _RECORD = """INSERT INTO fact(fact_no, id, scope_no, kind, title, content, data,
   content_hash, changed_at, changed_seq)
   VALUES(?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?,
   ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"""
+_LIFECYCLE = 17  # its place among the columns above
 _TAG = "INSERT OR IGNORE INTO fact_tag(scope_no, tag, fact_no) VALUES(?, ?, ?)"
 _UNTAG = "DELETE FROM fact_tag WHERE scope_no = ? AND tag = ? AND fact_no = ?"
 _COUNT = "UPDATE scope SET live_facts = live_facts + ?, last_write_at = ? WHERE scope_no = ?"
@@ -52,19 +54,43 @@ def recorded(connection: apsw.Connection, event: Event) -> None:
     record(connection, event, [(content_hash(part), key_hash_of(part)) for part in event.known()])
 
 
-def record(
-    connection: apsw.Connection, event: Event, hashes: Sequence[tuple[bytes, bytes | None]]
-) -> None:
+def record(connection: apsw.Connection, event: Event, hashes: Hashes) -> None:
     """Write facts whose (content, key) hashes are known already, in the order of the parts."""
+    record_all(connection, [(event, hashes)])
+
+
+def record_all(connection: apsw.Connection, told: Sequence[tuple[Event, Hashes]]) -> None:
+    """Write the facts of several events, each with their hashes."""
+    rows: list[tuple[Any, ...]] = []
+    events: list[tuple[int, int, int, int]] = []
+    tags: list[tuple[int | None, str, int]] = []
+    live: Counter[int | None] = Counter()
+    for event, hashes in told:
+        made = _rows(event, hashes)
+        rows += made
+        events += [(row[0], event.seq, event.op, 0) for row in made]
+        live[event.scope_no] += sum(row[_LIFECYCLE] == "live" for row in made)
+        for part in event.known():
+            if part["tags"]:
+                spelt = map(kais_facts.normal_tag, part["tags"])
+                tags += [(event.scope_no, tag, part["no"]) for tag in spelt]
+    connection.executemany(_RECORD, rows)
+    connection.executemany(_EVENT, events)
+    if tags:
+        connection.executemany(_TAG, tags)
+    for scope_no, count in live.items():
+        connection.execute(_COUNT, (count, told[-1][0].at, scope_no))
+
+
+def _rows(event: Event, hashes: Hashes) -> list[tuple[Any, ...]]:
     scope_no, at, seq = event.scope_no, event.at, event.seq
-    rows, tags, live = [], [], 0
+    rows: list[tuple[Any, ...]] = []
     sources: dict[int, str] = {}  # facts told together mostly share the object
     for part, (content, key) in zip(event.known(), hashes, strict=True):
         source, lifecycle = part["source"], part.get("lifecycle", "live")
         told = sources.get(id(source))
         if told is None:
             told = sources[id(source)] = canonical(source)
-        live += lifecycle == "live"
         closed_at = None if lifecycle == "live" else at
         data = part.get("data")
         rows.append(
@@ -79,14 +105,7 @@ def record(
                 event.actor if closed_at else None, content, at, seq,
             )
         )  # fmt: skip
-        if part["tags"]:
-            tags += [(scope_no, kais_facts.normal_tag(tag), part["no"]) for tag in part["tags"]]
-    connection.executemany(_RECORD, rows)
-    op = event.op
-    connection.executemany(_EVENT, [(row[0], seq, op, 0) for row in rows])
-    if tags:
-        connection.executemany(_TAG, tags)
-    connection.execute(_COUNT, (live, at, scope_no))
+    return rows
 
 
 def _json_list(found: Any) -> str:

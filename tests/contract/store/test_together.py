@@ -1,0 +1,111 @@
+"""Facts of several callers in one commit: fewer statements, the same events, tables and answers."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import Iterator
+from pathlib import Path
+
+import apsw
+import pytest
+
+from knowledge_client.models import Remembered
+from knowledge_service.domain.facts import NewFact
+from knowledge_service.domain.visibility import View
+from knowledge_service.errors import RetractedBefore
+from knowledge_service.ports import Actor, Order
+from knowledge_service.store.sqlite import rebuilding, upkeep
+from knowledge_service.store.sqlite.store import SqliteStore
+from tests.builders_knowledge import AGENT, LEAD, PERSON, TEAM, new_fact
+
+Told = Remembered | BaseException
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "knowledge.db"
+
+
+@pytest.fixture
+def store(path: Path) -> Iterator[SqliteStore]:
+    with contextlib.closing(SqliteStore(path)) as found:
+        yield found
+
+
+async def tell(store: SqliteStore, *facts: tuple[NewFact, Actor]) -> list[Told]:
+    """Tell facts at once, each in a call of its own; all are queued before the first commit."""
+    calls = [store.remembered([fact], actor=actor) for fact, actor in facts]
+    answers = await asyncio.gather(*calls, return_exceptions=True)
+    return [answer if isinstance(answer, BaseException) else answer[0] for answer in answers]
+
+
+def statuses(told: list[Told]) -> list[str]:
+    return [each.status if isinstance(each, Remembered) else type(each).__name__ for each in told]
+
+
+async def test_each_call_is_an_event_of_its_own_by_its_own_caller(
+    store: SqliteStore, path: Path
+) -> None:
+    facts = [(new_fact(f"number {n}"), (AGENT, PERSON)[n % 2]) for n in range(80)]
+    assert set(statuses(await tell(store, *facts))) == {"created"}
+    db = apsw.Connection(str(path))
+    actors = [row[0] for row in db.execute("SELECT actor FROM event WHERE type = 'fact.recorded'")]
+    assert sorted(actors) == [PERSON.name] * 40 + [AGENT.name] * 40
+    shared = "SELECT seq FROM fact_event GROUP BY seq HAVING count(*) > 1"
+    assert db.execute(shared).fetchall() == []
+    db.close()
+
+
+async def test_equals_that_come_at_once_are_one_fact_and_its_confirmations(
+    store: SqliteStore,
+) -> None:
+    facts = [(new_fact(("rain", "sun")[n % 2]), PERSON) for n in range(12)]
+    told = await tell(store, *facts)
+    assert statuses(told) == ["created", "created"] + ["confirmed"] * 10
+    assert len({each.fact_id for each in told if isinstance(each, Remembered)}) == 2
+
+
+async def test_one_that_is_refused_takes_nobody_with_it(store: SqliteStore) -> None:
+    (old,) = store.remember([new_fact("rain")], actor=PERSON)
+    store.retract(old.fact_id, Order(PERSON, "it is dry"))
+    words = ("sun", "rain", "wind", "rain", "fog")
+    told = await tell(store, *((new_fact(word), PERSON) for word in words))
+    refused = RetractedBefore.__name__
+    assert statuses(told) == ["created", refused, "created", refused, "created"]
+
+
+async def test_new_scopes_are_made_by_who_told_first_in_them(
+    store: SqliteStore, path: Path
+) -> None:
+    await tell(store, (new_fact("rain", TEAM), PERSON), (new_fact("sun", LEAD), AGENT))
+    db = apsw.Connection(str(path))
+    made = db.execute(
+        "SELECT s.path, e.actor FROM event e JOIN scope s USING(scope_no) "
+        "WHERE type = 'scope.created' ORDER BY seq"
+    ).fetchall()
+    assert made[-2:] == [(TEAM, PERSON.name), (LEAD, AGENT.name)]
+    db.close()
+
+
+async def test_one_of_them_is_undone_alone(store: SqliteStore) -> None:
+    told = await tell(store, *((new_fact(f"rain {n}", LEAD), PERSON) for n in range(5)))
+    ids = [each.fact_id for each in told if isinstance(each, Remembered)]
+    store.undo(ids[2], Order(PERSON, "not so"))
+    states = {each: found.lifecycle for each in ids if (found := store.fact(each, View(LEAD)))}
+    assert [each for each in ids if states[each] != "live"] == [ids[2]]
+
+
+async def test_rebuild_makes_them_again_to_the_byte(path: Path) -> None:
+    store = SqliteStore(path)
+    words = [f"rain {n % 50} {n}" if n % 7 else "rain" for n in range(150)]
+    scopes = (TEAM, LEAD, "realm:other")
+    facts = [new_fact(w, scopes[n % 3], tags=("Wet",) * (n % 2)) for n, w in enumerate(words)]
+    await tell(store, *((fact, PERSON) for fact in facts))
+    store.close()
+    db = apsw.Connection(str(path))
+    before = rebuilding.fingerprint(db)
+    assert upkeep.rebuild(path).changed == ()
+    assert rebuilding.fingerprint(db) == before
+    assert upkeep.verify(path).problems == ()
+    db.close()
