@@ -1,4 +1,4 @@
-"""A TCP proxy before the API server that can cut every connection and refuse new ones."""
+"""A TCP proxy before the API server that can cut every connection, or swallow what they carry."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ class Proxy:
     def __init__(self, host: str, port: int) -> None:
         self._target = (host, port)
         self._open: set[socket.socket] = set()
+        self._deaf: set[socket.socket] = set()
         self._lock = threading.Lock()
         self._is_cut = False
         self._listener = socket.create_server(("127.0.0.1", 0))
@@ -27,6 +28,15 @@ class Proxy:
         for one in broken:
             _shut(one)
         return len(broken)
+
+    def swallow(self) -> int:
+        """Drop what comes over the connections that are open, which stay open; gives their number.
+
+        New ones work: so it is when a router forgets its connections.
+        """
+        with self._lock:
+            self._deaf |= self._open
+            return len(self._open)
 
     def mend(self) -> None:
         """Let new connections through again."""
@@ -54,9 +64,11 @@ class Proxy:
     def _pump(self, source: socket.socket, sink: socket.socket) -> None:
         with contextlib.suppress(OSError):
             while data := source.recv(65536):
-                sink.sendall(data)
+                if source not in self._deaf:
+                    sink.sendall(data)
         with self._lock:
             self._open -= {source, sink}
+            self._deaf -= {source, sink}
         _shut(source)
         _shut(sink)
 
