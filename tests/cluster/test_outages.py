@@ -5,9 +5,7 @@ Whatever was created, changed or deleted meanwhile is found within 90 s.
 
 from __future__ import annotations
 
-import contextlib
 import json
-import socket
 import time
 import urllib.parse
 from collections.abc import Iterator
@@ -48,39 +46,17 @@ def mission(name: str, formation: str) -> dict[str, Any]:
     }
 
 
-class Router(Proxy):
-    """A proxy that can forget the connections it has: they stay open, and carry nothing."""
-
-    def __init__(self, host: str, port: int) -> None:
-        self._forgotten: set[socket.socket] = set()
-        super().__init__(host, port)
-
-    def forget(self) -> int:
-        """Drop what comes over the connections of now; new ones work. Gives their number."""
-        with self._lock:
-            self._forgotten |= self._open
-            return len(self._open)
-
-    def _pump(self, source: socket.socket, sink: socket.socket) -> None:
-        with contextlib.suppress(OSError):
-            while (data := source.recv(65536)) and source not in self._forgotten:
-                sink.sendall(data)
-            while data and source.recv(65536):
-                pass
-        super()._pump(source, sink)
-
-
 @pytest.fixture
-def proxy(control_plane: ControlPlane) -> Iterator[Router]:
+def proxy(control_plane: ControlPlane) -> Iterator[Proxy]:
     server = urllib.parse.urlsplit(control_plane.server)
-    made = Router(server.hostname or "", server.port or 0)
+    made = Proxy(server.hostname or "", server.port or 0)
     yield made
     made.close()
 
 
 @pytest.fixture
 def operator(
-    start: Start, control_plane: ControlPlane, proxy: Router, tmp_path: Path, cluster: Cluster
+    start: Start, control_plane: ControlPlane, proxy: Proxy, tmp_path: Path, cluster: Cluster
 ) -> Operator:
     """Start an operator behind the proxy, with a team at rest and a mission under way."""
     text = control_plane.kubeconfig.read_text()
@@ -149,7 +125,7 @@ def check_runs_once(cluster: Cluster) -> None:
 
 
 def test_an_api_server_that_was_away_for_90_s_is_caught_up_with(
-    cluster: Cluster, operator: Operator, proxy: Router
+    cluster: Cluster, operator: Operator, proxy: Proxy
 ) -> None:
     assert proxy.cut() > WATCHES
     change_everything(cluster)
@@ -163,9 +139,9 @@ def test_an_api_server_that_was_away_for_90_s_is_caught_up_with(
 
 
 def test_watches_that_fall_silent_without_a_word_are_opened_again_and_miss_nothing(
-    cluster: Cluster, operator: Operator, proxy: Router
+    cluster: Cluster, operator: Operator, proxy: Proxy
 ) -> None:
-    assert proxy.forget() > WATCHES
+    assert proxy.swallow() > WATCHES
     change_everything(cluster)
     wait_healed(cluster)
     check_runs_once(cluster)
