@@ -12,12 +12,13 @@ import sys
 from collections.abc import AsyncIterator, Mapping
 
 from kais_operator import errors, settings
-from kais_operator.adapters import connection, containers, knowledge
+from kais_operator.adapters import connection, containers, knowledge, logins
 from kais_operator.adapters.cache import Cache
 from kais_operator.adapters.cached_cluster import CachedCluster
 from kais_operator.adapters.clock import SystemClock
 from kais_operator.adapters.cluster import ApiCluster
 from kais_operator.adapters.lease import Election
+from kais_operator.adapters.listing import Listing
 from kais_operator.adapters.renderer import WorkerRenderer
 from kais_operator.adapters.store_memory import StoreMemory
 from kais_operator.adapters.watch_probe import WatchProbe
@@ -86,11 +87,12 @@ async def assembled(
         office = Office(
             world=world,
             memory=memory,
-            connection=link,
+            listing=Listing(link),
             cache=cache,
             reconcilers=reconcilers,
             metrics=metrics,
             probe=probe,
+            login=lambda: logins.login_of(link.configuration),
         )
         lifecycle = Lifecycle(election, office)
         health = HealthServer(
@@ -120,6 +122,9 @@ def main() -> None:
         logging.basicConfig(
             level=config.log_level, format="%(asctime)s %(levelname)s %(name)s %(message)s"
         )
+        logging.getLogger("kopf").setLevel(logging.WARNING)
+        # Its one warning: signals are not its own in a thread, which is why it runs in one.
+        logging.getLogger("kopf._core.reactor.running").setLevel(logging.ERROR)
         logging.getLogger("httpx").setLevel(logging.WARNING)
         # What it warns of is in the error that follows.
         logging.getLogger("kubernetes.aio.config").setLevel(logging.ERROR)

@@ -13,9 +13,9 @@ class Proxy:
     def __init__(self, host: str, port: int) -> None:
         self._target = (host, port)
         self._open: set[socket.socket] = set()
-        self._deaf: set[socket.socket] = set()
         self._lock = threading.Lock()
         self._is_cut = False
+        self._is_silent = False
         self._listener = socket.create_server(("127.0.0.1", 0))
         self.port = int(self._listener.getsockname()[1])
         threading.Thread(target=self._accept, daemon=True).start()
@@ -29,18 +29,13 @@ class Proxy:
             _shut(one)
         return len(broken)
 
-    def swallow(self) -> int:
-        """Drop what comes over the connections that are open, which stay open; gives their number.
-
-        New ones work: so it is when a router forgets its connections.
-        """
-        with self._lock:
-            self._deaf |= self._open
-            return len(self._open)
+    def fall_silent(self) -> None:
+        """Keep every connection open, new ones too, and let nothing of the answers through."""
+        self._is_silent = True
 
     def mend(self) -> None:
-        """Let new connections through again."""
-        self._is_cut = False
+        """Let new connections through again, and what they carry."""
+        self._is_cut = self._is_silent = False
 
     def close(self) -> None:
         self.cut()
@@ -64,11 +59,10 @@ class Proxy:
     def _pump(self, source: socket.socket, sink: socket.socket) -> None:
         with contextlib.suppress(OSError):
             while data := source.recv(65536):
-                if source not in self._deaf:
+                if not self._is_silent:
                     sink.sendall(data)
         with self._lock:
             self._open -= {source, sink}
-            self._deaf -= {source, sink}
         _shut(source)
         _shut(sink)
 

@@ -1,50 +1,35 @@
-"""What a watch tells of a real API server, over gaps and silences."""
+"""Memory over a real API server: what kopf tells, and what sweeps find that it did not tell."""
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Callable
+import threading
+import urllib.parse
+from collections.abc import AsyncIterator, Callable, Iterator
+from pathlib import Path
 
 import pytest
 
-from kais_operator.adapters import connection, watching
+from kais import labels
+from kais_operator.adapters import connection, listing, logins
+from kais_operator.adapters.cache import Cache
 from kais_operator.adapters.clock import SystemClock
 from kais_operator.adapters.cluster import ApiCluster
-from kais_operator.adapters.watching import KindWatch, Subject
+from kais_operator.adapters.listing import Listing, Subject
 from kais_operator.decide.plan import Body, ObjectRef
+from kais_operator.handlers import hearing, routing, sweeping, watches
+from kais_operator.handlers.freshness import Freshness
+from kais_operator.handlers.sweeping import Sweeper
+from tests.cluster.conftest import ControlPlane
+from tests.cluster.proxy import Proxy
 from tests.contract import cluster_port
 
 pytestmark = pytest.mark.cluster
 
 
-class Heard:
-    """Notes everything that it is told."""
-
-    def __init__(self) -> None:
-        self.told: list[str] = []
-        self.kinds: set[tuple[str, str]] = set()
-        self.lists: list[set[str]] = []
-
-    def listed(self, kind: str, body: Body) -> None:
-        self._note("listed", body)
-
-    def list_ended(self, kind: str, namespace: str | None, *, seen: set[str], version: str) -> None:
-        self.lists.append(seen)
-
-    def happened(self, kind: str, body: Body, *, is_gone: bool) -> None:
-        self._note("gone" if is_gone else "changed", body)
-
-    def heard(self, kind: str, namespace: str | None) -> None:
-        pass
-
-    def _note(self, how: str, body: Body) -> None:
-        self.told.append(f"{how} {body['metadata']['name']}")
-        self.kinds.add((body["apiVersion"], body["kind"]))
-
-
 @pytest.fixture
-async def link(control_plane) -> AsyncIterator[connection.Connection]:
+async def link(control_plane: ControlPlane) -> AsyncIterator[connection.Connection]:
     made = await connection.connect(str(control_plane.kubeconfig))
     yield made
     await made.close()
@@ -55,75 +40,163 @@ def cluster(link: connection.Connection) -> ApiCluster:
     return ApiCluster(link, leads=lambda: True, clock=SystemClock())
 
 
-def watch_of(link: connection.Connection, namespace: str, heard: Heard) -> KindWatch:
-    subject = Subject("ConfigMap", namespace, "set=watched")
-    return KindWatch(link, subject, heard, lists=asyncio.Semaphore(1))
+@pytest.fixture
+def proxy(control_plane: ControlPlane) -> Iterator[Proxy]:
+    server = urllib.parse.urlsplit(control_plane.server)
+    made = Proxy(server.hostname or "", server.port or 0)
+    yield made
+    made.close()
 
 
-@contextlib.asynccontextmanager
-async def running(watch: KindWatch) -> AsyncIterator[None]:
-    task = asyncio.create_task(watch.run())
-    yield
-    task.cancel()
-    await asyncio.gather(task, return_exceptions=True)
+@pytest.fixture
+async def proxied(
+    control_plane: ControlPlane, proxy: Proxy, tmp_path: Path
+) -> AsyncIterator[connection.Connection]:
+    """A connection through the proxy, for kopf; sweeps go past it."""
+    text = control_plane.kubeconfig.read_text()
+    elsewhere = tmp_path / "kubeconfig"
+    elsewhere.write_text(text.replace(control_plane.server, f"https://127.0.0.1:{proxy.port}"))
+    made = await connection.connect(str(elsewhere))
+    yield made
+    await made.close()
 
 
-async def until(look: Callable[[], bool], *, what: str) -> None:
-    for _ in range(200):
+class Memory:
+    """Memory of the ConfigMaps of one namespace, and who fills it."""
+
+    def __init__(self, link: connection.Connection, namespace: str) -> None:
+        self.namespace = namespace
+        self.subject = Subject("ConfigMap", namespace, hearing.CHILD_SELECTOR)
+        self.told: list[str] = []
+        self.cache = Cache(labelled=routing.CHILDREN)
+        fresh = Freshness(SystemClock(), watches=[("ConfigMap", namespace)])
+        self.ear = hearing.Ear(self.cache, fresh, self._hear)
+        self.sweeper = Sweeper(Listing(link), self.cache, self.ear)
+
+    def _hear(self, kind: str, body: Body, is_gone: bool) -> None:
+        if kind == "ConfigMap":
+            self.told.append(f"{body['metadata']['name']}{' gone' if is_gone else ''}")
+
+    def names(self) -> list[str]:
+        return [b["metadata"]["name"] for b in self.cache.find("ConfigMap", self.namespace, {})]
+
+    @contextlib.asynccontextmanager
+    async def watched(self, watching: connection.Connection) -> AsyncIterator[None]:
+        """Have kopf watch, as a term does."""
+        loop = asyncio.get_running_loop()
+        stop = threading.Event()
+
+        def happened(kind: str, body: Body, is_gone: bool) -> None:
+            loop.call_soon_threadsafe(lambda: self.ear.happened(kind, body, is_gone=is_gone))
+
+        scope = watches.Scope((self.namespace,), self.namespace)
+        task = asyncio.create_task(
+            watches.watch(
+                scope, happened, lambda: logins.login_of(watching.configuration), stop=stop
+            )
+        )
+        try:
+            yield
+        finally:
+            stop.set()
+            await task
+
+
+async def until(look: Callable[[], bool], *, what: str, within_s: float = 20) -> None:
+    for _ in range(int(within_s * 10)):
         if look():
             return
         await asyncio.sleep(0.1)
-    pytest.fail(f"not within 20 s: {what}")
+    pytest.fail(f"not within {within_s:.0f} s: {what}")
 
 
 def config_map(namespace: str, name: str) -> Body:
-    return cluster_port.config_map(namespace, name, labels={"set": "watched"})
+    return cluster_port.config_map(namespace, name, labels={labels.MANAGED_BY: labels.MANAGER})
 
 
-async def test_it_lists_in_pages_and_then_tells_what_happens(link, cluster, namespace, monkeypatch):
-    monkeypatch.setattr(watching, "_PAGE", "2")
-    for name in ("a", "b", "c"):
-        await cluster.create(config_map(namespace, name))
-    await cluster.create(cluster_port.config_map(namespace, "other"))
-    heard = Heard()
-    async with running(watch_of(link, namespace, heard)):
-        await until(lambda: len(heard.lists) == 1, what="the list")
-        assert heard.told == ["listed a", "listed b", "listed c"]
-        made = await cluster.create(config_map(namespace, "d"))
-        await cluster.delete(ObjectRef("ConfigMap", namespace, "d"), uid=made["metadata"]["uid"])
-        await until(lambda: len(heard.told) == 5, what="two events")
-    assert heard.told[3:] == ["changed d", "gone d"]
-    assert heard.kinds == {("v1", "ConfigMap")}
+async def remove(cluster: ApiCluster, made: Body) -> None:
+    metadata = made["metadata"]
+    ref = ObjectRef("ConfigMap", metadata["namespace"], metadata["name"])
+    await cluster.delete(ref, uid=metadata["uid"])
+
+
+async def test_kopf_tells_what_happens_after_a_list_and_nothing_twice(link, cluster, namespace):
+    await cluster.create(config_map(namespace, "a"))
+    await cluster.create(
+        cluster_port.config_map(namespace, "other", labels={labels.MANAGED_BY: "another"})
+    )
+    memory = Memory(link, namespace)
+    await memory.sweeper.fill(memory.subject)
+    async with memory.watched(link):
+        made = await cluster.create(config_map(namespace, "b"))
+        await until(lambda: memory.told == ["a", "b"], what="the event")
+        await remove(cluster, made)
+        await until(lambda: memory.told == ["a", "b", "b gone"], what="the end")
+    assert memory.names() == ["a"]
 
 
 async def test_an_object_that_leaves_the_selection_is_told_to_be_gone(link, cluster, namespace):
     made = await cluster.create(config_map(namespace, "a"))
-    heard = Heard()
-    async with running(watch_of(link, namespace, heard)):
-        await until(lambda: len(heard.lists) == 1, what="the list")
+    memory = Memory(link, namespace)
+    async with memory.watched(link):
+        await until(lambda: memory.told == ["a"], what="the object")
         await cluster.patch_metadata(
             ObjectRef("ConfigMap", namespace, "a"),
-            {"labels": {"set": None}},
+            {"labels": {labels.MANAGED_BY: None}},
             resource_version=made["metadata"]["resourceVersion"],
         )
-        await until(lambda: len(heard.told) == 2, what="an event")
-    assert heard.told == ["listed a", "gone a"]
+        await until(lambda: memory.told == ["a", "a gone"], what="the end")
 
 
-async def test_a_silent_watch_goes_on_where_it_was_without_a_list(
+async def test_a_sweep_in_pages_finds_what_went_and_came_while_nobody_watched(
     link, cluster, namespace, monkeypatch
 ):
-    monkeypatch.setattr(watching, "SILENCE_S", 0.5)
-    heard = Heard()
-    async with running(watch_of(link, namespace, heard)):
-        await until(lambda: link.requests["watch"] > 2, what="the watch is opened again")
-        await cluster.create(config_map(namespace, "a"))
-        await until(lambda: heard.told == ["changed a"], what="the event")
-    assert len(heard.lists) == 1
+    monkeypatch.setattr(sweeping, "GRACE_S", 0.01)
+    monkeypatch.setattr(listing, "_MARKS_PAGE", 2)
+    monkeypatch.setattr(listing, "PAGE", 2)
+    made = {name: await cluster.create(config_map(namespace, name)) for name in ("a", "b", "c")}
+    memory = Memory(link, namespace)
+    await memory.sweeper.fill(memory.subject)
+    await remove(cluster, made["b"])
+    await cluster.create(config_map(namespace, "d"))
+    await memory.sweeper.sweep(memory.subject)
+    assert memory.told == ["a", "b", "c", "b gone", "d"]
+    assert memory.names() == ["a", "c", "d"]
 
 
-async def test_a_kind_that_cannot_be_had_is_logged_once_and_tried_again(link, namespace, caplog):
-    subject = Subject("ConfigMap", namespace, "no valid (selector")
-    async with running(KindWatch(link, subject, Heard(), lists=asyncio.Semaphore(1))):
-        await until(lambda: link.requests["list"] > 2, what="tried again")
-    assert caplog.text.count(f"ConfigMap in {namespace}: GET") == 1
+async def test_what_went_while_the_watch_was_cut_is_forgotten(
+    link, cluster, namespace, proxy, proxied
+):
+    made = await cluster.create(config_map(namespace, "a"))
+    memory = Memory(link, namespace)
+    async with memory.watched(proxied):
+        await until(lambda: memory.told == ["a"], what="the object")
+        proxy.cut()
+        await remove(cluster, made)
+        await cluster.create(config_map(namespace, "b"))
+        proxy.mend()
+        await until(lambda: memory.names() == ["b"], what="memory is right", within_s=40)
+    assert memory.told == ["a", "a gone", "b"]
+
+
+async def test_a_watch_that_falls_silent_is_made_up_for_by_sweeps(
+    link, cluster, namespace, proxy, proxied, monkeypatch
+):
+    monkeypatch.setattr(sweeping, "SOON_S", 1)
+    monkeypatch.setattr(sweeping, "EVERY_S", 1)
+    monkeypatch.setattr(sweeping, "GRACE_S", 1)
+    made = await cluster.create(config_map(namespace, "a"))
+    memory = Memory(link, namespace)
+    async with memory.watched(proxied):
+        await until(lambda: memory.told == ["a"], what="the object")
+        proxy.fall_silent()
+        await remove(cluster, made)
+        await cluster.create(config_map(namespace, "b"))
+        await asyncio.sleep(2)
+        assert memory.told == ["a"], "the watch is not silent"
+        sweeps = asyncio.create_task(memory.sweeper.run((memory.subject,)))
+        await until(lambda: memory.names() == ["b"], what="memory is right")
+        sweeps.cancel()
+        await asyncio.gather(sweeps, return_exceptions=True)
+        proxy.cut()
+    assert sorted(memory.told) == ["a", "a gone", "b"]

@@ -191,6 +191,13 @@ class Cache:
         version = body["metadata"]["resourceVersion"]
         return known is not None and known.version == version and known.is_told
 
+    def has_heard(self, ref: ObjectRef, version: str) -> bool:
+        """Whether this state of an object was told, or memory has a later one."""
+        known = self._entry(ref)
+        if known is None or known.version == version:
+            return known is not None and known.is_told
+        return is_newer(known.version, version)
+
     def listed(
         self, kind: str, namespace: str | None, *, seen: set[str], version: str
     ) -> list[Body]:

@@ -102,6 +102,22 @@ class Connection:
                 raise cluster_failures.translate(exc, what=what) from exc
         return answer
 
+    async def content(self, path: str, *, query: Mapping[str, str], accept: str) -> bytes:
+        """Send one request for another form of an answer, and give its bytes.
+
+        Raises:
+            ClusterError: the mapping is that of `cluster_failures`.
+        """
+        self.requests[_verb("GET", path)] += 1
+        async with self._answer(
+            "GET", _with(path, query), None, limits=_TIMEOUT, accept=accept
+        ) as response:
+            try:
+                content: bytes = await response.read()
+            except cluster_failures.CONNECTION as exc:
+                raise cluster_failures.translate(exc, what=f"GET {path}") from exc
+        return content
+
     async def text(self, path: str, *, query: Mapping[str, str]) -> str:
         """Send one request and give the answer as text, whatever bytes it has.
 
@@ -145,23 +161,6 @@ class Connection:
             raise cluster_failures.translate(exc, what=what) from exc
 
     @contextlib.asynccontextmanager
-    async def stream(
-        self, path: str, *, query: Mapping[str, str], silence_s: float
-    ) -> AsyncIterator[AsyncIterator[list[dict[str, Any]]]]:
-        """Open a watch: gives its events, as many together as came together.
-
-        It ends when the API server closes it.
-
-        Raises:
-            ClusterError: It was refused, broke, or nothing came for `silence_s`.
-        """
-        what = f"WATCH {path}"
-        self.requests["watch"] += 1
-        limits = aiohttp.ClientTimeout(total=None, sock_connect=_CONNECT_S, sock_read=silence_s)
-        async with self._answer("GET", _with(path, query), None, limits=limits) as response:
-            yield _events(response.content, what=what)
-
-    @contextlib.asynccontextmanager
     async def _answer(
         self,
         method: str,
@@ -170,10 +169,11 @@ class Connection:
         *,
         limits: aiohttp.ClientTimeout,
         content_type: str = JSON,
+        accept: str = JSON,
     ) -> AsyncIterator[aiohttp.ClientResponse]:
         """Send a request, and give the answer unless it is a refusal."""
         # Compressing costs both sides more than it saves: answers are small or nearby.
-        headers = {"Accept": JSON, "Accept-Encoding": "identity", "Content-Type": content_type}
+        headers = {"Accept": accept, "Accept-Encoding": "identity", "Content-Type": content_type}
         what = f"{method} {path.partition('?')[0]}"
         settings: Any = self.configuration
         try:
@@ -205,25 +205,6 @@ async def _words(response: aiohttp.ClientResponse) -> bytes:
         return await response.read()
     except cluster_failures.CONNECTION:
         return b""
-
-
-async def _events(
-    content: aiohttp.StreamReader, *, what: str
-) -> AsyncIterator[list[dict[str, Any]]]:
-    """Cut a stream into lines, each an object in JSON."""
-    left = bytearray()
-    try:
-        async for chunk in content.iter_any():
-            left += chunk
-            end = left.rfind(b"\n")
-            if end >= 0:
-                lines = bytes(left[:end]).split(b"\n")
-                del left[: end + 1]
-                yield [json.decode(line) for line in lines if line]
-    except DecodeError as exc:
-        raise errors.ClusterUnavailable(f"{what}: an event is no JSON: {exc}") from exc
-    except cluster_failures.CONNECTION as exc:
-        raise cluster_failures.translate(exc, what=what) from exc
 
 
 def _verb(method: str, path: str) -> str:

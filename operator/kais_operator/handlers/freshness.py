@@ -1,8 +1,8 @@
 """Whether the watches tell us what happens: first lists done, and no silence since.
 
-A watch can die without a word (K1). Each that says nothing for 75 s is opened again; one that stays
-away for longer is told here. Besides, a Lease of our own is touched every 30 s and watched like all
-the rest: when its echo stays away, events of other objects may stay away too. Readiness fails then,
+A watch can die without a word (K1). A Lease of our own is touched every 30 s and watched like all
+the rest: when its echo stays away, events of other objects may stay away too. Besides, each kind is
+compared with the cluster again and again; one that could not be is told here. Readiness fails then,
 liveness does not, for a restart would not mend the network.
 """
 
@@ -21,7 +21,7 @@ TOUCH_S = 30.0
 STALE_S = 180.0
 Touch = Callable[[], Awaitable[None]]
 Watch = tuple[str, str | None]
-"""The kind and namespace of one watch; None for all namespaces."""
+"""A kind and where; None for all namespaces."""
 
 
 class Freshness:
@@ -30,7 +30,7 @@ class Freshness:
     def __init__(self, clock: Clock, *, watches: Iterable[Watch]) -> None:
         self._clock = clock
         self._unlisted = set(watches)
-        self._alive_at: dict[Watch, float] = {}
+        self._listed_at: dict[Watch, float] = {}
         self._last: dict[str, float] = {}
         self._echo_at: float | None = None
         self._all_listed = asyncio.Event()
@@ -40,14 +40,11 @@ class Freshness:
         self._last[kind] = self._clock.monotonic()
 
     def note_listed(self, kind: str, namespace: str | None) -> None:
-        """Note that a list is whole."""
+        """Note that a list is whole, the first or one that memory was compared with."""
+        self._listed_at[kind, namespace] = self._clock.monotonic()
         self._unlisted.discard((kind, namespace))
         if not self._unlisted:
             self._all_listed.set()
-
-    def note_alive(self, kind: str, namespace: str | None) -> None:
-        """Note that a watch said something, be it that nothing happened."""
-        self._alive_at[kind, namespace] = self._clock.monotonic()
 
     def note_echo(self) -> None:
         """Note an event of our own Lease."""
@@ -69,14 +66,19 @@ class Freshness:
         if now - self._echo_at > STALE_S:
             silence_s = now - self._echo_at
             return f"no watch event for {silence_s:.0f} s, though our own Lease was touched"
-        silent = {kind: now - at for (kind, _), at in self._alive_at.items() if now - at > STALE_S}
+        silent = {kind: now - at for (kind, _), at in self._listed_at.items() if now - at > STALE_S}
         if silent:
             kind, silence_s = max(silent.items(), key=lambda item: item[1])
-            return f"the watch of {kind} has been silent for {silence_s:.0f} s"
+            return f"{kind} could not be listed for {silence_s:.0f} s"
         return None
 
-    async def wait_listed(self, *, within_s: float) -> None:
-        """Wait for all first lists, but not for one that cannot be had."""
+    @property
+    def is_listed(self) -> bool:
+        """Whether all first lists are whole."""
+        return self._all_listed.is_set()
+
+    async def wait_listed(self, *, within_s: float | None = None) -> None:
+        """Wait for all first lists, but not for longer than this."""
         try:
             async with asyncio.timeout(within_s):
                 await self._all_listed.wait()

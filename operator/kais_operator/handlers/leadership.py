@@ -1,6 +1,6 @@
 """One term of leadership: watches, queue, store watch and probe, from winning the Lease to its end.
 
-    watch event -> cache, Freshness, References -> routing -> queue -> Passes
+    watch event, list -> cache, Freshness, References -> routing -> queue -> Passes
     store watch -> changed statistics, another store ---^
 
 Everything here is made anew for each term, so that nothing of a former one is left.
@@ -11,23 +11,26 @@ from __future__ import annotations
 import asyncio
 import logging
 import random
-from collections.abc import Coroutine, Mapping
+import threading
+from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from dataclasses import dataclass
 
 from kais import labels, names
 from kais_operator import errors
 from kais_operator.adapters.cache import Cache
-from kais_operator.adapters.connection import Connection
+from kais_operator.adapters.listing import Listing
+from kais_operator.adapters.logins import Login
 from kais_operator.adapters.store_memory import StoreMemory
 from kais_operator.adapters.store_watch import StoreWatch
 from kais_operator.adapters.watch_probe import LEASE, WatchProbe
 from kais_operator.decide.plan import Body, ObjectRef
-from kais_operator.handlers import routing, watches
+from kais_operator.handlers import hearing, routing, watches
 from kais_operator.handlers.echoes import Echoes, Triggers
 from kais_operator.handlers.freshness import Freshness
 from kais_operator.handlers.metrics import Metrics
 from kais_operator.handlers.reconcile import Passes
 from kais_operator.handlers.references import References
+from kais_operator.handlers.sweeping import Sweeper
 from kais_operator.observe.reconcilers import Reconciler
 from kais_operator.ports import World
 from kais_operator.workqueue import WorkQueue
@@ -40,6 +43,8 @@ what a cancelled pass left undone is its to do."""
 LISTS_S = 20.0
 """The first pass waits this long for the first lists; without one of them the API server is asked
 for each object of that kind."""
+WATCHES_S = 5.0
+"""The watches' thread may take this long to end; what it still tells is not heard any more."""
 _SPREAD_S = 2.0
 """First events of a term and repeats are spread over this long."""
 _TOLD_KINDS = ("Cell", "Mission", "KnowledgeScope", "BlueprintInstance")
@@ -52,15 +57,16 @@ class Office:
 
     world: World
     memory: StoreMemory
-    connection: Connection
+    listing: Listing
     cache: Cache
     reconcilers: Mapping[str, Reconciler]
     metrics: Metrics
     probe: WatchProbe
+    login: Callable[[], Awaitable[Login]]
 
 
 class Term:
-    """One leadership; `run` it once, then give the Lease up."""
+    """One leadership; `run` it once, give the Lease up, then `close` it."""
 
     def __init__(self, office: Office) -> None:
         world = office.world
@@ -68,13 +74,17 @@ class Term:
         self._namespaces = world.placement.watched_namespaces
         self._operator_namespace = world.placement.operator_namespace
         self._subjects = tuple(
-            watches.subjects(self._namespaces, operator_namespace=self._operator_namespace)
+            hearing.subjects(self._namespaces, operator_namespace=self._operator_namespace)
         )
         self._references = References()
         self._realms: set[str] = set()
         self.freshness = Freshness(
             world.clock, watches=[(one.kind, one.namespace) for one in self._subjects]
         )
+        self._stopping = threading.Event()
+        self._loop: asyncio.AbstractEventLoop
+        self._watching: asyncio.Task[None] | None = None
+        self._ear = hearing.Ear(office.cache, self.freshness, self.told)
         echoes = Echoes()
         self._passes = Passes(world, office.reconcilers, echoes)
         self._triggers = Triggers(echoes, lambda key, after_s: self.queue.add(key, after=after_s))
@@ -92,19 +102,23 @@ class Term:
     async def run(self, lost: Coroutine[None, None, None], stop: asyncio.Event) -> None:
         """Lead until the Lease is lost, which cancels all at once, or `stop`, which drains.
 
-        Nothing is written any more when it returns.
+        Nothing is written any more when it returns; the watches may still be ending.
 
         Raises:
-            Exception: Whatever ended the queue, the watches or another part on its own.
+            Exception: Whatever ended the queue or another part on its own.
         """
         self._office.cache.clear()
+        self._loop = asyncio.get_running_loop()
+        self._watching = asyncio.create_task(self._watch())
         parts = [asyncio.create_task(part) for part in self._parts()]
         ends = [asyncio.create_task(lost), asyncio.create_task(stop.wait())]
         try:
-            await asyncio.wait([*parts, *ends], return_when=asyncio.FIRST_COMPLETED)
+            await asyncio.wait([self._watching, *parts, *ends], return_when=asyncio.FIRST_COMPLETED)
+            self._stopping.set()
             if stop.is_set() and not ends[0].done():
                 await self._drain(parts[0])
         finally:
+            self._stopping.set()
             for task in (*parts, *ends):
                 task.cancel()
             results = await asyncio.gather(*parts, return_exceptions=True)
@@ -112,6 +126,36 @@ class Term:
         for result in results:
             if isinstance(result, Exception):
                 raise result
+
+    async def close(self) -> None:
+        """Wait for the watches' thread, a bounded time.
+
+        Raises:
+            Exception: Whatever ended the watches.
+        """
+        if self._watching is None:
+            return
+        if not self.freshness.is_listed:
+            self._watching.cancel()
+        await asyncio.wait([self._watching], timeout=WATCHES_S)
+        if self._watching.done() and not self._watching.cancelled():
+            self._watching.result()
+
+    async def _watch(self) -> None:
+        """Watch once all can be listed: kopf ends with the first kind that it is refused."""
+        await self.freshness.wait_listed()
+        scope = watches.Scope(self._namespaces, self._operator_namespace)
+        await watches.watch(
+            scope, self._happened_in_thread, self._office.login, stop=self._stopping
+        )
+
+    def _happened_in_thread(self, kind: str, body: Body, is_gone: bool) -> None:
+        if not self._stopping.is_set():
+            self._loop.call_soon_threadsafe(self._happened, kind, body, is_gone)
+
+    def _happened(self, kind: str, body: Body, is_gone: bool) -> None:
+        if not self._stopping.is_set():
+            self._ear.happened(kind, body, is_gone=is_gone)
 
     def _parts(self) -> list[Coroutine[None, None, None]]:
         """Give what runs in a term; the queue first."""
@@ -124,10 +168,9 @@ class Term:
             tell_again=self._tell_again,
             went_away=self._store_went_away,
         )
-        ear = watches.Ear(office.cache, self.freshness, self.told)
         return [
             self._work(),
-            watches.watch(office.connection, self._subjects, ear),
+            Sweeper(office.listing, office.cache, self._ear).run(self._subjects),
             store_watch.run(),
             self.freshness.run(office.probe.touch),
         ]
@@ -150,8 +193,8 @@ class Term:
     # Triggers
 
     def told(self, kind: str, body: Body, is_gone: bool) -> None:
-        """Turn one watch event into keys."""
-        if kind == watches.PROBE:
+        """Turn what was heard of an object into keys."""
+        if kind == hearing.PROBE:
             if body["metadata"]["name"] == LEASE:
                 self.freshness.note_echo()
             return

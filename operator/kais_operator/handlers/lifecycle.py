@@ -74,6 +74,7 @@ class Lifecycle:
             finally:
                 self._term = None
                 await self._election.release()
+                await term.close()
 
     def stop_on_signals(self) -> None:
         """Have SIGTERM and SIGINT set `stop`."""

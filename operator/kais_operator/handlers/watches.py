@@ -1,87 +1,166 @@
-"""What is watched, and that all of it is heard: by the cache first, then by who makes keys of it.
+"""The only module that speaks kopf: what is watched, how, and to whom each event goes.
 
-One watch for each kind (and namespace, in namespace mode): the seven kinds whole, children by our
-managed-by label, and the Lease of the watch probe.
+Handlers are low-level event handlers, so kopf keeps nothing on the objects: no annotation, no
+finalizer, no diff. Nothing is registered at import; each leadership builds a registry of its own.
+Watches run in a thread: `happened` and `login` are called there and hand over to the main loop.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterator
+import logging
+import threading
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from typing import Any, cast
+
+import kopf
 
 from kais import labels
-from kais_operator.adapters.cache import Cache
-from kais_operator.adapters.connection import Connection
-from kais_operator.adapters.watching import KindWatch, Subject
+from kais_operator.adapters import api_paths
+from kais_operator.adapters.logins import Login
 from kais_operator.decide.plan import Body
-from kais_operator.handlers import routing
-from kais_operator.handlers.freshness import Freshness
+from kais_operator.handlers import hearing, routing
 
-CHILD_SELECTOR = f"{labels.MANAGED_BY}={labels.MANAGER}"
-PROBE = "Lease"
-"""The watch probe's kind; its events go the same way as all others."""
-LISTS = 3
-"""So many kinds are listed at a time: a page of objects takes some MiB until it is read."""
-Told = Callable[[str, Body, bool], None]
-"""Takes kind, body and whether the object is gone."""
+logger = logging.getLogger(__name__)
 
-
-def subjects(namespaces: tuple[str, ...], *, operator_namespace: str) -> Iterator[Subject]:
-    """Name what is watched; all of the cluster when no namespace is named."""
-    for namespace in namespaces or (None,):
-        for kind in routing.KINDS:
-            yield Subject(kind, namespace)
-        for kind in routing.CHILDREN:
-            yield Subject(kind, namespace, CHILD_SELECTOR)
-    if namespaces and operator_namespace not in namespaces:
-        yield Subject("ConfigMap", operator_namespace, CHILD_SELECTOR)
-    yield Subject(PROBE, operator_namespace, CHILD_SELECTOR)
+KINDS = (*routing.KINDS, *routing.CHILDREN, hearing.PROBE)
+_SELECTED = (*routing.CHILDREN, hearing.PROBE)
+_PAUSE_S = 5.0
+"""kopf ends with the first kind that it is refused; so soon it begins anew."""
+Happened = Callable[[str, Body, bool], None]
+"""Takes kind, body and whether the object is gone; called in the watches' thread."""
 
 
-class Ear:
-    """Hears every watch; what `adapters.watching` tells."""
+@dataclass(frozen=True)
+class Scope:
+    """Where is watched: all of the cluster when no namespace is named.
 
-    def __init__(self, cache: Cache, freshness: Freshness, told: Told) -> None:
-        self._cache = cache
-        self._freshness = freshness
-        self._told = told
-
-    def listed(self, kind: str, body: Body) -> None:
-        """Tell of an object whose state no watch event told before."""
-        is_known = self._cache.is_told(body)
-        if kind != PROBE:
-            self._cache.put(body, is_told=True)
-        if not is_known:
-            self._told(kind, body, False)
-
-    def list_ended(self, kind: str, namespace: str | None, *, seen: set[str], version: str) -> None:
-        """Tell of what went while nobody watched; from now on memory answers for the kind."""
-        for body in self._cache.listed(kind, namespace, seen=seen, version=version):
-            self._told(kind, body, True)
-        self._freshness.note_listed(kind, namespace)
-
-    def happened(self, kind: str, body: Body, *, is_gone: bool) -> None:
-        """Take in an event, then tell of it."""
-        if kind != PROBE:
-            if is_gone:
-                self._cache.gone(body)
-            else:
-                self._cache.put(body, is_told=True)
-        self._freshness.note(kind)
-        self._told(kind, body, is_gone)
-
-    def heard(self, kind: str, namespace: str | None) -> None:
-        """Note that a watch is alive."""
-        self._freshness.note_alive(kind, namespace)
-
-
-async def watch(connection: Connection, wanted: tuple[Subject, ...], ear: Ear) -> None:
-    """Watch until it is cancelled.
-
-    Raises:
-        Exception: Whatever ended a watch; none of them ends by itself.
+    kopf watches every kind in every namespace that it watches at all, so what it tells of more than
+    is wanted of the operator's own namespace ends here.
     """
-    lists = asyncio.Semaphore(LISTS)
-    async with asyncio.TaskGroup() as group:
-        for subject in wanted:
-            group.create_task(KindWatch(connection, subject, ear, lists=lists).run())
+
+    namespaces: tuple[str, ...]
+    operator_namespace: str
+
+    @property
+    def watched(self) -> tuple[str, ...]:
+        """The namespaces for kopf: with the operator's own, for the probe and the outbox."""
+        if not self.namespaces:
+            return ()
+        return tuple(sorted({*self.namespaces, self.operator_namespace}))
+
+    def has(self, kind: str, namespace: str) -> bool:
+        """Whether an object of this kind concerns us there."""
+        is_home = namespace == self.operator_namespace
+        if kind == hearing.PROBE:
+            return is_home
+        return (
+            not self.namespaces or namespace in self.namespaces or (kind == "ConfigMap" and is_home)
+        )
+
+
+def build_registry(
+    scope: Scope, happened: Happened, login: Callable[[], Awaitable[Login]]
+) -> kopf.OperatorRegistry:
+    """Register one event handler per watched kind, and the login."""
+    registry = kopf.OperatorRegistry()
+    for kind in KINDS:
+        _register(registry, kind, scope, happened)
+
+    async def log_in(**_: Any) -> kopf.ConnectionInfo:
+        return _connection_info(await login())
+
+    kopf.on.login(registry=registry, id="login")(log_in)
+    return registry
+
+
+def build_settings(*, is_namespaced: bool) -> kopf.OperatorSettings:
+    """Fix what kopf would otherwise wait for without end, write, or read too much of."""
+    settings = kopf.OperatorSettings()
+    settings.watching.server_timeout = 300
+    settings.watching.client_timeout = 330
+    settings.watching.connect_timeout = 10
+    settings.watching.chunk_size = 500
+    settings.queueing.error_delays = (1, 1, 2, 3, 5, 8, 13, 21, 34, 60)
+    settings.posting.enabled = False
+    settings.scanning.disabled = is_namespaced
+    for kind in _SELECTED:
+        group, version, plural = _resource(kind)
+        settings.watching.label_selectors[group, version, plural] = hearing.CHILD_SELECTOR
+    return settings
+
+
+async def watch(
+    scope: Scope,
+    happened: Happened,
+    login: Callable[[], Awaitable[Login]],
+    *,
+    stop: threading.Event,
+) -> None:
+    """Watch until `stop` is set.
+
+    In a thread with an event loop of its own: kopf takes over the signals of the main thread, and
+    when it stops it cancels every task of its loop, ours too. Cancelling this leaves the thread to
+    its `stop`.
+    """
+    await asyncio.to_thread(_watch_until, scope, happened, login, stop)
+
+
+def _watch_until(
+    scope: Scope,
+    happened: Happened,
+    login: Callable[[], Awaitable[Login]],
+    stop: threading.Event,
+) -> None:
+    while not stop.is_set():
+        registry = build_registry(scope, happened, login)
+        try:
+            asyncio.run(_kopf(registry, scope, stop))
+        except Exception as exc:  # noqa: BLE001 (whatever ended kopf, no event may be the last)
+            logger.warning("kopf's watches ended and begin anew: %r", exc)
+        stop.wait(_PAUSE_S)
+
+
+async def _kopf(registry: kopf.OperatorRegistry, scope: Scope, stop: threading.Event) -> None:
+    await kopf.operator(
+        registry=registry,
+        settings=build_settings(is_namespaced=bool(scope.namespaces)),
+        # Without one kopf asks for the user's name, which an arbitrary UID does not have.
+        identity=cast("Any", labels.MANAGER_CHILDREN),
+        standalone=True,
+        clusterwide=not scope.namespaces,
+        namespaces=scope.watched,
+        stop_flag=stop,
+    )
+
+
+def _register(registry: kopf.OperatorRegistry, kind: str, scope: Scope, happened: Happened) -> None:
+    async def handle(event: Any, **_: Any) -> None:
+        body = event["object"]
+        if scope.has(kind, body["metadata"].get("namespace") or ""):
+            happened(kind, body, event["type"] == "DELETED")
+
+    group, version, plural = _resource(kind)
+    kopf.on.event(group, version, plural, registry=registry, id=kind.lower())(handle)
+
+
+def _resource(kind: str) -> tuple[str, str, str]:
+    resource = api_paths.RESOURCES[kind]
+    group, _, version = resource.api_version.rpartition("/")
+    return group, version, resource.plural
+
+
+def _connection_info(login: Login) -> kopf.ConnectionInfo:
+    return kopf.ConnectionInfo(
+        server=login.server,
+        ca_path=login.ca_path,
+        insecure=login.is_insecure,
+        certificate_path=login.certificate_path,
+        private_key_path=login.private_key_path,
+        scheme=login.scheme,
+        token=login.token,
+        username=login.username,
+        password=login.password,
+        proxy_url=login.proxy_url,
+    )

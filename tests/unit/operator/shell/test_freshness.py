@@ -75,14 +75,14 @@ async def test_a_silent_cluster_is_found_out(clock):
     assert fresh.problem() is None
 
 
-async def test_one_silent_watch_is_found_out_by_its_name(clock):
+async def test_a_kind_that_cannot_be_listed_any_more_is_found_out_by_its_name(clock):
     fresh = Freshness(clock, watches=())
-    fresh.note_alive("Pod", None)
+    fresh.note_listed("Pod", None)
     clock.advance(freshness.STALE_S + 1)
-    fresh.note_alive("Cell", None)
+    fresh.note_listed("Cell", None)
     fresh.note_echo()
-    assert fresh.problem() == "the watch of Pod has been silent for 181 s"
-    fresh.note_alive("Pod", None)
+    assert fresh.problem() == "Pod could not be listed for 181 s"
+    fresh.note_listed("Pod", None)
     assert fresh.problem() is None
 
 

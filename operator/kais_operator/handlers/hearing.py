@@ -1,0 +1,69 @@
+"""What is watched, and that all of it is heard: by memory first, then by who makes keys of it.
+
+kopf's watches ──> happened ──────────┐
+lists, sweeps ──> listed, list_ended ─┴─> cache, Freshness -> told
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+from kais import labels
+from kais_operator.adapters.cache import Cache
+from kais_operator.adapters.listing import Subject
+from kais_operator.decide.plan import Body
+from kais_operator.handlers import routing
+from kais_operator.handlers.freshness import Freshness
+
+CHILD_SELECTOR = f"{labels.MANAGED_BY}={labels.MANAGER}"
+PROBE = "Lease"
+"""The watch probe's kind; its events go the same way as all others, and no list replaces them."""
+Told = Callable[[str, Body, bool], None]
+"""Takes kind, body and whether the object is gone."""
+
+
+def subjects(namespaces: tuple[str, ...], *, operator_namespace: str) -> Iterator[Subject]:
+    """Name what memory holds; all of the cluster when no namespace is named.
+
+    The seven kinds whole, children by our managed-by label.
+    """
+    for namespace in namespaces or (None,):
+        for kind in routing.KINDS:
+            yield Subject(kind, namespace)
+        for kind in routing.CHILDREN:
+            yield Subject(kind, namespace, CHILD_SELECTOR)
+    if namespaces and operator_namespace not in namespaces:
+        yield Subject("ConfigMap", operator_namespace, CHILD_SELECTOR)
+
+
+class Ear:
+    """Hears watches and lists, in the main event loop."""
+
+    def __init__(self, cache: Cache, freshness: Freshness, told: Told) -> None:
+        self._cache = cache
+        self._freshness = freshness
+        self._told = told
+
+    def listed(self, kind: str, body: Body) -> None:
+        """Tell of an object whose state was not told before."""
+        is_known = self._cache.is_told(body)
+        self._cache.put(body, is_told=True)
+        if not is_known:
+            self._told(kind, body, False)
+
+    def list_ended(self, kind: str, namespace: str | None, *, seen: set[str], version: str) -> None:
+        """Tell of what went without a word; from now on memory answers for the kind."""
+        for body in self._cache.listed(kind, namespace, seen=seen, version=version):
+            self._told(kind, body, True)
+        self._freshness.note_listed(kind, namespace)
+
+    def happened(self, kind: str, body: Body, *, is_gone: bool) -> None:
+        """Take in an event, then tell of it, unless a list told it before."""
+        self._freshness.note(kind)
+        if kind == PROBE:
+            self._told(kind, body, is_gone)
+        elif is_gone:
+            self._cache.gone(body)
+            self._told(kind, body, True)
+        else:
+            self.listed(kind, body)
