@@ -13,6 +13,7 @@ class Proxy:
     def __init__(self, host: str, port: int) -> None:
         self._target = (host, port)
         self._open: set[socket.socket] = set()
+        self._deaf: set[socket.socket] = set()
         self._lock = threading.Lock()
         self._is_cut = False
         self._is_silent = False
@@ -28,6 +29,15 @@ class Proxy:
         for one in broken:
             _shut(one)
         return len(broken)
+
+    def swallow(self) -> int:
+        """Drop what comes over the connections that are open, which stay open; gives their number.
+
+        New ones work: so it is when a router forgets its connections.
+        """
+        with self._lock:
+            self._deaf |= self._open
+            return len(self._open)
 
     def fall_silent(self) -> None:
         """Keep every connection open, new ones too, and let nothing of the answers through."""
@@ -59,10 +69,11 @@ class Proxy:
     def _pump(self, source: socket.socket, sink: socket.socket) -> None:
         with contextlib.suppress(OSError):
             while data := source.recv(65536):
-                if not self._is_silent:
+                if source not in self._deaf and not self._is_silent:
                     sink.sendall(data)
         with self._lock:
             self._open -= {source, sink}
+            self._deaf -= {source, sink}
         _shut(source)
         _shut(sink)
 
