@@ -198,6 +198,12 @@ _UNSEEN = re.compile(
     "\u202a-\u202e\u2060-\u206f\u3164\ufe00-\ufe0f\ufeff\uffa0\U000e0000-\U000e0fff]"
 )
 
+# Cyrillic and Greek letters that are drawn like Latin ones; the commonest of Unicode's confusables.
+_LOOKALIKES = str.maketrans(
+    "авеіјкӏмнорстухѕԁԛԝАВЕЅІЈКМНОРСТУХΑΒΕΖΗΙΚΜΝΟΡΤΥΧαεικνορτυχϲ",
+    "abeijklmhopctyxsdqwABESIJKMHOPCTYXABEZHIKMNOPTYXaeikvoptuxc",
+)
+
 
 def flags(body: FactIn) -> tuple[str, ...]:
     """Return the flags of a fact that is about to be stored."""
@@ -213,17 +219,27 @@ def flags_of(*texts: Any) -> tuple[str, ...]:
 
 def _is_instruction(value: Any) -> bool:
     text = value if isinstance(value, str) else "\n".join(_strings(value))
-    if text.isascii():
-        text = _UNSEEN.sub("", text)
-        words = _NEEDED.intersection(text.lower().translate(_BETWEEN_WORDS).split())
-        has_marks = _MARKS.search(text) is not None
-        return (has_marks or bool(words)) and any(
-            rule.search(text)
-            for needed, rule in _RULES
-            if (has_marks and not needed) or not needed.isdisjoint(words)
-        )
-    text = unicodedata.normalize("NFKC", _UNSEEN.sub("", text))
-    return any(rule.search(text) for _, rule in _RULES)
+    text = _UNSEEN.sub("", text)
+    if not text.isascii():
+        text = _plain(text)
+    # Words that stand one a line are read as a sentence too.
+    return _breaks_rules(text) or ("\n" in text and _breaks_rules(" ".join(text.split())))
+
+
+def _breaks_rules(text: str) -> bool:
+    words = _NEEDED.intersection(text.lower().translate(_BETWEEN_WORDS).split())
+    has_marks = _MARKS.search(text) is not None
+    return (has_marks or bool(words)) and any(
+        rule.search(text)
+        for needed, rule in _RULES
+        if (has_marks and not needed) or not needed.isdisjoint(words)
+    )
+
+
+def _plain(text: str) -> str:
+    """Write letters that look alike, and accented ones, as the plain ones that a reader takes."""
+    apart = unicodedata.normalize("NFKD", text.translate(_LOOKALIKES))
+    return "".join(letter for letter in apart if not unicodedata.combining(letter))
 
 
 def _strings(value: Any) -> Iterator[str]:
