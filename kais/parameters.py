@@ -144,7 +144,7 @@ def parse_text(parameter: Parameter, text: str) -> Any:
             return {"name": name, "key": key} if slash else text
     try:
         value = json.loads(text)
-    except ValueError:
+    except (ValueError, RecursionError):
         return text
     return text if parameter_rules.wrong_type(parameter, value) else value
 

@@ -96,7 +96,12 @@ class SqliteStore(
             raise self._writer.failure
 
     def close(self) -> None:
-        """Finish what is queued, fold the log into the file, let go of it whatever comes."""
+        """Finish what is queued, fold the log into the file, let go of it whatever comes.
+
+        Closing what is closed changes nothing.
+        """
+        if self._lock.closed:
+            return
         with ExitStack() as last_first:
             last_first.callback(self._lock.close)
             last_first.callback(self._readers.close)

@@ -51,8 +51,16 @@ def decide_outbox(observed: OutboxObserved, now: datetime) -> Plan:
     return Plan((*(_action(call) for call in calls), done))
 
 
+def key_of(namespace: str, run_id: str) -> str:
+    """Give the key of a run's calls.
+
+    The namespace is in it: another one's mission may bear the same run-id, as a copy or by intent.
+    """
+    return f"{run_id}-{names.short_hash(namespace)}"
+
+
 def name_of(key: str) -> str:
-    """Name an outbox: by run-id for a run's calls."""
+    """Name an outbox by its key."""
     return names.cut(f"kais-outbox-{key}")
 
 

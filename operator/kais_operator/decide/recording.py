@@ -120,7 +120,8 @@ def written_down(observed: MissionObserved, ending: Ending, *, run_id: str) -> t
             calls.append(outbox.record_episodes(run_id, action.episodes))
         elif isinstance(action, RequestExtraction):
             calls.append(outbox.request_extraction(run_id, max_facts=action.max_facts))
-    kept = outbox.body(observed.operator_namespace, key=run_id, calls=calls)
+    key = outbox.key_of(observed.mission.metadata.namespace, run_id)
+    kept = outbox.body(observed.operator_namespace, key=key, calls=calls)
     return (Create(kept), released(observed))
 
 

@@ -48,7 +48,8 @@ def decide(observed: UnreadableMission, now: datetime) -> Plan:
     closing = CloseRun(run_id, outcome, now, metadata["namespace"])
     if observed.store_problem is not None and now - going_since >= recording.PATIENCE:
         calls = [outbox.close_run(closing)]
-        kept = outbox.body(observed.operator_namespace, key=run_id, calls=calls)
+        key = outbox.key_of(metadata["namespace"], run_id)
+        kept = outbox.body(observed.operator_namespace, key=key, calls=calls)
         return Plan((Create(kept), _released(metadata)))
     return Plan((closing, _released(metadata)), requeue_after=_AGAIN)
 

@@ -301,3 +301,10 @@ def test_every_error_of_the_driver_is_either_the_environments_or_ours() -> None:
         if not issubclass(item, connection.ENVIRONMENTAL) and name not in ours
     }
     assert unmapped == set()
+
+
+def test_a_store_may_be_closed_twice(tmp_path: Path) -> None:
+    store = SqliteStore(tmp_path / "knowledge.db")
+    store.close()
+    store.close()
+    SqliteStore(tmp_path / "knowledge.db").close()

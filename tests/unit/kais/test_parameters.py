@@ -267,3 +267,8 @@ def test_json_schema_says_what_resolve_enforces():
     assert schema["properties"]["s"]["pattern"] == "^(?:a|b)$"
     assert schema["properties"]["e"] == {"enum": ["x", 1], "default": "x"}
     assert schema["properties"]["k"]["required"] == ["name", "key"]
+
+
+def test_text_that_is_nested_too_deeply_stays_text():
+    text = "[" * 100_000
+    assert parameters.parse_text(declared(type="array"), text) == text

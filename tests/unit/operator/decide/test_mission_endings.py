@@ -9,6 +9,7 @@ from kais_operator.decide.plan import Body, ObjectRef
 from kais_operator.observe import outbox
 from knowledge_client import errors, models
 from tests.fakes import teams
+from tests.fakes.outboxes import kept_as
 from tests.fakes.teams import MISSION, condition, job_ref, status
 from tests.fakes.world import FakeWorld, fake_world
 
@@ -430,8 +431,8 @@ async def test_a_deletion_does_not_wait_for_the_store_for_ever() -> None:
     await passes(fake, 2)
     assert MISSION not in fake.cluster.refs()
     (run_id,) = fake.knowledge.runs
-    key = ObjectRef("Outbox", "kais-system", f"kais-outbox-{run_id}")
-    kept = ObjectRef("ConfigMap", "kais-system", f"kais-outbox-{run_id}")
+    key = ObjectRef("Outbox", "kais-system", kept_as(run_id))
+    kept = ObjectRef("ConfigMap", "kais-system", kept_as(run_id))
     calls = json.loads(fake.cluster.read(kept)["data"]["calls.json"])
     assert [call["call"] for call in calls] == ["record_episodes", "put_run", "request_extraction"]
     await fake.step(outbox.RECONCILER, key)

@@ -6,6 +6,7 @@ from kais_operator.apply import refusals
 from kais_operator.decide.plan import Body, ObjectRef
 from kais_operator.observe import mission, outbox
 from tests.fakes import teams
+from tests.fakes.outboxes import kept_as
 from tests.fakes.teams import MISSION, condition, job_ref, status
 from tests.fakes.world import FakeWorld
 
@@ -51,10 +52,10 @@ async def test_an_unreadable_mission_waits_for_the_store_and_then_writes_its_end
     assert MISSION not in fake.cluster.refs()
     (run_id,) = fake.knowledge.runs
     fake.knowledge.away = False
-    ref = ObjectRef("Outbox", "kais-system", f"kais-outbox-{run_id}")
+    ref = ObjectRef("Outbox", "kais-system", kept_as(run_id))
     await fake.step(outbox.RECONCILER, ref)
     assert outcomes(fake) == ["Cancelled"]
-    assert ObjectRef("ConfigMap", "kais-system", f"kais-outbox-{run_id}") not in fake.cluster.refs()
+    assert ObjectRef("ConfigMap", "kais-system", kept_as(run_id)) not in fake.cluster.refs()
 
 
 async def test_an_unreadable_mission_whose_run_the_store_does_not_have_is_let_go() -> None:

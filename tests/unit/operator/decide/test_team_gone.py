@@ -8,6 +8,7 @@ from __future__ import annotations
 from kais_operator.decide.plan import ObjectRef
 from kais_operator.observe import outbox
 from tests.fakes import teams
+from tests.fakes.outboxes import kept_as
 from tests.fakes.world import FakeWorld, fake_world
 
 HOME = "realm:demo/formation:elsewhere"
@@ -17,7 +18,7 @@ async def test_a_run_is_closed_in_its_own_scope_when_its_formation_is_gone() -> 
     fake = await _deleted_without_team()
     (run_id,) = fake.knowledge.runs
     fake.knowledge.away = False
-    kept = ObjectRef("ConfigMap", "kais-system", f"kais-outbox-{run_id}")
+    kept = ObjectRef("ConfigMap", "kais-system", kept_as(run_id))
     await fake.step(outbox.RECONCILER, ObjectRef("Outbox", "kais-system", kept.name))
     run = fake.knowledge.runs[run_id]
     assert (run.scope, run.outcome) == (HOME, "Cancelled")
@@ -31,7 +32,7 @@ async def test_a_run_of_another_mission_is_left_as_it_is() -> None:
         update={"mission": "another"}
     )
     fake.knowledge.away = False
-    key = ObjectRef("Outbox", "kais-system", f"kais-outbox-{run_id}")
+    key = ObjectRef("Outbox", "kais-system", kept_as(run_id))
     await fake.step(outbox.RECONCILER, key)
     assert fake.knowledge.runs[run_id].outcome is None
     assert ObjectRef("ConfigMap", key.namespace, key.name) in fake.cluster.refs()
