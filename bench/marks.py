@@ -1,0 +1,73 @@
+"""The marks of the rooms to come, in process, and neighbours at many links."""
+
+from __future__ import annotations
+
+import tempfile
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from bench import graph
+from bench.figures import milliseconds, table
+from bench.texts import Texts
+from knowledge_service.domain.visibility import View
+from knowledge_service.ports import Actor, NewLink, Search
+from knowledge_service.store.sqlite.store import SqliteStore
+from tests.builders_knowledge import new_fact
+
+FACTS, ASKED = 1_000, 300
+_SCOPE = "realm:bench/formation:team"
+_ACTOR = Actor("bench", "system")
+
+
+def timed(calls: Sequence[Callable[[], object]]) -> list[float]:
+    """Seconds of each call."""
+    samples = []
+    for call in calls:
+        began = time.perf_counter()
+        call()
+        samples.append(time.perf_counter() - began)
+    return samples
+
+
+def marks(folder: Path) -> list[list[object]]:
+    """Create, link and find similar ones at 1,000 facts; each write is committed and synced."""
+    store = SqliteStore(folder / "marks.db")
+    words = Texts(seed=3)
+    texts = [words.fact(number) for number in range(FACTS + ASKED)]
+    facts = [new_fact(text, scope=_SCOPE) for text in texts]
+    ids = [store.remember([fact], actor=_ACTOR)[0].fact_id for fact in facts[:FACTS]]
+    rows: list[list[object]] = []
+
+    def row(what: str, mark: str, samples: Sequence[float]) -> None:
+        rows.append([what, *milliseconds(samples), mark])
+
+    later = [lambda fact=fact: store.remember([fact], actor=_ACTOR) for fact in facts[FACTS:]]
+    row("create a fact", "< 1", timed(later))
+    pairs = [(ids[n], ids[(7 * n + 1) % FACTS]) for n in range(ASKED)]
+    view = View(_SCOPE)
+    made = [
+        lambda ends=ends: store.link(NewLink(ends[0], ends[1], "related"), view, actor=_ACTOR)
+        for ends in pairs
+    ]
+    row("link two facts", "< 1", timed(made))
+    asked = [lambda text=text: store.search(Search(view, text, 10)) for text in texts[:ASKED]]
+    row("find similar facts", "< 5", timed(asked))
+    store.close()
+    return rows
+
+
+def run() -> str:
+    """Measure and return the section of docs/benchmarks.md."""
+    with tempfile.TemporaryDirectory(dir=Path.home()) as made:
+        rows = marks(Path(made))
+        found = graph.measure(Path(made), 1_000_000)
+    for depth in (1, 2):
+        p50, p95 = (f"{found[f'depth{depth}_{share}']:.1f}" for share in ("p50", "p95"))
+        rows.append([f"neighbours to depth {depth}, 50 of them", p50, p95, "", "< 5"])
+    impact = f"{found['impact_ms']:.0f}"
+    recalls = f"{found['impact_recalls']:,} recalls"
+    rows.append([f"impact of a fact, its last {recalls}", impact, "", "", "< 1000"])
+    head = ("what", "p50 ms", "p95 ms", "p99 ms", "mark for p95, ms")
+    told = f"{FACTS:,} facts; {found['links']:,} links between {found['facts']:,} facts"
+    return f"## Knowledge service in process\n\n{told}.\n\n{table(head, rows)}"
