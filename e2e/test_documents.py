@@ -1,6 +1,7 @@
 """Every command of the documents, typed as they stand."""
 
 import os
+import secrets
 import shutil
 import subprocess
 import sys
@@ -35,7 +36,8 @@ def desk(cluster: Installed, tmp_path: Path) -> dict[str, str]:
 def test_commands_of_a_document_work_as_they_stand(
     path: Path, cluster: Installed, desk: dict[str, str], tmp_path: Path
 ) -> None:
-    made = documents.namespaces(path)
+    script = documents.in_fresh_namespaces(documents.script(path), secrets.token_hex(3))
+    made = documents.namespaces(script)
     folder = tmp_path / "reader"
     shutil.copytree(path.parent, folder, ignore=shutil.ignore_patterns("*.md", "decisions"))
     for name, text in documents.files(path).items():
@@ -49,7 +51,7 @@ def test_commands_of_a_document_work_as_they_stand(
         cluster.kubectl("apply", "-n", documents.READER, "-f", str(team))
     try:
         done = subprocess.run(
-            ["bash", "-euxo", "pipefail", "-c", documents.script(path)],
+            ["bash", "-euxo", "pipefail", "-c", script],
             cwd=folder,
             env=desk,
             text=True,

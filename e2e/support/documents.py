@@ -70,6 +70,13 @@ def needs_mission(path: Path) -> bool:
     return bool(re.search(rf"\b{READER}\b", script(path)))
 
 
-def namespaces(path: Path) -> list[str]:
-    """The namespaces that the commands of a document make."""
-    return _NAMESPACE.findall(script(path))
+def namespaces(text: str) -> list[str]:
+    """The namespaces that commands make."""
+    return _NAMESPACE.findall(text)
+
+
+def in_fresh_namespaces(text: str, suffix: str) -> str:
+    """Give the namespaces names that no earlier reader used: what a realm learnt outlives them."""
+    for name in namespaces(text):
+        text = re.sub(rf"(-n |namespace |realm:){name}\b(?!-)", rf"\g<1>{name}-{suffix}", text)
+    return text

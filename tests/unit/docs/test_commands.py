@@ -55,5 +55,10 @@ def test_a_block_under_the_name_of_a_file_is_written_for_the_reader(tmp_path: Pa
         "```yaml\n# file: a.yaml\na: 1\n```\n\n```sh\nkubectl create namespace x\n```\n"
     )
     assert documents.files(page) == {"a.yaml": "# file: a.yaml\na: 1\n"}
-    assert documents.script(page) == "kubectl create namespace x\n"
-    assert documents.namespaces(page) == ["x"]
+    script = documents.script(page)
+    assert script == "kubectl create namespace x\n"
+    assert documents.namespaces(script) == ["x"]
+    typed = script + "kais use b -n x --set x=1\n"
+    assert documents.in_fresh_namespaces(typed, "1f") == (
+        "kubectl create namespace x-1f\nkais use b -n x-1f --set x=1\n"
+    )
