@@ -193,7 +193,7 @@ REFUSED = {
     "a command check without command": (
         "Mission",
         check(type="command"),
-        "a command or coverage check needs a command",
+        "a command or coverage check needs exactly one of command and argv",
     ),
     "two checks of one name": (
         "Mission",
