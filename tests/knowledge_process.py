@@ -5,6 +5,7 @@ from __future__ import annotations
 import socket
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -29,25 +30,29 @@ def serving(
     """Run the service until it answers, or has ended; kill it at the end."""
     port = free_port()
     command = [sys.executable, "-m", "knowledge_service.main", "serve", "--db", str(db)]
-    process = subprocess.Popen(
-        [*command, "--port", str(port), *arguments], cwd=ROOT, stderr=subprocess.PIPE, text=True
-    )
-    url = f"http://127.0.0.1:{port}"
-    try:
-        with httpx.Client(trust_env=False, timeout=1) as client:  # one: each reads certificates
-            end = time.monotonic() + _START_S
-            while time.monotonic() < end and process.poll() is None:
-                try:
-                    client.get(f"{url}/readyz")
-                    break
-                except httpx.TransportError:
-                    time.sleep(0.05)
-        yield process, url
-    finally:
-        process.kill()
-        process.wait()
-        assert process.stderr is not None
-        process.stderr.close()
+    # A file and no pipe: nobody reads while the service runs, and a full pipe would stop it.
+    with tempfile.TemporaryFile() as log:
+        process = subprocess.Popen(
+            [*command, "--port", str(port), *arguments], cwd=ROOT, stderr=log, text=True
+        )
+        try:
+            url = f"http://127.0.0.1:{port}"
+            _wait(process, url)
+            yield process, url
+        finally:
+            process.kill()
+            process.wait()
+
+
+def _wait(process: subprocess.Popen[str], url: str) -> None:
+    """Return when the service answers, or has ended."""
+    end = time.monotonic() + _START_S
+    while time.monotonic() < end and process.poll() is None:
+        try:
+            httpx.get(f"{url}/readyz", timeout=1, trust_env=False)
+            return
+        except httpx.TransportError:
+            time.sleep(0.05)
 
 
 def errand(*arguments: object, stdin: bytes | None = None) -> subprocess.CompletedProcess[bytes]:
