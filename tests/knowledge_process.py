@@ -8,7 +8,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import httpx
@@ -48,11 +48,10 @@ def _wait(process: subprocess.Popen[str], url: str) -> None:
     """Return when the service answers, or has ended."""
     end = time.monotonic() + _START_S
     while time.monotonic() < end and process.poll() is None:
-        try:
+        with suppress(httpx.TransportError):
             httpx.get(f"{url}/readyz", timeout=1, trust_env=False)
             return
-        except httpx.TransportError:
-            time.sleep(0.05)
+        time.sleep(0.05)
 
 
 def errand(*arguments: object, stdin: bytes | None = None) -> subprocess.CompletedProcess[bytes]:
