@@ -81,11 +81,24 @@ def compile_expression(source: str, *, path: str, names: Collection[str]) -> Lea
     Raises:
         TemplateFailed: When it is no single expression or takes an unknown name.
     """
-    braced = source if is_template(source) else f"{{{{ {source} }}}}"
-    leaf = compile_leaf(braced.strip(), path=path, names=names)
+    leaf = compile_leaf(braced(source), path=path, names=names)
     if not leaf.is_expression:
         raise TemplateFailed([LeafError(path, "must be one expression")])
     return leaf
+
+
+def braced(source: str) -> str:
+    """Write a directive's expression as the leaf that it is, with its braces."""
+    return (source if is_template(source) else f"{{{{ {source} }}}}").strip()
+
+
+def names_in(source: str) -> frozenset[str]:
+    """Give the names that a leaf takes from outside.
+
+    Raises:
+        TemplateFailed: When it does not parse.
+    """
+    return frozenset(_located(_compiled, source, "").names)
 
 
 def evaluate(leaf: Leaf, variables: Mapping[str, Any], *, path: str, budget: Budget) -> Any:

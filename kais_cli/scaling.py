@@ -79,11 +79,17 @@ def _parameters(session: Session, owner: str, cell: str) -> list[str] | None:
         return None
     spec = BlueprintRevision.from_dict(body).spec
     known = {parameter.name for parameter in spec.parameters}
-    return sorted(_names_in(_deciding(spec.formation, cell)) & known)
+    from kais import template_leaves  # noqa: PLC0415 (loads jinja2, only for this message)
+
+    deciding = _deciding(spec.formation, cell)
+    taken = {name for leaf in deciding for name in template_leaves.names_in(leaf)}
+    return sorted(taken & known)
 
 
 def _deciding(formation: Any, cell: str) -> list[str]:
     """Give the expressions that decide how many cells of a template there are."""
+    from kais import template_leaves  # noqa: PLC0415 (loads jinja2, only for this message)
+
     found = []
     for template in formation.get("cells", []):
         name = template.get("name", "") if isinstance(template, dict) else ""
@@ -91,17 +97,7 @@ def _deciding(formation: Any, cell: str) -> list[str]:
             continue
         loop = template.get("$for")
         if isinstance(loop, dict) and isinstance(loop.get("in"), str):
-            found.append("{{ " + loop["in"].strip("{} ") + " }}")
+            found.append(template_leaves.braced(loop["in"]))
         replicas = template.get("replicas")
         found += [replicas] if isinstance(replicas, str) else []
     return found
-
-
-def _names_in(leaves: list[str]) -> set[str]:
-    from jinja2 import meta  # noqa: PLC0415 (only for this message)
-    from jinja2.sandbox import SandboxedEnvironment  # noqa: PLC0415
-
-    environment = SandboxedEnvironment()
-    return {
-        name for leaf in leaves for name in meta.find_undeclared_variables(environment.parse(leaf))
-    }
