@@ -9,7 +9,7 @@ from kais import names
 from kais.conditions import Type
 from kais.resources.blueprint import Blueprint
 from kais.resources.blueprint_revision import BlueprintRevision
-from kais_cli import errors
+from kais_cli import errors, objects
 from kais_cli.ports import Target
 
 if TYPE_CHECKING:
@@ -24,12 +24,7 @@ def get(session: Session, name: str) -> Blueprint:
     Raises:
         Refused: there is none of that name.
     """
-    body = session.cluster.get("Blueprint", session.namespace, name)
-    if body is None:
-        raise errors.Refused(
-            f"Blueprint/{session.namespace}/{name} does not exist; see `kais blueprint list`"
-        )
-    return Blueprint.from_dict(body)
+    return Blueprint.from_dict(objects.get(session, "Blueprint", name))
 
 
 def revision(session: Session, name: str, *, number: int | None = None) -> BlueprintRevision:

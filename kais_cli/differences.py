@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -128,9 +128,7 @@ def of_file(session: Session, name: str, *, file: Path, older: int | None) -> Di
     bodies = session.cluster.list("BlueprintInstance", session.namespace)
     uses = [BlueprintInstance.from_dict(body) for body in bodies]
     own = [use for use in uses if use.spec.blueprint_ref.name == name]
-    return Difference(
-        **{**vars(made), "uses": tuple(_of_use(session, use, after, subject) for use in own)}
-    )
+    return replace(made, uses=tuple(_of_use(session, use, after, subject) for use in own))
 
 
 def _of_use(

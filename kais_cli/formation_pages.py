@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from datetime import datetime
 
 from kais.conditions import Type
@@ -11,7 +11,7 @@ from kais.resources.formation import Formation
 from kais_cli import drawing, output, pages
 
 
-def table(found: Sequence[Formation], *, now: datetime) -> str:
+def table(found: Iterable[Formation], *, now: datetime) -> str:
     """List formations."""
     headers = ("NAME", "TOPOLOGY", "CELLS", "READY", "AGE")
     return output.table(headers, [_row(formation, now) for formation in found])

@@ -89,6 +89,11 @@ def percent(share: float | None) -> str | None:
     return None if share is None else f"{share:.0%}"
 
 
+def interval(low: float, high: float) -> str:
+    """Write an interval of a share: `62-97%`."""
+    return f"{low * 100:.0f}-{high * 100:.0f}%"
+
+
 def result(text: str, *, width: int | None) -> str:
     """Lay out a mission's result, indented: JSON as an outline, any other text as it is."""
     try:

@@ -57,5 +57,5 @@ def _row(counts: Counts) -> tuple[object, ...]:
         counts.excluded,
         counts.running,
         output.percent(counts.success_rate),
-        f"{interval.low * 100:.0f}-{interval.high * 100:.0f}%" if interval else None,
+        output.interval(interval.low, interval.high) if interval else None,
     )

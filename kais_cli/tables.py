@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 _CONTENT = 100  # characters of a fact in a list; `-o json` has all
 
 
-def blueprints(found: Sequence[Blueprint], *, now: datetime) -> str:
+def blueprints(found: Iterable[Blueprint], *, now: datetime) -> str:
     """List blueprints."""
     headers = ("NAME", "PARAMS", "REVISION", "SERVED", "USES", "SUCCESS", "CI95", "READY", "AGE")
     return output.table(headers, [_blueprint_row(b, now) for b in found])
@@ -48,7 +48,7 @@ def starred(parameter: Parameter) -> str:
 def interval(blueprint: Blueprint) -> str | None:
     """Write the 95 % interval of the success rate, `62-97%`; None while nothing counted."""
     found = blueprint.status.success_interval
-    return f"{found.low * 100:.0f}-{found.high * 100:.0f}%" if found else None
+    return output.interval(found.low, found.high) if found else None
 
 
 def _status_of(found: Resource, type_: str) -> str | None:
@@ -56,7 +56,7 @@ def _status_of(found: Resource, type_: str) -> str | None:
     return condition.status if condition else None
 
 
-def missions(found: Sequence[Mission], *, now: datetime) -> str:
+def missions(found: Iterable[Mission], *, now: datetime) -> str:
     """List missions."""
     headers = ("NAME", "STATUS", "OUTCOME", "ATTEMPT", "FACTS", "AGE")
     return output.table(headers, [_mission_row(m, now) for m in found])

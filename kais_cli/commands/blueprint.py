@@ -9,7 +9,7 @@ import typer
 
 from kais.resources import base
 from kais.resources.blueprint import Blueprint
-from kais_cli import blueprints, output, pages, rendering, tables, uses, values
+from kais_cli import blueprints, objects, output, pages, rendering, tables, uses, values
 from kais_cli.exit_status import ExitStatus
 from kais_cli.options import DryRun, Output, Sets, Timeout
 from kais_cli.output import Format
@@ -30,28 +30,23 @@ Revision = Annotated[
 @command(app, "list")
 def list_blueprints(session: Session, output_: Output = Format.TABLE) -> ExitStatus:
     """List the blueprints of a namespace."""
-    bodies = session.cluster.list("Blueprint", session.namespace)
-    if output_ is Format.NAME:
-        session.write(output.names(bodies, kind="Blueprint"))
-    elif output_ is not Format.TABLE:
-        session.write(output.dump([output.stored(body) for body in bodies], output_))
-    elif not bodies:
-        session.note(f"no blueprints in namespace {session.namespace}")
-    else:
-        found = [Blueprint.from_dict(body) for body in bodies]
-        session.write(tables.blueprints(found, now=session.environment.now()))
-    return ExitStatus.SUCCEEDED
+    now = session.environment.now()
+    return objects.write_all(
+        session,
+        "Blueprint",
+        output_,
+        table=lambda bodies: tables.blueprints(map(Blueprint.from_dict, bodies), now=now),
+    )
 
 
 @command(app, "show")
 def show(session: Session, name: Name, output_: Output = Format.TABLE) -> ExitStatus:
     """Show what a blueprint takes and how its uses went."""
-    found = blueprints.get(session, name)
+    body = objects.get(session, "Blueprint", name)
     if output_ is Format.TABLE:
-        session.write(pages.blueprint(found))
-        return ExitStatus.SUCCEEDED
-    body = session.cluster.get("Blueprint", session.namespace, name) or {}
-    session.write(tables.one(body, output_))
+        session.write(pages.blueprint(Blueprint.from_dict(body)))
+    else:
+        session.write(tables.one(body, output_))
     return ExitStatus.SUCCEEDED
 
 

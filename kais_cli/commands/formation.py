@@ -8,7 +8,7 @@ import typer
 
 from kais.resources.cell import Cell
 from kais.resources.formation import Formation
-from kais_cli import drawing, errors, formation_pages, output, scaling, tables
+from kais_cli import drawing, errors, formation_pages, objects, output, scaling, tables
 from kais_cli.exit_status import ExitStatus
 from kais_cli.options import DryRun, Output
 from kais_cli.output import Format
@@ -22,38 +22,33 @@ Name = Annotated[str, typer.Argument(help="Name of the Formation.")]
 @command(app, "list")
 def list_formations(session: Session, output_: Output = Format.TABLE) -> ExitStatus:
     """List the formations of a namespace."""
-    bodies = session.cluster.list("Formation", session.namespace)
-    if output_ is Format.NAME:
-        session.write(output.names(bodies, kind="Formation"))
-    elif output_ is not Format.TABLE:
-        session.write(output.dump([output.stored(body) for body in bodies], output_))
-    elif not bodies:
-        session.note(f"no formations in namespace {session.namespace}")
-    else:
-        found = [Formation.from_dict(body) for body in bodies]
-        session.write(formation_pages.table(found, now=session.environment.now()))
-    return ExitStatus.SUCCEEDED
+    now = session.environment.now()
+    return objects.write_all(
+        session,
+        "Formation",
+        output_,
+        table=lambda bodies: formation_pages.table(map(Formation.from_dict, bodies), now=now),
+    )
 
 
 @command(app, "show")
 def show(session: Session, name: Name, output_: Output = Format.TABLE) -> ExitStatus:
     """Show a formation: its cells, whether they are ready and why not, its topology."""
-    found = get(session, name)
+    body = objects.get(session, "Formation", name)
     if output_ is not Format.TABLE:
-        body = session.cluster.get("Formation", session.namespace, name) or {}
         session.write(tables.one(body, output_))
         return ExitStatus.SUCCEEDED
     bodies = session.cluster.list("Cell", session.namespace)
     cells = [Cell.from_dict(body) for body in bodies]
     own = [cell for cell in cells if cell.spec.formation_ref == name]
-    session.write(formation_pages.page(found, own))
+    session.write(formation_pages.page(Formation.from_dict(body), own))
     return ExitStatus.SUCCEEDED
 
 
 @command(app, "topology")
 def topology(session: Session, name: Name, output_: Output = Format.TABLE) -> ExitStatus:
     """Draw who may talk to whom; who is not named may talk to nobody."""
-    found = get(session, name)
+    found = Formation.from_dict(objects.get(session, "Formation", name))
     if output_ is Format.NAME:
         raise errors.UsageError("a topology has no name; use -o table, json or yaml")
     if output_ is Format.TABLE:
@@ -74,7 +69,7 @@ def scale(
     output_: Output = Format.TABLE,
 ) -> ExitStatus:
     """Change how many cells of a template there are; the others are not restarted."""
-    found = get(session, name)
+    found = Formation.from_dict(objects.get(session, "Formation", name))
     before = scaling.refuse_or_count(session, found, cell)
     made = scaling.scale(session, found, cell, replicas=replicas, dry_run=dry_run)
     if output_ is not Format.TABLE:
@@ -83,17 +78,3 @@ def scale(
     checked = " (checked only, nothing changed)" if dry_run else ""
     session.write(f"{name}: {cell} scaled from {before} to {replicas}{checked}\n")
     return ExitStatus.SUCCEEDED
-
-
-def get(session: Session, name: str) -> Formation:
-    """Read a Formation of the session's namespace.
-
-    Raises:
-        Refused: there is none of that name.
-    """
-    body = session.cluster.get("Formation", session.namespace, name)
-    if body is None:
-        raise errors.Refused(
-            f"Formation/{session.namespace}/{name} does not exist; see `kais formation list`"
-        )
-    return Formation.from_dict(body)

@@ -12,8 +12,8 @@ import typer
 
 from kais import labels
 from kais.resources.mission import Mission
-from kais_cli import attempt_logs, errors, output, tables, uses
-from kais_cli.commands.mission import Name, app, get
+from kais_cli import attempt_logs, errors, objects, output, tables, uses
+from kais_cli.commands.mission import Name, app
 from kais_cli.exit_status import ExitStatus
 from kais_cli.options import DryRun, Output, Timeout
 from kais_cli.output import Format
@@ -34,7 +34,7 @@ def retry(
     output_: Output = Format.TABLE,
 ) -> ExitStatus:
     """Run an ended mission again, as a new run of its own."""
-    found = Mission.from_dict(get(session, name))
+    found = Mission.from_dict(objects.get(session, "Mission", name))
     if found.status.outcome is None:
         raise errors.Refused(
             f"{found.ref} has not ended; wait for it, or end it with `kais mission abort {name}`"
@@ -66,7 +66,7 @@ def abort(
     output_: Output = Format.TABLE,
 ) -> ExitStatus:
     """End a mission; its outcome is Cancelled, which counts in no rate."""
-    found = Mission.from_dict(get(session, name))
+    found = Mission.from_dict(objects.get(session, "Mission", name))
     if found.status.outcome is not None:
         raise errors.Refused(f"{found.ref} has ended already: {found.status.outcome}")
     if not reason.strip():
@@ -114,7 +114,7 @@ def logs(
     ] = False,
 ) -> ExitStatus:
     """Print what the work and the checks of an attempt wrote."""
-    get(session, name)
+    objects.get(session, "Mission", name)
     attempt_logs.write(session, name, attempt=attempt, tail=tail, follow=follow)
     return ExitStatus.SUCCEEDED
 
@@ -122,7 +122,7 @@ def logs(
 def _review(
     session: Session, name: str, said: tuple[str, str], *, dry_run: bool, form: Format
 ) -> ExitStatus:
-    found = Mission.from_dict(get(session, name))
+    found = Mission.from_dict(objects.get(session, "Mission", name))
     review = found.spec.completion.review
     if review is None or not review.enabled:
         raise errors.Refused(f"{found.ref} has no review: its spec.completion.review is not set")
