@@ -90,11 +90,6 @@ class Transaction:
         """Return every row of a query."""
         return self.connection.execute(sql, bindings).fetchall()
 
-    def insert(self, sql: str, bindings: Sequence[Any]) -> int:
-        """Run an INSERT and return the row's number."""
-        self.connection.execute(sql, bindings)
-        return int(self.connection.last_insert_rowid())
-
     def changes(self) -> int:
         """Return how many rows the last statement changed."""
         return int(self.connection.changes())
