@@ -2,43 +2,58 @@
 
 from __future__ import annotations
 
-import socket
+import os
 import subprocess
 import sys
 import tempfile
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from pathlib import Path
+from typing import IO, Any
 
 import httpx
+
+from kais_cluster.host import control_plane
 
 _START_S = 60.0  # a second on a machine with nothing else to do
 ROOT = Path(__file__).parents[1]
 
 
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
+@dataclass(frozen=True)
+class Served:
+    """A service that runs, or has ended; iterates as its process and its address."""
+
+    process: subprocess.Popen[str]
+    url: str
+    log: IO[bytes]
+
+    def __iter__(self) -> Iterator[Any]:
+        return iter((self.process, self.url))
+
+    def said(self) -> str:
+        """What it has written to its log so far."""
+        size = os.fstat(self.log.fileno()).st_size
+        return os.pread(self.log.fileno(), size, 0).decode()  # the service shares the position
 
 
 @contextmanager
 def serving(
-    db: Path, *, arguments: Sequence[str] = ("--auth", "none")
-) -> Iterator[tuple[subprocess.Popen[str], str]]:
-    """Run the service until it answers, or has ended; kill it at the end."""
-    port = free_port()
-    command = [sys.executable, "-m", "knowledge_service.main", "serve", "--db", str(db)]
+    db: Path, script: str = "", *, arguments: Sequence[str] = ("--auth", "none")
+) -> Iterator[Served]:
+    """Run the service, after a script that may break it, until it answers or ends; then kill it."""
+    (port,) = control_plane.free_ports(1)
+    argv = ["kais-knowledge", "serve", "--db", str(db), "--port", str(port), *arguments]
+    program = f"import sys\n{script}\nsys.argv = {argv!r}\n"
+    program += "from knowledge_service.main import main\nmain()\n"
     # A file and no pipe: nobody reads while the service runs, and a full pipe would stop it.
     with tempfile.TemporaryFile() as log:
-        process = subprocess.Popen(
-            [*command, "--port", str(port), *arguments], cwd=ROOT, stderr=log, text=True
-        )
+        process = subprocess.Popen([sys.executable, "-c", program], cwd=ROOT, stderr=log, text=True)
         try:
             url = f"http://127.0.0.1:{port}"
             _wait(process, url)
-            yield process, url
+            yield Served(process, url, log)
         finally:
             process.kill()
             process.wait()

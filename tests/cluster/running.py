@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import signal
-import socket
 import subprocess
 import sys
 import time
@@ -15,14 +14,14 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, TypeVar
 
+from kais_cluster.host import control_plane
+
 T = TypeVar("T")
 SCRIPTS = Path(sys.executable).parent
 
 
 def free_port() -> int:
-    with socket.socket() as one:
-        one.bind(("127.0.0.1", 0))
-        return int(one.getsockname()[1])
+    return control_plane.free_ports(1)[0]
 
 
 def wait_for(look: Callable[[], T], *, what: str, within_s: float = 30.0) -> T:

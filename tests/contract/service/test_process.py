@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import os
 import signal
-import socket
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from pathlib import Path
 
 import httpx
@@ -18,46 +16,12 @@ import pytest
 from knowledge_client import KnowledgeClient, errors, retries
 from knowledge_client.models import EpisodesIn, Extraction, ExtractionIn
 from tests.builders_knowledge import TEAM, episode, run_in
+from tests.knowledge_process import ROOT, serving
 
-ROOT = Path(__file__).parents[3]
 FAILING = tuple(
     episode(f"pod {name} was killed", type="error", error_signature="OOMKilled")
     for name in ("a", "b")
 )
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
-
-
-@contextmanager
-def serving(db: Path, script: str = "") -> Iterator[tuple[subprocess.Popen[str], str]]:
-    """Run the service, after a script that may break it, until it answers; kill it at the end."""
-    port = free_port()
-    argv = f"sys.argv = ['kais-knowledge', 'serve', '--db', {str(db)!r}, '--port', '{port}']"
-    program = f"import sys\n{script}\n{argv} + ['--auth', 'none']\n"
-    program += "from knowledge_service.main import main\nmain()\n"
-    process = subprocess.Popen(
-        [sys.executable, "-c", program], cwd=ROOT, stderr=subprocess.PIPE, text=True
-    )
-    url = f"http://127.0.0.1:{port}"
-    try:
-        for _ in range(200):
-            try:
-                httpx.get(f"{url}/readyz", timeout=1, trust_env=False)
-                break
-            except httpx.TransportError:
-                if process.poll() is not None:
-                    break
-                time.sleep(0.05)
-        yield process, url
-    finally:
-        process.kill()
-        process.wait()
-        assert process.stderr is not None
-        process.stderr.close()
 
 
 def ended(client: KnowledgeClient) -> Extraction:
@@ -113,19 +77,17 @@ def test_service_killed_between_accepting_and_finishing_stores_each_fact_once(
 
 def test_second_process_on_the_file_refuses_to_start(tmp_path: Path) -> None:
     db = tmp_path / "knowledge.db"
-    with serving(db), serving(db) as (second, _):
-        assert second.wait(10) == 1
-        assert second.stderr is not None
-        said = second.stderr.read()
+    with serving(db), serving(db) as second:
+        assert second.process.wait(10) == 1
+        said = second.said()
         assert f"kais-knowledge: database {db} is in use by another kais-knowledge process" in said
 
 
 def test_signal_stops_it_gracefully(tmp_path: Path) -> None:
-    with serving(tmp_path / "knowledge.db") as (process, _):
-        os.kill(process.pid, signal.SIGTERM)
-        assert process.wait(10) == 0
-        assert process.stderr is not None
-        assert '"message": "Application shutdown complete."' in process.stderr.read()
+    with serving(tmp_path / "knowledge.db") as served:
+        os.kill(served.process.pid, signal.SIGTERM)
+        assert served.process.wait(10) == 0
+        assert '"message": "Application shutdown complete."' in served.said()
 
 
 def test_no_authentication_beyond_loopback_is_refused() -> None:
