@@ -65,13 +65,25 @@ EVERYTHING = View(PLATFORM, (Reach(PLATFORM, subtree=True),))
 
 @dataclass(frozen=True)
 class Principal:
-    """A caller: who it is, where its home is, which verbs it has beside reading its own path."""
+    """A caller: who it is, where its home is, which verbs it has beside reading its own path.
+
+    `subject` is what the mode of authentication knows it by, empty where that is the name.
+    """
 
     name: str
     type: PrincipalType
     home: str
     grants: tuple[Grant, ...] = ()
     quota: Quota | None = None
+    subject: str = ""
+
+    @property
+    def identity(self) -> str:
+        """Return what tells the principal from all others, those of the same name too.
+
+        Type, home and subject have no line breaks, and the name comes last.
+        """
+        return f"{self.type}\n{self.home}\n{self.subject}\n{self.name}"
 
     @property
     def view(self) -> View:
@@ -96,7 +108,7 @@ ALL_VERBS: tuple[Verb, ...] = ("read", "write", "review", "promote", "extract", 
 def administrator(name: str, kind: PrincipalType) -> Principal:
     """Return a principal that may do everything everywhere."""
     grant = Grant(scope=PLATFORM, subtree=True, verbs=ALL_VERBS)
-    return Principal(name, kind, PLATFORM, (grant,))
+    return Principal(name, kind, PLATFORM, (grant,), subject=name)
 
 
 def nearest_first(paths: Iterable[str]) -> tuple[str, ...]:

@@ -31,33 +31,34 @@ class Listeners:
         self._seats: Counter[str] = Counter()
         self.is_closing = False
 
-    def take(self, name: str) -> Seat:
+    def take(self, principal: Principal) -> Seat:
         """Take a seat.
 
         Raises:
             QuotaExceeded: the caller, or the service, has as many listeners as it may.
         """
-        if self._seats[name] >= _STREAMS_OF_ONE:
+        identity = principal.identity
+        if self._seats[identity] >= _STREAMS_OF_ONE:
             raise QuotaExceeded(
-                f"{name} listens {_STREAMS_OF_ONE} times already; end one stream first", 5
+                f"{principal.name} listens {_STREAMS_OF_ONE} times already; end one stream first", 5
             )
         if self._seats.total() >= _STREAMS:
             raise QuotaExceeded(f"{_STREAMS} callers listen already; try again", 5)
-        self._seats[name] += 1
-        return Seat(self._seats, name)
+        self._seats[identity] += 1
+        return Seat(self._seats, identity)
 
 
 class Seat:
     """One listener's place."""
 
-    def __init__(self, seats: Counter[str], name: str) -> None:
-        self._seats, self._name = seats, name
+    def __init__(self, seats: Counter[str], identity: str) -> None:
+        self._seats, self._identity = seats, identity
 
     def give_back(self) -> None:
         """Let somebody else have it."""
-        self._seats[self._name] -= 1
-        if not self._seats[self._name]:
-            del self._seats[self._name]
+        self._seats[self._identity] -= 1
+        if not self._seats[self._identity]:
+            del self._seats[self._identity]
 
 
 class Listener:

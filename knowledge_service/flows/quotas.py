@@ -46,7 +46,7 @@ class Quotas:
             return
         now_s = self._monotonic()
         with self._lock:
-            buckets = self._of(principal.name)
+            buckets = self._of(principal.identity)
             taken: dict[str, quotas.Bucket] = {}
             for share, (amount, bound) in wanted.items():
                 bucket = buckets.get(share)
@@ -62,9 +62,9 @@ class Quotas:
                 taken[share] = left
             buckets |= taken
 
-    def _of(self, name: str) -> dict[str, quotas.Bucket]:
-        buckets = self._buckets.setdefault(name, {})
-        self._buckets.move_to_end(name)
+    def _of(self, identity: str) -> dict[str, quotas.Bucket]:
+        buckets = self._buckets.setdefault(identity, {})
+        self._buckets.move_to_end(identity)
         while len(self._buckets) > _PRINCIPALS:
             self._buckets.popitem(last=False)
         return buckets

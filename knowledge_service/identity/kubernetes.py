@@ -109,7 +109,9 @@ class KubernetesAuthentication:
         found = await anyio.to_thread.run_sync(self._principals.principal, identity.username)
         if found is None or (found.subject.uid and found.subject.uid != identity.uid):
             raise Unregistered(f"{identity.username} is not registered yet; try again in a moment")
-        return Principal(found.name, found.type, found.home, found.grants, found.quota)
+        # An account that is made anew is another one: it has another UID.
+        subject = f"{identity.username} {identity.uid or ''}"
+        return Principal(found.name, found.type, found.home, found.grants, found.quota, subject)
 
     async def _is_known(self, username: str) -> bool:
         if username in self._administrators:

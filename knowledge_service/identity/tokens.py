@@ -15,7 +15,7 @@ import os
 import stat
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Literal
@@ -163,7 +163,22 @@ def _load(path: Path) -> _Loaded:
     known = tuple(_known(path, place, each) for place, each in enumerate(entries))
     if len({digest for digest, _ in known}) < len(known):
         raise TokenFileError(f"token file {path}: two principals have one token; give each its own")
+    _refuse_doubles(path, [principal for _, principal in known])
     return _Loaded(version, known)
+
+
+def _refuse_doubles(path: Path, principals: Sequence[Principal]) -> None:
+    """Let pass several tokens of one principal, as while one is replaced, but not two principals.
+
+    A repeat of one would get the answer that the other was given with more rights.
+    """
+    first: dict[str, Principal] = {}
+    for principal in principals:
+        if first.setdefault(principal.identity, principal) != principal:
+            raise TokenFileError(
+                f"token file {path}: {principal.name} of {principal.home} is there twice with"
+                " different grants or quotas; give two principals two names"
+            )
 
 
 def _known(path: Path, place: int, entry: _Entry) -> tuple[bytes, Principal]:

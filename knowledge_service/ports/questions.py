@@ -24,7 +24,10 @@ class Actor:
 
 @dataclass(frozen=True)
 class Once:
-    """An Idempotency-Key: a repeat with the same body gets the first answer and writes nothing."""
+    """An Idempotency-Key: a repeat with the same body gets the first answer and writes nothing.
+
+    `principal` is an identity, not a name: two callers may have one name.
+    """
 
     principal: str
     key: str

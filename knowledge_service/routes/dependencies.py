@@ -100,4 +100,4 @@ def once(key: str | None, principal: Principal, route: str, body: BaseModel) -> 
     if not 0 < len(key) <= _MAX_KEY:
         raise InvalidBody(f"Idempotency-Key must have 1 to {_MAX_KEY} characters")
     text = canonical([route, body.model_dump(mode="json", by_alias=True)])
-    return Once(principal.name, key, hashlib.sha256(text.encode()).hexdigest())
+    return Once(principal.identity, key, hashlib.sha256(text.encode()).hexdigest())

@@ -43,7 +43,7 @@ async def events(
         media_type="text/event-stream",
         headers={"Cache-Control": "no-store", "X-Accel-Buffering": "no"},
     )
-    stream.seat = services.listeners.take(principal.name)
+    stream.seat = services.listeners.take(principal)
     return stream
 
 

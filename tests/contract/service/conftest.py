@@ -44,6 +44,9 @@ def transport(store: Store) -> httpx.ASGITransport:
             "demo/limited", "agent", f"{TEAM}/cell:limited", quota=Quota(writes_per_minute=3)
         ),
         "asking": Principal("demo/asking", "agent", LEAD, quota=Quota(recalls_per_minute=3)),
+        # A person and a cell elsewhere that happen to be called as `lead` is.
+        "namesake": Principal("demo/lead-0", "human", LEAD),
+        "double": Principal("demo/lead-0", "agent", f"{OTHER}/cell:x"),
         "stranger": Principal("other/x", "agent", f"{OTHER}/cell:x"),
         "ada": Principal(
             "ada",

@@ -124,6 +124,30 @@ async def test_of_two_keys_the_first_counts_on_every_route(http: httpx.AsyncClie
         assert found.status_code == 409
 
 
+class TestCallersOfOneName:
+    @pytest.mark.parametrize("name", ["namesake", "double"])
+    @pytest.mark.parametrize(
+        ("path", "body"), [("/v1/facts", {"content": "told first"}), ("/v1/recall", RECALL)]
+    )
+    async def test_get_answers_of_their_own_to_the_same_key(
+        self, http: httpx.AsyncClient, name: str, path: str, body: dict[str, str]
+    ) -> None:
+        key = {"Idempotency-Key": "k"}
+        first = await http.post(path, json=body, headers=bearer("lead", **key))
+        theirs = await http.post(path, json=body, headers=bearer(name, **key))
+        again = await http.post(path, json=body, headers=bearer("lead", **key))
+        assert again.content == first.content
+        assert theirs.is_success
+        # A person of the same home confirms the fact that the cell told, anybody else tells it.
+        assert theirs.content != first.content
+
+    async def test_hear_nothing_of_a_key_that_another_used(self, http: httpx.AsyncClient) -> None:
+        key = {"Idempotency-Key": "k"}
+        await http.post("/v1/facts", json={"content": "one"}, headers=bearer("lead", **key))
+        found = await http.post("/v1/facts", json={"content": "2"}, headers=bearer("double", **key))
+        assert found.status_code == 201
+
+
 class TestBodies:
     @pytest.mark.parametrize("path", ["/v1/facts", "/v1/facts?x", "/correct"])
     async def test_of_somebody_unknown_nothing_is_read(

@@ -45,6 +45,23 @@ def test_others_are_unaffected(quotas: Quotas) -> None:
     quotas.take(agent("b", writes_per_minute=1), {"writes": 1})
 
 
+@pytest.mark.parametrize(
+    "other",
+    [
+        Principal("lead", "human", LEAD, quota=Quota(writes_per_minute=1)),
+        Principal("lead", "agent", "realm:other", quota=Quota(writes_per_minute=1)),
+        Principal("lead", "agent", LEAD, quota=Quota(writes_per_minute=1), subject="made anew"),
+    ],
+    ids=["another kind", "another home", "another account"],
+)
+def test_callers_of_one_name_have_a_share_each(quotas: Quotas, other: Principal) -> None:
+    lead = agent(writes_per_minute=1)
+    quotas.take(lead, {"writes": 1})
+    quotas.take(other, {"writes": 1})
+    with pytest.raises(QuotaExceeded):
+        quotas.take(lead, {"writes": 1})
+
+
 def test_size_counts_too_and_a_refusal_takes_nothing(quotas: Quotas) -> None:
     lead = agent(writes_per_minute=2, bytes_per_minute=100)
     quotas.take(lead, {"writes": 1, "bytes": 90})

@@ -121,3 +121,15 @@ def test_missing_file_and_one_that_is_no_json_are_said(write: Write, tmp_path: P
     with pytest.raises(StartupError, match="is not what it must be: the file: Invalid JSON") as it:
         TokenAuthentication(write(text=f'{{"principals": [{{"token": "{TOKEN}"'))
     assert TOKEN not in str(it.value)
+
+
+async def test_principal_may_have_two_tokens_while_one_is_replaced(write: Write) -> None:
+    known = TokenAuthentication(write(LEAD_ENTRY, {**LEAD_ENTRY, "token": TOKEN + "-new"}))
+    assert await known.principal(TOKEN) == await known.principal(TOKEN + "-new")
+
+
+def test_two_principals_of_one_name_type_and_home_are_refused(write: Write) -> None:
+    grant = {"scope": TEAM, "verbs": ["read", "write"]}
+    other = {**LEAD_ENTRY, "token": TOKEN + "-new", "grants": [grant]}
+    with pytest.raises(StartupError, match=r"lead of .* is there twice with different grants"):
+        TokenAuthentication(write(LEAD_ENTRY, other))
