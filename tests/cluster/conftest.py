@@ -111,12 +111,16 @@ def start(
     started: list[Operator] = []
 
     def start_one(
-        *, name: str = "operator", kubeconfig: Path | None = None, **changed: str
+        *,
+        name: str = "operator",
+        kubeconfig: Path | None = None,
+        home: str = "",
+        **changed: str,
     ) -> Operator:
         arguments = {"namespaces": cluster.namespace, "store_url": store_url, **changed}
         operator = Operator(
             kubeconfig or control_plane.kubeconfig,
-            namespace=cluster.namespace,
+            namespace=home or cluster.namespace,
             log=tmp_path / f"{name}.log",
             **arguments,
         )

@@ -19,6 +19,7 @@ from kais.resources.kinds import KINDS
 ROOT = Path(__file__).parents[3]
 CHARTS = ROOT / "charts"
 TEMPLATES = CHARTS / "kais/templates"
+RULES = CHARTS / "kais/rules"
 VERSION = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["version"]
 PLURALS = {kind.PLURAL for kind in KINDS}
 
@@ -32,8 +33,9 @@ def objects(name: str) -> list[Body]:
     return [body for body in yaml.safe_load_all(text) if body]
 
 
-def rules(name: str, *, kind: str = "ClusterRole") -> list[Body]:
-    return [rule for body in objects(name) if body["kind"] == kind for rule in body["rules"]]
+def rules(name: str) -> list[Body]:
+    """The rules of one file, which roles take whole."""
+    return list(yaml.safe_load((RULES / f"{name}.yaml").read_text()))
 
 
 def grants(some: list[Body]) -> set[tuple[str, str, str]]:
@@ -46,10 +48,13 @@ def grants(some: list[Body]) -> set[tuple[str, str, str]]:
 
 
 EVERY_RULE = [
-    rule
-    for path in sorted(TEMPLATES.glob("*.yaml"))
-    for body in objects(path.name)
-    for rule in body.get("rules", [])
+    *(rule for path in sorted(RULES.glob("*.yaml")) for rule in rules(path.stem)),
+    *(
+        rule
+        for path in sorted(TEMPLATES.glob("*.yaml"))
+        for body in objects(path.name)
+        for rule in body.get("rules") or []
+    ),
 ]
 
 
@@ -72,7 +77,7 @@ def test_no_role_impersonates_or_escalates() -> None:
 
 
 def test_operator_reads_every_kind_and_writes_its_status() -> None:
-    granted = grants(rules("operator-rbac.yaml"))
+    granted = grants(rules("operator"))
 
     for plural in PLURALS:
         assert {("kais.io", plural, verb) for verb in ("get", "list", "watch", "patch")} <= granted
@@ -80,38 +85,54 @@ def test_operator_reads_every_kind_and_writes_its_status() -> None:
 
 
 def test_operator_does_not_create_what_users_write() -> None:
-    granted = grants(rules("operator-rbac.yaml"))
+    granted = grants(rules("operator"))
 
     created = {plural for group, plural, verb in granted if (group, verb) == ("kais.io", "create")}
     assert created == {"blueprintrevisions", "formations", "cells", "missions"}
 
 
 def test_operator_writes_leases_in_its_own_namespace_only() -> None:
-    own = grants(rules("operator-rbac.yaml", kind="Role"))
-    everywhere = {g for g in grants(rules("operator-rbac.yaml")) if g[1] == "leases"}
+    everywhere = {*grants(rules("operator")), *grants(rules("operator-watching"))}
 
-    assert {resource for _, resource, _ in own} == {"leases"}
-    assert {verb for _, _, verb in everywhere} == {"list", "watch"}
+    assert {resource for _, resource, _ in grants(rules("operator-home"))} == {"leases"}
+    assert {verb for _, resource, verb in everywhere if resource == "leases"} == {"list", "watch"}
+
+
+def test_operator_of_some_namespaces_only_reads_in_its_own_besides_the_outbox() -> None:
+    written = {
+        resource
+        for _, resource, verb in grants(rules("operator-home-watching"))
+        if verb not in ("list", "watch")
+    }
+
+    assert written == {"configmaps"}
+
+
+def test_operator_of_some_namespaces_may_list_at_home_whatever_it_watches_elsewhere() -> None:
+    at_home = grants(rules("operator-home-watching"))
+    watched = {g for g in grants(rules("operator")) if g[2] == "watch"}
+
+    assert watched <= at_home
 
 
 def test_service_may_only_review_tokens() -> None:
-    assert grants(rules("knowledge-rbac.yaml")) == {
-        ("authentication.k8s.io", "tokenreviews", "create")
-    }
+    role, _ = objects("knowledge-rbac.yaml")
+
+    assert grants(role["rules"]) == {("authentication.k8s.io", "tokenreviews", "create")}
 
 
 def test_people_with_edit_write_six_kinds_and_nobody_writes_revisions() -> None:
-    view, edit, admin = (body for body in objects("user-roles.yaml"))
+    view, edit, admin = (rules(f"people-{name}") for name in ("view", "edit", "admin"))
 
-    assert {r for _, r, _ in grants(view["rules"])} == PLURALS
-    assert {v for _, _, v in grants(view["rules"])} == {"get", "list", "watch"}
-    written = {r for group, r, _ in grants(edit["rules"]) if group == "kais.io"}
+    assert {r for _, r, _ in grants(view)} == PLURALS
+    assert {v for _, _, v in grants(view)} == {"get", "list", "watch"}
+    written = {r for group, r, _ in grants(edit) if group == "kais.io"}
     assert written == PLURALS - {"blueprintrevisions"}
-    assert {v for _, _, v in grants(admin["rules"])} == {"delete", "deletecollection"}
+    assert {v for _, _, v in grants(admin)} == {"delete", "deletecollection"}
 
 
 def test_people_with_edit_may_ask_for_a_token_of_their_realms_account_only() -> None:
-    (token,) = [r for r in rules("user-roles.yaml") if r["resources"] == ["serviceaccounts/token"]]
+    (token,) = [r for r in rules("people-edit") if r["resources"] == ["serviceaccounts/token"]]
 
     assert (token["resourceNames"], token["verbs"]) == (["kais-user"], ["create"])
 
@@ -180,7 +201,7 @@ def test_pods_write_to_mounted_volumes_only(name: str) -> None:
 
 
 def test_operator_makes_and_removes_what_service_cells_are_made_of() -> None:
-    granted = grants(rules("operator-rbac.yaml"))
+    granted = grants(rules("operator"))
 
     wanted = {("apps", "deployments"), ("", "services"), ("", "persistentvolumeclaims")}
     verbs = ("get", "list", "watch", "create", "patch", "delete")

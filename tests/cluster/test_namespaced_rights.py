@@ -1,0 +1,156 @@
+"""The operator with the Roles that the chart makes for `namespaces`, and no other rights at all."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from kais_cluster import errors, settings, tools
+from kais_cluster.host import build
+from tests.cluster.conftest import ControlPlane
+from tests.cluster.running import Cluster, Start, wait_for
+
+pytestmark = pytest.mark.cluster
+
+CHART = Path(__file__).parents[2] / "charts/kais"
+Body = dict[str, Any]
+
+
+@pytest.fixture(scope="module")
+def helm() -> Path:
+    build.build(build.by_name(["helm"]), settings.binaries_dir())
+    return settings.binaries_dir() / "helm"
+
+
+def rendered(helm: Path, *values: str, namespace: str) -> list[Body]:
+    """Give the objects of the chart, as Helm itself renders it."""
+    given = [part for value in values for part in ("--set", value)]
+    text = tools.run([helm, "template", "kais", CHART, "--namespace", namespace, *given])
+    return [body for body in yaml.safe_load_all(text) if body]
+
+
+def cluster_wide(bodies: list[Body]) -> set[tuple[str, str]]:
+    return {(b["kind"], b["metadata"]["name"]) for b in bodies if b["kind"].startswith("Cluster")}
+
+
+def test_only_token_reviews_are_cluster_wide_when_namespaces_are_named(helm: Path):
+    bodies = rendered(helm, "namespaces={a,b}", namespace="home")
+    kinds = ("ClusterRole", "ClusterRoleBinding")
+    assert cluster_wide(bodies) == {(kind, "kais-knowledge") for kind in kinds}
+    watched = [b["metadata"]["namespace"] for b in bodies if "watched" in b["metadata"]["name"]]
+    assert sorted(watched) == ["a", "a", "b", "b"]
+    (operator,) = (b for b in bodies if b["kind"] == "Deployment")
+    env = operator["spec"]["template"]["spec"]["containers"][0]["env"]
+    assert {"name": "KAIS_WATCH_NAMESPACES", "value": "a,b"} in env
+
+
+def test_nothing_is_cluster_wide_when_somebody_else_allows_token_reviews(helm: Path):
+    values = ("namespaces={a}", "knowledge.tokenReviews.create=false")
+    assert not cluster_wide(rendered(helm, *values, namespace="home"))
+
+
+def test_all_of_the_cluster_is_watched_by_a_cluster_role(helm: Path):
+    bodies = rendered(helm, namespace="home")
+    assert ("ClusterRole", "kais-operator") in cluster_wide(bodies)
+    assert not [b for b in bodies if "watched" in b["metadata"]["name"]]
+
+
+def kubeconfig_of(plane: ControlPlane, namespace: str, folder: Path) -> Path:
+    """Write a kubeconfig that logs in as the operator's ServiceAccount and as nobody else."""
+    config = json.loads(plane.kubectl("config", "view", "--raw", "--minify", "-o", "json"))
+    token = plane.kubectl("create", "token", "kais-operator", "-n", namespace)
+    config["users"] = [{"name": config["users"][0]["name"], "user": {"token": token.strip()}}]
+    path = folder / "operator.kubeconfig"
+    path.write_text(json.dumps(config))
+    return path
+
+
+def task(name: str) -> list[Body]:
+    cell = {"mode": "Task", "container": {"image": "greeter:1"}}
+    told = {"objective": "greet", "entrypoint": {"cell": "lead"}}
+    spec = {"formation": {"cells": [{"name": "lead", "spec": cell}]}, "mission": told}
+    head: Body = {"apiVersion": "kais.io/v1", "metadata": {"name": name}}
+    return [
+        {**head, "kind": "Blueprint", "spec": spec},
+        {**head, "kind": "BlueprintInstance", "spec": {"blueprintRef": {"name": name}}},
+    ]
+
+
+def service(name: str) -> Body:
+    cell = {"container": {"image": "web:1", "ports": [{"containerPort": 80}]}}
+    spec = {
+        "cells": [{"name": "web", "spec": {**cell, "mode": "Service"}}],
+        "topology": {"type": "full_mesh"},
+        "workspace": {},
+    }
+    head: Body = {"apiVersion": "kais.io/v1", "kind": "Formation", "metadata": {"name": name}}
+    return {**head, "spec": spec}
+
+
+@pytest.fixture
+def home(control_plane: ControlPlane, cluster: Cluster, helm: Path) -> str:
+    """Make the operator's own namespace, with the chart's rights for the test's namespace."""
+    name = f"{cluster.namespace}-home"
+    control_plane.kubectl("create", "namespace", name)
+    rights = [
+        body
+        for body in rendered(helm, f"namespaces={{{cluster.namespace}}}", namespace=name)
+        if body["kind"] in ("Role", "RoleBinding", "ServiceAccount")
+    ]
+    listed = {"apiVersion": "v1", "kind": "List", "items": rights}
+    control_plane.kubectl("apply", "-f", "-", stdin=json.dumps(listed))
+    return name
+
+
+def test_uses_and_service_cells_work_with_roles_alone(
+    control_plane: ControlPlane, cluster: Cluster, home: str, start: Start, tmp_path: Path
+):
+    config = kubeconfig_of(control_plane, home, tmp_path)
+    operator = start(kubeconfig=config, home=home)
+    operator.wait_ready()
+    cluster.apply(*task("greeting"), service("site"))
+    pods = wait_for(lambda: cluster.items("pods", labels="kais.io/mission"), what="a pod")
+    cluster.finish_pod(pods[0], exit_code=0, message="hello")
+    wait_for(
+        lambda: cluster.status("missions", "greeting").get("outcome") == "Succeeded",
+        what="the mission succeeds",
+    )
+    wait_for(lambda: cluster.items("deployments"), what="a Deployment of the service cell")
+    wait_for(
+        lambda: cluster.status("blueprints", "greeting").get("succeeded") == 1,
+        what="the Blueprint counts its use",
+    )
+    kinds = ("services", "configmaps", "persistentvolumeclaims", "serviceaccounts")
+    managed = "app.kubernetes.io/managed-by=kais"
+    assert all(cluster.items(kind, labels=managed) for kind in kinds)
+    cluster.kubectl("delete", "missions,bpi,fm", "--all", "--timeout=60s")
+    assert "forbidden" not in operator.log.read_text().lower()
+    with pytest.raises(errors.CommandFailed, match="no"):
+        control_plane.kubectl("auth", "can-i", "list", "pods", "-A", "--kubeconfig", str(config))
+
+
+def test_calls_for_a_store_that_is_away_are_kept_at_home(
+    control_plane: ControlPlane, cluster: Cluster, home: str, start: Start, tmp_path: Path
+):
+    config = kubeconfig_of(control_plane, home, tmp_path)
+    operator = start(kubeconfig=config, home=home, store_url="http://127.0.0.1:9")
+    operator.wait_ready()
+    scope = {"level": "realm", "deletionPolicy": "Delete"}
+    head: Body = {"apiVersion": "kais.io/v1", "kind": "KnowledgeScope", "metadata": {"name": "all"}}
+    cluster.apply({**head, "spec": scope})
+    wait_for(
+        lambda: (cluster.get("knowledgescopes", "all") or {})["metadata"].get("finalizers"),
+        what="the scope is held",
+    )
+    cluster.kubectl("delete", "knowledgescopes", "all", "--wait=false")
+    kept = "kais.io/role=outbox"
+    wait_for(
+        lambda: "kais-outbox-" in control_plane.kubectl("get", "cm", "-n", home, "-l", kept),
+        what="the call is in the outbox",
+        within_s=60,
+    )
+    assert "forbidden" not in operator.log.read_text().lower()
