@@ -16,7 +16,8 @@ from msgspec import json
 
 from kais import blueprints
 from kais_operator import errors
-from kais_operator.adapters.render_pool import Answer, RenderPool
+from kais_operator.adapters.render_pool import RenderPool
+from kais_operator.adapters.render_process import Answer
 from kais_operator.decide.plan import Body
 
 _KEPT_REPORTS = 1000  # arbitrary, some KiB each at most and far more than Blueprints are edited

@@ -42,6 +42,33 @@ async def test_a_pattern_that_never_ends_is_stopped_and_the_loop_goes_on(
     assert (await ticks) < 0.2
 
 
+async def test_time_in_which_the_worker_got_no_processor_is_not_the_templates(
+    renderer: WorkerRenderer,
+) -> None:
+    spec = blueprints.blueprint()["spec"]
+    await renderer.compile(spec)
+    worker = await renderer._pool._idle.get()
+    assert worker is not None
+    renderer._pool._idle.put_nowait(worker)
+    os.kill(worker.pid, signal.SIGSTOP)
+    asking = asyncio.create_task(renderer.render(spec, {}, **NAMES))
+    await asyncio.sleep(1.2)
+    os.kill(worker.pid, signal.SIGCONT)
+    await asking
+    assert worker.is_alive
+
+
+async def test_time_in_which_the_operators_loop_was_busy_is_not_the_templates(
+    renderer: WorkerRenderer,
+) -> None:
+    spec = blueprints.blueprint()["spec"]
+    await renderer.compile(spec)
+    asking = asyncio.create_task(renderer.render(spec, {}, **NAMES))
+    await asyncio.sleep(0)
+    time.sleep(1)  # noqa: ASYNC251 - what is tried here is a loop that does not turn
+    await asking
+
+
 async def test_a_worker_that_was_killed_is_replaced(renderer: WorkerRenderer) -> None:
     with pytest.raises(errors.RenderingFailed):
         await renderer.render(blueprints.blueprint(**CATASTROPHE)["spec"], HANG, **NAMES)
