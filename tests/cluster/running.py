@@ -173,6 +173,17 @@ class Cluster:
             for item in self.items(kind)
         }
 
+    def bodies(self, *kinds: str) -> dict[str, dict[str, Any]]:
+        """Give every object of some kinds, without the marks of who wrote which field."""
+        found = {
+            f"{kind}/{item['metadata']['name']}": item
+            for kind in kinds
+            for item in self.items(kind)
+        }
+        for item in found.values():
+            item["metadata"].pop("managedFields", None)
+        return found
+
     def finish_pod(self, pod: dict[str, Any], *, exit_code: int, message: str) -> None:
         """Say of a pod what the kubelet says when its one container has ended."""
         phase = "Succeeded" if exit_code == 0 else "Failed"

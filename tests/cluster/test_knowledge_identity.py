@@ -13,12 +13,14 @@ from typing import Any
 import httpx
 import pytest
 
+from kais_cluster import errors as cluster_errors
 from knowledge_client import AsyncKnowledgeClient, errors, models
 from knowledge_client.retries import NEVER
 from knowledge_service.app import create_app
 from knowledge_service.identity import kubernetes
 from tests.builders_knowledge import OPERATOR
 from tests.cluster.conftest import ControlPlane
+from tests.cluster.running import wait_for
 from tests.fakes.clock import FakeClock
 from tests.fakes.store import MemoryStore
 
@@ -43,6 +45,8 @@ class Service:
             "create", "clusterrolebinding", f"reviewer-{namespace}",
             "--clusterrole=system:auth-delegator", f"--serviceaccount={namespace}:service",
         )  # fmt: skip
+        account = f"system:serviceaccount:{namespace}:service"
+        wait_for(lambda: self._may_review(account), what=f"{account} may review tokens")
         own, authority = folder / "token", folder / "ca.crt"
         own.write_text(plane.kubectl("create", "token", "service", "-n", namespace))
         config = json.loads(plane.kubectl("config", "view", "--raw", "-o", "json"))
@@ -59,6 +63,14 @@ class Service:
             reviewer, self.store, set(), self.clock.monotonic
         )
         self._transport = httpx.ASGITransport(create_app(self.store, authentication))
+
+    def _may_review(self, account: str) -> bool:
+        """Ask the authorizer, which learns of a binding some time after it is stored."""
+        asked = ("auth", "can-i", "create", "tokenreviews.authentication.k8s.io", f"--as={account}")
+        try:
+            return self._plane.kubectl(*asked).strip() == "yes"
+        except cluster_errors.CommandFailed:
+            return False
 
     def register(self, account: str) -> str:
         """Register an account with its UID and return the scope in which it is at home."""
