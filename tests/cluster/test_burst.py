@@ -111,9 +111,11 @@ def test_a_burst_takes_few_looks_and_a_restart_writes_nothing(
     assert looks(operator, "Cell") <= 3 * 2 * USES
     assert len(cluster.items("deployments")) == len(cluster.items("services")) == 2 * USES
 
+    # The last numbers are told half a minute after the first, at the latest.
     wait_for(
-        lambda: cluster.status("blueprints", "pair").get("usageCount") is not None,
-        what="the store's numbers are shown",
+        lambda: cluster.status("blueprints", "pair").get("usageCount") == USES,
+        what="the Blueprint counts them all",
+        within_s=60,
     )
     wait_quiet(operator)
     settled = cluster.bodies(*KINDS, *CHILDREN)
