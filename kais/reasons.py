@@ -129,6 +129,7 @@ class Reason(StrEnum):
     RUN_OPEN = "RunOpen", "the ledger has the run open"
     RECORDED = "Recorded", "the ledger has the run with its outcome"
     RECORDING_PENDING = "RecordingPending", "the ledger does not have the run's end yet"
+    RECORDING_REFUSED = "RecordingRefused", "the knowledge service refuses what is told of the run"
     EXTRACTION_PENDING = "ExtractionPending", "extraction was asked for or waits for the run's end"
     EXTRACTED = "Extracted", "facts of the run are stored"
     NOTHING_TO_EXTRACT = "NothingToExtract", "the record of the run proves no reusable fact"

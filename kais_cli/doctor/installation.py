@@ -67,12 +67,27 @@ def outbox(cluster: Cluster, namespace: str) -> Finding:
     waiting = cluster.list("ConfigMap", namespace, labels=f"{labels.ROLE}={labels.ROLE_OUTBOX}")
     if not waiting:
         return ok("outbox", "empty: nothing waits for the service")
+    refused = [body for body in waiting if labels.REFUSED in _annotations(body)]
+    if refused:
+        metadata = refused[0]["metadata"]
+        words = _annotations(refused[0])[labels.REFUSED]
+        return warning(
+            "outbox",
+            f"the service refuses the calls of {len(refused)} deleted objects "
+            f"({metadata['name']}: {words})",
+            f"mend what it says, then kubectl annotate configmap {metadata['name']} "
+            f"-n {metadata['namespace']} {labels.REFUSED}-",
+        )
     names = ", ".join(body["metadata"]["name"] for body in waiting[:3])
     return warning(
         "outbox",
         f"{len(waiting)} deleted missions wait to be recorded ({names})",
         "they are sent when the service answers; do not delete these maps",
     )
+
+
+def _annotations(body: Body) -> Mapping[str, str]:
+    return body["metadata"].get("annotations") or {}
 
 
 def _ready(subject: str, kind: str, body: Body) -> Finding:

@@ -126,6 +126,20 @@ def test_calls_that_wait_in_the_outbox_are_a_warning(terminal, cluster):
     assert broken(terminal, "1 deleted missions wait to be recorded (outbox-1)") == 0
 
 
+def test_calls_that_the_service_refuses_are_a_warning_with_its_words(terminal, cluster):
+    metadata_ = {
+        "name": "outbox-1",
+        "namespace": "kais-system",
+        "labels": {labels.ROLE: labels.ROLE_OUTBOX},
+        "annotations": {labels.REFUSED: "422: no such scope"},
+    }
+    cluster.put({"kind": "ConfigMap", "metadata": metadata_})
+    words = "refuses the calls of 1 deleted objects (outbox-1: 422: no such scope)"
+    assert broken(terminal, words) == 0
+    advice = "kubectl annotate configmap outbox-1 -n kais-system kais.io/refused-"
+    assert advice in terminal.out
+
+
 def test_an_object_that_the_operator_never_saw_is_a_warning(terminal, cluster):
     cluster.put(objects.instance("new"))
     assert broken(terminal, "not looked at yet: BlueprintInstance/new") == 0

@@ -20,6 +20,8 @@ FRESH_S = 30.0
 """A change of an object's statistics reaches its status at most this often (api.md)."""
 POLL_S = 300.0
 """Blueprints that nothing here changed are read this often: other writers use the ledger too."""
+REFUSED_S = 3600.0
+"""What the store refused for good is told again this late: it may have been mended."""
 _BOUND = 20_000  # an arbitrary size: some ten times the missions of a busy hour
 
 K = TypeVar("K", bound=Hashable)
@@ -89,6 +91,7 @@ class StoreMemory:
         self._open: _Bounded[str, bool] = _Bounded()
         self._closed: _Bounded[str, bool] = _Bounded()
         self._extracted: _Bounded[str, bool] = _Bounded()
+        self._refused: _Bounded[str, tuple[str, float]] = _Bounded()
         self._blueprint_stats: _Bounded[tuple[str, str], _Wanted[models.BlueprintStats]] = (
             _Bounded()
         )
@@ -150,6 +153,15 @@ class StoreMemory:
     def note_extraction_accepted(self, run_id: str) -> None:
         """Note that the store took over this run's extraction."""
         self._extracted.set(run_id, True)
+
+    def refusal(self, run_id: str) -> str | None:
+        """Say why the store refused for good what it was told of a run; None an hour later."""
+        words, at = self._refused.get(run_id) or ("", -REFUSED_S)
+        return words if self._clock.monotonic() - at < REFUSED_S else None
+
+    def note_refusal(self, run_id: str, words: str) -> None:
+        """Note why the store refuses what it is told of a run."""
+        self._refused.set(run_id, (words, self._clock.monotonic()))
 
     def blueprint_stats(self, namespace: str, name: str) -> models.BlueprintStats | None:
         """Give what the last batch said; None before it. Asking has the next batches read it."""
@@ -214,6 +226,7 @@ class StoreMemory:
     def forget_told(self) -> None:
         """Have everything told again."""
         self._settled.clear()
+        self._refused.clear()
         for told in (self._principals, self._scopes, self._open, self._closed, self._extracted):
             told.clear()
 

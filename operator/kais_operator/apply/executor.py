@@ -12,6 +12,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from kais import labels
 from kais_operator import errors
 from kais_operator.apply import injection
 from kais_operator.decide import plan as plans
@@ -21,6 +22,15 @@ from knowledge_client import errors as knowledge_errors
 from knowledge_client import models
 
 logger = logging.getLogger(__name__)
+
+_FINAL = (
+    knowledge_errors.InvalidRequest,
+    knowledge_errors.TooLarge,
+    knowledge_errors.Conflict,
+    knowledge_errors.NotFound,
+)
+"""Answers that the same call will get again; a missing right or quota is somebody's to mend."""
+_WORDS_LIMIT = 2048
 
 
 @dataclass(frozen=True)
@@ -48,6 +58,7 @@ class _Pass:
     def __init__(self, world: World) -> None:
         self.world = world
         self.store_problem: str | None = None
+        self.refusal: str | None = None
         self.told_store = False
         self.written: list[Body] = []
         self.wrote = False
@@ -58,6 +69,8 @@ class _Pass:
             await self._inject(action)
         elif type(action) in _STORE:
             await self._tell(action)
+        elif isinstance(action, plans.SetAside):
+            await self._set_aside(action)
         elif self._waits_for_store(action):
             logger.debug("left out %s: the store was not told", action)
         elif type(action) in _CLUSTER:
@@ -80,8 +93,23 @@ class _Pass:
             await _STORE[type(action)](self.world, action)
         except knowledge_errors.KnowledgeError as exc:
             self.store_problem = str(exc)
+            if isinstance(exc, _FINAL):
+                self.refusal = str(exc)
+                self._note_refusal(action)
             return
         self.told_store = True
+
+    def _note_refusal(self, action: plans.Action) -> None:
+        if isinstance(action, plans.PutRun | plans.RecordEpisodes | plans.RequestExtraction):
+            self.world.memory.note_refusal(action.run_id, self.refusal or "")
+
+    async def _set_aside(self, action: plans.SetAside) -> None:
+        if self.refusal is None:
+            return
+        logger.warning("%s is set aside, the store refuses it: %s", action.ref, self.refusal)
+        words = {labels.REFUSED: self.refusal[:_WORDS_LIMIT]}
+        kept = plans.PatchMetadata(action.ref, action.resource_version, annotations=words)
+        self._note(await _patch_metadata(self.world, kept))
 
     async def _inject(self, action: plans.InjectKnowledge) -> None:
         filled = await injection.fill(action, self.world.knowledge, away=self.store_problem)

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import json
-from typing import Any
-
 from kais_operator.decide.plan import Body
 from kais_operator.ports import Cluster
 
@@ -19,7 +16,8 @@ async def write(cluster: Cluster, read: Body, status: Body | None) -> Body | Non
         Conflict: the object was deleted and made anew since.
         ClusterError: the write was refused or not answered.
     """
-    if status is None or _canonical(status) == _canonical(read.get("status") or {}):
+    # Python's 1 equals 1.0, which the API server stores as 1: what is read back is equal.
+    if status is None or status == (read.get("status") or {}):
         return None
     metadata = read["metadata"]
     return await cluster.apply_status(
@@ -30,16 +28,3 @@ async def write(cluster: Cluster, read: Body, status: Body | None) -> Body | Non
             "status": status,
         }
     )
-
-
-def _canonical(status: Body) -> str:
-    return json.dumps(_plain(status), sort_keys=True, ensure_ascii=False)
-
-
-def _plain(value: Any) -> Any:
-    """Write 1.0 as 1: the API server stores it so, and what is read back shall be equal."""
-    if isinstance(value, dict):
-        return {key: _plain(item) for key, item in value.items()}
-    if isinstance(value, list):
-        return [_plain(item) for item in value]
-    return int(value) if isinstance(value, float) and value.is_integer() else value

@@ -31,6 +31,8 @@ from knowledge_client import models
 
 PATIENCE = timedelta(seconds=30)
 """How long a deletion waits for the store before its call goes to the outbox."""
+GIVE_UP = timedelta(minutes=5)
+"""How long it waits for a store that answers and refuses."""
 STORE_AGAIN = timedelta(seconds=10)
 """When a scope whose store is away looks whether it is back: no watch event tells."""
 NOT_MEASURED = "-"
@@ -226,7 +228,8 @@ def _deleting(observed: KnowledgeScopeObserved, now: datetime, *, is_served: boo
     if not is_erasing:
         return Plan((_release(declared),))
     asked_at = declared.metadata.deletion_timestamp or now
-    if observed.store_problem is None or now - asked_at < PATIENCE:
+    patience = GIVE_UP if observed.store_problem is None else PATIENCE
+    if now - asked_at < patience:
         actions = (DeleteScope(_path(observed)), _release(declared))
         left = max(asked_at + PATIENCE - now, timedelta(seconds=1))
         if observed.store_problem is None:

@@ -257,7 +257,7 @@ def _finish(
     again = rerunning.stamp(observed, ending, run_id=run_id, now=now)
     if again is not None and not actions:
         return Plan((again,), requeue_after=_SOON)
-    if is_held(mission):
+    if is_held(mission) and not recording.is_refused(observed):
         actions.append(recording.released(observed))
     if mission.is_deleting and observed.ledger.problem is None:
         return Plan(tuple(actions), requeue_after=_SOON)  # nobody reads the status of what is gone
@@ -280,6 +280,8 @@ def _next_look(observed: MissionObserved, ending: Ending, now: datetime) -> time
     asked_at = observed.mission.metadata.deletion_timestamp
     if asked_at is not None:
         return max(asked_at + recording.PATIENCE - now, _SOON)
+    if recording.is_refused(observed):
+        return recording.TELL_AGAIN
     extraction = observed.ledger.extraction
     is_settled = extraction is not None and extraction.state in ("done", "failed")
     state = recording.state_of(observed)

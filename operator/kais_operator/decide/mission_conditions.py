@@ -160,6 +160,16 @@ def _recorded(standing: Standing) -> Wanted:
     if ledger.problem is not None:
         words = f"{ledger.problem}; run {standing.run_id} is recorded when it answers"
         return conditions.false(Type.RECORDED, Reason.STORE_UNAVAILABLE, words)
+    return _not_yet_recorded(standing)
+
+
+def _not_yet_recorded(standing: Standing) -> Wanted:
+    refusal = standing.observed.ledger.refusal
+    if refusal is not None:
+        words = (
+            f"the store refuses run {standing.run_id}: {refusal}; it is told again within an hour"
+        )
+        return conditions.false(Type.RECORDED, Reason.RECORDING_REFUSED, words)
     words = f"run {standing.run_id} is being recorded"
     return conditions.false(Type.RECORDED, Reason.RECORDING_PENDING, words)
 

@@ -28,6 +28,7 @@ class Ledger:
         is_closed: this process told the ledger of the run's end.
         is_extraction_accepted: this process was told that the extraction is taken over.
         problem: why the store did not answer; None when it did.
+        refusal: why the store refuses for good what it is told of the run.
     """
 
     run: models.Run | None = None
@@ -36,6 +37,7 @@ class Ledger:
     is_closed: bool = False
     is_extraction_accepted: bool = False
     problem: str | None = None
+    refusal: str | None = None
 
 
 @dataclass(frozen=True)

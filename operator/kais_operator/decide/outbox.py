@@ -25,6 +25,7 @@ from kais_operator.decide.plan import (
     PutRun,
     RecordEpisodes,
     RequestExtraction,
+    SetAside,
 )
 from knowledge_client import models
 
@@ -41,14 +42,19 @@ class OutboxObserved:
 
 
 def decide_outbox(observed: OutboxObserved, now: datetime) -> Plan:
-    """Tell the store what it missed, in order, and remove the outbox after the last call."""
+    """Tell the store what it missed, in order, and remove the outbox after the last call.
+
+    One whose call was refused for good is kept and left alone until its annotation is taken away.
+    """
     del now  # nothing here depends on time; every decision has this shape
     metadata = observed.outbox["metadata"]
-    if metadata.get("deletionTimestamp"):
+    if metadata.get("deletionTimestamp") or labels.REFUSED in (metadata.get("annotations") or {}):
         return Plan()
     calls = json.loads(observed.outbox["data"][KEY])
-    done = Delete(children.ref_of(observed.outbox), uid=metadata["uid"], after_store=True)
-    return Plan((*(_action(call) for call in calls), done))
+    ref = children.ref_of(observed.outbox)
+    refused = SetAside(ref, metadata["resourceVersion"])
+    done = Delete(ref, uid=metadata["uid"], after_store=True)
+    return Plan((*(_action(call) for call in calls), refused, done))
 
 
 def key_of(namespace: str, run_id: str) -> str:

@@ -77,6 +77,17 @@ class PatchMetadata:
 
 
 @dataclass(frozen=True)
+class SetAside:
+    """Write onto an outbox why a store call of the same Plan was refused for good.
+
+    Left out when none was: repeating such a call is useless, and the object is its only record.
+    """
+
+    ref: ObjectRef
+    resource_version: str
+
+
+@dataclass(frozen=True)
 class RegisterPrincipal:
     """Tell the store who a ServiceAccount is."""
 
@@ -191,6 +202,7 @@ Action = (
     | Apply
     | Delete
     | PatchMetadata
+    | SetAside
     | RegisterPrincipal
     | PutScope
     | DeleteScope

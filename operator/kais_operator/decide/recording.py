@@ -33,7 +33,9 @@ from knowledge_client import models
 PATIENCE = timedelta(seconds=30)
 """How long the deletion of a mission waits for the store before its calls go to the outbox."""
 GIVE_UP = timedelta(minutes=5)
-"""How long it waits for a store that answers and refuses."""
+"""How long it waits for a store that answers and asks for patience."""
+TELL_AGAIN = timedelta(hours=1)
+"""When what the store refused for good is told once more."""
 _CONTENT_LIMIT = 8192
 _SIGNATURE_LIMIT = 512
 
@@ -70,19 +72,33 @@ def state_of(observed: MissionObserved) -> Recording:
 
 
 def opening(observed: MissionObserved, *, run_id: str) -> tuple[Action, ...]:
-    """Choose the calls that open a run in the ledger; none when this process did so."""
-    if observed.ledger.is_opened:
+    """Choose the calls that open a run in the ledger; none when this process did so, or tried."""
+    if observed.ledger.is_opened or observed.ledger.refusal is not None:
         return ()
+    return _opening(observed, run_id)
+
+
+def _opening(observed: MissionObserved, run_id: str) -> tuple[Action, ...]:
     run = run_in(observed, None)
     return (PutRun(run_id, run), *_refresh(observed, soon=False))
 
 
 def closing(observed: MissionObserved, ending: Ending, *, run_id: str) -> tuple[Action, ...]:
-    """Choose the calls that record a run's end, in the order in which they must happen."""
+    """Choose the calls that record a run's end, in order; none while the store refuses them."""
+    return () if is_refused(observed) else _closing(observed, ending, run_id)
+
+
+def is_refused(observed: MissionObserved) -> bool:
+    """Whether something is left to tell that the store refuses for good."""
+    return observed.ledger.refusal is not None and not state_of(observed).is_done
+
+
+def _closing(observed: MissionObserved, ending: Ending, run_id: str) -> tuple[Action, ...]:
     state = state_of(observed)
     actions: list[Action] = []
     if not state.is_closed:
-        actions += opening(observed, run_id=run_id)
+        if not observed.ledger.is_opened:
+            actions += _opening(observed, run_id)
         actions.append(RecordEpisodes(run_id, episodes(observed, ending)))
         actions.append(PutRun(run_id, run_in(observed, ending)))
         actions += _refresh(observed, soon=True)
@@ -106,6 +122,8 @@ def must_write_down(observed: MissionObserved, now: datetime) -> bool:
     asked_at = observed.mission.metadata.deletion_timestamp
     if asked_at is None or not is_held(observed.mission) or state_of(observed).is_done:
         return False
+    if is_refused(observed):
+        return True
     patience = PATIENCE if observed.ledger.problem is not None else GIVE_UP
     return now - asked_at >= patience
 
@@ -113,7 +131,7 @@ def must_write_down(observed: MissionObserved, now: datetime) -> bool:
 def written_down(observed: MissionObserved, ending: Ending, *, run_id: str) -> tuple[Action, ...]:
     """Choose the writes that keep the calls in the outbox and let the object go."""
     calls: list[Body] = []
-    for action in closing(observed, ending, run_id=run_id):
+    for action in _closing(observed, ending, run_id):
         if isinstance(action, PutRun):
             calls.append(outbox.put_run(run_id, action.run))
         elif isinstance(action, RecordEpisodes):

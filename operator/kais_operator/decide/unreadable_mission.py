@@ -46,7 +46,8 @@ def decide(observed: UnreadableMission, now: datetime) -> Plan:
     given = annotations.get(labels.OUTCOME)
     outcome = Outcome(given) if given in set(Outcome) else Outcome.CANCELLED
     closing = CloseRun(run_id, outcome, now, metadata["namespace"])
-    if observed.store_problem is not None and now - going_since >= recording.PATIENCE:
+    is_away = observed.store_problem is not None
+    if now - going_since >= (recording.PATIENCE if is_away else recording.GIVE_UP):
         calls = [outbox.close_run(closing)]
         key = outbox.key_of(metadata["namespace"], run_id)
         kept = outbox.body(observed.operator_namespace, key=key, calls=calls)

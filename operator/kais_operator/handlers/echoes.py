@@ -54,15 +54,27 @@ class Triggers:
     def __init__(self, echoes: Echoes, add: Callable[[ObjectRef, float], None]) -> None:
         self._echoes = echoes
         self._add = add
-        self._held: dict[ObjectRef, list[tuple[ObjectRef, str, float]]] = {}
+        self._held: dict[ObjectRef | None, list[tuple[ObjectRef, ObjectRef, str, float]]] = {}
 
-    def tell(self, key: ObjectRef, *, of: ObjectRef, version: str | None, after_s: float) -> None:
-        """Have a key look because of an object's state; no version stands for its end."""
+    def tell(
+        self,
+        key: ObjectRef,
+        *,
+        of: ObjectRef,
+        version: str | None,
+        after_s: float,
+        made_by: ObjectRef | None = None,
+    ) -> None:
+        """Have a key look because of an object's state; no version stands for its end.
+
+        With `made_by` it waits for the end of that one's look: who makes comes first.
+        """
         if version is None:
             self._add(key, after_s)
         elif not self._echoes.is_echo(of, version, to=key):
-            if key in self._held:
-                self._held[key].append((of, version, after_s))
+            by = key if key in self._held else made_by
+            if by in self._held:
+                self._held[by].append((key, of, version, after_s))
             else:
                 self._add(key, after_s)
 
@@ -73,8 +85,8 @@ class Triggers:
         try:
             yield
         finally:
-            for of, version, after_s in self._held.pop(key):
-                self.tell(key, of=of, version=version, after_s=after_s)
+            for whose, of, version, after_s in self._held.pop(key):
+                self.tell(whose, of=of, version=version, after_s=after_s)
 
 
 def _decided_upon(body: Body) -> tuple[object, object]:

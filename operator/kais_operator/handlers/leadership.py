@@ -12,6 +12,7 @@ import asyncio
 import logging
 import random
 import threading
+from collections import deque
 from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from dataclasses import dataclass
 
@@ -82,6 +83,8 @@ class Term:
             world.clock, watches=[(one.kind, one.namespace) for one in self._subjects]
         )
         self._stopping = threading.Event()
+        self._unheard: deque[tuple[str, Body, bool]] = deque()
+        self._is_called = False
         self._loop: asyncio.AbstractEventLoop
         self._watching: asyncio.Task[None] | None = None
         self._ear = hearing.Ear(office.cache, self.freshness, self.told)
@@ -150,8 +153,16 @@ class Term:
         )
 
     def _happened_in_thread(self, kind: str, body: Body, is_gone: bool) -> None:
-        if not self._stopping.is_set():
-            self._loop.call_soon_threadsafe(self._happened, kind, body, is_gone)
+        """Hand an event over; a loop that has been called and not come yet hears of all at once."""
+        self._unheard.append((kind, body, is_gone))
+        if not self._is_called and not self._stopping.is_set():
+            self._is_called = True
+            self._loop.call_soon_threadsafe(self._hear)
+
+    def _hear(self) -> None:
+        self._is_called = False
+        while self._unheard:
+            self._happened(*self._unheard.popleft())
 
     def _happened(self, kind: str, body: Body, is_gone: bool) -> None:
         if not self._stopping.is_set():
@@ -209,7 +220,13 @@ class Term:
             references=self._references,
             operator_namespace=self._operator_namespace,
         ):
-            self._triggers.tell(route.ref, of=ref, version=version, after_s=self._delay(route))
+            self._triggers.tell(
+                route.ref,
+                of=ref,
+                version=version,
+                after_s=self._delay(route),
+                made_by=routing.maker(ref, body) if route.ref == ref else None,
+            )
 
     def _delay(self, route: routing.Route) -> float:
         """Look after a realm at once when it is new."""

@@ -1,4 +1,4 @@
-"""One pass for any kind: (observe -> decide -> apply) until at rest -> status, and the next look.
+"""One pass for any kind: (observe -> decide -> apply) until at rest -> status -> Events.
 
 The only place that turns errors into delays, and the only one that logs a pass.
 """
@@ -14,6 +14,7 @@ from kais_operator import errors
 from kais_operator.apply import executor, refusals, status
 from kais_operator.decide.plan import Body, EmitEvent, ObjectRef, Plan
 from kais_operator.handlers.echoes import Echoes
+from kais_operator.handlers.first_words import FirstWords
 from kais_operator.observe.reconcilers import Reconciler, Seen
 from kais_operator.ports import World
 from kais_operator.workqueue import Backoff
@@ -44,6 +45,14 @@ class _Step:
     goes_on: bool = False
 
 
+@dataclass(frozen=True)
+class _News:
+    """Events that a round decided, and the object as it was then."""
+
+    events: tuple[EmitEvent, ...]
+    about: Body
+
+
 class Passes:
     """Runs passes; what the queue calls for each key."""
 
@@ -54,6 +63,8 @@ class Passes:
         self._restless: dict[ObjectRef, int] = {}
         self._announced: dict[ObjectRef, frozenset[EmitEvent]] = {}
         self._looked_at: dict[ObjectRef, Body] = {}
+        self._news: dict[ObjectRef, list[_News]] = {}
+        self._first_words = FirstWords(world.clock.monotonic)
 
     async def __call__(self, key: ObjectRef) -> float | None:
         """Make one pass; gives the seconds to the next look, None to wait for an event.
@@ -72,6 +83,8 @@ class Passes:
             raise
         finally:
             self._looked_at.pop(key, None)
+            for news in self._news.pop(key, ()):
+                await executor.announce(Plan(news.events), news.about, self._world)
 
     async def _judged(self, reconciler: Reconciler, key: ObjectRef) -> float | None:
         """Make a pass, and turn what it raises into a delay or a Backoff."""
@@ -120,16 +133,20 @@ class Passes:
         if executed.wrote or executed.told_store:
             _log(key, seen.body, "Acted", _acts(plan))
         if self._moves_on(key, executed):
-            await self._announce(key, seen, plan, is_told=False)
+            self._announce(key, seen, plan, is_told=False)
             return _Step(_sooner(WROTE_S, _seconds(plan.requeue_after)), goes_on=True)
+        held_s = self._first_words.held_s(key, seen.body or {}, plan.status)
+        if held_s > 0:
+            return _Step(_sooner(held_s, self._next_look(key, plan, executed)))
         if await self._write_status(key, seen, plan.status):
             _log(key, seen.body, "StatusWritten", "")
-            await self._announce(key, seen, plan, is_told=True)
+            self._announce(key, seen, plan, is_told=True)
         return _Step(self._next_look(key, plan, executed))
 
     def _forget(self, key: ObjectRef) -> None:
         self._restless.pop(key, None)
         self._announced.pop(key, None)
+        self._first_words.forget(key)
 
     def _moves_on(self, key: ObjectRef, executed: executor.Executed) -> bool:
         """Whether the next look comes so soon that it shall write the status, not this one.
@@ -152,13 +169,16 @@ class Passes:
             raise Backoff(f"{RESTLESS} looks in a row found something to do", within_s=due)
         return _sooner(NAMESAKE_S, due) if executed.met_namesake else due
 
-    async def _announce(self, key: ObjectRef, seen: Seen, plan: Plan, *, is_told: bool) -> None:
-        """Write the Plan's Events, each once until the status tells the same."""
+    def _announce(self, key: ObjectRef, seen: Seen, plan: Plan, *, is_told: bool) -> None:
+        """Have the Plan's Events written at the pass's end, each once until the status tells it.
+
+        They are for people: nothing that is waited for shall wait for them.
+        """
         events = tuple(a for a in plan.actions if isinstance(a, EmitEvent))
         known = self._announced.pop(key, frozenset())
         if seen.body is not None:
             new = tuple(event for event in events if event not in known)
-            await executor.announce(Plan(new), seen.body, self._world)
+            self._news.setdefault(key, []).append(_News(new, seen.body))
         if not is_told and (known or events):
             self._announced[key] = known | set(events)
 

@@ -146,6 +146,12 @@ def _settling(owner: ObjectRef) -> float:
     return {"Formation": TOLD_S, "BlueprintInstance": LAST_TOLD_S}.get(owner.kind, SETTLE_S)
 
 
+def maker(ref: ObjectRef, body: Body) -> ObjectRef | None:
+    """Name the use that an object is of, whose pass may still be telling of it."""
+    owner = _owner(ref, body)
+    return owner if owner is not None and owner.kind == "BlueprintInstance" else None
+
+
 def _owner(ref: ObjectRef, body: Body) -> ObjectRef | None:
     """Name the controller owner of ours; owners are in the same namespace."""
     for owner in body["metadata"].get("ownerReferences") or ():

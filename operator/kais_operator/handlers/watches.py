@@ -32,6 +32,45 @@ Happened = Callable[[str, Body, bool], None]
 """Takes kind, body and whether the object is gone; called in the watches' thread."""
 
 
+class _NoDiffs(kopf.DiffBaseStorage):
+    """Keeps no state to compare with: low-level handlers are called for each event.
+
+    What kopf does otherwise, copy each object twice and compare, took a third of its time.
+    """
+
+    def build(self, *, body: Any, extra_fields: Any = None) -> Any:
+        """Give nothing to compare."""
+        return {}
+
+    def fetch(self, *, body: Any) -> Any:
+        """Give no former state."""
+        return None
+
+    def store(self, *, body: Any, patch: Any, essence: Any) -> None:
+        """Write nothing."""
+
+
+class _NoProgress(kopf.ProgressStorage):
+    """Keeps no progress: low-level handlers have none."""
+
+    def fetch(self, *, key: Any, body: Any) -> Any:
+        """Give no progress."""
+        return None
+
+    def store(self, *, key: Any, record: Any, body: Any, patch: Any) -> None:
+        """Write nothing."""
+
+    def purge(self, *, key: Any, body: Any, patch: Any) -> None:
+        """Write nothing."""
+
+    def touch(self, *, body: Any, patch: Any, value: str | None) -> None:
+        """Write nothing."""
+
+    def clear(self, *, essence: Any) -> Any:
+        """Give what is to be compared, in which there is no progress."""
+        return essence
+
+
 @dataclass(frozen=True)
 class Scope:
     """Where is watched: all of the cluster when no namespace is named.
@@ -84,6 +123,8 @@ def build_settings(*, is_namespaced: bool) -> kopf.OperatorSettings:
     settings.watching.chunk_size = 500
     settings.queueing.error_delays = (1, 1, 2, 3, 5, 8, 13, 21, 34, 60)
     settings.posting.enabled = False
+    settings.persistence.diffbase_storage = _NoDiffs()
+    settings.persistence.progress_storage = _NoProgress()
     settings.scanning.disabled = is_namespaced
     for kind in _SELECTED:
         group, version, plural = _resource(kind)

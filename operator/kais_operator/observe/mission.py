@@ -191,6 +191,7 @@ async def _ledger(world: World, mission: Mission, *, has_ended: bool, is_new: bo
         is_closed=memory.is_run_closed(run_id),
         is_extraction_accepted=memory.is_extraction_accepted(run_id),
         problem=memory.store_problem(),
+        refusal=memory.refusal(run_id),
     )
     if not has_ended and (known.is_opened or not is_new):
         return known
