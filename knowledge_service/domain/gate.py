@@ -190,7 +190,6 @@ _RULES = tuple(
     )
 )
 _NEEDED = frozenset().union(*(needed for needed, _ in _RULES))
-_MARKS = re.compile(r"[<\[#]")
 _BETWEEN_WORDS = {n: " " for n in range(128) if not chr(n).isalnum()}
 # Characters that are not seen hide words from rules.
 _UNSEEN = re.compile(
@@ -219,7 +218,8 @@ def flags_of(*texts: Any) -> tuple[str, ...]:
 
 def _is_instruction(value: Any) -> bool:
     text = value if isinstance(value, str) else "\n".join(_strings(value))
-    text = _UNSEEN.sub("", text)
+    if not (text.isascii() and text.isprintable()):
+        text = _UNSEEN.sub("", text)
     if not text.isascii():
         text = _plain(text)
     # Words that stand one a line are read as a sentence too.
@@ -228,7 +228,7 @@ def _is_instruction(value: Any) -> bool:
 
 def _breaks_rules(text: str) -> bool:
     words = _NEEDED.intersection(text.lower().translate(_BETWEEN_WORDS).split())
-    has_marks = _MARKS.search(text) is not None
+    has_marks = "<" in text or "[" in text or "#" in text
     return (has_marks or bool(words)) and any(
         rule.search(text)
         for needed, rule in _RULES

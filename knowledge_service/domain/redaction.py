@@ -85,7 +85,9 @@ def mask(text: str) -> str:
     small = text.lower()
     if _may_hold_one(small):
         text = _masked(text)
-    if max(map(len, text.split()), default=0) < _LONG_FROM:
+        small = text.lower()
+    # A random key has letters of both cases; most long words have not.
+    if small == text or max(map(len, text.split()), default=0) < _LONG_FROM:
         return text
     return _LONG.sub(_mask_random, text)
 

@@ -54,17 +54,36 @@ def sequence(text: str) -> Iterator[str]:
 
 def tokens(text: str) -> tuple[list[str], tuple[str, ...]]:
     """Cut a text into what `of_token` takes; with the terms of the dates that it names."""
-    plain = text if text.isascii() else _folded(text)
-    if "'" in plain or "\u2019" in plain:
-        plain = _ENDING.sub("", plain)
-    has_digits = _DIGIT.search(plain) is not None
-    if has_digits and "," in plain:
-        plain = _THOUSANDS.sub("", plain)
+    plain = _plain(text)
     found = _TOKEN.findall(plain)
-    if not has_digits or dates.MONTH_WORDS.isdisjoint(found):
+    if dates.MONTH_WORDS.isdisjoint(found) or not has_digits(plain):
         return found, ()
     named = chain.from_iterable(moment.terms for moment in dates.named(plain))
     return found, tuple(dict.fromkeys(named))
+
+
+def of_chunk(chunk: str) -> tuple[tuple[str, ...], bool]:
+    """Return the terms of what stands between two spaces, and whether it may name a month.
+
+    A plain text (`str.isascii`) has the terms of its chunks, since no token goes beyond one, and
+    those of dates where it has a month's name and a digit.
+    """
+    found = _TOKEN.findall(_plain(chunk))
+    terms = tuple(chain.from_iterable(map(of_token, found)))
+    return terms, not dates.MONTH_WORDS.isdisjoint(found)
+
+
+def has_digits(text: str) -> bool:
+    """Tell whether there is a digit."""
+    return _DIGIT.search(text) is not None
+
+
+def _plain(text: str) -> str:
+    """Drop accents, endings after an apostrophe, and commas between thousands."""
+    plain = text if text.isascii() else _folded(text)
+    if "'" in plain or "\u2019" in plain:
+        plain = _ENDING.sub("", plain)
+    return _THOUSANDS.sub("", plain) if "," in plain else plain
 
 
 def word(text: str) -> str:

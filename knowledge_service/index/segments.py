@@ -104,6 +104,28 @@ def gather(documents: Sequence[Document]) -> Run:
     )
 
 
+def gather_packed(numbers: Sequence[int], packed: Sequence[bytes]) -> Run:
+    """Make a run of new documents from their numbers and those of their terms.
+
+    What is packed is one term after the other in any order, as often as it comes, 8 bytes each.
+    """
+    lengths = np.array([len(each) for each in packed], dtype=np.int64) >> 3
+    every = np.frombuffer(b"".join(packed), "<i8")
+    order = np.argsort(every, kind="stable")
+    terms, places = every[order], np.repeat(np.arange(len(packed)), lengths)[order]
+    is_first = np.ones(len(terms), dtype=bool)
+    is_first[1:] = (terms[1:] != terms[:-1]) | (places[1:] != places[:-1])
+    firsts = np.flatnonzero(is_first)
+    frequencies = np.diff(firsts, append=len(terms))
+    return Run(
+        np.array(numbers, dtype=np.uint32),
+        np.minimum(lengths, _MAX_LENGTH).astype(np.uint16),
+        terms[firsts],
+        places[firsts],
+        np.minimum(frequencies, _MAX_FREQUENCY).astype(np.uint8),
+    )
+
+
 def join(runs: Sequence[Run]) -> Run:
     """Put runs one after the other."""
     firsts = np.cumsum([0, *(len(run.numbers) for run in runs[:-1])])
@@ -150,7 +172,10 @@ def drop(run: Run, place: int) -> Run:
 def cut(run: Run, first: int) -> Iterator[Row]:
     """Pack the last documents of a scope, which begin with the run at `first`."""
     for start, size in layout(first + len(run.numbers), first):
-        yield from _pack(_slice(run, start - first, size), start)
+        if size == 1:
+            yield _pack_one(run, start - first, start)
+        else:
+            yield from _pack(_slice(run, start - first, size), start)
 
 
 def unpack(data: bytes) -> Run:
@@ -217,6 +242,18 @@ def _pack(run: Run, first: int) -> Iterator[Row]:
         if low < high:
             data = columns.some((low, high), (ends[number], ends[number + 1]), 0)
             yield Row(number, first, size, data)
+
+
+def _pack_one(run: Run, place: int, first: int) -> Row:
+    """Pack one document of a run: what `_pack` gives for it, with fewer arrays."""
+    chosen = np.flatnonzero(run.places == place)
+    m = len(chosen)
+    terms, frequencies = run.terms[chosen].tobytes(), run.frequencies[chosen].tobytes()
+    document = _ONE.pack(int(run.numbers[place]), int(run.lengths[place]))
+    head = _HEAD.pack(1, m, m)
+    return Row(
+        WHOLE, first, 1, b"".join((head, terms, b"\1\0" * m, bytes(2 * m), frequencies, document))
+    )
 
 
 def _documents(run: Run) -> bytes:

@@ -8,31 +8,40 @@ from __future__ import annotations
 
 import functools
 import hashlib
+import struct
 from collections import Counter
 from collections.abc import Mapping
-from itertools import chain
 
 from knowledge_service.index import analyser
 from knowledge_service.index.segments import Document
 
 
-@functools.lru_cache(maxsize=32_768)
 def number(term: str) -> int:
     """Return the term's number, signed."""
-    return _hash(term)
+    return int.from_bytes(_packed(term), "little", signed=True)
 
 
-def _hash(term: str) -> int:
-    digest = hashlib.blake2b(term.encode(), digest_size=8).digest()
-    return int.from_bytes(digest, "little", signed=True)
+def packed_of(text: str) -> bytes:
+    """Return the numbers of a text's terms, 8 bytes each; a term that comes twice is there twice.
+
+    Each text that is stored comes through here, most of it words that were seen before.
+    """
+    if text.isascii():
+        known, chunks = _memory.known, text.split()
+        packed = b"".join(map(known.__getitem__, chunks))
+        if len(known) >= _MOST:
+            # To remember what was asked for last would cost more than to begin anew. Who is about
+            # to look for months in the old one goes on with it.
+            _memory.known = _Chunks()
+        if known.months.isdisjoint(chunks) or not analyser.has_digits(text):
+            return packed
+    return b"".join(map(_packed, analyser.sequence(text)))
 
 
 def document_of(fact_no: int, text: str) -> Document:
     """Make what the index keeps of a fact with this text."""
-    found, dated = analyser.tokens(text)
-    numbers = sorted(chain.from_iterable(map(_known.__getitem__, found)))
-    if dated:
-        numbers = sorted((*numbers, *map(number, dated)))
+    packed = packed_of(text)
+    numbers = sorted(struct.unpack(f"<{len(packed) // 8}q", packed))
     if len(set(numbers)) < len(numbers):
         return _document(fact_no, Counter(numbers))
     return Document(fact_no, len(numbers), tuple(numbers), (1,) * len(numbers))
@@ -49,18 +58,35 @@ def _document(fact_no: int, counts: Mapping[int, int]) -> Document:
     return Document(fact_no, sum(frequencies), terms, frequencies)
 
 
-class _Tokens(dict[str, tuple[int, ...]]):
-    """The numbers of tokens: texts share most of their words, so most cost one lookup.
+class _Chunks(dict[str, bytes]):
+    """The packed numbers of what stands between two spaces: nearly all of it was seen before."""
 
-    Emptied when it is full: to remember which token was asked for last would cost more.
-    """
+    def __init__(self) -> None:
+        super().__init__()
+        self.months: set[str] = set()
+        """Those that may name a month."""
 
-    def __missing__(self, token: str) -> tuple[int, ...]:
-        if len(self) >= _MOST:
-            self.clear()
-        found = self[token] = tuple([_hash(term) for term in analyser.of_token(token)])
+    def __missing__(self, chunk: str) -> bytes:
+        terms, has_month = analyser.of_chunk(chunk)
+        if has_month:
+            self.months.add(chunk)
+        found = b"".join(map(_packed, terms))
+        if len(chunk) <= _LONGEST:
+            self[chunk] = found
         return found
 
 
-_MOST = 131_072
-_known = _Tokens()
+@functools.lru_cache(maxsize=32_768)
+def _packed(term: str) -> bytes:
+    return hashlib.blake2b(term.encode(), digest_size=8).digest()
+
+
+_MOST = 65_536
+_LONGEST = 64  # a longer one is a blob that nobody repeats, and may be as long as a fact
+
+
+class _Memory:
+    known = _Chunks()
+
+
+_memory = _Memory()

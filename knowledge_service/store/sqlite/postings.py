@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 import apsw
 
 from knowledge_service.index import analyser, scorer, segments, terms
-from knowledge_service.index.segments import WHOLE, Document, Row
+from knowledge_service.index.segments import WHOLE, Row
 
 VERSION = f"segments-1 {analyser.VERSION}"
 """What `meta.index` must be; an index of another version is made anew."""
@@ -29,9 +29,9 @@ _CLEAR = "DELETE FROM posting"
 
 def add(connection: apsw.Connection, scope_no: int, texts: Iterable[tuple[int, str]]) -> None:
     """Index the texts of new facts of one scope, given by ascending number."""
-    documents = [terms.document_of(number, text) for number, text in texts]
-    if documents:
-        _append(connection, scope_no, documents)
+    found = list(texts)
+    if found:
+        _append(connection, scope_no, found)
 
 
 def erase(connection: apsw.Connection, scope_no: int, fact_no: int) -> None:
@@ -72,16 +72,18 @@ def _asked(connection: apsw.Connection, scope_no: int, buckets: Sequence[int]) -
     return rows
 
 
-def _append(connection: apsw.Connection, scope_no: int, documents: Sequence[Document]) -> None:
+def _append(connection: apsw.Connection, scope_no: int, texts: Sequence[tuple[int, str]]) -> None:
     low = _key(scope_no, WHOLE, 0)
     before = 0
     for key, size in connection.execute(_LAST, (low, low + _FIRST)):
         before = key - low + size
-    first = segments.kept(before, before + len(documents))
-    if first == before and len(documents) == 1:
-        _replace(connection, scope_no, (), (segments.alone(documents[0], first),))
+    first = segments.kept(before, before + len(texts))
+    if first == before and len(texts) == 1:
+        document = terms.document_of(*texts[0])
+        _replace(connection, scope_no, (), (segments.alone(document, first),))
         return
-    run = segments.gather(documents)
+    numbers = [number for number, _ in texts]
+    run = segments.gather_packed(numbers, [terms.packed_of(text) for _, text in texts])
     rows = [] if first == before else _rows(connection, scope_no, WHOLE, first)
     if rows:
         run = segments.join([*(segments.unpack(row.data) for row in rows), run])

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from knowledge_service.domain import gate, redaction
-from knowledge_service.index import segments, terms
+from knowledge_service.index import analyser, segments, terms
 
 
 @given(st.lists(st.sampled_from("abcdefgh"), max_size=300), st.integers(0, 5000))
@@ -17,6 +17,31 @@ def test_document_alone_is_packed_as_in_a_run(words: list[str], first: int) -> N
     document = terms.document(7, Counter(words))
     (row,) = segments.cut(segments.gather([document]), 0)
     assert segments.alone(document, first) == row._replace(first=first)
+
+
+WORDS = st.sampled_from(
+    ["May", "may,", "7", "2024-05-07", "1,250", "don't", "snake_case-1.2", "pod's", "MARCH",
+     "(june)", "\x1cjuly\x1f", "café", "1.29.3", "a.b/c", "--", "x" * 70]
+)  # fmt: skip
+
+
+@given(st.lists(WORDS | st.text(max_size=12), max_size=12).map(" ".join))
+def test_text_taken_by_its_chunks_has_the_terms_of_the_whole(text: str) -> None:
+    expected = terms.document(7, analyser.terms(text))
+    assert terms.document_of(7, text) == expected
+    assert terms.document_of(7, text) == expected  # what was seen before is remembered
+
+
+@given(st.lists(st.lists(WORDS, max_size=400).map(" ".join), min_size=1, max_size=20))
+def test_documents_gathered_from_packed_terms_are_those_gathered_alone(texts: list[str]) -> None:
+    numbered = list(enumerate(texts, start=5))
+    alone = segments.gather([terms.document_of(number, text) for number, text in numbered])
+    packed = [terms.packed_of(text) for text in texts]
+    together = segments.gather_packed([number for number, _ in numbered], packed)
+    assert list(segments.cut(together, 0)) == list(segments.cut(alone, 0))
+    for left, right in zip(vars(together).values(), vars(alone).values(), strict=True):
+        assert left.dtype == right.dtype
+        assert left.tolist() == right.tolist()
 
 
 @given(st.text(max_size=60), st.sampled_from(["password=hunter22", "Bearer abcdefghijklmnopq", ""]))

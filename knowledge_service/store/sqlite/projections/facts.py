@@ -68,7 +68,8 @@ def record_all(connection: apsw.Connection, told: Sequence[tuple[Event, Hashes]]
     for event, hashes in told:
         made = _rows(event, hashes)
         rows += made
-        events += [(row[0], event.seq, event.op, 0) for row in made]
+        op = event.op  # looks through every part
+        events += [(row[0], event.seq, op, 0) for row in made]
         live[event.scope_no] += sum(row[_LIFECYCLE] == "live" for row in made)
         for part in event.known():
             if part["tags"]:
