@@ -8,6 +8,7 @@ and realm that holds 4,000 facts, one that holds 50,000, and everything where th
 from __future__ import annotations
 
 import sqlite3
+import sys
 import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -66,6 +67,7 @@ def measure(  # noqa: PLR0915 - one store, measured from its filling to its rest
     def row(what: str, clients: object, samples: Sequence[float], rest: object) -> None:
         times = milliseconds(samples) if samples else ["", "", ""]
         rows.append([f"{facts:,}", f"{scopes:,}", what, clients, *times, rest])
+        print(*rows[-1], sep=" | ", file=sys.stderr, flush=True)  # the table comes after an hour
 
     with tempfile.TemporaryDirectory(dir=Path.home()) as folder:
         db = Path(folder) / "k.db"
