@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from knowledge_client.models import Impact, Why
+from knowledge_client.models import Impact, Receipt, Why
 from knowledge_service.domain.visibility import Principal
 from knowledge_service.errors import NotFound
 from knowledge_service.flows import remembering
@@ -24,7 +25,8 @@ def why(store: Store, principal: Principal, fact_id: str) -> Why:
     found = store.why(fact.id, reader(principal))
     if found is None:
         raise remembering.no_fact(fact_id)
-    return found
+    receipts = tuple(_visible_part(store, principal, each) for each in found.receipts)
+    return found.model_copy(update={"receipts": receipts})
 
 
 def impact(store: Store, principal: Principal, fact_id: str, *, limit: int) -> Impact:
@@ -41,15 +43,36 @@ def impact(store: Store, principal: Principal, fact_id: str, *, limit: int) -> I
 
 
 def receipt(store: Store, principal: Principal, receipt_id: str) -> NewReceipt:
-    """Return a receipt of one's own, or of a scope that one was granted to read.
+    """Return a receipt of one's own, or what one sees of one of a scope that one was granted.
 
     Raises:
         NotFound: there is none, or it is another's.
     """
     found = store.receipt(receipt_id)
-    if found and reader(principal).sees_receipt(found.observer, found.receipt.principal):
+    asking = reader(principal)
+    if found is None or not asking.sees_receipt(found.observer, found.receipt.principal):
+        raise NotFound(f"receipt {receipt_id} does not exist or is not visible to you")
+    if asking.is_own(found.observer, found.receipt.principal):
         return found
-    raise NotFound(f"receipt {receipt_id} does not exist or is not visible to you")
+    return replace(found, receipt=_visible_part(store, principal, found.receipt))
+
+
+def _visible_part(store: Store, principal: Principal, receipt: Receipt) -> Receipt:
+    """Leave out, uncounted, what of another's recall lies where the caller does not see."""
+    view = principal.view
+    pairs = zip(receipt.facts, receipt.scores, strict=True)
+    kept = [(fact, score) for fact, score in pairs if store.fact(fact, view)]
+    asked = receipt.asked
+    if asked and asked.scopes is not None:
+        named = tuple(path for path in asked.scopes if view.sees(path))
+        asked = asked.model_copy(update={"scopes": named})
+    seen = {
+        "scopes": tuple(path for path in receipt.scopes if view.sees(path)),
+        "facts": tuple(fact for fact, _ in kept),
+        "scores": tuple(score for _, score in kept),
+        "asked": asked,
+    }
+    return receipt.model_copy(update=seen)
 
 
 def reader(principal: Principal) -> Reader:

@@ -110,7 +110,7 @@ class Listener:
 
     def _event(self, change: Change) -> Event:
         return Event(
-            id=self._seal.close(str(change.position), secrets.token_bytes(12)),
+            id=self._seal.close(_place_of(change.position), secrets.token_bytes(12)),
             type=change.type,
             scope=change.scope,
             actor=change.actor,
@@ -144,11 +144,16 @@ def audit(
     place = _place(seal, cursor) if cursor else None
     acts = store.audit(reaches, place, limit=limit)
     after = acts.next
-    text = f"{after.event}:{after.at_us}:{after.receipt}" if after else None
+    text = f"{_place_of(after.event)}:{_place_of(after.at_us)}:{after.receipt}" if after else None
     return AuditPage(
         entries=acts.entries,
         cursor=seal.close(text, secrets.token_bytes(12)) if text else None,
     )
+
+
+def _place_of(position: int) -> str:
+    """Write a position so that its length does not tell how many events others made."""
+    return f"{position:020d}"
 
 
 def _place(seal: Seal, cursor: str) -> AuditPlace:

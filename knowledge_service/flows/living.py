@@ -78,6 +78,9 @@ def promote(
     """Copy a fact one level up; to the platform only a reviewer does."""
     fact = _with(store, principal, fact_id, verb="promote", doing="promote")
     above = lineage(fact.scope)[1:]
+    if above:
+        # What is there already decides the answer, so whoever does not see it gets none.
+        access.readable(above[:1], principal)
     if above and above[0] == PLATFORM:
         _refuse_agents(principal, "promote facts to the platform")
         access.require(principal, "review", PLATFORM)

@@ -45,9 +45,13 @@ class Reader:
 
     def sees_receipt(self, observer: str, principal: str) -> bool:
         """Tell whether a receipt is the reader's own, or of a scope that it was granted."""
-        if principal == self.name and observer == self.view.home:
-            return True
-        return any(reach.covers(observer) for reach in self.view.reaches)
+        return self.is_own(observer, principal) or any(
+            reach.covers(observer) for reach in self.view.reaches
+        )
+
+    def is_own(self, observer: str, principal: str) -> bool:
+        """Tell whether a receipt is the reader's own."""
+        return principal == self.name and observer == self.view.home
 
 
 class LinkStore(Protocol):

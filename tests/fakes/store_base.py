@@ -179,6 +179,11 @@ class Base:
     def wrote(self, path: str, at: datetime) -> None:
         """Note when a scope was written to last."""
         self._scope(path).last_write_at = at
+        self.happened(path)
+
+    def happened(self, path: str) -> None:
+        """Note in which scope the last event is."""
+        self._scope(path)
         if self.book.log:
             self.book.scopes.setdefault(self.book.log[-1].seq, path)
 

@@ -122,7 +122,10 @@ class MemoryDesk:
         event = self._append(kind, actor, parts)
         for part in event.known():
             self._apply(event, part)
-        self._store.wrote(scope, times.from_us(event.at))
+        if kind.startswith("fact."):
+            self._store.wrote(scope, times.from_us(event.at))
+        else:
+            self._store.happened(scope)
 
     def create(self, new: NewFact, fact_id: str, *, actor: Actor, given: Mapping[str, Any]) -> None:
         event = self._append("fact.recorded", actor, [{"fact": fact_id, **given}])

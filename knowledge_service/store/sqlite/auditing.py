@@ -109,5 +109,7 @@ def _merge(
             place = AuditPlace(place.event, at, receipt_id)
         if entry:
             entries.append(entry)
-    is_more = i < len(acts) or j < len(recalls) or _LOOKED_THROUGH in (len(acts), len(recalls))
+    # What the caller does not see is nothing to go on for.
+    is_left = any(act[2] for act in acts[i:]) or any(recall[2] for recall in recalls[j:])
+    is_more = is_left or _LOOKED_THROUGH in (len(acts), len(recalls))
     return Acts(tuple(entries), place if is_more else None)

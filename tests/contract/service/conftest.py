@@ -20,6 +20,36 @@ from tests.fakes.store import MemoryStore
 
 Connect = Callable[[str], AsyncKnowledgeClient]
 PEER = LEAD.replace("lead-0", "lead-1")
+CALLERS = {
+    "operator": administrator("operator", "system"),
+    "lead": Principal("demo/lead-0", "agent", LEAD),
+    "peer": Principal("demo/lead-1", "agent", PEER),
+    "team": Principal("demo/shared", "agent", TEAM, (Grant(scope=TEAM, verbs=("read", "write")),)),
+    "limited": Principal(
+        "demo/limited", "agent", f"{TEAM}/cell:limited", quota=Quota(writes_per_minute=3)
+    ),
+    "asking": Principal("demo/asking", "agent", LEAD, quota=Quota(recalls_per_minute=3)),
+    # A person and a cell elsewhere that happen to be called as `lead` is.
+    "namesake": Principal("demo/lead-0", "human", LEAD),
+    "double": Principal("demo/lead-0", "agent", f"{OTHER}/cell:x"),
+    "watcher": Principal("watcher", "human", "realm:other", (Grant(scope=LEAD, verbs=("read",)),)),
+    "mover": Principal(
+        "mover", "human", "realm:other", (Grant(scope=LEAD, verbs=("read", "promote")),)
+    ),
+    "stranger": Principal("other/x", "agent", f"{OTHER}/cell:x"),
+    "ada": Principal(
+        "ada",
+        "human",
+        "realm:demo",
+        (Grant(scope="realm:demo", subtree=True, verbs=("read", "write")),),
+    ),
+    "keeper": Principal(
+        "keeper",
+        "human",
+        "realm:demo",
+        (Grant(scope="realm:demo", subtree=True, verbs=ALL_VERBS),),
+    ),
+}
 
 
 @pytest.fixture(params=["fake", "sqlite"])
@@ -33,35 +63,7 @@ def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Store]:
 
 @pytest.fixture
 def transport(store: Store) -> httpx.ASGITransport:
-    callers = {
-        "operator": administrator("operator", "system"),
-        "lead": Principal("demo/lead-0", "agent", LEAD),
-        "peer": Principal("demo/lead-1", "agent", PEER),
-        "team": Principal(
-            "demo/shared", "agent", TEAM, (Grant(scope=TEAM, verbs=("read", "write")),)
-        ),
-        "limited": Principal(
-            "demo/limited", "agent", f"{TEAM}/cell:limited", quota=Quota(writes_per_minute=3)
-        ),
-        "asking": Principal("demo/asking", "agent", LEAD, quota=Quota(recalls_per_minute=3)),
-        # A person and a cell elsewhere that happen to be called as `lead` is.
-        "namesake": Principal("demo/lead-0", "human", LEAD),
-        "double": Principal("demo/lead-0", "agent", f"{OTHER}/cell:x"),
-        "stranger": Principal("other/x", "agent", f"{OTHER}/cell:x"),
-        "ada": Principal(
-            "ada",
-            "human",
-            "realm:demo",
-            (Grant(scope="realm:demo", subtree=True, verbs=("read", "write")),),
-        ),
-        "keeper": Principal(
-            "keeper",
-            "human",
-            "realm:demo",
-            (Grant(scope="realm:demo", subtree=True, verbs=ALL_VERBS),),
-        ),
-    }
-    app = create_app(store, NamedCallers(callers))
+    app = create_app(store, NamedCallers(CALLERS))
     return httpx.ASGITransport(app, raise_app_exceptions=False)
 
 
