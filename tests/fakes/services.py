@@ -54,7 +54,6 @@ def pod(
     rolled_out(fake, ref)
     template = fake.cluster.read(ref)["spec"]["template"]
     name = f"{ref.name}-5d4f-{next(_NUMBERS):05d}"
-    owner = {"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": f"{ref.name}-5d4f"}
     body = {
         "apiVersion": "v1",
         "kind": "Pod",
@@ -62,7 +61,7 @@ def pod(
             "name": name,
             "namespace": ref.namespace,
             "labels": template["metadata"]["labels"],
-            "ownerReferences": [{**owner, "uid": "rs", "controller": True}],
+            "ownerReferences": [owner(f"{ref.name}-5d4f")],
             **metadata,
         },
         "spec": {"nodeName": "node-1"},
@@ -70,6 +69,12 @@ def pod(
     }
     fake.cluster.put(body)
     return ObjectRef("Pod", ref.namespace, name)
+
+
+def owner(replica_set: str) -> Body:
+    """Give the reference of a pod to the ReplicaSet that made it."""
+    made_by = {"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": replica_set}
+    return {**made_by, "uid": "rs", "controller": True}
 
 
 def ready() -> Body:

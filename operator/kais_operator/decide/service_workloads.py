@@ -10,7 +10,7 @@ nobody; two annotations on the Deployment say what it was made from and how it w
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from kais import labels, names
@@ -76,6 +76,23 @@ def selector_of(cell: Cell) -> dict[str, str]:
         labels.CELL: names.label_value(cell.metadata.name),
         labels.CELL_MODE: "Service",
     }
+
+
+def own_pods(cell: Cell, found: Sequence[Body]) -> list[Body]:
+    """Keep the pods that the cell's Deployment made: labels are anybody's to write.
+
+    A Deployment's ReplicaSets bear its name and a hash; a pod that names an owner who is not there
+    is collected by Kubernetes.
+    """
+    deployment = names.deployment_name(cell.metadata.name)
+    return [pod for pod in found if _replica_set_of(pod).rpartition("-")[0] == deployment]
+
+
+def _replica_set_of(pod: Body) -> str:
+    for owner in pod["metadata"].get("ownerReferences") or ():
+        if owner.get("controller") and owner["kind"] == "ReplicaSet":
+            return str(owner["name"])
+    return ""
 
 
 def keeping(desired: Body, seen: Body | None, *, housed: Housed, parent: Parent) -> Body:

@@ -61,9 +61,8 @@ async def _workloads(world: World, cell: Cell) -> Children:
         return Children(deployment, service)
     told = service_workloads.selector_of(cell) | {labels.MANAGED_BY: labels.MANAGER}
     selector = ",".join(f"{key}={value}" for key, value in told.items())
-    return Children(
-        deployment, service, await cluster.list("Pod", metadata.namespace, labels=selector)
-    )
+    found = await cluster.list("Pod", metadata.namespace, labels=selector)
+    return Children(deployment, service, service_workloads.own_pods(cell, found))
 
 
 async def _kin(cluster: Cluster, cell: Cell) -> tuple[Cell, ...]:

@@ -13,7 +13,15 @@ from kais.resources.cell import Cell
 from kais.resources.formation import Formation
 from kais.resources.mission import Mission
 from kais.resources.workload import CellMode
-from kais_operator.decide import attempts, children, entry, record, rounds, unreadable_mission
+from kais_operator.decide import (
+    attempts,
+    children,
+    entry,
+    record,
+    rounds,
+    service_workloads,
+    unreadable_mission,
+)
 from kais_operator.decide import mission as decision
 from kais_operator.decide.entry import Team
 from kais_operator.decide.mission_observed import Ledger, MissionObserved, run_id_of
@@ -115,9 +123,10 @@ async def _pods(
     if isinstance(cell, Cell) and rounds.is_round(cell):
         name = names.label_value(cell.metadata.name)
         selector = f"{labels.CELL}={name},{labels.CELL_MODE}={CellMode.SERVICE.value}"
-        return await world.cluster.list(
+        found = await world.cluster.list(
             "Pod", mission.metadata.namespace, labels=selector, fresh=fresh
         )
+        return service_workloads.own_pods(cell, found)
     if not jobs and labels.ATTEMPTS not in mission.metadata.annotations:
         return ()
     selector = f"{labels.MISSION}={names.label_value(mission.metadata.name)}"

@@ -2,7 +2,10 @@
 
 from typing import Any
 
+import pytest
+
 from kais_operator.decide.plan import Body
+from kais_operator.observe import cell
 from tests.fakes import services, teams
 from tests.fakes.services import SOLO, lone_service
 from tests.fakes.teams import MISSION, condition, status
@@ -46,6 +49,44 @@ async def test_each_check_is_run_once_in_the_container_of_the_cell() -> None:
     assert condition(fake, "Succeeded")[2] == (
         "attempt 1 of 3 is being checked: checks are running: built, covered, files"
     )
+
+
+@pytest.mark.parametrize(
+    ("status_", "metadata"),
+    [
+        pytest.param(services.ready(), {"ownerReferences": []}, id="somebody made it by hand"),
+        pytest.param(
+            services.ready(),
+            {"ownerReferences": [services.owner("other-5d4f")]},
+            id="another Deployment made it",
+        ),
+        pytest.param(
+            services.ready(), {"deletionTimestamp": "2026-03-01T12:00:00Z"}, id="it is going"
+        ),
+        pytest.param(
+            services.unready({"running": {}}), {}, id="it is not ready",
+        ),
+    ],
+)  # fmt: skip
+async def test_no_check_is_run_in_a_pod_that(status_: Body, metadata: Body) -> None:
+    fake = await services.settled(lone_service(), checked(BUILT))
+    services.pod(fake, status=status_, **metadata)
+    await fake.settle(cell.RECONCILER, SOLO)
+    for _ in range(6):
+        await teams.pass_(fake)
+    assert fake.containers.started == []
+    own = services.pod(fake, status=services.ready())
+    await fake.settle(cell.RECONCILER, SOLO)
+    for _ in range(6):
+        await teams.pass_(fake)
+    assert [command.pod for command in fake.containers.started] == [own]
+
+
+async def test_a_foreign_pod_does_not_make_a_service_cell_ready() -> None:
+    fake = await services.settled(lone_service())
+    services.pod(fake, status=services.ready(), ownerReferences=[])
+    await fake.settle(cell.RECONCILER, SOLO)
+    assert condition(fake, "Ready", SOLO)[0] != "True"
 
 
 async def test_a_round_in_which_all_pass_is_success() -> None:
