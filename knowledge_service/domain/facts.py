@@ -91,14 +91,14 @@ def new_fact(body: FactIn, *, scope: str, source: Source, confidence: float) -> 
         content=redaction.mask(body.content),
         title=redaction.mask(body.title) if body.title else None,
         data=None if body.data is None else redaction.mask_tree(body.data),
-        schema=body.schema_,
-        about=body.about,
+        schema=redaction.mask_known(body.schema_) if body.schema_ else None,
+        about=redaction.mask_known(body.about) if body.about else None,
         position=body.position,
         subject=redaction.mask(body.subject) if body.subject else None,
         predicate=redaction.mask(body.predicate) if body.predicate else None,
-        tags=tuple(facts.merged_tags((), map(redaction.mask, body.tags))) if body.tags else (),
+        tags=_tags(body.tags) if body.tags else (),
         confidence=confidence,
-        source=source,
+        source=_masked(source),
         expires_at=body.expires_at,
         valid_from=body.valid_from,
         valid_until=body.valid_until,
@@ -108,6 +108,22 @@ def new_fact(body: FactIn, *, scope: str, source: Source, confidence: float) -> 
         flags=gate.flags(body),
         force=body.force,
     )
+
+
+def _tags(given: tuple[str, ...]) -> tuple[str, ...]:
+    return tuple(facts.merged_tags((), map(redaction.mask, given)))
+
+
+def _masked(source: Source) -> Source:
+    if not source.refs:
+        return source
+    return source.model_copy(update={"refs": masked_refs(source.refs)})
+
+
+def masked_refs(refs: tuple[Ref, ...]) -> tuple[Ref, ...]:
+    """Mask what looks like a secret by its form in references."""
+    known = redaction.mask_known
+    return tuple(Ref(type=known(ref.type), id=known(ref.id)) for ref in refs)
 
 
 def replacement(old: Fact, content: str, actor: str) -> NewFact:
@@ -145,7 +161,7 @@ def edited(old: Fact, edits: ApproveIn, actor: str) -> NewFact:
     return dataclasses.replace(
         new,
         title=redaction.mask(edits.title) if edits.title else old.title,
-        tags=old.tags if edits.tags is None else tuple(facts.merged_tags((), edits.tags)),
+        tags=old.tags if edits.tags is None else _tags(edits.tags),
         valid_until=old.valid_until,
         flags=(),
         force=True,

@@ -9,8 +9,10 @@ secret is kept (`${DB_PASSWORD}`, `secretKeyRef`, a path) are not secrets, nor a
 
 from __future__ import annotations
 
+import functools
 import itertools
 import re
+from collections.abc import Mapping
 from typing import Any
 
 MASK = "[masked]"
@@ -92,6 +94,16 @@ def mask(text: str) -> str:
     return _LONG.sub(_mask_random, text)
 
 
+# Few kinds, schemas and references are named again and again; 4,096 of them is arbitrary.
+@functools.lru_cache(maxsize=4096)
+def mask_known(text: str) -> str:
+    """Mask only what is a secret by its form or name, in what is an identifier.
+
+    Ids are random words as keys are, and nobody finds again what is masked.
+    """
+    return _masked(text) if _may_hold_one(text.lower()) else text
+
+
 def _may_hold_one(small: str) -> bool:
     for needed, signs in _TELLTALE:
         if needed in small:
@@ -157,17 +169,37 @@ def _kind(letter: str) -> str:
 
 
 def mask_tree(value: Any) -> Any:
-    """Return JSON data with the secrets in its strings masked, keys included in the judgement."""
+    """Return JSON data with the secrets in its strings and in the names of its members masked.
+
+    A value is judged together with its member's name. Names that became equal are numbered, so that
+    no value is lost.
+    """
     if isinstance(value, str):
         return mask(value)
     if isinstance(value, list):
         return [mask_tree(item) for item in value]
     if isinstance(value, dict):
-        return {key: _mask_item(key, item) for key, item in value.items()}
+        return _mask_members(value)
     return value
 
 
+def _mask_members(members: Mapping[str, Any]) -> dict[str, Any]:
+    masked: dict[str, Any] = {}
+    for key, item in members.items():
+        name = plain = mask(key)
+        count = 1
+        while name != key and (name in masked or name in members):
+            count += 1
+            name = f"{plain} {count}"
+        masked[name] = _mask_item(key, item)
+    return masked
+
+
 def _mask_item(key: str, item: Any) -> Any:
-    if isinstance(item, str) and mask(f"{key}={item}") != f"{key}={item}" and mask(item) == item:
+    if (
+        isinstance(item, str)
+        and mask(f"{key}={item}") != f"{mask(key)}={item}"
+        and mask(item) == item
+    ):
         return MASK
     return mask_tree(item)

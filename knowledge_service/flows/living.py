@@ -40,7 +40,8 @@ def confirm(
     """
     fact = _for_writing(store, principal, fact_id, "confirm")
     order = _order(principal, body.reason or "", once)
-    return store.confirm(fact.id, order, body.session)
+    session = redaction.mask_known(body.session) if body.session else None
+    return store.confirm(fact.id, order, session)
 
 
 def retract(
@@ -93,8 +94,9 @@ def approve(
     """Approve a fact, or edited words in its place."""
     fact = _with(store, principal, fact_id, verb="review", doing="review")
     _refuse_agents(principal, "review facts")
-    if body.content:
-        remembering.refuse_secrets(store, fact.scope, body.content)
+    for text in (body.content, body.title, *(body.tags or ())):
+        if text:
+            remembering.refuse_secrets(store, fact.scope, text)
     return store.approve(fact.id, _order(principal, body.reason, once), body)
 
 

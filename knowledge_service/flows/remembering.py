@@ -71,16 +71,35 @@ def prepare_all(store: Store, principal: Principal, bodies: Sequence[FactIn]) ->
         confidence = kais_facts.DEFAULT_CONFIDENCE if body.confidence is None else body.confidence
         fact = facts.new_fact(body, scope=scope, source=sources[told], confidence=confidence)
         refuse_beyond_limits(fact)
-        if _is_masked(fact, body):
+        if _is_masked(fact, body, sources[told]):
             refuse_secrets(store, scope)
+        _refuse_secret_names(body)
         return fact
 
     return [one(body) for body in bodies]
 
 
-def _is_masked(fact: NewFact, body: FactIn) -> bool:
+def _is_masked(fact: NewFact, body: FactIn, source: Source) -> bool:
     told = (body.content, body.title, body.subject, body.predicate, body.data)
-    return told != (fact.content, fact.title, fact.subject, fact.predicate, fact.data)
+    kept = (fact.content, fact.title, fact.subject, fact.predicate, fact.data)
+    if told != kept or (body.schema_, body.about, source) != (fact.schema, fact.about, fact.source):
+        return True
+    return _has_mask(fact.tags) and not _has_mask(body.tags)
+
+
+def _has_mask(tags: Sequence[str]) -> bool:
+    return any(redaction.MASK in tag for tag in tags)
+
+
+def _refuse_secret_names(body: FactIn) -> None:
+    """Let pass names that are none: a masked one would find nothing, so it is refused anywhere."""
+    for alias in body.aliases:
+        name = alias.value or alias.prefix or ""
+        if redaction.mask_known(name) != name:
+            raise SecretRefused(
+                f"a name of the fact in {alias.namespace!r} looks like a secret;"
+                " names are kept as they are, give another"
+            )
 
 
 def refuse_secrets(store: Store, scope: str, text: str | None = None) -> None:

@@ -13,7 +13,7 @@ from knowledge_client.models import (
     Run,
     RunIn,
 )
-from knowledge_service.domain import redaction
+from knowledge_service.domain import facts, redaction
 from knowledge_service.domain.visibility import EVERYTHING, PLATFORM, Principal, realm_of
 from knowledge_service.errors import Conflict, Forbidden, InvalidBody, NotFound
 from knowledge_service.flows import access
@@ -70,7 +70,11 @@ def add_episodes(
 ) -> EpisodesAccepted:
     """Append to the record of a run that the caller works in."""
     run = access.run_of(store, body.run_id, principal)
-    return store.add_episodes(run.run_id, body.episodes, actor=access.actor(principal), once=once)
+    episodes = [
+        each.model_copy(update={"refs": facts.masked_refs(each.refs)}) if each.refs else each
+        for each in body.episodes
+    ]
+    return store.add_episodes(run.run_id, episodes, actor=access.actor(principal), once=once)
 
 
 def start_extraction(store: Store, principal: Principal, body: ExtractionIn) -> Extraction:

@@ -8,14 +8,18 @@ import pytest
 from knowledge_client import errors
 from knowledge_client.models import (
     BlueprintName,
+    ConfirmIn,
     CorrectIn,
+    EpisodeIn,
     EpisodesIn,
     ExtractionIn,
     FactIn,
     FactsIn,
     Injection,
     RecallIn,
+    Ref,
     ScopeConfig,
+    Source,
     StatsIn,
     WireScope,
 )
@@ -75,15 +79,20 @@ class TestFacts:
         self, connect: Connect, http: httpx.AsyncClient
     ) -> None:
         operator, secret = connect("operator"), "ghp_" + "a" * 36
-        fact = FactIn(content="x", scope=TEAM, subject=secret, predicate=secret, tags=(secret,))
+        source = Source(refs=(Ref(type=secret, id=secret),))
+        fact = FactIn(
+            content="x", scope=TEAM, subject=secret, predicate=secret, tags=(secret,),
+            schema=secret, about=secret, data={secret: {secret: 1}}, source=source,
+        )  # fmt: skip
         told = await operator.remember(fact)
+        await operator.confirm(told.fact_id, ConfirmIn(session=secret))
         await operator.correct(told.fact_id, CorrectIn(reason=f"it was {secret}"))
         kept = run_in(objective=f"use {secret}", parameters={"a": [secret], "password": "hunter22"})
         await operator.put_run("r", kept)
-        said = [
-            (await http.get(f"/v1/{path}", headers=OPERATOR)).text
-            for path in (f"facts/{told.fact_id}", "runs/r")
-        ]
+        line = EpisodeIn(type="message", content="x", refs=source.refs)
+        await operator.add_episodes(EpisodesIn(run_id="r", episodes=(line,)))
+        paths = (f"facts/{told.fact_id}", f"facts/{told.fact_id}/why", "runs/r", "runs/r/episodes")
+        said = [(await http.get(f"/v1/{path}", headers=OPERATOR)).text for path in paths]
         again = await http.post(
             f"/v1/facts/{told.fact_id}:correct", json={"reason": "x"}, headers=OPERATOR
         )

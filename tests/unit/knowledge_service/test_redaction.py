@@ -48,6 +48,21 @@ def test_data_is_judged_with_its_keys() -> None:
     assert redaction.mask_tree({"a": ["b", 2, True]}) == {"a": ["b", 2, True]}
 
 
+def test_names_of_members_are_masked_and_no_value_is_lost() -> None:
+    one, two = "ghp_" + "a" * 36, "ghp_" + "b" * 36
+    data = {one: 1, two: 2, "[masked] 3": 3, "plain": {one: "x"}}
+    assert redaction.mask_tree(data) == {
+        "[masked]": 1, "[masked] 2": 2, "[masked] 3": 3, "plain": {"[masked]": "x"},
+    }  # fmt: skip
+
+
+def test_ids_are_masked_by_their_form_only() -> None:
+    random_id = "q8Zt3nVb71LkPx0WmRd5YcHs"
+    assert redaction.mask(random_id) == redaction.MASK
+    assert redaction.mask_known(random_id) == random_id
+    assert redaction.mask_known("ghp_" + "a" * 36) == redaction.MASK
+
+
 @pytest.mark.parametrize(
     "part", ["a-", "a.", "eyJ-", "password-", "http://a:", "bearer ", "-----BEGIN "]
 )
