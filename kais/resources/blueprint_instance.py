@@ -7,7 +7,7 @@ from pydantic import Field
 
 from kais.outcomes import Outcome
 from kais.resources.base import Column, Model, Resource, Status
-from kais.resources.fields import Bool, Int, Line, Name, Segment, Tree
+from kais.resources.fields import Bool, Int, Line, Name, Reference, Segment, Tree
 
 
 class UpdatePolicy(StrEnum):
@@ -36,7 +36,7 @@ class InstancePhase(StrEnum):
 class BlueprintReference(Model):
     """Which blueprint is used, and which revision of it."""
 
-    name: Name = Field(description="name of the Blueprint in the same namespace")
+    name: Reference = Field(description="name of the Blueprint in the same namespace")
     revision: Int | None = Field(
         default=None,
         ge=1,

@@ -6,7 +6,7 @@ from typing import ClassVar
 from pydantic import Field
 
 from kais.resources.base import Column, Model, Resource, Status
-from kais.resources.fields import Cost, Int, Line, Name, Text, Timestamp
+from kais.resources.fields import Cost, Int, Line, Name, Reference, Text, Timestamp
 from kais.resources.workload import CellTemplateSpec
 
 
@@ -23,10 +23,10 @@ class CellPhase(StrEnum):
 class CellSpec(CellTemplateSpec):
     """One agent or task and whom it belongs to."""
 
-    parent_ref: Name | None = Field(
+    parent_ref: Reference | None = Field(
         default=None, description="the Cell that made this one; its limits cover this one too"
     )
-    formation_ref: Name | None = Field(
+    formation_ref: Reference | None = Field(
         default=None, description="the Formation whose scope, workspace and peers the cell shares"
     )
 

@@ -60,6 +60,20 @@ Timestamp = Annotated[
     WithJsonSchema({"type": "string", "format": "date-time"}),
 ]
 Name = Annotated[str, Field(min_length=1, max_length=253)]
+Reference = Annotated[
+    str,
+    Field(min_length=1, max_length=253),
+    WithJsonSchema(
+        {
+            "type": "string",
+            "minLength": 1,
+            "maxLength": 253,
+            "pattern": r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$",
+        }
+    ),
+]
+"""The name of another object. The API server refuses what nothing can be named; what was stored before
+that rule is still read, and waits as for any name that is not there."""
 Label = Annotated[
     str, Field(min_length=1, max_length=63, pattern=r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?$")
 ]

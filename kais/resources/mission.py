@@ -7,7 +7,18 @@ from pydantic import Field
 
 from kais.outcomes import Outcome
 from kais.resources.base import Column, Model, Resource, Rule, Status
-from kais.resources.fields import Bool, Cost, Duration, Int, Line, Name, Number, Text, Timestamp
+from kais.resources.fields import (
+    Bool,
+    Cost,
+    Duration,
+    Int,
+    Line,
+    Name,
+    Number,
+    Reference,
+    Text,
+    Timestamp,
+)
 
 
 class MissionPhase(StrEnum):
@@ -179,10 +190,10 @@ class MissionSpec(Model):
         ),
     )
 
-    formation_ref: Name | None = Field(
+    formation_ref: Reference | None = Field(
         default=None, description="the Formation that does the work; excludes cellRef"
     )
-    cell_ref: Name | None = Field(
+    cell_ref: Reference | None = Field(
         default=None, description="the single Cell that does the work; excludes formationRef"
     )
     objective: Annotated[str, Field(min_length=1, max_length=65536)] = Field(

@@ -6,7 +6,7 @@ from typing import Annotated
 from pydantic import ConfigDict, Field
 
 from kais.resources.base import Model, Rule
-from kais.resources.fields import Bool, Cost, Int, Name, Number, Quantity, Text, Tree
+from kais.resources.fields import Bool, Cost, Int, Name, Number, Quantity, Reference, Text, Tree
 
 
 class Provider(StrEnum):
@@ -220,7 +220,7 @@ class CellKnowledge(Model):
         default=None,
         description="false puts no recalled facts before this cell; unset follows the scope",
     )
-    scope_ref: Name | None = Field(
+    scope_ref: Reference | None = Field(
         default=None, description="KnowledgeScope whose settings this cell follows, by name"
     )
 
@@ -261,7 +261,7 @@ class CellTemplateSpec(Model):
     knowledge: CellKnowledge | None = Field(
         default=None, description="what the cell is given of what is known"
     )
-    service_account_name: Name | None = Field(
+    service_account_name: Reference | None = Field(
         default=None,
         description=(
             "account to run under instead of the cell's own; usable only when that account carries "
