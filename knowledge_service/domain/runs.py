@@ -5,7 +5,8 @@ from __future__ import annotations
 from datetime import datetime
 
 from kais import outcomes
-from knowledge_client.models import Run, RunIn
+from knowledge_client.models import Fact, Run, RunIn
+from knowledge_service.domain.visibility import PrincipalType
 
 _IDENTITY = ("kind", "namespace", "scope")
 
@@ -54,17 +55,23 @@ def _allowed(old: Run, given: dict[str, object]) -> dict[str, object]:
     return {name: value for name, value in given.items() if getattr(old, name) in (None, {})}
 
 
-def credit(run: Run) -> str | None:
+def credit(run: Run, closed_by: PrincipalType) -> str | None:
     """Return the usage kind that the run's facts earn.
 
-    None while open and for excluded outcomes.
+    None while open, for excluded outcomes, and for what an agent closed: it would praise its own
+    facts, and how runs end is not an agent's to say.
     """
-    if run.outcome is None:
+    if run.outcome is None or closed_by == "agent":
         return None
     outcome = outcomes.Outcome(run.outcome)
     if outcomes.is_excluded(outcome):
         return None
     return "succeeded" if outcomes.is_success(outcome) else "failed"
+
+
+def is_own(run_id: str, fact: Fact) -> bool:
+    """Tell whether a fact was learnt in the run: its outcome says nothing about that one."""
+    return any(ref.type == "run" and ref.id == run_id for ref in fact.source.refs)
 
 
 def duration_s(run: Run) -> float | None:

@@ -14,7 +14,7 @@ from knowledge_service.index import analyser
 from knowledge_service.ports import Actor
 from knowledge_service.store import times
 from knowledge_service.store.event import Event
-from knowledge_service.store.verbs.desk import LiveLink, Shown, Standing
+from knowledge_service.store.verbs.desk import Confirmation, LiveLink, Shown, Standing
 
 if TYPE_CHECKING:
     from tests.fakes.store_base import Base
@@ -107,8 +107,16 @@ class MemoryDesk:
         every = self._book.promotions.values()
         return [each for each in every if fact_id in (each.origin, each.copy)]
 
-    def confirmations(self, fact_id: str) -> int:
-        return len(self._book.confirmations.get(fact_id, []))
+    def confirmations(self, fact_id: str) -> Sequence[Confirmation]:
+        seqs = {seq for seq, _ in self._book.confirmations.get(fact_id, [])}
+        said = [
+            Confirmation(event.actor, part.get("session"))
+            for event in self._book.log
+            if event.seq in seqs
+            for part in event.known()
+            if part.get("fact") == fact_id
+        ]
+        return list(dict.fromkeys(said))
 
     def config(self, scope: str) -> ScopeConfig:
         return self._store.declared(scope) or ScopeConfig()

@@ -71,7 +71,7 @@ class Runs(Facts):
             if not (old and old.closed_at):
                 self._last_at[run_id] = self._now()
             self._runs[run_id] = merged
-            self._credit(merged)
+            self._credit(merged, actor)
             for fact_id in self._in_front(run_id) if was_open else ():
                 promoting.promote_proven(MemoryDesk(self), fact_id)
             return merged
@@ -79,11 +79,11 @@ class Runs(Facts):
     def _in_front(self, run_id: str) -> list[str]:
         return [fact_id for fact_id, runs_ in self._shown.items() if run_id in runs_]
 
-    def _credit(self, run: Run) -> None:
+    def _credit(self, run: Run, actor: Actor) -> None:
         if run.outcome is None or run.run_id in self._credited:
             return
         self._credited.add(run.run_id)
-        kind = runs.credit(run)
+        kind = runs.credit(run, actor.type)
         if kind is None:
             return
         seen: set[tuple[str, str]] = set()
@@ -91,7 +91,8 @@ class Runs(Facts):
             if new.receipt.run == run.run_id:
                 for fact_id in new.receipt.facts:
                     row = self.row(fact_id)
-                    if row and (fact_id, new.observer) not in seen:
+                    is_other = row and not runs.is_own(run.run_id, row.fact)
+                    if row and is_other and (fact_id, new.observer) not in seen:
                         seen.add((fact_id, new.observer))
                         shown = self._shown.setdefault(fact_id, [])
                         shown += [] if run.run_id in shown else [run.run_id]

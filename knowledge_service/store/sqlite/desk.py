@@ -13,7 +13,7 @@ from knowledge_service.store.event import Event
 from knowledge_service.store.sqlite import erasing, part, payloads, rows, written
 from knowledge_service.store.sqlite.projections import facts as projected
 from knowledge_service.store.sqlite.transaction import Transaction
-from knowledge_service.store.verbs.desk import LiveLink, Shown, Standing
+from knowledge_service.store.verbs.desk import Confirmation, LiveLink, Shown, Standing
 
 _BY_ID = f"{rows.SELECT} WHERE f.id = ? AND s.retired_at IS NULL"
 _EQUAL = f"""{rows.SELECT} WHERE f.scope_no = ? AND f.content_hash = ?
@@ -30,7 +30,8 @@ _LINKS = """SELECT l.id, a.id, b.id, l.type FROM link l
 _PROMOTIONS = """SELECT p.id, a.id, b.id FROM promotion p
   JOIN fact a ON a.fact_no = p.origin_no JOIN fact b ON b.fact_no = p.copy_no
   WHERE p.undone_at IS NULL AND (a.id = ?1 OR b.id = ?1) ORDER BY p.id"""
-_CONFIRMATIONS = "SELECT count(*) FROM confirmation JOIN fact f USING(fact_no) WHERE f.id = ?"
+_CONFIRMATIONS = """SELECT DISTINCT c.actor, c.session FROM confirmation c
+  JOIN fact f USING(fact_no) WHERE f.id = ? ORDER BY c.actor, c.session"""
 _CONFIG = "SELECT config FROM scope WHERE path = ? AND retired_at IS NULL AND config IS NOT NULL"
 _SHOWN = """SELECT r.run_id, r.body, r.outcome FROM fact_run s JOIN fact f USING(fact_no)
   JOIN run r USING(run_id) WHERE f.id = ? AND r.outcome IS NOT NULL
@@ -93,9 +94,9 @@ class TableDesk:
         """List standing promotions."""
         return [Standing(*row) for row in self._tx.all(_PROMOTIONS, (fact_id,))]
 
-    def confirmations(self, fact_id: str) -> int:
-        """Count confirmations."""
-        return int((self._tx.one(_CONFIRMATIONS, (fact_id,)) or (0,))[0])
+    def confirmations(self, fact_id: str) -> Sequence[Confirmation]:
+        """List who confirmed."""
+        return [Confirmation(*row) for row in self._tx.all(_CONFIRMATIONS, (fact_id,))]
 
     def config(self, scope: str) -> ScopeConfig:
         """Look a declaration up."""

@@ -18,7 +18,7 @@ from knowledge_service.domain import runs, statistics
 from knowledge_service.domain.visibility import View, realm_of
 from knowledge_service.errors import Conflict, RunClosedOtherwise
 from knowledge_service.ports import Actor, RunListing
-from knowledge_service.store.sqlite import part, recall, times
+from knowledge_service.store.sqlite import crediting, part, times
 from knowledge_service.store.sqlite.desk import TableDesk
 from knowledge_service.store.sqlite.transaction import Transaction
 from knowledge_service.store.verbs import promoting
@@ -115,7 +115,7 @@ def _put(tx: Transaction, run_id: str, run: RunIn, actor: Actor) -> Run:
         return merged
     scope_no = part.ensure_scope(tx, merged.scope, actor.name)
     realm_no = row[1] if row else part.ensure_scope(tx, realm_of(merged.scope), actor.name)
-    credited, shown = _credit(tx, merged, bool(row and row[2]))
+    credited, shown = _credit(tx, merged, actor, credited=bool(row and row[2]))
     kind = "run.closed" if merged.outcome and not (old and old.outcome) else "run.recorded"
     part_ = {
         "run": merged.model_dump(mode="json", exclude_none=True),
@@ -129,12 +129,14 @@ def _put(tx: Transaction, run_id: str, run: RunIn, actor: Actor) -> Run:
     return merged
 
 
-def _credit(tx: Transaction, run: Run, credited: bool) -> tuple[bool, tuple[str, ...]]:
+def _credit(
+    tx: Transaction, run: Run, actor: Actor, *, credited: bool
+) -> tuple[bool, tuple[str, ...]]:
     """Credit the facts that were in front of a run that just closed; return these too."""
     if credited or run.outcome is None:
         return credited, ()
-    kind = runs.credit(run)
-    return True, recall.credit(tx, run.run_id, kind) if kind else ()
+    kind = runs.credit(run, actor.type)
+    return True, crediting.credit(tx, run.run_id, kind) if kind else ()
 
 
 def _ledger(

@@ -33,6 +33,14 @@ class Standing:
 
 
 @dataclass(frozen=True)
+class Confirmation:
+    """Somebody said a fact again; `session` names what that happened in, when it was told."""
+
+    actor: str
+    session: str | None
+
+
+@dataclass(frozen=True)
 class Shown:
     """One closed run of a mission that had a fact in front of it; `mission` names that."""
 
@@ -77,8 +85,8 @@ class Desk(Protocol):
         """Return the standing promotions that a fact is origin or copy of."""
         ...
 
-    def confirmations(self, fact_id: str) -> int:
-        """Count a fact's confirmations."""
+    def confirmations(self, fact_id: str) -> Sequence[Confirmation]:
+        """Return who confirmed a fact and in which session, each pair once."""
         ...
 
     def config(self, scope: str) -> ScopeConfig:

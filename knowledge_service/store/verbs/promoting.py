@@ -69,13 +69,14 @@ def promote_proven(desk: Desk, fact_id: str) -> Copied | None:
 
 def take_back(desk: Desk, fact_id: str, order: Order) -> None:
     """Retract the copies of a retracted fact; flag those that others confirmed for a reviewer."""
+    origin = known(desk, fact_id)
     for standing in desk.promotions(fact_id):
         if standing.origin != fact_id:
             continue
         copy = desk.fact(standing.copy)
         if copy is None or copy.lifecycle != "live":
             continue
-        if desk.confirmations(copy.id) or _origins(desk, copy.id) > 1:
+        if _stands_without(desk, origin, copy):
             flags = [*copy.flags, *([] if ORIGIN_GONE in copy.flags else [ORIGIN_GONE])]
             part = {"fact": copy.id, "reason": order.reason, "set": {"flags": flags}}
             desk.record("fact.flagged", scope=copy.scope, actor=order.actor, parts=[part])
@@ -114,6 +115,20 @@ def _standing(desk: Desk, fact: Fact, target: str) -> str | None:
     return None
 
 
+def _stands_without(desk: Desk, origin: Fact, copy: Fact) -> bool:
+    """Tell whether a copy is more than its origin: told there, or confirmed, by others.
+
+    Who said the origin, and the session in which it was said, confirm nothing by saying it again.
+    """
+    if copy.source.type != "promoted" or _origins(desk, copy.id) > 1:
+        return True
+    own = {ref.id for ref in origin.source.refs}
+    return any(
+        each.actor != origin.source.actor and each.session not in own
+        for each in desk.confirmations(copy.id)
+    )
+
+
 def _origins(desk: Desk, copy_id: str) -> int:
     return sum(each.copy == copy_id for each in desk.promotions(copy_id))
 
@@ -128,9 +143,13 @@ def _otherwise(desk: Desk, fact: Fact, target: str) -> Fact | None:
 
 
 def _contradicted(desk: Desk, fact: Fact) -> bool:
+    """Tell whether something live contradicts a fact where all of its readers see it.
+
+    What a cell says in a scope of its own is out of their sight, so it must not hold them up.
+    """
     for each in desk.links(fact.id):
         if each.type == "contradicts":
             other = desk.fact(each.to_id if each.from_id == fact.id else each.from_id)
-            if other and other.lifecycle == "live":
+            if other and other.lifecycle == "live" and contains(other.scope, fact.scope):
                 return True
     return False

@@ -13,6 +13,7 @@ from knowledge_client.models import (
     Promotion,
     Recalled,
     Receipt,
+    Ref,
     Retention,
     ScopeConfig,
     Source,
@@ -20,7 +21,7 @@ from knowledge_client.models import (
 from knowledge_service.domain.filtering import Filters
 from knowledge_service.domain.visibility import Reach, View
 from knowledge_service.errors import Conflict, NotFound, RetractedBefore
-from knowledge_service.ports import Listing, NewReceipt, Once, Order, Queue, Search, Store
+from knowledge_service.ports import Listing, NewLink, NewReceipt, Once, Order, Queue, Search, Store
 from tests.builders_knowledge import AGENT, ALL, LEAD, OPERATOR, PERSON, TEAM, new_fact, run_in
 from tests.contract.store.conftest import Time
 
@@ -440,6 +441,32 @@ class TestPromoting:
         shown(store, fact_id, run="m-9")
         assert live(store, REALM) == ["Java 21"]
 
+    def test_word_of_a_cell_against_a_fact_of_its_team_holds_up_nobody(self, store: Store) -> None:
+        self.automatic(store)
+        fact_id = told(store, "Java 21", confidence=0.8)
+        own = told(store, "no, Java 8", scope=LEAD, actor=AGENT)
+        store.link(NewLink(own, fact_id, "contradicts"), ALL, actor=AGENT)
+        self.prove(store, fact_id)
+        assert live(store, REALM) == ["Java 21"]
+
+    @pytest.mark.parametrize("scope", [TEAM, REALM])
+    def test_word_that_all_of_its_readers_see_does(self, store: Store, scope: str) -> None:
+        self.automatic(store)
+        fact_id = told(store, "Java 21", confidence=0.8)
+        other = told(store, "no, Java 8", scope=scope)
+        store.link(NewLink(other, fact_id, "contradicts"), ALL, actor=PERSON)
+        self.prove(store, fact_id)
+        assert "Java 21" not in live(store, REALM)
+
+    def test_missions_that_a_fact_was_learnt_in_prove_nothing_of_it(self, store: Store) -> None:
+        self.automatic(store)
+        refs = (Ref(type="run", id="m-0"), Ref(type="mission", id="demo/m-0"))
+        fact_id = told(store, "Java 21", confidence=0.8, source=Source(refs=refs, actor="ada"))
+        self.prove(store, fact_id)
+        assert live(store, REALM) == []
+        shown(store, fact_id, run="m-2")
+        assert live(store, REALM) == ["Java 21"]
+
     def test_rule_stops_at_the_realm(self, store: Store) -> None:
         config = ScopeConfig(promotion=Promotion(policy="Automatic", min_missions=1))
         store.put_scope(REALM, config, actor=PERSON)
@@ -453,6 +480,24 @@ class TestPromoting:
         second = store.promote(first, WHY).copy_id
         store.retract(fact_id, WHY)
         assert [known(store, each).lifecycle for each in (first, second)] == ["retracted"] * 2
+
+    def test_copy_that_its_author_alone_said_again_goes_with_the_origin(self, store: Store) -> None:
+        refs = (Ref(type="run", id="session-1"),)
+        fact_id = told(store, source=Source(refs=refs, actor="ada"))
+        copy = store.promote(fact_id, WHY).copy_id
+        for _ in range(3):
+            store.confirm(copy, WHY)
+            store.confirm(copy, Order(AGENT, ""), "session-1")
+        store.retract(fact_id, WHY)
+        assert known(store, copy).lifecycle == "retracted"
+
+    def test_equal_that_somebody_had_told_above_stays_for_a_reviewer(self, store: Store) -> None:
+        above = told(store, scope=REALM)
+        fact_id = told(store)
+        assert store.promote(fact_id, WHY).copy_id == above
+        store.retract(fact_id, WHY)
+        found = known(store, above)
+        assert (found.lifecycle, found.flags) == ("live", ("origin-retracted",))
 
     def test_copy_that_others_confirmed_is_flagged_for_a_reviewer(self, store: Store) -> None:
         fact_id = told(store)

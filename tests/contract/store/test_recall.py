@@ -7,12 +7,13 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from knowledge_client.models import Recalled, Receipt
+from knowledge_client.models import Recalled, Receipt, Ref, Source
 from knowledge_service.domain.filtering import Filters
 from knowledge_service.domain.visibility import Reach, View
 from knowledge_service.errors import IdempotencyConflict
 from knowledge_service.ports import Listing, NewReceipt, Once, Reader, Search, Store
 from tests.builders_knowledge import (
+    AGENT,
     ALL,
     LEAD,
     OPERATOR,
@@ -241,6 +242,28 @@ class TestReceipts:
         store.record_recall(*receipt("r-1", told.fact_id, run="run-1"), None)
         store.put_run("run-1", run_in(outcome="Cancelled"), actor=OPERATOR)
         assert store.scope_stats([TEAM], ALL)[0].usefulness is None
+
+    def test_session_that_an_agent_closes_itself_praises_nothing(self, store: Store) -> None:
+        (told,) = store.remember([new_fact()], actor=PERSON)
+        for who in (AGENT, OPERATOR):
+            session = run_in(kind="session")
+            store.put_run(who.name, session, actor=who)
+            store.record_recall(*receipt(f"r-{who.name}", told.fact_id, run=who.name), None)
+            closing = session.model_copy(update={"outcome": "Succeeded"})
+            store.put_run(who.name, closing, actor=who)
+            usefulness = store.scope_stats([TEAM], ALL)[0].usefulness
+            assert usefulness == (None if who is AGENT else 0.6)
+
+    def test_run_praises_nothing_that_was_learnt_in_it(self, store: Store) -> None:
+        source = Source(refs=(Ref(type="run", id="run-1"),), actor="ada")
+        (told,) = store.remember([new_fact(source=source)], actor=PERSON)
+        for run_id in ("run-1", "run-2"):
+            store.put_run(run_id, run_in(), actor=OPERATOR)
+            store.record_recall(*receipt(f"r-{run_id}", told.fact_id, run=run_id), None)
+            store.put_run(run_id, run_in(outcome="Succeeded"), actor=OPERATOR)
+            impact = store.impact(told.fact_id, Reader(ALL, "x"), limit=9)
+            assert impact is not None
+            assert ("succeeded" in impact.usage) == (run_id == "run-2")
 
     def test_usage_of_observers_out_of_sight_does_not_count(self, store: Store) -> None:
         (told,) = store.remember([new_fact(scope="realm:demo")], actor=PERSON)
