@@ -121,10 +121,8 @@ def _by_text(shelf: Shelf, scores: Scores, inquiry: Inquiry, watch: Watch) -> Fo
     place: dict[int, int] = {}
     done, size = 0, max(_BATCH, 2 * inquiry.limit)
     while True:
-        chosen = scores.at_least(size)
-        numbers, values = scores.numbers[chosen], scores.values[chosen]
-        order = np.lexsort((numbers, -values))[done:size]
-        found = dict(zip(numbers[order].tolist(), chosen[order].tolist(), strict=True))
+        numbers, spots = scores.best(size)
+        found = dict(zip(numbers[done:size].tolist(), spots[done:size].tolist(), strict=True))
         rows |= _served(shelf.rows(list(found)), inquiry.filters, watch)
         for number, spot in found.items():
             if number in rows:
@@ -134,7 +132,8 @@ def _by_text(shelf: Shelf, scores: Scores, inquiry: Inquiry, watch: Watch) -> Fo
             break
         size = min(size * 4, _MOST)
     is_silent = watch.number >= 0 and watch.said[0] == "no-match" and watch.number not in rows
-    if is_silent and watch.number in scores.numbers[scores.values > 0]:
+    spot = scores.place(watch.number) if is_silent else None
+    if spot is not None and scores.values[spot] > 0:
         watch.tell(watch.number, "candidates", f"its words match less than those of {done} others")
     return rows, text, place
 
@@ -154,16 +153,18 @@ def _beside(shelf: Shelf, scores: Scores, filters: Filters, found: Found) -> Non
     """Add what stands beside the best in the same session; adds to `found` in place."""
     rows, text, place = found
     best = sorted(text, key=lambda number: (-text[number], number))[:_BESIDE_OF]
-    wanted: dict[int, int] = {}
+    near: set[int] = set()
     names = set()
     for number in best:
         name = candidates.session(rows[number])
         if name is not None:
             names.add(name)
             spot = place[number]
-            for near in range(max(spot - _REACH, 0), spot + _REACH + 1):
-                if near < len(scores.numbers):
-                    wanted[int(scores.numbers[near])] = near
+            near.update(range(max(spot - _REACH, 0), min(spot + _REACH + 1, len(scores.values))))
+    if not near:
+        return
+    spots = np.array(sorted(near), dtype=np.intp)
+    wanted = dict(zip(scores.numbers(spots).tolist(), spots.tolist(), strict=True))
     fresh = [number for number in wanted if number not in rows]
     for row in shelf.rows(fresh) if fresh else ():
         if candidates.session(row) in names and filtering.passes(row, filters):

@@ -1,85 +1,114 @@
-"""BM25 over packed rows: exhaustive, deterministic, with the statistics of what it is given.
+"""BM25 over postings: exhaustive, deterministic, with the statistics of what it is given.
 
-The caller gives the rows of the visible scopes only, and documents, lengths and frequencies are
-counted in these, so nothing invisible can move a score. The postings of a document are added in the
-order of the terms' numbers, wherever it is stored: floating point makes that part of the result.
+The caller gives the stretches of the visible scopes only, and documents, lengths and frequencies
+are counted in these, so nothing invisible can move a score. The postings of a document are added in
+the order of the terms' numbers, wherever it is: floating point makes that part of the result.
 """
 
 from __future__ import annotations
 
-import struct
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
 from knowledge_service.index import terms
-from knowledge_service.index.segments import WHOLE, Row
+from knowledge_service.index.reading import Found, Stretch
 
 RANKER = "fused-1"
 # As is common for short passages: length says less of a sentence than of a page.
 _K1 = 0.9
 _B = 0.4
-_HEAD = struct.Struct("<III")
-_DOCUMENTS, _TERM, _COUNT, _PLACE = 4, 8, 2, 2
-_MASK = 1023
 # Up to here the threshold is found by a partition; beyond it by the best of each chunk first.
 _SMALL = 16_384
 _CHUNK = 64
+
+# Postings that are weighted at once: so few fit into a cache, so many are worth the calls.
+_TOGETHER = 65_536
 
 Floats = NDArray[np.float64]
 Whole = NDArray[np.int64]
 
 
 @dataclass(frozen=True)
-class Scores:
-    """Every document of the visible scopes: fact numbers and scores, 0 without any term.
+class Scale:
+    """What turns postings into scores: a factor for each term, and the mean length."""
 
-    `hits` are the postings of the question: term (by its place in `terms`), document, weight.
+    factors: Floats
+    mean: float
+
+    def weights(self, factors: Any, lengths: Any, tf: Any) -> Any:
+        """Weigh postings, one or many: each has its term's factor."""
+        norm = lengths * (_K1 * _B / self.mean)
+        norm += _K1 * (1 - _B)
+        norm += tf
+        return factors * tf / norm
+
+
+_NOTHING = Scale(np.empty(0), 1.0)
+
+
+@dataclass(frozen=True)
+class Scores:
+    """Every document of the visible scopes with its score, 0 without any term.
+
+    Documents are named by their place: scope after scope, each in the order in which they came.
     """
 
-    numbers: NDArray[np.uint32]
+    stretches: Sequence[Stretch]
     values: Floats
-    terms: tuple[str, ...]
-    hits: tuple[Whole, Whole, Floats]
+    terms: tuple[str, ...] = ()
+    scale: Scale = _NOTHING
 
-    def best_first(self, first: int) -> Iterator[tuple[int, float]]:
-        """Yield (fact number, score), best first, equal ones by fact number.
+    def numbers(self, places: NDArray[np.intp]) -> NDArray[np.uint32]:
+        """Return the numbers of the facts at some places."""
+        starts = np.cumsum([0, *(len(stretch.numbers) for stretch in self.stretches)])
+        owners = starts.searchsorted(places, side="right") - 1
+        found = np.empty(len(places), dtype=np.uint32)
+        for owner in np.unique(owners).tolist():
+            own = owners == owner
+            found[own] = self.stretches[owner].numbers[places[own] - starts[owner]]
+        return found
 
-        Only the best `first` are sorted until more are asked for.
+    def place(self, fact_no: int) -> int | None:
+        """Return the place of a fact; None when it is not in the index of these scopes."""
+        base = 0
+        for stretch in self.stretches:
+            found = np.flatnonzero(stretch.numbers == fact_no)
+            if len(found):
+                return base + int(found[0])
+            base += len(stretch.numbers)
+        return None
+
+    def best(self, size: int) -> tuple[NDArray[np.uint32], NDArray[np.intp]]:
+        """Return the numbers and places of the best facts, equal ones by number.
+
+        At least `size` when so many have a score, and all that score as the last of them.
         """
-        yielded = 0
-        for size in (first, len(self.values)):
-            facts, values = self.best(size)
-            yield from zip(facts[yielded:], values[yielded:], strict=True)
-            yielded = max(yielded, len(facts))
-
-    def best(self, size: int) -> tuple[list[int], list[float]]:
-        """Return the best facts and their scores, at least `size` when there are so many.
-
-        All facts that score as the last one are among them.
-        """
-        chosen = self.at_least(size)
-        numbers, values = self.numbers[chosen], self.values[chosen]
-        order = np.lexsort((numbers, -values))
-        return numbers[order].tolist(), values[order].tolist()
+        places = self._reaching(size)
+        numbers = self.numbers(places)
+        order = np.lexsort((numbers, -self.values[places]))
+        return numbers[order], places[order]
 
     def parts(self, fact_no: int) -> dict[str, float]:
         """Return what each term of the question gave to a fact's score."""
-        which, places, weights = self.hits
-        found = np.flatnonzero(self.numbers[places] == fact_no)
-        return {self.terms[which[place]]: float(weights[place]) for place in found}
+        found: dict[str, float] = {}
+        for stretch in self.stretches:
+            for place in np.flatnonzero(stretch.numbers == fact_no):
+                length = float(stretch.lengths[place])
+                for term, places, frequencies in stretch.found:
+                    spot = int(places.searchsorted(place))
+                    if spot < len(places) and places[spot] == place:
+                        factor, tf = float(self.scale.factors[term]), int(frequencies[spot])
+                        found[self.terms[term]] = self.scale.weights(factor, length, tf)
+        return found
 
-    def at_least(self, size: int) -> NDArray[np.intp]:
-        """Return the places of the best `size`, and of all that score as the last of them."""
+    def _reaching(self, size: int) -> NDArray[np.intp]:
         values = self.values
         if size < len(values) // _CHUNK and len(values) > _SMALL:
-            whole = len(values) - len(values) % _CHUNK
-            # So many chunks have a value of at least this, hence so many documents have.
-            tops = values[:whole].reshape(-1, _CHUNK).max(axis=1)
-            floor = np.partition(tops, len(tops) - size)[len(tops) - size] if size else 0.0
-            chosen = np.flatnonzero(values >= floor) if floor > 0 else np.flatnonzero(values)
+            chosen = _in_best_chunks(values, size)
         else:
             chosen = np.flatnonzero(values)
         if 0 < size < len(chosen):
@@ -89,83 +118,87 @@ class Scores:
         return chosen
 
 
-def score(scopes: Sequence[Sequence[Row]], question: Mapping[str, float]) -> Scores:
-    """Score the documents of some scopes, each given by its rows.
+def _in_best_chunks(values: Floats, size: int) -> NDArray[np.intp]:
+    """Return the places of at least the best `size`, looking through few chunks of documents."""
+    count = len(values) // _CHUNK
+    # A chunk has every `count`th document, so that the tops of all are found together.
+    tops = values[: count * _CHUNK].reshape(_CHUNK, count).max(axis=0)
+    # So many chunks have a value of at least this, hence so many documents have.
+    floor = np.partition(tops, count - size)[count - size] if size else 0.0
+    if floor <= 0:
+        return np.flatnonzero(values)
+    chunks = np.flatnonzero(tops >= floor)
+    near = (chunks[:, np.newaxis] + np.arange(_CHUNK) * count).ravel()
+    near = np.append(near, np.arange(count * _CHUNK, len(values)))
+    found: NDArray[np.intp] = near[values[near] >= floor]
+    return found
 
-    The question says what each of its terms weighs.
 
-    The rows of a scope are ordered by bucket and first document; rows without a term of the
-    question may be left out unless they hold documents.
+def asked(question: Mapping[str, float]) -> tuple[tuple[str, ...], Whole]:
+    """Return the terms of a question and their numbers, ascending by number."""
+    found = sorted((terms.number(term), term) for term in question)
+    numbers = np.array([number for number, _ in found], dtype=np.int64)
+    return tuple(term for _, term in found), numbers
+
+
+def score(stretches: Sequence[Stretch], question: Mapping[str, float]) -> Scores:
+    """Score the documents of some scopes, each given by its stretches.
+
+    The question says what each of its terms weighs; the stretches have postings of just these.
     """
-    asked = sorted((terms.number(term), term) for term in question)
-    words = tuple(term for _, term in asked)
-    documents = [row for rows in scopes for row in rows if row.bucket == WHOLE]
-    numbers = np.frombuffer(b"".join([_numbers(row) for row in documents]), "<u4")
-    lengths = np.frombuffer(b"".join([_lengths(row) for row in documents]), "<u2")
-    nothing = np.empty(0, dtype=np.int64)
-    if not asked or not len(numbers):
-        return Scores(numbers, np.zeros(len(numbers)), words, (nothing, nothing, np.empty(0)))
-    which, places, tf = _match(scopes, np.array([number for number, _ in asked], dtype=np.int64))
-    df = np.bincount(which, minlength=len(asked))
-    idf = np.log(1 + (len(numbers) - df + 0.5) / (df + 0.5))
-    idf *= [question[word] for word in words]
-    mean = max(float(lengths.sum(dtype=np.int64)) / len(numbers), 1e-9)
-    norm = lengths[places] * (_K1 * _B / mean)
-    norm += _K1 * (1 - _B)
-    norm += tf
-    weights = (idf * (_K1 + 1))[which]
-    weights *= tf
-    weights /= norm
-    counted = np.bincount(places, weights=weights, minlength=len(numbers))
-    values = counted.astype(np.float64, copy=False)
-    return Scores(numbers, values, words, (which, places, weights))
+    words, _ = asked(question)
+    documents = sum([len(stretch.numbers) for stretch in stretches])
+    scale = _scale(stretches, documents, [question[word] for word in words])
+    values = np.empty(documents)
+    base = 0
+    for together in _batches(stretches):
+        end = base + sum([len(stretch.numbers) for stretch in together])
+        values[base:end] = _values(together, end - base, scale)
+        base = end
+    return Scores(stretches, values, words, scale)
 
 
-def _match(scopes: Sequence[Sequence[Row]], asked: Whole) -> tuple[Whole, Whole, NDArray[np.uint8]]:
-    """Find the postings of the asked terms: which term, which document, how often."""
-    rows, bases, base = [], [], 0
-    for scope in scopes:
-        documents = 0
-        for row in scope:
-            rows.append(row.data)
-            bases.append(base + row.first)
-            if row.bucket == WHOLE:
-                documents = max(documents, row.first + row.size)
-        base += documents
-    heads = [_HEAD.unpack_from(data) for data in rows]
-    sections = [_sections(data, u, m) for data, (_, u, m) in zip(rows, heads, strict=True)]
-    held = np.frombuffer(b"".join([s[0] for s in sections]), "<i8")
-    counts = np.frombuffer(b"".join([s[1] for s in sections]), "<u2")
-    places = np.frombuffer(b"".join([s[2] for s in sections]), "<u2")
-    frequencies = np.frombuffer(b"".join([s[3] for s in sections]), "u1")
-    # A table of the last bits lets few pass; only these are looked up.
-    table = np.zeros(_MASK + 1, dtype=bool)
-    table[asked & _MASK] = True
-    likely = np.flatnonzero(table[held & _MASK])
-    found = np.searchsorted(asked, held[likely])
-    found[found == len(asked)] = 0
-    is_asked = asked[found] == held[likely]
-    chosen, found = likely[is_asked], found[is_asked]
-    sizes = counts[chosen].astype(np.int64)
-    starts = (np.cumsum(counts, dtype=np.int64) - counts)[chosen]
-    row_of = np.searchsorted(np.cumsum([u for _, u, _ in heads]), chosen, side="right")
-    offsets = np.array(bases, dtype=np.int64)[row_of]
-    before = np.cumsum(sizes) - sizes
-    spots = np.arange(int(sizes.sum())) + np.repeat(starts - before, sizes)
-    found_places = places[spots] + np.repeat(offsets, sizes)
-    return np.repeat(found, sizes), found_places, frequencies[spots]
+def _scale(stretches: Sequence[Stretch], documents: int, asked_for: Sequence[float]) -> Scale:
+    df = np.zeros(len(asked_for))
+    for stretch in stretches:
+        for term, places, _ in stretch.found:
+            df[term] += len(places)
+    idf = np.log(1 + (documents - df + 0.5) / (df + 0.5))
+    idf *= asked_for
+    length = sum([stretch.total_length for stretch in stretches])
+    return Scale(idf * (_K1 + 1), max(length / max(documents, 1), 1e-9))
 
 
-def _sections(data: bytes, u: int, m: int) -> tuple[bytes, bytes, bytes, bytes]:
-    a = _HEAD.size + _TERM * u
-    b = a + _COUNT * u
-    c = b + _PLACE * m
-    return data[_HEAD.size : a], data[a:b], data[b:c], data[c : c + m]
+def _batches(stretches: Sequence[Stretch]) -> Iterator[list[Stretch]]:
+    batch: list[Stretch] = []
+    postings = 0
+    for stretch in stretches:
+        batch.append(stretch)
+        postings += sum([len(places) for _, places, _ in stretch.found])
+        if postings >= _TOGETHER:
+            yield batch
+            batch, postings = [], 0
+    if batch:
+        yield batch
 
 
-def _numbers(row: Row) -> bytes:
-    return row.data[-6 * row.size : -2 * row.size]
-
-
-def _lengths(row: Row) -> bytes:
-    return row.data[-2 * row.size :]
+def _values(stretches: Sequence[Stretch], documents: int, scale: Scale) -> Floats:
+    """Add up what each posting gives its document, in the order of the terms."""
+    found: list[Found] = []
+    bases: list[int] = []
+    base = 0
+    for stretch in stretches:
+        found += stretch.found
+        bases += [base] * len(stretch.found)
+        base += len(stretch.numbers)
+    if not found:
+        return np.zeros(documents)
+    sizes = [len(places) for _, places, _ in found]
+    lengths = np.concatenate([stretch.lengths for stretch in stretches])
+    places = np.repeat(np.array(bases, dtype=np.int32), sizes)
+    places += np.concatenate([places for _, places, _ in found])
+    tf = np.concatenate([frequencies for _, _, frequencies in found])
+    factors = np.repeat(scale.factors[[term for term, _, _ in found]], sizes)
+    weights = scale.weights(factors, lengths[places], tf)
+    values: Any = np.bincount(places, weights=weights, minlength=documents)
+    return cast("Floats", values)

@@ -8,7 +8,7 @@ from datetime import UTC, datetime, timedelta
 
 from knowledge_client.models import Fact
 from knowledge_service.domain.facts import canonical
-from knowledge_service.index import ranking, scorer, segments, terms
+from knowledge_service.index import keeping, ranking, reading, scorer, segments, terms
 from knowledge_service.index.candidates import Candidate
 from knowledge_service.index.ranking import Uses
 from tests.fakes.store_base import Row
@@ -30,6 +30,45 @@ def candidate(number: int, scope_no: int, fact: Fact) -> Candidate:
     )  # fmt: skip
 
 
+class MemoryRows:
+    """The `Source` over packed rows in memory; counts what is read."""
+
+    def __init__(self, packed: Mapping[int, Sequence[segments.Row]]) -> None:
+        self.packed = packed
+        self.reads = 0
+
+    def count(self, scope_no: int) -> int:
+        return max((row.first + row.size for row in self.packed[scope_no]), default=0)
+
+    def rows(self, scope_no: int, bucket: int, first: int, end: int) -> list[tuple[int, bytes]]:
+        self.reads += 1
+        return [
+            (row.first, row.data)
+            for row in self.packed[scope_no]
+            if row.bucket == bucket and first <= row.first < end
+        ]
+
+
+def scored(
+    documents: Mapping[int, Sequence[segments.Document]], question: Mapping[str, float]
+) -> scorer.Scores:
+    """Pack the documents of scopes and score them."""
+    packed = {
+        number: list(segments.cut(segments.gather(found), 0)) if found else []
+        for number, found in documents.items()
+    }
+    return scored_rows(MemoryRows(packed), question, keeping.Kept(0))
+
+
+def scored_rows(
+    source: MemoryRows, question: Mapping[str, float], kept: keeping.Kept
+) -> scorer.Scores:
+    """Score all scopes of a source."""
+    _, asked = scorer.asked(question)
+    found = [reading.stretches(source, kept, number, asked) for number in sorted(source.packed)]
+    return scorer.score([stretch for each in found for stretch in each], question)
+
+
 @dataclass
 class MemoryShelf:
     """The `Shelf` over the rows of visible scopes; links and uses are what the reader may see."""
@@ -49,11 +88,13 @@ class MemoryShelf:
         }
 
     def scores(self, question: Mapping[str, float]) -> scorer.Scores:
-        packed = []
-        for scope_no in sorted(self.scopes):
-            documents = [terms.document(r.number, r.terms) for r in self.scopes[scope_no]]
-            packed.append(list(segments.cut(segments.gather(documents), 0)))
-        self.scored = scorer.score(packed, question)
+        self.scored = scored(
+            {
+                scope_no: [terms.document(r.number, r.terms) for r in rows]
+                for scope_no, rows in self.scopes.items()
+            },
+            question,
+        )
         return self.scored
 
     def rows(self, numbers: Sequence[int]) -> Iterable[Candidate]:

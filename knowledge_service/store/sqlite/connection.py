@@ -17,9 +17,13 @@ from typing import IO
 import apsw
 
 from knowledge_service.errors import FileLocked, StartupError, StoreUnavailable
+from knowledge_service.index.keeping import Keeping
 
 # Queries release the GIL in SQLite only, so more readers than this add memory and no speed.
 _READERS = 4
+# Pages of each reader; most of what recalls read of the index is kept decoded beside them.
+_PAGES_KIB = 16_384
+_DECODED = 80 << 20
 _OLDEST_SQLITE = (3, 51, 3)
 
 # What the disk or the machine does to us; any other error of SQLite is a fault of ours and stays
@@ -156,15 +160,19 @@ def let_go(connection: apsw.Connection) -> None:
 
 
 class Readers:
-    """A pool of connections that read; each use is one snapshot."""
+    """A pool of connections that read; each use is one snapshot.
+
+    `decoded` is what their snapshots share of the index.
+    """
 
     def __init__(self, path: Path) -> None:
+        self.decoded = Keeping(_DECODED)
         self._free: queue.LifoQueue[apsw.Connection] = queue.LifoQueue()
         for _ in range(_READERS):
             connection = apsw.Connection(str(path), flags=apsw.SQLITE_OPEN_READWRITE)
             connection.set_busy_timeout(5000)
             connection.wal_autocheckpoint(0)
-            connection.execute("PRAGMA query_only=ON; PRAGMA cache_size=-32768")
+            connection.execute(f"PRAGMA query_only=ON; PRAGMA cache_size=-{_PAGES_KIB}")
             self._free.put(connection)
 
     @contextmanager

@@ -7,10 +7,13 @@ joined is `index.segments`' to say; nothing is left to fold later.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from itertools import chain
+from typing import Any
 
 import apsw
 
-from knowledge_service.index import analyser, scorer, segments, terms
+from knowledge_service.index import analyser, reading, scorer, segments, terms
+from knowledge_service.index.keeping import Kept
 from knowledge_service.index.segments import WHOLE, Row
 
 VERSION = f"segments-1 {analyser.VERSION}"
@@ -20,8 +23,12 @@ VERSION = f"segments-1 {analyser.VERSION}"
 _BUCKET, _SCOPE = 28, 39
 _FIRST = (1 << _BUCKET) - 1
 
+# A search that keeps nothing for later still reads nothing twice.
+_ONE_SEARCH = 1 << 24
+
 _LAST = "SELECT key, size FROM posting WHERE key >= ? AND key < ? ORDER BY key DESC LIMIT 1"
 _RANGE = "SELECT key, size, data FROM posting WHERE key >= ? AND key < ?"
+_DATA = "SELECT key - ?, data FROM posting WHERE key >= ? AND key < ?"
 _PUT = "INSERT OR REPLACE INTO posting(key, size, data) VALUES(?, ?, ?)"
 _DROP = "DELETE FROM posting WHERE key = ?"
 _CLEAR = "DELETE FROM posting"
@@ -55,28 +62,43 @@ def clear(connection: apsw.Connection) -> None:
 
 
 def search(
-    connection: apsw.Connection, scope_nos: Iterable[int], words: Mapping[str, float]
+    connection: apsw.Connection,
+    scope_nos: Iterable[int],
+    words: Mapping[str, float],
+    kept: Kept | None = None,
 ) -> scorer.Scores:
-    """Score the facts of some scopes by weighted words; nothing outside of these is read."""
-    buckets = sorted({segments.bucket(terms.number(word)) for word in words})
-    return scorer.score(
-        [_asked(connection, number, buckets) for number in sorted(scope_nos)], words
-    )
+    """Score the facts of some scopes by weighted words; nothing outside of these is read.
+
+    What was decoded before is taken from `kept`, and left there.
+    """
+    source, kept = Snapshot(connection), kept or Kept(_ONE_SEARCH)
+    _, asked = scorer.asked(words)
+    found = [reading.stretches(source, kept, number, asked) for number in sorted(scope_nos)]
+    return scorer.score(list(chain.from_iterable(found)), words)
 
 
-def _asked(connection: apsw.Connection, scope_no: int, buckets: Sequence[int]) -> list[Row]:
-    rows = _rows(connection, scope_no, WHOLE)
-    if rows and rows[0].size == segments.SPLIT:
-        for bucket in buckets:
-            rows += _rows(connection, scope_no, bucket)
-    return rows
+class Snapshot:
+    """The `index.reading.Source` of a connection's snapshot."""
+
+    def __init__(self, connection: apsw.Connection) -> None:
+        self._connection = connection
+
+    def count(self, scope_no: int) -> int:
+        """Look at the last run."""
+        low = _key(scope_no, WHOLE, 0)
+        for key, size in self._connection.execute(_LAST, (low, low + _FIRST)):
+            return int(key - low + size)
+        return 0
+
+    def rows(self, scope_no: int, bucket: int, first: int, end: int) -> list[tuple[int, bytes]]:
+        """Read a range of keys."""
+        low = _key(scope_no, bucket, 0)
+        found: Any = self._connection.execute(_DATA, (low, low + first, low + end))
+        return list(found)
 
 
 def _append(connection: apsw.Connection, scope_no: int, texts: Sequence[tuple[int, str]]) -> None:
-    low = _key(scope_no, WHOLE, 0)
-    before = 0
-    for key, size in connection.execute(_LAST, (low, low + _FIRST)):
-        before = key - low + size
+    before = Snapshot(connection).count(scope_no)
     first = segments.kept(before, before + len(texts))
     if first == before and len(texts) == 1:
         document = terms.document_of(*texts[0])

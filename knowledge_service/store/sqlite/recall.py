@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from itertools import islice
 
 import apsw
@@ -35,9 +36,6 @@ _USE_SCOPE = """INSERT INTO scope_usage(scope_no, observer_no, kind, count, last
   VALUES(?, ?, ?, 1, ?) ON CONFLICT DO UPDATE SET count = count + 1, last_at = excluded.last_at"""
 _SERVED = """INSERT OR IGNORE INTO served(fact_no, at, receipt, principal, observer_no, run_id)
   SELECT fact_no, ?, ?, ?, ?, ? FROM fact WHERE id = ?"""
-_SHOWN = """INSERT OR IGNORE INTO fact_run(fact_no, run_id)
-  SELECT fact_no, ? FROM fact WHERE id = ?"""
-_OF_RUN = "SELECT observer_no, body FROM receipt WHERE run_id = ? ORDER BY id"
 
 
 class Recall(part.Part):
@@ -48,8 +46,7 @@ class Recall(part.Part):
     def search(self, search: Search) -> tuple[Hit, ...]:
         """Rank over narrow rows; whole facts are read for what is returned."""
         vector = self._vector(search)
-        with self._readers.snapshot() as connection:
-            shelf = _shelf(connection, search, vector)
+        with self._shelf(search, vector) as (connection, shelf):
             ranked = finding.find(shelf, _inquiry(search))
             numbers = [each.number for each in ranked]
             facts = rows.by_numbers(connection, numbers, search.filters.known_at)
@@ -62,14 +59,87 @@ class Recall(part.Part):
     def placing(self, search: Search, fact_id: str) -> Placing | None:
         """Search again with an eye on one fact."""
         vector = self._vector(search)
-        with self._readers.snapshot() as connection:
-            shelf = _shelf(connection, search, vector)
+        with self._shelf(search, vector) as (connection, shelf):
             for number, scope_no in connection.execute(_FACTS, (fact_id,)):
                 if scope_no in shelf.paths:
                     watch = finding.Watch(number)
                     finding.find(shelf, _inquiry(search), watch)
                     return Placing(*watch.said)
         return None
+
+    @contextmanager
+    def _shelf(
+        self, search: Search, vector: Vector | None
+    ) -> Iterator[tuple[apsw.Connection, Shelf]]:
+        """Begin a snapshot, and say what was kept for it."""
+        before = self._writer.edition
+        with self._readers.snapshot() as connection:
+            shelf = _shelf(connection, search, vector)  # the first read, which begins the snapshot
+            shelf.kept = self._readers.decoded.between(before, self._writer.edition)
+            yield connection, shelf
+
+    def _vector(self, search: Search) -> Vector | None:
+        if self.embedder is None or not search.query.strip():
+            return None
+        found = self.embedder.embed([search.query])
+        return Vector(self.embedder.model, found[0]) if found else None
+
+    def recent(self, search: Search) -> tuple[Fact, ...]:
+        """Go through the scopes, the nearest first."""
+        found: list[Fact] = []
+        with self._readers.snapshot() as connection:
+            scopes = part.scopes_seen(connection, search.view, search.scopes)
+            number_of = {path: number for number, path in scopes.items()}
+            for path in nearest_first(number_of):
+                asked: tuple[str, tuple[int, ...]] = (_RECENT, (number_of[path],))
+                if search.filters.known_at:
+                    then = times.to_us(search.filters.known_at)
+                    asked = (_RECENT_THEN, (number_of[path], then))
+                served = (
+                    fact
+                    for fact in rows.facts(connection, *asked)
+                    if filtering.passes(fact, search.filters)
+                )
+                found += islice(served, search.limit - len(found))
+                if len(found) >= search.limit:
+                    break
+        return tuple(found)
+
+    def visible_scopes(self, view: View, scopes: tuple[str, ...] | None) -> tuple[str, ...]:
+        """List them, the nearest first."""
+        with self._readers.snapshot() as connection:
+            return nearest_first(part.paths_seen(connection, view, scopes))
+
+    def record_recall(self, new: NewReceipt, answer: Recalled, once: Once | None) -> Recalled:
+        """Commit the receipt, its usage and the answer that a repeat gets."""
+
+        def work(tx: Transaction) -> Recalled:
+            _record(tx, new)
+            return answer
+
+        return self._once(once, _RECALLED, work)
+
+    def record_recall_later(self, new: NewReceipt) -> None:
+        """Leave the receipt to the writer's next commit."""
+        self._writer.submit_later(lambda tx: _record(tx, new))
+
+    def receipt(self, receipt_id: str) -> NewReceipt | None:
+        """Look a receipt up."""
+        with self._readers.snapshot() as connection:
+            for body, observer in connection.execute(_FIND, (receipt_id,)):
+                return NewReceipt(Receipt.model_validate_json(body), observer)
+        return None
+
+
+def _shelf(
+        self, search: Search, vector: Vector | None
+    ) -> Iterator[tuple[apsw.Connection, Shelf]]:
+        """Begin a snapshot, and say what was kept for it."""
+        before = self._writer.edition
+        with self._readers.snapshot() as connection:
+            shelf = _shelf(connection, search, vector)  # the first read, which begins the snapshot
+            shelf.kept = self._readers.decoded.between(before, self._writer.edition)
+            yield connection, shelf
 
     def _vector(self, search: Search) -> Vector | None:
         if self.embedder is None or not search.query.strip():

@@ -18,6 +18,7 @@ from knowledge_client.models import Fact
 from knowledge_service.domain.facts import canonical, key_hash
 from knowledge_service.index import ranking, scorer
 from knowledge_service.index.candidates import Candidate
+from knowledge_service.index.keeping import Kept
 from knowledge_service.index.ranking import Uses
 from knowledge_service.store import times
 from knowledge_service.store.sqlite import postings, rows, vectors
@@ -53,10 +54,12 @@ class Shelf:
     """The `index.finding.Shelf` of one snapshot.
 
     `paths` are the scopes that are searched; usage counts when its observer is among `observers`.
-    With the question's `vector`, facts near in meaning are found, too.
+    With the question's `vector`, facts near in meaning are found, too; with `kept`, what other
+    questions decoded is used.
     """
 
     vector: Vector | None = None
+    kept: Kept | None = None
 
     def __init__(
         self,
@@ -73,7 +76,7 @@ class Shelf:
 
     def scores(self, terms: Mapping[str, float]) -> scorer.Scores:
         """Score every fact by its text."""
-        self._scores = postings.search(self._connection, self.paths, terms)
+        self._scores = postings.search(self._connection, self.paths, terms, self.kept)
         return self._scores
 
     def words(self, numbers: Sequence[int]) -> dict[int, dict[str, float]]:

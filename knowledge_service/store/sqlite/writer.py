@@ -86,6 +86,11 @@ class _Made:
         self._erased += tx.erased
         self.moves_scopes = self.moves_scopes or tx.moves_scopes
 
+    @property
+    def erases(self) -> bool:
+        """Tell whether facts leave the index."""
+        return bool(self._erased)
+
     def index(self, connection: apsw.Connection) -> None:
         """Index what the jobs wrote, all facts of a scope together."""
         for scope_no, texts in self._unindexed.items():
@@ -104,6 +109,7 @@ class Writer:
         self._clock = clock
         self._ids = IdMaker()
         self._scopes_version = 0
+        self._edition = 0
         self._head = read_head(connection)
         self._queue: queue.SimpleQueue[_Job | None] = queue.SimpleQueue()
         self._later: deque[_Job] = deque()
@@ -121,6 +127,11 @@ class Writer:
     def scopes_version(self) -> int:
         """Return a number that is another one after scopes or principals have changed."""
         return self._scopes_version
+
+    @property
+    def edition(self) -> int:
+        """Return a number that changes with each erasure; odd while one is being committed."""
+        return self._edition
 
     def submit(self, work: Callable[[Transaction], T]) -> T:
         """Run a job and return its result after the commit.
@@ -216,6 +227,7 @@ class Writer:
                     job = left.popleft()
                     if job.done:
                         answers.append(_Answer(job.done, result, error))
+            self._edition += made.erases
             made.index(self._connection)
             self._end()
             self._head = head
@@ -229,6 +241,7 @@ class Writer:
             answers = [_Answer(job.done, None, error) for job in jobs if job.done]
             self._take_back()
             self._tell(error)
+        self._edition += self._edition % 2
         _give(answers)
 
     def _refuse_if_lost(self) -> None:

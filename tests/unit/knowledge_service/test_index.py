@@ -8,7 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from knowledge_service.index import analyser, scorer, segments, terms
+from knowledge_service.index import analyser, reading, scorer, segments, terms
+from tests.fakes import shelf
 
 TEXTS = st.lists(st.lists(st.sampled_from("abcdefgh"), max_size=6), min_size=1, max_size=90)
 
@@ -75,8 +76,7 @@ def test_large_scope_is_split_and_scores_as_if_it_were_not() -> None:
         (0, 4096), (4096, 1), (4097, 1), (4098, 1), (4099, 1)
     ]  # fmt: skip
     assert segments.restore(rows).terms.size == sum(len(set(text)) for text in texts)
-    rows.sort(key=lambda row: (row.bucket, row.first))
-    scores = scorer.score([rows], dict.fromkeys(["w5", "w7", "x4098", "none"], 1.0))
+    scores = shelf.scored({1: documents(texts)}, dict.fromkeys(["w5", "w7", "x4098", "none"], 1.0))
     assert scores.values.tolist() == by_hand(texts, ["w5", "w7", "x4098", "none"])
 
 
@@ -84,17 +84,20 @@ def test_large_scope_is_split_and_scores_as_if_it_were_not() -> None:
 def test_scores_are_those_of_the_formula_to_the_bit(
     texts: list[list[str]], question: list[str]
 ) -> None:
-    scores = scorer.score([packed(texts)], dict.fromkeys(question, 1.0))
+    scores = shelf.scored({1: documents(texts)}, dict.fromkeys(question, 1.0))
     assert scores.values.tolist() == by_hand(texts, question)
-    for number, value in scores.best_first(3):
-        assert math.isclose(sum(scores.parts(number).values()), value)
+    numbers, places = scores.best(3)
+    for number, place in zip(numbers.tolist(), places.tolist(), strict=True):
+        assert math.isclose(sum(scores.parts(number).values()), scores.values[place])
+        assert scores.place(number) == place
 
 
 @given(TEXTS, TEXTS, st.lists(st.sampled_from("abcdefgh"), max_size=5))
 def test_scopes_score_together_as_one(
     first: list[list[str]], second: list[list[str]], question: list[str]
 ) -> None:
-    together = scorer.score([packed(first), packed(second)], dict.fromkeys(question, 1.0))
+    both = {1: documents(first), 2: documents(second)}
+    together = shelf.scored(both, dict.fromkeys(question, 1.0))
     assert together.values.tolist() == by_hand(first + second, question)
 
 
@@ -110,26 +113,32 @@ def test_dropped_document_leaves_the_index_as_if_it_had_never_come(
 
 
 @given(st.lists(st.sampled_from([0.0, 1.0, 2.0, 3.0]), max_size=30), st.integers(1, 10))
-def test_best_come_first_whatever_is_sorted_at_once(values: list[float], first: int) -> None:
-    scores = scores_of(values)
-    expected = sorted((n for n, v in enumerate(values) if v), key=lambda n: (-values[n], n))
-    assert [fact for fact, _ in scores.best_first(first)] == expected
+def test_best_come_first_and_all_that_are_as_good_as_the_last(
+    values: list[float], size: int
+) -> None:
+    numbers, _ = scores_of(values).best(size)
+    found = sorted((n for n, v in enumerate(values) if v), key=lambda n: (-values[n], n))
+    least = values[found[:size][-1]] if found else 0
+    assert numbers.tolist() == [n for n in found if values[n] >= least]
 
 
 def test_best_of_many_are_the_best_of_all() -> None:
     values = [float((n * 7919) % 5003) for n in range(40_000)]
-    facts, found = scores_of(values).best(200)
+    numbers, places = scores_of(values).best(200)
     expected = sorted(range(40_000), key=lambda n: (-values[n], n))
-    assert facts == expected[: len(facts)]
-    assert len(facts) >= 200
-    assert found == [values[n] for n in facts]
+    assert numbers.tolist() == places.tolist() == expected[: len(numbers)]
+    assert len(numbers) >= 200
 
 
 def scores_of(values: list[float]) -> scorer.Scores:
-    nothing = np.empty(0, dtype=np.int64)
     numbers = np.arange(len(values), dtype=np.uint32)
-    hits = (nothing, nothing, np.empty(0))
-    return scorer.Scores(numbers, np.array(values, dtype=np.float64), (), hits)
+    lengths = np.ones(len(values), dtype=np.uint16)
+    cut = len(values) // 3
+    stretches = [
+        reading.Stretch(numbers[:cut], lengths[:cut], cut, ()),
+        reading.Stretch(numbers[cut:], lengths[cut:], len(values) - cut, ()),
+    ]
+    return scorer.Scores(stretches, np.array(values, dtype=np.float64))
 
 
 def by_hand(texts: list[list[str]], question: list[str]) -> list[float]:

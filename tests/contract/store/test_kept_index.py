@@ -1,0 +1,80 @@
+"""A store that has kept what it decoded recalls as one that has just been opened."""
+
+from __future__ import annotations
+
+import random
+import shutil
+from pathlib import Path
+
+import pytest
+
+from knowledge_service.domain.visibility import View
+from knowledge_service.ports import Hit, Order, Search
+from knowledge_service.store.sqlite.store import SqliteStore
+from tests.builders_knowledge import LEAD, PERSON, TEAM, new_fact
+
+WORDS = [f"word{n}" for n in range(30)]
+WHY = Order(PERSON, "asked to")
+
+
+def asked(store: SqliteStore, query: str) -> list[tuple[str, float, dict[str, float]]]:
+    hits: tuple[Hit, ...] = store.search(Search(View(LEAD), query, 10, explain=True))
+    return [(hit.fact.id, hit.score, dict(hit.parts)) for hit in hits]
+
+
+def of_a_copy(path: Path, copy: Path, queries: list[str]) -> list[object]:
+    """Ask a store that has just been opened over a copy of the file and its log."""
+    for suffix in ("", "-wal"):
+        shutil.copy(f"{path}{suffix}", f"{copy}{suffix}")
+    fresh = SqliteStore(copy)
+    try:
+        return [asked(fresh, query) for query in queries]
+    finally:
+        fresh.close()
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_histories_with_erasures_are_recalled_as_by_a_store_just_opened(
+    tmp_path: Path, seed: int
+) -> None:
+    dice = random.Random(seed)  # noqa: S311 - cases of a test
+    path = tmp_path / "k.db"
+    store = SqliteStore(path)
+    known: list[str] = []
+    try:
+        for step in range(12):
+            facts = [
+                new_fact(
+                    f"{' '.join(dice.choices(WORDS, k=6))} n{step}x{n}",
+                    scope=dice.choice((LEAD, TEAM)),
+                )
+                for n in range(dice.choice((1, 1, 7, 60)))
+            ]
+            known += [told.fact_id for told in store.remember(facts, actor=PERSON)]
+            queries = [" ".join(dice.sample(WORDS, 3)) for _ in range(3)]
+            for query in queries:
+                asked(store, query)
+            if dice.random() < 0.6:
+                # Often the newest: its number is given to the next fact.
+                gone = known.pop() if dice.random() < 0.7 else known.pop(dice.randrange(len(known)))
+                store.erase(gone, WHY)
+                again = new_fact(" ".join(dice.choices(WORDS, k=6)) + f" s{step}", scope=LEAD)
+                known += [told.fact_id for told in store.remember([again], actor=PERSON)]
+            found = [asked(store, query) for query in queries]
+            assert found == of_a_copy(path, tmp_path / f"copy{step}.db", queries)
+    finally:
+        store.close()
+
+
+def test_successor_of_an_erased_fact_is_found_by_its_own_words_only(tmp_path: Path) -> None:
+    store = SqliteStore(tmp_path / "k.db")
+    try:
+        store.remember([new_fact("apples in autumn")], actor=PERSON)
+        (last,) = store.remember([new_fact("pears in spring")], actor=PERSON)
+        assert [fact for fact, _, _ in asked(store, "pears")] == [last.fact_id]
+        store.erase(last.fact_id, WHY)
+        (new,) = store.remember([new_fact("plums in summer")], actor=PERSON)
+        assert asked(store, "pears") == []
+        assert [fact for fact, _, _ in asked(store, "plums")] == [new.fact_id]
+    finally:
+        store.close()

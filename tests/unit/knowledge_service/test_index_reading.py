@@ -1,0 +1,121 @@
+"""What is kept of the index gives the same scores, to the bit, as reading it anew."""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from knowledge_service.index import reading, scorer, segments, terms
+from knowledge_service.index.keeping import Keeping, Kept
+from tests.fakes import shelf
+
+WORDS = [f"w{n}" for n in range(40)]
+ROOMY = 1 << 24
+
+
+def documents(seed: int, count: int) -> list[segments.Document]:
+    dice = random.Random(seed)  # noqa: S311 - cases of a test
+    texts = [[*dice.choices(WORDS, k=dice.randint(0, 12)), f"own{n}"] for n in range(count)]
+    return [terms.document(7 * n, Counter(text)) for n, text in enumerate(texts)]
+
+
+def packed(found: list[segments.Document]) -> list[segments.Row]:
+    return list(segments.cut(segments.gather(found), 0)) if found else []
+
+
+def scores(source: shelf.MemoryRows, question: list[str], kept: Kept) -> scorer.Scores:
+    weighed = {word: 1.0 + place / 10 for place, word in enumerate(question)}
+    return shelf.scored_rows(source, weighed, kept)
+
+
+def assert_equal(one: scorer.Scores, other: scorer.Scores) -> None:
+    assert one.values.tobytes() == other.values.tobytes()
+    for mine, theirs in zip(one.best(20), other.best(20), strict=True):
+        assert mine.tolist() == theirs.tolist()
+    number = int(one.best(1)[0][0]) if one.values.any() else 0
+    assert one.parts(number) == other.parts(number)
+
+
+@pytest.mark.parametrize("most_bytes", [ROOMY, 20_000], ids=["room for all", "room for little"])
+@settings(max_examples=25, deadline=None)
+@given(
+    seed=st.integers(0, 10**6),
+    steps=st.lists(
+        st.tuples(st.integers(0, 600), st.lists(st.sampled_from(WORDS), max_size=6)),
+        min_size=1,
+        max_size=4,
+    ),
+)
+def test_growing_scopes_score_as_if_nothing_were_kept(
+    most_bytes: int, seed: int, steps: list[tuple[int, list[str]]]
+) -> None:
+    kept = Kept(most_bytes)
+    own, other = documents(seed, 600), packed(documents(seed + 1, 70))
+    for count, question in sorted(steps) + steps:  # also snapshots that are older than the kept
+        source = shelf.MemoryRows({1: packed(own[:count]), 2: other})
+        assert_equal(scores(source, question, kept), scores(source, question, Kept(0)))
+    assert kept.size_bytes <= most_bytes
+
+
+def test_split_runs_score_as_if_nothing_were_kept() -> None:
+    own = documents(3, 2 * segments.SPLIT + 700)
+    kept, dice = Kept(ROOMY), random.Random(5)  # noqa: S311
+    for count in (4095, 4096, 4700, 8191, 8192, len(own), 4096, 4800):
+        source = shelf.MemoryRows({1: packed(own[:count])})
+        for question in (dice.sample(WORDS, 4), ["own17", "w3", "own8100", "none"]):
+            assert_equal(scores(source, question, kept), scores(source, question, Kept(0)))
+
+
+def test_question_asked_again_reads_nothing() -> None:
+    source = shelf.MemoryRows({1: packed(documents(3, segments.SPLIT + 100))})
+    kept = Kept(ROOMY)
+    scores(source, ["w1", "w2", "none"], kept)
+    before = source.reads
+    scores(source, ["w2", "none", "w1"], kept)
+    assert source.reads == before
+
+
+def test_term_that_lies_across_two_others_is_not_found() -> None:
+    # The bytes of terms 1 and 2 hold those of `across`, off by half a term.
+    across = 2 << 32
+    found = [segments.Document(n, 2, (1, 2), (1, 1)) for n in range(segments.SPLIT)]
+    rows = shelf.MemoryRows({1: packed(found)})
+    postings = reading_of(rows, across)
+    assert postings == 0
+    assert reading_of(rows, 2) == segments.SPLIT
+
+
+def reading_of(source: shelf.MemoryRows, term: int) -> int:
+    (stretch,) = reading.stretches(source, Kept(0), 1, np.array([term], dtype=np.int64))
+    return sum(len(places) for _, places, _ in stretch.found)
+
+
+def test_least_used_goes_when_there_is_no_room() -> None:
+    kept = Kept(3 * 1_600)
+    for name in "abc":
+        kept.put(name, name.upper(), 1_000)
+    assert kept.get("a") == "A"
+    kept.put("d", "D", 1_000)
+    assert kept.get_all(["a", "b", "c", "d"]) == ["A", None, "C", "D"]
+    kept.put("e", "E", 10_000)
+    assert kept.get("e") is None
+    assert kept.get("d") == "D"
+
+
+def test_snapshot_shares_only_what_is_of_its_edition() -> None:
+    keeping = Keeping(ROOMY)
+    first = keeping.between(0, 0)
+    first.put("a", 1, 10)
+    assert keeping.between(0, 0) is first
+    assert keeping.between(0, 1).get("a") is None, "an erasure began while the snapshot did"
+    assert keeping.between(1, 1).get("a") is None, "an erasure is under way"
+    second = keeping.between(2, 2)
+    assert second.get("a") is None
+    late = keeping.between(0, 0)
+    assert late is not first, "who comes late with an old edition gets nothing that is shared"
+    assert keeping.between(2, 2) is second
