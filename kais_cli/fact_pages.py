@@ -10,6 +10,7 @@ from kais_cli import layout, output
 
 if TYPE_CHECKING:
     from knowledge_client.models import (
+        Erased,
         Explained,
         Fact,
         History,
@@ -28,6 +29,14 @@ def page(fact: Fact, history: History, links: Sequence[Link], *, width: int | No
 def why(found: Why, *, width: int | None) -> str:
     """Tell where a fact comes from: who said it, in which run, knowing what, made of what."""
     return "".join(_why(found, width))
+
+
+def erased(found: Erased) -> str:
+    """Tell what is gone, what was made of it and stands, and what backups hold."""
+    lines = [f"{found.facts[0]}: erased with {found.links} links and {found.events} log entries"]
+    lines += [f"  copy erased  {each}" for each in found.copies]
+    lines += [f"  still there  {each}, which was made from it" for each in found.derived]
+    return "\n".join([*lines, found.backups, ""])
 
 
 def impact(found: Impact) -> str:

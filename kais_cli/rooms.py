@@ -33,7 +33,8 @@ ROOMS = {
     "formation": Room(("formation",), "Look at teams and scale them."),
     "mission": Room(("mission", "mission_verbs"), "Look at missions and steer them."),
     "knowledge": Room(
-        ("knowledge", "knowledge_facts", "knowledge_scopes"), "Ask and tell what is known."
+        ("knowledge", "knowledge_facts", "knowledge_reviews", "knowledge_scopes"),
+        "Ask and tell what is known.",
     ),
     "cluster": Room(("cluster",), "Run a Kubernetes on this machine."),
     "doctor": Room(("doctor",), "Check everything, and say what to do."),

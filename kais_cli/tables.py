@@ -80,6 +80,22 @@ def facts(found: Sequence[Fact]) -> str:
     return output.table(headers, [_fact_row(fact) for fact in found])
 
 
+def waiting(found: Sequence[Fact]) -> str:
+    """List facts that wait for a reviewer, and why."""
+    headers = ("ID", "SCOPE", "WAITS", "ACTOR", "CONTENT")
+    rows = [
+        (
+            fact.id,
+            fact.scope,
+            ", ".join(fact.flags) or fact.review,
+            fact.source.actor or "",
+            _cut(fact.content),
+        )
+        for fact in found
+    ]
+    return output.table(headers, rows)
+
+
 def recalled(found: Sequence[RecalledFact], *, width: int | None) -> str:
     """List what was recalled, best first: a line each, on a terminal a paragraph each."""
     if width is None:
@@ -109,10 +125,14 @@ def _paragraph(fact: RecalledFact, width: int) -> str:
 
 
 def _fact_row(fact: Fact) -> tuple[object, ...]:
-    content = " ".join(fact.content.split())
-    cut = content if len(content) <= _CONTENT else content[: _CONTENT - 1] + "…"
     confidence = f"{fact.confidence:.2f}"
-    return fact.id, fact.scope, fact.kind, confidence, fact.source.type, fact.lifecycle, cut
+    said = (fact.source.type, fact.lifecycle, _cut(fact.content))
+    return fact.id, fact.scope, fact.kind, confidence, *said
+
+
+def _cut(content: str) -> str:
+    line = " ".join(content.split())
+    return line if len(line) <= _CONTENT else line[: _CONTENT - 1] + "…"
 
 
 def one(body: Body, form: output.Format) -> str:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Any
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 import typer
 
-from kais_cli import fact_pages, output, realm
+from kais_cli import errors, fact_pages, output, realm
 from kais_cli.commands.knowledge import app
 from kais_cli.exit_status import ExitStatus
 from kais_cli.options import Output
@@ -14,8 +15,10 @@ from kais_cli.output import Format
 from kais_cli.session import Session, command
 
 if TYPE_CHECKING:
+    from knowledge_client import KnowledgeClient, models
     from knowledge_client.wire import Wire
 
+Done = TypeVar("Done")
 FactId = Annotated[
     str, typer.Argument(metavar="ID", help="Id of the fact, or alias:<namespace>:<value>.")
 ]
@@ -30,7 +33,7 @@ def show(session: Session, fact: FactId, output_: Output = Format.TABLE) -> Exit
         history = client.history(fact)
         links = client.list_links(fact).links
     page = fact_pages.page(found, history, links, width=session.environment.width)
-    return _told(session, found, output_, page=page)
+    return told(session, found, output_, page=page)
 
 
 @command(app, "why")
@@ -39,7 +42,7 @@ def why(session: Session, fact: FactId, output_: Output = Format.TABLE) -> ExitS
     with realm.client(session) as client:
         found = client.why(fact)
     page = fact_pages.why(found, width=session.environment.width)
-    return _told(session, found, output_, page=page)
+    return told(session, found, output_, page=page)
 
 
 @command(app, "impact")
@@ -52,7 +55,7 @@ def impact(
     """Tell what a fact has touched: recalls that gave it, runs, copies, what derives from it."""
     with realm.client(session) as client:
         found = client.impact(fact, limit=limit)
-    return _told(session, found, output_, page=fact_pages.impact(found))
+    return told(session, found, output_, page=fact_pages.impact(found))
 
 
 @command(app, "correct")
@@ -72,7 +75,7 @@ def correct(
         body = models.CorrectIn(reason=reason, replacement=replacement)
         done = client.correct(fact, body)
     new = f"; {done.replacement_id} takes its place" if done.replacement_id else ""
-    return _told(session, done, output_, page=f"{done.fact_id}: closed{new}\n")
+    return told(session, done, output_, page=f"{done.fact_id}: closed{new}\n")
 
 
 @command(app, "confirm")
@@ -87,7 +90,7 @@ def confirm(
 
     with realm.client(session) as client:
         done = client.confirm(fact, models.ConfirmIn(reason=reason))
-    return _told(session, done, output_, page=f"{done.id}: confirmed\n")
+    return told(session, done, output_, page=f"{done.id}: confirmed\n")
 
 
 @command(app, "retract")
@@ -95,11 +98,8 @@ def retract(
     session: Session, fact: FactId, reason: Reason, output_: Output = Format.TABLE
 ) -> ExitStatus:
     """Close a fact as wrong; its promoted copies go too, unless others confirmed them."""
-    from knowledge_client import models  # noqa: PLC0415 (loads httpx)
-
-    with realm.client(session) as client:
-        done = client.retract(fact, models.ReasonIn(reason=reason))
-    return _told(session, done, output_, page=f"{done.id}: retracted\n")
+    done = ordered(session, reason, lambda client, why: client.retract(fact, why))
+    return told(session, done, output_, page=f"{done.id}: retracted\n")
 
 
 @command(app, "promote")
@@ -107,12 +107,9 @@ def promote(
     session: Session, fact: FactId, reason: Reason, output_: Output = Format.TABLE
 ) -> ExitStatus:
     """Copy a fact one level up, or confirm its equal there."""
-    from knowledge_client import models  # noqa: PLC0415 (loads httpx)
-
-    with realm.client(session) as client:
-        done = client.promote(fact, models.ReasonIn(reason=reason))
+    done = ordered(session, reason, lambda client, why: client.promote(fact, why))
     page = f"{done.fact_id}: {done.status} in {done.scope} as {done.copy_id}\n"
-    return _told(session, done, output_, page=page)
+    return told(session, done, output_, page=page)
 
 
 @command(app, "undo")
@@ -120,16 +117,26 @@ def undo(
     session: Session, fact: FactId, reason: Reason, output_: Output = Format.TABLE
 ) -> ExitStatus:
     """Take back the last thing that was done to a fact."""
-    from knowledge_client import models  # noqa: PLC0415 (loads httpx)
-
-    with realm.client(session) as client:
-        done = client.undo(fact, models.ReasonIn(reason=reason))
+    done = ordered(session, reason, lambda client, why: client.undo(fact, why))
     changed = ", ".join(done.changed)
     page = f"{done.fact_id}: took back {done.undone}; changed: {changed}\n"
-    return _told(session, done, output_, page=page)
+    return told(session, done, output_, page=page)
 
 
-def _told(session: Session, found: Wire, form: Format, *, page: str) -> ExitStatus:
+def ordered(
+    session: Session, reason: str, do: Callable[[KnowledgeClient, models.ReasonIn], Done]
+) -> Done:
+    """Have the service do something to a fact for a reason."""
+    from knowledge_client import models  # noqa: PLC0415 (loads httpx)
+
+    if not reason.strip():
+        raise errors.UsageError("--reason is empty; it is kept with the fact, say why")
+    with realm.client(session) as client:
+        return do(client, models.ReasonIn(reason=reason))
+
+
+def told(session: Session, found: Wire, form: Format, *, page: str) -> ExitStatus:
+    """Write an answer in the form that was asked for; the table is a page in words."""
     tree: dict[str, Any] = found.model_dump(mode="json", by_alias=True)
     if form is Format.TABLE:
         session.write(page)

@@ -1,0 +1,102 @@
+"""`kais knowledge reviews|approve|reject|restore|erase`: what people decide about facts."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from kais_cli import errors, fact_pages, output, realm, tables
+from kais_cli.commands.knowledge import Cursor, Limit, Tags, app
+from kais_cli.commands.knowledge_facts import FactId, Reason, ordered, told
+from kais_cli.exit_status import ExitStatus
+from kais_cli.options import Output
+from kais_cli.output import Format
+from kais_cli.session import Session, command
+
+
+@command(app, "reviews")
+def reviews(
+    session: Session, *, cursor: Cursor = None, limit: Limit = 50, output_: Output = Format.TABLE
+) -> ExitStatus:
+    """List what waits for a reviewer: drafts and flagged facts, newest first."""
+    with realm.client(session) as client:
+        page = client.list_reviews(cursor=cursor, limit=limit)
+    if output_ is Format.NAME:
+        session.write("".join(f"{fact.id}\n" for fact in page.facts))
+    elif output_ is not Format.TABLE:
+        session.write(output.dump(page.model_dump(mode="json", by_alias=True)["facts"], output_))
+    elif not page.facts:
+        session.note("nothing waits for a review")
+    else:
+        session.write(tables.waiting(page.facts))
+    if page.cursor:
+        session.note(f"there are more: --cursor {page.cursor}")
+    return ExitStatus.SUCCEEDED
+
+
+@command(app, "approve")
+def approve(  # noqa: PLR0913 (one argument per option)
+    session: Session,
+    fact: FactId,
+    reason: Reason,
+    *,
+    content: Annotated[
+        str | None, typer.Option(help="Approve these words in its place, as a successor.")
+    ] = None,
+    title: Annotated[str | None, typer.Option(help="The successor's title.")] = None,
+    tag: Tags = None,
+    output_: Output = Format.TABLE,
+) -> ExitStatus:
+    """Approve a fact: agents cannot replace it any more, and its flags are lifted."""
+    from knowledge_client import models  # noqa: PLC0415 (loads httpx)
+
+    edits = {"content": content, "title": title, "tags": tuple(tag) if tag else None}
+    done = ordered(
+        session,
+        reason,
+        lambda client, why: client.approve(fact, models.ApproveIn(reason=why.reason, **edits)),
+    )
+    place = f" in the place of {done.replaced}" if done.replaced else ""
+    return told(session, done.fact, output_, page=f"{done.fact.id}: approved{place}\n")
+
+
+@command(app, "reject")
+def reject(
+    session: Session, fact: FactId, reason: Reason, output_: Output = Format.TABLE
+) -> ExitStatus:
+    """Reject a fact: it is archived, and can be restored."""
+    done = ordered(session, reason, lambda client, why: client.reject(fact, why))
+    return told(session, done, output_, page=f"{done.id}: rejected\n")
+
+
+@command(app, "restore")
+def restore(
+    session: Session, fact: FactId, reason: Reason, output_: Output = Format.TABLE
+) -> ExitStatus:
+    """Make a closed fact live again: a retracted, superseded, archived or rejected one."""
+    done = ordered(session, reason, lambda client, why: client.restore(fact, why))
+    return told(session, done, output_, page=f"{done.id}: live again\n")
+
+
+@command(app, "erase")
+def erase(
+    session: Session,
+    fact: FactId,
+    reason: Reason,
+    yes: Annotated[bool, typer.Option("--yes", help="Do it.")] = False,
+    output_: Output = Format.TABLE,
+) -> ExitStatus:
+    """Delete a fact's text for good, with its promoted copies; it takes the verb admin there.
+
+    The answer names what was made from it and stands, and what backups still hold.
+    """
+    if not yes:
+        raise errors.UsageError(
+            f"the text of {fact} and of its copies cannot be brought back; say --yes to erase it"
+        )
+    done = ordered(session, reason, lambda client, why: client.erase(fact, why))
+    if output_ is Format.NAME:
+        session.write("".join(f"{each}\n" for each in done.facts))
+        return ExitStatus.SUCCEEDED
+    return told(session, done, output_, page=fact_pages.erased(done))
