@@ -66,6 +66,9 @@ def _bound(model: type[BaseModel], key: str) -> float:
     return math.inf if found is None else found
 
 
+_LISTS = (list, tuple)
+
+
 class Wire(BaseModel):
     """A body on the wire: immutable, both spellings read, unknown keys ignored for newer peers."""
 
@@ -78,8 +81,7 @@ class Wire(BaseModel):
             return value
         for key, item in value.items():
             # Beyond its bound each item would be checked, and be a mistake of its own.
-            is_list = isinstance(item, (list, tuple)) and isinstance(key, str)
-            if is_list and len(item) > _bound(cls, key):
+            if isinstance(item, _LISTS) and isinstance(key, str) and len(item) > _bound(cls, key):
                 raise ValueError(f"{key} may have {_bound(cls, key)} items, not {len(item)}")
         known = _names(cls)
         if value.keys() <= known:

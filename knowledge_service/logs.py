@@ -7,6 +7,8 @@ import logging
 import sys
 from datetime import UTC, datetime
 
+_ENCODER = json.JSONEncoder(ensure_ascii=False, default=str)
+
 
 class _Json(logging.Formatter):
     def format(self, record: logging.LogRecord) -> str:
@@ -22,7 +24,7 @@ class _Json(logging.Formatter):
             line |= fields
         if record.exc_info:
             line["error"] = self.formatException(record.exc_info)
-        return json.dumps(line, ensure_ascii=False, default=str)
+        return _ENCODER.encode(line)
 
 
 def configure(level: str) -> None:

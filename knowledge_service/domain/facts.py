@@ -13,7 +13,7 @@ from typing import Any, Literal
 
 from kais import facts
 from knowledge_client.models import AliasIn, ApproveIn, Fact, FactIn, Ref, Source
-from knowledge_service.domain import gate, promotion, redaction
+from knowledge_service.domain import gate, promotion, redaction, signs
 from knowledge_service.domain.visibility import PLATFORM
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -85,10 +85,13 @@ class NewFact:
 
 def new_fact(body: FactIn, *, scope: str, source: Source, confidence: float) -> NewFact:
     """Mask secrets in a body and settle where it goes."""
+    found = signs.of(body.content)
+    judged = body.content if found & signs.ORDER else None
+    others = (body.title, body.subject, body.predicate, body.data, *body.tags)
     return NewFact(
         scope=scope,
         kind=body.kind,
-        content=redaction.mask(body.content),
+        content=redaction.mask(body.content) if found & signs.SECRET else body.content,
         title=redaction.mask(body.title) if body.title else None,
         data=None if body.data is None else redaction.mask_tree(body.data),
         schema=redaction.mask_known(body.schema_) if body.schema_ else None,
@@ -105,7 +108,7 @@ def new_fact(body: FactIn, *, scope: str, source: Source, confidence: float) -> 
         session=body.run,
         aliases=body.aliases,
         review=body.review,
-        flags=gate.flags(body),
+        flags=gate.flags_of(judged, *others),
         force=body.force,
     )
 

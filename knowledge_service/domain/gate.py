@@ -13,8 +13,6 @@ import unicodedata
 from collections.abc import Iterator
 from typing import Any
 
-from knowledge_client.models import FactIn
-
 INSTRUCTIONS = "instructions"
 """The flag of such a fact."""
 
@@ -204,16 +202,12 @@ _LOOKALIKES = str.maketrans(
 )
 
 
-def flags(body: FactIn) -> tuple[str, ...]:
-    """Return the flags of a fact that is about to be stored."""
-    return flags_of(body.title, body.content, body.subject, body.predicate, body.data, *body.tags)
-
-
 def flags_of(*texts: Any) -> tuple[str, ...]:
     """Return the flags that texts or JSON data earn."""
-    return (
-        (INSTRUCTIONS,) if any(_is_instruction(text) for text in texts if text is not None) else ()
-    )
+    for text in texts:
+        if text is not None and _is_instruction(text):
+            return (INSTRUCTIONS,)
+    return ()
 
 
 def _is_instruction(value: Any) -> bool:
@@ -226,14 +220,26 @@ def _is_instruction(value: Any) -> bool:
     return _breaks_rules(text) or ("\n" in text and _breaks_rules(" ".join(text.split())))
 
 
+def has_sign(word: str) -> bool:
+    """Tell whether a plain text may earn a flag, if this is a word of it."""
+    return _has_marks(word) or bool(_words(word))
+
+
 def _breaks_rules(text: str) -> bool:
-    words = _NEEDED.intersection(text.lower().translate(_BETWEEN_WORDS).split())
-    has_marks = "<" in text or "[" in text or "#" in text
+    words, has_marks = _words(text), _has_marks(text)
     return (has_marks or bool(words)) and any(
         rule.search(text)
         for needed, rule in _RULES
         if (has_marks and not needed) or not needed.isdisjoint(words)
     )
+
+
+def _words(text: str) -> frozenset[str]:
+    return _NEEDED.intersection(text.lower().translate(_BETWEEN_WORDS).split())
+
+
+def _has_marks(text: str) -> bool:
+    return "<" in text or "[" in text or "#" in text
 
 
 def _plain(text: str) -> str:

@@ -104,6 +104,11 @@ def mask_known(text: str) -> str:
     return _masked(text) if _may_hold_one(text.lower()) else text
 
 
+def has_sign(word: str) -> bool:
+    """Tell whether a text can be other than it is once it is masked, if this is a word of it."""
+    return len(word) >= _LONG_FROM or _may_hold_one(word.lower())
+
+
 def _may_hold_one(small: str) -> bool:
     for needed, signs in _TELLTALE:
         if needed in small:

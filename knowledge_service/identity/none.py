@@ -15,6 +15,9 @@ class NoAuthentication:
 
     mode: Literal["kubernetes", "token", "none"] = "none"
 
+    def __init__(self) -> None:
+        self._local = administrator("local", "human")
+
     async def principal(self, bearer: str | None) -> Principal:
         """Return the local administrator."""
-        return administrator("local", "human")
+        return self._local

@@ -8,6 +8,7 @@ away.
 from __future__ import annotations
 
 import fcntl
+import os
 import queue
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -71,7 +72,7 @@ class File:
     """The database's place on the disk: which file it was when it was opened."""
 
     def __init__(self, path: Path) -> None:
-        self._path = path
+        self._path = str(path)
         self._opened = self._now()
 
     def check(self) -> None:
@@ -88,7 +89,7 @@ class File:
 
     def _now(self) -> tuple[int, int] | None:
         try:
-            found = self._path.stat()
+            found = os.stat(self._path)  # noqa: PTH116 - each commit asks, and a Path asks slowly
         except OSError:
             return None
         return found.st_dev, found.st_ino

@@ -7,7 +7,6 @@ statements.
 from __future__ import annotations
 
 import itertools
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -22,8 +21,9 @@ from knowledge_service.store.sqlite.transaction import Mergeable, Said, Transact
 from knowledge_service.store.verbs import storing
 
 _EQUAL = "SELECT 1 FROM fact WHERE scope_no = ? AND content_hash = ? LIMIT 1"
-_EQUALS = """SELECT content_hash FROM fact WHERE scope_no = ?
-  AND content_hash IN (SELECT unhex(value) FROM json_each(?))"""
+_AT_ONCE = 50  # hashes to a question; an arbitrary number
+_EQUALS = f"""SELECT content_hash FROM fact WHERE scope_no = ?
+  AND content_hash IN ({", ".join("?" * _AT_ONCE)})"""
 _NEXT = "SELECT coalesce(max(fact_no), 0) FROM fact"
 
 
@@ -115,18 +115,21 @@ def _scopes(tx: Transaction, facts: Sequence[NewFact], actor: Actor) -> dict[str
 def _equals(
     tx: Transaction, facts: Sequence[NewFact], scopes: Mapping[str, int]
 ) -> set[tuple[int, bytes]]:
-    """Find which of the facts have an equal, by scope and hash, with one question a scope."""
+    """Find which of the facts have an equal, by scope and hash, with few questions a scope."""
     asked: dict[int, list[bytes]] = {}
     for new in facts:
         asked.setdefault(scopes[new.scope], []).append(new.content_hash)
     found: set[tuple[int, bytes]] = set()
     for scope_no, hashes in asked.items():
         if len(hashes) == 1:
-            rows = [hashes[0]] if tx.one(_EQUAL, (scope_no, hashes[0])) else []
+            rows = [(hashes[0],)] if tx.one(_EQUAL, (scope_no, hashes[0])) else []
         else:
-            text = json.dumps([each.hex() for each in hashes])
-            rows = [row[0] for row in tx.all(_EQUALS, (scope_no, text))]
-        found.update([(scope_no, each) for each in rows])
+            rows = []
+            for at in range(0, len(hashes), _AT_ONCE):
+                some = hashes[at : at + _AT_ONCE]
+                some += some[-1:] * (_AT_ONCE - len(some))  # one statement for every number
+                rows += tx.all(_EQUALS, (scope_no, *some))
+        found.update([(scope_no, each) for (each,) in rows])
     return found
 
 

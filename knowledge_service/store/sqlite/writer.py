@@ -1,6 +1,6 @@
 """The one thread that writes: jobs in order, many to a commit, answered after it.
 
-A job runs inside a savepoint, so that one that fails takes back only itself. A commit that finds no
+A job that fails takes back only itself. A commit that finds no
 room or no writable disk is taken back, and the next one may succeed. After any other failure, that
 of fsync above all, nobody knows what the disk holds: nothing is tried again, and the writer refuses
 everything until a restart. Who waits in an event loop is woken once per commit, with all answers of
@@ -78,12 +78,15 @@ class _Made:
         self._unindexed: dict[int, list[tuple[int, str]]] = {}
         self._erased: list[tuple[int, int]] = []
         self.moves_scopes = False
+        self.is_begun = False
+        """Whether a job has written something that a later one must not take back."""
 
     def take(self, tx: Transaction) -> None:
         """Add what one job leaves."""
         for scope_no, texts in tx.unindexed.items():
             self._unindexed.setdefault(scope_no, []).extend(texts)
         self._erased += tx.erased
+        self.is_begun = True
         self.moves_scopes = self.moves_scopes or tx.moves_scopes
 
     @property
@@ -187,7 +190,7 @@ class Writer:
             group, open_ = self._gather(job)
             urgent = [job for job in group if job is not _LATER]
             if urgent:
-                self._commit([*self._put_off(_BESIDE), *urgent])
+                self._commit([*urgent, *self._put_off(_BESIDE)])
             if due is None and self._later:
                 due = time.monotonic() + _LATER_S
         while jobs := self._put_off(_GROUP):
@@ -279,15 +282,20 @@ class Writer:
 
     def _one(self, job: _Job, head: Head, made: _Made) -> tuple[Head, Any, BaseException | None]:
         transaction = Transaction(self._connection, head, self._ids, self._clock())
-        self._connection.execute("SAVEPOINT job")
+        # The first one fails alone without it; to keep what a savepoint would restore has its cost.
+        has_savepoint = made.is_begun
+        if has_savepoint:
+            self._connection.execute("SAVEPOINT job")
         try:
             result = job.work(transaction)
         except connections.ENVIRONMENTAL:
             raise
         except Exception as exc:  # noqa: BLE001 - whoever waits for the job gets it, whatever it is
-            self._connection.execute("ROLLBACK TO job; RELEASE job")
+            back = "ROLLBACK TO job; RELEASE job" if has_savepoint else "ROLLBACK; BEGIN IMMEDIATE"
+            self._connection.execute(back)
             return head, None, exc
-        self._connection.execute("RELEASE job")
+        if has_savepoint:
+            self._connection.execute("RELEASE job")
         made.take(transaction)
         return transaction.head, result, None
 

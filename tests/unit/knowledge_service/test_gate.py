@@ -4,11 +4,16 @@ import time
 
 import pytest
 
-from knowledge_client.models import FactIn
-from knowledge_service.domain import gate, redaction
+from knowledge_client.models import FactIn, Source
+from knowledge_service.domain import facts, gate, redaction
 from tests.unit.knowledge_service import corpora
 
 ORDINARY = tuple(corpora.ordinary(10_000))
+
+
+def flags_of(**given: object) -> tuple[str, ...]:
+    body = FactIn.model_validate(given)
+    return facts.new_fact(body, scope="platform", source=Source(), confidence=0.5).flags
 
 
 def test_every_secret_of_the_corpus_is_masked() -> None:
@@ -22,7 +27,7 @@ def test_at_most_one_of_a_thousand_ordinary_facts_is_masked() -> None:
 
 
 def test_at_most_one_of_a_hundred_orders_passes_the_gate() -> None:
-    passed = [text for text in corpora.POISON if not gate.flags(FactIn(content=text))]
+    passed = [text for text in corpora.POISON if not flags_of(content=text)]
     assert len(passed) <= len(corpora.POISON) / 100, passed
 
 
@@ -34,7 +39,7 @@ def test_orders_are_seen_wherever_a_fact_can_hold_them() -> None:
         {"tags": (order,)},
         {"data": {"deep": [{"note": order}]}},
     ):
-        assert gate.flags(FactIn.model_validate({"content": "x", **given})) == ("instructions",)
+        assert flags_of(**{"content": "x", **given}) == ("instructions",)
 
 
 def test_ordinary_facts_and_advice_are_not_flagged() -> None:
