@@ -6,11 +6,13 @@ who must not hang or grow calls it in a process that can be killed. What goes in
 plain JSON, or turns into it with `to_dict`.
 """
 
+import copy
+import marshal
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from kais import names, rendered_objects, templates
+from kais import names, rendered_objects, template_programs, templates
 from kais import parameters as rules
 from kais.errors import InvalidResource, Violation
 from kais.reasons import Reason
@@ -130,8 +132,9 @@ def compile_blueprint(
             message=f"the template parses; it was not rendered, because {listed} "
             "has neither default nor example",
         )
+    prepared = _prepare(template)
     for values in samples.values:
-        found = _render(template, values, _SAMPLE, _scope(_SAMPLE, 1, _SAMPLE, _SAMPLE), progress)
+        found = _render(prepared, values, _SAMPLE, _scope(_SAMPLE, 1, _SAMPLE, _SAMPLE), progress)
         if isinstance(found, Violations):
             return _refused([f"with {_described(values)}: {v}" for v in found.violations])
     return CompileReport(
@@ -158,15 +161,54 @@ def render_blueprint(  # noqa: PLR0913 - the names that a template finds in scop
     the same use before.
     """
     try:
-        template = TemplateSpec.from_dict(spec)
+        prepared = _prepared(spec)
     except InvalidResource as exc:
         return Violations(Reason.RENDER_FAILED, tuple(str(v) for v in exc.violations))
+    template = prepared.template
     progress = progress or _nobody
     resolved = rules.resolve(template.parameters, parameters, previous=previous, told=progress)
     if resolved.violations:
         return _parameters_refused(template, resolved.violations)
     scope = _scope(blueprint, revision, instance, namespace)
-    return _render(template, resolved.values, instance, scope, progress)
+    return _render(prepared, resolved.values, instance, scope, progress)
+
+
+@dataclass(frozen=True)
+class _Prepared:
+    """A template made ready to be rendered many times."""
+
+    template: TemplateSpec
+    programs: tuple[template_programs.Program, ...]
+
+
+def _prepared(spec: Mapping[str, Any]) -> _Prepared:
+    """Make a template ready, unless the very same was made ready a while ago."""
+    given: Any = spec
+    try:
+        key = marshal.dumps(given, 2)  # the last version that writes equal values equally
+    except ValueError:
+        key = None  # a mapping that is no dict
+    if key is None or len(key) > _LARGEST:
+        return _prepare(TemplateSpec.from_dict(spec))
+    known = _READY.get(key)
+    if known is None:
+        # The caller may change what it gave, so it is copied.
+        known = _prepare(TemplateSpec.from_dict(copy.deepcopy(spec)))
+        if len(_READY) >= _KEPT:
+            _READY.pop(next(iter(_READY)), None)
+        _READY[key] = known
+    return known
+
+
+def _prepare(template: TemplateSpec) -> _Prepared:
+    trees = _trees(template)
+    programs = (template_programs.prepare(tree, path=path) for path, tree in trees)
+    return _Prepared(template, tuple(programs))
+
+
+_KEPT = 32  # an arbitrary size: templates that are in use at a time
+_LARGEST = 64 * 1024  # what is kept stays far below the memory that a worker may use
+_READY: dict[bytes, _Prepared] = {}
 
 
 def _parameters_refused(template: TemplateSpec, found: tuple[Violation, ...]) -> Violations:
@@ -177,25 +219,20 @@ def _parameters_refused(template: TemplateSpec, found: tuple[Violation, ...]) ->
 
 
 def _render(
-    template: TemplateSpec,
+    prepared: _Prepared,
     values: dict[str, Any],
     instance: str,
     scope: Mapping[str, Any],
     progress: Progress,
 ) -> Rendering:
     budget, variables = Budget(), {**values, **scope}
-    declared = [parameter.name for parameter in template.parameters]
+    declared = [parameter.name for parameter in prepared.template.parameters]
     made: dict[str, Any] = {}
     errors: list[str] = []
-    for path, tree in _trees(template):
+    for (path, _), program in zip(_trees(prepared.template), prepared.programs, strict=True):
         try:
-            made[path] = templates.render(
-                tree,
-                variables,
-                path=path,
-                declared=declared,
-                budget=budget,
-                progress=progress,
+            made[path] = program.render(
+                variables, declared=declared, budget=budget, progress=progress
             )
         except TemplateFailed as exc:
             errors += [str(error) for error in exc.errors]

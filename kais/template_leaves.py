@@ -5,7 +5,7 @@ A leaf that is exactly one `{{ expression }}` yields that value with its type; a
 
 import functools
 import re
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Set
 from dataclasses import dataclass
 from types import TracebackType
 from typing import Any
@@ -49,6 +49,7 @@ class Leaf:
         names: The names that it takes from outside, each with the offset of its first use.
         start: Offset of the expression, or 1.
         is_expression: Whether it yields a typed value.
+        member: A name and attributes, when the expression is nothing else; else empty.
     """
 
     source: str
@@ -56,15 +57,39 @@ class Leaf:
     start: int
     is_expression: bool
     template: Template
+    member: tuple[str, ...] = ()
 
 
-def compile_leaf(source: str, *, path: str, names: Collection[str]) -> Leaf:
+@dataclass(frozen=True)
+class Scope:
+    """What leaves find: values by name, and the names that they may take, even without a value."""
+
+    values: dict[str, Any]
+    names: frozenset[str]
+
+    def with_(self, name: str, value: Any) -> "Scope":
+        """Add the item of a loop."""
+        return Scope({**self.values, name: value}, self.names | {name})
+
+
+NOTHING = Scope({}, frozenset())
+
+
+def scope(variables: Mapping[str, Any], declared: Iterable[str], budget: Budget) -> Scope:
+    """Make the scope of a rendering; its budget is found by no expression."""
+    values = {**_environment().globals, **variables, _BUDGET: budget}
+    return Scope(values, frozenset(declared).union(variables))
+
+
+def compile_leaf(source: str, *, path: str, names: Set[str]) -> Leaf:
     """Parse a leaf and look up every name in it.
 
     Raises:
         TemplateFailed: When it does not parse or takes a name that is not in `names`.
     """
     leaf = _located(_compiled, source, path)
+    if leaf.names.keys() <= names:
+        return leaf
     unknown = {name: at for name, at in leaf.names.items() if name not in names}
     if unknown:
         known = sorted(names)
@@ -75,7 +100,7 @@ def compile_leaf(source: str, *, path: str, names: Collection[str]) -> Leaf:
     return leaf
 
 
-def compile_expression(source: str, *, path: str, names: Collection[str]) -> Leaf:
+def compile_expression(source: str, *, path: str, names: Set[str]) -> Leaf:
     """Compile the expression of a directive, which may stand with or without its braces.
 
     Raises:
@@ -101,7 +126,7 @@ def names_in(source: str) -> frozenset[str]:
     return frozenset(_located(_compiled, source, "").names)
 
 
-def evaluate(leaf: Leaf, variables: Mapping[str, Any], *, path: str, budget: Budget) -> Any:
+def evaluate(leaf: Leaf, scope: Scope, *, path: str) -> Any:
     """Run a leaf: a plain JSON value for an expression, text for anything else.
 
     Raises:
@@ -109,8 +134,10 @@ def evaluate(leaf: Leaf, variables: Mapping[str, Any], *, path: str, budget: Bud
         CapExceeded: When the rendering uses more than its budget.
     """
     template = leaf.template
-    context = template.new_context({**variables, _BUDGET: budget})
     try:
+        if leaf.member and leaf.member[0] in scope.values:
+            return _member(leaf.member, scope.values)
+        context = Context(template.environment, scope.values, None, {})
         text = _limited(template.root_render_func(context))
         return plain(context.vars[_RESULT], Budget()) if leaf.is_expression else text
     except CapExceeded:
@@ -118,6 +145,14 @@ def evaluate(leaf: Leaf, variables: Mapping[str, Any], *, path: str, budget: Bud
     except Exception as exc:
         offset = _offset_of(exc.__traceback__, template) or leaf.start
         raise TemplateFailed([_error(path, leaf.source, _message(exc), offset)]) from exc
+
+
+def _member(names: tuple[str, ...], values: Mapping[str, Any]) -> Any:
+    """Look a value up as the compiled template would, by the sandbox's rules."""
+    value = values[names[0]]
+    for name in names[1:]:
+        value = _environment().getattr(value, name)
+    return value if type(value) is str else plain(value, Budget())
 
 
 def _limited(pieces: Iterable[str]) -> str:
@@ -213,7 +248,7 @@ def _compiled(source: str) -> Leaf:
         tree.set_environment(environment)
     _Guarding(environment).visit(tree)
     template = environment.from_string(tree)
-    return Leaf(source, places, start, expression is not None, template)
+    return Leaf(source, places, start, expression is not None, template, _member_of(expression))
 
 
 def _only_expression(tree: nodes.Template) -> nodes.Expr | None:
@@ -221,6 +256,17 @@ def _only_expression(tree: nodes.Template) -> nodes.Expr | None:
         return None
     parts = tree.body[0].nodes
     return parts[0] if len(parts) == 1 and not isinstance(parts[0], nodes.TemplateData) else None
+
+
+def _member_of(expression: nodes.Expr | None) -> tuple[str, ...]:
+    """Give the name and attributes that an expression consists of; nothing for any other."""
+    attributes: list[str] = []
+    while isinstance(expression, nodes.Getattr):
+        attributes.append(expression.attr)
+        expression = expression.node
+    if not isinstance(expression, nodes.Name):
+        return ()
+    return (expression.name, *reversed(attributes))
 
 
 def _check_nodes(tree: nodes.Template) -> None:

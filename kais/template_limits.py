@@ -56,6 +56,14 @@ class Budget:
         self.nodes = 0
         self.steps = 0
 
+    def take(self, used: "Budget") -> bool:
+        """Count what another one counted, if there is room for all of it; else count nothing."""
+        if self.bytes + used.bytes > OUTPUT_BYTES or self.nodes + used.nodes > NODES:
+            return False
+        self.bytes += used.bytes
+        self.nodes += used.nodes
+        return True
+
     def spend_text(self, text: str) -> None:
         """Count text that goes into the output."""
         self.bytes += len(text) if text.isascii() else len(text.encode())

@@ -65,6 +65,18 @@ def test_rendering_gives_valid_typed_specs():
     assert rendered.values == {"count": 2, "image": "007", "budget": 2.5}
 
 
+def test_a_template_that_is_changed_in_place_renders_as_changed():
+    blueprint = spec()
+    first = render({"image": "a"}, blueprint)
+    blueprint["formation"]["cells"][0]["name"] = "other"
+    blueprint["mission"]["entrypoint"]["cell"] = "other"
+    second = render({"image": "a"}, blueprint)
+    assert first.formation_spec["cells"][0]["name"] == "worker"
+    assert second.formation_spec["cells"][0]["name"] == "other"
+    first.formation_spec["cells"][0]["name"] = "changed"
+    assert render({"image": "a"}).formation_spec["cells"][0]["name"] == "worker"
+
+
 def test_secret_renders_as_a_reference_only():
     rendered = render({"image": "i", "token": {"name": "keys", "key": "api"}})
     env = rendered.formation_spec["cells"][0]["spec"]["container"]["env"]

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kais import template_limits, templates
+from kais import template_limits, template_programs, templates
 from kais.templates import TemplateFailed
 
 VALUES = {
@@ -340,3 +340,28 @@ def test_any_leaf_is_rendered_or_refused_by_name(leaf):
     except TemplateFailed as exc:
         paths = [error.path for error in exc.errors]
         assert paths == ["a"]
+
+
+def test_a_cap_that_constant_parts_pass_is_told_at_its_place():
+    large = ["x" * 200_000]
+    assert failure({"a": large, "b": {"c": large}}) == (
+        "formation.b.c[0]: the output is larger than 256 KiB"
+    )
+
+
+def test_a_program_renders_the_same_each_time_and_for_each_scope():
+    tree = {"a": {"b": [1, "x", None]}, "c": "{{ v }}", "$if": "{{ false }}"}
+    program = template_programs.prepare([{"$for": {"item": "i", "in": "v"}, "d": "{{ i }}"}, tree])
+    assert program.render({"v": ["1"]}) == [{"d": "1"}]
+    assert program.render({"v": [2, 3]}) == [{"d": 2}, {"d": 3}]
+    assert program.render({"v": []}) == []
+
+
+@pytest.mark.parametrize("leaf", ["{{ v.__class__ }}", "{{ v.b.__init__ }}", "{{ v.b.mro }}"])
+def test_a_lone_member_obeys_the_sandbox(leaf):
+    with pytest.raises(templates.TemplateFailed, match=r"is not for templates|has no"):
+        templates.render({"a": leaf}, {"v": {"b": "x"}})
+
+
+def test_a_lone_member_gives_its_value():
+    assert templates.render({"a": "{{ v.b.c }}"}, {"v": {"b": {"c": [1]}}}) == {"a": [1]}

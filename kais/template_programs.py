@@ -1,0 +1,388 @@
+"""A tree of the template language, made ready once and rendered many times.
+
+What stands in a tree without anything to evaluate is rendered when it is made ready: a rendering
+only counts it against the caps. Who gets a rendering shares those parts and must not change them.
+"""
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from kais import template_leaves, template_limits
+from kais.template_leaves import Scope
+from kais.template_limits import Budget, CapExceeded, LeafError, TemplateFailed
+
+Progress = Callable[[str], None]
+IF, FOR = "$if", "$for"
+LOOP = "must be {item: name, in: expression}"
+SOURCE = "must be an expression or a list"
+CONDITION = "must be an expression"
+_DROPPED = object()
+
+
+class Run:
+    """One rendering: what it has used, and what is wrong with it so far."""
+
+    def __init__(self, budget: Budget, progress: Progress) -> None:
+        self.budget = budget
+        self.progress = progress
+        self.errors: list[LeafError] = []
+
+    def spend_node(self, path: str) -> None:
+        """Count a value of the output."""
+        try:
+            self.budget.spend_node()
+        except CapExceeded as exc:
+            raise self.over(path, exc) from exc
+
+    def over(self, path: str, exc: CapExceeded) -> TemplateFailed:
+        """Make the error that ends a rendering at a cap."""
+        return TemplateFailed([*self.errors, LeafError(path, str(exc))])
+
+    def counted(self, value: Any, path: str) -> Any:
+        """Count what a leaf gave against the caps; text of expressions was not counted before."""
+        try:
+            if type(value) is str:
+                self.budget.spend_text(value)
+            elif value is not _DROPPED:
+                _count(value, self.budget)
+        except CapExceeded as exc:
+            raise self.over(path, exc) from exc
+        return value
+
+
+def _count(value: Any, budget: Budget) -> None:
+    left = [value]
+    while left:
+        current = left.pop()
+        if isinstance(current, str):
+            budget.spend_text(current)
+            continue
+        budget.spend_node()
+        if isinstance(current, dict):
+            left += [*current.keys(), *current.values()]
+        elif isinstance(current, list):
+            left += current
+
+
+class Node(ABC):
+    """One part of a tree; `path` is where it stands."""
+
+    def __init__(self, path: str) -> None:
+        self.path = path
+
+    @abstractmethod
+    def render(self, run: Run, scope: Scope) -> Any:
+        """Give the part's value; what is dropped or failed is `_DROPPED`."""
+
+    @property
+    def is_constant(self) -> bool:
+        """Whether nothing of it depends on a scope, or can fail."""
+        return False
+
+
+class _Plain(Node):
+    """A number, a boolean, or null, which is left out."""
+
+    def __init__(self, value: Any, path: str) -> None:
+        super().__init__(path)
+        self._value = _DROPPED if value is None else value
+
+    def render(self, run: Run, scope: Scope) -> Any:
+        run.spend_node(self.path)
+        return self._value
+
+    @property
+    def is_constant(self) -> bool:
+        return True
+
+
+class _Text(Node):
+    """Text without anything to evaluate."""
+
+    def __init__(self, text: str, path: str, *, is_key: bool = False) -> None:
+        super().__init__(path)
+        self._text = text
+        self._is_key = is_key
+
+    def render(self, run: Run, scope: Scope) -> Any:
+        if not self._is_key:
+            run.spend_node(self.path)
+        return run.counted(self._text, self.path)
+
+    @property
+    def is_constant(self) -> bool:
+        return True
+
+
+class _Expression(Node):
+    """What a leaf or a directive evaluates; compiled when it is first met, its errors told."""
+
+    def __init__(self, source: str, path: str, compiler: Any) -> None:
+        super().__init__(path)
+        self._source = source
+        self._compiler = compiler
+
+    def render(self, run: Run, scope: Scope) -> Any:
+        run.progress(self.path)
+        try:
+            leaf = self._compiler(self._source, path=self.path, names=scope.names)
+            value = template_leaves.evaluate(leaf, scope, path=self.path)
+        except TemplateFailed as exc:
+            run.errors += exc.errors
+            return _DROPPED
+        except CapExceeded as exc:
+            raise run.over(self.path, exc) from exc
+        return _DROPPED if value is None else value
+
+
+class _Leaf(_Expression):
+    """Text with something to evaluate, in a value or a key."""
+
+    def __init__(self, source: str, path: str, *, is_key: bool = False) -> None:
+        super().__init__(source, path, template_leaves.compile_leaf)
+        self._is_key = is_key
+
+    def render(self, run: Run, scope: Scope) -> Any:
+        if not self._is_key:
+            run.spend_node(self.path)
+        return run.counted(super().render(run, scope), self.path)
+
+
+class _Wrong(Node):
+    """What cannot be rendered, whatever the scope is."""
+
+    def __init__(self, message: str, path: str) -> None:
+        super().__init__(path)
+        self._message = message
+
+    def render(self, run: Run, scope: Scope) -> Any:
+        run.spend_node(self.path)
+        run.errors.append(LeafError(self.path, self._message))
+        return _DROPPED
+
+
+class _List(Node):
+    """A list, whose loops are spliced in."""
+
+    def __init__(self, items: list[Node], path: str) -> None:
+        super().__init__(path)
+        self._items = items
+
+    def render(self, run: Run, scope: Scope) -> Any:
+        run.spend_node(self.path)
+        made: list[Any] = []
+        for item in self._items:
+            value = item.render(run, scope)
+            if isinstance(item, _For):
+                made += value
+            elif value is not _DROPPED:
+                made.append(value)
+        return made
+
+    @property
+    def is_constant(self) -> bool:
+        return all(item.is_constant for item in self._items)
+
+
+class _Mapping(Node):
+    """A mapping, whose keys may be templates."""
+
+    def __init__(self, members: list[tuple[Node, Node]], path: str) -> None:
+        super().__init__(path)
+        self._members = members
+
+    def render(self, run: Run, scope: Scope) -> Any:
+        run.spend_node(self.path)
+        made: dict[str, Any] = {}
+        for key, child in self._members:
+            name = key.render(run, scope)
+            if name is _DROPPED:
+                continue
+            if str(name) in made:
+                run.errors.append(LeafError(key.path, f"the key '{name}' stands twice"))
+            value = child.render(run, scope)
+            if value is not _DROPPED:
+                made[str(name)] = value
+        return made
+
+    @property
+    def is_constant(self) -> bool:
+        return all(key.is_constant and child.is_constant for key, child in self._members)
+
+
+class _If(Node):
+    """A node that a directive keeps or drops."""
+
+    def __init__(self, condition: Node | bool, node: Node, path: str) -> None:
+        super().__init__(path)
+        self._condition = condition
+        self._node = node
+
+    def render(self, run: Run, scope: Scope) -> Any:
+        keep: Any = self._condition
+        if isinstance(keep, Node):
+            keep = keep.render(run, scope)
+        return self._node.render(run, scope) if keep is not _DROPPED and keep else _DROPPED
+
+
+class _For(Node):
+    """A node that a directive repeats."""
+
+    def __init__(self, name: str, source: Node, node: Node, path: str) -> None:
+        super().__init__(path)
+        self._name = name
+        self._source = source
+        self._node = node
+
+    def render(self, run: Run, scope: Scope) -> list[Any]:
+        made = []
+        for item in self._items(run, scope):
+            value = self._node.render(run, scope.with_(self._name, item))
+            if value is not _DROPPED:
+                made.append(value)
+        return made
+
+    def _items(self, run: Run, scope: Scope) -> list[Any]:
+        value, path = self._source.render(run, scope), self._source.path
+        if value is _DROPPED:
+            return []
+        if not isinstance(value, list):
+            run.errors.append(LeafError(path, f"must be a list, got {type(value).__name__}"))
+            return []
+        try:
+            run.budget.spend_steps(len(value))
+        except CapExceeded as exc:
+            raise run.over(path, exc) from exc
+        return value
+
+
+class _Constant(Node):
+    """A part that is the same in every rendering, with what it counts for."""
+
+    def __init__(self, node: Node, value: Any, used: Budget) -> None:
+        super().__init__(node.path)
+        self._node = node
+        self._value = value
+        self._used = used
+
+    def render(self, run: Run, scope: Scope) -> Any:
+        if run.budget.take(self._used):
+            return self._value
+        return self._node.render(run, scope)  # which says where the cap is met
+
+    @property
+    def is_constant(self) -> bool:
+        return True
+
+
+@dataclass(frozen=True)
+class Program:
+    """A tree made ready."""
+
+    _root: Node
+
+    def render(
+        self,
+        variables: Mapping[str, Any],
+        *,
+        declared: Iterable[str] = (),
+        budget: Budget | None = None,
+        progress: Progress | None = None,
+    ) -> Any:
+        """Render to plain JSON, as `templates.render` does."""
+        spent = budget or Budget()
+        run = Run(spent, progress or _nobody)
+        made = self._root.render(run, template_leaves.scope(variables, declared, spent))
+        if run.errors:
+            raise TemplateFailed(run.errors)
+        return made
+
+
+def prepare(tree: Any, *, path: str = "") -> Program:
+    """Make a tree ready. Nothing is parsed or evaluated yet, so nothing can be wrong."""
+    return Program(_node(tree, path, depth=0))
+
+
+def _nobody(path: str) -> None:
+    del path
+
+
+def _node(tree: Any, path: str, *, depth: int) -> Node:
+    if depth > template_limits.DEPTH:
+        return _Wrong("is nested too deeply", path)
+    if isinstance(tree, str):
+        made: Node = _Leaf(tree, path) if template_leaves.is_template(tree) else _Text(tree, path)
+    elif isinstance(tree, list):
+        made = _List([_item(item, f"{path}[{i}]", depth) for i, item in enumerate(tree)], path)
+    elif isinstance(tree, dict):
+        made = _Mapping(
+            [
+                (_key(key, join(path, key)), _item(child, join(path, key), depth))
+                for key, child in members(tree)
+            ],
+            path,
+        )
+    else:
+        made = _Plain(tree, path)
+    return _folded(made)
+
+
+def _folded(node: Node) -> Node:
+    if not node.is_constant:
+        return node
+    run = Run(Budget(), _nobody)
+    try:
+        value = node.render(run, template_leaves.NOTHING)
+    except TemplateFailed:
+        return node
+    return node if run.errors else _Constant(node, value, run.budget)
+
+
+def _key(key: str, path: str) -> Node:
+    if template_leaves.is_template(key):
+        return _Leaf(key, path, is_key=True)
+    return _folded(_Text(key, path, is_key=True))
+
+
+def _item(tree: Any, path: str, depth: int) -> Node:
+    """Make an item of a list or a mapping, where directives may stand."""
+    if not (isinstance(tree, dict) and FOR in tree):
+        return _kept(tree, path, depth=depth + 1)
+    directive = tree[FOR]
+    if not isinstance(directive, dict) or not isinstance(directive.get("item"), str):
+        return _Wrong(LOOP, join(path, FOR))
+    if not isinstance(directive.get("in"), str | list):
+        return _Wrong(SOURCE, f"{path}.{FOR}.in")
+    below = f"{path}.{FOR}.in"
+    listed = directive["in"]
+    source = (
+        _Expression(listed, below, template_leaves.compile_expression)
+        if isinstance(listed, str)
+        else _node(listed, below, depth=0)
+    )
+    return _For(directive["item"], source, _kept(tree, path, depth=depth + 1), path)
+
+
+def _kept(tree: Any, path: str, *, depth: int) -> Node:
+    node = _node(tree, path, depth=depth)
+    if not (isinstance(tree, dict) and IF in tree):
+        return node
+    condition = tree[IF]
+    if not isinstance(condition, str | bool):
+        return _Wrong(CONDITION, join(path, IF))
+    if isinstance(condition, str):
+        below = join(path, IF)
+        condition = _Expression(condition, below, template_leaves.compile_expression)
+    return _If(condition, node, path)
+
+
+def join(path: str, key: str) -> str:
+    """Give the path of a member: `formation.cells`."""
+    return f"{path}.{key}" if path else key
+
+
+def members(tree: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
+    """Give the members of a mapping without its directives."""
+    return ((str(key), child) for key, child in tree.items() if key not in (IF, FOR))
