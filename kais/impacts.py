@@ -1,4 +1,4 @@
-"""What another template would do to a use that lives: its objects before and after, in words.
+"""What another template would do to a use that lives: its objects before and after.
 
 The objects are told as the template gives them; what the operator adds is the same before and
 after. A mission that has been made is never changed, so only its Formation can be. Runs users'
@@ -9,10 +9,23 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from kais import blueprints, differences
+from kais import blueprints
 from kais.blueprints import Rendering, Violations
 from kais.resources.blueprint_instance import BlueprintInstance
 from kais.resources.blueprint_revision import BlueprintRevision
+from kais.templates import Progress
+
+MISSION_STAYS = "its Mission stays as it is until kais.io/rerun or a new use"
+_PARTS = (("Formation", "formation_spec"), ("Mission", "mission_spec"))
+
+
+@dataclass(frozen=True)
+class Change:
+    """The spec of one object of a use as it is and as it would be; None where there is none."""
+
+    kind: str
+    before: Mapping[str, Any] | None
+    after: Mapping[str, Any] | None
 
 
 @dataclass(frozen=True)
@@ -20,48 +33,59 @@ class Impact:
     """What one use would make of another template.
 
     Attributes:
-        instance: `kind/namespace/name` of the use.
-        changes: What would change in its objects, one line each.
+        changes: The objects that would change.
         problems: Why it could not be rendered: every violation. Its objects would then stay.
         note: What would not happen although the template says so; empty when there is nothing.
     """
 
-    instance: str
-    changes: tuple[str, ...] = ()
+    changes: tuple[Change, ...] = ()
     problems: tuple[str, ...] = ()
     note: str = ""
 
-    @property
-    def is_none(self) -> bool:
-        """Whether the use would stay as it is."""
-        return not self.changes and not self.problems
+    def to_dict(self) -> dict[str, Any]:
+        """Give it as a JSON tree."""
+        changes = [vars(change) for change in self.changes]
+        return {"changes": changes, "problems": list(self.problems), "note": self.note}
+
+    @classmethod
+    def from_dict(cls, tree: Mapping[str, Any]) -> "Impact":
+        """Read what `to_dict` gave."""
+        changes = tuple(Change(**change) for change in tree["changes"])
+        return cls(changes, tuple(tree["problems"]), tree["note"])
 
 
 def of_template(
-    template: Mapping[str, Any], instance: BlueprintInstance, *, present: BlueprintRevision
+    template: Mapping[str, Any],
+    instance: BlueprintInstance,
+    *,
+    present: BlueprintRevision,
+    progress: Progress | None = None,
 ) -> Impact:
     """Say what a use would become with this template instead of the revision that it stands on.
 
     `template` is a Blueprint's spec. Parameters are the use's own; `blueprint.revision` in a
-    template is the present number on both sides, so that it is no change by itself.
+    template is the present number on both sides, so that it is no change by itself. `progress` is
+    called with each leaf before it is run.
     """
-    old = _render(present.spec.template().to_dict(), instance, present)
-    new = _render(template, instance, present)
+    old = _render(present.spec.template().to_dict(), instance, present, progress)
+    new = _render(template, instance, present, progress)
     if isinstance(new, Violations):
-        return Impact(instance.ref, problems=new.violations)
+        return Impact(problems=new.violations)
     if isinstance(old, Violations):
-        return Impact(instance.ref, note="it does not render now, so nothing can be compared")
-    formation = differences.between(old.formation_spec, new.formation_spec, path="Formation.spec")
-    mission = differences.between(old.mission_spec, new.mission_spec, path="Mission.spec")
-    note = ""
-    if mission and instance.status.run_id is not None:
-        note = "its Mission stays as it is until kais.io/rerun or a new use"
-        return Impact(instance.ref, tuple(formation), note=note)
-    return Impact(instance.ref, (*formation, *mission))
+        return Impact(note="it does not render now, so nothing can be compared")
+    found = [Change(kind, getattr(old, part), getattr(new, part)) for kind, part in _PARTS]
+    changes = tuple(change for change in found if change.before != change.after)
+    if instance.status.run_id is None:
+        return Impact(changes)
+    movable = tuple(change for change in changes if change.kind != "Mission")
+    return Impact(movable, note=MISSION_STAYS if movable != changes else "")
 
 
 def _render(
-    template: Mapping[str, Any], instance: BlueprintInstance, present: BlueprintRevision
+    template: Mapping[str, Any],
+    instance: BlueprintInstance,
+    present: BlueprintRevision,
+    progress: Progress | None,
 ) -> Rendering:
     return blueprints.render_blueprint(
         template,
@@ -70,4 +94,5 @@ def _render(
         revision=present.spec.revision,
         instance=instance.metadata.name,
         namespace=instance.metadata.namespace,
+        progress=progress,
     )

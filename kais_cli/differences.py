@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from kais import compatibility
+from kais import compatibility, names
 from kais.errors import InvalidResource
 from kais.resources import blueprint_revision
 from kais.resources.blueprint import TemplateSpec
@@ -17,10 +17,12 @@ from kais_cli import blueprint_files, blueprints, failures, histories, output, t
 from kais_cli.errors import UsageError
 
 if TYPE_CHECKING:
-    from kais.blueprints import Rendering
+    from kais.impacts import Impact
+    from kais_cli.ports import Body
     from kais_cli.session import Session
 
-_PARTS = (("Formation", "formation_spec"), ("Mission", "mission_spec"))
+_MANY = 10
+"""From so many uses on it is told on stderr how far it has come."""
 
 
 @dataclass(frozen=True)
@@ -30,12 +32,14 @@ class UseDifference:
     Attributes:
         lines: A unified diff of the objects; empty when nothing changes.
         problems: Why the new template cannot be rendered with this use's parameters.
+        note: What stays although the template says otherwise, or why nothing can be compared.
     """
 
     name: str
     policy: str
     lines: tuple[str, ...] = ()
     problems: tuple[str, ...] = ()
+    note: str = ""
 
 
 @dataclass(frozen=True)
@@ -78,6 +82,7 @@ class Difference:
                     "updatePolicy": use.policy,
                     "diff": "\n".join(use.lines),
                     "problems": list(use.problems),
+                    "note": use.note,
                 }
                 for use in self.uses
             ]
@@ -125,42 +130,48 @@ def of_file(session: Session, name: str, *, file: Path, older: int | None) -> Di
     made = _compared(
         revision.spec.template(), after, (f"revision {revision.spec.revision}", str(file))
     )
+    return replace(made, uses=tuple(_of_uses(session, name, after, subject)))
+
+
+def _of_uses(
+    session: Session, name: str, after: TemplateSpec, subject: str
+) -> Iterator[UseDifference]:
+    """Compare every use; those that stand on a revision are rendered, in one process."""
     bodies = session.cluster.list("BlueprintInstance", session.namespace)
     uses = [BlueprintInstance.from_dict(body) for body in bodies]
     own = [use for use in uses if use.spec.blueprint_ref.name == name]
-    return replace(made, uses=tuple(_of_use(session, use, after, subject) for use in own))
+    numbers = {use.metadata.name: use.status.revision_in_use for use in own}
+    kept = {number: _kept(session, name, number) for number in {*numbers.values()} if number}
+    present = {n: body for n, number in numbers.items() if number and (body := kept[number])}
+    compared = [body for body in bodies if body["metadata"]["name"] in present]
+    found = template_process.impacts(after.to_dict(), compared, revisions=present, subject=subject)
+    for count, use in enumerate(own):
+        if len(own) >= _MANY and count % _MANY == 0:
+            session.note(f"comparing the uses: {count} of {len(own)}")
+        yield _told(use, next(found)) if use.metadata.name in present else _incomparable(use)
 
 
-def _of_use(
-    session: Session, use: BlueprintInstance, after: TemplateSpec, subject: str
-) -> UseDifference:
-    name, policy = use.metadata.name, str(use.spec.update_policy)
+def _incomparable(use: BlueprintInstance) -> UseDifference:
     number = use.status.revision_in_use
-    if number is None:
-        return UseDifference(name, policy, problems=("it stands on no revision yet",))
-    before = histories.one(session, use.spec.blueprint_ref.name, number).spec.template()
-    old = _rendered(before, use, number, subject=f"revision {number}")
-    new = _rendered(after, use, number + 1, subject=subject)
-    problems = [v for found in (old, new) for v in getattr(found, "violations", ())]
-    if problems:
-        return UseDifference(name, policy, problems=tuple(problems))
-    lines: list[str] = []
-    for kind, part in _PARTS:
-        lines += _lines(getattr(old, part), getattr(new, part), f"{kind}/{name}")
-    return UseDifference(name, policy, lines=tuple(lines))
+    gone = f"its revision {number} is not kept any more, so nothing can be compared"
+    note = gone if number else "it stands on no revision yet"
+    return UseDifference(use.metadata.name, str(use.spec.update_policy), note=note)
 
 
-def _rendered(
-    template: TemplateSpec, use: BlueprintInstance, revision: int, *, subject: str
-) -> Rendering:
-    names = {
-        "parameters": dict(use.spec.parameters),
-        "blueprint": use.spec.blueprint_ref.name,
-        "revision": revision,
-        "instance": use.metadata.name,
-        "namespace": use.metadata.namespace,
-    }
-    return template_process.render(template.to_dict(), names, subject=subject)
+def _kept(session: Session, name: str, number: int) -> Body | None:
+    revision = names.revision_name(name, number)
+    return session.cluster.get("BlueprintRevision", session.namespace, revision)
+
+
+def _told(use: BlueprintInstance, impact: Impact) -> UseDifference:
+    name = use.metadata.name
+    lines = [
+        line
+        for change in impact.changes
+        for line in _lines(change.before, change.after, f"{change.kind}/{name}")
+    ]
+    policy = str(use.spec.update_policy)
+    return UseDifference(name, policy, tuple(lines), impact.problems, impact.note)
 
 
 def _compared(before: TemplateSpec, after: TemplateSpec, names: tuple[str, str]) -> Difference:
@@ -207,4 +218,6 @@ def _uses(found: Sequence[UseDifference]) -> str:
         else:
             parts.append(f"  {head}:\n")
             parts.append(output.indented("\n".join(use.lines), "    "))
+        if use.note:
+            parts.append(f"    ({use.note})\n")
     return "".join(parts)

@@ -1,23 +1,28 @@
 """Templates are compiled and rendered in a process of their own, which can be ended.
 
 A file of somebody else's may hold a loop or a pattern that never ends, or ask for all memory. The
-process has 10 s and 512 MiB; it reads one request as JSON and writes one answer. `python -m
-kais_cli.template_process` is that process.
+process has 512 MiB, and 10 s for an answer; it reads one request as JSON and writes each answer in
+a line. `python -m kais_cli.template_process` is that process.
 """
 
 from __future__ import annotations
 
+import contextlib
 import json
 import resource
 import subprocess
 import sys
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+import tempfile
+import threading
+from collections.abc import Iterator, Mapping, Sequence
+from typing import IO, TYPE_CHECKING, Any, cast
 
 from kais_cli import errors
 
 if TYPE_CHECKING:
     from kais.blueprints import CompileReport, Rendering
+    from kais.impacts import Impact
+    from kais_cli.ports import Body
 
 _SECONDS = 10
 _BYTES = 512 * 1024 * 1024
@@ -31,7 +36,8 @@ def compile_spec(spec: Mapping[str, Any], *, subject: str) -> CompileReport:
     """
     from kais import blueprints  # noqa: PLC0415 (loads jinja2)
 
-    return blueprints.CompileReport.from_dict(_ask({"compile": dict(spec)}, subject))
+    (answer,) = _ask({"compile": dict(spec)}, [subject])
+    return blueprints.CompileReport.from_dict(answer)
 
 
 def render(spec: Mapping[str, Any], names: Mapping[str, Any], *, subject: str) -> Rendering:
@@ -42,29 +48,79 @@ def render(spec: Mapping[str, Any], names: Mapping[str, Any], *, subject: str) -
     """
     from kais import blueprints  # noqa: PLC0415 (loads jinja2)
 
-    answer = _ask({"render": dict(spec), "names": dict(names)}, subject)
+    (answer,) = _ask({"render": dict(spec), "names": dict(names)}, [subject])
     return blueprints.read_rendering(answer)
 
 
-def _ask(request: Mapping[str, Any], subject: str) -> dict[str, Any]:
+def impacts(
+    spec: Mapping[str, Any], uses: Sequence[Body], *, revisions: Mapping[str, Body], subject: str
+) -> Iterator[Impact]:
+    """Say what a spec would change in each use, one after the other, all in one process.
+
+    `revisions` are those that the uses stand on, by the use's name.
+
+    Raises:
+        UsageError: one took too long or too much memory; the message names it and the leaf.
+    """
+    from kais.impacts import Impact  # noqa: PLC0415 (loads jinja2)
+
+    subjects = [f"{subject}, for {use['metadata']['name']}," for use in uses]
+    kept = {body["metadata"]["name"]: body for body in revisions.values()}
+    stands_on = {use: body["metadata"]["name"] for use, body in revisions.items()}
+    request = {
+        "impacts": dict(spec), "uses": list(uses), "revisions": kept, "stands_on": stands_on,
+    }  # fmt: skip
+    for answer in _ask(request, subjects):
+        yield Impact.from_dict(answer)
+
+
+def _ask(request: Mapping[str, Any], subjects: Sequence[str]) -> Iterator[dict[str, Any]]:
+    """Give one answer for each subject; none may take longer than its time."""
+    with tempfile.TemporaryFile("w+") as told, _started(told) as process:
+        try:
+            _write(process, request)
+            for subject in subjects:
+                yield _answer(process, told, subject)
+        finally:
+            process.kill()
+
+
+def _started(told: IO[str]) -> subprocess.Popen[str]:
     command = [sys.executable, "-m", "kais_cli.template_process"]
-    process = subprocess.Popen(  # noqa: S603 - our own module, by argument list
-        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    pipe = subprocess.PIPE
+    return subprocess.Popen(  # noqa: S603 - our own module, by argument list
+        command, stdin=pipe, stdout=pipe, stderr=told, text=True
     )
-    try:
-        out, told = process.communicate(json.dumps(request), timeout=_SECONDS)
-    except subprocess.TimeoutExpired:
+
+
+def _write(process: subprocess.Popen[str], request: Mapping[str, Any]) -> None:
+    stream = cast("IO[str]", process.stdin)
+    with contextlib.suppress(BrokenPipeError):  # it ended; the missing answer is told
+        stream.write(json.dumps(request))
+        stream.close()
+
+
+def _answer(process: subprocess.Popen[str], told: IO[str], subject: str) -> dict[str, Any]:
+    late = threading.Event()
+
+    def end() -> None:
+        late.set()
         process.kill()
-        _, told = process.communicate()
-        raise errors.UsageError(_ended(subject, told, f"took more than {_SECONDS} s")) from None
+
+    limit = threading.Timer(_SECONDS, end)
+    limit.start()
+    try:
+        line = cast("IO[str]", process.stdout).readline()
     finally:
-        process.kill()
-        process.wait()
+        limit.cancel()
     try:
-        return dict(json.loads(out))
+        return dict(json.loads(line))
     except ValueError:
-        limit = f"needs more than {_BYTES // 1024 // 1024} MiB, or broke its process"
-        raise errors.UsageError(_ended(subject, told, limit)) from None
+        why = f"needs more than {_BYTES // 1024 // 1024} MiB, or broke its process"
+        why = f"took more than {_SECONDS} s" if late.is_set() else why
+        process.wait()
+        told.seek(0)
+        raise errors.UsageError(_ended(subject, told.read(), why)) from None
 
 
 def _ended(subject: str, told: str, why: str) -> str:
@@ -76,23 +132,42 @@ def _ended(subject: str, told: str, why: str) -> str:
 
 def _serve() -> None:
     """Answer the one request on stdin."""
+    resource.setrlimit(resource.RLIMIT_AS, (_BYTES, _BYTES))
+    for answer in _answers(json.load(sys.stdin)):
+        sys.stdout.write(json.dumps(answer) + "\n")
+        sys.stdout.flush()
+
+
+def _answers(request: dict[str, Any]) -> Iterator[dict[str, Any]]:
     from kais import blueprints  # noqa: PLC0415 (loads jinja2)
 
-    resource.setrlimit(resource.RLIMIT_AS, (_BYTES, _BYTES))
-    request = json.load(sys.stdin)
-
-    def progress(leaf: str) -> None:
-        sys.stderr.write(f"at {leaf}\n")
-
     if "compile" in request:
-        answer = blueprints.compile_blueprint(request["compile"], progress=progress).to_dict()
-    else:
+        yield blueprints.compile_blueprint(request["compile"], progress=_tell).to_dict()
+    elif "render" in request:
         names = request["names"]
         values = names.pop("parameters")
-        answer = blueprints.render_blueprint(
-            request["render"], values, **names, progress=progress
-        ).to_dict()
-    json.dump(answer, sys.stdout)
+        found = blueprints.render_blueprint(request["render"], values, **names, progress=_tell)
+        yield found.to_dict()
+    else:
+        yield from _impacts(request)
+
+
+def _impacts(request: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    from kais import impacts as impacts_  # noqa: PLC0415 (loads jinja2)
+    from kais.resources.blueprint_instance import BlueprintInstance  # noqa: PLC0415
+    from kais.resources.blueprint_revision import BlueprintRevision  # noqa: PLC0415
+
+    revisions = {n: BlueprintRevision.from_dict(b) for n, b in request["revisions"].items()}
+    for body in request["uses"]:
+        use = BlueprintInstance.from_dict(body)
+        present = revisions[request["stands_on"][use.metadata.name]]
+        found = impacts_.of_template(request["impacts"], use, present=present, progress=_tell)
+        yield found.to_dict()
+
+
+def _tell(leaf: str) -> None:
+    sys.stderr.write(f"at {leaf}\n")
+    sys.stderr.flush()
 
 
 if __name__ == "__main__":

@@ -6,6 +6,7 @@ import json
 import pytest
 import yaml
 
+from kais_cli import template_process
 from kais_cli.exit_status import ExitStatus
 from tests.cli import objects
 
@@ -96,8 +97,66 @@ def test_diff_of_a_file_shows_the_objects_of_each_live_use(terminal, cluster, tm
     assert "Live uses:" in terminal.out
     assert "now (updatePolicy Manual):" in terminal.out
     assert "-objective: look for bob within 5 s" in terminal.out
+    assert terminal.err == ""
     assert "+objective: ask bob" in terminal.out
     assert "+objective: ask ann" in terminal.out
+
+
+def test_diff_of_a_file_says_that_a_mission_that_was_made_stays(terminal, cluster, tmp_path):
+    use = objects.instance("now", revisionInUse=2, runId="r-1")
+    use["spec"]["parameters"] = {"who": "bob"}
+    cluster.put(use)
+    file = changed(tmp_path, mission={"objective": "ask {{ who }}"})
+    terminal.run("blueprint", "diff", "doctor", "-f", file)
+    assert terminal.out.endswith(
+        "  now (updatePolicy Manual): nothing changes\n"
+        "    (its Mission stays as it is until kais.io/rerun or a new use)\n"
+    )
+
+
+def test_diff_of_a_file_goes_on_past_uses_that_cannot_be_compared(terminal, cluster, tmp_path):
+    cluster.put(objects.instance("fresh"))
+    cluster.put(objects.instance("old", revisionInUse=7))
+    terminal.run("blueprint", "diff", "doctor", "-f", changed(tmp_path), "-o", "json")
+    assert [(use["name"], use["note"]) for use in json.loads(terminal.out)["uses"]] == [
+        ("fresh", "it stands on no revision yet"),
+        ("old", "its revision 7 is not kept any more, so nothing can be compared"),
+    ]
+
+
+def test_diff_of_a_file_renders_all_uses_in_one_process_and_reads_a_revision_once(
+    terminal, cluster, tmp_path, monkeypatch
+):
+    for number in range(100):
+        use = objects.instance(f"use-{number:03d}", revisionInUse=1 + number % 2)
+        use["spec"]["parameters"] = {"who": "b" * (number + 1)}
+        cluster.put(use)
+    file = changed(tmp_path, mission={"objective": "ask {{ who }}"})
+    started, read = [], []
+    popen, get = template_process.subprocess.Popen, cluster.get
+    monkeypatch.setattr(
+        template_process.subprocess, "Popen", lambda *a, **k: started.append(a) or popen(*a, **k)
+    )
+    monkeypatch.setattr(type(cluster), "get", lambda _, *a, **k: read.append(a) or get(*a, **k))
+
+    assert terminal.run("blueprint", "diff", "doctor", "-f", file) == 0
+
+    assert f"+objective: ask {'b' * 100}" in terminal.out
+    assert len(started) <= 3, "one compiles what is in the file, one renders"
+    assert len([name for kind, *name in read if kind == "BlueprintRevision"]) <= 3
+    assert terminal.err.splitlines()[1] == "comparing the uses: 10 of 100"
+
+
+def test_diff_of_a_file_ends_a_use_that_would_never_end(terminal, cluster, tmp_path, monkeypatch):
+    monkeypatch.setattr(template_process, "_SECONDS", 2)
+    use = objects.instance("now", revisionInUse=2)
+    use["spec"]["parameters"] = {"who": "a" * 40 + "!"}
+    cluster.put(use)
+    seconds, _, tier = objects.TEMPLATE["parameters"]
+    slow = {"name": "who", "type": "string", "pattern": "(a+)+", "example": "a"}
+    file = changed(tmp_path, parameters=[seconds, slow, tier])
+    assert terminal.run("blueprint", "diff", "doctor", "-f", file) == ExitStatus.USAGE
+    assert "for now, took more than 2 s, at parameter" in terminal.err
 
 
 def test_diff_of_a_file_says_which_use_cannot_take_it(terminal, cluster, tmp_path):

@@ -27,24 +27,38 @@ def formation(**cell: Any) -> dict[str, Any]:
 
 
 def test_a_template_that_renders_the_same_has_no_impact():
-    assert impact(description="described anew").is_none
+    assert impact(description="described anew") == Impact()
 
 
 def test_what_would_change_is_told_in_the_values_of_the_use():
-    found = impact(formation=formation(replicas="{{ count + 1 }}"))
-    assert found.instance == "BlueprintInstance/demo/use"
-    assert found.changes == ("Formation.spec.cells[worker].replicas changed from 2 to 3",)
+    (change,) = impact(formation=formation(replicas="{{ count + 1 }}")).changes
+    assert change.kind == "Formation"
+    assert [tree["cells"][0]["replicas"] for tree in (change.before, change.after)] == [2, 3]
 
 
 def test_a_mission_that_was_made_stays():
     found = impact(begun=True, mission={"objective": "mend {{ topic }}"})
-    assert found.is_none
-    assert found.note == "its Mission stays as it is until kais.io/rerun or a new use"
+    assert found == Impact(note="its Mission stays as it is until kais.io/rerun or a new use")
 
 
 def test_a_mission_that_is_not_made_yet_would_be_another():
     found = impact(mission={"objective": "mend {{ topic }}", "entrypoint": {"cell": "worker"}})
-    assert found.changes == ('Mission.spec.objective changed from "explain pods" to "mend pods"',)
+    (change,) = found.changes
+    assert [tree["objective"] for tree in (change.before, change.after)] == [
+        "explain pods",
+        "mend pods",
+    ]
+
+
+def test_the_number_of_the_revision_is_no_change_by_itself():
+    marked = formation(spec={"container": {"image": "a:{{ blueprint.revision }}"}})
+    (change,) = impact(formation=marked).changes
+    assert change.after["cells"][0]["spec"]["container"]["image"] == "a:3"
+
+
+def test_an_impact_is_read_as_it_was_written():
+    found = impact(formation=formation(replicas=1), begun=True, mission={"objective": "other"})
+    assert Impact.from_dict(found.to_dict()) == found
 
 
 @pytest.mark.parametrize(
@@ -65,4 +79,4 @@ def test_a_mission_that_is_not_made_yet_would_be_another():
 def test_a_use_that_would_break_is_told_why(parameters, problem):
     found = impact(parameters=parameters)
     assert found.problems == (problem,)
-    assert not found.is_none
+    assert found.changes == ()
