@@ -1,6 +1,6 @@
-"""`python -m bench [NAME]...`, of renders, service, marks, recall, control_plane: measure, write.
+"""`python -m bench [NAME]...`, of renders, commands, service, marks, recall, control_plane.
 
-Without a name all are measured and docs/benchmarks.md is written.
+Without a name all are measured, and docs/benchmarks.md is written.
 
 With names, only those are measured and printed, and the file stays as it is. `service` alone takes
 options, as `--quick` or `--sizes 10000 --scopes 10`.
@@ -12,7 +12,7 @@ from pathlib import Path
 
 from bench.figures import machine
 
-ALL = ("renders", "service", "marks", "recall", "control_plane")
+ALL = ("renders", "commands", "service", "marks", "recall", "control_plane")
 PAGE = Path(__file__).parent.parent / "docs" / "benchmarks.md"
 HEAD = """# Benchmarks
 
