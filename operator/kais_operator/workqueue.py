@@ -45,6 +45,11 @@ class Observer(Protocol[K_contra]):
         """Take note; must not block or raise."""
 
 
+def _no_patience(_: object) -> float:
+    """Let nobody go first."""
+    return 0.0
+
+
 def backoff_s(failures: int, *, cap_s: float, dice: float) -> float:
     """Give the pause after the `failures`-th failure in a row; `dice` in [0, 1) spreads it.
 
@@ -55,11 +60,16 @@ def backoff_s(failures: int, *, cap_s: float, dice: float) -> float:
 
 
 class Schedule(Generic[K]):
-    """Which keys wait until when, and which run; pure but for its own state."""
+    """Which keys wait until when, and which run; pure but for its own state.
+
+    Of keys that are due the most urgent goes first: the one whose time, and the patience that it
+    was added with, end first. Patience counts only while there are more due keys than workers.
+    """
 
     def __init__(self) -> None:
-        self._heap: list[tuple[float, int, K]] = []
-        self._waiting: dict[K, float] = {}
+        self._later: list[tuple[float, int, float, K]] = []
+        self._due: list[tuple[float, int, float, K]] = []
+        self._waiting: dict[K, tuple[float, float]] = {}  # when, and how urgent once it is due
         self._running: set[K] = set()
         self._order = itertools.count()
 
@@ -71,20 +81,28 @@ class Schedule(Generic[K]):
         """How many keys were taken and not yet done."""
         return len(self._running)
 
-    def add(self, key: K, *, at: float) -> None:
+    def add(self, key: K, *, at: float, patience_s: float = 0.0) -> None:
         """Have a key run at a time or soon after; of two times the earlier wins."""
-        if at >= self._waiting.get(key, float("inf")):
+        known = self._waiting.get(key)
+        wanted = (at, at + patience_s)
+        if known is not None:
+            wanted = (min(at, known[0]), min(wanted[1], known[1]))
+        if wanted == known:
             return
-        self._waiting[key] = at
+        self._waiting[key] = wanted
         if key not in self._running:
-            heapq.heappush(self._heap, (at, next(self._order), key))
+            self._push(key)
 
     def take(self, now: float) -> K | None:
-        """Take the key that is due longest, of those that do not run; None when none is due."""
+        """Take the most urgent key that is due and does not run; None when none is due."""
+        while self._later and self._later[0][0] <= now:
+            at, order, urgency, key = heapq.heappop(self._later)
+            if self._is_valid(key, at, urgency):
+                heapq.heappush(self._due, (urgency, order, at, key))
         self._drop_stale()
-        if not self._heap or self._heap[0][0] > now:
+        if not self._due:
             return None
-        _, _, key = heapq.heappop(self._heap)
+        _, _, _, key = heapq.heappop(self._due)
         del self._waiting[key]
         self._running.add(key)
         return key
@@ -93,31 +111,45 @@ class Schedule(Generic[K]):
         """End the run of a key; what was added meanwhile waits from now on."""
         self._running.remove(key)
         if key in self._waiting:
-            heapq.heappush(self._heap, (self._waiting[key], next(self._order), key))
+            self._push(key)
 
     def late_s(self, now: float) -> float:
         """Say how long the key that is due longest, and does not run, has been due; 0 if none."""
-        at = self.next_at()
-        return 0.0 if at is None else max(0.0, now - at)
+        since = [at for urgency, _, at, key in self._due if self._is_valid(key, at, urgency)]
+        following = self.next_at()
+        if following is not None:
+            since.append(following)
+        return max(0.0, now - min(since, default=now))
 
     def next_at(self) -> float | None:
         """Say when the next key is due; None when none waits but for a run's end."""
         self._drop_stale()
-        return self._heap[0][0] if self._heap else None
+        if self._due:
+            return self._due[0][2]
+        return self._later[0][0] if self._later else None
+
+    def _push(self, key: K) -> None:
+        at, urgency = self._waiting[key]
+        heapq.heappush(self._later, (at, next(self._order), urgency, key))
+
+    def _is_valid(self, key: K, at: float, urgency: float) -> bool:
+        """Whether no other time, and no run, has made an entry void."""
+        return self._waiting.get(key) == (at, urgency) and key not in self._running
 
     def _drop_stale(self) -> None:
-        """Drop entries that an earlier time, or a run, has made void."""
-        while self._heap:
-            at, _, key = self._heap[0]
-            if self._waiting.get(key) == at and key not in self._running:
-                return
-            heapq.heappop(self._heap)
+        while self._due and not self._is_valid(self._due[0][3], self._due[0][2], self._due[0][0]):
+            heapq.heappop(self._due)
+        while self._later and not self._is_valid(
+            self._later[0][3], self._later[0][0], self._later[0][2]
+        ):
+            heapq.heappop(self._later)
 
 
 class WorkQueue(Generic[K]):
     """Runs `work` for the keys of a schedule, at most `workers` at a time.
 
     `work` gives the seconds until the key's next look, None to wait for an `add`, or raises.
+    `patience_s` says how long a key that was added for later lets others go first.
     """
 
     def __init__(
@@ -128,12 +160,14 @@ class WorkQueue(Generic[K]):
         jitter: Callable[[], float],
         workers: int = 16,
         observer: Observer[K] | None = None,
+        patience_s: Callable[[K], float] = _no_patience,
     ) -> None:
         self._work = work
         self._monotonic = monotonic
         self._jitter = jitter
         self._workers = workers
         self._observer = observer
+        self._patience_s = patience_s
         self._schedule: Schedule[K] = Schedule()
         self._failures: dict[K, int] = {}
         self._tasks: set[asyncio.Task[None]] = set()
@@ -152,7 +186,7 @@ class WorkQueue(Generic[K]):
 
     def add(self, key: K, *, after: float = 0.0) -> None:
         """Have a key run in `after` seconds, or earlier if it waits for that already."""
-        self._schedule.add(key, at=self._monotonic() + after)
+        self._add(key, after=after)
         self._wake.set()
 
     def stop(self) -> None:
@@ -173,6 +207,10 @@ class WorkQueue(Generic[K]):
             for task in self._tasks:
                 task.cancel()
             await asyncio.gather(*self._tasks, return_exceptions=True)
+
+    def _add(self, key: K, *, after: float) -> None:
+        patience_s = self._patience_s(key) if after > 0 else 0.0
+        self._schedule.add(key, at=self._monotonic() + after, patience_s=patience_s)
 
     def _start_due(self) -> None:
         while len(self._tasks) < self._workers:
@@ -220,7 +258,7 @@ class WorkQueue(Generic[K]):
         finally:
             self._schedule.done(key)
             if again is not None and not self._stopping:
-                self._schedule.add(key, at=self._monotonic() + again)
+                self._add(key, after=again)
         if self._observer is not None:
             self._observer(key, result=result, seconds=self._monotonic() - began)
 

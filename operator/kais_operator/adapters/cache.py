@@ -11,6 +11,7 @@ fifth of the memory of dicts, and lets nobody change what others read.
 
 from __future__ import annotations
 
+import sys
 from collections import OrderedDict
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
@@ -70,7 +71,7 @@ class Cache:
         """Forget everything, as at the begin of a term."""
         self._listed: set[tuple[str, str | None]] = set()
         self._names: dict[tuple[str, str], _Names] = {}
-        self._by_label: dict[_Key, dict[str, None]] = {}
+        self._by_label: dict[_Key, str | set[str]] = {}
         self._buried: OrderedDict[str, str] = OrderedDict()
         self._gone: OrderedDict[ObjectRef, None] = OrderedDict()
         self._owners: set[str] = set()
@@ -117,7 +118,7 @@ class Cache:
         names: Iterable[str] = entries
         for label in INDEXED:
             if label in wanted:
-                names = self._by_label.get((kind, namespace, label, wanted[label]), ())
+                names = self._labelled_with((kind, namespace, label, wanted[label]))
                 break
         found = [_read(entries[name]) for name in sorted(names)]
         return [body for body in found if _carries(body, wanted)] if wanted else found
@@ -154,11 +155,12 @@ class Cache:
         self._gone.pop(ref, None)
         keys = tuple(_keys(ref, metadata))
         content = json.encode(_slim(body))
-        self._names.setdefault((ref.kind, ref.namespace), {})[ref.name] = _Entry(
+        name = sys.intern(ref.name)
+        self._names.setdefault((ref.kind, ref.namespace), {})[name] = _Entry(
             uid, version, content, is_told, keys
         )
         for key in keys:
-            self._by_label.setdefault(key, {})[ref.name] = None
+            self._index(key, name)
         if self.is_complete(ref.kind):
             self._owners.add(uid)
         return True
@@ -233,9 +235,22 @@ class Cache:
             del self._names[ref.kind, ref.namespace]
         for key in entry.keys:
             known = self._by_label[key]
-            del known[ref.name]
-            if not known:
+            if isinstance(known, set):
+                known.remove(ref.name)
+            if isinstance(known, str) or not known:
                 del self._by_label[key]
+
+    def _labelled_with(self, key: _Key) -> Iterable[str]:
+        found = self._by_label.get(key, ())
+        return (found,) if isinstance(found, str) else found
+
+    def _index(self, key: _Key, name: str) -> None:
+        """Add a name to a label's; most labels name one object of a kind, kept without a set."""
+        known = self._by_label.setdefault(key, name)
+        if isinstance(known, set):
+            known.add(name)
+        elif known != name:
+            self._by_label[key] = {known, name}
 
     def _note_new(self, ref: ObjectRef, metadata: Body) -> None:
         owners = metadata.get("ownerReferences") or ()
@@ -271,7 +286,7 @@ def _keys(ref: ObjectRef, metadata: Body) -> Iterator[_Key]:
     carried = metadata.get("labels") or {}
     for label in INDEXED:
         if label in carried:
-            yield ref.kind, ref.namespace, label, carried[label]
+            yield ref.kind, sys.intern(ref.namespace), label, sys.intern(carried[label])
 
 
 def _carries(body: Body, wanted: Mapping[str, str]) -> bool:
@@ -281,4 +296,4 @@ def _carries(body: Body, wanted: Mapping[str, str]) -> bool:
 
 def _ref(body: Body) -> ObjectRef:
     metadata = body["metadata"]
-    return ObjectRef(body["kind"], metadata.get("namespace") or "", metadata["name"])
+    return ObjectRef(sys.intern(body["kind"]), metadata.get("namespace") or "", metadata["name"])

@@ -9,6 +9,7 @@ from collections.abc import Awaitable, Callable
 from typing import TypeVar
 
 from kais_operator.adapters.store_memory import StoreMemory
+from kais_operator.adapters.store_transport import StoreTransport
 from kais_operator.ports import Knowledge
 from knowledge_client import AsyncKnowledgeClient, errors, models, retries
 
@@ -22,7 +23,11 @@ TIMEOUT_S = 5.0
 def connect(url: str, *, token_file: str | None) -> AsyncKnowledgeClient:
     """Make the client that `NotedKnowledge` wraps; the caller closes it."""
     return AsyncKnowledgeClient(
-        url, token_file=token_file, timeout_s=TIMEOUT_S, retries=retries.NEVER
+        url,
+        token_file=token_file,
+        timeout_s=TIMEOUT_S,
+        retries=retries.NEVER,
+        transport=StoreTransport(url),
     )
 
 

@@ -96,6 +96,7 @@ class Term:
             monotonic=world.clock.monotonic,
             jitter=random.random,
             observer=office.metrics.reconciled,
+            patience_s=routing.patience_s,
         )
 
     def problem(self) -> str | None:

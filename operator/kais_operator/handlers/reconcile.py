@@ -135,13 +135,17 @@ class Passes:
         if self._moves_on(key, executed):
             self._announce(key, seen, plan, is_told=False)
             return _Step(_sooner(WROTE_S, _seconds(plan.requeue_after)), goes_on=True)
+        held_s = await self._tell(key, seen, plan)
+        following = self._next_look(key, plan, executed)
+        return _Step(_sooner(held_s, following) if held_s > 0 else following)
+
+    async def _tell(self, key: ObjectRef, seen: Seen, plan: Plan) -> float:
+        """Write the status, or say how long it still waits for the children's first words."""
         held_s = self._first_words.held_s(key, seen.body or {}, plan.status)
-        if held_s > 0:
-            return _Step(_sooner(held_s, self._next_look(key, plan, executed)))
-        if await self._write_status(key, seen, plan.status):
+        if held_s <= 0 and await self._write_status(key, seen, plan.status):
             _log(key, seen.body, "StatusWritten", "")
             self._announce(key, seen, plan, is_told=True)
-        return _Step(self._next_look(key, plan, executed))
+        return held_s
 
     def _forget(self, key: ObjectRef) -> None:
         self._restless.pop(key, None)

@@ -49,8 +49,16 @@ LAST_TOLD_S = 1.0
 REWORDED_S = 3.0
 """And for what only says in other words how it stands, such as a pod that still waits: reasons and
 readiness are the same as before."""
+PATIENCE_S = {"Cell": 3.0, "Formation": 6.0, "BlueprintInstance": 9.0}
+"""So long a look that was not asked for at once lets others go first, while the queue is behind:
+what is to be made comes before words about it, and each parent after its children."""
 REALM_S = 10.0
 """A realm's account is looked after this late after the first sight of the realm."""
+
+
+def patience_s(key: ObjectRef) -> float:
+    """Say how long a later look at a key lets others go first."""
+    return PATIENCE_S.get(key.kind, 0.0)
 
 
 @dataclass(frozen=True)

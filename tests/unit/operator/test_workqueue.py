@@ -22,6 +22,30 @@ def test_a_waiting_key_is_not_doubled():
     assert schedule.take(2) is None
 
 
+def test_of_due_keys_the_patient_one_goes_last():
+    schedule: workqueue.Schedule[str] = workqueue.Schedule()
+    schedule.add("words", at=1, patience_s=5)
+    schedule.add("late words", at=0, patience_s=2)
+    schedule.add("work", at=3)
+    assert schedule.late_s(4) == 4
+    assert [schedule.take(4) for _ in range(4)] == ["late words", "work", "words", None]
+
+
+def test_patience_delays_nothing_when_nobody_else_is_due():
+    schedule: workqueue.Schedule[str] = workqueue.Schedule()
+    schedule.add("words", at=1, patience_s=5)
+    assert schedule.next_at() == 1
+    assert schedule.take(1) == "words"
+
+
+def test_who_asks_at_once_ends_the_patience():
+    schedule: workqueue.Schedule[str] = workqueue.Schedule()
+    schedule.add("words", at=1, patience_s=5)
+    schedule.add("work", at=2)
+    schedule.add("words", at=1.5)
+    assert [schedule.take(3), schedule.take(3), schedule.take(3)] == ["words", "work", None]
+
+
 def test_of_two_times_the_earlier_wins():
     schedule: workqueue.Schedule[str] = workqueue.Schedule()
     schedule.add("a", at=10)

@@ -88,3 +88,20 @@ def test_what_comes_during_a_look_that_fails_is_not_lost():
     with pytest.raises(KeyError):
         look_and_fail()
     assert queue.added == [(FORMATION, 0.1)]
+
+
+USE = ObjectRef("BlueprintInstance", "demo", "f")
+
+
+def test_a_formation_is_looked_at_when_the_use_that_made_it_has_told_so():
+    queue = Queue(Echoes())
+    with queue.triggers.looking(USE):
+        queue.triggers.tell(FORMATION, of=FORMATION, version="5", after_s=0, made_by=USE)
+        assert queue.added == []
+    assert queue.added == [(FORMATION, 0)]
+
+
+def test_a_formation_does_not_wait_for_a_use_that_nobody_looks_at():
+    queue = Queue(Echoes())
+    queue.triggers.tell(FORMATION, of=FORMATION, version="5", after_s=0, made_by=USE)
+    assert queue.added == [(FORMATION, 0)]

@@ -11,7 +11,7 @@ import pytest
 from kais_operator import errors
 from kais_operator.decide import plan as plans
 from kais_operator.decide.plan import ObjectRef, Plan
-from kais_operator.handlers import reconcile
+from kais_operator.handlers import first_words, reconcile
 from kais_operator.handlers.echoes import Echoes
 from kais_operator.observe.reconcilers import Reconciler, Seen
 from kais_operator.workqueue import Backoff
@@ -67,7 +67,35 @@ async def test_a_pass_that_wrote_looks_again_before_it_tells_the_status(fakes):
 
     assert await passes_of(fakes, decide)(KEY) is None
     assert fakes.cluster.read(KEY)["status"] == says("True")
-    assert [verb for verb, _ in fakes.cluster.writes] == ["create", "emit", "status"]
+    assert [verb for verb, _ in fakes.cluster.writes] == ["create", "status", "emit"]
+
+
+def waits(reason: str = "WaitingForCells", *, status: str = "False") -> dict[str, Any]:
+    ready = {"type": "Ready", "status": status, "reason": reason, "message": "m"}
+    return {"conditions": [ready]}
+
+
+async def test_a_parent_whose_children_say_nothing_yet_tells_so_a_moment_later(fakes):
+    passes = passes_of(fakes, lambda _: Plan(status=waits()))
+    assert await passes(KEY) == pytest.approx(first_words.HELD_S["Formation"])
+    fakes.clock.advance(1.0)
+    assert await passes(KEY) == pytest.approx(0.2)
+    assert fakes.cluster.writes == []
+    fakes.clock.advance(0.2)
+    assert await passes(KEY) is None
+    assert fakes.cluster.writes == [("status", KEY)]
+
+
+@pytest.mark.parametrize("first", [waits("Ready", status="True"), waits("NameTaken")])
+async def test_good_news_and_trouble_are_told_at_once(fakes, first):
+    assert await passes_of(fakes, lambda _: Plan(status=first))(KEY) is None
+    assert fakes.cluster.writes == [("status", KEY)]
+
+
+async def test_what_follows_the_first_words_is_told_at_once(fakes):
+    fakes.cluster.put({**fakes.cluster.read(KEY), "status": waits("Ready", status="True")})
+    assert await passes_of(fakes, lambda _: Plan(status=waits()))(KEY) is None
+    assert fakes.cluster.read(KEY)["status"] == waits()
 
 
 async def test_an_event_is_told_once_until_the_status_tells_it(fakes):

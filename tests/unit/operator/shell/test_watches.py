@@ -26,6 +26,14 @@ def test_kopf_waits_for_nothing_without_end_and_writes_nothing():
     assert not settings.scanning.disabled
 
 
+def test_kopf_copies_and_compares_no_object():
+    persistence = watches.build_settings(is_namespaced=False).persistence
+    body = kopf.Body({"spec": {"a": 1}, "metadata": {"annotations": {"b": "c"}}})
+    assert persistence.diffbase_storage.fetch(body=body) is None
+    assert persistence.diffbase_storage.build(body=body) == {}
+    assert persistence.progress_storage.clear(essence={"a": 1}) == {"a": 1}
+
+
 def test_kopf_looks_for_no_kinds_and_namespaces_in_namespace_mode():
     assert watches.build_settings(is_namespaced=True).scanning.disabled
 
