@@ -28,11 +28,6 @@ class Comparison:
     changes: str
     breaking: tuple[str, ...]
 
-    @property
-    def is_breaking(self) -> bool:
-        """Whether callers of the old spec may break."""
-        return bool(self.breaking)
-
 
 def compare(old: TemplateSpec, new: TemplateSpec) -> Comparison:
     """Say what changed from the old spec to the new one."""

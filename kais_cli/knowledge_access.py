@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from kais import accounts, labels
-from kais_cli import errors
+from kais_cli import errors, installed
 from knowledge_client import errors as knowledge_errors
 from knowledge_client.client import KnowledgeClient
 
@@ -22,9 +22,7 @@ if TYPE_CHECKING:
     from kais_cli.environment import Environment
     from kais_cli.ports import Body, Cluster
 
-SELECTOR = "app.kubernetes.io/name=kais,app.kubernetes.io/component=knowledge"
 PORT = 8000
-_CHART_NAMESPACE = "kais-system"  # looked at alone by who may not list pods everywhere
 
 
 @contextmanager
@@ -99,15 +97,15 @@ def _make_account(cluster: Cluster, namespace: str) -> None:
 
 def _pod(cluster: Cluster) -> Body:
     try:
-        pods = cluster.list("Pod", labels=SELECTOR)
+        pods = cluster.list("Pod", labels=installed.KNOWLEDGE)
     except errors.Refused:
-        pods = cluster.list("Pod", _CHART_NAMESPACE, labels=SELECTOR)
+        pods = cluster.list("Pod", installed.NAMESPACE, labels=installed.KNOWLEDGE)
     ready = [pod for pod in pods if _is_ready(pod)]
     if ready:
         return min(ready, key=lambda pod: str(pod["metadata"]["name"]))
     if not pods:
         raise errors.Unreachable(
-            f"no pod with {SELECTOR} in any namespace; install the chart kais,"
+            f"no pod with {installed.KNOWLEDGE} in any namespace; install the chart kais,"
             " or set KAIS_KNOWLEDGE_URL"
         )
     pod = pods[0]

@@ -12,9 +12,6 @@ from kais_cli.options import Output
 from kais_cli.output import Format
 from kais_cli.session import Session, command, group
 
-_CHART_NAMESPACE = "kais-system"
-
-
 app = group("doctor", "")
 
 
@@ -42,7 +39,7 @@ def _all(session: Session) -> Iterator[Finding]:
         "operator", lambda: installation.operator(cluster, version=version, now=now)
     )
     yield from _guarded("service", lambda: installation.service(cluster, version=version))
-    home = _CHART_NAMESPACE
+    home = installation.namespace_of(cluster)
     yield from _guarded("outbox", lambda: [installation.outbox(cluster, home)])
     yield from _guarded("store", lambda: [store.check(session)])
     yield from _guarded("objects", lambda: objects.check(cluster, session.namespace, now=now))

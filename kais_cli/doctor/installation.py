@@ -9,13 +9,12 @@ from typing import TYPE_CHECKING, Any
 
 from kais import labels
 from kais.resources import kinds
+from kais_cli import errors, installed
 from kais_cli.doctor.findings import Finding, failed, ok, warning
 
 if TYPE_CHECKING:
     from kais_cli.ports import Body, Cluster
 
-_OPERATOR = "app.kubernetes.io/name=kais,app.kubernetes.io/component=operator"
-_KNOWLEDGE = "app.kubernetes.io/name=kais,app.kubernetes.io/component=knowledge"
 _VERSION = "app.kubernetes.io/version"
 _PATIENCE = timedelta(seconds=30)  # twice what a Lease holds
 
@@ -42,7 +41,7 @@ def crds(cluster: Cluster) -> Iterator[Finding]:
 
 def operator(cluster: Cluster, *, version: str, now: datetime) -> Iterator[Finding]:
     """Say whether the operator is ready, of this version, and leads."""
-    bodies = cluster.list("Deployment", labels=_OPERATOR)
+    bodies = cluster.list("Deployment", labels=installed.OPERATOR)
     if not bodies:
         yield failed("operator", "not installed", "helm upgrade --install kais charts/kais")
         return
@@ -54,12 +53,21 @@ def operator(cluster: Cluster, *, version: str, now: datetime) -> Iterator[Findi
 
 def service(cluster: Cluster, *, version: str) -> Iterator[Finding]:
     """Say whether the knowledge service is ready and of this version."""
-    bodies = cluster.list("StatefulSet", labels=_KNOWLEDGE)
+    bodies = cluster.list("StatefulSet", labels=installed.KNOWLEDGE)
     if not bodies:
         yield failed("service", "not installed", "helm upgrade --install kais charts/kais")
         return
     yield _ready("service", "StatefulSet", bodies[0])
     yield from _skew("service", bodies[0], version)
+
+
+def namespace_of(cluster: Cluster) -> str:
+    """Name the namespace of the operator; the usual one where it may not be looked for."""
+    try:
+        found = cluster.list("Deployment", labels=installed.OPERATOR)
+    except errors.Refused:
+        found = []
+    return str(found[0]["metadata"]["namespace"]) if found else installed.NAMESPACE
 
 
 def outbox(cluster: Cluster, namespace: str) -> Finding:
@@ -121,7 +129,7 @@ def _leader(cluster: Cluster, namespace: str, now: datetime) -> Finding:
     lease = cluster.get("Lease", namespace, labels.LEASE)
     spec: Mapping[str, Any] = (lease or {}).get("spec", {})
     holder, renewed = spec.get("holderIdentity"), spec.get("renewTime")
-    advice = f"kubectl logs -n {namespace} -l {_OPERATOR}"
+    advice = f"kubectl logs -n {namespace} -l {installed.OPERATOR}"
     if not holder or not renewed:
         return failed("leader", f"nobody holds Lease/{namespace}/{labels.LEASE}", advice)
     age = now - datetime.fromisoformat(re.sub(r"Z$", "+00:00", renewed))

@@ -140,6 +140,21 @@ def test_calls_that_the_service_refuses_are_a_warning_with_its_words(terminal, c
     assert advice in terminal.out
 
 
+def test_the_outbox_of_a_release_in_another_namespace_is_looked_at(terminal, cluster):
+    body = workload("Deployment", "operator")
+    cluster._objects.pop(("Deployment", "kais-system", "kais-operator"))
+    body["metadata"]["namespace"] = "elsewhere"
+    cluster.put(body)
+    metadata_ = {
+        "name": "outbox-1",
+        "namespace": "elsewhere",
+        "labels": {labels.ROLE: labels.ROLE_OUTBOX},
+    }
+    cluster.put({"kind": "ConfigMap", "metadata": metadata_})
+    terminal.run("doctor")
+    assert "1 deleted missions wait to be recorded (outbox-1)" in terminal.out
+
+
 def test_an_object_that_the_operator_never_saw_is_a_warning(terminal, cluster):
     cluster.put(objects.instance("new"))
     assert broken(terminal, "not looked at yet: BlueprintInstance/new") == 0

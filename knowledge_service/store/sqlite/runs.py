@@ -79,15 +79,8 @@ class Runs(part.Part):
         with self._readers.snapshot() as connection:
             found = connection.execute(_VALUES, (name.namespace, name.name))
             rows = [
-                statistics.LedgerRow(
-                    revision=None,
-                    outcome=outcome,
-                    last_at=times.from_us(last_at),
-                    duration_s=None if duration_us is None else duration_us / 1e6,
-                    cost=cost,
-                    parameters=json.loads(parameters),
-                )
-                for scope, outcome, last_at, duration_us, cost, parameters in found
+                _row(None, *told, parameters=parameters)
+                for scope, *told, parameters in found
                 if view.sees(scope)
             ]
         return statistics.parameter_stats(rows)
@@ -142,16 +135,24 @@ def _credit(
 def _ledger(
     connection: apsw.Connection, name: BlueprintName, view: View
 ) -> list[statistics.LedgerRow]:
-    return [
-        statistics.LedgerRow(
-            revision=revision,
-            outcome=outcome,
-            last_at=times.from_us(last_at),
-            duration_s=None if duration_us is None else duration_us / 1e6,
-            cost=cost,
-        )
-        for scope, revision, outcome, last_at, duration_us, cost in connection.execute(
-            _LEDGER, (name.namespace, name.name)
-        )
-        if view.sees(scope)
-    ]
+    found = connection.execute(_LEDGER, (name.namespace, name.name))
+    return [_row(*told) for scope, *told in found if view.sees(scope)]
+
+
+def _row(
+    revision: int | None,
+    outcome: str | None,
+    last_at: int,
+    duration_us: int | None,
+    cost: float | None,
+    *,
+    parameters: str = "{}",
+) -> statistics.LedgerRow:
+    return statistics.LedgerRow(
+        revision=revision,
+        outcome=outcome,
+        last_at=times.from_us(last_at),
+        duration_s=None if duration_us is None else duration_us / 1e6,
+        cost=cost,
+        parameters=json.loads(parameters),
+    )
