@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import uvicorn
 
-from knowledge_service import logs
+from knowledge_service import logs, waiting
 from knowledge_service.app import create_app
 from knowledge_service.errors import StartupError
 from knowledge_service.extraction.worker import Worker
@@ -20,6 +20,7 @@ from knowledge_service.meaning import settings as embeddings
 from knowledge_service.meaning.client import EndpointEmbedder
 from knowledge_service.meaning.filling import Filler
 from knowledge_service.metrics import Metrics
+from knowledge_service.progress import Progress
 from knowledge_service.store.sqlite.store import SqliteStore
 
 if TYPE_CHECKING:
@@ -41,7 +42,9 @@ def serve(chosen: Settings) -> None:
         StartupError: the database cannot be had.
     """
     logs.configure(chosen.log_level)
-    store = SqliteStore(chosen.db)
+    progress = Progress()
+    with waiting.answered(chosen.host, chosen.port, progress):
+        store = SqliteStore(chosen.db, progress=progress)
     metrics = Metrics()
     worker = Worker(store, on_end=lambda state: metrics.extractions.labels(state).inc())
     embedder = _embed(store)

@@ -13,6 +13,7 @@ import apsw
 
 from knowledge_service.clock import Clock
 from knowledge_service.ids import IdMaker
+from knowledge_service.progress import Progress
 from knowledge_service.store.sqlite import rebuilding
 from knowledge_service.store.sqlite.projections import kept
 from knowledge_service.store.sqlite.transaction import Transaction, read_head
@@ -35,7 +36,7 @@ _ACTOR = "migration"
 _ROWS = 500
 
 
-def write(connection: apsw.Connection, clock: Clock) -> None:
+def write(connection: apsw.Connection, clock: Clock, progress: Progress) -> None:
     """Make the log enough to replay; reads the rows as m001 left them."""
     connection.execute(_KNOWN_SINCE)
     connection.execute(_UNCOUNTED)
@@ -50,7 +51,7 @@ def write(connection: apsw.Connection, clock: Clock) -> None:
     for table in kept.TABLES:
         for rows in _batches(connection, table):
             tx.append(kept.TYPE, scope_no=None, actor=_ACTOR, parts=rows)
-    rebuilding.replay(connection)
+    rebuilding.replay(connection, progress)
 
 
 def _batches(connection: apsw.Connection, table: str) -> Iterator[list[dict[str, Any]]]:

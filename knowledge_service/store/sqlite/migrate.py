@@ -11,6 +11,7 @@ import apsw
 from knowledge_service import migrations
 from knowledge_service.clock import Clock
 from knowledge_service.errors import SchemaTooNew
+from knowledge_service.progress import Progress
 from knowledge_service.store.sqlite import baseline, times
 
 _RECORD = """CREATE TABLE IF NOT EXISTS migration(
@@ -20,7 +21,9 @@ _APPLIED = "INSERT INTO migration(number, name, applied_at) VALUES(?, ?, ?)"
 _IDENTITY = "INSERT OR IGNORE INTO meta(key, value) VALUES('store_id', ?)"
 
 
-_THEN: Mapping[str, Callable[[apsw.Connection, Clock], None]] = {"m002_projections": baseline.write}
+_THEN: Mapping[str, Callable[[apsw.Connection, Clock, Progress], None]] = {
+    "m002_projections": baseline.write
+}
 """What a migration does beside its script, in the same transaction."""
 
 
@@ -28,12 +31,15 @@ def migrate(
     connection: apsw.Connection,
     clock: Clock,
     steps: tuple[tuple[int, str, str], ...] = migrations.SQLITE,
+    *,
+    progress: Progress | None = None,
 ) -> None:
     """Apply what is missing, in order.
 
     Raises:
         SchemaTooNew: the file has a migration that this version does not know.
     """
+    told = progress or Progress()
     connection.execute(_RECORD)
     newest: Any = connection.execute(_NEWEST).fetchall()[0][0]
     known = steps[-1][0]
@@ -44,9 +50,9 @@ def migrate(
         )
     for number, name, script in steps:
         if number > newest:
-            with connection:
+            with told.step(f"migrating to schema {number} of {known} ({name})"), connection:
                 connection.execute(script)
                 if name in _THEN:
-                    _THEN[name](connection, clock)
+                    _THEN[name](connection, clock, told)
                 connection.execute(_APPLIED, (number, name, times.to_us(clock())))
     connection.execute(_IDENTITY, (secrets.token_hex(8),))

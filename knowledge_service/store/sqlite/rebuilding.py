@@ -15,11 +15,13 @@ from typing import Any
 import apsw
 
 from knowledge_service.domain.facts import canonical
+from knowledge_service.progress import Progress
 from knowledge_service.store.event import Event
 from knowledge_service.store.sqlite import payloads, postings, projections
 from knowledge_service.store.sqlite.projections import adoption, facts, kept
 
 _REPLAY_FROM = "SELECT coalesce((SELECT value FROM meta WHERE key = 'replay_from'), '1')"
+_SPAN = f"SELECT ({_REPLAY_FROM}), coalesce(max(seq), 0) FROM event"
 _LOG = """SELECT e.seq, e.scope_no, e.type, e.actor, e.at, p.salt, p.bytes
   FROM event e LEFT JOIN payload p USING(seq) WHERE e.seq >= ? AND e.seq <= ? ORDER BY e.seq"""
 _ADOPTIONS = "SELECT seq FROM event WHERE type = ? ORDER BY seq"
@@ -30,13 +32,13 @@ _INDEX_NOW = "INSERT OR REPLACE INTO meta(key, value) VALUES('index', ?)"
 _AT_ONCE = 8192
 
 
-def replay(connection: apsw.Connection) -> int:
+def replay(connection: apsw.Connection, progress: Progress | None = None) -> int:
     """Drop the projections and make them again, inside the caller's transaction; count events."""
     connection.execute("PRAGMA defer_foreign_keys=ON")
     for table in projections.TABLES:
         connection.execute(f'DELETE FROM "{table}"')
     count = 0
-    for event in events(connection):
+    for event in _counted(connection, progress):
         projections.apply(connection, event)
         count += 1
     return count
@@ -50,12 +52,13 @@ def rebuild(connection: apsw.Connection) -> int:
     return count
 
 
-def renew_index(connection: apsw.Connection) -> None:
+def renew_index(connection: apsw.Connection, progress: Progress | None = None) -> None:
     """Make the index anew when another version of the analyser or of the packing made it."""
     made_by: Any = connection.execute(_INDEX_IS).fetchall()
     if made_by != [(postings.VERSION,)]:
-        with _together(connection):
-            _index_all(connection)
+        told = progress or Progress()
+        with told.step("making the index anew"), _together(connection):
+            _index_all(connection, told)
 
 
 def events(
@@ -67,6 +70,11 @@ def events(
     for seq, scope_no, kind, actor, at, salt, data in connection.execute(_LOG, asked):
         parts = () if salt is None else payloads.unseal(payloads.Sealed(salt, data))
         yield Event(seq, scope_no, kind, actor, at, parts)
+
+
+def _counted(connection: apsw.Connection, progress: Progress | None) -> Iterator[Event]:
+    (first, last) = next(iter(connection.execute(_SPAN)))
+    return (progress or Progress()).over(events(connection), last - int(first) + 1)
 
 
 def fingerprint(connection: apsw.Connection) -> dict[str, str]:
@@ -86,13 +94,13 @@ def _together(connection: apsw.Connection) -> Iterator[None]:
         raise
 
 
-def _index_all(connection: apsw.Connection) -> None:
+def _index_all(connection: apsw.Connection, progress: Progress | None = None) -> None:
     """Index every recorded fact that was not erased, many of a scope at a time."""
     postings.clear(connection)
     waiting: dict[int, list[tuple[int, str]]] = {}
     held = 0
     moved = _moved(connection)
-    for event in events(connection):
+    for event in _counted(connection, progress):
         for scope_no, number, text in _texts(event):
             waiting.setdefault(moved.get(number, scope_no), []).append((number, text))
             held += 1

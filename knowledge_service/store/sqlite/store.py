@@ -9,6 +9,7 @@ import apsw
 
 from knowledge_client.models import StoreId
 from knowledge_service import clock as clocks
+from knowledge_service.progress import Progress
 from knowledge_service.store.sqlite import connection, migrate, rebuilding
 from knowledge_service.store.sqlite.adoption import Adoption
 from knowledge_service.store.sqlite.auditing import Audit
@@ -56,10 +57,12 @@ class SqliteStore(
         StartupError: it cannot be opened.
     """
 
-    def __init__(self, path: Path, clock: clocks.Clock = clocks.now) -> None:
+    def __init__(
+        self, path: Path, clock: clocks.Clock = clocks.now, *, progress: Progress | None = None
+    ) -> None:
         self._lock = connection.lock(path)
         try:
-            store_id = self._open(path, clock)
+            store_id = self._open(path, clock, progress or Progress())
         except apsw.Error as exc:
             self._lock.close()
             raise connection.damaged(path, exc) from exc
@@ -69,12 +72,12 @@ class SqliteStore(
         # A restored file is an opened one: whoever opens it has the registrations repeated.
         self._identity = StoreId(id=store_id, epoch=int(clock().timestamp()))
 
-    def _open(self, path: Path, clock: clocks.Clock) -> str:
+    def _open(self, path: Path, clock: clocks.Clock, progress: Progress) -> str:
         writing = connection.open_writer(path)
         try:
-            migrate.migrate(writing, clock)
+            migrate.migrate(writing, clock, progress=progress)
             (store_id,) = next(iter(writing.execute(_META, ("store_id",))))
-            rebuilding.renew_index(writing)
+            rebuilding.renew_index(writing, progress)
         except BaseException:
             connection.let_go(writing)
             raise

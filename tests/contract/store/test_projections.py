@@ -230,7 +230,7 @@ class TestOldestFile:
     def test_migration_that_fails_leaves_it_as_it_was(
         self, old: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        def fail(_: apsw.Connection) -> int:
+        def fail(*_: object) -> int:
             raise apsw.FullError("database or disk is full")
 
         monkeypatch.setattr(rebuilding, "replay", fail)

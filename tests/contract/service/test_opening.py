@@ -1,0 +1,96 @@
+"""A database that takes long to open: who asks is told, nobody is taken for dead, and a kill costs
+only the step at hand."""
+
+from __future__ import annotations
+
+import re
+import socket
+import time
+from pathlib import Path
+
+import apsw
+import httpx
+
+from knowledge_service import waiting
+from knowledge_service.progress import Progress
+from knowledge_service.store.sqlite.store import SqliteStore
+from tests.builders_knowledge import ALL
+from tests.contract.store.test_projections import M001
+from tests.knowledge_process import errand, serving
+
+# Each item of the work takes so long that somebody can look; the work itself is the real one.
+SLOW = """
+import time
+from knowledge_service import progress
+honest = progress.Progress.over
+def slow(self, items, total):
+    for item in honest(self, items, total):
+        yield item
+        time.sleep({pause})
+progress.Progress.over = slow
+"""
+
+
+def old_file(path: Path) -> None:
+    """Put a file of the oldest schema there."""
+    connection = apsw.Connection(str(path))
+    connection.execute(M001.read_text())
+    connection.close()
+
+
+def test_who_asks_meanwhile_is_told_how_far_it_is(tmp_path: Path) -> None:
+    old_file(tmp_path / "knowledge.db")
+    script = SLOW.format(pause=0.1)
+    with serving(tmp_path / "knowledge.db", script) as service:
+        with httpx.Client(base_url=service.url, trust_env=False, timeout=5) as client:
+            assert client.get("/healthz").json()["status"] == "ok"
+            ready = client.get("/readyz")
+            assert (ready.status_code, ready.json()["status"]) == (503, "unavailable")
+            words = r"(migrating to schema 2 of \d \(m002_projections\)|making the index anew)"
+            assert re.fullmatch(
+                rf"{words} for \d+ s, \d+ % done; try again", ready.json()["detail"]
+            )
+            told = client.post("/v1/facts", json={"content": "x"})
+            assert (told.status_code, told.json()["code"]) == (503, "store-unavailable")
+            assert told.headers["retry-after"] == "2"
+            assert told.headers["content-type"] == "application/problem+json"
+            _until_ready(client)
+            assert client.post("/v1/facts", json={"content": "x"}).status_code == 201
+        assert '"upkeep ended"' in service.said()
+
+
+def test_killed_migration_goes_on_with_the_step_that_it_was_killed_in(tmp_path: Path) -> None:
+    db = tmp_path / "knowledge.db"
+    old_file(db)
+    with serving(db, SLOW.format(pause=3600)) as service:
+        detail = httpx.get(f"{service.url}/readyz", trust_env=False).json()["detail"]
+        assert "migrating to schema 2" in detail
+        service.process.kill()
+        service.process.wait()
+    connection = apsw.Connection(str(db))
+    assert connection.execute("SELECT max(number) FROM migration").fetchall() == [(1,)]
+    connection.close()
+    store = SqliteStore(db)
+    assert store.list_scopes(ALL)
+    store.close()
+    assert errand("verify", "--db", db).returncode == 0
+
+
+def test_address_that_is_taken_is_left_to_who_has_it() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as other:
+        address = other.getsockname()
+        with waiting.answered(*address, Progress(), after_s=0), socket.create_connection(address):
+            connection, _ = other.accept()
+            connection.close()
+
+
+def _until_ready(client: httpx.Client) -> None:
+    end = time.monotonic() + 30
+    while time.monotonic() < end:
+        try:
+            if client.get("/readyz").status_code == 200:
+                return
+        except httpx.TransportError:
+            pass  # between the one that waits and the service
+        time.sleep(0.1)
+    raise AssertionError("the service never became ready")
