@@ -11,7 +11,7 @@ import functools
 import math
 import re
 from datetime import UTC, datetime
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, TypeVar
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
 
@@ -33,6 +33,24 @@ Moment = Annotated[datetime, AfterValidator(_in_utc)]
 """A time, always aware and in UTC, so that any two compare."""
 Whole = Annotated[int, Field(ge=-_LARGEST, le=_LARGEST)]
 """A whole number that every store and every reader of JSON keeps exactly."""
+
+
+M = TypeVar("M", bound=BaseModel)
+
+
+def built(model: type[M], values: dict[str, Any]) -> M:
+    """Make a model of values that are known to be right: every field, by name, in their order.
+
+    Does what `model_construct` does, which looks at every field and alias again; a recall makes
+    twenty facts.
+    """
+    made = model.__new__(model)
+    set_ = object.__setattr__
+    set_(made, "__dict__", values)
+    set_(made, "__pydantic_fields_set__", set(values))
+    set_(made, "__pydantic_extra__", None)
+    set_(made, "__pydantic_private__", None)
+    return made
 
 
 def snake(name: str) -> str:

@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import TYPE_CHECKING
 
+from knowledge_client import wire
 from knowledge_client.models import (
     ActAs,
     Asked,
@@ -254,8 +255,9 @@ def _within(hits: Sequence[Hit], max_tokens: int | None) -> list[Hit]:
 
 def _ranked(hits: Sequence[Hit]) -> tuple[RecalledFact, ...]:
     return tuple(
-        RecalledFact.model_construct(
-            **dict(hit.fact), rank=rank, score=hit.score, parts=dict(hit.parts)
+        wire.built(
+            RecalledFact,
+            {**hit.fact.__dict__, "rank": rank, "score": hit.score, "parts": dict(hit.parts)},
         )
         for rank, hit in enumerate(hits, start=1)
     )

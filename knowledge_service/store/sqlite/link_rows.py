@@ -8,6 +8,7 @@ from typing import Any
 
 import apsw
 
+from knowledge_client import wire
 from knowledge_client.models import Link
 from knowledge_service.store.sqlite import times
 
@@ -26,18 +27,21 @@ _AMONG = f"""SELECT {COLUMNS} FROM (
 
 def link_of(row: Sequence[Any]) -> Link:
     """Build a link from the columns above; they were checked when they were written."""
-    return Link.model_construct(
-        id=row[0],
-        from_=row[1],
-        to=row[2],
-        type=row[3],
-        weight=row[4],
-        data=None if row[5] is None else json.loads(row[5]),
-        valid_from=times.from_us(row[6]),
-        valid_until=times.from_us(row[7]),
-        recorded_at=times.from_us(row[8]),
-        closed_at=times.from_us(row[9]),
-        actor=row[10],
+    return wire.built(
+        Link,
+        {
+            "id": row[0],
+            "from_": row[1],
+            "to": row[2],
+            "type": row[3],
+            "weight": row[4],
+            "data": None if row[5] is None else json.loads(row[5]),
+            "valid_from": times.from_us(row[6]),
+            "valid_until": times.from_us(row[7]),
+            "recorded_at": times.from_us(row[8]),
+            "closed_at": times.from_us(row[9]),
+            "actor": row[10],
+        },
     )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from typing import Any, TypeVar
 
@@ -19,6 +20,9 @@ T = TypeVar("T")
 _KEPT_US = 24 * 3600 * 1_000_000
 
 _SCOPE = "SELECT scope_no FROM scope WHERE path = ? AND retired_at IS NULL"
+_NAMED = """SELECT s.scope_no, s.path FROM json_each(?) n CROSS JOIN scope s ON s.path = n.value
+  WHERE s.retired_at IS NULL"""
+_SEEN = "SELECT path FROM scope WHERE scope_no = ? AND retired_at IS NULL"
 _NEXT_SCOPE = "SELECT coalesce(max(scope_no), 0) + 1 FROM scope"
 _BELOW = "SELECT scope_no, path FROM scope WHERE path >= ? AND path < ? AND retired_at IS NULL"
 _ALL = "SELECT scope_no, path FROM scope WHERE retired_at IS NULL"
@@ -117,6 +121,24 @@ def scopes_seen(
     return found
 
 
+class Seen:
+    """The numbers of the scopes that a view sees, each looked up when it is asked for."""
+
+    def __init__(self, connection: apsw.Connection, view: View) -> None:
+        self._connection = connection
+        self._view = view
+        self._known: dict[int, bool] = {}
+
+    def __contains__(self, number: object) -> bool:
+        """Tell whether the scope is there and seen."""
+        if not isinstance(number, int):
+            return False
+        if number not in self._known:
+            found = self._connection.execute(_SEEN, (number,))
+            self._known[number] = any(self._view.sees(str(path)) for (path,) in found)
+        return self._known[number]
+
+
 def paths_seen(connection: apsw.Connection, view: View, named: tuple[str, ...] | None) -> set[str]:
     """Return the visible paths: all of one's own path, and granted ones that exist.
 
@@ -127,9 +149,4 @@ def paths_seen(connection: apsw.Connection, view: View, named: tuple[str, ...] |
 
 
 def _by_path(connection: apsw.Connection, paths: list[str]) -> dict[int, str]:
-    found = {}
-    for path in paths:
-        number = find_scope(connection, path)
-        if number is not None:
-            found[number] = path
-    return found
+    return dict(connection.execute(_NAMED, (json.dumps(paths),)))

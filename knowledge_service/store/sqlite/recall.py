@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+import json
+from collections import Counter
+from collections.abc import Iterator
 from contextlib import contextmanager
 from itertools import islice
 
@@ -30,12 +32,15 @@ _RECEIPT = """INSERT INTO receipt(id, principal, observer_no, run_id, attempt, a
 _FIND = """SELECT r.body, s.path FROM receipt r JOIN scope s ON s.scope_no = r.observer_no
   WHERE r.id = ? AND s.retired_at IS NULL"""
 _FACTS = "SELECT fact_no, scope_no FROM fact WHERE id = ?"
+_THEM = """SELECT f.fact_no, f.scope_no FROM json_each(?) n CROSS JOIN fact f
+  ON f.id = n.value"""
 _USE = """INSERT INTO usage(fact_no, observer_no, kind, count, last_at) VALUES(?, ?, ?, 1, ?)
   ON CONFLICT DO UPDATE SET count = count + 1, last_at = excluded.last_at"""
 _USE_SCOPE = """INSERT INTO scope_usage(scope_no, observer_no, kind, count, last_at)
-  VALUES(?, ?, ?, 1, ?) ON CONFLICT DO UPDATE SET count = count + 1, last_at = excluded.last_at"""
+  VALUES(?, ?, ?, ?, ?)
+  ON CONFLICT DO UPDATE SET count = count + excluded.count, last_at = excluded.last_at"""
 _SERVED = """INSERT OR IGNORE INTO served(fact_no, at, receipt, principal, observer_no, run_id)
-  SELECT fact_no, ?, ?, ?, ?, ? FROM fact WHERE id = ?"""
+  VALUES(?, ?, ?, ?, ?, ?)"""
 
 
 class Recall(part.Part):
@@ -133,9 +138,7 @@ class Recall(part.Part):
 
 def _shelf(connection: apsw.Connection, search: Search, vector: Vector | None) -> Shelf:
     paths = part.scopes_seen(connection, search.view, search.scopes)
-    observers = paths
-    if search.scopes is not None:
-        observers = part.scopes_seen(connection, search.view, None)
+    observers = part.Seen(connection, search.view)
     shelf = Shelf(connection, paths, observers, search.filters.known_at)
     shelf.vector = vector
     return shelf
@@ -155,20 +158,13 @@ def _record(tx: Transaction, new: NewReceipt) -> None:
             receipt.query_hash, receipt.model_dump_json(),
         ),
     )  # fmt: skip
+    found = tx.all(_THEM, (json.dumps(receipt.facts),))
     said = (tx.at_us, receipt.id, receipt.principal, observer_no, receipt.run)
-    tx.executemany(_SERVED, [(*said, fact_id) for fact_id in receipt.facts])
-    scopes = _count(tx, receipt.facts, observer_no, "injected" if receipt.run else "recalled")
-    for scope_no in sorted(scopes):
-        tx.execute(_USE_SCOPE, (scope_no, observer_no, "recall", tx.at_us))
-
-
-def _count(tx: Transaction, fact_ids: Iterable[str], observer_no: int, kind: str) -> set[int]:
-    """Count one use of each fact; return the scopes that these are in."""
-    scopes = set()
-    for fact_id in fact_ids:
-        row = tx.one(_FACTS, (fact_id,))
-        if row:
-            tx.execute(_USE, (row[0], observer_no, kind, tx.at_us))
-            tx.execute(_USE_SCOPE, (row[1], observer_no, kind, tx.at_us))
-            scopes.add(row[1])
-    return scopes
+    tx.executemany(_SERVED, [(fact_no, *said) for fact_no, _ in found])
+    kind = "injected" if receipt.run else "recalled"
+    tx.executemany(_USE, [(fact_no, observer_no, kind, tx.at_us) for fact_no, _ in found])
+    # Beside the uses of its facts, a scope counts the recall that it was a part of.
+    scopes = sorted(Counter(scope_no for _, scope_no in found).items())
+    used = [(scope_no, observer_no, kind, count, tx.at_us) for scope_no, count in scopes]
+    used += [(scope_no, observer_no, "recall", 1, tx.at_us) for scope_no, _ in scopes]
+    tx.executemany(_USE_SCOPE, used)

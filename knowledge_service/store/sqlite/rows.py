@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import re
 from collections.abc import Iterator, Sequence
@@ -10,6 +11,7 @@ from typing import Any
 
 import apsw
 
+from knowledge_client import wire
 from knowledge_client.models import Fact, Source
 from knowledge_service.store.sqlite import times
 
@@ -42,32 +44,48 @@ _BY_NUMBERS_AS_OF = f"""{select_as_of("?2")} WHERE f.recorded_at <= ?2
 
 def fact(row: Sequence[Any]) -> Fact:
     """Build a fact from the columns above; they were checked when they were written."""
-    return Fact.model_construct(
-        id=row[0],
-        scope=row[1],
-        kind=row[2],
-        title=row[3],
-        content=row[4],
-        data=None if row[5] is None else json.loads(row[5]),
-        schema_=row[6],
-        about=row[7],
-        position=row[8],
-        subject=row[9],
-        predicate=row[10],
-        tags=tuple(json.loads(row[11])),
-        confidence=row[12],
-        source=Source.model_validate_json(row[13]),
-        lifecycle=row[14],
-        review=row[15],
-        flags=tuple(json.loads(row[16])),
-        expires_at=times.from_us(row[17]),
-        valid_from=times.from_us(row[18]),
-        valid_until=times.from_us(row[19]),
-        recorded_at=times.from_us(row[20]),
-        closed_at=times.from_us(row[21]),
-        closed_reason=row[23],
-        version=row[24],
+    return wire.built(
+        Fact,
+        {
+            "id": row[0],
+            "scope": row[1],
+            "kind": row[2],
+            "title": row[3],
+            "content": row[4],
+            "data": None if row[5] is None else json.loads(row[5]),
+            "schema_": row[6],
+            "about": row[7],
+            "position": row[8],
+            "subject": row[9],
+            "predicate": row[10],
+            "tags": _list(row[11]),
+            "confidence": row[12],
+            "source": _source(row[13]),
+            "lifecycle": row[14],
+            "review": row[15],
+            "flags": _list(row[16]),
+            "expires_at": times.from_us(row[17]),
+            "valid_from": times.from_us(row[18]),
+            "valid_until": times.from_us(row[19]),
+            "recorded_at": times.from_us(row[20]),
+            "closed_at": times.from_us(row[21]),
+            "closed_reason": row[23],
+            "version": row[24],
+        },
     )
+
+
+def _list(text: str) -> tuple[str, ...]:
+    return () if text == "[]" else tuple(json.loads(text))
+
+
+def _source(text: str) -> Source:
+    # Most facts have one of few short sources; one with many references is not worth its place.
+    return _known(text) if len(text) <= _SHORT else Source.model_validate_json(text)
+
+
+_SHORT = 200
+_known = functools.lru_cache(maxsize=1024)(Source.model_validate_json)
 
 
 def facts(connection: apsw.Connection, sql: str, bindings: Sequence[Any]) -> Iterator[Fact]:

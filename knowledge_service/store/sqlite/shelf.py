@@ -7,7 +7,7 @@ scopes, or to facts that were found in these.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
@@ -65,12 +65,12 @@ class Shelf:
         self,
         connection: apsw.Connection,
         paths: Mapping[int, str],
-        observers: Iterable[int],
+        observers: Container[int],
         known_at: datetime | None,
     ) -> None:
         self.paths = paths
         self._connection = connection
-        self._observers = frozenset(observers)
+        self._observers = observers
         self._known_at = known_at
         self._scores: scorer.Scores | None = None
 
