@@ -116,7 +116,7 @@ def gather_packed(numbers: Sequence[int], packed: Sequence[bytes]) -> Run:
     is_first = np.ones(len(terms), dtype=bool)
     is_first[1:] = (terms[1:] != terms[:-1]) | (places[1:] != places[:-1])
     firsts = np.flatnonzero(is_first)
-    frequencies = np.diff(firsts, append=len(terms))
+    frequencies = _lengths(firsts, len(terms))
     return Run(
         np.array(numbers, dtype=np.uint32),
         np.minimum(lengths, _MAX_LENGTH).astype(np.uint16),
@@ -154,6 +154,18 @@ def alone(document: Document, first: int) -> Row:
         )
     )
     return Row(WHOLE, first, 1, data)
+
+
+def packed_alone(data: bytes) -> tuple[int, bytes] | None:
+    """Read a run of one document as `gather_packed` takes it; None where it was cut short."""
+    _, _, m = _HEAD.unpack_from(data)
+    terms, at = data[_HEAD.size : _HEAD.size + 8 * m], _HEAD.size + 12 * m
+    frequencies = data[at : at + m]
+    number, length = _ONE.unpack_from(data, at + m)
+    if length != m:
+        each = [terms[8 * n : 8 * n + 8] * count for n, count in enumerate(frequencies)]
+        terms = b"".join(each)
+    return (number, terms) if 8 * length == len(terms) and length < _MAX_LENGTH else None
 
 
 def drop(run: Run, place: int) -> Run:
@@ -262,13 +274,23 @@ def _documents(run: Run) -> bytes:
 
 def _columns(run: Run) -> tuple[NDArray[np.intp], _Columns]:
     """Pack each column; returned with where each term's postings begin."""
-    starts = np.flatnonzero(np.diff(run.terms, prepend=run.terms[:1] - 1))
+    is_first = np.ones(len(run.terms), dtype=bool)
+    np.not_equal(run.terms[1:], run.terms[:-1], out=is_first[1:])
+    starts = np.flatnonzero(is_first)
     return starts, _Columns(
         run.terms[starts].astype("<i8").tobytes(),
-        np.diff(starts, append=len(run.terms)).astype("<u2").tobytes(),
+        _lengths(starts, len(run.terms)).astype("<u2").tobytes(),
         run.places.astype("<u2").tobytes(),
         run.frequencies.tobytes(),
     )
+
+
+def _lengths(starts: NDArray[np.intp], end: int) -> NDArray[np.intp]:
+    """Return how far it is from each start to the next; as `diff`, at a third of its cost."""
+    ends = np.empty_like(starts)
+    ends[:-1] = starts[1:]
+    ends[-1:] = end
+    return ends - starts
 
 
 @dataclass(frozen=True)

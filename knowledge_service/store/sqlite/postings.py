@@ -14,7 +14,7 @@ import apsw
 
 from knowledge_service.index import analyser, reading, scorer, segments, terms
 from knowledge_service.index.keeping import Kept
-from knowledge_service.index.segments import WHOLE, Row
+from knowledge_service.index.segments import WHOLE, Row, Run
 
 VERSION = f"segments-1 {analyser.VERSION}"
 """What `meta.index` must be; an index of another version is made anew."""
@@ -31,6 +31,7 @@ _RANGE = "SELECT key, size, data FROM posting WHERE key >= ? AND key < ?"
 _DATA = "SELECT key - ?, data FROM posting WHERE key >= ? AND key < ?"
 _PUT = "INSERT OR REPLACE INTO posting(key, size, data) VALUES(?, ?, ?)"
 _DROP = "DELETE FROM posting WHERE key = ?"
+_DROP_RANGE = "DELETE FROM posting WHERE key >= ? AND key < ?"
 _CLEAR = "DELETE FROM posting"
 
 
@@ -104,12 +105,24 @@ def _append(connection: apsw.Connection, scope_no: int, texts: Sequence[tuple[in
         document = terms.document_of(*texts[0])
         _replace(connection, scope_no, (), (segments.alone(document, first),))
         return
-    numbers = [number for number, _ in texts]
-    run = segments.gather_packed(numbers, [terms.packed_of(text) for _, text in texts])
+    new = [(number, terms.packed_of(text)) for number, text in texts]
     rows = [] if first == before else _rows(connection, scope_no, WHOLE, first)
     if rows:
-        run = segments.join([*(segments.unpack(row.data) for row in rows), run])
-    _replace(connection, scope_no, rows, segments.cut(run, first))
+        low = _key(scope_no, WHOLE, 0)
+        connection.execute(_DROP_RANGE, (low + first, low + _FIRST))
+    _replace(connection, scope_no, (), segments.cut(_joined(rows, new), first))
+
+
+def _joined(rows: Sequence[Row], new: Sequence[tuple[int, bytes]]) -> Run:
+    """Put new documents behind those of rows; what stands alone, at the end, is as cheap as new."""
+    alone = [segments.packed_alone(row.data) for row in rows if row.size == 1]
+    known = [each for each in alone if each is not None]
+    if len(known) < len(alone):
+        known, larger = [], rows
+    else:
+        larger = [row for row in rows if row.size > 1]
+    run = segments.gather_packed(*zip(*known, *new, strict=True))
+    return segments.join([*(segments.unpack(row.data) for row in larger), run]) if larger else run
 
 
 def _replace(

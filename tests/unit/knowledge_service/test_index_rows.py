@@ -32,6 +32,18 @@ def test_text_taken_by_its_chunks_has_the_terms_of_the_whole(text: str) -> None:
     assert terms.document_of(7, text) == expected  # what was seen before is remembered
 
 
+@given(st.lists(st.sampled_from("abc"), max_size=300))
+def test_document_read_back_from_its_row_is_packed_to_the_same_row(words: list[str]) -> None:
+    row = segments.alone(terms.document(7, Counter(words)), 3)
+    read = segments.packed_alone(row.data)
+    cut_short = max(Counter(words).values(), default=0) > 255
+    assert (read is None) == cut_short
+    if read is not None:
+        number, packed = read
+        run = segments.gather_packed([number], [packed])
+        assert next(segments.cut(run, 0)) == row._replace(first=0)
+
+
 @given(st.lists(st.lists(WORDS, max_size=400).map(" ".join), min_size=1, max_size=20))
 def test_documents_gathered_from_packed_terms_are_those_gathered_alone(texts: list[str]) -> None:
     numbered = list(enumerate(texts, start=5))
