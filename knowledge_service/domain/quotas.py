@@ -9,7 +9,12 @@ from knowledge_client.models import Quota
 _MINUTE_S = 60.0
 # A hundred a second, sustained, is far beyond what an agent has to say; people and the operator
 # have no bound unless one is given.
-AGENTS = Quota(writes_per_minute=6_000, bytes_per_minute=64 * 1024**2, recalls_per_minute=6_000)
+AGENTS = Quota(
+    writes_per_minute=6_000,
+    bytes_per_minute=64 * 1024**2,
+    recalls_per_minute=6_000,
+    reads_per_minute=6_000,
+)
 
 
 @dataclass(frozen=True)

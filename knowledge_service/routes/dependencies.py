@@ -78,11 +78,11 @@ async def principal_of(
 
 
 def shares(method: str, path: str, length: str | None) -> dict[quotas.Share, int]:
-    """Tell what a request takes from its caller's share; nothing for what only reads."""
+    """Tell what a request takes from its caller's share."""
     if path in _QUESTIONS or (method == "GET" and _AGAIN.fullmatch(path)):
         return {"recalls": 1}
     if method in _READING or path == "/v1/stats:batch":
-        return {}
+        return {"reads": 1}
     if length is None:
         return {"writes": 1, "bytes": 0 if method == "DELETE" else _UNSAID_BYTES}
     is_said = length.isdecimal() and len(length) <= _DIGITS

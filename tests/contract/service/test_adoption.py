@@ -158,3 +158,19 @@ async def test_writer_beyond_its_share_gets_429_and_others_go_on(
     assert 1 <= int(answers[3].headers["retry-after"]) <= 60
     assert (await connect("peer").remember(FactIn(content="x"))).status == "created"
     assert (await http.get("/v1/facts", headers=headers)).status_code == 200
+
+
+async def test_reader_beyond_its_share_gets_429_and_may_still_write(
+    connect: Connect, http: httpx.AsyncClient
+) -> None:
+    headers = {"Authorization": "Bearer reading"}
+    paths = ("/v1/facts", "/v1/facts/unknown", "/v1/whoami", "/v1/scopes")
+    answers = [await http.get(path, headers=headers) for path in paths]
+    assert [answer.status_code for answer in answers] == [200, 404, 200, 429]
+    assert answers[3].json()["code"] == "quota-exceeded"
+    assert "may have 3 reads a minute" in answers[3].json()["detail"]
+    assert 1 <= int(answers[3].headers["retry-after"]) <= 60
+    told = await http.post("/v1/facts", json={"content": "x"}, headers=headers)
+    assert told.status_code == 201
+    assert (await connect("peer").whoami()).name == "demo/lead-1"
+    assert (await http.get("/readyz")).status_code == 200

@@ -103,8 +103,8 @@ def test_clock_that_goes_back_gives_nothing(quotas: Quotas, clock: FakeClock) ->
 @pytest.mark.parametrize(
     ("request_", "taken"),
     {
-        "reading is free": (("GET", "/v1/facts", None), {}),
-        "asking for statistics is reading": (("POST", "/v1/stats:batch", "9"), {}),
+        "reading has a share of its own": (("GET", "/v1/facts", None), {"reads": 1}),
+        "asking for statistics is reading": (("POST", "/v1/stats:batch", "9"), {"reads": 1}),
         "recall has a share of its own": (("POST", "/v1/recall", "9"), {"recalls": 1}),
         "writing counts its bytes": (("POST", "/v1/facts", "9"), {"writes": 1, "bytes": 9}),
         "deleting has no body": (("DELETE", "/v1/links", None), {"writes": 1, "bytes": 0}),
