@@ -18,6 +18,7 @@ import aiohttp
 from kubernetes.aio import config
 from kubernetes.aio.client.configuration import Configuration
 from kubernetes.aio.client.rest import RESTClientObject
+from kubernetes.aio.config import kube_config
 from msgspec import DecodeError, json
 
 from kais_operator import errors
@@ -34,6 +35,7 @@ _FIRST_REFUSAL = 300
 _PLURALS = frozenset(resource.plural for resource in api_paths.RESOURCES.values())
 _NO_CONTENT: dict[str, Any] = {}
 _logins: Any = config  # these functions of the library have no annotations
+_merger: Any = kube_config.KubeConfigMerger
 
 
 class _Transport(RESTClientObject):
@@ -234,13 +236,30 @@ async def connect(kubeconfig: str | None) -> Connection:
         if kubeconfig is None:
             _logins.load_incluster_config(client_configuration=configuration)
             return _through_proxy(configuration)
-        loader = await _logins.load_kube_config(kubeconfig, client_configuration=configuration)
+        loader = await _logins.load_kube_config(
+            kubeconfig,
+            context=_current_context(kubeconfig),
+            client_configuration=configuration,
+        )
     except config.ConfigException as exc:
         where = kubeconfig or "the pod's own token"
         raise errors.ClusterUnavailable(f"no login to the cluster by {where}: {exc}") from exc
     connection = _through_proxy(configuration)
     connection.refresh_with(loader)
     return connection
+
+
+def _current_context(kubeconfig: str) -> str | None:
+    """Name the current context of the first file that has one, as kubectl does.
+
+    The library takes that of the last file: two files would lead to another cluster than kubectl's.
+    """
+    for path in filter(None, kubeconfig.split(":")):
+        merged = _merger(path).config
+        found = merged.value.get("current-context") if merged is not None else None
+        if found:
+            return str(found)
+    return None
 
 
 def _through_proxy(configuration: Configuration) -> Connection:
