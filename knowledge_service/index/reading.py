@@ -8,6 +8,7 @@ up in a snapshot to know what of the kept is right for it.
 
 from __future__ import annotations
 
+import functools
 import struct
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -23,7 +24,6 @@ from knowledge_service.index.segments import SPLIT, WHOLE
 # The sizes of runs at which a stretch ends; whatever is smaller is in the last one.
 _ENDS = (512, 64, 1)
 _HEAD = struct.Struct("<III")
-_COUNT = struct.Struct("<H")
 _TERM = struct.Struct("<q")
 
 Places = NDArray[np.int32]
@@ -202,6 +202,11 @@ def _documents_of(numbers: NDArray[np.uint32], lengths: NDArray[np.uint16]) -> _
     return _Documents(numbers, lengths, int(lengths.sum(dtype=np.int64)))
 
 
+@functools.lru_cache(maxsize=4096)
+def _counts(number: int) -> struct.Struct:
+    return struct.Struct(f"<{number}H")
+
+
 def _postings(
     held: _Postings | None, term: int, rows: Sequence[tuple[int, bytes]], documents: int
 ) -> _Postings:
@@ -216,9 +221,9 @@ def _postings(
             at = data.find(needle, at + 1, counts)
         if at < 0:
             continue
-        spot = counts + (at - _HEAD.size) // 4
-        (size,) = _COUNT.unpack_from(data, spot)
-        before = sum(struct.unpack_from(f"<{(spot - counts) // 2}H", data, counts))
+        own = _counts((at - _HEAD.size) // 8 + 1).unpack_from(data, counts)
+        size = own[-1]
+        before = sum(own) - size
         start = counts + 2 * terms
         places.append(data[start + 2 * before : start + 2 * (before + size)])
         start += 2 * postings + before
