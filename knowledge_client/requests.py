@@ -68,16 +68,23 @@ def _segment(value: str) -> str:
     return quote(value, safe=":~")
 
 
-def remember(fact: models.FactIn, key: str | None = None) -> Request[models.Remembered]:
+def remember(
+    fact: models.FactIn, key: str | None = None, *, dry_run: bool = False
+) -> Request[models.Remembered]:
     """Store one fact."""
-    return _post("/v1/facts", fact, models.Remembered, key)
+    return _rehearsed(_post("/v1/facts", fact, models.Remembered, key), dry_run=dry_run)
 
 
 def remember_batch(
-    facts: models.FactsIn, key: str | None = None
+    facts: models.FactsIn, key: str | None = None, *, dry_run: bool = False
 ) -> Request[models.RememberedBatch]:
     """Store facts together, all or none."""
-    return _post("/v1/facts:batch", facts, models.RememberedBatch, key)
+    request = _post("/v1/facts:batch", facts, models.RememberedBatch, key)
+    return _rehearsed(request, dry_run=dry_run)
+
+
+def _rehearsed(request: Request[Answer_co], *, dry_run: bool) -> Request[Answer_co]:
+    return replace(request, params=(("dry_run", "true"),)) if dry_run else request
 
 
 def list_facts(**filters: str | int | datetime | None) -> Request[models.FactPage]:

@@ -80,16 +80,19 @@ class KnowledgeClient:
             time.sleep(effort.pause_s(failure))
 
     def remember(
-        self, fact: models.FactIn, *, idempotency_key: str | None = None
+        self, fact: models.FactIn, *, idempotency_key: str | None = None, dry_run: bool = False
     ) -> models.Remembered:
-        """Store one fact; an equal one that is live is confirmed instead."""
-        return self._run(requests.remember(fact, idempotency_key))
+        """Store one fact; an equal one that is live is confirmed instead.
+
+        With `dry_run` nothing is kept, and the answer of a new fact has no id.
+        """
+        return self._run(requests.remember(fact, idempotency_key, dry_run=dry_run))
 
     def remember_batch(
-        self, facts: models.FactsIn, *, idempotency_key: str | None = None
+        self, facts: models.FactsIn, *, idempotency_key: str | None = None, dry_run: bool = False
     ) -> models.RememberedBatch:
-        """Store facts together, all of them or none."""
-        return self._run(requests.remember_batch(facts, idempotency_key))
+        """Store facts together, all of them or none; with `dry_run` nothing is kept."""
+        return self._run(requests.remember_batch(facts, idempotency_key, dry_run=dry_run))
 
     def list_facts(  # noqa: PLR0913 (one name per filter of the interface)
         self,

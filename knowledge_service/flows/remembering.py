@@ -15,6 +15,7 @@ from knowledge_client.models import (
     FactIn,
     ProblemViolation,
     Ref,
+    Remembered,
     Run,
     ScopeRef,
     Source,
@@ -77,6 +78,28 @@ def prepare_all(store: Store, principal: Principal, bodies: Sequence[FactIn]) ->
         return fact
 
     return [one(body) for body in bodies]
+
+
+def rehearse(
+    store: Store, principal: Principal, facts: Sequence[NewFact]
+) -> tuple[Remembered, ...]:
+    """Tell what remembering would do; a fact that would be new has no id, because none is made.
+
+    Raises:
+        RetractedBefore: an equal fact was retracted there.
+    """
+    made = store.rehearse(facts, actor=access.actor(principal))
+    new = {each.fact_id for each in made if each.status == "created"}
+    return tuple(
+        each.model_copy(
+            update={
+                "fact_id": "" if each.fact_id in new else each.fact_id,
+                "superseded": tuple(old for old in each.superseded if old not in new),
+                "contradicts": tuple(other for other in each.contradicts if other not in new),
+            }
+        )
+        for each in made
+    )
 
 
 def _is_masked(fact: NewFact, body: FactIn, source: Source) -> bool:

@@ -39,6 +39,14 @@ class FactStore(Protocol):
         """
         ...
 
+    def rehearse(self, facts: Sequence[NewFact], *, actor: Actor) -> tuple[Remembered, ...]:
+        """Return what `remember` would answer, and keep nothing; ids of new facts mean nothing.
+
+        Raises:
+            RetractedBefore: an equal fact was retracted there.
+        """
+        ...
+
     async def remembered(
         self, facts: Sequence[NewFact], *, actor: Actor, once: Once | None = None
     ) -> tuple[Remembered, ...]:

@@ -45,17 +45,35 @@ class ListQuery(BaseModel):
 @router.post("/facts", status_code=201, responses={200: {"model": Remembered}})
 def remember(
     body: FactIn, services: ServicesDep, principal: CallerDep, response: Response,
-    key: KeyHeader = None,
+    key: KeyHeader = None, *, dry_run: bool = False,
 ) -> Remembered:  # fmt: skip
-    """Remember a fact: 201 when it is new, 200 when it confirms an equal one."""
+    """Remember a fact: 201 when it is new, 200 when it confirms an equal one.
+
+    With `dry_run` nothing is kept: 200, and a fact that would be new has no id.
+    """
     fact = remembering.prepare(services.store, principal, body)
+    if dry_run:
+        response.status_code = 200
+        return remembering.rehearse(services.store, principal, [fact])[0]
     repeat = once(key, principal, "facts", body)
     (found,) = services.store.remember([fact], actor=access.actor(principal), once=repeat)
     response.status_code = 201 if found.status == "created" else 200
     return found
 
 
-@router.post("/facts:batch", status_code=201)
+@router.post("/facts:batch", status_code=201, responses={200: {"model": RememberedBatch}})
+def remember_batch_or_rehearse(
+    body: FactsIn, services: ServicesDep, principal: CallerDep, response: Response,
+    key: KeyHeader = None, *, dry_run: bool = False,
+) -> RememberedBatch:  # fmt: skip
+    """Remember facts together, all or none; with `dry_run` nothing is kept (200)."""
+    if not dry_run:
+        return remember_batch(body, services, principal, key)
+    response.status_code = 200
+    facts = remembering.prepare_all(services.store, principal, body.facts)
+    return RememberedBatch(results=remembering.rehearse(services.store, principal, facts))
+
+
 def remember_batch(
     body: FactsIn, services: ServicesDep, principal: CallerDep, key: KeyHeader = None
 ) -> RememberedBatch:

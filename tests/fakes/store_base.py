@@ -36,6 +36,7 @@ from knowledge_service.ports import (
     Once,
 )
 from knowledge_service.store.verbs.desk import Shown
+from knowledge_service.store.verbs.rehearsing import Rehearsed
 from tests.fakes.store_desk import Book
 
 T = TypeVar("T")
@@ -125,15 +126,17 @@ class Base:
         scopes = {path: (scope, list(scope.rows)) for path, scope in self._scopes.items()}
         facts = [(row, row.fact) for scope in self._scopes.values() for row in scope.rows]
         book = copy.deepcopy(self.book)
+        names, last = dict(self._names), dict(self._sequences)
         try:
             return work()
-        except ServiceError:
+        except (ServiceError, Rehearsed):
             self._scopes = {path: scope for path, (scope, _) in scopes.items()}
             for scope, rows in scopes.values():
                 scope.rows = rows
             for row, fact in facts:
                 row.fact = fact
             self.book = book
+            self._names, self._sequences = names, last
             raise
 
     @property

@@ -34,7 +34,7 @@ from knowledge_service.ports import (
     Placing,
     Search,
 )
-from knowledge_service.store.verbs import changing, storing
+from knowledge_service.store.verbs import changing, rehearsing, storing
 from tests.fakes.shelf import MemoryShelf
 from tests.fakes.store_base import Base, Row, StoredScope
 from tests.fakes.store_desk import MemoryDesk
@@ -56,6 +56,17 @@ class Facts(Base):
             return self.name_all(facts, stored)
 
         return self._once(once, work)
+
+    def rehearse(self, facts: Sequence[NewFact], *, actor: Actor) -> tuple[Remembered, ...]:
+        def work(_: None) -> tuple[Remembered, ...]:
+            stored = [storing.store(MemoryDesk(self), fact, actor) for fact in facts]
+            return self.name_all(facts, stored)
+
+        try:
+            return self._once(None, lambda: rehearsing.rehearsed(work)(None))
+        except rehearsing.Rehearsed as done:
+            found: tuple[Remembered, ...] = done.answer
+            return found
 
     async def remembered(
         self, facts: Sequence[NewFact], *, actor: Actor, once: Once | None = None

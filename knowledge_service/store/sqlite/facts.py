@@ -18,7 +18,7 @@ from knowledge_service.ports import Actor, Listing, Once, Order
 from knowledge_service.store.sqlite import naming, part, rows, statements, times
 from knowledge_service.store.sqlite.desk import TableDesk
 from knowledge_service.store.sqlite.transaction import Transaction
-from knowledge_service.store.verbs import changing
+from knowledge_service.store.verbs import changing, rehearsing
 
 _REMEMBERED: TypeAdapter[tuple[Remembered, ...]] = TypeAdapter(tuple[Remembered, ...])
 _CORRECTED: TypeAdapter[Corrected] = TypeAdapter(Corrected)
@@ -50,6 +50,14 @@ class Facts(part.Part):
     ) -> tuple[Remembered, ...]:
         """Store all or none."""
         return self._writer.submit(_remembering(facts, actor, once))
+
+    def rehearse(self, facts: Sequence[NewFact], *, actor: Actor) -> tuple[Remembered, ...]:
+        """Store all or none, and take it back."""
+        try:
+            return self._writer.submit(rehearsing.rehearsed(_remembering(facts, actor, None)))
+        except rehearsing.Rehearsed as done:
+            found: tuple[Remembered, ...] = done.answer
+            return found
 
     async def remembered(
         self, facts: Sequence[NewFact], *, actor: Actor, once: Once | None = None

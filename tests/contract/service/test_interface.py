@@ -7,6 +7,7 @@ import pytest
 
 from knowledge_client import errors
 from knowledge_client.models import (
+    AliasIn,
     BlueprintName,
     ConfirmIn,
     CorrectIn,
@@ -16,6 +17,7 @@ from knowledge_client.models import (
     FactIn,
     FactsIn,
     Injection,
+    ReasonIn,
     RecallIn,
     Ref,
     ScopeConfig,
@@ -131,6 +133,52 @@ class TestFacts:
         with pytest.raises(errors.Conflict) as caught:
             await lead.remember(FactIn(content="b"), idempotency_key="k")
         assert caught.value.code == errors.Code.IDEMPOTENCY_CONFLICT
+
+
+class TestRehearsing:
+    """`dry_run` tells what would be done, and does nothing."""
+
+    async def test_new_fact_has_no_id_and_is_not_there(
+        self, connect: Connect, http: httpx.AsyncClient
+    ) -> None:
+        operator = connect("operator")
+        before = (await http.get("/v1/audit", headers=OPERATOR)).json()["entries"]
+        fact = FactIn(content="rain", scope=LEAD, aliases=(AliasIn(namespace="n", prefix="R-"),))
+        told = await operator.remember(fact, dry_run=True)
+        assert (told.status, told.fact_id) == ("created", "")
+        assert [alias.value for alias in told.aliases] == ["R-1"]
+        assert (await operator.list_facts()).facts == ()
+        assert (await operator.recall(RecallIn(query="rain"))).facts == ()
+        after = (await http.get("/v1/audit", headers=OPERATOR)).json()["entries"]
+        assert [each for each in after if each["action"] != "recall"] == before
+        # The number that was told is still free, and so is the key of the repeat.
+        kept = await operator.remember(fact, idempotency_key="k")
+        assert [alias.value for alias in kept.aliases] == ["R-1"]
+
+    async def test_answer_is_200_and_says_what_would_be_confirmed_or_replaced(
+        self, connect: Connect, http: httpx.AsyncClient
+    ) -> None:
+        operator = connect("operator")
+        key = {"subject": "build", "predicate": "needs", "scope": TEAM}
+        java = (await operator.remember(FactIn(content="Java 21", **key))).fact_id
+        facts = [{"content": "Java 21", **key}, {"content": "Java 25", **key}]
+        told = await http.post("/v1/facts?dry_run=true", json=facts[0], headers=OPERATOR)
+        assert (told.status_code, told.json()["status"]) == (200, "confirmed")
+        assert told.json()["fact_id"] == java
+        batch = FactsIn(facts=tuple(FactIn(**fact) for fact in facts))
+        confirmed, created = (await operator.remember_batch(batch, dry_run=True)).results
+        assert (confirmed.status, created.status) == ("confirmed", "created")
+        assert (created.fact_id, created.superseded) == ("", (java,))
+        assert (await operator.get_fact(java)).version == 1
+
+    async def test_what_would_be_refused_is_refused(self, connect: Connect) -> None:
+        lead = connect("lead")
+        with pytest.raises(errors.KnowledgeError, match="scope-forbidden"):
+            await lead.remember(FactIn(content="x", scope="realm:other"), dry_run=True)
+        told = await lead.remember(FactIn(content="x"))
+        await lead.retract(told.fact_id, ReasonIn(reason="no"))
+        with pytest.raises(errors.Conflict, match="retracted-before"):
+            await lead.remember(FactIn(content="x"), dry_run=True)
 
 
 class TestRecall:
