@@ -154,14 +154,14 @@ class StoreMemory:
         """Note that the store took over this run's extraction."""
         self._extracted.set(run_id, True)
 
-    def refusal(self, run_id: str) -> str | None:
-        """Say why the store refused for good what it was told of a run; None an hour later."""
-        words, at = self._refused.get(run_id) or ("", -REFUSED_S)
+    def refusal(self, key: str) -> str | None:
+        """Say why the store refused a run or settings for good; None an hour later."""
+        words, at = self._refused.get(key) or ("", -REFUSED_S)
         return words if self._clock.monotonic() - at < REFUSED_S else None
 
-    def note_refusal(self, run_id: str, words: str) -> None:
-        """Note why the store refuses what it is told of a run."""
-        self._refused.set(run_id, (words, self._clock.monotonic()))
+    def note_refusal(self, key: str, words: str) -> None:
+        """Note why the store refuses a run, by its id, or settings, by their key."""
+        self._refused.set(key, (words, self._clock.monotonic()))
 
     def blueprint_stats(self, namespace: str, name: str) -> models.BlueprintStats | None:
         """Give what the last batch said; None before it. Asking has the next batches read it."""

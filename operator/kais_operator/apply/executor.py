@@ -102,6 +102,8 @@ class _Pass:
     def _note_refusal(self, action: plans.Action) -> None:
         if isinstance(action, plans.PutRun | plans.RecordEpisodes | plans.RequestExtraction):
             self.world.memory.note_refusal(action.run_id, self.refusal or "")
+        elif isinstance(action, plans.PutScope):
+            self.world.memory.note_refusal(action.key, self.refusal or "")
 
     async def _set_aside(self, action: plans.SetAside) -> None:
         if self.refusal is None:

@@ -37,6 +37,8 @@ STORE_AGAIN = timedelta(seconds=10)
 """When a scope whose store is away looks whether it is back: no watch event tells."""
 NOT_MEASURED = "-"
 """What the column shows of a scope before a run had facts of it."""
+TELL_AGAIN = timedelta(hours=1)
+"""When settings that the store refused are told once more: it may be a newer one by then."""
 LOOK_AGAIN = timedelta(minutes=1)
 """When a duplicate looks whether the older object is gone: no event of that one names this one."""
 
@@ -49,6 +51,7 @@ class KnowledgeScopeObserved:
         declared: the object.
         others: every other KnowledgeScope of the namespace.
         is_configured: whether the store was given exactly these settings.
+        refusal: why the store refuses exactly these settings; None when it does not.
         stats: what the store last said of the path; None before it did.
         store_problem: why the store last did not answer; None since it did.
         endpoint: address of the store.
@@ -58,6 +61,7 @@ class KnowledgeScopeObserved:
     declared: KnowledgeScope
     others: Sequence[KnowledgeScope]
     is_configured: bool
+    refusal: str | None
     stats: models.ScopeStats | None
     store_problem: str | None
     endpoint: str
@@ -79,6 +83,9 @@ def decide_knowledge_scope(observed: KnowledgeScopeObserved, now: datetime) -> P
     said = [_reachable(observed), _configured(observed)]
     said.append(conditions.summary(said, message=f"{_path(observed)} behaves as declared"))
     actions: list[Action] = list(_finalizer(declared))
+    if observed.refusal is not None:
+        plan = _plan(observed, said, now, actions=actions)
+        return Plan(plan.actions, plan.status, plan.requeue_after or TELL_AGAIN)
     if not observed.is_configured:
         actions.append(PutScope(_path(observed), config_of(declared)))
     return _plan(observed, said, now, actions=actions)
@@ -174,6 +181,9 @@ def _configured(observed: KnowledgeScopeObserved) -> Wanted:
     if observed.is_configured or _was_configured(observed):
         words = f"the knowledge service has the settings of {_path(observed)}"
         return conditions.true(Type.CONFIGURED, Reason.CONFIGURED, words + _unused(observed))
+    if observed.refusal is not None:
+        words = f"the store refuses the settings: {observed.refusal}; mend the spec"
+        return conditions.false(Type.CONFIGURED, Reason.CONFIGURATION_FAILED, words)
     if observed.store_problem is not None:
         words = "the settings are told when the knowledge service answers"
         return conditions.false(Type.CONFIGURED, Reason.STORE_UNAVAILABLE, words)

@@ -101,6 +101,11 @@ class PutScope:
     path: str
     config: models.ScopeConfig
 
+    @property
+    def key(self) -> str:
+        """Name these settings of this scope, for what the store says of them."""
+        return f"{self.path} {self.config.model_dump_json()}"
+
 
 @dataclass(frozen=True)
 class DeleteScope:

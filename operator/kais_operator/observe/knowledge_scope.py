@@ -7,7 +7,7 @@ from kais.resources.knowledge_scope import KnowledgeScope
 from kais_operator.decide import knowledge_scope as decision
 from kais_operator.decide import placing
 from kais_operator.decide.knowledge_scope import KnowledgeScopeObserved
-from kais_operator.decide.plan import ObjectRef
+from kais_operator.decide.plan import ObjectRef, PutScope
 from kais_operator.observe import reading
 from kais_operator.observe.reconcilers import Reconciler, Seen
 from kais_operator.ports import World
@@ -22,11 +22,13 @@ async def observe_knowledge_scope(world: World, ref: ObjectRef) -> Seen | None:
     if isinstance(declared, reading.Unreadable):
         return Seen(body, declared)
     path = str(placing.scope_path(declared))
+    config = decision.config_of(declared)
     others = await reading.declared_scopes(world.cluster, ref.namespace)
     observed = KnowledgeScopeObserved(
         declared=declared,
         others=[other for other in others if other.metadata.name != ref.name],
-        is_configured=world.memory.is_configured(path, decision.config_of(declared)),
+        is_configured=world.memory.is_configured(path, config),
+        refusal=world.memory.refusal(PutScope(path, config).key),
         stats=world.memory.scope_stats(path),
         store_problem=world.memory.store_problem(),
         endpoint=world.placement.knowledge_url,

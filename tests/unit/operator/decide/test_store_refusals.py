@@ -106,6 +106,25 @@ async def test_an_unreadable_mission_goes_though_the_store_refuses_its_end() -> 
     assert ObjectRef("ConfigMap", "kais-system", kept_as(run_id)) in fake.cluster.refs()
 
 
+async def test_a_scope_whose_settings_are_refused_says_so_and_is_not_told_again() -> None:
+    ref = ObjectRef("KnowledgeScope", "demo", "team")
+    fake = fake_world(teams.scope("team"))
+    fake.knowledge.refusals["put_scope"] = errors.InvalidRequest("put_scope: 422: half_life_days")
+    for _ in range(3):
+        await fake.step(knowledge_scope.RECONCILER, ref)
+    assert fake.knowledge.calls.count("put_scope") == 1
+    words = "the store refuses the settings: put_scope: 422: half_life_days; mend the spec"
+    told = ("False", "ConfigurationFailed")
+    assert teams.condition(fake, "Configured", ref) == (*told, words)
+    assert teams.condition(fake, "Ready", ref) == (*told, f"Configured: {words}")
+    assert teams.condition(fake, "StoreReachable", ref)[0] == "True"
+    del fake.knowledge.refusals["put_scope"]
+    fake.cluster.edit(ref, {"spec": {"readOnly": True}})
+    await fake.settle(knowledge_scope.RECONCILER, ref)
+    assert teams.condition(fake, "Ready", ref)[0] == "True"
+    assert [scope.read_only for scope in fake.knowledge.scopes.values()] == [True]
+
+
 async def refused() -> FakeWorld:
     """Give a mission whose run has ended and whose end the store refuses."""
     fake = await teams.started()
