@@ -25,7 +25,7 @@ _LOOKED_AT = 64
 _NUMBER = """SELECT f.fact_no FROM fact f JOIN scope s USING(scope_no)
   WHERE f.id = ? AND s.retired_at IS NULL"""
 _FROM_THEM, _TO_THEM = (
-    f"""SELECT DISTINCT x.{other} FROM json_each(?1) n
+    f"""SELECT x.{other} FROM json_each(?1) n
   CROSS JOIN link x INDEXED BY {index} ON x.{own} = n.value WHERE x.closed_at IS NULL
   AND (?2 IS NULL OR x.type IN (SELECT value FROM json_each(?2)))"""
     for own, other, index in (("from_no", "to_no", "link_from"), ("to_no", "from_no", "link_into"))
@@ -117,7 +117,8 @@ def neighborhood(connection: apsw.Connection, around: Around, view: View) -> Nei
             break
     chosen = order[: around.limit]
     facts = rows.by_numbers(connection, [number for _, number in chosen])
-    among = link_rows.among(connection, [start, *(number for _, number in chosen)])
+    ids = {start: around.fact_id, **{number: facts[number].id for _, number in chosen}}
+    among = link_rows.among(connection, ids)
     return Neighborhood(
         facts=tuple(
             Neighbor.model_construct(depth=depth, fact=facts[number]) for depth, number in chosen

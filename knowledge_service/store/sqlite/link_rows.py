@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+import operator
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import apsw
@@ -17,12 +18,12 @@ COLUMNS = """l.id, a.id, b.id, l.type, l.weight, l.data, l.valid_from, l.valid_u
 JOINED = "FROM link l JOIN fact a ON a.fact_no = l.from_no JOIN fact b ON b.fact_no = l.to_no"
 # The inner question is answered by the index alone; only links that are wanted are read. The plus
 # keeps SQLite from looking each pair up, where a fact has few links and the facts are many.
-_AMONG = f"""SELECT {COLUMNS} FROM (
+_AMONG = """SELECT l.id, l.from_no, l.to_no, l.type, l.weight, l.data, l.valid_from, l.valid_until,
+    l.recorded_at, l.closed_at, l.actor FROM (
     SELECT x.id FROM json_each(?1) n CROSS JOIN link x INDEXED BY link_from
     ON x.from_no = n.value AND +x.to_no IN (SELECT value FROM json_each(?1))
     WHERE x.closed_at IS NULL) chosen
-  CROSS JOIN link l ON l.id = chosen.id
-  JOIN fact a ON a.fact_no = l.from_no JOIN fact b ON b.fact_no = l.to_no ORDER BY l.id"""
+  CROSS JOIN link l ON l.id = chosen.id"""
 
 
 def link_of(row: Sequence[Any]) -> Link:
@@ -45,7 +46,8 @@ def link_of(row: Sequence[Any]) -> Link:
     )
 
 
-def among(connection: apsw.Connection, numbers: Sequence[int]) -> tuple[Link, ...]:
-    """Return the live links that have both ends among some facts, the oldest first."""
-    chosen = json.dumps(list(numbers))
-    return tuple(link_of(row) for row in connection.execute(_AMONG, (chosen,)))
+def among(connection: apsw.Connection, ids: Mapping[int, str]) -> tuple[Link, ...]:
+    """Return the live links with both ends among some facts, given by number, the oldest first."""
+    found: Any = connection.execute(_AMONG, (json.dumps(list(ids)),))
+    rows = sorted(found, key=operator.itemgetter(0))
+    return tuple(link_of((row[0], ids[row[1]], ids[row[2]], *row[3:])) for row in rows)
