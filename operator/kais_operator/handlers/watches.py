@@ -122,7 +122,6 @@ def build_settings(*, is_namespaced: bool) -> kopf.OperatorSettings:
     settings.watching.connect_timeout = 10
     settings.watching.chunk_size = 500
     settings.queueing.error_delays = (1, 1, 2, 3, 5, 8, 13, 21, 34, 60)
-    settings.queueing.idle_timeout = 0.5  # of the task that kopf has for each object that changes
     settings.posting.enabled = False
     settings.persistence.diffbase_storage = _NoDiffs()
     settings.persistence.progress_storage = _NoProgress()
