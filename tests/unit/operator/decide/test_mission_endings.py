@@ -227,9 +227,6 @@ async def test_a_mission_saved_while_it_ran_is_not_run_again_when_the_ledger_has
     assert status(fake)["outcome"] == "Failed"
 
 
-# Extraction
-
-
 async def test_a_run_that_ended_is_told_when_the_store_is_back() -> None:
     fake = await teams.started()
     fake.knowledge.away = True

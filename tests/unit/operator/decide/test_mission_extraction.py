@@ -128,9 +128,6 @@ async def test_a_failed_run_leaves_knowledge_too() -> None:
     assert condition(fake, "KnowledgeExtracted")[0] == "True"
 
 
-# A store that is away
-
-
 async def test_a_store_that_went_away_between_closing_and_extraction_is_asked_again() -> None:
     fake = await teams.started()
     reset = errors.KnowledgeUnavailable("start_extraction: connection reset")
@@ -144,6 +141,3 @@ async def test_a_store_that_went_away_between_closing_and_extraction_is_asked_ag
     assert condition(fake, "KnowledgeExtracted")[0] == "True"
     (episodes,) = fake.knowledge.episodes.values()
     assert len(episodes) == 1
-
-
-# Deletion

@@ -234,9 +234,6 @@ async def test_a_suspended_mission_is_not_late_and_not_looked_at_without_an_even
     assert plan.requeue_after is None
 
 
-# What the attempt is given of what is known
-
-
 async def test_a_borrowed_account_that_lost_its_leave_starts_no_pod() -> None:
     account: Body = {
         "apiVersion": "v1",
