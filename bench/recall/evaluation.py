@@ -115,6 +115,50 @@ def measured(members: Sequence[Set]) -> list[list[object]]:
     return [counts[key].row(*key) for key in sorted(counts)]
 
 
+# What is asked without an answer in the facts: nothing should be found, or plainly less.
+SILENT = (
+    "questions", "with an answer", "without", "nothing found", "best score, with", "without",
+    "told apart",
+)  # fmt: skip
+
+
+def silence(members: Sequence[Set]) -> list[list[object]]:
+    """Compare the best scores of questions with and without an answer.
+
+    "Told apart" is how often a question that has an answer has the higher best score of two; half
+    would be chance.
+    """
+    best: defaultdict[bool, list[float]] = defaultdict(list)
+    for member in members:
+        with tempfile.TemporaryDirectory() as folder:
+            store = SqliteStore(Path(folder) / "k.db")
+            try:
+                recall(store, member.facts)
+                reader = administrator("bench", "system")
+                for question in member.questions:
+                    body = RecallIn(query=question.text, limit=1, valid_at=question.valid_at)
+                    answer = recalling.recall(store, reader, body, now=NOW, once=None)
+                    score = answer.facts[0].score if answer.facts else 0.0
+                    best[bool(question.evidence)].append(score)
+            finally:
+                store.close()
+    with_, without = sorted(best[True]), sorted(best[False])
+    if not (with_ and without):
+        return []
+    pairs = [(a > b) + (a == b) / 2 for a in with_ for b in without]
+    return [
+        [
+            members[0].name,
+            len(with_),
+            len(without),
+            without.count(0.0),
+            f"{with_[len(with_) // 2]:.1f}",
+            f"{without[len(without) // 2]:.1f}",
+            f"{100 * sum(pairs) / len(pairs):.1f} %",
+        ]
+    ]
+
+
 def _ask(
     question: Question,
     member: Set,
@@ -143,4 +187,9 @@ def run() -> str:
             f"\n{name.capitalize()}: {facts} facts, {asked} questions of the second half.\n"
         )
         parts.append(table(HEAD, measured(held)))
+        # Nothing was tuned for these, and they are few: both halves are asked.
+        silent = silence(members)
+        if silent:
+            parts.append("\nMedians of the best fact's score:\n")
+            parts.append(table(SILENT, silent))
     return "\n".join(parts)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import ipaddress
+import socket
 from pathlib import Path
 
 import httpx
@@ -18,6 +20,23 @@ def _note(event, arguments):
 sys.addaudithook(_note)
 """
 
+# What the two would see, were it there: a thread that calls out, and the event loop itself.
+CALLING = """
+import socket
+try:
+    socket.create_connection(('127.0.0.2', 9), timeout=1)
+except OSError:
+    pass
+"""
+LOOPING = """
+import asyncio, uvicorn
+honest = uvicorn.Server.startup
+async def startup(self, sockets=None):
+    self.held = await asyncio.open_connection('127.0.0.2', {port})
+    await honest(self, sockets)
+uvicorn.Server.startup = startup
+"""
+
 
 def test_service_opens_no_connection_of_its_own(tmp_path: Path) -> None:
     noted = tmp_path / "connections"
@@ -31,11 +50,38 @@ def test_service_opens_no_connection_of_its_own(tmp_path: Path) -> None:
         assert not noted.exists(), noted.read_text()
 
 
+def test_connection_of_a_thread_would_be_seen(tmp_path: Path) -> None:
+    noted = tmp_path / "connections"
+    script = LISTEN.format(path=str(noted)) + CALLING
+    with serving(tmp_path / "knowledge.db", script):
+        assert "socket.connect" in noted.read_text()
+
+
+def test_connection_of_the_event_loop_would_be_seen(tmp_path: Path) -> None:
+    with socket.create_server(("127.0.0.2", 0)) as elsewhere:
+        script = LOOPING.format(port=elsewhere.getsockname()[1])
+        with serving(tmp_path / "knowledge.db", script) as (process, _):
+            elsewhere.settimeout(30)
+            connection, _ = elsewhere.accept()
+            assert "127.0.0.2" in peers(process.pid)
+            connection.close()
+
+
 def peers(process_id: int) -> set[str]:
-    """List whom a process has TCP connections with."""
+    """List whom a process has connections with, by TCP and UDP."""
     links = [str(entry.readlink()) for entry in Path(f"/proc/{process_id}/fd").iterdir()]
     own = {link[8:-1] for link in links if link.startswith("socket:[")}
-    rows = Path(f"/proc/{process_id}/net/tcp").read_text().splitlines()[1:]
-    columns = [row.split() for row in rows]
-    remote = [row[2].split(":")[0] for row in columns if row[9] in own and row[3] != "0A"]
-    return {".".join(str(int(each[n : n + 2], 16)) for n in (6, 4, 2, 0)) for each in remote}
+    found = set()
+    for kind in ("tcp", "tcp6", "udp", "udp6"):
+        table = Path(f"/proc/{process_id}/net/{kind}")
+        rows = table.read_text().splitlines()[1:] if table.exists() else []
+        columns = [row.split() for row in rows]
+        remote = [row[2].split(":")[0] for row in columns if row[9] in own and row[3] != "0A"]
+        found |= {_address(each) for each in remote if int(each, 16)}
+    return found
+
+
+def _address(text: str) -> str:
+    """Write an address of /proc, of which each four bytes stand backwards."""
+    words = [bytes.fromhex(text[n : n + 8])[::-1] for n in range(0, len(text), 8)]
+    return str(ipaddress.ip_address(b"".join(words)))
