@@ -106,7 +106,15 @@ def remembers(job: dict[str, Any], texts: Texts) -> Iterator[tuple[bytes, bytes]
 
 
 def imports(job: dict[str, Any], texts: Texts) -> Iterator[tuple[bytes, bytes]]:
-    """Remember facts 200 at a time, one scope after the other; written while they are sent."""
+    """Remember facts 200 at a time, one scope after the other.
+
+    Like every job's they are written before the clock starts: making up a text costs a fifth of
+    what storing it does, on one of the cores that the service has.
+    """
+    return iter(list(_batches(job, texts)))
+
+
+def _batches(job: dict[str, Any], texts: Texts) -> Iterator[tuple[bytes, bytes]]:
     number = job.get("mark", 0)
     for scope, count in job["plan"]:
         for first in range(0, count, job.get("batch", 200)):

@@ -212,6 +212,8 @@ def merge_refs(refs: tuple[Ref, ...], more: tuple[Ref, ...]) -> tuple[Ref, ...]:
 
 def key_hash(subject: str | None, predicate: str | None) -> bytes | None:
     """Hash (subject, predicate), normalised and case-folded; None unless both are there."""
+    if not (subject and predicate):
+        return None
     pair = [facts.normal_key(subject), facts.normal_key(predicate)]
     return hashlib.sha256(canonical(pair).encode()).digest() if all(pair) else None
 
