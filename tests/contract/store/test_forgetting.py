@@ -1,0 +1,166 @@
+"""Facts that are retired by their scope's bounds or erased on request, on every store."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from knowledge_client.models import (
+    ApproveIn,
+    Fact,
+    Recalled,
+    Receipt,
+    Retention,
+    ScopeConfig,
+)
+from knowledge_service.domain.filtering import Filters
+from knowledge_service.domain.visibility import View
+from knowledge_service.ports import Listing, NewReceipt, Order, Search, Store
+from tests.builders_knowledge import ALL, LEAD, OPERATOR, PERSON, TEAM, new_fact, run_in
+from tests.contract.store.conftest import Time
+
+VIEW = View(LEAD)
+REALM = "realm:demo"
+WHY = Order(PERSON, "because")
+
+
+def told(store: Store, content: str = "the build needs Java 21", **given: Any) -> str:
+    actor = given.pop("actor", PERSON)
+    (remembered,) = store.remember([new_fact(content, **given)], actor=actor)
+    return remembered.fact_id
+
+
+def known(store: Store, fact_id: str, at: datetime | None = None) -> Fact:
+    found = store.fact(fact_id, ALL, at)
+    assert found is not None
+    return found
+
+
+def live(store: Store, scope: str = TEAM) -> list[str]:
+    listing = Listing(ALL, 100, scopes=(scope,), lifecycle="live")
+    return sorted(fact.content for fact in store.list_facts(listing))
+
+
+def shown(store: Store, *fact_ids: str, run: str, outcome: str | None = "Succeeded") -> None:
+    """Put facts in front of a mission of its own, and close its run."""
+    store.put_run(run, run_in(mission=run), actor=OPERATOR)
+    receipt = Receipt(
+        id=f"receipt-{run}", query_hash="", principal="demo/lead-0", scopes=(TEAM,),
+        known_at=datetime(2026, 1, 1, tzinfo=UTC), ranker="", analyser="", run=run,
+        facts=fact_ids, scores=tuple(1.0 for _ in fact_ids),
+    )  # fmt: skip
+    answer = Recalled(receipt=receipt.id, facts=(), scopes=(), known_at=receipt.known_at, ranker="")
+    store.record_recall(NewReceipt(receipt, LEAD), answer, None)
+    if outcome:
+        store.put_run(run, run_in(mission=run, outcome=outcome), actor=OPERATOR)
+
+
+class TestRetaining:
+    def bounded(self, store: Store, **given: Any) -> None:
+        store.put_scope(TEAM, ScopeConfig(retention=Retention(**given)), actor=PERSON)
+
+    def test_scope_nobody_declared_archives_nothing(self, store: Store) -> None:
+        for n in range(5):
+            told(store, f"fact {n}")
+        assert store.retain() == 0
+
+    def test_least_useful_go_first_and_can_be_restored(self, store: Store) -> None:
+        self.bounded(store, max_facts=2)
+        weak = told(store, "weak", confidence=0.1)
+        told(store, "strong", confidence=0.9)
+        told(store, "middling", confidence=0.5)
+        assert store.retain() == 1
+        assert live(store) == ["middling", "strong"]
+        found = known(store, weak)
+        assert (found.lifecycle, found.closed_reason) == (
+            "archived",
+            "the scope keeps 2 facts; this one was the least useful",
+        )
+        assert store.restore(weak, WHY).lifecycle == "live"
+
+    def test_expired_facts_go_before_any_other(self, store: Store, time: Time) -> None:
+        self.bounded(store, max_facts=1)
+        told(store, "expired", confidence=1.0, expires_at=time.now + timedelta(days=1))
+        told(store, "weak", confidence=0.1)
+        time.pass_(days=2)
+        store.retain()
+        assert live(store) == ["weak"]
+
+    def test_facts_older_than_the_ttl_count_as_expired(self, store: Store, time: Time) -> None:
+        self.bounded(store, max_facts=1, ttl_days=7)
+        told(store, "old", confidence=1.0)
+        time.pass_(days=8)
+        told(store, "weak", confidence=0.1)
+        store.retain()
+        assert live(store) == ["weak"]
+
+    def test_confirmation_makes_a_fact_young_again(self, store: Store, time: Time) -> None:
+        self.bounded(store, max_facts=1, half_life_days=1)
+        told(store, "confirmed", confidence=0.5)
+        told(store, "unconfirmed", confidence=0.6)
+        time.pass_(days=9)
+        told(store, "confirmed", confidence=0.5)
+        store.retain()
+        assert live(store) == ["confirmed"]
+
+    def test_approved_promoted_and_those_of_open_runs_stay(self, store: Store) -> None:
+        approved = told(store, "approved", confidence=0.01)
+        store.approve(approved, WHY, ApproveIn(reason="r"))
+        store.promote(told(store, "promoted", scope=LEAD, confidence=0.01), WHY)
+        open_ = told(store, "of an open run", confidence=0.01)
+        shown(store, open_, run="open", outcome=None)
+        told(store, "plain", confidence=0.9)
+        self.bounded(store, max_facts=1)
+        assert store.retain() == 1
+        assert live(store) == ["approved", "of an open run", "promoted"]
+
+    def test_archived_fact_is_still_known_then(self, store: Store, time: Time) -> None:
+        self.bounded(store, max_facts=1)
+        told(store, "rain", confidence=0.1)
+        told(store, "sun", confidence=0.9)
+        then = time.now
+        time.pass_(hours=1)
+        store.retain()
+        search = Search(VIEW, "rain", 5, filters=Filters(known_at=then))
+        assert [hit.fact.content for hit in store.search(search)] == ["rain"]
+
+
+class TestErasing:
+    def test_erased_fact_is_gone_from_every_read(self, store: Store, time: Time) -> None:
+        fact_id, other = told(store, "rain falls"), told(store, "sun shines")
+        then = time.now
+        time.pass_(hours=1)
+        erased = store.erase(fact_id, Order(PERSON, "asked to"))
+        assert erased.facts == (fact_id,)
+        assert erased.erased_at == time.now
+        assert "made before 2026-03-01T13:00:00+00:00 still hold the text" in erased.backups
+        assert store.fact(fact_id, ALL) is None
+        assert store.fact(fact_id, ALL, then) is None
+        assert store.history(fact_id, ALL) is None
+        assert [fact.id for fact in store.list_facts(Listing(ALL, 9, known_at=then))] == [other]
+        for filters in (Filters(), Filters(known_at=then)):
+            assert store.search(Search(VIEW, "rain falls", 5, filters=filters)) == ()
+        assert store.scope_stats([TEAM], ALL)[0].facts == 1
+
+    def test_erasure_reaches_copies_and_names_what_was_derived(self, store: Store) -> None:
+        fact_id = told(store)
+        copy = store.promote(fact_id, WHY).copy_id
+        corrected = store.correct(fact_id, "old", "Java 25", actor=PERSON).replacement_id
+        erased = store.erase(fact_id, WHY)
+        assert erased.facts == (fact_id, copy)
+        assert erased.copies == (copy,)
+        assert erased.derived == (corrected,)
+        assert store.fact(copy, ALL) is None
+
+    def test_equal_fact_that_stood_above_already_is_not_ours_to_erase(self, store: Store) -> None:
+        above = told(store, scope=REALM)
+        fact_id = told(store)
+        store.promote(fact_id, WHY)
+        erased = store.erase(fact_id, WHY)
+        assert (erased.copies, erased.derived) == ((), (above,))
+        assert known(store, above).lifecycle == "live"
+
+    def test_same_words_can_be_told_again(self, store: Store) -> None:
+        fact_id = told(store)
+        store.erase(fact_id, WHY)
+        assert told(store) != fact_id
