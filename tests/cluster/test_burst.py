@@ -3,15 +3,11 @@
 from __future__ import annotations
 
 import time
-import uuid
-from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.cluster.conftest import ControlPlane
-from tests.cluster.running import Cluster, Operator, Process, free_port, wait_for
+from tests.cluster.running import Cluster, Operator, Start, wait_for
 
 pytestmark = pytest.mark.cluster
 
@@ -40,39 +36,6 @@ def use(number: int) -> dict[str, Any]:
     }
 
 
-@pytest.fixture(scope="module")
-def cluster(control_plane: ControlPlane) -> Cluster:
-    name = f"burst-{uuid.uuid4().hex[:10]}"
-    control_plane.kubectl("create", "namespace", name)
-    return Cluster(control_plane.kubectl, name)
-
-
-@pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return tmp_path_factory.mktemp("burst")
-
-
-@pytest.fixture(scope="module")
-def store_url(folder: Path) -> Iterator[str]:
-    port = free_port()
-    arguments = ["kais-knowledge", "serve", "--db", str(folder / "k.db"), "--host", "127.0.0.1"]
-    service = Process([*arguments, "--port", str(port), "--auth", "none"], {}, folder / "store.log")
-    yield f"http://127.0.0.1:{port}"
-    service.end()
-
-
-def start(cluster: Cluster, plane: ControlPlane, store_url: str, log: Path) -> Operator:
-    operator = Operator(
-        plane.kubeconfig,
-        namespace=cluster.namespace,
-        namespaces=cluster.namespace,
-        store_url=store_url,
-        log=log,
-    )
-    operator.wait_ready()
-    return operator
-
-
 def is_applied(body: dict[str, Any]) -> bool:
     conditions = (body.get("status") or {}).get("conditions") or []
     return any(c["type"] == "Applied" and c["status"] == "True" for c in conditions)
@@ -90,10 +53,9 @@ def wait_quiet(operator: Operator) -> None:
         time.sleep(4)
 
 
-def test_a_burst_takes_few_looks_and_a_restart_writes_nothing(
-    cluster: Cluster, control_plane: ControlPlane, store_url: str, folder: Path
-):
-    operator = start(cluster, control_plane, store_url, folder / "first.log")
+def test_a_burst_takes_few_looks_and_a_restart_writes_nothing(cluster: Cluster, start: Start):
+    operator = start()
+    operator.wait_ready()
     cluster.apply(blueprint())
     wait_for(lambda: cluster.status("blueprints", "pair").get("servedRevision"), what="a revision")
     cluster.apply(*(use(number) for number in range(USES)))
@@ -120,7 +82,8 @@ def test_a_burst_takes_few_looks_and_a_restart_writes_nothing(
     wait_quiet(operator)
     settled = cluster.bodies(*KINDS, *CHILDREN)
     assert operator.end() == 0
-    again = start(cluster, control_plane, store_url, folder / "again.log")
+    again = start(name="again")
+    again.wait_ready()
     wait_for(
         lambda: again.metric("kais_reconcile_total") >= 4 * USES, what="all was looked at again"
     )
@@ -134,4 +97,3 @@ def test_a_burst_takes_few_looks_and_a_restart_writes_nothing(
         for verb in ("create", "delete", "patch status")
     ]
     assert writes == [0, 0, 0]
-    again.end()
