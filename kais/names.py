@@ -106,17 +106,23 @@ def spec_hash(spec: Any) -> str:
 
     16 hex characters: short enough for a label, and no two specs of one Blueprint will share it.
     """
-    canonical = json.dumps(
-        _normal(spec), sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False
-    )
-    return short_hash(canonical, length=16)
+    return short_hash(_CANONICAL.encode(_normal(spec)), length=16)
+
+
+_CANONICAL = json.JSONEncoder(
+    sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False
+)
 
 
 def _normal(value: Any) -> Any:
+    if isinstance(value, str):
+        return value
     if isinstance(value, dict):
-        return {str(key): _normal(item) for key, item in value.items()}
+        return {
+            str(key): item if type(item) is str else _normal(item) for key, item in value.items()
+        }
     if isinstance(value, list | tuple):
-        return [_normal(item) for item in value]
+        return [item if type(item) is str else _normal(item) for item in value]
     if isinstance(value, float) and value.is_integer():
         return int(value)
     return value

@@ -222,6 +222,8 @@ def _spec_of(kind: type[Resource], body: Body) -> Body:
 
 
 def _holds(wanted: Any, found: Any) -> bool:
+    if wanted == found:
+        return True
     if isinstance(wanted, Mapping):
         known = found if isinstance(found, Mapping) else {}
         return all(
@@ -233,7 +235,7 @@ def _holds(wanted: Any, found: Any) -> bool:
     if isinstance(wanted, list | tuple):
         known_items = found if isinstance(found, list) else []
         return _holds_items(wanted, known_items)
-    return bool(wanted == found) or (wanted == "" and found is None)
+    return wanted == "" and found is None
 
 
 _AMOUNTS = ("requests", "limits")
