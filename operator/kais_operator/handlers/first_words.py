@@ -12,8 +12,9 @@ from collections.abc import Callable, Mapping
 from kais_operator.decide import saying
 from kais_operator.decide.plan import Body, ObjectRef
 
-HELD_S: Mapping[str, float] = {"Cell": 0.3, "Formation": 1.2}
-"""A cell's pod is named by then, and after it the cells have told their formation."""
+HELD_S: Mapping[str, float] = {"Cell": 0.3}
+"""A cell's pod is named by then. A formation that waits like this is looked at more often, and tells
+itself no less often (measured)."""
 
 
 class FirstWords:

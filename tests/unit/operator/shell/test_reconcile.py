@@ -75,9 +75,10 @@ def waits(reason: str = "WaitingForCells", *, status: str = "False") -> dict[str
     return {"conditions": [ready]}
 
 
-async def test_a_parent_whose_children_say_nothing_yet_tells_so_a_moment_later(fakes):
+async def test_a_parent_whose_children_say_nothing_yet_tells_so_a_moment_later(fakes, monkeypatch):
+    monkeypatch.setattr(first_words, "HELD_S", {"Formation": 1.2})
     passes = passes_of(fakes, lambda _: Plan(status=waits()))
-    assert await passes(KEY) == pytest.approx(first_words.HELD_S["Formation"])
+    assert await passes(KEY) == pytest.approx(1.2)
     fakes.clock.advance(1.0)
     assert await passes(KEY) == pytest.approx(0.2)
     assert fakes.cluster.writes == []
@@ -87,12 +88,14 @@ async def test_a_parent_whose_children_say_nothing_yet_tells_so_a_moment_later(f
 
 
 @pytest.mark.parametrize("first", [waits("Ready", status="True"), waits("NameTaken")])
-async def test_good_news_and_trouble_are_told_at_once(fakes, first):
+async def test_good_news_and_trouble_are_told_at_once(fakes, first, monkeypatch):
+    monkeypatch.setattr(first_words, "HELD_S", {"Formation": 1.2})
     assert await passes_of(fakes, lambda _: Plan(status=first))(KEY) is None
     assert fakes.cluster.writes == [("status", KEY)]
 
 
-async def test_what_follows_the_first_words_is_told_at_once(fakes):
+async def test_what_follows_the_first_words_is_told_at_once(fakes, monkeypatch):
+    monkeypatch.setattr(first_words, "HELD_S", {"Formation": 1.2})
     fakes.cluster.put({**fakes.cluster.read(KEY), "status": waits("Ready", status="True")})
     assert await passes_of(fakes, lambda _: Plan(status=waits()))(KEY) is None
     assert fakes.cluster.read(KEY)["status"] == waits()
