@@ -13,8 +13,8 @@ from kais_operator.decide import saying
 from kais_operator.decide.plan import Body, ObjectRef
 
 HELD_S: Mapping[str, float] = {"Cell": 0.3}
-"""A cell's pod is named by then. A formation that waits like this is looked at more often, and tells
-itself no less often (measured)."""
+"""A cell's pod is named by then. A formation that waits like this is looked at more often, and is
+told of no less often (measured)."""
 
 
 class FirstWords:
