@@ -65,16 +65,6 @@ class Api:
         await self._version(path)
         await self.create(path, body)
 
-    async def delete_instances(self) -> None:
-        """Remove all instances and wait until their leaves are gone."""
-        await self._http.delete(INSTANCES)
-        for _ in range(300):
-            left = await self._http.get(DEPLOYMENTS, params={"limit": 1})
-            if not left.json()["items"]:
-                return
-            await asyncio.sleep(1)
-        raise SystemExit("workloads of deleted instances are still there after 300 s")
-
     async def burst(self, prefix: str, count: int, *, workloads: int = 0) -> Burst:
         """Create so many instances at once; wait for all to be Applied and their workloads."""
         created: dict[str, float] = {}
