@@ -29,7 +29,10 @@ _FINAL = (
     knowledge_errors.Conflict,
     knowledge_errors.NotFound,
 )
-"""Answers that the same call will get again; a missing right or quota is somebody's to mend."""
+"""Answers that the same call will get again, when the store itself gives them.
+
+A missing right or quota is somebody's to mend, and so is the address of another server.
+"""
 _WORDS_LIMIT = 2048
 
 
@@ -93,7 +96,7 @@ class _Pass:
             await _STORE[type(action)](self.world, action)
         except knowledge_errors.KnowledgeError as exc:
             self.store_problem = str(exc)
-            if isinstance(exc, _FINAL):
+            if isinstance(exc, _FINAL) and exc.problem is not None:
                 self.refusal = str(exc)
                 self._note_refusal(action)
             return
@@ -164,7 +167,7 @@ async def announce(plan: plans.Plan, about: Body, world: World) -> None:
             await world.cluster.emit(
                 about, severity=action.type, reason=action.reason, message=action.message
             )
-        except errors.ClusterError as exc:
+        except errors.OperatorError as exc:
             logger.warning("event %s was not written: %s", action.reason, exc)
 
 

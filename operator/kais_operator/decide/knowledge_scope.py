@@ -241,7 +241,7 @@ def _deleting(observed: KnowledgeScopeObserved, now: datetime, *, is_served: boo
     patience = GIVE_UP if observed.store_problem is None else PATIENCE
     if now - asked_at < patience:
         actions = (DeleteScope(_path(observed)), _release(declared))
-        left = max(asked_at + PATIENCE - now, timedelta(seconds=1))
+        left = max(asked_at + patience - now, timedelta(seconds=1))
         if observed.store_problem is None:
             return Plan(actions, requeue_after=left)
         said = [conditions.false(Type.READY, Reason.DELETING, _waiting_words(observed))]

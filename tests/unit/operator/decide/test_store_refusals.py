@@ -3,16 +3,23 @@
 from __future__ import annotations
 
 import json
+from datetime import timedelta
 
 from kais_operator.decide.plan import ObjectRef, Plan
 from kais_operator.observe import knowledge_scope, outbox
-from knowledge_client import errors
+from knowledge_client import errors, models
 from tests.fakes import teams
 from tests.fakes.outboxes import kept_as
 from tests.fakes.world import FakeWorld, fake_world
 
 WORDS = "put_run: 422 invalid-body: counters: must have at most 64 keys"
 REFUSED = "kais.io/refused"
+
+
+def refusal(words: str = WORDS) -> errors.InvalidRequest:
+    """Give what the client raises when the store itself says that a body is wrong."""
+    problem = models.Problem(title="invalid", status=422, detail=words, code="invalid-body")
+    return errors.InvalidRequest(words, problem=problem)
 
 
 async def kept() -> tuple[FakeWorld, ObjectRef]:
@@ -34,7 +41,7 @@ async def step(fake: FakeWorld, ref: ObjectRef) -> Plan | None:
 
 async def test_a_refused_call_is_set_aside_with_the_words_of_the_store() -> None:
     fake, ref = await kept()
-    fake.knowledge.refusals["put_run"] = errors.InvalidRequest(WORDS)
+    fake.knowledge.refusals["put_run"] = refusal()
     await step(fake, ref)
     body = fake.cluster.read(ref)
     assert body["metadata"]["annotations"][REFUSED] == WORDS
@@ -44,7 +51,7 @@ async def test_a_refused_call_is_set_aside_with_the_words_of_the_store() -> None
 
 async def test_a_call_that_was_set_aside_is_not_made_again() -> None:
     fake, ref = await kept()
-    fake.knowledge.refusals["put_run"] = errors.InvalidRequest(WORDS)
+    fake.knowledge.refusals["put_run"] = refusal()
     await step(fake, ref)
     fake.knowledge.calls.clear()
     assert await step(fake, ref) == Plan()
@@ -53,7 +60,7 @@ async def test_a_call_that_was_set_aside_is_not_made_again() -> None:
 
 async def test_a_call_whose_refusal_somebody_took_away_is_sent_again() -> None:
     fake, ref = await kept()
-    fake.knowledge.refusals["put_run"] = errors.InvalidRequest(WORDS)
+    fake.knowledge.refusals["put_run"] = refusal()
     await step(fake, ref)
     del fake.knowledge.refusals["put_run"]
     body = fake.cluster.read(ref)
@@ -64,11 +71,13 @@ async def test_a_call_whose_refusal_somebody_took_away_is_sent_again() -> None:
     assert [run.outcome for run in fake.knowledge.runs.values()] == ["Cancelled"]
 
 
-async def test_a_store_that_asks_for_patience_has_refused_nothing() -> None:
+async def test_a_store_that_asks_for_patience_or_another_server_has_refused_nothing() -> None:
     for passing in (
         errors.QuotaExceeded("429: too much at once"),
         errors.PermissionDenied("403: only the operator may"),
         errors.KnowledgeUnavailable("503: starting"),
+        errors.NotFound("404 'default backend'"),
+        errors.InvalidRequest("gopher://store is not usable; set KNOWLEDGE_SERVICE_URL"),
     ):
         fake, ref = await kept()
         fake.knowledge.refusals["put_run"] = passing
@@ -80,7 +89,7 @@ async def test_a_deleted_scope_goes_though_the_store_refuses_to_delete_it() -> N
     ref = ObjectRef("KnowledgeScope", "demo", "team")
     fake = fake_world(teams.scope("team", deletionPolicy="Delete"))
     await fake.settle(knowledge_scope.RECONCILER, ref)
-    fake.knowledge.refusals["delete_scope"] = errors.InvalidRequest("delete_scope: 422")
+    fake.knowledge.refusals["delete_scope"] = refusal("delete_scope: 422")
     fake.cluster.remove(ref)
     await fake.step(knowledge_scope.RECONCILER, ref)
     assert ref in fake.cluster.refs()
@@ -95,7 +104,7 @@ async def test_a_deleted_scope_goes_though_the_store_refuses_to_delete_it() -> N
 async def test_an_unreadable_mission_goes_though_the_store_refuses_its_end() -> None:
     fake = await teams.started()
     fake.cluster.edit(teams.MISSION, {"spec": {"objective": 7}})
-    fake.knowledge.refusals["put_run"] = errors.InvalidRequest(WORDS)
+    fake.knowledge.refusals["put_run"] = refusal()
     fake.cluster.remove(teams.MISSION)
     await teams.pass_(fake)
     assert teams.MISSION in fake.cluster.refs()
@@ -109,7 +118,7 @@ async def test_an_unreadable_mission_goes_though_the_store_refuses_its_end() -> 
 async def test_a_scope_whose_settings_are_refused_says_so_and_is_not_told_again() -> None:
     ref = ObjectRef("KnowledgeScope", "demo", "team")
     fake = fake_world(teams.scope("team"))
-    fake.knowledge.refusals["put_scope"] = errors.InvalidRequest("put_scope: 422: half_life_days")
+    fake.knowledge.refusals["put_scope"] = refusal("put_scope: 422: half_life_days")
     for _ in range(3):
         await fake.step(knowledge_scope.RECONCILER, ref)
     assert fake.knowledge.calls.count("put_scope") == 1
@@ -129,7 +138,7 @@ async def refused() -> FakeWorld:
     """Give a mission whose run has ended and whose end the store refuses."""
     fake = await teams.started()
     teams.succeed(fake)
-    fake.knowledge.refusals["put_run"] = errors.InvalidRequest(WORDS)
+    fake.knowledge.refusals["put_run"] = refusal()
     for _ in range(5):
         await teams.pass_(fake)
     return fake
@@ -173,3 +182,15 @@ async def test_a_deleted_mission_whose_record_is_refused_goes_at_once_and_its_ca
     body = fake.cluster.read(ObjectRef("ConfigMap", "kais-system", kept_as(run_id)))
     calls = [call["call"] for call in json.loads(body["data"]["calls.json"])]
     assert calls == ["record_episodes", "put_run", "request_extraction"]
+
+
+async def test_a_refused_deletion_of_a_scope_looks_again_when_it_gives_up() -> None:
+    ref = ObjectRef("KnowledgeScope", "demo", "team")
+    fake = fake_world(teams.scope("team", deletionPolicy="Delete"))
+    await fake.settle(knowledge_scope.RECONCILER, ref)
+    fake.knowledge.refusals["delete_scope"] = refusal()
+    fake.cluster.remove(ref)
+    fake.clock.advance(60)
+    plan = await fake.step(knowledge_scope.RECONCILER, ref)
+    assert plan is not None
+    assert plan.requeue_after == timedelta(minutes=4)
