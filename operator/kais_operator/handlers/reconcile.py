@@ -5,6 +5,7 @@ The only place that turns errors into delays, and the only one that logs a pass.
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -77,6 +78,9 @@ class Passes:
             return None
         try:
             return await self._judged(reconciler, key)
+        except asyncio.CancelledError:
+            self._news.pop(key, None)  # who cancels a pass does not wait for its Events
+            raise
         except Exception as exc:
             # Nothing is judged here: what ends a pass is told with its fields, and goes on.
             self._log_failure(key, exc)

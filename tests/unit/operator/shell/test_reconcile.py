@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable
 from datetime import timedelta
 from typing import Any
@@ -52,6 +53,16 @@ def says(phase: str = "Running") -> dict[str, Any]:
     return {"phase": phase}
 
 
+def creates_once(fakes: worlds.FakeWorld) -> Callable[[Any], Plan]:
+    """Decide to create the map, with an Event, and then to say so."""
+
+    def decide(_: Any) -> Plan:
+        is_there = ObjectRef("ConfigMap", "demo", "m") in fakes.cluster.refs()
+        return Plan(() if is_there else (plans.Create(MAP), EVENT), status=says(str(is_there)))
+
+    return decide
+
+
 async def test_a_pass_with_nothing_to_do_tells_the_status_and_keeps_the_time(fakes):
     passes = passes_of(fakes, lambda _: Plan(status=says(), requeue_after=timedelta(seconds=7)))
     assert await passes(KEY) == 7
@@ -61,11 +72,7 @@ async def test_a_pass_with_nothing_to_do_tells_the_status_and_keeps_the_time(fak
 
 
 async def test_a_pass_that_wrote_looks_again_before_it_tells_the_status(fakes):
-    def decide(_: Any) -> Plan:
-        is_there = ObjectRef("ConfigMap", "demo", "m") in fakes.cluster.refs()
-        return Plan(() if is_there else (plans.Create(MAP), EVENT), status=says(str(is_there)))
-
-    assert await passes_of(fakes, decide)(KEY) is None
+    assert await passes_of(fakes, creates_once(fakes))(KEY) is None
     assert fakes.cluster.read(KEY)["status"] == says("True")
     assert [verb for verb, _ in fakes.cluster.writes] == ["create", "status", "emit"]
 
@@ -202,3 +209,22 @@ async def test_what_goes_while_it_is_looked_at_needs_nothing(fakes):
 
 async def test_a_key_of_no_kind_needs_nothing(fakes):
     assert await passes_of(fakes, lambda _: Plan())(ObjectRef("Nothing", "demo", "x")) is None
+
+
+async def test_a_pass_that_is_cancelled_ends_without_its_events(fakes, monkeypatch):
+    async def hangs(*_: Any, **__: Any) -> None:
+        await asyncio.sleep(30)
+
+    monkeypatch.setattr(fakes.cluster, "apply_status", hangs)
+    running = asyncio.create_task(passes_of(fakes, creates_once(fakes))(KEY))
+    await asyncio.sleep(0.01)
+    running.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await running
+    assert [verb for verb, _ in fakes.cluster.writes] == ["create"]
+
+
+async def test_a_lease_that_is_lost_before_the_events_fails_no_pass(fakes):
+    fakes.cluster.fail("emit", errors.NotLeading("lost"))
+    assert await passes_of(fakes, creates_once(fakes))(KEY) is None
+    assert fakes.cluster.read(KEY)["status"] == says("True")
