@@ -17,6 +17,8 @@ from yarl import URL
 
 _OWN = frozenset({b"host", b"content-length", b"connection", b"accept-encoding"})
 """Headers that the library underneath writes itself; answers are small and come uncompressed."""
+KEPT_S = 3.0
+"""So long an idle connection is kept. The store closes it after 5 s: what comes then is lost."""
 
 
 class StoreTransport(httpx.AsyncBaseTransport):
@@ -45,7 +47,7 @@ class StoreTransport(httpx.AsyncBaseTransport):
                 allow_redirects=False,
                 proxy=self._proxy,
                 timeout=aiohttp.ClientTimeout(
-                    sock_connect=limits.get("connect"), sock_read=limits.get("read")
+                    connect=limits.get("connect"), sock_read=limits.get("read")
                 ),
             ) as answer:
                 content = await answer.read()
@@ -62,7 +64,8 @@ class StoreTransport(httpx.AsyncBaseTransport):
         """Give the session, opened with the first request, when the event loop runs."""
         if self._session is None:
             secured = httpx.create_ssl_context() if self._is_secure else True
-            self._session = aiohttp.ClientSession(connector=aiohttp.TCPConnector(ssl=secured))
+            connector = aiohttp.TCPConnector(ssl=secured, keepalive_timeout=KEPT_S)
+            self._session = aiohttp.ClientSession(connector=connector, auto_decompress=False)
         return self._session
 
 

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
+from typing import Any
 
 import pytest
+import uvicorn
 from aiohttp import web
 from aiohttp.test_utils import TestServer
 
-from kais_operator.adapters import knowledge
+from kais_operator.adapters import knowledge, store_transport
 from knowledge_client import errors, models
 
 Answers = Callable[[web.Request], Awaitable[web.StreamResponse]]
@@ -98,3 +100,32 @@ async def test_an_address_of_no_protocol_is_a_mistake_in_the_settings():
     with pytest.raises(errors.InvalidRequest, match="KNOWLEDGE_SERVICE_URL"):
         await client.whoami()
     await client.aclose()
+
+
+async def test_a_name_that_nobody_resolves_is_waited_for_no_longer(monkeypatch):
+    async def never(*_: Any, **__: Any) -> None:
+        await asyncio.sleep(30)
+
+    monkeypatch.setattr(asyncio.get_running_loop(), "getaddrinfo", never)
+    monkeypatch.setattr(knowledge, "TIMEOUT_S", 0.05)
+    client = knowledge.connect("http://store.example", token_file=None)
+    with pytest.raises(errors.KnowledgeUnavailable, match="no answer from"):
+        await asyncio.wait_for(client.whoami(), 2)
+    await client.aclose()
+
+
+async def test_an_answer_that_comes_compressed_all_the_same_is_read(serve):
+    async def answers(_: web.Request) -> web.Response:
+        answer = web.Response(status=503, text="busy")
+        answer.enable_compression(web.ContentCoding.gzip)
+        return answer
+
+    client = knowledge.connect(await serve(answers), token_file=None)
+    with pytest.raises(errors.KnowledgeUnavailable, match="503 'busy'"):
+        await client.get_run("r")
+    await client.aclose()
+
+
+def test_an_idle_connection_is_left_before_the_store_closes_it():
+    kept_by_the_store_s = uvicorn.Config("app").timeout_keep_alive
+    assert kept_by_the_store_s - store_transport.KEPT_S > 1
