@@ -25,6 +25,7 @@ Answer = dict[str, Any]
 _LINE_BYTES = 16 * 2**20  # an answer is a capped output and its report, far below
 _START_S = 30  # importing on a busy machine
 _PATIENCE = 10  # times the limit, for a process that got no processor; then it is given up
+_PROC = Path("/proc")
 _TICKS = os.sysconf("SC_CLK_TCK")  # a second, of `/proc`
 
 
@@ -154,10 +155,15 @@ class RenderProcess:
         return f" at {leaf}" if leaf else ""
 
     def _spent_s(self) -> float:
-        """Give the processor time of the process so far, as proc_pid_stat(5) counts it."""
+        """Give the processor time of the process so far, as proc_pid_stat(5) counts it.
+
+        Where the kernel does not tell it (macOS), the clock is taken.
+        """
         try:
-            told = Path(f"/proc/{self.pid}/stat").read_text(encoding="utf-8")
+            told = (_PROC / str(self.pid) / "stat").read_text(encoding="utf-8")
         except OSError as exc:
+            if not (_PROC / "self" / "stat").exists():
+                return asyncio.get_running_loop().time()
             raise self._died() from exc
         user, system = told.rpartition(")")[2].split()[11:13]
         return (int(user) + int(system)) / _TICKS

@@ -21,7 +21,7 @@ from typing import IO, Any
 from kais import blueprints, templates
 from kais_operator.adapters import render_place
 
-_ALARM_S = 10  # only for orphans: the parent's own limit is far below
+_ALARM_S = 60  # only for orphans: the parent gives up after 20 s on the clock
 
 
 def main() -> int:

@@ -1,4 +1,5 @@
 import asyncio
+import inspect
 import json
 import os
 import signal
@@ -10,6 +11,7 @@ from typing import Any
 import pytest
 
 from kais_operator import errors
+from kais_operator.adapters import render_process, render_worker
 from kais_operator.adapters.render_pool import RenderPool
 from kais_operator.adapters.renderer import WorkerRenderer
 from tests.fakes import blueprints
@@ -67,6 +69,22 @@ async def test_time_in_which_the_operators_loop_was_busy_is_not_the_templates(
     await asyncio.sleep(0)
     time.sleep(1)  # noqa: ASYNC251 - what is tried here is a loop that does not turn
     await asking
+
+
+async def test_where_no_processor_time_is_told_the_clock_is_the_limit(
+    renderer: WorkerRenderer, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(render_process, "_PROC", tmp_path)  # as on macOS
+    spec = blueprints.blueprint()["spec"]
+    assert (await renderer.compile(spec)).is_good
+    with pytest.raises(errors.RenderingFailed, match=r"more than 0\.5 s") as failed:
+        await renderer.render(blueprints.blueprint(**CATASTROPHE)["spec"], HANG, **NAMES)
+    assert failed.value.cap == "time"
+
+
+def test_a_worker_ends_itself_later_than_its_parent_ends_it() -> None:
+    limit_s = inspect.signature(RenderPool).parameters["limit_s"].default
+    assert limit_s * render_process._PATIENCE < render_worker._ALARM_S
 
 
 async def test_a_worker_that_was_killed_is_replaced(renderer: WorkerRenderer) -> None:
