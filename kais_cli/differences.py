@@ -214,10 +214,9 @@ def _uses(found: Sequence[UseDifference]) -> str:
             parts.append(f"  {head}: cannot take it\n")
             parts.append(output.indented("\n".join(use.problems), "    "))
         elif not use.lines:
-            parts.append(f"  {head}: nothing changes\n")
+            parts.append(f"  {head}: {use.note or 'nothing changes'}\n")
         else:
             parts.append(f"  {head}:\n")
             parts.append(output.indented("\n".join(use.lines), "    "))
-        if use.note:
-            parts.append(f"    ({use.note})\n")
+            parts.append(f"    ({use.note})\n" if use.note else "")
     return "".join(parts)

@@ -109,8 +109,7 @@ def test_diff_of_a_file_says_that_a_mission_that_was_made_stays(terminal, cluste
     file = changed(tmp_path, mission={"objective": "ask {{ who }}"})
     terminal.run("blueprint", "diff", "doctor", "-f", file)
     assert terminal.out.endswith(
-        "  now (updatePolicy Manual): nothing changes\n"
-        "    (its Mission stays as it is until kais.io/rerun or a new use)\n"
+        "  now (updatePolicy Manual): its Mission stays as it is until kais.io/rerun or a new use\n"
     )
 
 
@@ -122,6 +121,19 @@ def test_diff_of_a_file_goes_on_past_uses_that_cannot_be_compared(terminal, clus
         ("fresh", "it stands on no revision yet"),
         ("old", "its revision 7 is not kept any more, so nothing can be compared"),
     ]
+
+
+def test_diff_of_a_file_says_of_no_use_that_was_not_compared_that_nothing_changes(
+    terminal, cluster, tmp_path
+):
+    cluster.put(objects.instance("fresh"))
+    cluster.put(objects.instance("old", revisionInUse=7))
+    terminal.run("blueprint", "diff", "doctor", "-f", changed(tmp_path))
+    assert terminal.out.endswith(
+        "  fresh (updatePolicy Manual): it stands on no revision yet\n"
+        "  old (updatePolicy Manual): its revision 7 is not kept any more,"
+        " so nothing can be compared\n"
+    )
 
 
 def test_diff_of_a_file_renders_all_uses_in_one_process_and_reads_a_revision_once(
