@@ -154,16 +154,17 @@ class Term:
         )
 
     def _happened_in_thread(self, kind: str, body: Body, is_gone: bool) -> None:
-        """Hand an event over; a loop that has been called and not come yet hears of all at once."""
+        """Hand an event over; the loop is woken once for all that come before it wakes."""
         self._unheard.append((kind, body, is_gone))
         if not self._is_called and not self._stopping.is_set():
             self._is_called = True
             self._loop.call_soon_threadsafe(self._hear)
 
     def _hear(self) -> None:
+        """Have each event heard on its own: one that fails keeps none of the others back."""
         self._is_called = False
         while self._unheard:
-            self._happened(*self._unheard.popleft())
+            self._loop.call_soon(self._happened, *self._unheard.popleft())
 
     def _happened(self, kind: str, body: Body, is_gone: bool) -> None:
         if not self._stopping.is_set():
