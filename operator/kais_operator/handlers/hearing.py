@@ -57,6 +57,17 @@ class Ear:
             self._told(kind, body, True)
         self._freshness.note_listed(kind, namespace)
 
+    def has_heard(self, kind: str, body: Body) -> bool:
+        """Whether `happened` would find nothing new; the watches' thread may ask.
+
+        What kopf lists when it begins is in memory from our own list already. Handed over, every
+        object would be held once more, whole, until the loop comes to it.
+        """
+        if kind == PROBE or not self._cache.is_told(body):
+            return False
+        self._freshness.note(kind)
+        return True
+
     def happened(self, kind: str, body: Body, *, is_gone: bool) -> None:
         """Take in an event, then tell of it, unless a list told it before."""
         self._freshness.note(kind)

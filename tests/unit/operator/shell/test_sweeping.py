@@ -171,6 +171,17 @@ async def test_an_event_of_what_a_list_told_is_not_told_again():
     assert heard.told == ["a", "a"]
 
 
+async def test_only_news_of_a_watch_is_worth_handing_over():
+    heard = Heard(Server("5", cell("a", "1"), cell("b", "2")))
+    await heard.sweeper.fill(CELLS)
+    heard.cache.put(full("b", "7"), is_told=False)
+    assert heard.ear.has_heard("Cell", full("a", "1"))
+    assert not heard.ear.has_heard("Cell", full("a", "6"))
+    assert not heard.ear.has_heard("Cell", full("b", "7")), "our own write, which no watch told"
+    assert not heard.ear.has_heard("Cell", full("c", "1"))
+    assert not heard.ear.has_heard("Lease", full("a", "1")), "the probe is told for its own sake"
+
+
 async def test_a_list_that_fails_is_logged_once_and_tried_again(monkeypatch, caplog):
     monkeypatch.setattr(sweeping, "_AGAIN_S", (0.001, 0.001))
     monkeypatch.setattr(sweeping, "SOON_S", 0.001)

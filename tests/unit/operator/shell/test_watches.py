@@ -82,6 +82,20 @@ async def test_an_event_is_told_with_its_kind_and_whether_the_object_is_gone():
     assert told == [("Mission", "m", False), ("Pod", "p", True)]
 
 
+async def test_kopf_is_left_the_metadata_of_what_it_told():
+    told: list[dict[str, Any]] = []
+    registry = watches.build_registry(
+        Scope((), "home"), lambda _kind, body, _is_gone: told.append(body), no_login
+    )
+    handlers = {str(one.id): one.fn for one in registry._watching._handlers}
+    metadata = {"name": "c", "namespace": "a", "managedFields": [{"manager": "kubectl"}]}
+    event = {"type": None, "object": {"metadata": metadata, "spec": {"a": 1}, "status": {}}}
+    await handlers["cell"](event=event)
+    seen = {"name": "c", "namespace": "a"}
+    assert told == [{"metadata": seen, "spec": {"a": 1}, "status": {}}]
+    assert event["object"] == {"metadata": seen}
+
+
 async def test_watches_that_end_begin_anew_until_they_are_told_to_stop(monkeypatch, caplog):
     stop = threading.Event()
     begun: list[bool] = []
