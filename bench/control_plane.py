@@ -11,14 +11,12 @@ import subprocess
 import sys
 import tempfile
 import time
-import urllib.request
-from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from subprocess import Popen
 
+from bench import readings
 from bench.api import Api
 from bench.figures import quantile, table
 from kais_cluster import settings
@@ -26,7 +24,6 @@ from kais_cluster.host.cluster import HostCluster
 
 BURSTS = (100, 300, 1000)
 LONE = 50
-PORT = 18998
 CELL = {
     "mode": "Service",
     "container": {"image": "localhost/none:1", "ports": [{"containerPort": 80}]},
@@ -63,97 +60,6 @@ def process(*command: str, **environment: str) -> Iterator[Popen[bytes]]:
             started.wait()
 
 
-@dataclass(frozen=True)
-class Reading:
-    """What the operator has used so far, its render workers apart from it."""
-
-    requests: Counter[str]
-    reconciles: Counter[str]
-    cpu_s: float
-    render_s: float
-
-    def since(self, before: "Reading") -> "Reading":
-        return Reading(
-            self.requests - before.requests,
-            self.reconciles - before.reconciles,
-            self.cpu_s - before.cpu_s,
-            self.render_s - before.render_s,
-        )
-
-
-def read(process_id: int) -> Reading:
-    """Ask its metrics, and the kernel."""
-    with urllib.request.urlopen(f"http://127.0.0.1:{PORT}/metrics", timeout=30) as answer:
-        lines = answer.read().decode().splitlines()
-    children = Path(f"/proc/{process_id}/task/{process_id}/children").read_text().split()
-    return Reading(
-        _counts(lines, "kais_api_requests_total", "verb"),
-        _counts(lines, "kais_reconcile_total", "kind"),
-        _cpu_s(process_id),
-        sum(_cpu_s(int(child)) for child in children),
-    )
-
-
-def _counts(lines: Sequence[str], metric: str, label: str) -> Counter[str]:
-    found: Counter[str] = Counter()
-    for line in lines:
-        if line.startswith(metric + "{"):
-            labels, _, value = line.rpartition(" ")
-            found[labels.split(f'{label}="')[1].split('"')[0]] += int(float(value))
-    return found
-
-
-def _cpu_s(process_id: int) -> float:
-    fields = Path(f"/proc/{process_id}/stat").read_text().rpartition(")")[2].split()
-    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
-
-
-def memory_mib(process_id: int, field: str) -> float:
-    """VmRSS or VmHWM of a process."""
-    lines = Path(f"/proc/{process_id}/status").read_text().splitlines()
-    return next(int(line.split()[1]) for line in lines if line.startswith(field)) / 1024
-
-
-def forget_peak(process_id: int) -> None:
-    """Have VmHWM begin anew."""
-    Path(f"/proc/{process_id}/clear_refs").write_text("5")
-
-
-def is_ready() -> bool:
-    """Ask the operator once."""
-    try:
-        with urllib.request.urlopen(f"http://127.0.0.1:{PORT}/readyz", timeout=5):
-            return True
-    except OSError:
-        return False
-
-
-async def wait_ready() -> float:
-    """Wait until the operator leads and trusts its watches; gives the seconds."""
-    began = time.perf_counter()
-    while time.perf_counter() - began < 60:
-        if is_ready():
-            return time.perf_counter() - began
-        await asyncio.sleep(0.2)
-    raise SystemExit("the operator is not ready within 60 s")
-
-
-async def settle(process_id: int) -> None:
-    """Wait until no pass was made for three seconds."""
-    before = -1
-    while (now := read(process_id).reconciles.total()) != before:
-        before = now
-        await asyncio.sleep(3)
-
-
-async def rest(process_id: int) -> None:
-    """Wait until no pass was made for a second: one use is alone when those before are done."""
-    before = -1
-    while (now := read(process_id).reconciles.total()) != before:
-        before = now
-        await asyncio.sleep(1)
-
-
 def _shares(samples: Sequence[float]) -> str:
     named = (("p50", 0.5), ("p90", 0.9), ("p99", 0.99))
     told = (f"{name} {quantile(samples, share) * 1000:.0f} ms" for name, share in named)
@@ -162,13 +68,13 @@ def _shares(samples: Sequence[float]) -> str:
 
 async def measure_burst(api: Api, operator: int, count: int) -> tuple[list[object], str]:
     """One row of the table, and the line of what it was made of."""
-    await settle(operator)
-    forget_peak(operator)
-    before = read(operator)
+    await readings.settle(operator)
+    readings.forget_peak(operator)
+    before = readings.read(operator)
     burst = await api.burst(f"burst{count}", count, workloads=2)
-    at_applied = read(operator).since(before)
-    await settle(operator)
-    used = read(operator).since(before)
+    at_applied = readings.read(operator).since(before)
+    await readings.settle(operator)
+    used = readings.read(operator).since(before)
     seconds = max(burst.seconds_to_applied, burst.seconds_to_workloads)
     row = [
         count,
@@ -177,8 +83,8 @@ async def measure_burst(api: Api, operator: int, count: int) -> tuple[list[objec
         *(f"{quantile(burst.samples, share):.2f}" for share in (0.5, 0.9, 0.99)),
         f"{used.requests.total() / count:.1f}",
         f"{used.cpu_s / count * 1000:.0f} + {used.render_s / count * 1000:.0f}",
-        f"{memory_mib(operator, 'VmRSS'):.0f}",
-        f"{memory_mib(operator, 'VmHWM'):.0f}",
+        f"{readings.memory_mib(operator, 'VmRSS'):.0f}",
+        f"{readings.memory_mib(operator, 'VmHWM'):.0f}",
     ]
     verbs = ", ".join(f"{verb} {n / count:.1f}" for verb, n in used.requests.most_common())
     passes = ", ".join(
@@ -196,7 +102,7 @@ async def measure_lone(cluster: HostCluster, operator: int) -> str:
     crowded = [(await api.burst(f"row{number}", 1)).samples[0] for number in range(LONE)]
     lone = []
     for number in range(LONE):
-        await rest(operator)
+        await readings.rest(operator)
         lone.append((await api.burst(f"lone{number}", 1)).samples[0])
     await api.close()
     return (
@@ -209,7 +115,7 @@ async def ready(cluster: HostCluster) -> Api:
     """Wait until a use can be made, and make some, so that nothing is done for the first time."""
     api = Api(cluster.kubeconfig)
     await api.create("/api/v1/namespaces", {"metadata": {"name": "bench"}})
-    await wait_ready()
+    await readings.wait_ready()
     await api.create_when_served("/apis/kais.io/v1/namespaces/bench/blueprints", BLUEPRINT)
     await api.burst("warm", 3, workloads=2)
     return api
@@ -224,18 +130,28 @@ async def measure_many(cluster: HostCluster, operator: int, count: int) -> tuple
     return measured
 
 
-async def measure_restart(operator: int, count: int) -> str:
+def versions(cluster: HostCluster) -> set[str]:
+    """Name and version of each object that a use consists of."""
+    kinds = "bp,bpr,bpi,fm,cells,deployments,services,serviceaccounts,configmaps"
+    line = "{.kind}/{.metadata.name} {.metadata.resourceVersion}{'\\n'}"
+    shown = f"jsonpath={{range .items[*]}}{line}{{end}}"
+    return set(cluster.kubectl("get", kinds, "-n", "bench", "-o", shown).splitlines())
+
+
+async def measure_restart(cluster: HostCluster, operator: int, count: int) -> str:
     """What a new operator does with so many settled instances."""
-    ready_s = await wait_ready()
+    before = versions(cluster)
+    ready_s = await readings.wait_ready()
     began = time.perf_counter()
-    await settle(operator)
-    seen = read(operator)
-    writes = sum(n for verb, n in seen.requests.items() if verb not in ("get", "list", "watch"))
+    await readings.settle(operator)
+    seen = readings.read(operator)
+    settled_s = time.perf_counter() - began - 3
+    now, peak = (readings.memory_mib(operator, field) for field in ("VmRSS", "VmHWM"))
     return (
         f"- restart with {count} settled instances: ready after {ready_s:.1f} s, all looked at "
-        f"{time.perf_counter() - began - 3:.0f} s later ({seen.reconciles.total():,} passes), "
-        f"{writes} writes besides its Leases' and none to a kais object or child, "
-        f"{memory_mib(operator, 'VmRSS'):.0f} MiB (peak {memory_mib(operator, 'VmHWM'):.0f})."
+        f"{settled_s:.0f} s later ({seen.reconciles.total():,} passes), "
+        f"{len(versions(cluster) - before)} of {len(before):,} objects written, "
+        f"{now:.0f} MiB (peak {peak:.0f})"
     )
 
 
@@ -261,7 +177,7 @@ def plane() -> Iterator[tuple[HostCluster, Callable[[], AbstractContextManager[P
             "KUBECONFIG": str(cluster.kubeconfig),
             "KAIS_KNOWLEDGE_URL": "http://127.0.0.1:18999",
             "KAIS_OPERATOR_NAMESPACE": "kais-system",
-            "KAIS_METRICS_PORT": str(PORT),
+            "KAIS_METRICS_PORT": str(readings.PORT),
             "KAIS_LOG_LEVEL": "WARNING",
         }
         yield cluster, lambda: process(str(programs / "kais-operator"), **environment)
@@ -280,7 +196,7 @@ def run(bursts: Sequence[int] = BURSTS) -> str:
             rows.append(row)
             told.append(line)
             with operator() as again:
-                told.append(asyncio.run(measure_restart(again.pid, count)))
+                told.append(asyncio.run(measure_restart(cluster, again.pid, count)))
     head = ("instances", "instances/s", "all workloads s", "create→Applied p50 s", "p90 s", "p99 s")
     head += ("API requests each", "CPU ms each (operator + rendering)", "RSS MiB", "peak MiB")
     return (
