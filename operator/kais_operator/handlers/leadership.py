@@ -150,8 +150,12 @@ class Term:
         await self.freshness.wait_listed()
         scope = watches.Scope(self._namespaces, self._operator_namespace)
         await watches.watch(
-            scope, self._happened_in_thread, self._office.login, stop=self._stopping
+            scope, self._told_in_thread, self._office.login, stop=self._stopping
         )
+
+    def _told_in_thread(self, kind: str, body: Body, is_gone: bool) -> None:
+        if is_gone or not self._ear.has_heard(kind, body):
+            self._happened_in_thread(kind, body, is_gone)
 
     def _happened_in_thread(self, kind: str, body: Body, is_gone: bool) -> None:
         """Hand an event over; the loop is woken once for all that come before it wakes."""
