@@ -221,7 +221,7 @@ def _opened(
     wish: _Wish,
 ) -> tuple[Action, ...]:
     """Open the run of a use without a mission in the ledger, once."""
-    if not wish.is_session or observed.is_run_open:
+    if not wish.is_session or observed.is_run_told:
         return ()
     return instance_run.opened(observed.instance, revision, rendered, run=wish.run)
 

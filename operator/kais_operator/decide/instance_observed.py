@@ -42,7 +42,7 @@ class BlueprintInstanceObserved:
         mission: what stands under the Mission's name.
         ledger_outcome: how the ledger says that the begun run ended; only asked when the Mission
             is missing.
-        is_run_open: whether the store was told of a run without a mission.
+        is_run_told: whether the store was told of a run without a mission, or refused it for good.
     """
 
     instance: BlueprintInstance
@@ -53,4 +53,4 @@ class BlueprintInstanceObserved:
     formation: Body | None = None
     mission: Body | None = None
     ledger_outcome: str | None = None
-    is_run_open: bool = False
+    is_run_told: bool = False

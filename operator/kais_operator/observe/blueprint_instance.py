@@ -47,7 +47,7 @@ async def observe_blueprint_instance(world: World, ref: ObjectRef) -> Seen | Non
         await world.cluster.get_child(ObjectRef("Formation", ref.namespace, ref.name)),
         mission,
         await _ledger_outcome(world, instance, mission),
-        _is_run_open(world, instance),
+        _is_run_told(world, instance),
     )
     return Seen(body, observed)
 
@@ -136,9 +136,11 @@ async def _ledger_outcome(
         return None
 
 
-def _is_run_open(world: World, instance: BlueprintInstance) -> bool:
-    run_id = instance.metadata.annotations.get(labels.RUN_ID)
-    return world.memory.is_run_open(run_id or instance_run.first_run(instance).run_id)
+def _is_run_told(world: World, instance: BlueprintInstance) -> bool:
+    """Whether the store was told of the run; what it refused for good is told an hour later."""
+    given = instance.metadata.annotations.get(labels.RUN_ID)
+    run_id = given or instance_run.first_run(instance).run_id
+    return world.memory.is_run_open(run_id) or world.memory.refusal(run_id) is not None
 
 
 RECONCILER = Reconciler(

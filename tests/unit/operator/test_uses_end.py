@@ -10,7 +10,7 @@ from kais.resources.blueprint_instance import BlueprintInstance
 from kais_operator.decide import instance_children
 from kais_operator.decide.plan import Body, ObjectRef
 from kais_operator.observe import blueprint, blueprint_instance
-from knowledge_client import models
+from knowledge_client import errors, models
 from tests.fakes import blueprints
 from tests.fakes.renderer import InProcessRenderer
 from tests.fakes.world import FakeWorld, fake_world
@@ -168,6 +168,19 @@ async def test_a_use_without_a_mission_is_a_use_without_outcome() -> None:
         "the formation stands; it has no mission",
     )
     assert status(fake)["phase"] == "Running"
+
+
+async def test_a_run_without_a_mission_that_the_store_refuses_is_told_once_an_hour() -> None:
+    fake = await world(head=blueprints.blueprint(mission=None))
+    problem = models.Problem(title="too large", status=413, detail="d", code="too-large")
+    fake.knowledge.refusals["put_run"] = errors.TooLarge("413: too large", problem=problem)
+    for _ in range(5):
+        await fake.step(blueprint_instance.RECONCILER, REF)
+    assert fake.knowledge.calls.count("put_run") == 1
+    fake.clock.advance(3600)
+    fake.knowledge.refusals.clear()
+    await settle(fake)
+    assert [run.kind for run in fake.knowledge.runs.values()] == ["session"]
 
 
 async def test_a_use_without_a_mission_is_counted_at_once() -> None:
