@@ -87,7 +87,8 @@ def measure(  # noqa: PLR0915 - one store, measured from its filling to its rest
                 rate = f"{calls / done['seconds']:,.0f}/s, client {done['cpu']:.0%} of a core"
                 row(f"recall, {name}, {heat}", clients, done["samples"], rate)
                 if (heat, clients) == ("warm", 1):
-                    plot.add(f"{name.partition(',')[0]} {scopes:,} scopes", facts, done["samples"])
+                    seen_by = name.partition(" visible")[0]
+                    plot.add(f"{seen_by} of {scopes:,} scopes", facts, done["samples"])
         reading = {"kind": "recall", "scopes": where.large, "clients": 1, "count": calls}
         writing = {"kind": "remember", "scopes": where.large[:1], "clients": 8, "rate": 500}
         found = served.send(reading, {**writing, "count": 500 * 4, "mark": 10**9})
