@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import functools
 import secrets
 from collections import Counter
 from typing import TYPE_CHECKING
 
-from knowledge_client.models import AuditPage, Event
+from knowledge_client.models import AuditEntry, AuditPage, Event
 from knowledge_service.domain.seals import Seal, Unsealed
-from knowledge_service.domain.visibility import Principal, Reach
+from knowledge_service.domain.visibility import PLATFORM, Principal, Reach, View
 from knowledge_service.errors import Compacted, Forbidden, InvalidBody, QuotaExceeded
 from knowledge_service.flows import access
 from knowledge_service.ports import AuditPlace, Change
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
     from knowledge_service.ports import Store
 
 _FROM_THE_FIRST = "start"
-
+_RECEIPT = 36  # characters of a receipt's id
 
 # Each stream costs a look at the log a few times a second.
 _STREAMS = 256
@@ -143,11 +144,27 @@ def audit(
     seal = Seal(store.seal_key(), f"audit/{principal.name}/{scope or ''}")
     place = _place(seal, cursor) if cursor else None
     acts = store.audit(reaches, place, limit=limit)
-    after = acts.next
-    text = f"{_place_of(after.event)}:{_place_of(after.at_us)}:{after.receipt}" if after else None
+    text = _text_of(acts.next) if acts.next else None
     return AuditPage(
-        entries=acts.entries,
+        entries=_as_seen(store, principal.view, acts.entries),
         cursor=seal.close(text, secrets.token_bytes(12)) if text else None,
+    )
+
+
+def _as_seen(store: Store, view: View, entries: tuple[AuditEntry, ...]) -> tuple[AuditEntry, ...]:
+    """Leave out, uncounted, what recalls gave of scopes that the caller does not see."""
+    if view.sees_all_below(PLATFORM):
+        return entries
+
+    @functools.cache
+    def is_seen(fact_id: str) -> bool:
+        return store.fact(fact_id, view) is not None
+
+    return tuple(
+        each.model_copy(update={"facts": tuple(filter(is_seen, each.facts))})
+        if each.receipt
+        else each
+        for each in entries
     )
 
 
@@ -156,9 +173,15 @@ def _place_of(position: int) -> str:
     return f"{position:020d}"
 
 
+def _text_of(place: AuditPlace) -> str:
+    """Write a place as long with a receipt, which may be of others, as without one."""
+    receipt = place.receipt.ljust(_RECEIPT)
+    return f"{_place_of(place.event)}:{_place_of(place.at_us)}:{receipt}"
+
+
 def _place(seal: Seal, cursor: str) -> AuditPlace:
     try:
         event, at_us, receipt = seal.open(cursor).split(":", 2)
     except Unsealed as exc:
         raise InvalidBody("cursor is none of ours; leave it out to begin again") from exc
-    return AuditPlace(int(event), int(at_us), receipt)
+    return AuditPlace(int(event), int(at_us), receipt.rstrip())

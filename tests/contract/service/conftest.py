@@ -34,6 +34,7 @@ CALLERS = {
     "namesake": Principal("demo/lead-0", "human", LEAD),
     "double": Principal("demo/lead-0", "agent", f"{OTHER}/cell:x"),
     "watcher": Principal("watcher", "human", "realm:other", (Grant(scope=LEAD, verbs=("read",)),)),
+    "auditor": Principal("auditor", "human", "realm:other", (Grant(scope=LEAD, verbs=("admin",)),)),
     "mover": Principal(
         "mover", "human", "realm:other", (Grant(scope=LEAD, verbs=("read", "promote")),)
     ),

@@ -392,6 +392,31 @@ class TestAudit:
         after = await world.ask("GET", "/v1/audit?limit=500", caller="keeper")
         assert after.json() == before.json()
 
+    async def test_names_of_what_a_recall_gave_what_its_reader_sees(self, world: World) -> None:
+        own = await world.ask("POST", "/v1/facts", {"content": "shared of lead"}, caller="lead")
+        key = {"Idempotency-Key": "k"}
+        asked = await world.ask("POST", "/v1/recall", {"query": "shared"}, caller="lead", **key)
+        assert len(asked.json()["facts"]) == 4
+        told = {}
+        for caller in ("auditor", "keeper"):
+            page = (await world.ask("GET", f"/v1/audit?scope={LEAD}", caller=caller)).json()
+            (told[caller],) = [e["facts"] for e in page["entries"] if e["action"] == "recall"]
+        assert told["auditor"] == [own.json()["fact_id"]]
+        assert sorted(told["keeper"]) == sorted(fact["id"] for fact in asked.json()["facts"])
+
+    async def test_place_to_go_on_from_is_as_long_whatever_others_asked(
+        self, connect: Connect, http: httpx.AsyncClient
+    ) -> None:
+        world = World(connect, http)
+        for name in ("one", "two"):
+            await world.ask("POST", "/v1/facts", {"content": name, "scope": TEAM}, caller="ada")
+        before = (await world.ask("GET", "/v1/audit?limit=1", caller="keeper")).json()
+        key = {"Idempotency-Key": "k"}
+        await world.ask("POST", "/v1/recall", {"query": WORD}, caller="stranger", **key)
+        after = (await world.ask("GET", "/v1/audit?limit=1", caller="keeper")).json()
+        assert after["entries"] == before["entries"]
+        assert len(after["cursor"]) == len(before["cursor"])
+
     async def test_goes_on_only_where_there_is_more_to_see(
         self, connect: Connect, http: httpx.AsyncClient
     ) -> None:
