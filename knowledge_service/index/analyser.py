@@ -118,8 +118,15 @@ def of_token(token: str) -> tuple[str, ...]:
     return tuple(found)
 
 
-# Texts share most of their words: a token seen before costs one lookup.
-_token = functools.lru_cache(maxsize=32_768)(of_token)
+def _token(token: str) -> tuple[str, ...]:
+    """Return the terms of one token; one seen before costs a lookup, for texts share their words.
+
+    A long one is a blob that nobody repeats, and may be as long as a fact.
+    """
+    return _known(token) if len(token) <= _MAX_TERM else of_token(token)
+
+
+_known = functools.lru_cache(maxsize=32_768)(of_token)
 
 
 def _version(token: str) -> Iterator[str]:

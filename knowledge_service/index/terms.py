@@ -29,7 +29,7 @@ def packed_of(text: str) -> bytes:
     if text.isascii():
         known, chunks = _memory.known, text.split()
         packed = b"".join(map(known.__getitem__, chunks))
-        if len(known) >= _MOST:
+        if len(known) >= _MOST or known.long >= _MOST_LONG:
             # To remember what was asked for last would cost more than to begin anew. Who is about
             # to look for months in the old one goes on with it.
             _memory.known = _Chunks()
@@ -64,7 +64,9 @@ class _Chunks(dict[str, bytes]):
     def __init__(self) -> None:
         super().__init__()
         self.months: set[str] = set()
-        """Those that may name a month."""
+        """Those that may name a month, long ones too."""
+        self.long = 0
+        """How many characters the long ones of these have, or more."""
 
     def __missing__(self, chunk: str) -> bytes:
         terms, has_month = analyser.of_chunk(chunk)
@@ -73,6 +75,8 @@ class _Chunks(dict[str, bytes]):
         found = b"".join(map(_packed, terms))
         if len(chunk) <= _LONGEST:
             self[chunk] = found
+        elif has_month:
+            self.long += len(chunk)
         return found
 
 
@@ -83,6 +87,7 @@ def _packed(term: str) -> bytes:
 
 _MOST = 65_536
 _LONGEST = 64  # a longer one is a blob that nobody repeats, and may be as long as a fact
+_MOST_LONG = 1 << 20  # characters; arbitrary, a small part of what the short ones take
 
 
 class _Memory:

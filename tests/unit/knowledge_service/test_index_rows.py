@@ -32,6 +32,18 @@ def test_text_taken_by_its_chunks_has_the_terms_of_the_whole(text: str) -> None:
     assert terms.document_of(7, text) == expected  # what was seen before is remembered
 
 
+def test_blobs_are_analysed_and_not_remembered() -> None:
+    analyser._known.cache_clear()
+    for n in range(300):
+        blob = f"{'x' * 8000}{n}"
+        assert terms.document_of(7, f"{blob},may 7") == terms.document(
+            7, analyser.terms(f"{blob},may 7")
+        )
+    held = terms._memory.known
+    assert sum(map(len, (*held, *held.months))) < 2 << 20
+    assert analyser._known.cache_info().currsize < 10
+
+
 @given(st.lists(st.sampled_from("abc"), max_size=300))
 def test_document_read_back_from_its_row_is_packed_to_the_same_row(words: list[str]) -> None:
     row = segments.alone(terms.document(7, Counter(words)), 3)
