@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import socket
+import socketserver
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -16,9 +17,11 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from knowledge_client.models import Health
 from knowledge_service.errors import StoreUnavailable
 from knowledge_service.progress import Progress
+from knowledge_service.routes import middleware
 
 # A file that needs nothing is open before; then nobody has to let go of the port.
 _AFTER_S = 1.0
+_AT_ONCE = 65_536
 
 
 @contextmanager
@@ -61,11 +64,17 @@ class _Server(ThreadingHTTPServer):
         self.progress = progress
         super().__init__((host, port), _Answer)
 
+    def server_bind(self) -> None:
+        """Bind without looking the host's name up: a name server may be asked, and be away."""
+        socketserver.TCPServer.server_bind(self)
+
 
 class _Answer(BaseHTTPRequestHandler):
     server: _Server
+    timeout = 10.0  # for each read; arbitrary
 
     def _answer(self) -> None:
+        self._take_body()
         path = self.path.partition("?")[0]
         words = f"{self.server.progress.words}; try again"
         if path == "/healthz":
@@ -78,6 +87,13 @@ class _Answer(BaseHTTPRequestHandler):
             self._send(503, "application/problem+json", json.dumps(problem))
 
     do_GET = do_HEAD = do_POST = do_PUT = do_PATCH = do_DELETE = do_OPTIONS = _answer  # noqa: N815
+
+    def _take_body(self) -> None:
+        """Read what is sent and drop it: to close on it would take the answer away, too."""
+        length = self.headers.get("Content-Length", "")
+        left = int(length) if middleware.is_within(length.encode(), middleware.MAX_BODY) else 0
+        while left > 0 and (read := self.rfile.read(min(left, _AT_ONCE))):
+            left -= len(read)
 
     def _send(self, status: int, kind: str, text: str) -> None:
         body = text.encode()

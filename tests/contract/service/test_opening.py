@@ -3,6 +3,7 @@ only the step at hand."""
 
 from __future__ import annotations
 
+import contextlib
 import re
 import socket
 import time
@@ -10,6 +11,7 @@ from pathlib import Path
 
 import apsw
 import httpx
+import pytest
 
 from knowledge_service import waiting
 from knowledge_service.progress import Progress
@@ -82,6 +84,37 @@ def test_address_that_is_taken_is_left_to_who_has_it() -> None:
         with waiting.answered(*address, Progress(), after_s=0), socket.create_connection(address):
             connection, _ = other.accept()
             connection.close()
+
+
+def test_who_is_slow_to_send_is_heard_out_and_answered() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        host, port = free.getsockname()
+    with waiting.answered(host, port, Progress(), after_s=0):
+        _listening((host, port))
+        with socket.create_connection((host, port)) as client:
+            client.sendall(b"POST /v1/facts:batch HTTP/1.1\r\nContent-Length: 3000\r\n\r\n")
+            for _ in range(3):
+                client.sendall(bytes(1000))
+                time.sleep(0.2)
+            told = client.makefile("rb").read()
+    assert told.startswith(b"HTTP/1.0 503 ")
+    assert b"store-unavailable" in told
+
+
+def test_nobody_is_asked_for_the_name_of_the_host(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[str] = []
+    monkeypatch.setattr(socket, "getfqdn", asked.append)
+    waiting._Server("127.0.0.1", 0, Progress()).server_close()
+    assert asked == []
+
+
+def _listening(address: tuple[str, int]) -> None:
+    end = time.monotonic() + 30
+    while time.monotonic() < end:
+        with contextlib.suppress(OSError), socket.create_connection(address):
+            return
+        time.sleep(0.02)
+    raise AssertionError("nobody listens")
 
 
 def _until_ready(client: httpx.Client) -> None:
