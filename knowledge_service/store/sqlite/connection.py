@@ -138,9 +138,7 @@ def open_writer(path: Path) -> apsw.Connection:
             connection.execute(
                 "PRAGMA synchronous=FULL; PRAGMA foreign_keys=ON; PRAGMA cache_size=-65536;"
                 # What is erased is overwritten: free pages would keep the words of erased facts.
-                " PRAGMA secure_delete=ON;"
-                # What a savepoint would restore: in a file it costs a write for each page.
-                " PRAGMA temp_store=MEMORY"
+                " PRAGMA secure_delete=ON"
             )
         except apsw.Error:
             let_go(connection)
@@ -152,6 +150,14 @@ def open_writer(path: Path) -> apsw.Connection:
             f"database {path} cannot be opened ({exc}); check the path and its owner"
         ) from exc
     return connection
+
+
+def begin_serving(connection: apsw.Connection) -> None:
+    """Have what a savepoint would restore in memory: in a file it costs a write for each page.
+
+    Not for upkeep: a statement that goes through a whole table would hold all of it there.
+    """
+    connection.execute("PRAGMA temp_store=MEMORY")
 
 
 def let_go(connection: apsw.Connection) -> None:

@@ -78,6 +78,7 @@ class SqliteStore(
             migrate.migrate(writing, clock, progress=progress)
             (store_id,) = next(iter(writing.execute(_META, ("store_id",))))
             rebuilding.renew_index(writing, progress)
+            connection.begin_serving(writing)
         except BaseException:
             connection.let_go(writing)
             raise

@@ -217,6 +217,15 @@ def test_every_change_is_in_the_event_log_and_its_chain_holds(path: Path) -> Non
     assert json.loads(payloads[kinds.index("fact.recorded")][1])["content"] == new_fact().content
 
 
+def test_upkeep_holds_no_table_in_memory_and_serving_no_savepoint_in_a_file(path: Path) -> None:
+    upkeep = connection.open_writer(path)
+    assert upkeep.execute("PRAGMA temp_store").fetchall() == [(0,)]
+    upkeep.close()
+    store = SqliteStore(path)
+    assert store._writer._connection.execute("PRAGMA temp_store").fetchall() == [(2,)]
+    store.close()
+
+
 def test_disk_that_takes_no_writes_is_unavailable_and_reading_goes_on(path: Path) -> None:
     store = SqliteStore(path)
     store.remember([new_fact("rain")], actor=PERSON)
