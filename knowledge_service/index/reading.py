@@ -170,10 +170,10 @@ def _split(source: Source, kept: Kept, span: tuple[int, int], asked: Sequence[in
     for place, (term, held) in enumerate(zip(asked, known, strict=True)):
         postings = held
         if postings is None or postings.documents < count:
-            span = segments.bucket(term), postings.documents if postings else 0
-            if span not in read:
-                read[span] = source.rows(scope_no, *span, count)
-            postings = _postings(postings, term, read[span], count)
+            part = segments.bucket(term), postings.documents if postings else 0
+            if part not in read:
+                read[part] = source.rows(scope_no, *part, count)
+            postings = _postings(postings, term, read[part], count)
             kept.put((scope_no, term), postings, postings.size_bytes)
         places, frequencies = postings.until(count)
         if len(places):

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Iterator
+import threading
+from collections.abc import Coroutine, Iterator
 from pathlib import Path
+from typing import Any
 
 import apsw
 import pytest
@@ -13,10 +15,11 @@ import pytest
 from knowledge_client.models import Remembered
 from knowledge_service.domain.facts import NewFact
 from knowledge_service.domain.visibility import View
-from knowledge_service.errors import RetractedBefore
+from knowledge_service.errors import Conflict, RetractedBefore
 from knowledge_service.ports import Actor, Order
-from knowledge_service.store.sqlite import rebuilding, upkeep
+from knowledge_service.store.sqlite import part, rebuilding, upkeep
 from knowledge_service.store.sqlite.store import SqliteStore
+from knowledge_service.store.sqlite.transaction import Transaction
 from tests.builders_knowledge import AGENT, LEAD, PERSON, TEAM, new_fact
 
 Told = Remembered | BaseException
@@ -73,6 +76,38 @@ async def test_one_that_is_refused_takes_nobody_with_it(store: SqliteStore) -> N
     told = await tell(store, *((new_fact(word), PERSON) for word in words))
     refused = RetractedBefore.__name__
     assert statuses(told) == ["created", refused, "created", refused, "created"]
+
+
+@pytest.mark.parametrize("place", [0, 1, 3])
+async def test_write_that_fails_halfway_is_taken_back_alone(
+    store: SqliteStore, path: Path, place: int
+) -> None:
+    held = threading.Event()
+
+    def failing(tx: Transaction) -> None:
+        part.ensure_scope(tx, "realm:trace", "x")
+        raise Conflict("not so")
+
+    # While the writer is held, the others wait for one commit.
+    hold = asyncio.ensure_future(store._writer.submitted(lambda _: held.wait(30)))
+    await asyncio.sleep(0.1)
+    calls: list[Coroutine[Any, Any, Any]] = [
+        store.remembered([new_fact(f"rain {n}")], actor=PERSON) for n in range(3)
+    ]
+    calls.insert(place, store._writer.submitted(failing))
+    answers = asyncio.gather(*calls, return_exceptions=True)
+    await asyncio.sleep(0.1)
+    held.set()
+    told = await answers
+    assert await hold
+    assert isinstance(told.pop(place), Conflict)
+    ids = [each[0].fact_id for each in told if not isinstance(each, BaseException)]
+    assert [store.fact(each, View(LEAD)) is not None for each in ids] == [True] * 3
+    store.close()
+    db = apsw.Connection(str(path))
+    assert db.execute("SELECT 1 FROM scope WHERE path = 'realm:trace'").fetchall() == []
+    db.close()
+    assert upkeep.verify(path).problems == ()
 
 
 async def test_new_scopes_are_made_by_who_told_first_in_them(
