@@ -94,7 +94,10 @@ class Schedule(Generic[K]):
             self._push(key)
 
     def take(self, now: float) -> K | None:
-        """Take the most urgent key that is due and does not run; None when none is due."""
+        """Take the most urgent key that is due and does not run; None when none is due.
+
+        `now` never goes back: what was due once stays due.
+        """
         while self._later and self._later[0][0] <= now:
             at, order, urgency, key = heapq.heappop(self._later)
             if self._is_valid(key, at, urgency):

@@ -78,23 +78,30 @@ def test_keys_run_in_the_order_in_which_they_are_due():
 @given(
     st.lists(
         st.tuples(
-            st.sampled_from(["add", "take", "done"]), st.sampled_from("abc"), st.integers(0, 9)
+            st.sampled_from(["add", "take", "done"]),
+            st.sampled_from("abc"),
+            st.integers(0, 9),
+            st.integers(0, 5),
         )
     )
 )
 def test_no_history_runs_a_key_twice_or_loses_one(history):
     schedule: workqueue.Schedule[str] = workqueue.Schedule()
     running: set[str] = set()
-    waiting: dict[str, int] = {}
-    for step, key, at in history:
+    waiting: dict[str, tuple[int, int]] = {}  # when, and how urgent
+    now = 0
+    for step, key, at, patience in history:
         if step == "add":
-            schedule.add(key, at=at)
-            waiting[key] = min(at, waiting.get(key, at))
+            schedule.add(key, at=at, patience_s=patience)
+            before = waiting.get(key, (at, at + patience))
+            waiting[key] = (min(at, before[0]), min(at + patience, before[1]))
         elif step == "take":
-            due = {k for k, t in waiting.items() if t <= at and k not in running}
-            taken = schedule.take(at)
-            assert (taken in due) if due else taken is None
+            now = max(now, at)  # no clock goes back
+            due = {k: urgent for k, (t, urgent) in waiting.items() if t <= now and k not in running}
+            taken = schedule.take(now)
+            assert (taken is None) == (not due)
             if taken is not None:
+                assert due[taken] == min(due.values())
                 running.add(taken)
                 del waiting[taken]
         elif key in running:
