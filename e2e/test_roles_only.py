@@ -1,5 +1,6 @@
 """An installation that names its namespaces: real pods, with Roles for the operator alone."""
 
+import json
 from collections.abc import Iterator
 
 import pytest
@@ -24,9 +25,15 @@ def elsewhere(cluster: Installed) -> Iterator[str]:
 
 @pytest.fixture
 def _installed_for_it(cluster: Installed, namespace: str) -> Iterator[None]:
+    """Install it as docs/reference/chart.md says to one who may make no ClusterRole."""
     source, provider = images.checkout(), clusters.current()
-    charts.install(source, provider, values={"namespaces": [namespace]})
+    values = {"namespaces": [namespace], "knowledge": {"tokenReviews": {"create": False}}}
+    charts.install(source, provider, values=values)
+    account = f"--serviceaccount={KAIS_NAMESPACE}:kais-knowledge"
+    reviews = ("clusterrolebinding", "kais-knowledge")
+    cluster.kubectl("create", *reviews, "--clusterrole=system:auth-delegator", account)
     yield
+    cluster.kubectl("delete", *reviews)
     charts.install(source, provider)
     _operators_settle(cluster)
 
@@ -51,6 +58,9 @@ def test_a_use_runs_where_the_operator_has_a_role_and_nowhere_else(
     cluster: Installed, namespace: str, elsewhere: str
 ) -> None:
     _operators_settle(cluster)
+    made = json.loads(cluster.kubectl("get", "clusterroles,clusterrolebindings", "-o", "json"))
+    ours = [item["metadata"]["name"] for item in made["items"] if "kais" in json.dumps(item)]
+    assert ours == ["kais-knowledge"], "what the administrator bound"
     assert can(cluster, "create", "jobs", "-n", namespace)
     assert not can(cluster, "create", "jobs", "-n", elsewhere)
     assert not can(cluster, "list", "pods", "-A")
