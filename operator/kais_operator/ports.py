@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Protocol
 
-from kais_operator.decide.checks import Process
+from kais_operator.decide.missions.checks import Process
 from kais_operator.decide.plan import Body, ObjectRef, RunInContainer
 from knowledge_client import models
 

@@ -12,7 +12,7 @@ from kais_operator import errors
 from kais_operator.adapters.clock import SystemClock
 from kais_operator.adapters.connection import Connection
 from kais_operator.adapters.containers import ApiContainers
-from kais_operator.decide.checks import Process
+from kais_operator.decide.missions.checks import Process
 from kais_operator.decide.plan import ObjectRef, RunInContainer
 
 POD = ObjectRef("Pod", "demo", "solo-1")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from kais_operator import errors
-from kais_operator.decide.checks import Process
+from kais_operator.decide.missions.checks import Process
 from kais_operator.decide.plan import ObjectRef, RunInContainer
 from tests.fakes.clock import FakeClock
 

@@ -17,7 +17,7 @@ import aiohttp
 from kais_operator import errors
 from kais_operator.adapters import api_paths
 from kais_operator.adapters.connection import Connection
-from kais_operator.decide.checks import Process
+from kais_operator.decide.missions.checks import Process
 from kais_operator.decide.plan import ObjectRef, RunInContainer
 from kais_operator.ports import Clock
 

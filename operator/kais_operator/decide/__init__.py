@@ -1,1 +1,4 @@
-"""Decisions: `(resource, observed, now) -> Plan`, one module per kind. Pure."""
+"""Decisions: `(resource, observed, now) -> Plan`, one room per kind. Pure.
+
+What every kind uses is beside the rooms: the Plan, children, words, annotations, the outbox.
+"""

@@ -23,7 +23,8 @@ from kais.errors import InvalidResource
 from kais.reasons import Reason
 from kais.resources import kinds
 from kais.resources.base import Resource
-from kais_operator.decide import plan, quantities
+from kais_operator.decide import plan
+from kais_operator.decide.cells import quantities
 from kais_operator.decide.plan import Body, ObjectRef
 
 LOOK_AGAIN = timedelta(seconds=5)

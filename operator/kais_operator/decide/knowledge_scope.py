@@ -17,7 +17,8 @@ from kais.resources.knowledge_scope import (
     KnowledgeScopeStatus,
 )
 from kais.scopes import Level
-from kais_operator.decide import outbox, placing, saying
+from kais_operator.decide import outbox, saying
+from kais_operator.decide.cells import placing
 from kais_operator.decide.plan import (
     Action,
     Create,

@@ -149,9 +149,7 @@ class Term:
         """Watch once all can be listed: kopf ends with the first kind that it is refused."""
         await self.freshness.wait_listed()
         scope = watches.Scope(self._namespaces, self._operator_namespace)
-        await watches.watch(
-            scope, self._told_in_thread, self._office.login, stop=self._stopping
-        )
+        await watches.watch(scope, self._told_in_thread, self._office.login, stop=self._stopping)
 
     def _told_in_thread(self, kind: str, body: Body, is_gone: bool) -> None:
         if is_gone or not self._ear.has_heard(kind, body):

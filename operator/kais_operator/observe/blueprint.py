@@ -9,10 +9,11 @@ from kais import labels, names
 from kais.conditions import Type
 from kais.resources.blueprint import Blueprint
 from kais.resources.blueprint_revision import BlueprintRevision
-from kais_operator.decide import blueprint as decisions
-from kais_operator.decide import notes, revision_history
+from kais_operator.decide import notes
+from kais_operator.decide.blueprints import blueprint as decisions
+from kais_operator.decide.blueprints import revision_history
+from kais_operator.decide.blueprints.revision_history import Verdict
 from kais_operator.decide.plan import Body, ObjectRef
-from kais_operator.decide.revision_history import Verdict
 from kais_operator.observe import reading, verdicts
 from kais_operator.observe.reconcilers import Reconciler, Seen
 from kais_operator.ports import World

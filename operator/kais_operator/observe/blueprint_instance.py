@@ -10,9 +10,9 @@ from kais.conditions import Type
 from kais.resources.blueprint import Blueprint
 from kais.resources.blueprint_instance import BlueprintInstance
 from kais.resources.blueprint_revision import BlueprintRevision
-from kais_operator.decide import blueprint_instance as decisions
-from kais_operator.decide import instance_resolution, instance_run
-from kais_operator.decide.instance_observed import BlueprintInstanceObserved, Choice
+from kais_operator.decide.instances import blueprint_instance as decisions
+from kais_operator.decide.instances import instance_resolution, instance_run
+from kais_operator.decide.instances.instance_observed import BlueprintInstanceObserved, Choice
 from kais_operator.decide.plan import Body, ObjectRef
 from kais_operator.observe import reading, verdicts
 from kais_operator.observe.reconcilers import Reconciler, Seen

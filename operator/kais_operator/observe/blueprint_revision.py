@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from kais.conditions import Type
 from kais.resources.blueprint_revision import BlueprintRevision
-from kais_operator.decide import blueprint_revision as decisions
+from kais_operator.decide.blueprints import blueprint_revision as decisions
 from kais_operator.decide.plan import ObjectRef
 from kais_operator.observe import reading, verdicts
 from kais_operator.observe.reconcilers import Reconciler, Seen

@@ -8,12 +8,12 @@ from kais import labels, names
 from kais.conditions import Type
 from kais.resources.cell import Cell
 from kais.resources.workload import CellMode
-from kais_operator.decide import cell as decision
-from kais_operator.decide import placing, service_workloads
-from kais_operator.decide.cell import CellObserved
-from kais_operator.decide.placing import Housed
+from kais_operator.decide.cells import cell as decision
+from kais_operator.decide.cells import placing, service_workloads
+from kais_operator.decide.cells.cell import CellObserved
+from kais_operator.decide.cells.placing import Housed
+from kais_operator.decide.cells.service_cells import Children
 from kais_operator.decide.plan import Body, ObjectRef
-from kais_operator.decide.service_cells import Children
 from kais_operator.observe import reading
 from kais_operator.observe.reconcilers import Reconciler, Seen
 from kais_operator.ports import Cluster, World

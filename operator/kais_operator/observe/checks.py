@@ -12,13 +12,17 @@ from dataclasses import replace
 from kais.resources.cell import Cell
 from kais.resources.mission import Check
 from kais_operator import errors
-from kais_operator.decide import checking, checks, entry, rounds
-from kais_operator.decide import mission as decision
-from kais_operator.decide import pods as pods_of_cells
-from kais_operator.decide.attempts import Attempt
-from kais_operator.decide.checking import GONE, Asked
-from kais_operator.decide.checks import Output, Process
-from kais_operator.decide.mission_observed import MissionObserved, RunningContainer, exec_key
+from kais_operator.decide.cells import pods as pods_of_cells
+from kais_operator.decide.missions import checking, checks, entry, rounds
+from kais_operator.decide.missions import mission as decision
+from kais_operator.decide.missions.attempts import Attempt
+from kais_operator.decide.missions.checking import GONE, Asked
+from kais_operator.decide.missions.checks import Output, Process
+from kais_operator.decide.missions.mission_observed import (
+    MissionObserved,
+    RunningContainer,
+    exec_key,
+)
 from kais_operator.decide.plan import Body, ObjectRef
 from kais_operator.ports import World
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from kais import names
 from kais.conditions import Type
 from kais.resources.formation import Formation
-from kais_operator.decide import formation as decision
-from kais_operator.decide.formation import FormationObserved
+from kais_operator.decide.formations import formation as decision
+from kais_operator.decide.formations.formation import FormationObserved
 from kais_operator.decide.plan import ObjectRef
 from kais_operator.observe import reading
 from kais_operator.observe.reconcilers import Reconciler, Seen

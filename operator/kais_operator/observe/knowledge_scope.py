@@ -5,7 +5,7 @@ from __future__ import annotations
 from kais.conditions import Type
 from kais.resources.knowledge_scope import KnowledgeScope
 from kais_operator.decide import knowledge_scope as decision
-from kais_operator.decide import placing
+from kais_operator.decide.cells import placing
 from kais_operator.decide.knowledge_scope import KnowledgeScopeObserved
 from kais_operator.decide.plan import ObjectRef, PutScope
 from kais_operator.observe import reading

@@ -13,20 +13,14 @@ from kais.resources.cell import Cell
 from kais.resources.formation import Formation
 from kais.resources.mission import Mission
 from kais.resources.workload import CellMode
-from kais_operator.decide import (
-    attempts,
-    children,
-    entry,
-    record,
-    rounds,
-    service_workloads,
-    unreadable_mission,
-)
-from kais_operator.decide import mission as decision
-from kais_operator.decide.entry import Team
-from kais_operator.decide.mission_observed import Ledger, MissionObserved, run_id_of
+from kais_operator.decide import children
+from kais_operator.decide.cells import service_workloads
+from kais_operator.decide.missions import attempts, entry, record, rounds, unreadable_mission
+from kais_operator.decide.missions import mission as decision
+from kais_operator.decide.missions.entry import Team
+from kais_operator.decide.missions.mission_observed import Ledger, MissionObserved, run_id_of
+from kais_operator.decide.missions.unreadable_mission import UnreadableMission
 from kais_operator.decide.plan import Body, ObjectRef, Plan
-from kais_operator.decide.unreadable_mission import UnreadableMission
 from kais_operator.observe import checks, reading
 from kais_operator.observe.reconcilers import Reconciler, Seen
 from kais_operator.ports import World

@@ -14,7 +14,7 @@ from kais.resources.cell import Cell
 from kais.resources.formation import Formation
 from kais.resources.knowledge_scope import KnowledgeScope
 from kais_operator.decide import saying
-from kais_operator.decide.placing import Housed
+from kais_operator.decide.cells.placing import Housed
 from kais_operator.decide.plan import Body, ObjectRef, Plan
 from kais_operator.ports import Cluster
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 from kais import labels, scopes
 from kais.resources.knowledge_scope import KnowledgeScope
 from kais.scopes import Scope
-from kais_operator.decide import placing, realm
+from kais_operator.decide import realm
+from kais_operator.decide.cells import placing
 from kais_operator.decide.plan import ObjectRef
 from kais_operator.observe import reading
 from kais_operator.observe.reconcilers import Reconciler, Seen

@@ -13,8 +13,8 @@ from kais.resources.blueprint import TemplateSpec
 from kais.resources.blueprint_instance import BlueprintInstance
 from kais.resources.blueprint_revision import BlueprintRevision
 from kais_operator import errors
-from kais_operator.decide import instance_run
-from kais_operator.decide.revision_history import Verdict
+from kais_operator.decide.blueprints.revision_history import Verdict
+from kais_operator.decide.instances import instance_run
 from kais_operator.ports import World
 
 

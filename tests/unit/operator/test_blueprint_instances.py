@@ -4,7 +4,7 @@ import pytest
 
 from kais import names
 from kais_operator import errors
-from kais_operator.decide import instance_children
+from kais_operator.decide.instances import instance_children
 from kais_operator.decide.plan import Body, ObjectRef
 from kais_operator.observe import blueprint, blueprint_instance
 from tests.fakes import blueprints

@@ -16,7 +16,9 @@ from kais.resources import blueprint_revision
 from kais.resources.blueprint import Blueprint
 from kais.resources.blueprint_instance import BlueprintInstance
 from kais.resources.blueprint_revision import BlueprintRevision
-from kais_operator.decide import children, instance_children, instance_run, revision_history
+from kais_operator.decide import children
+from kais_operator.decide.blueprints import revision_history
+from kais_operator.decide.instances import instance_children, instance_run
 
 GOLDEN = json.loads(Path(__file__).with_name("golden").joinpath("uses-0.1.0.json").read_text())
 

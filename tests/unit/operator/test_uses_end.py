@@ -7,7 +7,7 @@ import pytest
 from kais import names
 from kais.resources.blueprint import BlueprintKnowledge
 from kais.resources.blueprint_instance import BlueprintInstance
-from kais_operator.decide import instance_children
+from kais_operator.decide.instances import instance_children
 from kais_operator.decide.plan import Body, ObjectRef
 from kais_operator.observe import blueprint, blueprint_instance
 from knowledge_client import errors, models

@@ -5,7 +5,7 @@ import json
 import pytest
 
 from kais import names
-from kais_operator.decide import instance_run
+from kais_operator.decide.instances import instance_run
 from kais_operator.decide.plan import Body
 from kais_operator.observe import blueprint_instance
 from tests.fakes import blueprints, uses

@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 
 from kais.resources.mission import Check, CheckStatus
-from kais_operator.decide import checks
-from kais_operator.decide.checks import Output, Process, Result
+from kais_operator.decide.missions import checks
+from kais_operator.decide.missions.checks import Output, Process, Result
 
 NOW = datetime(2026, 3, 1, 12, 0, tzinfo=UTC)
 

@@ -1,7 +1,7 @@
 import pytest
 
 from kais.resources.blueprint import Evidence
-from kais_operator.decide import evidence
+from kais_operator.decide.blueprints import evidence
 from knowledge_client import models
 
 CLAIMS = {"successRate": 0.9, "avgCompletionTime": 284, "avgCost": 1.2}

@@ -12,10 +12,11 @@ import pytest
 from kais import topology
 from kais.resources.cell import Cell
 from kais.resources.formation import Formation
-from kais_operator.decide import attempt_jobs, placing, service_workloads
-from kais_operator.decide import formation as formations
+from kais_operator.decide.cells import placing, service_workloads
+from kais_operator.decide.cells.placing import Housed
 from kais_operator.decide.children import Parent
-from kais_operator.decide.placing import Housed
+from kais_operator.decide.formations import formation as formations
+from kais_operator.decide.missions import attempt_jobs
 from kais_operator.decide.plan import Body
 
 GOLDEN = Path(__file__).parent / "golden"

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from kais.resources.mission import Mission
-from kais_operator.decide.mission_observed import exec_key
+from kais_operator.decide.missions.mission_observed import exec_key
 from kais_operator.observe import cell
 from knowledge_client import models
 from tests.fakes import teams

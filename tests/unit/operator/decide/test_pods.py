@@ -7,9 +7,10 @@ import pytest
 
 from kais.resources.cell import Cell
 from kais.scopes import Scope
-from kais_operator.decide import attempt_jobs, quantities
+from kais_operator.decide.cells import quantities
+from kais_operator.decide.cells.placing import Identity
 from kais_operator.decide.children import Parent
-from kais_operator.decide.placing import Identity
+from kais_operator.decide.missions import attempt_jobs
 from kais_operator.decide.plan import Body
 from tests.fakes import teams
 

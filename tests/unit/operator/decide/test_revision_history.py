@@ -6,8 +6,8 @@ from kais.conditions import Reason
 from kais.resources import blueprint_revision
 from kais.resources.blueprint import Blueprint
 from kais.resources.blueprint_revision import BlueprintRevision
-from kais_operator.decide import revision_history
-from kais_operator.decide.revision_history import Verdict
+from kais_operator.decide.blueprints import revision_history
+from kais_operator.decide.blueprints.revision_history import Verdict
 from tests.fakes import blueprints
 
 GOOD = Verdict(True, Reason.COMPILED, "fine")

@@ -1,0 +1,1 @@
+"""Decisions about Cells, and what every pod of a cell is."""

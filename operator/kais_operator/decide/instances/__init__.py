@@ -1,0 +1,1 @@
+"""Decisions about one use of a Blueprint."""

@@ -1,0 +1,1 @@
+"""Decisions about Missions: attempts, checks, reviews, outcomes, and what the store is told."""

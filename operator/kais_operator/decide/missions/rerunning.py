@@ -1,0 +1,80 @@
+"""Another run of the same Mission: `kais.io/rerun: <nonce>` begins one for each nonce.
+
+A run begins only when the one before is told and let go. Its run-id follows from the nonce, for a
+use from the use's own UID, so that both come to the same one, whoever is first.
+"""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+from kais import labels, names
+from kais.resources.fields import rfc3339
+from kais.resources.mission import Mission
+from kais_operator.decide import children
+from kais_operator.decide.missions import attempts, record, recording
+from kais_operator.decide.missions.endings import Ending
+from kais_operator.decide.missions.mission_observed import MissionObserved
+from kais_operator.decide.plan import Action, Delete, ObjectRef, PatchMetadata
+
+
+def nonce_of(mission: Mission) -> str | None:
+    """Give the nonce that stands on the mission."""
+    return mission.metadata.annotations.get(labels.RERUN)
+
+
+def run_id_for(mission: Mission, nonce: str | None) -> str:
+    """Give the id of the run of a nonce, or of the first run."""
+    owner = next((o for o in mission.metadata.owner_references if o.controller), None)
+    is_use = owner is not None and owner.kind == "BlueprintInstance"
+    return names.run_id(owner.uid if owner and is_use else mission.metadata.uid, nonce or "")
+
+
+def wanted(mission: Mission) -> str | None:
+    """Give the nonce of a run that was asked for and not begun; None for none."""
+    annotations = mission.metadata.annotations
+    nonce = nonce_of(mission)
+    if nonce is None or nonce == annotations.get(labels.RERUN_TAKEN) or mission.is_deleting:
+        return None
+    return nonce if run_id_for(mission, nonce) != annotations.get(labels.RUN_ID) else None
+
+
+def stamp(
+    observed: MissionObserved, ending: Ending, *, run_id: str, now: datetime
+) -> PatchMetadata | None:
+    """Choose the write that begins another run; None when none is asked for, or not all is told.
+
+    It takes the abort of the run before away: whoever asks for another run wants it to run.
+    """
+    mission = observed.mission
+    nonce = wanted(mission)
+    if nonce is None or not recording.state_of(observed).is_done:
+        return None
+    metadata = mission.metadata
+    finalizers = tuple(f for f in metadata.finalizers if f != labels.FINALIZER)
+    return PatchMetadata(
+        ObjectRef(mission.kind, metadata.namespace, metadata.name),
+        resource_version=metadata.resource_version,
+        annotations={
+            labels.RUN_ID: run_id_for(mission, nonce),
+            labels.RERUN_TAKEN: nonce,
+            labels.ACCEPTED_AT: rfc3339(now),
+            labels.EARLIER_RUNS: record.with_ended(mission, run_id, ending),
+            labels.OUTCOME: None,
+            labels.ENDING: None,
+            labels.ATTEMPTS: None,
+            labels.ABORT: None,
+        },
+        finalizers=(*finalizers, labels.FINALIZER),
+    )
+
+
+def clear(observed: MissionObserved, *, run_id: str) -> list[Action]:
+    """Remove the Jobs of runs before this one: attempts are numbered from 1 again."""
+    return [
+        Delete(children.ref_of(job), uid=job["metadata"]["uid"])
+        for job in observed.jobs
+        if children.controller_uid(job) == observed.mission.metadata.uid
+        and attempts.run_of(job) not in (None, run_id)
+        and not job["metadata"].get("deletionTimestamp")
+    ]

@@ -1,0 +1,84 @@
+"""Missions whose entry cell keeps running: an attempt is a round of its checks in that container.
+
+This version sends a Service cell no objective. What the cell was started for is judged by the
+checks: all are run once a round, and a round that fails is followed by another after a pause.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime, timedelta
+
+from kais import labels
+from kais.reasons import Reason
+from kais.resources.cell import Cell
+from kais.resources.mission import Check, CheckType
+from kais.resources.workload import CellMode
+from kais_operator.decide.missions import checking, checks, record
+from kais_operator.decide.missions.attempts import Attempt, State
+from kais_operator.decide.missions.entry import Obstacle
+from kais_operator.decide.missions.mission_observed import (
+    MissionObserved,
+    RunningContainer,
+    exec_key,
+)
+from kais_operator.decide.plan import Action, ObjectRef, PatchMetadata, RunInContainer
+
+PAUSE = timedelta(seconds=15)
+"""Between a round that failed and the next one; an arbitrary number."""
+_LOOK = timedelta(seconds=1)
+_FIND_FILES = 'for p in "$@"; do [ -e "$p" ] || { echo "$p is missing"; exit 1; }; done'
+
+Step = tuple[Obstacle | None, tuple[Action, ...], timedelta | None]
+
+
+def is_round(cell: Cell) -> bool:
+    """Whether a cell keeps running, so that an attempt is no Job."""
+    return cell.spec.effective_mode is CellMode.SERVICE
+
+
+def start(observed: MissionObserved, seen: Sequence[Attempt], now: datetime) -> Step:
+    """Choose the write that begins the next round."""
+    previous = seen[-1] if seen else None
+    if previous is not None and previous.finished_at is not None:
+        due = previous.finished_at + PAUSE
+        if now < due:
+            words = "the checks are looked at again after a pause"
+            return Obstacle(Reason.RETRYING, words), (), due - now
+    number = previous.number + 1 if previous else 1
+    begun = Attempt(number, None, State.CHECKING, now, has_begun=True, is_exec=True)
+    metadata = observed.mission.metadata
+    written = PatchMetadata(
+        ObjectRef(observed.mission.kind, metadata.namespace, metadata.name),
+        resource_version=metadata.resource_version,
+        annotations={labels.ATTEMPTS: record.annotation([*seen, begun])},
+    )
+    return None, (written,), None
+
+
+def go_on(observed: MissionObserved, last: Attempt) -> Step:
+    """Choose the commands that nobody has started, and look again until all have ended."""
+    if last.state is State.REVIEWING:
+        return None, (), None
+    wanted = checking.to_run(observed, last)
+    container = observed.container
+    if wanted and container is None:
+        words = "the checks wait for a ready pod of the cell"
+        return Obstacle(Reason.WAITING_FOR_PODS, words), (), _LOOK
+    actions = tuple(_run(observed, last, check, container) for check in wanted if container)
+    return None, actions, _LOOK
+
+
+def _run(
+    observed: MissionObserved, last: Attempt, check: Check, container: RunningContainer
+) -> RunInContainer:
+    argv = checks.argv_of(check)
+    if check.type is CheckType.FILE_EXISTS:
+        argv = ["sh", "-c", _FIND_FILES, "sh", *(check.paths or ())]
+    return RunInContainer(
+        exec_key(observed.mission, last.number, check.name),
+        container.pod,
+        container.name,
+        tuple(argv),
+        checks.timeout_of(check).total_seconds(),
+    )
