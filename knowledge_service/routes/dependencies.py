@@ -8,8 +8,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Annotated
 
-from fastapi import Depends, Header, Request
-from pydantic import BaseModel
+from fastapi import Depends, Header, Query, Request
+from pydantic import BaseModel, BeforeValidator
 
 from knowledge_service.clock import Clock
 from knowledge_service.domain.facts import canonical
@@ -90,6 +90,20 @@ def shares(method: str, path: str, length: str | None) -> dict[quotas.Share, int
 
 
 CallerDep = Annotated[Principal, Depends(caller)]
+_Flag = Annotated[bool, BeforeValidator(lambda said: True if said == "" else said)]
+
+
+def is_rehearsal(
+    *, dry_run: _Flag = False, camel: Annotated[_Flag, Query(alias="dryRun")] = False
+) -> bool:
+    """Tell whether nothing is to be kept: `?dry_run`, with or without a value, in both spellings.
+
+    What asks for nothing to be kept must never be overheard.
+    """
+    return dry_run or camel
+
+
+RehearsalDep = Annotated[bool, Depends(is_rehearsal)]
 KeyHeader = Annotated[str | None, Header(alias="Idempotency-Key")]
 
 

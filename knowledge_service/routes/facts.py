@@ -22,7 +22,13 @@ from knowledge_service.flows import access, remembering
 from knowledge_service.ports import Listing
 from knowledge_service.routes import cursors
 from knowledge_service.routes.bodies import StrictRoute
-from knowledge_service.routes.dependencies import CallerDep, KeyHeader, ServicesDep, once
+from knowledge_service.routes.dependencies import (
+    CallerDep,
+    KeyHeader,
+    RehearsalDep,
+    ServicesDep,
+    once,
+)
 
 router = APIRouter(prefix="/v1", tags=["facts"], route_class=StrictRoute)
 
@@ -45,7 +51,7 @@ class ListQuery(BaseModel):
 @router.post("/facts", status_code=201, responses={200: {"model": Remembered}})
 def remember(
     body: FactIn, services: ServicesDep, principal: CallerDep, response: Response,
-    key: KeyHeader = None, *, dry_run: bool = False,
+    dry_run: RehearsalDep, key: KeyHeader = None,
 ) -> Remembered:  # fmt: skip
     """Remember a fact: 201 when it is new, 200 when it confirms an equal one.
 
@@ -64,7 +70,7 @@ def remember(
 @router.post("/facts:batch", status_code=201, responses={200: {"model": RememberedBatch}})
 def remember_batch_or_rehearse(
     body: FactsIn, services: ServicesDep, principal: CallerDep, response: Response,
-    key: KeyHeader = None, *, dry_run: bool = False,
+    dry_run: RehearsalDep, key: KeyHeader = None,
 ) -> RememberedBatch:  # fmt: skip
     """Remember facts together, all or none; with `dry_run` nothing is kept (200)."""
     if not dry_run:

@@ -171,6 +171,17 @@ class TestRehearsing:
         assert (created.fact_id, created.superseded) == ("", (java,))
         assert (await operator.get_fact(java)).version == 1
 
+    @pytest.mark.parametrize(
+        "said", ["dry_run", "dry_run=true", "dryRun=true", "dryRun", "dry_run=1"]
+    )
+    async def test_every_way_of_saying_it_keeps_nothing(
+        self, http: httpx.AsyncClient, said: str
+    ) -> None:
+        for path, body in (("", {"content": "x"}), (":batch", {"facts": [{"content": "x"}]})):
+            told = await http.post(f"/v1/facts{path}?{said}", json=body, headers=OPERATOR)
+            assert told.status_code == 200, told.text
+        assert (await http.get("/v1/facts", headers=OPERATOR)).json()["facts"] == []
+
     async def test_what_would_be_refused_is_refused(self, connect: Connect) -> None:
         lead = connect("lead")
         with pytest.raises(errors.KnowledgeError, match="scope-forbidden"):
