@@ -29,9 +29,11 @@ class Streams:
 
     def __init__(self, app: object) -> None:
         self._app = app
+        self.begun = asyncio.Event()
+        """Set when a stream has begun to answer: what comes after that is its."""
 
     async def read(
-        self, caller: str, count: int, after: str | None = "start"
+        self, caller: str, count: int, after: str | None = "start", *, within_s: float = 1.0
     ) -> tuple[int, list[Event], str]:
         """Return status, the first events, and everything that came."""
         headers = [(b"authorization", f"Bearer {caller}".encode())]
@@ -56,6 +58,7 @@ class Streams:
             nonlocal text, status
             if message["type"] == "http.response.start":
                 status = int(str(message["status"]))
+                self.begun.set()
             body = message.get("body", b"")
             assert isinstance(body, bytes)
             text += body.decode()
@@ -64,7 +67,7 @@ class Streams:
 
         call = asyncio.create_task(self._app(scope, receive, send))  # type: ignore[operator]
         wait = asyncio.create_task(enough.wait())
-        await asyncio.wait({call, wait}, timeout=1.0, return_when=asyncio.FIRST_COMPLETED)
+        await asyncio.wait({call, wait}, timeout=within_s, return_when=asyncio.FIRST_COMPLETED)
         enough.set()
         await call
         wait.cancel()
@@ -120,8 +123,8 @@ class TestStream:
         self, connect: Connect, streams: Streams
     ) -> None:
         await told(connect("lead"), "before")
-        reading = asyncio.create_task(streams.read("lead", 1, None))
-        await asyncio.sleep(0.2)
+        reading = asyncio.create_task(streams.read("lead", 1, None, within_s=20))
+        await streams.begun.wait()
         fact = await told(connect("lead"), "after")
         _, events, _ = await reading
         assert [event.facts for event in events] == [(fact,)]
