@@ -217,3 +217,21 @@ def check_ended(
 
 def check_running(fake: FakeWorld) -> Body:
     return {"running": {"startedAt": stamp(fake)}}
+
+
+def finalizers(fake: FakeWorld) -> list[str]:
+    return list(fake.cluster.read(MISSION)["metadata"].get("finalizers") or [])
+
+
+async def ended(*bodies: Body, message: str = "two pods explained") -> FakeWorld:
+    fake = await started(*bodies)
+    fake.clock.advance(20)
+    succeed(fake, message)
+    await settle(fake)
+    return fake
+
+
+async def passes(fake: FakeWorld, count: int = 4) -> None:
+    """Make some passes; with a store that is away a key never settles."""
+    for _ in range(count):
+        await pass_(fake)

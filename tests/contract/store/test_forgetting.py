@@ -2,57 +2,23 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 from typing import Any
 
 from knowledge_client.models import (
     ApproveIn,
-    Fact,
-    Recalled,
-    Receipt,
     Retention,
     ScopeConfig,
 )
 from knowledge_service.domain.filtering import Filters
 from knowledge_service.domain.visibility import View
-from knowledge_service.ports import Listing, NewReceipt, Order, Search, Store
-from tests.builders_knowledge import ALL, LEAD, OPERATOR, PERSON, TEAM, new_fact, run_in
+from knowledge_service.ports import Listing, Order, Search, Store
+from tests.acts_on_facts import WHY, known, live, shown, told
+from tests.builders_knowledge import ALL, LEAD, PERSON, TEAM
 from tests.contract.store.conftest import Time
 
 VIEW = View(LEAD)
 REALM = "realm:demo"
-WHY = Order(PERSON, "because")
-
-
-def told(store: Store, content: str = "the build needs Java 21", **given: Any) -> str:
-    actor = given.pop("actor", PERSON)
-    (remembered,) = store.remember([new_fact(content, **given)], actor=actor)
-    return remembered.fact_id
-
-
-def known(store: Store, fact_id: str, at: datetime | None = None) -> Fact:
-    found = store.fact(fact_id, ALL, at)
-    assert found is not None
-    return found
-
-
-def live(store: Store, scope: str = TEAM) -> list[str]:
-    listing = Listing(ALL, 100, scopes=(scope,), lifecycle="live")
-    return sorted(fact.content for fact in store.list_facts(listing))
-
-
-def shown(store: Store, *fact_ids: str, run: str, outcome: str | None = "Succeeded") -> None:
-    """Put facts in front of a mission of its own, and close its run."""
-    store.put_run(run, run_in(mission=run), actor=OPERATOR)
-    receipt = Receipt(
-        id=f"receipt-{run}", query_hash="", principal="demo/lead-0", scopes=(TEAM,),
-        known_at=datetime(2026, 1, 1, tzinfo=UTC), ranker="", analyser="", run=run,
-        facts=fact_ids, scores=tuple(1.0 for _ in fact_ids),
-    )  # fmt: skip
-    answer = Recalled(receipt=receipt.id, facts=(), scopes=(), known_at=receipt.known_at, ranker="")
-    store.record_recall(NewReceipt(receipt, LEAD), answer, None)
-    if outcome:
-        store.put_run(run, run_in(mission=run, outcome=outcome), actor=OPERATOR)
 
 
 class TestRetaining:

@@ -9,36 +9,18 @@ import pytest
 
 from knowledge_client.models import (
     ApproveIn,
-    Fact,
     ScopeConfig,
 )
 from knowledge_service.domain.filtering import Filters
 from knowledge_service.domain.visibility import Reach, View
 from knowledge_service.errors import Conflict, NotFound, RetractedBefore
 from knowledge_service.ports import Listing, Once, Order, Queue, Search, Store
+from tests.acts_on_facts import WHY, known, live, told
 from tests.builders_knowledge import AGENT, ALL, LEAD, PERSON, TEAM, new_fact
 from tests.contract.store.conftest import Time
 
 VIEW = View(LEAD)
-WHY = Order(PERSON, "because")
 KEYED: dict[str, Any] = {"subject": "build", "predicate": "needs"}
-
-
-def told(store: Store, content: str = "the build needs Java 21", **given: Any) -> str:
-    actor = given.pop("actor", PERSON)
-    (remembered,) = store.remember([new_fact(content, **given)], actor=actor)
-    return remembered.fact_id
-
-
-def known(store: Store, fact_id: str, at: datetime | None = None) -> Fact:
-    found = store.fact(fact_id, ALL, at)
-    assert found is not None
-    return found
-
-
-def live(store: Store, scope: str = TEAM) -> list[str]:
-    listing = Listing(ALL, 100, scopes=(scope,), lifecycle="live")
-    return sorted(fact.content for fact in store.list_facts(listing))
 
 
 class TestRetracting:

@@ -1,47 +1,12 @@
 """Which revisions stay and which go, and what cannot be written."""
 
-from typing import Any
-
 import pytest
 
-from kais_operator.decide.plan import Body, ObjectRef
-from kais_operator.observe import blueprint, blueprint_revision
+from kais_operator.decide.plan import ObjectRef
+from kais_operator.observe import blueprint
 from tests.fakes import blueprints
-from tests.fakes.renderer import InProcessRenderer
-from tests.fakes.world import FakeWorld, fake_world
-
-REF = ObjectRef("Blueprint", "demo", "team")
-
-
-def world(*bodies: Body) -> FakeWorld:
-    return fake_world(*bodies, renderer=InProcessRenderer())
-
-
-async def settle(fake: FakeWorld) -> None:
-    """Settle the Blueprint and every revision, as the queue would."""
-    await fake.settle(blueprint.RECONCILER, REF)
-    for ref in fake.cluster.refs("BlueprintRevision"):
-        await fake.settle(blueprint_revision.RECONCILER, ref)
-
-
-async def edit(fake: FakeWorld, **spec: Any) -> None:
-    fake.cluster.edit(REF, {"spec": spec})
-    await settle(fake)
-
-
-def status(fake: FakeWorld) -> Body:
-    return dict(fake.cluster.read(REF)["status"])
-
-
-def condition(fake: FakeWorld, type_: str, ref: ObjectRef = REF) -> Body:
-    told = fake.cluster.read(ref)["status"]["conditions"]
-    return next(c for c in told if c["type"] == type_)
-
-
-def numbers(fake: FakeWorld) -> list[int]:
-    return [
-        fake.cluster.read(r)["spec"]["revision"] for r in fake.cluster.refs("BlueprintRevision")
-    ]
+from tests.fakes.one_blueprint import REF, condition, edit, numbers, settle, status, world
+from tests.fakes.world import FakeWorld
 
 
 async def test_old_revisions_go_when_nobody_names_them() -> None:

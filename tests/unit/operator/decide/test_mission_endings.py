@@ -2,10 +2,9 @@
 
 import copy
 
-from kais_operator.decide.plan import Body
 from knowledge_client import models
 from tests.fakes import teams
-from tests.fakes.teams import MISSION, condition, job_ref, status
+from tests.fakes.teams import MISSION, condition, ended, finalizers, job_ref, passes, status
 from tests.fakes.world import FakeWorld, fake_world
 
 AWAY = "the knowledge service does not answer"
@@ -13,24 +12,6 @@ AWAY = "the knowledge service does not answer"
 
 def annotations(fake: FakeWorld) -> dict[str, str]:
     return dict(fake.cluster.read(MISSION)["metadata"]["annotations"])
-
-
-def finalizers(fake: FakeWorld) -> list[str]:
-    return list(fake.cluster.read(MISSION)["metadata"].get("finalizers") or [])
-
-
-async def ended(*bodies: Body, message: str = "two pods explained") -> FakeWorld:
-    fake = await teams.started(*bodies)
-    fake.clock.advance(20)
-    teams.succeed(fake, message)
-    await teams.settle(fake)
-    return fake
-
-
-async def passes(fake: FakeWorld, count: int = 4) -> None:
-    """Make some passes; with a store that is away a key never settles."""
-    for _ in range(count):
-        await teams.pass_(fake)
 
 
 async def test_the_outcome_is_stamped_before_the_ledger_is_told() -> None:

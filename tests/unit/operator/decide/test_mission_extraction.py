@@ -5,26 +5,7 @@ import pytest
 from kais_operator.decide.plan import Body
 from knowledge_client import errors, models
 from tests.fakes import teams
-from tests.fakes.teams import MISSION, condition, status
-from tests.fakes.world import FakeWorld
-
-
-def finalizers(fake: FakeWorld) -> list[str]:
-    return list(fake.cluster.read(MISSION)["metadata"].get("finalizers") or [])
-
-
-async def ended(*bodies: Body, message: str = "two pods explained") -> FakeWorld:
-    fake = await teams.started(*bodies)
-    fake.clock.advance(20)
-    teams.succeed(fake, message)
-    await teams.settle(fake)
-    return fake
-
-
-async def passes(fake: FakeWorld, count: int = 4) -> None:
-    """Make some passes; with a store that is away a key never settles."""
-    for _ in range(count):
-        await teams.pass_(fake)
+from tests.fakes.teams import condition, ended, finalizers, passes, status
 
 
 async def test_the_facts_of_a_run_have_its_realms_scopes_counted_at_once() -> None:

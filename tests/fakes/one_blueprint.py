@@ -1,0 +1,43 @@
+"""One Blueprint and its revisions in a world in memory: settle, edit, read what they say."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from kais_operator.decide.plan import Body, ObjectRef
+from kais_operator.observe import blueprint, blueprint_revision
+from tests.fakes.renderer import InProcessRenderer
+from tests.fakes.world import FakeWorld, fake_world
+
+REF = ObjectRef("Blueprint", "demo", "team")
+
+
+def world(*bodies: Body) -> FakeWorld:
+    return fake_world(*bodies, renderer=InProcessRenderer())
+
+
+async def settle(fake: FakeWorld) -> None:
+    """Settle the Blueprint and every revision, as the queue would."""
+    await fake.settle(blueprint.RECONCILER, REF)
+    for ref in fake.cluster.refs("BlueprintRevision"):
+        await fake.settle(blueprint_revision.RECONCILER, ref)
+
+
+async def edit(fake: FakeWorld, **spec: Any) -> None:
+    fake.cluster.edit(REF, {"spec": spec})
+    await settle(fake)
+
+
+def status(fake: FakeWorld) -> Body:
+    return dict(fake.cluster.read(REF)["status"])
+
+
+def condition(fake: FakeWorld, type_: str, ref: ObjectRef = REF) -> Body:
+    told = fake.cluster.read(ref)["status"]["conditions"]
+    return next(c for c in told if c["type"] == type_)
+
+
+def numbers(fake: FakeWorld) -> list[int]:
+    return [
+        fake.cluster.read(r)["spec"]["revision"] for r in fake.cluster.refs("BlueprintRevision")
+    ]

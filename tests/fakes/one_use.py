@@ -1,0 +1,60 @@
+"""One use of a Blueprint in a world in memory: settle it, end its mission, read what it says."""
+
+from __future__ import annotations
+
+from kais_operator.decide.plan import Body, ObjectRef
+from kais_operator.observe import blueprint, blueprint_instance
+from tests.fakes import blueprints
+from tests.fakes.renderer import InProcessRenderer
+from tests.fakes.world import FakeWorld, fake_world
+
+REF = ObjectRef("BlueprintInstance", "demo", "use")
+TEAM = ObjectRef("Blueprint", "demo", "team")
+FORMATION = ObjectRef("Formation", "demo", "use")
+MISSION = ObjectRef("Mission", "demo", "use")
+
+
+async def world(*bodies: Body, head: Body | None = None) -> FakeWorld:
+    """A world with a settled Blueprint, and `bodies` (one valid instance unless given)."""
+    fake = fake_world(
+        head or blueprints.blueprint(),
+        *(bodies or (blueprints.instance(),)),
+        renderer=InProcessRenderer(),
+    )
+    await fake.settle(blueprint.RECONCILER, TEAM)
+    return fake
+
+
+async def settle(fake: FakeWorld) -> None:
+    await fake.settle(blueprint_instance.RECONCILER, REF)
+
+
+def status(fake: FakeWorld) -> Body:
+    return dict(fake.cluster.read(REF)["status"])
+
+
+def condition(fake: FakeWorld, type_: str) -> tuple[str, str, str]:
+    told = status(fake)["conditions"]
+    found = next(c for c in told if c["type"] == type_)
+    return found["status"], found["reason"], found["message"]
+
+
+def metadata(fake: FakeWorld, ref: ObjectRef = REF) -> Body:
+    return dict(fake.cluster.read(ref)["metadata"])
+
+
+def end(fake: FakeWorld, outcome: str, message: str = "all is well") -> None:
+    """End the mission as its controller does."""
+    fake.cluster.edit(MISSION, {"metadata": {"annotations": {"kais.io/outcome": outcome}}})
+    finished = fake.clock.now().strftime("%Y-%m-%dT%H:%M:%SZ")
+    told = {"message": message, "finishedAt": finished, "outcome": outcome}
+    fake.cluster.set_status(MISSION, told)
+
+
+def told_of(fake: FakeWorld, kind: str) -> list[tuple[str, str]]:
+    """Give reason and message of the Events about objects of a kind."""
+    return [
+        (event["reason"], event["message"])
+        for event in fake.cluster.events
+        if event["about"].kind == kind
+    ]
