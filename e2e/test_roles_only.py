@@ -82,3 +82,15 @@ def test_a_use_runs_where_the_operator_has_a_role_and_nowhere_else(
     assert "status" not in untouched, "the operator has no business there"
     log = cluster.kubectl("logs", "-n", KAIS_NAMESPACE, "-l", OPERATOR, "--tail=-1")
     assert "forbidden" not in log.lower()
+
+
+def test_the_chart_put_in_anew_watches_the_whole_cluster_again(
+    cluster: Installed, elsewhere: str
+) -> None:
+    assert can(cluster, "list", "pods", "-A")
+    cluster.apply(manifests.blueprint("waiting", elsewhere))
+    until(
+        lambda: cluster.get("blueprint", "waiting", elsewhere),
+        lambda body: bool((body or {}).get("status", {}).get("servedRevision")),
+        what="a revision of a Blueprint in another namespace",
+    )

@@ -73,7 +73,9 @@ def _upgrade(
 ) -> None:
     chart = source.root / "charts" / release
     command = ["upgrade", "--install", release, chart, "--namespace", NAMESPACE]
-    command += ["--create-namespace", "--values", "-", "--wait", "--timeout", _WAIT]
+    # Without the reset, Helm takes no values for the values of the last time.
+    command += ["--create-namespace", "--reset-values", "--values", "-"]
+    command += ["--wait", "--timeout", _WAIT]
     try:
         _helm(provider, command, stdin=json.dumps(values))
     except errors.CommandFailed as exc:
