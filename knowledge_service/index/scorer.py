@@ -7,14 +7,16 @@ the order of the terms' numbers, wherever it is: floating point makes that part 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from typing import Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
-from knowledge_service.index import terms
+from knowledge_service.index import reading, terms
+from knowledge_service.index.keeping import Kept
 from knowledge_service.index.reading import Found, Stretch
 
 RANKER = "fused-1"
@@ -29,7 +31,6 @@ _CHUNK = 64
 _TOGETHER = 65_536
 
 Floats = NDArray[np.float64]
-Whole = NDArray[np.int64]
 
 
 @dataclass(frozen=True)
@@ -134,19 +135,24 @@ def _in_best_chunks(values: Floats, size: int) -> NDArray[np.intp]:
     return found
 
 
-def asked(question: Mapping[str, float]) -> tuple[tuple[str, ...], Whole]:
-    """Return the terms of a question and their numbers, ascending by number."""
-    found = sorted((terms.number(term), term) for term in question)
-    numbers = np.array([number for number, _ in found], dtype=np.int64)
-    return tuple(term for _, term in found), numbers
+def search(
+    source: reading.Source, kept: Kept, scope_nos: Iterable[int], question: Mapping[str, float]
+) -> Scores:
+    """Score the documents of some scopes; nothing outside of these is read.
 
-
-def score(stretches: Sequence[Stretch], question: Mapping[str, float]) -> Scores:
-    """Score the documents of some scopes, each given by its stretches.
-
-    The question says what each of its terms weighs; the stretches have postings of just these.
+    The question says what each of its terms weighs. What was decoded before is taken from `kept`,
+    and left there.
     """
-    words, _ = asked(question)
+    ascending = sorted((terms.number(term), term) for term in question)
+    asked = np.array([number for number, _ in ascending], dtype=np.int64)
+    found = [reading.stretches(source, kept, number, asked) for number in sorted(scope_nos)]
+    stretches = list(chain.from_iterable(found))
+    return _scores(stretches, tuple(term for _, term in ascending), question)
+
+
+def _scores(
+    stretches: Sequence[Stretch], words: tuple[str, ...], question: Mapping[str, float]
+) -> Scores:
     documents = sum([len(stretch.numbers) for stretch in stretches])
     scale = _scale(stretches, documents, [question[word] for word in words])
     values = np.empty(documents)

@@ -8,7 +8,7 @@ from datetime import UTC, datetime, timedelta
 
 from knowledge_client.models import Fact
 from knowledge_service.domain.facts import canonical
-from knowledge_service.index import keeping, ranking, reading, scorer, segments, terms
+from knowledge_service.index import keeping, ranking, scorer, segments, terms
 from knowledge_service.index.candidates import Candidate
 from knowledge_service.index.ranking import Uses
 from tests.fakes.store_base import Row
@@ -64,9 +64,7 @@ def scored_rows(
     source: MemoryRows, question: Mapping[str, float], kept: keeping.Kept
 ) -> scorer.Scores:
     """Score all scopes of a source."""
-    _, asked = scorer.asked(question)
-    found = [reading.stretches(source, kept, number, asked) for number in sorted(source.packed)]
-    return scorer.score([stretch for each in found for stretch in each], question)
+    return scorer.search(source, kept, source.packed, question)
 
 
 @dataclass

@@ -7,12 +7,11 @@ joined is `index.segments`' to say; nothing is left to fold later.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from itertools import chain
 from typing import Any
 
 import apsw
 
-from knowledge_service.index import analyser, reading, scorer, segments, terms
+from knowledge_service.index import analyser, scorer, segments, terms
 from knowledge_service.index.keeping import Kept
 from knowledge_service.index.segments import WHOLE, Row, Run
 
@@ -72,10 +71,7 @@ def search(
 
     What was decoded before is taken from `kept`, and left there.
     """
-    source, kept = Snapshot(connection), kept or Kept(_ONE_SEARCH)
-    _, asked = scorer.asked(words)
-    found = [reading.stretches(source, kept, number, asked) for number in sorted(scope_nos)]
-    return scorer.score(list(chain.from_iterable(found)), words)
+    return scorer.search(Snapshot(connection), kept or Kept(_ONE_SEARCH), scope_nos, words)
 
 
 class Snapshot:
