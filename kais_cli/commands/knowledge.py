@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -12,6 +13,9 @@ from kais_cli.exit_status import ExitStatus
 from kais_cli.options import Output
 from kais_cli.output import Format
 from kais_cli.session import Session, command, group
+
+if TYPE_CHECKING:
+    from knowledge_client.models import Fact, FactPage, ReviewPage
 
 app = group("knowledge", "Ask and tell what is known.")
 
@@ -153,14 +157,29 @@ def list_facts(  # noqa: PLR0913 (one argument per option)
             cursor=cursor,
             limit=limit,
         )
-    if output_ is Format.NAME:
+    return write_page(session, page, output_, table=tables.facts, none="no facts match")
+
+
+def write_page(
+    session: Session,
+    page: FactPage | ReviewPage,
+    form: Format,
+    *,
+    table: Callable[[Sequence[Fact]], str],
+    none: str,
+) -> ExitStatus:
+    """Write a page of facts in the form that was asked for, and say how to get the next one.
+
+    `table` makes the columns for people, who are told `none` when there is nothing.
+    """
+    if form is Format.NAME:
         session.write("".join(f"{fact.id}\n" for fact in page.facts))
-    elif output_ is not Format.TABLE:
-        session.write(output.dump(page.model_dump(mode="json", by_alias=True)["facts"], output_))
+    elif form is not Format.TABLE:
+        session.write(output.dump(page.model_dump(mode="json", by_alias=True)["facts"], form))
     elif not page.facts:
-        session.note("no facts match")
+        session.note(none)
     else:
-        session.write(tables.facts(page.facts))
+        session.write(table(page.facts))
     if page.cursor:
         session.note(f"there are more: --cursor {page.cursor}")
     return ExitStatus.SUCCEEDED

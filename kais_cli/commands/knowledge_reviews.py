@@ -6,8 +6,8 @@ from typing import Annotated
 
 import typer
 
-from kais_cli import errors, fact_pages, output, realm, tables
-from kais_cli.commands.knowledge import Cursor, Limit, Tags, app
+from kais_cli import errors, fact_pages, realm, tables
+from kais_cli.commands.knowledge import Cursor, Limit, Tags, app, write_page
 from kais_cli.commands.knowledge_facts import FactId, Reason, ordered, told
 from kais_cli.exit_status import ExitStatus
 from kais_cli.options import Output
@@ -22,17 +22,8 @@ def reviews(
     """List what waits for a reviewer: drafts and flagged facts, newest first."""
     with realm.client(session) as client:
         page = client.list_reviews(cursor=cursor, limit=limit)
-    if output_ is Format.NAME:
-        session.write("".join(f"{fact.id}\n" for fact in page.facts))
-    elif output_ is not Format.TABLE:
-        session.write(output.dump(page.model_dump(mode="json", by_alias=True)["facts"], output_))
-    elif not page.facts:
-        session.note("nothing waits for a review")
-    else:
-        session.write(tables.waiting(page.facts))
-    if page.cursor:
-        session.note(f"there are more: --cursor {page.cursor}")
-    return ExitStatus.SUCCEEDED
+    none = "nothing waits for a review"
+    return write_page(session, page, output_, table=tables.waiting, none=none)
 
 
 @command(app, "approve")
