@@ -149,14 +149,14 @@ class Term:
         """Watch once all can be listed: kopf ends with the first kind that it is refused."""
         await self.freshness.wait_listed()
         scope = watches.Scope(self._namespaces, self._operator_namespace)
-        await watches.watch(scope, self._told_in_thread, self._office.login, stop=self._stopping)
-
-    def _told_in_thread(self, kind: str, body: Body, is_gone: bool) -> None:
-        if is_gone or not self._ear.has_heard(kind, body):
-            self._happened_in_thread(kind, body, is_gone)
+        await watches.watch(
+            scope, self._happened_in_thread, self._office.login, stop=self._stopping
+        )
 
     def _happened_in_thread(self, kind: str, body: Body, is_gone: bool) -> None:
-        """Hand an event over; the loop is woken once for all that come before it wakes."""
+        """Hand news over; the loop is woken once for all that come before it wakes."""
+        if not is_gone and self._ear.has_heard(kind, body):
+            return
         self._unheard.append((kind, body, is_gone))
         if not self._is_called and not self._stopping.is_set():
             self._is_called = True

@@ -19,6 +19,9 @@ class Ear:
     def __init__(self) -> None:
         self.heard: list[str] = []
 
+    def has_heard(self, kind: str, body: dict[str, Any]) -> bool:
+        return False
+
     def happened(self, kind: str, body: dict[str, Any], *, is_gone: bool) -> None:
         if body["name"] == "bad":
             raise ValueError("bad")
