@@ -293,7 +293,7 @@ class Program:
     ) -> Any:
         """Render to plain JSON, as `templates.render` does."""
         spent = budget or Budget()
-        run = Run(spent, progress or _nobody)
+        run = Run(spent, progress or unheard)
         made = self._root.render(run, template_leaves.scope(variables, declared, spent))
         if run.errors:
             raise TemplateFailed(run.errors)
@@ -305,7 +305,8 @@ def prepare(tree: Any, *, path: str = "") -> Program:
     return Program(_node(tree, path, depth=0))
 
 
-def _nobody(path: str) -> None:
+def unheard(path: str) -> None:
+    """Stand for a progress that nobody wants to hear of."""
     del path
 
 
@@ -332,7 +333,7 @@ def _node(tree: Any, path: str, *, depth: int) -> Node:
 def _folded(node: Node) -> Node:
     if not node.is_constant:
         return node
-    run = Run(Budget(), _nobody)
+    run = Run(Budget(), unheard)
     try:
         value = node.render(run, template_leaves.NOTHING)
     except TemplateFailed:

@@ -14,7 +14,7 @@ from typing import Any
 
 from kais import template_leaves, template_limits, template_programs
 from kais.template_limits import Budget, LeafError, TemplateFailed
-from kais.template_programs import FOR, IF, Progress, join, members
+from kais.template_programs import FOR, IF, Progress, join, members, unheard
 
 __all__ = ["Budget", "LeafError", "Progress", "TemplateFailed", "check", "render"]
 
@@ -23,7 +23,7 @@ def check(
     tree: Any, names: Iterable[str], *, path: str = "", progress: Progress | None = None
 ) -> list[LeafError]:
     """Parse every leaf, key and directive, and list all that is wrong; nothing is evaluated."""
-    return list(_Checker(progress or _nobody).node(tree, frozenset(names), path, depth=0))
+    return list(_Checker(progress or unheard).node(tree, frozenset(names), path, depth=0))
 
 
 def render(
@@ -45,10 +45,6 @@ def render(
     """
     program = template_programs.prepare(tree, path=path)
     return program.render(variables, declared=declared, budget=budget, progress=progress)
-
-
-def _nobody(path: str) -> None:
-    del path
 
 
 class _Checker:
