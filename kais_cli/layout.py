@@ -11,14 +11,30 @@ import textwrap
 from collections.abc import Iterator
 from typing import Any
 
-# Control characters but tab and line feed, and the marks that turn the direction of text.
-_STEERING = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069]")
+from kais_cli import widths
+
+# Control characters but tab and line feed, the marks that turn the direction of text, what some
+# terminals take as a line's end, and letters that nobody sees but a model reads.
+_STEERING = re.compile(
+    "[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\U000e0000-\U000e007f]"
+)
 _STEP = "  "
 
 
 def printable(text: str) -> str:
     """Write what would steer a terminal in JSON's escapes; facts come from anybody."""
-    return _STEERING.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
+    return _STEERING.sub(lambda found: escaped(found[0]), text)
+
+
+def is_printable(text: str) -> bool:
+    """Tell whether `printable` would change nothing."""
+    return _STEERING.search(text) is None
+
+
+def escaped(text: str) -> str:
+    """Write characters in JSON's escapes."""
+    units = text.encode("utf-16-be", "surrogatepass")
+    return "".join(f"\\u{units[i]:02x}{units[i + 1]:02x}" for i in range(0, len(units), 2))
 
 
 def block(text: str, *, width: int | None, indent: str = "") -> str:
@@ -68,8 +84,13 @@ def _short(value: Any) -> str:
 
 
 def _wrapped(text: str, width: int | None, first: str, further: str) -> str:
+    text = printable(text)  # before it is measured
     if width is None or not text.strip():
         return f"{first}{text}".rstrip() + "\n"
+    if not text.isascii():
+        return "".join(
+            f"{line}\n" for line in widths.wrapped(text, width=width, first=first, further=further)
+        )
     lines = textwrap.wrap(
         text,
         width=width,

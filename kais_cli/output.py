@@ -8,7 +8,7 @@ from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any
 
-from kais_cli import layout
+from kais_cli import layout, widths
 
 if TYPE_CHECKING:
     from kais_cli.ports import Body
@@ -29,7 +29,11 @@ def dump(value: Any, form: Format) -> str:
         return json.dumps(value, indent=2, ensure_ascii=False) + "\n"
     import yaml  # noqa: PLC0415 (only this form needs it)
 
-    return yaml.safe_dump(value, sort_keys=False, allow_unicode=True, width=100)
+    text = yaml.safe_dump(value, sort_keys=False, allow_unicode=True, width=100)
+    if layout.is_printable(text):
+        return text
+    # Escaped by YAML's own rules, so that whoever reads it gets what was stored.
+    return yaml.safe_dump(value, sort_keys=False, allow_unicode=False, width=100)
 
 
 def stored(body: Body) -> Body:
@@ -48,18 +52,21 @@ def table(headers: Sequence[str], rows: Sequence[Sequence[object]]) -> str:
 
     Never cut to a terminal's width: what is cut cannot be searched for.
     """
-    texts = [list(headers), *([_cell(value) for value in row] for row in rows)]
-    widths = [max(len(row[i]) for row in texts) for i in range(len(headers))]
+    texts = [list(headers), *([cell(value) for value in row] for row in rows)]
+    wide = [max(widths.columns(row[i]) for row in texts) for i in range(len(headers))]
     return "".join(
-        "  ".join(text.ljust(width) for text, width in zip(row, widths, strict=True)).rstrip()
+        "  ".join(
+            widths.padded(text, width) for text, width in zip(row, wide, strict=True)
+        ).rstrip()
         + "\n"
         for row in texts
     )
 
 
-def _cell(value: object) -> str:
+def cell(value: object) -> str:
+    """Write a value as the cell of a table: one line, and no control characters."""
     text = "" if value is None else str(value)
-    return " ".join(text.split()) or "-"
+    return layout.printable(" ".join(text.split())) or "-"
 
 
 def indented(text: str, by: str = "  ") -> str:
