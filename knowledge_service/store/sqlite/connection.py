@@ -25,6 +25,8 @@ _READERS = 4
 # Pages of each reader; most of what recalls read of the index is kept decoded beside them.
 _PAGES_KIB = 16_384
 _DECODED = 80 << 20
+# How long a connection waits for what another one holds.
+BUSY_MS = 5000
 _OLDEST_SQLITE = (3, 51, 3)
 
 # What the disk or the machine does to us; any other error of SQLite is a fault of ours and stays
@@ -133,7 +135,7 @@ def open_writer(path: Path) -> apsw.Connection:
     try:
         connection = apsw.Connection(str(path))
         try:
-            connection.set_busy_timeout(5000)
+            connection.set_busy_timeout(BUSY_MS)
             connection.execute("PRAGMA journal_mode=WAL").fetchall()
             connection.execute(
                 "PRAGMA synchronous=FULL; PRAGMA foreign_keys=ON; PRAGMA cache_size=-65536;"
@@ -177,7 +179,7 @@ class Readers:
         self._free: queue.LifoQueue[apsw.Connection] = queue.LifoQueue()
         for _ in range(_READERS):
             connection = apsw.Connection(str(path), flags=apsw.SQLITE_OPEN_READWRITE)
-            connection.set_busy_timeout(5000)
+            connection.set_busy_timeout(BUSY_MS)
             connection.wal_autocheckpoint(0)
             connection.execute(f"PRAGMA query_only=ON; PRAGMA cache_size=-{_PAGES_KIB}")
             self._free.put(connection)

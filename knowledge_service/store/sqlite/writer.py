@@ -28,7 +28,7 @@ from knowledge_service.clock import Clock
 from knowledge_service.errors import StoreUnavailable
 from knowledge_service.ids import IdMaker
 from knowledge_service.store.sqlite import connection as connections
-from knowledge_service.store.sqlite import postings
+from knowledge_service.store.sqlite import emptying, postings
 from knowledge_service.store.sqlite.transaction import Head, Mergeable, Transaction, read_head
 
 _log = logging.getLogger(__name__)
@@ -113,6 +113,7 @@ class Writer:
         self._ids = IdMaker()
         self._scopes_version = 0
         self._edition = 0
+        self._emptying = emptying.Emptying(connection)
         self._head = read_head(connection)
         self._queue: queue.SimpleQueue[_Job | None] = queue.SimpleQueue()
         self._later: deque[_Job] = deque()
@@ -235,6 +236,7 @@ class Writer:
             self._end()
             self._head = head
             self._scopes_version += made.moves_scopes
+            self._emptying.step(erases=made.erases)
             if any(job.done for job in jobs):  # a little of nobody's work proves no room
                 self._tell(None)
         except Exception as exc:  # noqa: BLE001 - were the thread to end, nobody would be answered
