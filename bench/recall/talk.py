@@ -33,9 +33,9 @@ class Material:
 
 
 @functools.cache
-def material() -> Material:
-    """Read it from the files beside."""
-    blocks = (_DATA / "events.txt").read_text().strip().split("\n\n")
+def material(events: str = "events") -> Material:
+    """Read it from the files beside; `events` names the one that things happen in."""
+    blocks = (_DATA / f"{events}.txt").read_text().strip().split("\n\n")
     slots = {}
     for line in (_DATA / "slots.txt").read_text().splitlines():
         name, words = line.split(": ", 1)
@@ -88,17 +88,20 @@ class Conversation:
     questions: list[Question] = field(default_factory=list)
 
 
-def made(number: int, sessions: int = 26, seed: int = 11) -> Conversation:
+def made(
+    number: int, sessions: int = 26, *, seed: int = 11, events: str = "events"
+) -> Conversation:
     """Make one conversation of about 500 turns and 100 questions."""
     rng = random.Random(f"{seed}-{number}")  # noqa: S311 - made-up text, no secret
-    pair = rng.sample(material().slots["names"], 2)
+    words = material(events)
+    pair = rng.sample(words.slots["names"], 2)
     talk = Conversation(f"made-{number}")
     at = datetime(2023, 1, 5, tzinfo=UTC) + timedelta(days=rng.randrange(300))
     used: dict[tuple[int, str], int] = {}
     for session in range(1, sessions + 1):
         at += timedelta(days=rng.randrange(4, 19))
         start = at.replace(hour=rng.randrange(8, 22), minute=rng.randrange(60))
-        for speaker, text, asks in _session(rng, pair, used):
+        for speaker, text, asks in _session(rng, words, pair, used):
             turn = Turn(f"D{session}:{_count(talk, session)}", session, start, speaker, text)
             talk.turns.append(turn)
             for kind, question, back in asks:
@@ -116,9 +119,9 @@ Said = tuple[str, str, list[tuple[str, str, tuple[int, ...]]]]
 
 
 def _session(
-    rng: random.Random, pair: list[str], used: dict[tuple[int, str], int]
+    rng: random.Random, words: Material, pair: list[str], used: dict[tuple[int, str], int]
 ) -> Iterator[Said]:
-    events, chat = material().events, material().chat
+    events, chat = words.events, words.chat
     yield from _chat(rng, pair, chat[:2])
     for _ in range(rng.randrange(2, 5)):
         number = rng.randrange(len(events))
@@ -183,3 +186,16 @@ def read(text: str, questions: str, name: str) -> Conversation:
         kind, ids, question = line.split("|", 2)
         talk.questions.append(Question(kinds[kind], question, tuple(ids.split(","))))
     return talk
+
+
+def once(talk: Conversation) -> Conversation:
+    """Leave out what the same speaker says again word for word; its first time answers for it."""
+    first: dict[tuple[str, str], Turn] = {}
+    for turn in talk.turns:
+        first.setdefault((turn.speaker, turn.text), turn)
+    of = {turn.id: first[turn.speaker, turn.text].id for turn in talk.turns}
+    questions = [
+        Question(each.type, each.text, tuple(dict.fromkeys(of[e] for e in each.evidence)))
+        for each in talk.questions
+    ]
+    return Conversation(talk.name, list(first.values()), questions)

@@ -13,7 +13,7 @@ from typing import Any, Literal
 
 from kais import facts
 from knowledge_client.models import AliasIn, ApproveIn, Fact, FactIn, Ref, Source
-from knowledge_service.domain import gate, promotion, redaction, signs
+from knowledge_service.domain import gate, promotion, redaction, signs, voices
 from knowledge_service.domain.visibility import PLATFORM
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -78,7 +78,7 @@ class NewFact:
         since = self.valid_from
         return rendering(
             {"title": self.title, "content": self.content, "subject": self.subject,
-             "tags": self.tags,
+             "tags": self.tags, "data": self.data,
              "valid_from": None if since is None else (since - _EPOCH) // _MICROSECOND}
         )  # fmt: skip
 
@@ -230,11 +230,16 @@ def content_hash(fact: Mapping[str, Any]) -> bytes:
 def rendering(fact: Mapping[str, Any]) -> str:
     """Return the text that is indexed, from a fact's fields as the event log has them.
 
-    The day that it holds from is a part of it, so that a question that names the day finds it.
+    The day that it holds from is a part of it, so that a question that names the day finds it, and
+    of data who said it and when.
     """
     since = fact.get("valid_from")
     day = None if since is None else (_EPOCH + since * _MICROSECOND).date().isoformat()
-    parts = (fact.get("title"), fact["content"], fact.get("subject"), " ".join(fact["tags"]), day)
+    told = voices.of(fact.get("data"))
+    parts = (
+        fact.get("title"), fact["content"], fact.get("subject"), " ".join(fact["tags"]), day,
+        told.voice, told.when,
+    )  # fmt: skip
     return "\n".join(part for part in parts if part)
 
 

@@ -23,7 +23,7 @@ import Stemmer
 from knowledge_service.index import dates
 from knowledge_service.index.english import IRREGULAR, STOP_WORDS
 
-VERSION = "en-2"
+VERSION = "en-3"
 
 # 64 characters: longer runs are hashes and blobs, whose tails tell nothing apart in practice.
 _MAX_TERM = 64

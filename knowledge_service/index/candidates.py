@@ -1,36 +1,25 @@
-"""What ranking reads of a fact that may be an answer: a row without data, as the store has it.
+"""What ranking reads of a fact that may be an answer: a row as the store has it.
 
-Rows are read by the hundred, so they stay tuples; what only few of them need (tags, references,
-who speaks) is worked out when it is asked for. Pure.
+Rows are read by the hundred, so they stay tuples; what only few of them need (tags, moments) is
+worked out when it is asked for. Who speaks, and in which session, is `talk`'s to say. Pure.
 """
 
 from __future__ import annotations
 
-import functools
 import json
-import re
-from collections.abc import Hashable
 from datetime import UTC, datetime, timedelta
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
-# `Anna: text`, `[7 May, 14:05] Anna: text`, `Anna said ...`; at most three words of a name.
-_SPEAKER = re.compile(
-    r"(?:[\[(][^\])\n]{0,60}[\])]\s*)?([A-Z][\w'.-]{0,30}(?: [A-Z][\w'.-]{0,30}){0,2})"
-    r"\s*(?:\([^)\n]{0,40}\)\s*)?(?::| said\b| says\b| asked\b| wrote\b)"
-)
-_TALK = re.compile(r"(?i)session|conversation|thread|dialog|chat|meeting|channel|call|interview")
-_TURN = re.compile(r"(?i)turn|message|utterance|line|post|dia_id|comment|^dia$")
-_TALK_TAG = re.compile(
-    r'(?i)"((?:session|conv(?:ersation)?|dialog(?:ue)?|chat|thread|meeting|day)'
-    r'[-_:/ #]?[^"]{0,40}\d)"'
-)
-_TURN_ID = re.compile(r"(.*\d.*)[:#/.]\d+")
-_DAY_US = 86_400_000_000
+MOST_DATA = 2048
+"""So many bytes of data are read with a row; who speaks stands in small data. Arbitrary."""
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 class Candidate(NamedTuple):
-    """A row of a fact; moments are microseconds since 1970, tags and source are JSON."""
+    """A row of a fact; moments are microseconds since 1970, tags, source and data are JSON.
+
+    Data of more than `MOST_DATA` bytes is left out.
+    """
 
     number: int
     scope_no: int
@@ -52,6 +41,7 @@ class Candidate(NamedTuple):
     recorded_us: int
     closed_us: int | None
     flags_json: str = "[]"
+    data_json: str | None = None
 
     @property
     def tags(self) -> tuple[str, ...]:
@@ -96,49 +86,9 @@ class Candidate(NamedTuple):
         return self.recorded_us if self.valid_from_us is None else self.valid_from_us
 
 
-def speaker(row: Candidate) -> str | None:
-    """Return who says the content, case-folded; None unless it is put as somebody's words."""
-    match = _SPEAKER.match(row.content)
-    return match[1].casefold() if match else None
-
-
-def session(row: Candidate) -> Hashable | None:
-    """Name what a fact is a part of: facts of one session stand beside each other.
-
-    The entity it is about, the session or run that it refers to, a tag such as `session_3`, or, for
-    somebody's words, the day they are of. None when nothing ties it to others.
-    """
-    if row.about:
-        return row.scope_no, "about", row.about
-    if '"refs":[{' in row.source_json:
-        return row.scope_no, "ref", _referred(json.loads(row.source_json)["refs"])
-    tag = _talk_tag(row.tags_json)
-    if tag:
-        return row.scope_no, "tag", tag
-    if speaker(row) is None:
-        return None
-    return row.scope_no, "day", None if row.valid_from_us is None else row.valid_from_us // _DAY_US
-
-
-@functools.lru_cache(maxsize=4096)
-def _talk_tag(tags_json: str) -> str | None:
-    match = _TALK_TAG.search(tags_json)
-    return match[1].casefold() if match else None
-
-
-def _referred(refs: list[dict[str, Any]]) -> tuple[str, str]:
-    kind, name = refs[0]["type"], refs[0]["id"]
-    for ref in refs:
-        if _TALK.search(ref["type"]):
-            kind, name = ref["type"], ref["id"]
-            break
-    else:
-        for ref in refs:
-            if _TURN.search(ref["type"]):
-                kind, name = ref["type"], ref["id"]
-    # `D1:3` is the third turn of D1, whatever it is called.
-    turn = _TURN_ID.fullmatch(name)
-    return kind, turn[1] if turn else name
+def short(data_json: str | None) -> str | None:
+    """Return data unless there is more of it than is read with a row."""
+    return None if data_json is None or len(data_json.encode()) > MOST_DATA else data_json
 
 
 def _moment(us: int | None) -> datetime | None:

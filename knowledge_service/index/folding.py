@@ -1,16 +1,18 @@
 """Facts that say nearly the same are shown once; a nearer scope's fact overrides a farther one's.
 
 Nearly the same means the same words but few, and exactly the same numbers, names of things and
-negations: "the limit is 30" and "the limit is 40" stay two. Pure.
+negations: "the limit is 30" and "the limit is 40" stay two. So do the same words of two speakers,
+of two sessions, or about two things. Pure.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Hashable, Iterable, Mapping
 from dataclasses import dataclass
 
 from knowledge_service.domain import visibility
+from knowledge_service.index import talk
 from knowledge_service.index.candidates import Candidate
 
 _SAME = 0.9
@@ -20,23 +22,25 @@ _NOT = frozenset(("not", "no", "never", "without", "none", "cannot", "nor", "t")
 
 @dataclass(frozen=True)
 class Words:
-    """The words of a fact: all of them, and those that must be equal."""
+    """The words of a fact: all of them, those that must be equal, and who says them of what."""
 
     all: frozenset[str]
     exact: frozenset[str]
+    of: tuple[Hashable, ...] = ()
 
 
 def words(row: Candidate) -> Words:
     """Take the words of a fact's content."""
     found = frozenset(_WORD.findall(row.content.casefold()))
     exact = frozenset(w for w in found if w in _NOT or not w.isalpha())
-    return Words(found, exact)
+    of = row.about, row.subject, row.title, talk.speaker(row), talk.session(row)
+    return Words(found, exact, of)
 
 
 def is_same(one: Words, other: Words) -> bool:
     """Tell whether two facts say nearly the same."""
     small, large = sorted((len(one.all), len(other.all)))
-    if small < _SAME * large or one.exact != other.exact:
+    if small < _SAME * large or one.exact != other.exact or one.of != other.of:
         return False
     return len(one.all & other.all) >= _SAME * len(one.all | other.all)
 

@@ -15,7 +15,7 @@ from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 
-from knowledge_service.index import candidates
+from knowledge_service.index import dates, talk
 from knowledge_service.index.candidates import Candidate
 from knowledge_service.index.questions import Question
 
@@ -124,8 +124,7 @@ def _rate(evidence: Evidence, each: Ranked) -> float:
 def _arms(evidence: Evidence) -> dict[int, dict[str, float]]:
     text = evidence.text
     arms = {number: {"bm25": text.get(number, 0.0)} for number in evidence.rows}
-    named = [(number, candidates.session(row)) for number, row in evidence.rows.items()]
-    sessions = {number: name for number, name in named if name is not None}
+    sessions = talk.sessions(evidence.rows.values())
     if sessions:
         _add_sessions(arms, sessions, evidence)
     for number, others in evidence.linked.items():
@@ -165,22 +164,27 @@ def _strength(sessions: Mapping[int, Hashable], text: Mapping[int, float]) -> di
 
 def _factors(question: Question, row: Candidate, now_us: int) -> dict[str, float]:
     found = _time_factors(row, now_us, 0.4 if question.asks_now else 0.05)
-    if question.names:
-        who = candidates.speaker(row) or (row.subject or "").casefold()
-        if who and not question.names.isdisjoint((who, *who.split())):
-            found["x_speaker"] = _SPEAKER
+    if question.names and talk.is_voice(row, question.names):
+        found["x_speaker"] = _SPEAKER
     if question.phrases:
         content = row.content.casefold()
         count = sum([phrase in content for phrase in question.phrases])
         if count:
             found["x_phrase"] = 1 + _PHRASE * min(count, _MOST_PHRASES)
-    if question.dates and any(each.holds(_moment(row.since_us)) for each in question.dates):
+    if question.dates and _is_of(row, question.dates):
         found["x_date"] = _DATED
     if question.asks_when and _TIMED.search(row.content):
         found["x_when"] = _WHEN
     if row.confidence != 0.5:  # noqa: PLR2004 - what is remembered without saying how sure
         found["x_confidence"] = 0.9 + 0.2 * row.confidence
     return found
+
+
+def _is_of(row: Candidate, asked: Sequence[dates.Moment | dates.Span]) -> bool:
+    """Tell whether a fact is of a day that is asked for."""
+    said = [datetime(day.year, day.month, day.day or 1, tzinfo=UTC) for day in talk.said_on(row)]
+    moments = said or [_moment(row.since_us)]
+    return any(each.holds(moment) for each in asked for moment in moments)
 
 
 def _time_factors(row: Candidate, now_us: int, reach: float) -> dict[str, float]:

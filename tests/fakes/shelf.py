@@ -8,7 +8,7 @@ from datetime import UTC, datetime, timedelta
 
 from knowledge_client.models import Fact
 from knowledge_service.domain.facts import canonical
-from knowledge_service.index import keeping, ranking, scorer, segments, terms
+from knowledge_service.index import candidates, keeping, ranking, scorer, segments, terms
 from knowledge_service.index.candidates import Candidate
 from knowledge_service.index.ranking import Uses
 from tests.fakes.store_base import Row
@@ -27,6 +27,7 @@ def candidate(number: int, scope_no: int, fact: Fact) -> Candidate:
         fact.predicate, fact.about, fact.position, canonical(source), fact.confidence,
         fact.lifecycle, fact.review, us(fact.expires_at), us(fact.valid_from),
         us(fact.valid_until), us(fact.recorded_at) or 0, us(fact.closed_at), canonical(fact.flags),
+        candidates.short(None if fact.data is None else canonical(fact.data)),
     )  # fmt: skip
 
 

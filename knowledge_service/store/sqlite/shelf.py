@@ -16,16 +16,17 @@ import apsw
 
 from knowledge_client.models import Fact
 from knowledge_service.domain.facts import canonical, key_hash
-from knowledge_service.index import ranking, scorer
+from knowledge_service.index import candidates, ranking, scorer
 from knowledge_service.index.candidates import Candidate
 from knowledge_service.index.keeping import Kept
 from knowledge_service.index.ranking import Uses
 from knowledge_service.store import times
 from knowledge_service.store.sqlite import postings, rows, vectors
 
-_COLUMNS = """f.fact_no, f.scope_no, f.kind, f.title, f.content, f.tags, f.subject, f.predicate,
+_COLUMNS = f"""f.fact_no, f.scope_no, f.kind, f.title, f.content, f.tags, f.subject, f.predicate,
   f.about, f.position, f.source, f.confidence, f.lifecycle, f.review, f.expires_at, f.valid_from,
-  f.valid_until, f.recorded_at, f.closed_at, f.flags"""
+  f.valid_until, f.recorded_at, f.closed_at, f.flags,
+  CASE WHEN octet_length(f.data) <= {candidates.MOST_DATA} THEN f.data END"""
 _ROWS = f"SELECT {_COLUMNS} FROM fact f WHERE f.fact_no IN (SELECT value FROM json_each(?))"
 _ON_KEY = f"""SELECT {_COLUMNS} FROM fact f
   WHERE f.scope_no = ? AND f.key_hash = ? AND f.lifecycle = 'live'"""
@@ -146,4 +147,5 @@ def _then(number: int, scope_no: int, fact: Fact) -> Candidate:
         fact.lifecycle, fact.review, times.to_us(fact.expires_at), times.to_us(fact.valid_from),
         times.to_us(fact.valid_until), times.to_us(fact.recorded_at), times.to_us(fact.closed_at),
         canonical(fact.flags),
+        candidates.short(None if fact.data is None else canonical(fact.data)),
     )  # fmt: skip

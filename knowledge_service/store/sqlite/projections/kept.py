@@ -43,11 +43,8 @@ def texts(event: Event) -> Iterator[tuple[int, int, str]]:
     for each in event.known():
         if each["table"] == "fact":
             row = each["row"]
-            yield (
-                row["scope_no"],
-                row["fact_no"],
-                rendering(row | {"tags": json.loads(row["tags"])}),
-            )
+            read = {name: json.loads(row.get(name) or "null") for name in ("tags", "data")}
+            yield row["scope_no"], row["fact_no"], rendering(row | read)
 
 
 def _apply(connection: apsw.Connection, event: Event) -> None:

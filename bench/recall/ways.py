@@ -1,0 +1,119 @@
+"""Ways in which a conversation may be told: where name, session and time of a turn are put.
+
+A way makes of each turn a fact; the words and their order stay. What a recall finds should depend
+little on the way.
+"""
+
+from collections.abc import Callable
+from datetime import datetime
+
+from bench.recall.talk import Turn
+from knowledge_client.models import FactIn, Ref, Source
+from knowledge_service.routes import reference
+
+Way = Callable[[Turn], FactIn]
+
+
+def _said(turn: Turn) -> str:
+    return f"{turn.speaker}: {turn.text}"
+
+
+def _clock(at: datetime) -> str:
+    return f"{at.hour % 12 or 12}:{at:%M} {'am' if at.hour < 12 else 'pm'}"
+
+
+def _day(at: datetime) -> str:
+    return f"{at.day} {at:%B, %Y}"
+
+
+def _source(*refs: tuple[str, str]) -> Source:
+    return Source(type="import", refs=tuple(Ref(type=kind, id=name) for kind, name in refs))
+
+
+def _tagged(turn: Turn) -> FactIn:
+    return FactIn(content=_said(turn), tags=(f"session_{turn.session}",), valid_from=turn.at)
+
+
+def _dated(turn: Turn) -> FactIn:
+    return FactIn(content=_said(turn), valid_from=turn.at)
+
+
+def _bare(turn: Turn) -> FactIn:
+    return FactIn(content=_said(turn))
+
+
+def _reported(turn: Turn) -> FactIn:
+    return FactIn(content=f'{turn.speaker} said, "{turn.text}"', valid_from=turn.at)
+
+
+def _subject(turn: Turn) -> FactIn:
+    tags = (f"session-{turn.session}",)
+    return FactIn(content=turn.text, subject=turn.speaker, tags=tags, valid_from=turn.at)
+
+
+def _title(turn: Turn) -> FactIn:
+    return FactIn(content=turn.text, title=turn.speaker, valid_from=turn.at)
+
+
+def _tag(turn: Turn) -> FactIn:
+    tags = (turn.speaker, f"s{turn.session}")
+    return FactIn(content=turn.text, tags=tags, valid_from=turn.at)
+
+
+def _data(turn: Turn) -> FactIn:
+    data = {"speaker": turn.speaker, "session": turn.session, "dia_id": turn.id}
+    return FactIn(content=turn.text, data=data, valid_from=turn.at)
+
+
+def _all_data(turn: Turn) -> FactIn:
+    data = {
+        "speaker": turn.speaker, "session_id": f"session_{turn.session}", "turn": turn.id,
+        "date": f"{_clock(turn.at)} on {_day(turn.at)}",
+    }  # fmt: skip
+    return FactIn(content=turn.text, data=data)
+
+
+def _refs(turn: Turn) -> FactIn:
+    source = _source(("session", f"session_{turn.session}"), ("turn", turn.id))
+    return FactIn(content=_said(turn), source=source, valid_from=turn.at)
+
+
+def _turn_refs(turn: Turn) -> FactIn:
+    return FactIn(content=_said(turn), source=_source(("dia_id", turn.id)), valid_from=turn.at)
+
+
+def _bracketed(turn: Turn) -> FactIn:
+    return FactIn(content=f"[{_day(turn.at)} {_clock(turn.at)}] {_said(turn)}")
+
+
+def _parenthesised(turn: Turn) -> FactIn:
+    return FactIn(content=f"({_clock(turn.at)} on {_day(turn.at)}) {_said(turn)}")
+
+
+def _iso(turn: Turn) -> FactIn:
+    return FactIn(content=f"[{turn.at:%Y-%m-%d %H:%M}] {turn.speaker}: {turn.text}")
+
+
+def _reference(turn: Turn) -> FactIn:
+    text = f"[session_{turn.session}, {_day(turn.at)}] {_said(turn)}"
+    return reference.fact_in(reference.RememberBody(content=text, tags=(turn.id,)))
+
+
+WAYS: dict[str, Way] = {
+    "`Anna: text`, session as tag, valid_from": _tagged,
+    "`Anna: text`, valid_from": _dated,
+    "`Anna: text`": _bare,
+    '`Anna said, "text"`, valid_from': _reported,
+    "name as subject, session as tag, valid_from": _subject,
+    "name as title, valid_from": _title,
+    "name and session as tags, valid_from": _tag,
+    "name, session, turn in data, valid_from": _data,
+    "name, session, turn, date in data": _all_data,
+    "`Anna: text`, session and turn as refs, valid_from": _refs,
+    "`Anna: text`, turn as ref, valid_from": _turn_refs,
+    "`[8 May, 2023 1:56 pm] Anna: text`": _bracketed,
+    "`(1:56 pm on 8 May, 2023) Anna: text`": _parenthesised,
+    "`[2023-05-08 13:56] Anna: text`": _iso,
+    "`/remember`: `[session_1, 8 May, 2023] Anna: text`, turn as tag": _reference,
+}
+"""Each way in words."""

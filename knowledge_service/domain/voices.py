@@ -1,0 +1,77 @@
+"""What a fact's data says of who said it, in which session, at which turn, and when. Pure.
+
+People put these beside the words of a conversation under a few usual names (`speaker`,
+`session_id`, `dia_id`, `date`); values that are longer than a name or a date are none.
+"""
+
+from __future__ import annotations
+
+import functools
+import json
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+_LONGEST = 100
+_VOICE = re.compile(
+    r"(?:speaker|author|sender|narrator)(?:_?(?:name|id))?|from|role|who|said_by|spoken_by"
+)
+_SESSION = re.compile(
+    r"(?:session|conversation|conv|dialogu?e|thread|chat|meeting|channel|call|interview)"
+    r"(?:_?(?:id|no|num|number|index|name|key))?"
+)
+_TURN = re.compile(
+    r"(?:turn|message|msg|utterance|line|post|comment|dia)(?:_?(?:id|no|num|number|index|key))?"
+)
+_WHEN = re.compile(
+    r"(?:session_?|turn_?|message_?)?(?:date|time|timestamp|date_?time)|when|said_at|sent_at"
+)
+
+
+@dataclass(frozen=True)
+class Told:
+    """Who said it, what it is a part of, and when, as far as the data says; "" where it does not.
+
+    `session` is told apart by the name of its member, as `session_id=3` is.
+    """
+
+    voice: str = ""
+    session: str = ""
+    turn: str = ""
+    when: str = ""
+
+
+NOTHING = Told()
+
+
+def of(data: Any) -> Told:
+    """Read the members of data, one level deep; the first of each sort counts."""
+    if not isinstance(data, Mapping):
+        return NOTHING
+    found: dict[str, str] = {}
+    for key, value in data.items():
+        name = key.casefold()
+        sort = _sort(name) if len(name) <= _LONGEST else None
+        if sort is None or sort in found:
+            continue
+        if isinstance(value, str | int) and not isinstance(value, bool):
+            text = str(value) if not isinstance(value, int) or abs(value) < 1 << 62 else ""
+            if 0 < len(text) <= _LONGEST:
+                found[sort] = f"{name}={text}" if sort == "session" else text
+    return Told(**found) if found else NOTHING
+
+
+@functools.lru_cache(maxsize=4096)
+def _sort(name: str) -> str | None:
+    for sort, pattern in (("voice", _VOICE), ("session", _SESSION), ("turn", _TURN)):
+        if pattern.fullmatch(name):
+            return sort
+    return "when" if _WHEN.fullmatch(name) else None
+
+
+def of_json(data: str | None) -> Told:
+    """Read data as the store keeps it."""
+    if not data or data[0] != "{":
+        return NOTHING
+    return of(json.loads(data))

@@ -1,0 +1,186 @@
+"""Who says what, in which session, and on which day: what ties facts of a conversation together.
+
+Nobody has to tell turns in one way. The one who speaks is read from the words (`Anna: ...`), from
+data, or, where names come again and again, from subject, title or tag; the session from what a fact
+is about, refers to or is tagged with, from data, from what stands before the words in brackets, or
+from the moment that facts share. Pure.
+"""
+
+from __future__ import annotations
+
+import functools
+import json
+import re
+from collections.abc import Hashable, Iterable, Mapping
+from typing import Any
+
+from knowledge_service.domain import voices
+from knowledge_service.domain.voices import Told
+from knowledge_service.index import dates
+from knowledge_service.index.candidates import Candidate
+
+# `Anna: text`, `[7 May, 14:05] Anna: text`, `Anna said ...`; at most three words of a name.
+_SPEAKER = re.compile(
+    r"(?:[\[(](?P<head>[^\])\n]{0,60})[\])]\s*)?"
+    r"(?P<who>[A-Z][\w'.-]{0,30}(?: [A-Z][\w'.-]{0,30}){0,2})"
+    r"\s*(?:\([^)\n]{0,40}\)\s*)?(?::| said\b| says\b| asked\b| wrote\b)"
+)
+_NAME = re.compile(r"[A-Z][\w'.-]{1,30}(?: [A-Z][\w'.-]{0,30}){0,2}")
+_TALK = re.compile(r"(?i)session|conversation|thread|dialog|chat|meeting|channel|call|interview")
+_TURN = re.compile(r"(?i)turn|message|utterance|line|post|dia_id|comment|^dia$")
+_LABEL = (
+    r"(?:session|conv(?:ersation)?|dialog(?:ue)?|chat|thread|meeting|day)[-_:/ #]?[^\"]{0,40}?\d+"
+)
+_TALK_TAG = re.compile(rf'(?i)"({_LABEL}[^"]{{0,20}})"')
+_HEAD_LABEL = re.compile(rf"(?i)\b{_LABEL}")
+_TURN_TAG = re.compile(r'"([A-Za-z]{1,12}\d{1,6}):\d{1,6}"')
+_TURN_ID = re.compile(r"(.*\d.*)[:#/.]\d+")
+Session = tuple[int, str, Hashable]
+"""The scope, by what facts are tied together, and its name."""
+_DAY_US = 86_400_000_000
+# So many facts must bear a name before names in subjects, titles and tags are taken for speakers',
+# and each name comes twice on average. Few things but those of a conversation are told like that.
+_ENOUGH = 6
+
+
+def speaker(row: Candidate) -> str | None:
+    """Return who says the content, case-folded; None unless it is put as somebody's words."""
+    match = _SPEAKER.match(row.content)
+    if match:
+        return match["who"].casefold()
+    return _told(row.data_json).voice.casefold() or None if row.data_json else None
+
+
+def is_voice(row: Candidate, names: frozenset[str]) -> bool:
+    """Tell whether one of these case-folded names says the content, or the fact bears it."""
+    who = speaker(row)
+    if who is not None:
+        return not names.isdisjoint((who, *who.split()))
+    for text in (row.subject, row.title):
+        if text:
+            folded = text.casefold()
+            if not names.isdisjoint((folded, *folded.split())):
+                return True
+    return row.tags_json != "[]" and not names.isdisjoint(map(str.casefold, row.tags))
+
+
+def sessions(rows: Iterable[Candidate]) -> dict[int, Session]:
+    """Name what each fact is a part of: facts of one session stand beside each other.
+
+    Without what nothing ties to others.
+    """
+    found: dict[int, Session] = {}
+    named: list[tuple[Candidate, str]] = []
+    for row in rows:
+        name = session(row)
+        if name is not None:
+            found[row.number] = name
+        else:
+            voice = _name(row)
+            if voice:
+                named.append((row, voice))
+    if len(named) >= _ENOUGH and 2 * len({voice for _, voice in named}) <= len(named):
+        found |= {row.number: _by_moment(row) for row, _ in named}
+    return found
+
+
+def session(row: Candidate) -> Session | None:
+    """Name what a fact is a part of, as far as it says so itself.
+
+    The entity it is about, the session or run that it refers to, a tag such as `session_3`, data,
+    or, for somebody's words, the day they are of. None when nothing ties it to others.
+    """
+    return _pointed(row) or _of_data(row) or _of_day(row)
+
+
+def _pointed(row: Candidate) -> Session | None:
+    if row.about:
+        return row.scope_no, "about", row.about
+    if '"refs":[{' in row.source_json:
+        return row.scope_no, "ref", _referred(json.loads(row.source_json)["refs"])
+    tag = _talk_tag(row.tags_json) if row.tags_json != "[]" else None
+    return (row.scope_no, "tag", tag) if tag else None
+
+
+def _of_data(row: Candidate) -> Session | None:
+    told = _told(row.data_json) if row.data_json else voices.NOTHING
+    if told.session:
+        return row.scope_no, "data", told.session
+    turn = _TURN_ID.fullmatch(told.turn) if told.turn else None
+    return (row.scope_no, "turn", turn[1]) if turn else None
+
+
+def _of_day(row: Candidate) -> Session | None:
+    """Name the day of somebody's words."""
+    told = _told(row.data_json) if row.data_json else voices.NOTHING
+    match = _SPEAKER.match(row.content)
+    if match is None and not told.voice:
+        return None
+    if row.valid_from_us is not None:
+        return row.scope_no, "day", row.valid_from_us // _DAY_US
+    return row.scope_no, "day", _headed((match["head"] if match else None) or told.when)
+
+
+def said_on(row: Candidate) -> tuple[dates.Moment, ...]:
+    """Return the days that stand before somebody's words or beside them, unless it says since when.
+
+    What a fact holds from is said by `valid_from` alone where that is given.
+    """
+    if row.valid_from_us is not None:
+        return ()
+    match = _SPEAKER.match(row.content)
+    head = match["head"] if match else None
+    if head is None and row.data_json:
+        head = _told(row.data_json).when
+    return tuple(day for day in dates.written(head) if day.year) if head else ()
+
+
+@functools.lru_cache(maxsize=4096)
+def _talk_tag(tags_json: str) -> str | None:
+    match = _TALK_TAG.search(tags_json) or _TURN_TAG.search(tags_json)
+    return match[1].casefold() if match else None
+
+
+@functools.lru_cache(maxsize=4096)
+def _headed(head: str) -> Hashable:
+    """Take what stands before the words: a session's number, a day, or nothing of both."""
+    label = _HEAD_LABEL.search(head) if head else None
+    if label:
+        return label[0].casefold()
+    return dates.written(head)[:1] if head else None
+
+
+@functools.lru_cache(maxsize=4096)
+def _told(data_json: str) -> Told:
+    return voices.of_json(data_json)
+
+
+def _name(row: Candidate) -> str | None:
+    """Return a name that the fact bears, or None."""
+    for text in (row.subject, row.title):
+        if text and _NAME.fullmatch(text):
+            return text
+    if row.tags_json != "[]":
+        for tag in row.tags:
+            if _NAME.fullmatch(tag):
+                return tag
+    return None
+
+
+def _by_moment(row: Candidate) -> Session:
+    return row.scope_no, "moment", row.valid_from_us
+
+
+def _referred(refs: list[Mapping[str, Any]]) -> tuple[str, str]:
+    kind, name = refs[0]["type"], refs[0]["id"]
+    for ref in refs:
+        if _TALK.search(ref["type"]):
+            kind, name = ref["type"], ref["id"]
+            break
+    else:
+        for ref in refs:
+            if _TURN.search(ref["type"]):
+                kind, name = ref["type"], ref["id"]
+    # `D1:3` is the third turn of D1, whatever it is called.
+    turn = _TURN_ID.fullmatch(name)
+    return kind, turn[1] if turn else name

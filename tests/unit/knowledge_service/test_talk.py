@@ -1,0 +1,155 @@
+from __future__ import annotations
+
+import json
+from datetime import UTC, datetime
+
+import pytest
+
+from knowledge_service.domain import facts, voices
+from knowledge_service.domain.voices import Told
+from knowledge_service.index import folding, talk
+from knowledge_service.index.candidates import Candidate
+from knowledge_service.index.dates import Moment
+
+MAY_US = int(datetime(2023, 5, 8, 13, 56, tzinfo=UTC).timestamp()) * 1_000_000
+
+
+def row(content: str = "hello", number: int = 1, **given: object) -> Candidate:
+    data = given.pop("data", None)
+    empty = Candidate(
+        number, 1, "fact", None, content, "[]", None, None, None, None, "{}", 0.5, "live", "none",
+        None, None, None, 0, None, data_json=None if data is None else json.dumps(data),
+    )  # fmt: skip
+    return empty._replace(**given)
+
+
+@pytest.mark.parametrize(
+    ("data", "told"),
+    [
+        ({"speaker": "Anna", "session": 3, "dia_id": "D3:1"}, Told("Anna", "session=3", "D3:1")),
+        ({"author_name": "Anna", "Timestamp": "8 May, 2023"}, Told("Anna", when="8 May, 2023")),
+        ({"sender": "Anna", "conversation_id": "c-7"}, Told("Anna", "conversation_id=c-7")),
+        ({"speaker": "x" * 101, "session": True, "turn": None}, Told()),
+        ({"image": "shop:1.2", "replicas": 3, "name": "shop"}, Told()),
+        ({"turn": 10**40}, Told()),
+        ('{"speaker": "Anna"}', Told()),
+        (None, Told()),
+    ],
+)
+def test_data_says_who_told_it_in_which_session_and_when(data: object, told: Told) -> None:
+    assert voices.of(data) == told
+
+
+def test_who_said_it_and_when_is_found_though_only_data_says_so() -> None:
+    data = {"speaker": "Anna", "date": "8 May, 2023", "note": "unseen"}
+    text = facts.rendering({"content": "to Lisbon", "tags": (), "data": data})
+    assert text.split("\n") == ["to Lisbon", "Anna", "8 May, 2023"]
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        {"content": "Anna: hello"},
+        {"content": 'Anna said, "hello"'},
+        {"content": "[8 May, 2023 1:56 pm] Anna: hello"},
+        {"content": "(1:56 pm on 8 May, 2023) Anna: hello"},
+        {"content": "[session_1, 8 May, 2023] Anna: hello"},
+        {"subject": "Anna"},
+        {"title": "Anna Maria"},
+        {"tags_json": '["s1","Anna"]'},
+        {"data": {"speaker": "Anna"}},
+    ],
+    ids=lambda given: next(iter(given.items()))[1] if isinstance(given, dict) else None,
+)
+def test_speaker_is_seen_wherever_the_name_is_put(given: dict[str, object]) -> None:
+    assert talk.is_voice(row(**given), frozenset({"anna"}))
+    assert not talk.is_voice(row(**given), frozenset({"bruno"}))
+
+
+def test_who_is_spoken_to_is_no_speaker() -> None:
+    assert not talk.is_voice(row("Bruno: hello Anna", subject="Anna"), frozenset({"anna"}))
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "are_together"),
+    [
+        ({"data": {"session": 1}}, {"data": {"session": 1, "x": 2}}, True),
+        ({"data": {"session": 1}}, {"data": {"session": 2}}, False),
+        ({"data": {"dia_id": "D1:3"}}, {"data": {"dia_id": "D1:4"}}, True),
+        ({"data": {"dia_id": "D1:3"}}, {"data": {"dia_id": "D2:3"}}, False),
+        ({"tags_json": '["D1:3"]'}, {"tags_json": '["D1:4"]'}, True),
+        (
+            {"content": "[8 May, 2023 1:56 pm] Anna: a"},
+            {"content": "[8 May, 2023 1:58 pm] Bruno: b"},
+            True,
+        ),
+        (
+            {"content": "[8 May, 2023 1:56 pm] Anna: a"},
+            {"content": "[9 May, 2023 1:56 pm] Bruno: b"},
+            False,
+        ),
+        (
+            {"content": "[session_1, 8 May, 2023] Anna: a"},
+            {"content": "[session_2, 8 May, 2023] Bruno: b"},
+            False,
+        ),
+        (
+            {"data": {"speaker": "Anna"}, "valid_from_us": MAY_US},
+            {"data": {"speaker": "Bruno"}, "valid_from_us": MAY_US + 60_000_000},
+            True,
+        ),
+    ],
+)
+def test_session_is_seen_wherever_it_is_put(
+    first: dict[str, object], second: dict[str, object], are_together: bool
+) -> None:
+    one, other = talk.session(row(**first)), talk.session(row(**second))
+    assert one is not None
+    assert (one == other) is are_together
+
+
+def test_names_that_come_again_and_again_tie_facts_of_one_moment_together() -> None:
+    names = ["Anna", "Bruno"] * 3
+    rows = [row("x", n, title=name, valid_from_us=MAY_US + n // 4) for n, name in enumerate(names)]
+    found = talk.sessions(rows)
+    assert [found[n] == found[0] for n in range(6)] == [True] * 4 + [False] * 2
+    assert talk.sessions(rows[:5]) == {}
+
+
+def test_titles_that_name_things_tie_nothing_together() -> None:
+    different = [row("x", n, title=f"Name{n}") for n in range(12)]
+    plain = [row("x", n, title="Disk full", subject="orders-db") for n in range(12)]
+    assert talk.sessions([*different, *plain]) == {}
+
+
+@pytest.mark.parametrize(
+    ("given", "days"),
+    [
+        ({"content": "(1:56 pm on 8 May, 2023) Anna: hello"}, (Moment(2023, 5, 8),)),
+        ({"content": "[2023-05-08 13:56] Anna: hello"}, (Moment(2023, 5, 8),)),
+        ({"data": {"speaker": "Anna", "date": "1:56 pm on 8 May, 2023"}}, (Moment(2023, 5, 8),)),
+        ({"content": "[8 May, 2023] Anna: hello", "valid_from_us": MAY_US}, ()),
+        ({"content": "Anna: it was on 8 May, 2023"}, ()),
+        ({"content": "hello"}, ()),
+    ],
+)
+def test_day_of_words_is_seen_wherever_it_is_put(
+    given: dict[str, object], days: tuple[Moment, ...]
+) -> None:
+    assert talk.said_on(row(**given)) == days
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ({"data": {"speaker": "Anna"}}, {"data": {"speaker": "Bruno"}}),
+        ({"title": "Anna"}, {"title": "Bruno"}),
+        ({"subject": "orders-db"}, {"subject": "users-db"}),
+        ({"tags_json": '["session_1"]'}, {"tags_json": '["session_2"]'}),
+    ],
+    ids=["two speakers", "two titles", "two subjects", "two sessions"],
+)
+def test_same_words_of_two_stay_two(one: dict[str, object], other: dict[str, object]) -> None:
+    first, second = (folding.words(row("I love hiking", **given)) for given in (one, other))
+    assert not folding.is_same(first, second)
+    assert folding.is_same(first, folding.words(row("I love hiking!", **one)))
