@@ -59,6 +59,7 @@ def main(
     command = typer.main.get_command(build())
     try:
         status = command.main(args=given, prog_name="kais", standalone_mode=False, obj=world)
+        world.write()
     except TyperException as exc:
         world.stderr.write(_usage(exc))
         return ExitStatus.USAGE
@@ -77,9 +78,12 @@ def _usage(exc: TyperException) -> str:
 
 
 def _ended(exc: Exception, world: Environment, *, with_traceback: bool) -> ExitStatus:
+    from kais_cli.errors import ReaderGone  # noqa: PLC0415 (only when something failed)
     from kais_cli.failures import explain  # noqa: PLC0415 (loads the models' library)
 
     failure = explain(exc)
+    if isinstance(failure, ReaderGone):
+        return failure.status
     if with_traceback:
         import traceback  # noqa: PLC0415 (only for this option)
 

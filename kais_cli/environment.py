@@ -6,6 +6,9 @@ imported when they are first needed, because `kais --help` needs none of them.
 
 from __future__ import annotations
 
+import codecs
+import io
+import os
 import shutil
 import sys
 from collections.abc import Callable
@@ -13,7 +16,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import TYPE_CHECKING, TextIO
 
-from kais_cli import clock, settings
+from kais_cli import clock, errors, layout, settings
 
 if TYPE_CHECKING:
     import httpx
@@ -55,12 +58,17 @@ def _suffix() -> str:
 
 @dataclass(frozen=True, kw_only=True)
 class Environment:
-    """Everything outside of a command that it may touch. `width` is None where lines stay whole."""
+    """Everything outside of a command that it may touch.
+
+    `columns` is the terminal's width and `width` how long lines of prose may be; both are None
+    where lines stay whole.
+    """
 
     stdout: TextIO = field(default_factory=lambda: sys.stdout)
     stderr: TextIO = field(default_factory=lambda: sys.stderr)
     is_terminal: bool = False
     width: int | None = None
+    columns: int | None = None
     settings: settings.Settings = field(default_factory=settings.Settings)
     now: Callable[[], datetime] = clock.now
     suffix: Callable[[], str] = _suffix
@@ -68,9 +76,63 @@ class Environment:
     open_clusters: Callable[[], Clusters] = _open_clusters
     knowledge_transport: httpx.BaseTransport | None = None
 
+    def write(self, text: str = "") -> None:
+        """Write to stdout; without a text, have everything written that waits to be.
+
+        Raises:
+            ReaderGone: nobody reads it.
+            CliError: the disk, or whatever it is, does not take it.
+        """
+        try:
+            if text:
+                self.stdout.write(text)
+            else:
+                self.stdout.flush()
+        except BrokenPipeError as exc:
+            abandon(self.stdout)
+            raise errors.ReaderGone from exc
+        except OSError as exc:
+            abandon(self.stdout)
+            raise errors.CliError(f"cannot write the output ({exc.strerror})") from exc
+
 
 def real() -> Environment:
     """Describe the terminal, or the pipe, that this process has."""
-    is_terminal = sys.stdout.isatty()
-    columns = min(shutil.get_terminal_size().columns, _WIDEST) if is_terminal else None
-    return Environment(is_terminal=is_terminal, width=columns, settings=settings.from_environment())
+    stdout, stderr = _usable(sys.stdout), _usable(sys.stderr)
+    is_terminal = stdout.isatty()
+    columns = shutil.get_terminal_size().columns if is_terminal else None
+    return Environment(
+        stdout=stdout,
+        stderr=stderr,
+        is_terminal=is_terminal,
+        width=min(columns, _WIDEST) if columns else None,
+        columns=columns,
+        settings=settings.from_environment(),
+    )
+
+
+def abandon(stream: TextIO) -> None:
+    """Let what a stream still holds go nowhere: Python would try to write it at the very end."""
+    try:
+        nowhere = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(nowhere, stream.fileno())
+        os.close(nowhere)
+    except (OSError, io.UnsupportedOperation):
+        return
+
+
+def _usable(stream: TextIO | None) -> TextIO:
+    """Give a stream that takes every text: a closed one is none, a narrow one gets escapes."""
+    if stream is None:
+        return open(os.devnull, "w", encoding="utf-8")  # noqa: PTH123 - until the end
+    if isinstance(stream, io.TextIOWrapper) and codecs.lookup(stream.encoding).name != "utf-8":
+        codecs.register_error("kais-escapes", _escape)
+        stream.reconfigure(errors="kais-escapes")
+    return stream
+
+
+def _escape(failure: UnicodeError) -> tuple[str, int]:
+    """Write what an encoding lacks in JSON's escapes, so that JSON stays what it was."""
+    if not isinstance(failure, UnicodeEncodeError):
+        raise failure
+    return layout.escaped(failure.object[failure.start : failure.end]), failure.end

@@ -4,7 +4,8 @@ CliError                carries the exit status and a message that says what to 
 ├── UsageError          options, parameters or a file are wrong (2)
 ├── Refused             the cluster or the service said no, or something is not there (1)
 ├── WaitedTooLong       what was followed did not end within --timeout (3)
-└── Unreachable         the cluster or the service does not answer (7)
+├── Unreachable         the cluster or the service does not answer (7)
+└── ReaderGone          nobody reads what is written any more (141, without a word)
 """
 
 from __future__ import annotations
@@ -38,3 +39,9 @@ class Unreachable(CliError):
     """Nobody answers where the cluster or the service should be."""
 
     status = ExitStatus.UNREACHABLE
+
+
+class ReaderGone(CliError):
+    """Whoever read the output has enough, as `head` does."""
+
+    status = ExitStatus.READER_GONE

@@ -19,6 +19,7 @@ class ExitStatus(IntEnum):
     BUDGET_EXCEEDED = 6
     UNREACHABLE = 7
     INTERRUPTED = 130
+    READER_GONE = 141
 
 
 _OF_OUTCOME = {

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import pydantic
 import typer
 
 from kais.errors import InvalidResource
 from kais_cli import errors
+
+if TYPE_CHECKING:
+    from pydantic_core import ErrorDetails
 
 
 def explain(failure: Exception) -> errors.CliError:
@@ -33,4 +38,18 @@ def lines(failure: InvalidResource) -> str:
 
 def _violations(failure: pydantic.ValidationError) -> list[str]:
     details = failure.errors(include_url=False)
-    return [f"{'.'.join(str(step) for step in d['loc'])}: {d['msg']}" for d in details]
+    return [f"{'.'.join(str(step) for step in d['loc'])}: {_words(d)}" for d in details]
+
+
+def _words(detail: ErrorDetails) -> str:
+    """Say a violation as a person at a terminal would; the rest is in pydantic's words."""
+    if detail["type"] == "string_unicode":
+        return "is no UTF-8; check the encoding of your shell (LC_ALL)"
+    if detail["type"] == "string_too_long":
+        most = detail["ctx"]["max_length"]
+        return f"has {len(detail['input']):,} characters, and {most:,} are taken at most"
+    if detail["type"] == "string_too_short":
+        return "is empty"
+    if detail["type"] == "missing":
+        return "is missing"
+    return detail["msg"]

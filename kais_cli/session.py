@@ -55,7 +55,7 @@ class Session:
 
     def write(self, text: str) -> None:
         """Write to stdout."""
-        self.environment.stdout.write(layout.printable(text))
+        self.environment.write(layout.printable(text))
 
     def note(self, text: str) -> None:
         """Write a line to stderr, beside the output."""
