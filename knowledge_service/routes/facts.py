@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Annotated, Literal
 
 from fastapi import APIRouter, Query, Response
 from pydantic import BaseModel, Field
 
+from knowledge_client import wire
 from knowledge_client.models import (
     Corrected,
     CorrectIn,
@@ -18,14 +20,19 @@ from knowledge_client.models import (
     RememberedBatch,
 )
 from knowledge_client.wire import Moment
-from knowledge_service.flows import access, remembering
-from knowledge_service.ports import Listing
+from knowledge_service.domain import told
+from knowledge_service.domain.facts import NewFact
+from knowledge_service.domain.told import Told
+from knowledge_service.domain.visibility import Principal
+from knowledge_service.flows import access, preparing, remembering
+from knowledge_service.ports import Listing, Once
 from knowledge_service.routes import cursors
 from knowledge_service.routes.bodies import StrictRoute
 from knowledge_service.routes.dependencies import (
     CallerDep,
     KeyHeader,
     RehearsalDep,
+    Services,
     ServicesDep,
     once,
 )
@@ -57,7 +64,7 @@ def remember(
 
     With `dry_run` nothing is kept: 200, and a fact that would be new has no id.
     """
-    fact = remembering.prepare(services.store, principal, body)
+    fact = preparing.prepare(services.store, principal, body)
     if dry_run:
         response.status_code = 200
         return remembering.rehearse(services.store, principal, [fact])[0]
@@ -76,7 +83,7 @@ def remember_batch_or_rehearse(
     if not dry_run:
         return remember_batch(body, services, principal, key)
     response.status_code = 200
-    facts = remembering.prepare_all(services.store, principal, body.facts)
+    facts = preparing.prepare_all(services.store, principal, body.facts)
     return RememberedBatch(results=remembering.rehearse(services.store, principal, facts))
 
 
@@ -84,10 +91,25 @@ def remember_batch(
     body: FactsIn, services: ServicesDep, principal: CallerDep, key: KeyHeader = None
 ) -> RememberedBatch:
     """Remember facts together, all or none."""
-    facts = remembering.prepare_all(services.store, principal, body.facts)
+    facts = preparing.prepare_all(services.store, principal, body.facts)
     repeat = once(key, principal, "facts:batch", body)
+    return _stored(facts, services, principal, repeat)
+
+
+def remember_told(
+    body: tuple[Told, ...], services: Services, principal: Principal, key: str | None
+) -> RememberedBatch:
+    """Do what `remember_batch` does with facts that say nothing unusual."""
+    facts = preparing.prepare_told(services.store, principal, body)
+    repeat = once(key, principal, "facts:batch", told.facts_in(body)) if key is not None else None
+    return _stored(facts, services, principal, repeat)
+
+
+def _stored(
+    facts: Sequence[NewFact], services: Services, principal: Principal, repeat: Once | None
+) -> RememberedBatch:
     found = services.store.remember(facts, actor=access.actor(principal), once=repeat)
-    return RememberedBatch(results=found)
+    return wire.built(RememberedBatch, {"results": found})
 
 
 @router.get("/facts")

@@ -21,15 +21,17 @@ import pydantic
 from fastapi import Response
 
 from knowledge_client.models import FactIn, FactsIn, RecallIn
+from knowledge_service.domain import told
 from knowledge_service.errors import ServiceError
-from knowledge_service.flows import access, remembering
+from knowledge_service.flows import access, preparing
 from knowledge_service.routes import bodies, facts, middleware, problems, recall, reference
 from knowledge_service.routes.dependencies import CALLER, once, principal_of
 
 if TYPE_CHECKING:
     from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-    from knowledge_client.models import Remembered
+    from knowledge_client.models import Remembered, RememberedBatch
+    from knowledge_service.domain.told import Told
     from knowledge_service.domain.visibility import Principal
     from knowledge_service.ports import Once
     from knowledge_service.routes.dependencies import Services
@@ -59,6 +61,8 @@ class _Answer:
     headers: tuple[tuple[bytes, bytes], ...] = ((b"content-type", _JSON),)
 
 
+Read = Callable[[bytes], Any]
+"""Reads a body; None leaves it to the application."""
 Handle = Callable[[Any, "Principal", Asked], Awaitable[_Answer]]
 
 
@@ -69,12 +73,12 @@ class Hot:
         self._app = app
         self._services = services
         self._threads = ThreadPoolExecutor(_THREADS, thread_name_prefix="hot")
-        self._routes: dict[str, tuple[type[pydantic.BaseModel], Handle]] = {
-            "/v1/facts": (FactIn, self._remember),
-            "/v1/facts:batch": (FactsIn, self._remember_batch),
-            "/v1/recall": (RecallIn, self._recall),
-            "/remember": (reference.RememberBody, self._remember_as_reference),
-            "/recall": (reference.RecallBody, self._recall_as_reference),
+        self._routes: dict[str, tuple[Read, Handle]] = {
+            "/v1/facts": (_reading(FactIn), self._remember),
+            "/v1/facts:batch": (_read_batch, self._remember_batch),
+            "/v1/recall": (_reading(RecallIn), self._recall),
+            "/remember": (_reading(reference.RememberBody), self._remember_as_reference),
+            "/recall": (_reading(reference.RecallBody), self._recall_as_reference),
         }
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -92,9 +96,9 @@ class Hot:
                 if answer is None:
                     messages = await _read(receive)
                     body = b"".join([message.get("body", b"") for message in messages])
-                    model = _parse(route[0], body)
-                    if model is not None:
-                        answer = await self._answer(route[1], model, scope[CALLER], asked)
+                    given = route[0](body)
+                    if given is not None:
+                        answer = await self._answer(route[1], given, scope[CALLER], asked)
                 if answer is not None:
                     await _send(answer, send)
                     seconds = time.perf_counter() - started
@@ -115,9 +119,9 @@ class Hot:
         return await self._refused(note(), asked)
 
     async def _answer(
-        self, handle: Handle, model: Any, principal: Principal, asked: Asked
+        self, handle: Handle, given: Any, principal: Principal, asked: Asked
     ) -> _Answer | None:
-        return await self._refused(handle(model, principal, asked), asked)
+        return await self._refused(handle(given, principal, asked), asked)
 
     async def _refused(self, work: Awaitable[_Answer | None], asked: Asked) -> _Answer | None:
         """Do some work; return its answer, or the refusal that it raised."""
@@ -140,16 +144,22 @@ class Hot:
         return _Answer(200, json.dumps({"factId": found.fact_id}).encode())
 
     async def _stored(self, body: FactIn, principal: Principal, repeat: Once | None) -> Remembered:
-        prepare = partial(remembering.prepare, self._services.store, principal, body)
+        prepare = partial(preparing.prepare, self._services.store, principal, body)
         # A run or another fact is looked up in the database; the event loop must not wait for it.
         fact = await self._in_thread(prepare) if body.run or body.about else prepare()
         actor = access.actor(principal)
         (found,) = await self._services.store.remembered([fact], actor=actor, once=repeat)
         return found
 
-    async def _remember_batch(self, body: FactsIn, principal: Principal, asked: Asked) -> _Answer:
+    async def _remember_batch(
+        self, body: FactsIn | tuple[Told, ...], principal: Principal, asked: Asked
+    ) -> _Answer:
         key = asked.header(b"idempotency-key")
-        call = partial(facts.remember_batch, body, self._services, principal, key)
+        call: Callable[[], RememberedBatch]
+        if isinstance(body, FactsIn):
+            call = partial(facts.remember_batch, body, self._services, principal, key)
+        else:
+            call = partial(facts.remember_told, body, self._services, principal, key)
         return _Answer(201, await self._in_thread(lambda: _dump(call())))
 
     async def _recall(self, body: RecallIn, principal: Principal, asked: Asked) -> _Answer:
@@ -198,6 +208,14 @@ def _again(messages: list[Message], receive: Receive) -> Receive:
         return await receive()
 
     return replayed
+
+
+def _reading(model: type[pydantic.BaseModel]) -> Read:
+    return partial(_parse, model)
+
+
+def _read_batch(body: bytes) -> pydantic.BaseModel | tuple[Told, ...] | None:
+    return told.read(body) or _parse(FactsIn, body)
 
 
 def _parse(model: type[pydantic.BaseModel], body: bytes) -> pydantic.BaseModel | None:

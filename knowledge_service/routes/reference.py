@@ -15,7 +15,7 @@ from knowledge_client.models import (
 from knowledge_client.models.facts import Tag
 from knowledge_client.wire import Wire, WireScope
 from knowledge_service.domain.visibility import lineage
-from knowledge_service.flows import access, recalling, remembering
+from knowledge_service.flows import access, preparing, recalling, remembering
 from knowledge_service.routes.bodies import StrictRoute
 from knowledge_service.routes.dependencies import CallerDep, ServicesDep
 
@@ -85,7 +85,7 @@ def recall(
 @router.post("/remember")
 def remember(body: RememberBody, services: ServicesDep, principal: CallerDep) -> dict[str, str]:
     """Remember a fact."""
-    fact = remembering.prepare(services.store, principal, fact_in(body))
+    fact = preparing.prepare(services.store, principal, fact_in(body))
     (found,) = services.store.remember([fact], actor=access.actor(principal))
     return {"factId": found.fact_id}
 

@@ -1,0 +1,147 @@
+"""From a fact as it was sent to one that may be stored: scope, run, source, gates, limits."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from kais import facts as kais_facts
+from knowledge_client.models import FactIn, Ref, Run, ScopeRef, Source
+from knowledge_service.domain import aliases, facts, redaction, told
+from knowledge_service.domain.facts import NewFact
+from knowledge_service.domain.told import Told
+from knowledge_service.domain.visibility import Principal
+from knowledge_service.errors import SecretRefused
+from knowledge_service.flows import access, remembering
+
+if TYPE_CHECKING:
+    from knowledge_service.ports import Store
+
+
+def prepare(store: Store, principal: Principal, body: FactIn) -> NewFact:
+    """Check rights and limits, and settle scope, source and confidence.
+
+    Raises:
+        ScopeForbidden, Forbidden, ScopeReadOnly: the caller may not write there.
+        NotFound: the run is not one that the caller works in.
+        InvalidBody, TooLarge: a limit is passed.
+    """
+    return prepare_all(store, principal, [body])[0]
+
+
+def prepare_all(store: Store, principal: Principal, bodies: Sequence[FactIn]) -> list[NewFact]:
+    """Prepare facts that are told together; what they have in common is found out once.
+
+    Raises:
+        What `prepare` raises, for the first fact that earns it.
+    """
+    desk = _Desk(store, principal)
+    return [desk.prepared(body) for body in bodies]
+
+
+def prepare_told(store: Store, principal: Principal, given: tuple[Told, ...]) -> list[NewFact]:
+    """Do what `prepare_all` does for facts that say nothing unusual.
+
+    Their words are looked at together; a fact is looked at alone when something is found in it.
+
+    Raises:
+        What `prepare` raises, for the first fact that earns it.
+    """
+    desk = _Desk(store, principal)
+    looked_at = zip(given, told.looked_at(given), strict=True)
+    return [
+        (is_clean and desk.plain(each)) or desk.prepared(told.fact_in(each))
+        for each, is_clean in looked_at
+    ]
+
+
+class _Desk:
+    """What the facts of one call have in common."""
+
+    def __init__(self, store: Store, principal: Principal) -> None:
+        self._store = store
+        self._principal = principal
+        self._paths: dict[ScopeRef | None, str] = {}
+        self._sources: dict[tuple[Source | None, str | None], Source] = {}
+        self._settled: dict[str | None, NewFact] = {}
+
+    def prepared(self, body: FactIn) -> NewFact:
+        """Prepare a fact."""
+        scope = self._path(body.scope)
+        source = self._source(body.source, body.run)
+        if body.about and aliases.is_alias(body.about):
+            about = remembering.visible(self._store, self._principal, body.about)
+            body = body.model_copy(update={"about": about.id})
+        confidence = kais_facts.DEFAULT_CONFIDENCE if body.confidence is None else body.confidence
+        fact = facts.new_fact(body, scope=scope, source=source, confidence=confidence)
+        remembering.refuse_beyond_limits(fact)
+        if _is_masked(fact, body, source):
+            remembering.refuse_secrets(self._store, scope)
+        _refuse_secret_names(body)
+        return fact
+
+    def plain(self, given: Told) -> NewFact | None:
+        """Prepare a fact that neither gate has anything to say about; None if it breaks a limit."""
+        settled = self._settled.get(given.scope)
+        if settled is None:
+            # Whatever the first one says, the others differ from it in what a Told has alone.
+            body = FactIn(content="x", scope=given.scope)
+            settled = self._settled[given.scope] = self.prepared(body)
+        return facts.plain(given, settled)
+
+    def _path(self, scope: ScopeRef | None) -> str:
+        if scope not in self._paths:
+            self._paths[scope] = access.writable(self._store, scope, self._principal)
+        return self._paths[scope]
+
+    def _source(self, given: Source | None, run_id: str | None) -> Source:
+        key = (given, run_id)
+        if key not in self._sources:
+            run = access.run_of(self._store, run_id, self._principal) if run_id else None
+            self._sources[key] = _source(given, run, self._principal)
+        return self._sources[key]
+
+
+def _is_masked(fact: NewFact, body: FactIn, source: Source) -> bool:
+    names = (body.title or None, body.subject or None, body.predicate or None)
+    told = (body.content, *names, body.data)
+    kept = (fact.content, fact.title, fact.subject, fact.predicate, fact.data)
+    if told != kept or (body.schema_, body.about, source) != (fact.schema, fact.about, fact.source):
+        return True
+    return _has_mask(fact.tags) and not _has_mask(body.tags)
+
+
+def _has_mask(tags: Sequence[str]) -> bool:
+    return any(redaction.MASK in tag for tag in tags)
+
+
+def _refuse_secret_names(body: FactIn) -> None:
+    """Let pass names that are none: a masked one would find nothing, so it is refused anywhere."""
+    for alias in body.aliases:
+        name = alias.value or alias.prefix or ""
+        if redaction.mask_known(name) != name:
+            raise SecretRefused(
+                f"a name of the fact in {alias.namespace!r} looks like a secret;"
+                " names are kept as they are, give another"
+            )
+
+
+def _source(given: Source | None, run: Run | None, principal: Principal) -> Source:
+    """Take the caller's word for the type and other references, never for the actor."""
+    kind = "explicit_remember" if principal.type == "agent" else "user_input"
+    if given is None and run is None:
+        return _bare_source(kind, principal.name)
+    source = given or Source(type=kind)
+    named = (("mission", source.mission_id), ("experiment", source.experiment_id))
+    others = tuple(Ref(type=t, id=i) for t, i in named if i)
+    refs = remembering.run_refs(run) if run else ()
+    if not (refs or source.refs or others):
+        return _bare_source(source.type, principal.name)
+    refs = facts.merge_refs(facts.merge_refs(refs, source.refs), others)
+    return Source(type=source.type, refs=refs, actor=principal.name)
+
+
+@functools.lru_cache(maxsize=4096)
+def _bare_source(kind: Any, actor: str) -> Source:
+    return Source(type=kind, actor=actor)
