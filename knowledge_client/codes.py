@@ -24,5 +24,6 @@ class Code(StrEnum):
     TOO_LARGE = "too-large"
     QUOTA_EXCEEDED = "quota-exceeded"
     STORE_UNAVAILABLE = "store-unavailable"
+    TOOK_TOO_LONG = "took-too-long"
     IDENTITY_UNAVAILABLE = "identity-unavailable"
     INTERNAL = "internal"

@@ -2,6 +2,7 @@
 
 KnowledgeError
 ├── KnowledgeUnavailable      no connection, a timeout, 502, 503, 504: try later
+│   └── TookTooLong           the service ended a read that took too long: ask for less
 ├── Unauthenticated           no token, or one that the service does not take (401)
 ├── PermissionDenied          known, but not allowed there (403)
 │   └── PrincipalUnregistered known to the cluster, not yet to the service: try within 30 s
@@ -35,6 +36,7 @@ __all__ = [
     "PrincipalUnregistered",
     "QuotaExceeded",
     "TooLarge",
+    "TookTooLong",
     "Unauthenticated",
     "UnexpectedAnswer",
     "error_class",
@@ -67,6 +69,10 @@ class KnowledgeError(Exception):
 
 class KnowledgeUnavailable(KnowledgeError):
     """The service could not be reached or cannot answer now; nothing is wrong with the request."""
+
+
+class TookTooLong(KnowledgeUnavailable):
+    """The service ended a read that took too long; the same one takes as long again."""
 
 
 class Unauthenticated(KnowledgeError):
@@ -126,6 +132,7 @@ _BY_CODE: dict[str, type[KnowledgeError]] = {
     Code.TOO_LARGE: TooLarge,
     Code.QUOTA_EXCEEDED: QuotaExceeded,
     Code.STORE_UNAVAILABLE: KnowledgeUnavailable,
+    Code.TOOK_TOO_LONG: TookTooLong,
     Code.IDENTITY_UNAVAILABLE: KnowledgeUnavailable,
     Code.INTERNAL: UnexpectedAnswer,
 }

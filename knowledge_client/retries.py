@@ -2,7 +2,7 @@
 
 tried again: no connection, timeouts, 502, 503, 504, 429  until the deadline
              principal-unregistered                       until `unregistered_s`
-not:         everything else; the same request would fail the same way
+not:         a read that took too long, everything else; the same request would fail the same way
 """
 
 from __future__ import annotations
@@ -55,6 +55,8 @@ def pause_s(
 def _limit_s(policy: RetryPolicy, failure: errors.KnowledgeError) -> float | None:
     if isinstance(failure, errors.PrincipalUnregistered):
         return min(policy.unregistered_s, policy.deadline_s)
+    if isinstance(failure, errors.TookTooLong):
+        return None
     if isinstance(failure, errors.KnowledgeUnavailable | errors.QuotaExceeded):
         return policy.deadline_s
     return None

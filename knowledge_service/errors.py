@@ -7,7 +7,9 @@ ServiceError
 ├── SecretRefused 422
 ├── RunClosedOtherwise 409     RetractedBefore 409              Compacted 410   TooLarge 413
 ├── InvalidBody 422
-├── QuotaExceeded 429          StoreUnavailable 503             IdentityUnavailable 503
+├── QuotaExceeded 429          IdentityUnavailable 503
+├── StoreUnavailable 503
+│   └── TookTooLong 504
 └── SchemaTooNew, FileLocked   only at start: the process ends with the message
 
 One handler in `app` turns them into problem+json; nothing else builds an error body.
@@ -144,7 +146,14 @@ class StoreUnavailable(ServiceError):
     """The database cannot be written or read now."""
 
     code, status, title = Code.STORE_UNAVAILABLE, 503, "Store unavailable"
-    retry_after_s = 2
+    retry_after_s: int | None = 2
+
+
+class TookTooLong(StoreUnavailable):
+    """A read was ended, since it would have held up others; the same one takes as long again."""
+
+    code, status, title = Code.TOOK_TOO_LONG, 504, "Took too long"
+    retry_after_s = None
 
 
 class IdentityUnavailable(ServiceError):

@@ -45,7 +45,7 @@ def serve(chosen: Settings) -> None:
     logs.configure(chosen.log_level)
     progress = Progress()
     with waiting.answered(chosen.host, chosen.port, progress):
-        store = SqliteStore(chosen.db, progress=progress)
+        store = SqliteStore(chosen.db, progress=progress, reads_within=chosen.reads_within)
     metrics = Metrics()
     worker = Worker(store, on_end=lambda state: metrics.extractions.labels(state).inc())
     embedder = _embed(store)

@@ -24,6 +24,7 @@ _ERRANDS = (
     ("restore", "--from", "put a verified copy in the database's place"),
 )
 _MOST_DAYS = 36_500
+_MOST_SECONDS = 3600
 _LAST_PORT, _DIGITS = 65535, 5
 
 
@@ -44,6 +45,8 @@ class Settings:
     log_level: str
     receipts_for: timedelta | None = None
     """How long receipts are kept; None for ever."""
+    reads_within: timedelta = timedelta(seconds=8)
+    """How long one read of the store may take. A client waits 10 s for an answer."""
 
 
 @dataclass(frozen=True)
@@ -100,6 +103,7 @@ def parse(
         kube_ca_file=Path(env.get("KAIS_KUBE_CA_FILE") or _ACCOUNT / "ca.crt"),
         log_level=level,
         receipts_for=_receipts_for(env, parser),
+        reads_within=_reads_within(env, parser),
     )
 
 
@@ -133,6 +137,15 @@ def _receipts_for(env: Mapping[str, str], parser: argparse.ArgumentParser) -> ti
     if not (given.isascii() and given.isdecimal() and 0 < int(given) <= _MOST_DAYS):
         parser.error(f"KAIS_RECEIPT_DAYS: {given!r} is no number of days; give 1 to {_MOST_DAYS}")
     return timedelta(days=int(given))
+
+
+def _reads_within(env: Mapping[str, str], parser: argparse.ArgumentParser) -> timedelta:
+    given = env.get("KAIS_READ_SECONDS") or "8"
+    if not (given.isascii() and given.isdecimal() and 0 < int(given) <= _MOST_SECONDS):
+        parser.error(
+            f"KAIS_READ_SECONDS: {given!r} is no number of seconds; give 1 to {_MOST_SECONDS}"
+        )
+    return timedelta(seconds=int(given))
 
 
 def _port(given: str, parser: argparse.ArgumentParser) -> int:

@@ -37,8 +37,13 @@ def describe(document: dict[str, Any]) -> dict[str, Any]:
 def _refusals() -> Iterator[tuple[str, dict[str, Any]]]:
     content = {MEDIA_TYPE: {"schema": {"$ref": _REF.format(model="Problem")}}}
     codes: dict[int, list[str]] = {}
-    kinds: list[type[errors.ServiceError]] = [errors.ServiceError]
-    for kind in [*kinds, *errors.ServiceError.__subclasses__()]:
+    for kind in _kinds(errors.ServiceError):
         codes.setdefault(kind.status, []).append(str(kind.code.value))
     for status in sorted(codes):
         yield str(status), {"description": ", ".join(sorted(codes[status])), "content": content}
+
+
+def _kinds(kind: type[errors.ServiceError]) -> Iterator[type[errors.ServiceError]]:
+    yield kind
+    for narrower in kind.__subclasses__():
+        yield from _kinds(narrower)

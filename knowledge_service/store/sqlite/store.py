@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from contextlib import ExitStack
+from datetime import timedelta
 from pathlib import Path
 
 import apsw
@@ -30,6 +31,8 @@ from knowledge_service.store.sqlite.writer import Writer
 # A number in the file's first page that nobody reads. An update of a row to what it is already
 # would write nothing, and succeed on a disk that takes no writes.
 _TOUCH = "PRAGMA user_version=0"
+# Whoever asks whether the store is ready, as a kubelet does, waits 5 s.
+_LOOK_S = 3.0
 _META = "SELECT value FROM meta WHERE key = ?"
 
 
@@ -58,8 +61,14 @@ class SqliteStore(
     """
 
     def __init__(
-        self, path: Path, clock: clocks.Clock = clocks.now, *, progress: Progress | None = None
+        self,
+        path: Path,
+        clock: clocks.Clock = clocks.now,
+        *,
+        progress: Progress | None = None,
+        reads_within: timedelta = connection.READS_WITHIN,
     ) -> None:
+        self._reads_within = reads_within
         self._lock = connection.lock(path)
         try:
             store_id = self._open(path, clock, progress or Progress())
@@ -83,7 +92,7 @@ class SqliteStore(
             connection.let_go(writing)
             raise
         writer = Writer(writing, clock, connection.File(path))
-        super().__init__(connection.Readers(path), writer)
+        super().__init__(connection.Readers(path, self._reads_within), writer)
         return str(store_id)
 
     def identity(self) -> StoreId:
@@ -92,7 +101,7 @@ class SqliteStore(
 
     def check(self) -> None:
         """Write one page, which stays as it is, in a transaction of its own."""
-        self._writer.submit(lambda tx: tx.execute(_TOUCH))
+        self._writer.submit(lambda tx: tx.execute(_TOUCH), patience_s=_LOOK_S)
 
     def check_alive(self) -> None:
         """Look whether a commit ever failed."""

@@ -43,6 +43,8 @@ _REFUSED: tuple[type[Exception], ...] = (StoreUnavailable, *connections.ENVIRONM
 # goes into a commit that somebody waits for, or that somebody may come to wait for.
 _LATER_S = 0.5
 _BESIDE, _ALONE = 8, 32
+# A thread waits no longer for a commit; a client has given up by then.
+_PATIENCE_S = 20.0
 
 Waiting = Future[Any] | asyncio.Future[Any]
 
@@ -137,7 +139,7 @@ class Writer:
         """Return a number that changes with each erasure; odd while one is being committed."""
         return self._edition
 
-    def submit(self, work: Callable[[Transaction], T]) -> T:
+    def submit(self, work: Callable[[Transaction], T], *, patience_s: float = _PATIENCE_S) -> T:
         """Run a job and return its result after the commit.
 
         Raises:
@@ -147,7 +149,14 @@ class Writer:
             raise self._failure
         done: Future[Any] = Future()
         self._queue.put(_Job(work, done))
-        return cast("T", done.result())
+        try:
+            return cast("T", done.result(patience_s))
+        except TimeoutError as exc:
+            raise StoreUnavailable(
+                f"no commit for {patience_s:g} s: the disk is slow or hangs, or a large write is"
+                " under way; what was sent may still be stored, so repeat it with the same"
+                " Idempotency-Key"
+            ) from exc
 
     async def submitted(self, work: Callable[[Transaction], T]) -> T:
         """Do what `submit` does without blocking the event loop."""

@@ -23,6 +23,7 @@ CLASSES = {
     (413, Code.TOO_LARGE): errors.TooLarge,
     (429, Code.QUOTA_EXCEEDED): errors.QuotaExceeded,
     (503, Code.STORE_UNAVAILABLE): errors.KnowledgeUnavailable,
+    (504, Code.TOOK_TOO_LONG): errors.TookTooLong,
     (503, Code.IDENTITY_UNAVAILABLE): errors.KnowledgeUnavailable,
     (500, Code.INTERNAL): errors.UnexpectedAnswer,
 }

@@ -18,6 +18,7 @@ def pause(failure, tries=1, elapsed_s=0.0, dice=0.0):
         errors.Conflict,
         errors.InvalidRequest,
         errors.TooLarge,
+        errors.TookTooLong,
         errors.UnexpectedAnswer,
     ],
 )

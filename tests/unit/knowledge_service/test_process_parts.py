@@ -3,6 +3,7 @@ from __future__ import annotations
 import json
 import logging
 import threading
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
@@ -135,6 +136,15 @@ class TestWrongSettings:
                 "KAIS_AUTH: 'open' is unknown; give kubernetes or token or none",
             ),
             ({"KAIS_AUTH": "token"}, "--auth token needs --token-file (KAIS_TOKEN_FILE)"),
+            (
+                {"KAIS_READ_SECONDS": "soon"},
+                "KAIS_READ_SECONDS: 'soon' is no number of seconds; give 1 to 3600",
+            ),
+            ({"KAIS_READ_SECONDS": "0"}, "KAIS_READ_SECONDS: '0' is no number of seconds"),
+            (
+                {"KAIS_RECEIPT_DAYS": "-1"},
+                "KAIS_RECEIPT_DAYS: '-1' is no number of days; give 1 to 36500",
+            ),
             ({"KAIS_LOG_LEVEL": "chatty"}, "KAIS_LOG_LEVEL: 'chatty' is unknown; give DEBUG, INFO"),
         ],
     )
@@ -146,6 +156,22 @@ class TestWrongSettings:
         assert ended.value.code == 2
         assert said in capsys.readouterr().err
 
+    def test_read_and_receipts_last_as_long_as_the_environment_says(self) -> None:
+        given = {"KAIS_READ_SECONDS": "30", "KAIS_RECEIPT_DAYS": "7"}
+        found = settings.parse(["serve"], given)
+        assert isinstance(found, settings.Settings)
+        assert (found.reads_within, found.receipts_for) == (
+            timedelta(seconds=30),
+            timedelta(days=7),
+        )
+
     def test_empty_variable_is_one_that_is_not_set(self) -> None:
-        names = ("KAIS_DB", "KAIS_HOST", "KAIS_PORT", "KAIS_AUTH", "KAIS_LOG_LEVEL")
+        names = (
+            "KAIS_DB",
+            "KAIS_HOST",
+            "KAIS_PORT",
+            "KAIS_AUTH",
+            "KAIS_LOG_LEVEL",
+            "KAIS_READ_SECONDS",
+        )
         assert settings.parse(["serve"], dict.fromkeys(names, "")) == settings.parse(["serve"], {})

@@ -1,0 +1,122 @@
+"""Reads end: what takes too long is refused in words, and holds nobody else up."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack
+from datetime import timedelta
+from pathlib import Path
+
+import httpx
+import pytest
+
+from knowledge_client import errors, responses
+from knowledge_client.codes import Code
+from knowledge_client.requests import list_facts
+from knowledge_service.app import create_app
+from knowledge_service.errors import StoreUnavailable
+from knowledge_service.identity.none import NoAuthentication
+from knowledge_service.store.sqlite import facts
+from knowledge_service.store.sqlite.store import SqliteStore
+
+ENDLESS = (
+    "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE ?1 <> i OR ?9 > 0)"
+    " SELECT count(*) FROM n"
+)
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Iterator[SqliteStore]:
+    made = SqliteStore(tmp_path / "knowledge.db", reads_within=timedelta(seconds=0.5))
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def http(store: SqliteStore) -> httpx.AsyncClient:
+    app = create_app(store, NoAuthentication())
+    return httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://service")
+
+
+async def test_list_that_takes_too_long_says_so_and_what_to_do(
+    http: httpx.AsyncClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(facts, "_LIST", ENDLESS)
+    answer = await http.get("/v1/facts")
+    assert answer.status_code == 504
+    assert answer.headers["content-type"] == "application/problem+json"
+    assert answer.json()["code"] == "took-too-long"
+    assert answer.json()["detail"] == (
+        "reading this takes longer than 0.5 s; ask for less: fewer scopes, a kind, a tag,"
+        " a smaller limit"
+    )
+    assert "Retry-After" not in answer.headers, "the same question takes as long again"
+    with pytest.raises(errors.TookTooLong, match="ask for less") as caught:
+        responses.parse(list_facts(), 504, dict(answer.headers), answer.content)
+    assert caught.value.code == Code.TOOK_TOO_LONG
+
+
+async def test_more_such_lists_than_readers_end_and_recalls_go_on(
+    http: httpx.AsyncClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    told = await http.post("/v1/facts", json={"content": "the build needs Java 21"})
+    whole = facts._LIST
+    monkeypatch.setattr(facts, "_LIST", ENDLESS)
+    answers = await asyncio.gather(*(http.get("/v1/facts") for _ in range(9)))
+    assert {answer.status_code for answer in answers} <= {503, 504}
+    monkeypatch.setattr(facts, "_LIST", whole)
+    recalled = await http.post("/v1/recall", json={"query": "Java"})
+    assert [fact["id"] for fact in recalled.json()["facts"]] == [told.json()["fact_id"]]
+    assert len((await http.get("/v1/facts")).json()["facts"]) == 1
+
+
+async def test_caller_who_finds_every_reader_busy_is_not_kept_waiting(
+    http: httpx.AsyncClient, store: SqliteStore
+) -> None:
+    with ExitStack() as held:
+        for _ in range(4):
+            held.enter_context(store._readers.snapshot())
+        answer = await http.get("/v1/facts")
+        assert answer.status_code == 503
+        assert answer.headers["Retry-After"] == "2"
+        assert answer.json()["detail"] == "every reader has been busy for 0.5 s; try again"
+    assert (await http.get("/v1/facts")).status_code == 200
+
+
+@pytest.fixture
+def hung(store: SqliteStore) -> Iterator[None]:
+    """Let the disk hang: a commit does not come to its end."""
+    go_on = threading.Event()
+    thread = threading.Thread(target=store._writer.submit, args=(lambda _: go_on.wait(60),))
+    thread.start()
+    yield
+    go_on.set()
+    thread.join()
+
+
+@pytest.mark.usefixtures("hung")
+def test_write_that_the_disk_does_not_take_is_not_waited_for_without_end(
+    store: SqliteStore,
+) -> None:
+    with pytest.raises(StoreUnavailable) as caught:
+        store._writer.submit(lambda _: None, patience_s=0.2)
+    assert caught.value.detail == (
+        "no commit for 0.2 s: the disk is slow or hangs, or a large write is under way; what"
+        " was sent may still be stored, so repeat it with the same Idempotency-Key"
+    )
+
+
+@pytest.mark.usefixtures("hung")
+async def test_service_whose_disk_hangs_is_not_ready_and_says_why_before_the_probe_gives_up(
+    http: httpx.AsyncClient,
+) -> None:
+    began = time.monotonic()
+    ready = await http.get("/readyz")
+    assert time.monotonic() - began < 5
+    assert ready.status_code == 503
+    assert ready.json()["detail"].startswith("no commit for 3 s: the disk is slow or hangs")
+    assert (await http.get("/healthz")).status_code == 200, "a restart mends no disk"
+    assert (await http.get("/v1/facts")).status_code == 200, "reads go on"
