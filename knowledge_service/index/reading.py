@@ -1,18 +1,18 @@
 """From packed rows to the postings that a question needs, decoded once and kept for the next one.
 
-The documents of a scope are read in stretches: those in runs of 4,096, of which only the postings
-of asked terms are read; those in runs of 512, those in runs of 64, and the rest, which are decoded
-whole. How many documents a scope has says which runs there are, so that is all that must be looked
-up in a snapshot to know what of the kept is right for it.
+The documents of a scope lie in runs of 4,096, of which only the postings of asked terms are read,
+and behind these in runs of 512, of 64, and the rest, which are decoded whole. What a scope has of a
+term is put together from both and kept as one. How many documents a scope has says which runs there
+are, so that is all that must be looked up in a snapshot to know what of the kept is right for it.
 """
 
 from __future__ import annotations
 
 import functools
 import struct
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,9 +26,8 @@ _ENDS = (512, 64, 1)
 _HEAD = struct.Struct("<III")
 _TERM = struct.Struct("<q")
 
-Places = NDArray[np.int32]
-Frequencies = NDArray[np.uint8]
-Found = tuple[int, Places, Frequencies]
+Numbers = NDArray[np.uint32]
+Rows = Mapping[int, Sequence[tuple[int, bytes]]]
 
 
 class Source(Protocol):
@@ -38,28 +37,55 @@ class Source(Protocol):
         """Return how many documents a scope has."""
         ...
 
-    def rows(self, scope_no: int, bucket: int, first: int, end: int) -> list[tuple[int, bytes]]:
-        """Read a bucket's rows of the runs from `first` up to `end`, with where they begin."""
+    def rows(self, scope_no: int, buckets: Sequence[int], first: int, end: int) -> Rows:
+        """Read rows of the runs from `first` up to `end`: by bucket, each with where it begins."""
         ...
 
 
-@dataclass(frozen=True)
-class Stretch:
-    """Documents of a scope in their order, and what they have of the asked terms.
+class Columns(NamedTuple):
+    """Postings: the documents ascending, how often the term is in each, how long each is."""
 
-    `found` has for a term, by its place among the asked, the documents and how often it is there;
-    ascending by term. Places count from the stretch's first document.
+    places: NDArray[np.int32]
+    frequencies: NDArray[np.uint8]
+    lengths: NDArray[np.uint16]
+
+    def some(self, first: int, end: int) -> Columns:
+        """Return those from one up to another."""
+        places, frequencies, lengths = self
+        return Columns(places[first:end], frequencies[first:end], lengths[first:end])
+
+    def shifted(self, first: int) -> Columns:
+        """Return them with places that count from so many documents before."""
+        return Columns(self.places + np.int32(first), self.frequencies, self.lengths)
+
+
+class Found(NamedTuple):
+    """What some documents have of a term, which is named by its place among the asked.
+
+    The places of the postings count from document `first` of the scope.
     """
 
-    numbers: NDArray[np.uint32]
-    lengths: NDArray[np.uint16]
+    term: int
+    first: int
+    postings: Columns
+
+
+@dataclass(frozen=True)
+class Texts:
+    """The documents of a scope in their order, and what they have of the asked terms.
+
+    The numbers of their facts come in pieces. What is found of a document is ascending by term.
+    """
+
+    numbers: Sequence[Numbers]
+    count: int
     total_length: int
     found: Sequence[Found]
 
 
 @dataclass(frozen=True)
 class _Documents:
-    numbers: NDArray[np.uint32]
+    numbers: Numbers
     lengths: NDArray[np.uint16]
     total_length: int
 
@@ -73,18 +99,12 @@ class _Postings:
     """A term's postings in the first so many documents."""
 
     documents: int
-    places: Places
-    frequencies: Frequencies
+    columns: Columns
 
-    @property
-    def size_bytes(self) -> int:
-        return self.places.nbytes + self.frequencies.nbytes
-
-    def until(self, documents: int) -> tuple[Places, Frequencies]:
+    def until(self, documents: int) -> Columns:
         if documents == self.documents:
-            return self.places, self.frequencies
-        end = int(self.places.searchsorted(documents))
-        return self.places[:end], self.frequencies[:end]
+            return self.columns
+        return self.columns.some(0, int(self.columns.places.searchsorted(documents)))
 
 
 @dataclass(frozen=True)
@@ -98,27 +118,51 @@ class _Whole:
     documents: _Documents
     terms: NDArray[np.int64]
     spans: NDArray[np.int32]
-    places: Places
-    frequencies: Frequencies
+    columns: Columns
 
     @property
     def size_bytes(self) -> int:
-        columns = (self.terms, self.spans, self.places, self.frequencies)
+        columns = (self.terms, self.spans, *self.columns)
         return self.documents.size_bytes + sum([column.nbytes for column in columns])
 
     def is_of(self, first: int, end: int) -> bool:
         return self.first == first and len(self.documents.numbers) == end - first
 
+    def found(self, asked: NDArray[np.int64]) -> list[Found]:
+        if not len(self.terms):
+            return []
+        spots = self.terms[:-1].searchsorted(asked)
+        hits = (self.terms[spots] == asked).nonzero()[0]
+        spans = self.spans[spots[hits]].tolist()
+        return [
+            Found(place, self.first, self.columns.some(start, end))
+            for place, (start, end) in zip(hits.tolist(), spans, strict=True)
+        ]
 
-def stretches(source: Source, kept: Kept, scope_no: int, asked: NDArray[np.int64]) -> list[Stretch]:
+
+def texts(source: Source, kept: Kept, scope_no: int, asked: NDArray[np.int64]) -> Texts:
     """Read what a scope has of the asked terms, which are numbers in ascending order."""
     count = source.count(scope_no)
     first = count // SPLIT * SPLIT
-    found = [_split(source, kept, (scope_no, first), asked.tolist())] if first else []
+    pieces = [_documents(source, kept, scope_no, first)] if first else []
+    wholes = _wholes(source, kept, (scope_no, first), count)
+    pieces += [whole.documents for whole in wholes]
+    if first:
+        found = _together(source, kept, (scope_no, count), asked, (pieces[0], wholes))
+    else:
+        found = [each for whole in wholes for each in whole.found(asked)]
+    length = sum([piece.total_length for piece in pieces])
+    return Texts([piece.numbers for piece in pieces], count, length, found)
+
+
+def _wholes(source: Source, kept: Kept, begin: tuple[int, int], count: int) -> list[_Whole]:
+    """Return the stretches behind the runs that are split."""
+    scope_no, first = begin
+    found = []
     for size in _ENDS:
         end = count // size * size
         if end > first:
-            found.append(_asked(_whole(source, kept, (scope_no, size), (first, end)), asked))
+            found.append(_whole(source, kept, (scope_no, size), (first, end)))
         first = end
     return found
 
@@ -127,8 +171,8 @@ def _whole(source: Source, kept: Kept, key: tuple[int, int], span: tuple[int, in
     (scope_no, size), (first, end) = key, span
     held: _Whole | None = kept.get((scope_no, "whole", size))
     if held is None or not held.is_of(first, end):
-        rows = source.rows(scope_no, WHOLE, first, end)
-        held = _decoded(first, [data for _, data in rows])
+        rows = source.rows(scope_no, (WHOLE,), first, end)
+        held = _decoded(first, [data for _, data in rows.get(WHOLE, ())])
         kept.put((scope_no, "whole", size), held, held.size_bytes)
     return held
 
@@ -142,51 +186,85 @@ def _decoded(first: int, rows: Sequence[bytes]) -> _Whole:
         _documents_of(run.numbers, run.lengths),
         np.append(run.terms[starts], run.terms[-1:]),
         np.column_stack((starts, ends)).astype(np.int32),
-        run.places.astype(np.int32),
-        run.frequencies,
+        Columns(run.places.astype(np.int32), run.frequencies, run.lengths[run.places]),
     )
 
 
-def _asked(whole: _Whole, asked: NDArray[np.int64]) -> Stretch:
-    found: list[Found] = []
-    if len(whole.terms):
-        spots = whole.terms[:-1].searchsorted(asked)
-        hits = (whole.terms[spots] == asked).nonzero()[0]
-        spans = whole.spans[spots[hits]].tolist()
-        found = [
-            (place, whole.places[start:end], whole.frequencies[start:end])
-            for place, (start, end) in zip(hits.tolist(), spans, strict=True)
-        ]
-    documents = whole.documents
-    return Stretch(documents.numbers, documents.lengths, documents.total_length, found)
+def _together(
+    source: Source,
+    kept: Kept,
+    whole: tuple[int, int],
+    asked: NDArray[np.int64],
+    parts: tuple[_Documents, Sequence[_Whole]],
+) -> list[Found]:
+    """Find the postings of asked terms in the runs that are split and in those that are not."""
+    scope_no, count = whole
+    terms = asked.tolist()
+    known: list[_Postings | None] = kept.get_all([(scope_no, term) for term in terms])
+    stale = [n for n, held in enumerate(known) if held is None or held.documents < count]
+    if stale:
+        split, wholes = parts
+        before = _split(source, scope_no, [(terms[n], known[n]) for n in stale], split)
+        behind = _by_term(each for whole in wholes for each in whole.found(asked[stale]))
+        for n, spot in enumerate(stale):
+            columns = [before[n], *behind.get(n, ())]
+            known[spot] = held = _Postings(count, _joined(columns))
+            kept.put((scope_no, terms[spot]), held, sum([column.nbytes for column in held.columns]))
+    found = [(n, held.until(count)) for n, held in enumerate(known) if held]
+    return [Found(n, 0, columns) for n, columns in found if len(columns.places)]
 
 
-def _split(source: Source, kept: Kept, span: tuple[int, int], asked: Sequence[int]) -> Stretch:
-    """Read the postings of asked terms in the runs that are split."""
-    scope_no, count = span
-    known: list[_Postings | None] = kept.get_all([(scope_no, term) for term in asked])
-    read: dict[tuple[int, int], list[tuple[int, bytes]]] = {}
+def _by_term(found: Iterable[Found]) -> dict[int, list[Columns]]:
+    terms: dict[int, list[Columns]] = {}
+    for term, first, postings in found:
+        terms.setdefault(term, []).append(postings.shifted(first))
+    return terms
+
+
+def _joined(parts: Sequence[Columns]) -> Columns:
+    if len(parts) == 1:
+        return parts[0]
+    return Columns(*[np.concatenate(column) for column in zip(*parts, strict=True)])
+
+
+def _split(
+    source: Source,
+    scope_no: int,
+    terms: Sequence[tuple[int, _Postings | None]],
+    documents: _Documents,
+) -> list[Columns]:
+    """Return what the runs that are split have of terms, which may be known up to a document."""
+    count = len(documents.numbers)
+    wanted: dict[int, set[int]] = {}
+    for term, held in terms:
+        first = _known_until(held, count)
+        if first < count:
+            wanted.setdefault(first, set()).add(segments.bucket(term))
+    rows = {
+        first: source.rows(scope_no, sorted(buckets), first, count)
+        for first, buckets in wanted.items()
+    }
     found = []
-    for place, (term, held) in enumerate(zip(asked, known, strict=True)):
-        postings = held
-        if postings is None or postings.documents < count:
-            part = segments.bucket(term), postings.documents if postings else 0
-            if part not in read:
-                read[part] = source.rows(scope_no, *part, count)
-            postings = _postings(postings, term, read[part], count)
-            kept.put((scope_no, term), postings, postings.size_bytes)
-        places, frequencies = postings.until(count)
-        if len(places):
-            found.append((place, places, frequencies))
-    documents = _documents(source, kept, scope_no, count)
-    return Stretch(documents.numbers, documents.lengths, documents.total_length, found)
+    for term, held in terms:
+        first = _known_until(held, count)
+        columns = [held.until(first)] if held else []
+        if first < count:
+            own = rows[first].get(segments.bucket(term), ())
+            columns.append(_postings(term, own, documents.lengths))
+        found.append(_joined(columns))
+    return found
+
+
+def _known_until(held: _Postings | None, count: int) -> int:
+    """Return where the runs begin that are still to be read."""
+    return min(held.documents // SPLIT * SPLIT, count) if held else 0
 
 
 def _documents(source: Source, kept: Kept, scope_no: int, count: int) -> _Documents:
     held: _Documents | None = kept.get((scope_no, "documents"))
     before = len(held.numbers) if held else 0
     if held is None or before < count:
-        rows = source.rows(scope_no, WHOLE, before, count)
+        rows = source.rows(scope_no, (WHOLE,), before, count)[WHOLE]
         numbers = b"".join([data[-6 * SPLIT : -2 * SPLIT] for _, data in rows])
         lengths = b"".join([data[-2 * SPLIT :] for _, data in rows])
         if held:
@@ -198,7 +276,7 @@ def _documents(source: Source, kept: Kept, scope_no: int, count: int) -> _Docume
     return held
 
 
-def _documents_of(numbers: NDArray[np.uint32], lengths: NDArray[np.uint16]) -> _Documents:
+def _documents_of(numbers: Numbers, lengths: NDArray[np.uint16]) -> _Documents:
     return _Documents(numbers, lengths, int(lengths.sum(dtype=np.int64)))
 
 
@@ -207,10 +285,8 @@ def _counts(number: int) -> struct.Struct:
     return struct.Struct(f"<{number}H")
 
 
-def _postings(
-    held: _Postings | None, term: int, rows: Sequence[tuple[int, bytes]], documents: int
-) -> _Postings:
-    """Find a term's postings in the rows of its bucket; they come after those that are held."""
+def _postings(term: int, rows: Sequence[tuple[int, bytes]], lengths: NDArray[np.uint16]) -> Columns:
+    """Find a term's postings in the rows of its bucket."""
     firsts, sizes, places, frequencies = [], [], [], []
     needle = _TERM.pack(term)
     for first, data in rows:
@@ -232,8 +308,4 @@ def _postings(
         sizes.append(size)
     found = np.frombuffer(b"".join(places), "<u2").astype(np.int32)
     found += np.repeat(np.array(firsts, dtype=np.int32), sizes)
-    often = np.frombuffer(b"".join(frequencies), "u1")
-    if held:
-        found = np.concatenate([held.places, found])
-        often = np.concatenate([held.frequencies, often])
-    return _Postings(documents, found, often)
+    return Columns(found, np.frombuffer(b"".join(frequencies), "u1"), lengths[found])

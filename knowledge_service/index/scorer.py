@@ -1,6 +1,6 @@
 """BM25 over postings: exhaustive, deterministic, with the statistics of what it is given.
 
-The caller gives the stretches of the visible scopes only, and documents, lengths and frequencies
+The caller gives the visible scopes only, and documents, lengths and frequencies
 are counted in these, so nothing invisible can move a score. The postings of a document are added in
 the order of the terms' numbers, wherever it is: floating point makes that part of the result.
 """
@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from knowledge_service.index import reading, terms
 from knowledge_service.index.keeping import Kept
-from knowledge_service.index.reading import Found, Stretch
+from knowledge_service.index.reading import Columns, Texts
 
 RANKER = "fused-1"
 # As is common for short passages: length says less of a sentence than of a page.
@@ -41,11 +41,13 @@ class Scale:
     mean: float
 
     def weights(self, factors: Any, lengths: Any, tf: Any) -> Any:
-        """Weigh postings, one or many: each has its term's factor."""
+        """Weigh postings, one or many: each has its term's factor, where its weight is put."""
         norm = lengths * (_K1 * _B / self.mean)
         norm += _K1 * (1 - _B)
         norm += tf
-        return factors * tf / norm
+        factors *= tf
+        factors /= norm
+        return factors
 
 
 _NOTHING = Scale(np.empty(0), 1.0)
@@ -58,29 +60,32 @@ class Scores:
     Documents are named by their place: scope after scope, each in the order in which they came.
     """
 
-    stretches: Sequence[Stretch]
+    scopes: Sequence[Texts]
     values: Floats
     terms: tuple[str, ...] = ()
     scale: Scale = _NOTHING
 
     def numbers(self, places: NDArray[np.intp]) -> NDArray[np.uint32]:
-        """Return the numbers of the facts at some places."""
-        starts = np.cumsum([0, *(len(stretch.numbers) for stretch in self.stretches)])
-        owners = starts.searchsorted(places, side="right") - 1
+        """Return the numbers of the facts at some places, which ascend."""
         found = np.empty(len(places), dtype=np.uint32)
-        for owner in np.unique(owners).tolist():
-            own = owners == owner
-            found[own] = self.stretches[owner].numbers[places[own] - starts[owner]]
+        base = done = 0
+        for piece in chain.from_iterable([scope.numbers for scope in self.scopes]):
+            if done == len(places):
+                break
+            end = int(places.searchsorted(base + len(piece)))
+            if end > done:
+                found[done:end] = piece[places[done:end] - base]
+            base, done = base + len(piece), end
         return found
 
     def place(self, fact_no: int) -> int | None:
         """Return the place of a fact; None when it is not in the index of these scopes."""
         base = 0
-        for stretch in self.stretches:
-            found = np.flatnonzero(stretch.numbers == fact_no)
+        for piece in chain.from_iterable([scope.numbers for scope in self.scopes]):
+            found = np.flatnonzero(piece == fact_no)
             if len(found):
                 return base + int(found[0])
-            base += len(stretch.numbers)
+            base += len(piece)
         return None
 
     def best(self, size: int) -> tuple[NDArray[np.uint32], NDArray[np.intp]]:
@@ -95,16 +100,20 @@ class Scores:
 
     def parts(self, fact_no: int) -> dict[str, float]:
         """Return what each term of the question gave to a fact's score."""
-        found: dict[str, float] = {}
-        for stretch in self.stretches:
-            for place in np.flatnonzero(stretch.numbers == fact_no):
-                length = float(stretch.lengths[place])
-                for term, places, frequencies in stretch.found:
-                    spot = int(places.searchsorted(place))
-                    if spot < len(places) and places[spot] == place:
-                        factor, tf = float(self.scale.factors[term]), int(frequencies[spot])
-                        found[self.terms[term]] = self.scale.weights(factor, length, tf)
-        return found
+        place = self.place(fact_no)
+        base = 0
+        for scope in self.scopes:
+            if place is not None and base <= place < base + scope.count:
+                return dict(self._parts(scope, place - base))
+            base += scope.count
+        return {}
+
+    def _parts(self, scope: Texts, place: int) -> Iterator[tuple[str, float]]:
+        for term, first, (places, frequencies, lengths) in scope.found:
+            spot = int(places.searchsorted(place - first))
+            if spot < len(places) and places[spot] == place - first:
+                factor, length = float(self.scale.factors[term]), float(lengths[spot])
+                yield self.terms[term], self.scale.weights(factor, length, int(frequencies[spot]))
 
     def _reaching(self, size: int) -> NDArray[np.intp]:
         values = self.values
@@ -116,6 +125,7 @@ class Scores:
             found = values[chosen]
             floor = np.partition(found, len(found) - size)[len(found) - size]
             chosen = chosen[found >= floor]
+        chosen.sort()
         return chosen
 
 
@@ -145,42 +155,45 @@ def search(
     """
     ascending = sorted((terms.number(term), term) for term in question)
     asked = np.array([number for number, _ in ascending], dtype=np.int64)
-    found = [reading.stretches(source, kept, number, asked) for number in sorted(scope_nos)]
-    stretches = list(chain.from_iterable(found))
-    return _scores(stretches, tuple(term for _, term in ascending), question)
+    found = [reading.texts(source, kept, number, asked) for number in sorted(scope_nos)]
+    return _scores(found, tuple([term for _, term in ascending]), question)
 
 
 def _scores(
-    stretches: Sequence[Stretch], words: tuple[str, ...], question: Mapping[str, float]
+    scopes: Sequence[Texts], words: tuple[str, ...], question: Mapping[str, float]
 ) -> Scores:
-    documents = sum([len(stretch.numbers) for stretch in stretches])
-    scale = _scale(stretches, documents, [question[word] for word in words])
+    documents = sum([scope.count for scope in scopes])
+    scale = _scale(scopes, documents, [question[word] for word in words])
+    batches = list(_batches(scopes))
+    if len(batches) == 1:
+        return Scores(scopes, _values(scopes, scale), words, scale)
     values = np.empty(documents)
     base = 0
-    for together in _batches(stretches):
-        end = base + sum([len(stretch.numbers) for stretch in together])
-        values[base:end] = _values(together, end - base, scale)
-        base = end
-    return Scores(stretches, values, words, scale)
+    for together in batches:
+        found = _values(together, scale)
+        values[base : base + len(found)] = found
+        base += len(found)
+    return Scores(scopes, values, words, scale)
 
 
-def _scale(stretches: Sequence[Stretch], documents: int, asked_for: Sequence[float]) -> Scale:
-    df = np.zeros(len(asked_for))
-    for stretch in stretches:
-        for term, places, _ in stretch.found:
-            df[term] += len(places)
+def _scale(scopes: Sequence[Texts], documents: int, asked_for: Sequence[float]) -> Scale:
+    counts = [0] * len(asked_for)
+    for scope in scopes:
+        for term, _, postings in scope.found:
+            counts[term] += len(postings.places)
+    df = np.array(counts, dtype=np.float64)
     idf = np.log(1 + (documents - df + 0.5) / (df + 0.5))
     idf *= asked_for
-    length = sum([stretch.total_length for stretch in stretches])
+    length = sum([scope.total_length for scope in scopes])
     return Scale(idf * (_K1 + 1), max(length / max(documents, 1), 1e-9))
 
 
-def _batches(stretches: Sequence[Stretch]) -> Iterator[list[Stretch]]:
-    batch: list[Stretch] = []
+def _batches(scopes: Sequence[Texts]) -> Iterator[list[Texts]]:
+    batch: list[Texts] = []
     postings = 0
-    for stretch in stretches:
-        batch.append(stretch)
-        postings += sum([len(places) for _, places, _ in stretch.found])
+    for scope in scopes:
+        batch.append(scope)
+        postings += sum([len(each.postings.places) for each in scope.found])
         if postings >= _TOGETHER:
             yield batch
             batch, postings = [], 0
@@ -188,23 +201,23 @@ def _batches(stretches: Sequence[Stretch]) -> Iterator[list[Stretch]]:
         yield batch
 
 
-def _values(stretches: Sequence[Stretch], documents: int, scale: Scale) -> Floats:
+def _values(scopes: Sequence[Texts], scale: Scale) -> Floats:
     """Add up what each posting gives its document, in the order of the terms."""
-    found: list[Found] = []
+    terms: list[int] = []
     bases: list[int] = []
+    columns: list[Columns] = []
     base = 0
-    for stretch in stretches:
-        found += stretch.found
-        bases += [base] * len(stretch.found)
-        base += len(stretch.numbers)
-    if not found:
-        return np.zeros(documents)
-    sizes = [len(places) for _, places, _ in found]
-    lengths = np.concatenate([stretch.lengths for stretch in stretches])
-    places = np.repeat(np.array(bases, dtype=np.int32), sizes)
-    places += np.concatenate([places for _, places, _ in found])
-    tf = np.concatenate([frequencies for _, _, frequencies in found])
-    factors = np.repeat(scale.factors[[term for term, _, _ in found]], sizes)
-    weights = scale.weights(factors, lengths[places], tf)
-    values: Any = np.bincount(places, weights=weights, minlength=documents)
+    for scope in scopes:
+        for term, first, postings in scope.found:
+            terms.append(term)
+            bases.append(base + first)
+            columns.append(postings)
+        base += scope.count
+    if not columns:
+        return np.zeros(base)
+    places, tf, lengths = [np.concatenate(column) for column in zip(*columns, strict=True)]
+    sizes = [len(postings.places) for postings in columns]
+    places += np.repeat(np.array(bases, dtype=np.int32), sizes)
+    weights = scale.weights(np.repeat(scale.factors[terms], sizes), lengths, tf)
+    values: Any = np.bincount(places, weights=weights, minlength=base)
     return cast("Floats", values)

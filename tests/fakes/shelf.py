@@ -41,13 +41,15 @@ class MemoryRows:
     def count(self, scope_no: int) -> int:
         return max((row.first + row.size for row in self.packed[scope_no]), default=0)
 
-    def rows(self, scope_no: int, bucket: int, first: int, end: int) -> list[tuple[int, bytes]]:
+    def rows(
+        self, scope_no: int, buckets: Sequence[int], first: int, end: int
+    ) -> dict[int, list[tuple[int, bytes]]]:
         self.reads += 1
-        return [
-            (row.first, row.data)
-            for row in self.packed[scope_no]
-            if row.bucket == bucket and first <= row.first < end
-        ]
+        found: dict[int, list[tuple[int, bytes]]] = {}
+        for row in self.packed[scope_no]:
+            if row.bucket in buckets and first <= row.first < end:
+                found.setdefault(row.bucket, []).append((row.first, row.data))
+        return found
 
 
 def scored(

@@ -6,13 +6,14 @@ joined is `index.segments`' to say; nothing is left to fold later.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
 
 import apsw
 
 from knowledge_service.index import analyser, scorer, segments, terms
 from knowledge_service.index.keeping import Kept
+from knowledge_service.index.reading import Rows
 from knowledge_service.index.segments import WHOLE, Row, Run
 
 VERSION = f"segments-1 {analyser.VERSION}"
@@ -27,7 +28,8 @@ _ONE_SEARCH = 1 << 24
 
 _LAST = "SELECT key, size FROM posting WHERE key >= ? AND key < ? ORDER BY key DESC LIMIT 1"
 _RANGE = "SELECT key, size, data FROM posting WHERE key >= ? AND key < ?"
-_DATA = "SELECT key - ?, data FROM posting WHERE key >= ? AND key < ?"
+_DATA = """SELECT p.key, p.data FROM json_each(?1) b
+  CROSS JOIN posting p WHERE p.key >= b.value AND p.key < b.value + ?2"""
 _PUT = "INSERT OR REPLACE INTO posting(key, size, data) VALUES(?, ?, ?)"
 _DROP = "DELETE FROM posting WHERE key = ?"
 _DROP_RANGE = "DELETE FROM posting WHERE key >= ? AND key < ?"
@@ -87,11 +89,15 @@ class Snapshot:
             return int(key - low + size)
         return 0
 
-    def rows(self, scope_no: int, bucket: int, first: int, end: int) -> list[tuple[int, bytes]]:
-        """Read a range of keys."""
-        low = _key(scope_no, bucket, 0)
-        found: Any = self._connection.execute(_DATA, (low, low + first, low + end))
-        return list(found)
+    def rows(self, scope_no: int, buckets: Sequence[int], first: int, end: int) -> Rows:
+        """Read a range of keys for each bucket."""
+        lows = {_key(scope_no, bucket, 0): bucket for bucket in buckets}
+        begins = json.dumps([low + first for low in lows])
+        found: dict[int, list[tuple[int, bytes]]] = {}
+        for key, data in self._connection.execute(_DATA, (begins, end - first)):
+            begin = key & _FIRST
+            found.setdefault(lows[key - begin], []).append((begin, data))
+        return found
 
 
 def _append(connection: apsw.Connection, scope_no: int, texts: Sequence[tuple[int, str]]) -> None:

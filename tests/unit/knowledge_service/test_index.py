@@ -132,13 +132,13 @@ def test_best_of_many_are_the_best_of_all() -> None:
 
 def scores_of(values: list[float]) -> scorer.Scores:
     numbers = np.arange(len(values), dtype=np.uint32)
-    lengths = np.ones(len(values), dtype=np.uint16)
     cut = len(values) // 3
-    stretches = [
-        reading.Stretch(numbers[:cut], lengths[:cut], cut, ()),
-        reading.Stretch(numbers[cut:], lengths[cut:], len(values) - cut, ()),
+    pieces = (numbers[: cut // 2], numbers[cut // 2 : cut])
+    scopes = [
+        reading.Texts(pieces, cut, cut, ()),
+        reading.Texts((numbers[cut:],), len(values) - cut, len(values) - cut, ()),
     ]
-    return scorer.Scores(stretches, np.array(values, dtype=np.float64))
+    return scorer.Scores(scopes, np.array(values, dtype=np.float64))
 
 
 def by_hand(texts: list[list[str]], question: list[str]) -> list[float]:

@@ -91,8 +91,8 @@ def test_term_that_lies_across_two_others_is_not_found() -> None:
 
 
 def reading_of(source: shelf.MemoryRows, term: int) -> int:
-    (stretch,) = reading.stretches(source, Kept(0), 1, np.array([term], dtype=np.int64))
-    return sum(len(places) for _, places, _ in stretch.found)
+    texts = reading.texts(source, Kept(0), 1, np.array([term], dtype=np.int64))
+    return sum(len(found.postings.places) for found in texts.found)
 
 
 def test_least_used_goes_when_there_is_no_room() -> None:
