@@ -1,9 +1,10 @@
 """Run the long versions of the tests that `make test` runs short: hours, not minutes.
 
-Usage: scripts/soak.py [NAME...]
+Usage: scripts/soak.py [NAME[:PART]...]
 
-Each name is one row of `SOAKS`; none means all that this machine can run. The numbers are those of
-the environment where it sets them, so that a soak can be cut short or drawn out.
+Each name is one row of `SOAKS`; none means all. A long row has parts that share nothing, numbered
+from 0, so that it can be gone on with: `isolation:3` is the fourth of its ten. The numbers are those
+of the environment where it sets them, so that a soak can be cut short or drawn out.
 """
 
 import os
@@ -19,11 +20,12 @@ ROOT = Path(__file__).resolve().parent.parent
 
 @dataclass(frozen=True)
 class Soak:
-    """One long run: what is set, and which tests read it."""
+    """One long run: what is set, which tests read it, and in how many parts."""
 
     name: str
     environment: Mapping[str, str]
     tests: tuple[str, ...]
+    parts: int = 1
 
 
 SOAKS = (
@@ -34,7 +36,7 @@ SOAKS = (
         ("tests/contract/service/test_openapi.py", "tests/contract/service/test_hostile_input.py"),
     ),
     Soak("kill", {"KAIS_SOAK_ROUNDS": "500"}, ("tests/contract/service/test_killed.py",)),
-    Soak("isolation", {"KAIS_ISOLATION_CASES": "1000000"}, ("tests/contract/isolation",)),
+    Soak("isolation", {"KAIS_ISOLATION_CASES": "100000"}, ("tests/contract/isolation",), parts=10),
     Soak(
         "operator",
         {"KAIS_SOAK_ROUNDS": "100"},
@@ -43,26 +45,48 @@ SOAKS = (
 )
 
 
-def run(soak: Soak) -> bool:
-    """Run one row with pytest and say how it went."""
+def chosen(names: Sequence[str]) -> list[tuple[Soak, int]]:
+    """Return what is named as rows and parts, in the order of `SOAKS`; everything without a name.
+
+    Raises:
+        ValueError: something is named that is no row, or no part of one.
+    """
+    every = {}
+    for soak in SOAKS:
+        for part in range(soak.parts):
+            every[f"{soak.name}:{part}"] = (soak, part)
+    wanted = {key for key, (soak, _) in every.items() if not names or {key, soak.name} & {*names}}
+    known = {*every, *(soak.name for soak in SOAKS)}
+    unknown = sorted({*names} - known)
+    if unknown:
+        raise ValueError(f"no such soak: {', '.join(unknown)}; there are {', '.join(every)}")
+    return [found for key, found in every.items() if key in wanted]
+
+
+def run(soak: Soak, part: int) -> bool:
+    """Run one part of a row with pytest and say how it went."""
     environment = {**soak.environment, **os.environ}  # noqa: TID251 - handed on as it is
     said = " ".join(f"{name}={environment[name]}" for name in soak.environment)
-    print(f"--- {soak.name}: {said} {' '.join(soak.tests)}", flush=True)  # noqa: T201
+    name = f"{soak.name}:{part}" if soak.parts > 1 else soak.name
+    print(f"--- {name}: {said} {' '.join(soak.tests)}", flush=True)  # noqa: T201
     started = time.monotonic()
     command = [sys.executable, "-m", "pytest", "-q", *soak.tests]
-    done = subprocess.run(command, cwd=ROOT, env=environment, check=False)
+    done = subprocess.run(
+        command, cwd=ROOT, env={**environment, "KAIS_SOAK_PART": str(part)}, check=False
+    )
     verdict = "passed" if done.returncode == 0 else "FAILED"
-    print(f"{soak.name}: {verdict} in {time.monotonic() - started:.0f} s", flush=True)  # noqa: T201
+    print(f"{name}: {verdict} in {time.monotonic() - started:.0f} s", flush=True)  # noqa: T201
     return done.returncode == 0
 
 
 def main(names: Sequence[str]) -> int:
-    """Run the named rows, or all, one after the other; return the exit status."""
-    unknown = set(names) - {soak.name for soak in SOAKS}
-    if unknown:
-        print(f"no such soak: {', '.join(sorted(unknown))}", file=sys.stderr)  # noqa: T201
+    """Run the named rows and parts, or all, one after the other; return the exit status."""
+    try:
+        parts = chosen(names)
+    except ValueError as error:
+        print(error, file=sys.stderr)  # noqa: T201
         return 2
-    results = [run(soak) for soak in SOAKS if not names or soak.name in names]
+    results = [run(soak, part) for soak, part in parts]
     return 0 if all(results) else 1
 
 

@@ -23,6 +23,11 @@ def isolation_cases() -> int:
     return int(os.environ.get("KAIS_ISOLATION_CASES", "10000"))
 
 
+def soak_part() -> int:
+    """Tell which part of a soak this is; each part makes its cases from seeds of its own."""
+    return int(os.environ.get("KAIS_SOAK_PART", "0"))
+
+
 def route_examples() -> int:
     """Tell how many requests are made up for each operation of the service."""
     return int(os.environ.get("KAIS_ROUTE_EXAMPLES", "15"))

@@ -22,12 +22,13 @@ def differences(folder: Path, cases: int, a_world: int) -> int:
     return found
 
 
-def differences_on_every_core(folder: Path, cases: int, a_world: int) -> int:
-    """Play cases as `differences` does, worlds side by side."""
+def differences_on_every_core(folder: Path, cases: int, a_world: int, *, part: int = 0) -> int:
+    """Play cases as `differences` does, worlds side by side; another part has other worlds."""
     count = -(-cases // a_world)
+    seeds = range(part * count, (part + 1) * count)
     spawn = multiprocessing.get_context("spawn")
     with ProcessPoolExecutor(min(count, os.cpu_count() or 1), mp_context=spawn) as pool:
-        played = pool.map(in_one_world, [folder] * count, range(count), [a_world] * count)
+        played = pool.map(in_one_world, [folder] * count, seeds, [a_world] * count)
         return sum(played)
 
 
