@@ -3,8 +3,8 @@
 Usage: scripts/soak.py [NAME[:PART]...]
 
 Each name is one row of `SOAKS`; none means all. A long row has parts that share nothing, numbered
-from 0, so that it can be gone on with: `isolation:3` is the fourth of its ten. The numbers are those
-of the environment where it sets them, so that a soak can be cut short or drawn out.
+from 0, so that it can be gone on with: `isolation:3` is the fourth of its ten. The numbers are
+those of the environment where it sets them, so that a soak can be cut short or drawn out.
 """
 
 import os
@@ -46,15 +46,12 @@ SOAKS = (
 
 
 def chosen(names: Sequence[str]) -> list[tuple[Soak, int]]:
-    """Return what is named as rows and parts, in the order of `SOAKS`; everything without a name.
+    """Return what is named, rows or parts of them, in the order of `SOAKS`; all without a name.
 
     Raises:
         ValueError: something is named that is no row, or no part of one.
     """
-    every = {}
-    for soak in SOAKS:
-        for part in range(soak.parts):
-            every[f"{soak.name}:{part}"] = (soak, part)
+    every = {_name(soak, part): (soak, part) for soak in SOAKS for part in range(soak.parts)}
     wanted = {key for key, (soak, _) in every.items() if not names or {key, soak.name} & {*names}}
     known = {*every, *(soak.name for soak in SOAKS)}
     unknown = sorted({*names} - known)
@@ -63,11 +60,15 @@ def chosen(names: Sequence[str]) -> list[tuple[Soak, int]]:
     return [found for key, found in every.items() if key in wanted]
 
 
+def _name(soak: Soak, part: int) -> str:
+    return f"{soak.name}:{part}" if soak.parts > 1 else soak.name
+
+
 def run(soak: Soak, part: int) -> bool:
     """Run one part of a row with pytest and say how it went."""
     environment = {**soak.environment, **os.environ}  # noqa: TID251 - handed on as it is
     said = " ".join(f"{name}={environment[name]}" for name in soak.environment)
-    name = f"{soak.name}:{part}" if soak.parts > 1 else soak.name
+    name = _name(soak, part)
     print(f"--- {name}: {said} {' '.join(soak.tests)}", flush=True)  # noqa: T201
     started = time.monotonic()
     command = [sys.executable, "-m", "pytest", "-q", *soak.tests]
