@@ -14,15 +14,18 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from kais import accounts, labels
-from kais_cli import errors, installed
+from kais_cli import errors, installed, refusals
 from knowledge_client import errors as knowledge_errors
 from knowledge_client.client import KnowledgeClient
+from knowledge_client.retries import RetryPolicy
 
 if TYPE_CHECKING:
     from kais_cli.environment import Environment
     from kais_cli.ports import Body, Cluster
 
 PORT = 8000
+# A person waits: for an account that was made a moment ago half a minute, for nobody a few seconds.
+_PATIENCE = RetryPolicy(unavailable_s=5)
 
 
 @contextmanager
@@ -38,38 +41,29 @@ def connect(
         Refused: the service or the cluster says no.
     """
     url = environment.settings.knowledge_url
-    with _translated(namespace):
-        if url is not None or cluster is None:
-            transport = environment.knowledge_transport
-            with KnowledgeClient(url=url, transport=transport) as client:
-                yield client
-            return
-        pod = _pod(cluster)["metadata"]  # first: without a service no account is made
-        token = _token(cluster, namespace)
-        with (
-            cluster.forward(pod["namespace"], pod["name"], PORT) as address,
-            KnowledgeClient(
-                url=address, token=token, transport=environment.knowledge_transport
-            ) as client,
-        ):
+    try:
+        with _opened(environment, cluster, namespace=namespace) as client:
             yield client
+    except knowledge_errors.KnowledgeError as exc:
+        raise refusals.translate(exc, namespace=namespace, url=url) from exc
 
 
 @contextmanager
-def _translated(namespace: str) -> Iterator[None]:
-    try:
-        yield
-    except knowledge_errors.PrincipalUnregistered as exc:
-        raise errors.Refused(
-            f"ServiceAccount/{namespace}/{labels.USER_ACCOUNT} is not registered with the"
-            f" knowledge service ({exc}); the operator does that, check that it runs"
-        ) from exc
-    except knowledge_errors.KnowledgeUnavailable as exc:
-        raise errors.Unreachable(str(exc)) from exc
-    except knowledge_errors.InvalidRequest as exc:
-        raise errors.UsageError(str(exc)) from exc
-    except knowledge_errors.KnowledgeError as exc:
-        raise errors.Refused(str(exc)) from exc
+def _opened(
+    environment: Environment, cluster: Cluster | None, *, namespace: str
+) -> Iterator[KnowledgeClient]:
+    url, transport = environment.settings.knowledge_url, environment.knowledge_transport
+    if url is not None or cluster is None:
+        with KnowledgeClient(url=url, retries=_PATIENCE, transport=transport) as client:
+            yield client
+        return
+    pod = _pod(cluster)["metadata"]  # first: without a service no account is made
+    token = _token(cluster, namespace)
+    with (
+        cluster.forward(pod["namespace"], pod["name"], PORT) as address,
+        KnowledgeClient(url=address, token=token, retries=_PATIENCE, transport=transport) as client,
+    ):
+        yield client
 
 
 def _token(cluster: Cluster, namespace: str) -> str:

@@ -1,7 +1,8 @@
 """When a failed call is tried again: pure, the caller measures time and throws the dice.
 
-tried again: no connection, timeouts, 502, 503, 504, 429  until the deadline
-             principal-unregistered                       until `unregistered_s`
+tried again: 429                                     until the deadline
+             no connection, timeouts, 502, 503, 504  until `unavailable_s`
+             principal-unregistered                  until `unregistered_s`
 not:         a read that took too long, everything else; the same request would fail the same way
 """
 
@@ -17,18 +18,19 @@ class RetryPolicy:
     """How patient a client is; all in seconds.
 
     `deadline_s` bounds one call with its retries, `unregistered_s` the wait for an account that
-    was made a moment ago. Pauses double from `first_s` up to `longest_s`, each between half and
-    all of that.
+    was made a moment ago, `unavailable_s` that for a service which does not answer. Pauses double
+    from `first_s` up to `longest_s`, each between half and all of that.
     """
 
     deadline_s: float = 60.0
     unregistered_s: float = 30.0
+    unavailable_s: float = 60.0
     first_s: float = 0.2
     longest_s: float = 5.0
 
 
 DEFAULT = RetryPolicy()
-NEVER = RetryPolicy(deadline_s=0, unregistered_s=0)
+NEVER = RetryPolicy(deadline_s=0)
 
 
 def pause_s(
@@ -57,6 +59,8 @@ def _limit_s(policy: RetryPolicy, failure: errors.KnowledgeError) -> float | Non
         return min(policy.unregistered_s, policy.deadline_s)
     if isinstance(failure, errors.TookTooLong):
         return None
-    if isinstance(failure, errors.KnowledgeUnavailable | errors.QuotaExceeded):
+    if isinstance(failure, errors.KnowledgeUnavailable):
+        return min(policy.unavailable_s, policy.deadline_s)
+    if isinstance(failure, errors.QuotaExceeded):
         return policy.deadline_s
     return None

@@ -45,6 +45,15 @@ def test_a_pause_beyond_the_deadline_is_not_begun():
     assert pause(errors.QuotaExceeded("slow down", retry_after_s=90)) is None
 
 
+def test_a_service_that_does_not_answer_is_given_up_before_the_deadline_when_told():
+    impatient = retries.RetryPolicy(deadline_s=60, unavailable_s=5, first_s=1)
+    down, full = errors.KnowledgeUnavailable("down"), errors.QuotaExceeded("slow down")
+    at = {"tries": 1, "elapsed_s": 5.0, "dice": 0.0}
+
+    assert retries.pause_s(impatient, down, **at) is None
+    assert retries.pause_s(impatient, full, **at) == 0.5
+
+
 def test_an_unregistered_account_is_waited_for_half_a_minute():
     unregistered = errors.PrincipalUnregistered("not yet")
 
