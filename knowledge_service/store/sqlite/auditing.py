@@ -3,27 +3,31 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 import apsw
 
 from knowledge_client.models import AuditEntry
-from knowledge_service.domain.visibility import PLATFORM, Reach
+from knowledge_service.domain.visibility import PLATFORM, Reach, View
 from knowledge_service.ports import Acts, AuditPlace
 from knowledge_service.store.sqlite import changes, times
 
 # So much is looked through for one page; a page that ends there is short and has a cursor.
 _LOOKED_THROUGH = 20_000
 
-_EVENTS = """SELECT e.seq, e.scope_no, e.type, e.actor, e.at, p.salt, p.bytes
-  FROM event e LEFT JOIN payload p USING(seq) WHERE e.seq < ? ORDER BY e.seq DESC LIMIT ?"""
-_RECEIPTS = """SELECT r.at, r.id, r.principal, r.observer_no, r.run_id, r.body FROM receipt r
-  WHERE (r.at, r.id) < (?, ?) ORDER BY r.at DESC, r.id DESC LIMIT ?"""
+_EVENTS = """SELECT seq, scope_no, type, actor, at FROM event WHERE seq < ?
+  ORDER BY seq DESC LIMIT ?"""
+_PAYLOAD = "SELECT salt, bytes FROM payload WHERE seq = ?"
+_RECEIPTS = """SELECT at, id, principal, observer_no, run_id FROM receipt WHERE (at, id) < (?, ?)
+  ORDER BY at DESC, id DESC LIMIT ?"""
+_BODY = "SELECT body FROM receipt WHERE id = ?"
 _SCOPES = "SELECT scope_no, path FROM scope WHERE retired_at IS NULL"
 _END = 2**62
 
-_Entry = tuple[int, AuditEntry]
+# What a row becomes is found out when it comes onto the page: most never do.
+_Tell = Callable[[], AuditEntry]
 
 
 class Audit(changes.ChangeLog):
@@ -38,8 +42,7 @@ class Audit(changes.ChangeLog):
                 for number, path in connection.execute(_SCOPES)
                 if any(reach.covers(path) for reach in reaches)
             }
-            everything = any(reach.subtree and reach.scope == PLATFORM for reach in reaches)
-            acts = _changes(connection, place, scopes, everything=everything)
+            acts = _changes(connection, place, scopes, reaches)
             recalls = _recalls(connection, place, scopes)
             return _merge(acts, recalls, place, limit)
 
@@ -48,47 +51,62 @@ def _changes(
     connection: apsw.Connection,
     place: AuditPlace,
     scopes: dict[int, str],
-    *,
-    everything: bool,
-) -> list[tuple[int, int, AuditEntry | None]]:
-    found: list[tuple[int, int, AuditEntry | None]] = []
-    for row in connection.execute(_EVENTS, (place.event, _LOOKED_THROUGH)):
-        seq, scope_no, kind, actor, at = row[:5]
-        entry = None
-        if scope_no in scopes or (scope_no is None and everything):
-            named = changes.names(connection, row, scopes)
-            entry = AuditEntry(
-                at=times.from_us(at), actor=actor, action=kind, scope=scopes.get(scope_no),
-                facts=tuple(dict.fromkeys(named.facts)), run=named.run,
-            )  # fmt: skip
-        found.append((at, seq, entry))
-    return found
+    reaches: Sequence[Reach],
+) -> list[tuple[int, int, _Tell | None]]:
+    whole = View(PLATFORM, tuple(reaches))
+    everything = whole.sees_all_below(PLATFORM)
+
+    def is_told(scope_no: int | None, kind: str) -> bool:
+        path = scopes.get(scope_no) if scope_no is not None else None
+        if path is None:
+            return scope_no is None and everything
+        return kind not in changes.OF_WHO_CAME_FIRST or whole.sees_all_below(path)
+
+    return [
+        (row[4], row[0], partial(_change, connection, row, scopes) if is_told(*row[1:3]) else None)
+        for row in connection.execute(_EVENTS, (place.event, _LOOKED_THROUGH))
+    ]
+
+
+def _change(
+    connection: apsw.Connection, row: tuple[Any, ...], scopes: dict[int, str]
+) -> AuditEntry:
+    seq, scope_no, kind, actor, at = row
+    payload: Any = connection.execute(_PAYLOAD, (seq,)).fetchall() or [(None, None)]
+    named = changes.names(connection, (*row, *payload[0]), scopes)
+    return AuditEntry(
+        at=times.from_us(at), actor=actor, action=kind, scope=scopes.get(scope_no),
+        facts=tuple(dict.fromkeys(named.facts)), run=named.run,
+    )  # fmt: skip
 
 
 def _recalls(
     connection: apsw.Connection, place: AuditPlace, scopes: dict[int, str]
-) -> list[tuple[int, str, AuditEntry | None]]:
-    found: list[tuple[int, str, AuditEntry | None]] = []
+) -> list[tuple[int, str, _Tell | None]]:
     asked = (place.at_us, place.receipt, _LOOKED_THROUGH)
-    for at, receipt_id, principal, observer_no, run_id, body in connection.execute(
-        _RECEIPTS, asked
-    ):
-        entry = None
-        if observer_no in scopes:
-            said: dict[str, Any] = json.loads(body)
-            other = said.get("acted_by")
-            entry = AuditEntry(
-                at=times.from_us(at), actor=other or principal, action="recall",
-                scope=scopes[observer_no], facts=tuple(said["facts"]), run=run_id,
-                receipt=receipt_id, on_behalf_of=principal if other else None,
-            )  # fmt: skip
-        found.append((at, receipt_id, entry))
-    return found
+    return [
+        (row[0], row[1], partial(_recall, connection, row, scopes) if row[3] in scopes else None)
+        for row in connection.execute(_RECEIPTS, asked)
+    ]
+
+
+def _recall(
+    connection: apsw.Connection, row: tuple[Any, ...], scopes: dict[int, str]
+) -> AuditEntry:
+    at, receipt_id, principal, observer_no, run_id = row
+    bodies: list[Any] = connection.execute(_BODY, (receipt_id,)).fetchall()
+    said: dict[str, Any] = json.loads(bodies[0][0])
+    other = said.get("acted_by")
+    return AuditEntry(
+        at=times.from_us(at), actor=other or principal, action="recall",
+        scope=scopes[observer_no], facts=tuple(said["facts"]), run=run_id,
+        receipt=receipt_id, on_behalf_of=principal if other else None,
+    )  # fmt: skip
 
 
 def _merge(
-    acts: list[tuple[int, int, AuditEntry | None]],
-    recalls: list[tuple[int, str, AuditEntry | None]],
+    acts: list[tuple[int, int, _Tell | None]],
+    recalls: list[tuple[int, str, _Tell | None]],
     place: AuditPlace,
     limit: int,
 ) -> Acts:
@@ -100,15 +118,15 @@ def _merge(
         if (i == len(acts) == _LOOKED_THROUGH) or (j == len(recalls) == _LOOKED_THROUGH):
             break
         if j == len(recalls) or (i < len(acts) and acts[i][0] >= recalls[j][0]):
-            at, seq, entry = acts[i]
+            at, seq, tell = acts[i]
             i += 1
             place = AuditPlace(seq, place.at_us, place.receipt)
         else:
-            at, receipt_id, entry = recalls[j]
+            at, receipt_id, tell = recalls[j]
             j += 1
             place = AuditPlace(place.event, at, receipt_id)
-        if entry:
-            entries.append(entry)
+        if tell:
+            entries.append(tell())
     # What the caller does not see is nothing to go on for.
     is_left = any(act[2] for act in acts[i:]) or any(recall[2] for recall in recalls[j:])
     is_more = is_left or _LOOKED_THROUGH in (len(acts), len(recalls))

@@ -20,6 +20,8 @@ _LOG = """SELECT e.seq, e.scope_no, e.type, e.actor, e.at, p.salt, p.bytes
   FROM event e LEFT JOIN payload p USING(seq) WHERE e.seq > ? AND e.seq <= ? ORDER BY e.seq"""
 _SCOPE_OF = "SELECT scope_no FROM fact WHERE id = ?"
 _KEY = "SELECT value FROM meta WHERE key = 'seal_key'"
+# The first write of anybody makes the scopes above it; that tells who came first.
+OF_WHO_CAME_FIRST = frozenset({"scope.created", "realm.named"})
 # Ends that may lie in other scopes than the event: a change is told to who may see them all.
 _ENDS = ("from", "to", "origin", "copy")
 
@@ -57,6 +59,8 @@ class ChangeLog(part.Part):
             last = min(int(rows[0][1]), after + _LOOKED_THROUGH)
             scopes = part.scopes_seen(connection, view, None)
             for row in connection.execute(_LOG, (after, last)):
+                if row[2] in OF_WHO_CAME_FIRST and not view.sees_all_below(scopes.get(row[1], "")):
+                    continue
                 change = _change(connection, row, scopes)
                 if change:
                     found.append(change)

@@ -143,7 +143,7 @@ class TestStream:
         assert {event.scope for event in events} <= {LEAD, TEAM, "realm:demo", "platform"}
         assert own not in text
         assert "hidden" not in text
-        assert {event.type for event in events} <= {"scope.created", "fact.recorded"}
+        assert {event.type for event in events} == {"fact.recorded"}
 
     async def test_ids_tell_nothing_and_are_good_for_their_reader_only(
         self, connect: Connect, streams: Streams

@@ -384,6 +384,20 @@ async def test_stream_of_events_brings_nothing_of_others(world: World, store: St
     assert world.says_nothing(str(everything))
 
 
+async def test_stream_from_the_start_tells_not_who_came_first(
+    connect: Connect, http: httpx.AsyncClient, store: Store
+) -> None:
+    # The first write of anybody makes `platform`, and the first of a realm makes that.
+    await connect("stranger").remember(FactIn(content=WORD))
+    await connect("lead").remember(FactIn(content=WORD))
+    for caller in ("peer", "team", "watcher"):
+        events = listening.Listener(store, CALLERS[caller], "start").next(500)
+        assert {event.actor for event in events} <= {"demo/lead-0"}, caller
+        assert all(event.type == "fact.recorded" for event in events), caller
+    told = await World(connect, http).ask("GET", f"/v1/audit?scope={LEAD}", caller="auditor")
+    assert [entry["action"] for entry in told.json()["entries"]] == ["fact.recorded"]
+
+
 class TestAudit:
     async def test_has_no_entry_of_others(self, world: World) -> None:
         before = await world.ask("GET", "/v1/audit?limit=500", caller="keeper")
