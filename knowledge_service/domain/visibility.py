@@ -101,6 +101,13 @@ class Principal:
             if verb in grant.verbs or "admin" in grant.verbs
         )
 
+    def administers_all_below(self, path: str) -> bool:
+        """Tell whether the principal has every verb at and below the path."""
+        return any(
+            grant.subtree and "admin" in grant.verbs and contains(grant.scope, path)
+            for grant in self.grants
+        )
+
 
 ALL_VERBS: tuple[Verb, ...] = ("read", "write", "review", "promote", "extract", "admin")
 

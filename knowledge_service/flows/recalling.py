@@ -28,6 +28,7 @@ from knowledge_service.domain import redaction
 from knowledge_service.domain.filtering import Filters
 from knowledge_service.domain.visibility import (
     Principal,
+    Reach,
     View,
     contains,
     lineage,
@@ -186,13 +187,18 @@ def _asked(plan: _Plan, *, filled_up: bool) -> Asked:
 
 def _act_as(store: Store, principal: Principal, act_as: ActAs) -> Principal:
     realm = f"realm:{act_as.namespace}"
-    if not principal.may("admin", realm):
+    if not principal.administers_all_below(realm):
         raise Forbidden(f"{principal.name} may not act for others in {realm}")
     username = _USERNAME.format(act_as.namespace, act_as.service_account)
     found = store.principal(username)
     if found is None:
         raise NotFound(f"{username} is not registered; register it before acting for it")
-    return Principal(found.name, found.type, found.home, found.grants, found.quota)
+    reader = Principal(found.name, found.type, found.home, found.grants, found.quota)
+    for reach in (Reach(found.home, subtree=False), *reader.view.reaches):
+        all_below = principal.administers_all_below(reach.scope)
+        if not (all_below or (not reach.subtree and principal.may("admin", reach.scope))):
+            raise Forbidden(f"{principal.name} may not act for who may read {reach.scope}")
+    return reader
 
 
 def _plan(store: Store, reader: Principal, body: RecallIn, run: Run | None) -> _Plan:

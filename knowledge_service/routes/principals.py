@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import re
+
 from fastapi import APIRouter
 
 from knowledge_client.models import PrincipalIn, PrincipalPage, WhoAmI
+from knowledge_service.domain.visibility import PLATFORM, Principal, realm_of
 from knowledge_service.errors import Forbidden, NotFound
 from knowledge_service.flows import access
 from knowledge_service.routes.bodies import StrictRoute
 from knowledge_service.routes.dependencies import CallerDep, ServicesDep
 
 router = APIRouter(prefix="/v1", tags=["principals"], route_class=StrictRoute)
+_ACCOUNT = re.compile(r"system:serviceaccount:([^:]+):.+", re.DOTALL)
 
 
 @router.put("/principals")
@@ -22,16 +26,25 @@ def put_principal(body: PrincipalIn, services: ServicesDep, principal: CallerDep
     for grant in body.grants:
         scope = access.path_of(grant.scope, principal, "grants")
         access.require(principal, "admin", scope)
-        if grant.subtree and not principal.view.sees_all_below(scope):
+        if grant.subtree and not principal.administers_all_below(scope):
             raise Forbidden(f"{principal.name} may not grant all below {scope}")
         grants.append(grant.model_copy(update={"scope": scope}))
     username = body.subject.username
+    _require_own(username, home, principal)
     known = services.store.principal(username)
     if known and not principal.may("admin", known.home):
         raise Forbidden(f"{username} is registered, and not yours to move")
     settled = body.model_copy(update={"home": home, "grants": tuple(grants)})
     services.store.put_principal(settled, actor=access.actor(principal))
     return settled
+
+
+def _require_own(username: str, home: str, principal: Principal) -> None:
+    """Let nobody take an account of another namespace into a realm of its own."""
+    account = _ACCOUNT.fullmatch(username)
+    is_own = account is None or realm_of(home) == f"realm:{account[1]}"
+    if not is_own and not principal.administers_all_below(PLATFORM):
+        raise Forbidden(f"{username} is no account of {realm_of(home)}")
 
 
 @router.get("/principals")

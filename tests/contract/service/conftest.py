@@ -38,6 +38,16 @@ CALLERS = {
     "mover": Principal(
         "mover", "human", "realm:other", (Grant(scope=LEAD, verbs=("read", "promote")),)
     ),
+    # Administers the realm itself and may read what is below.
+    "warden": Principal(
+        "warden",
+        "human",
+        "realm:demo",
+        (
+            Grant(scope="realm:demo", verbs=("admin",)),
+            Grant(scope="realm:demo", subtree=True, verbs=("read",)),
+        ),
+    ),
     "stranger": Principal("other/x", "agent", f"{OTHER}/cell:x"),
     "ada": Principal(
         "ada",

@@ -161,6 +161,25 @@ class TestPrincipals:
         await refused(connect("keeper").put_principal(self.body(LEAD, wide)), CODE.FORBIDDEN)
         await refused(connect("keeper").put_principal(self.body("realm:other")), "scope-forbidden")
 
+    async def test_who_administers_a_realm_alone_grants_nothing_below_it(
+        self, connect: Connect
+    ) -> None:
+        own = self.body("realm:demo", Grant(scope="realm:demo", verbs=("admin",)))
+        assert (await connect("warden").put_principal(own)).grants == own.grants
+        below = Grant(scope="realm:demo", subtree=True, verbs=("admin",))
+        wanted = connect("warden").put_principal(self.body("realm:demo", below))
+        said = await refused(wanted, CODE.FORBIDDEN)
+        assert said == "warden may not grant all below realm:demo"
+
+    async def test_account_of_another_namespace_is_given_no_home_here(
+        self, connect: Connect
+    ) -> None:
+        theirs = Subject(username="system:serviceaccount:other:x", uid="u-2")
+        moved = self.body().model_copy(update={"subject": theirs})
+        said = await refused(connect("keeper").put_principal(moved), CODE.FORBIDDEN)
+        assert said == "system:serviceaccount:other:x is no account of realm:demo"
+        await connect("operator").put_principal(moved)
+
     async def test_whoami_tells_mode_rights_and_store(self, connect: Connect, store: Store) -> None:
         who = await connect("ada").whoami()
         assert (who.name, who.type, who.home, who.mode) == ("ada", "human", "realm:demo", "token")
@@ -186,6 +205,17 @@ class TestActAs:
     async def test_is_for_administrators(self, connect: Connect) -> None:
         said = await refused(connect("lead").recall(self.question), CODE.FORBIDDEN)
         assert said == "demo/lead-0 may not act for others in realm:demo"
+
+    async def test_needs_rights_over_all_that_the_cell_sees(self, connect: Connect) -> None:
+        await connect("operator").put_principal(TestPrincipals().body())
+        said = await refused(connect("warden").recall(self.question), CODE.FORBIDDEN)
+        assert said == "warden may not act for others in realm:demo"
+        assert (await connect("keeper").recall(self.question)).scopes
+        elsewhere = Grant(scope=OTHER, verbs=("read",))
+        await connect("operator").put_principal(TestPrincipals().body(LEAD, elsewhere))
+        said = await refused(connect("keeper").recall(self.question), CODE.FORBIDDEN)
+        assert said == f"keeper may not act for who may read {OTHER}"
+        assert (await connect("operator").recall(self.question)).scopes
 
     async def test_needs_a_registration(self, connect: Connect) -> None:
         said = await refused(connect("operator").recall(self.question), CODE.NOT_FOUND)
@@ -240,5 +270,15 @@ class TestAttackers:
         await connect("operator").put_principal(theirs)
         mine = theirs.model_copy(update={"home": "realm:demo"})
         said = await refused(connect("keeper").put_principal(mine), CODE.FORBIDDEN)
-        assert said == "system:serviceaccount:other:x is registered, and not yours to move"
+        assert said == "system:serviceaccount:other:x is no account of realm:demo"
+        assert (await connect("operator").list_principals()).principals == (theirs,)
+
+    async def test_person_of_another_realm_is_not_taken_over(self, connect: Connect) -> None:
+        theirs = PrincipalIn(
+            name="eve", type="human", subject=Subject(username="eve"), home="realm:other"
+        )
+        await connect("operator").put_principal(theirs)
+        mine = theirs.model_copy(update={"home": "realm:demo"})
+        said = await refused(connect("keeper").put_principal(mine), CODE.FORBIDDEN)
+        assert said == "eve is registered, and not yours to move"
         assert (await connect("operator").list_principals()).principals == (theirs,)
