@@ -124,7 +124,7 @@ class Compared(Wire):
     """A recall beside the same question asked again: as of then (`replay`) or of now (`diff`).
 
     `equal` means the same facts in the same order with the same scores, to the bit. `reasons` says
-    what is known about why it is not.
+    what is known about why it is not, and which ranker or analyser it was when it was another.
     """
 
     receipt: str

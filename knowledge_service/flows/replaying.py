@@ -15,7 +15,7 @@ from knowledge_service.flows import explaining, recalling
 from knowledge_service.index import analyser, scorer
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
     from datetime import datetime
 
     from knowledge_client.models import RecalledFact
@@ -75,6 +75,7 @@ def _compared(
     now = [(fact.id, fact.score) for fact in facts]
     then = list(zip(receipt.facts, receipt.scores, strict=True))
     moved = _moved(then, now)
+    why = _reasons(store, principal, receipt, facts, seen.scopes) if moved else ()
     return Compared(
         receipt=receipt.id,
         known_at=at,
@@ -82,7 +83,7 @@ def _compared(
         facts=tuple(fact for fact, _ in now),
         scores=tuple(score for _, score in now),
         moved=moved,
-        reasons=_reasons(store, principal, receipt, facts, seen.scopes) if moved else (),
+        reasons=(*_versions(receipt), *why),
     )
 
 
@@ -113,6 +114,14 @@ def _moved(
     )
 
 
+def _versions(receipt: Receipt) -> Iterator[str]:
+    """Name what computes otherwise today, also when it comes to the same."""
+    if receipt.ranker != scorer.RANKER:
+        yield f"the ranker was {receipt.ranker}, now it is {scorer.RANKER}"
+    if receipt.analyser != analyser.VERSION:
+        yield f"the analyser was {receipt.analyser}, now it is {analyser.VERSION}"
+
+
 def _reasons(
     store: Store,
     principal: Principal,
@@ -121,10 +130,6 @@ def _reasons(
     scopes: tuple[str, ...],
 ) -> tuple[str, ...]:
     said = []
-    if receipt.ranker != scorer.RANKER:
-        said.append(f"the ranker was {receipt.ranker}, now it is {scorer.RANKER}")
-    if receipt.analyser != analyser.VERSION:
-        said.append(f"the analyser was {receipt.analyser}, now it is {analyser.VERSION}")
     if scopes != receipt.scopes:
         said.append("not every scope of the recall is visible to you")
     gone = [each for each in receipt.facts if store.fact(each, principal.view) is None]
@@ -134,4 +139,4 @@ def _reasons(
     new = [fact for fact in facts if fact.id not in known and fact.recorded_at > receipt.known_at]
     if new:
         said.append(f"{len(new)} facts were recorded since")
-    return tuple(said)
+    return tuple(said) or ("uses, links and the index's statistics are those of today",)

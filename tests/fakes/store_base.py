@@ -35,6 +35,7 @@ from knowledge_service.ports import (
     NewReceipt,
     Once,
 )
+from knowledge_service.store import times
 from knowledge_service.store.verbs.desk import Shown
 from knowledge_service.store.verbs.rehearsing import Rehearsed
 from tests.fakes.store_desk import Book
@@ -143,6 +144,15 @@ class Base:
     def live_links(self) -> set[tuple[str, str, str]]:
         """The live links as (from, to, type)."""
         return {(each.from_id, each.to_id, each.type) for each in self.book.links.values()}
+
+    def links_live_at(self, known_at: datetime | None) -> set[tuple[str, str, str]]:
+        """Return those of the live links that were made until a moment."""
+        until = None if known_at is None else times.to_us(known_at)
+        return {
+            (each.from_id, each.to_id, each.type)
+            for each in self.book.links.values()
+            if until is None or self.book.linked_at[each.id] <= until
+        }
 
     def moment(self) -> datetime:
         """Return the moment of a write."""

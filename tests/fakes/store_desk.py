@@ -51,6 +51,7 @@ class Book:
     changed_at: dict[str, int] = field(default_factory=dict)
     links: dict[str, LiveLink] = field(default_factory=dict)
     closed_links: dict[str, LiveLink] = field(default_factory=dict)
+    linked_at: dict[str, int] = field(default_factory=dict)
     promotions: dict[str, Standing] = field(default_factory=dict)
     undone_promotions: dict[str, Standing] = field(default_factory=dict)
     confirmations: dict[str, list[tuple[int, int]]] = field(default_factory=dict)
@@ -277,6 +278,7 @@ class MemoryDesk:
             case "link.made":
                 made = LiveLink(part["id"], part["from"], part["to"], part["type"])
                 book.links[made.id] = made
+                book.linked_at[made.id] = event.at
             case "link.closed":
                 book.closed_links[part["id"]] = book.links.pop(part["id"])
             case _:

@@ -131,7 +131,7 @@ class Facts(Base):
         number_of = {row.fact.id: row.number for scope in seen for row in scope.rows}
         links = [
             (number_of[a], number_of[b])
-            for a, b, kind in self.live_links
+            for a, b, kind in self.links_live_at(search.filters.known_at)
             if kind not in ("supersedes", "contradicts", "promoted_from")
             if a in number_of and b in number_of
         ]

@@ -30,6 +30,7 @@ _COLUMNS = f"""f.fact_no, f.scope_no, f.kind, f.title, f.content, f.tags, f.subj
 _ROWS = f"SELECT {_COLUMNS} FROM fact f WHERE f.fact_no IN (SELECT value FROM json_each(?))"
 _ON_KEY = f"""SELECT {_COLUMNS} FROM fact f
   WHERE f.scope_no = ? AND f.key_hash = ? AND f.lifecycle = 'live'"""
+_KEYED = "SELECT fact_no FROM fact WHERE scope_no = ? AND key_hash = ?"
 # What is superseded or contradicted stands for itself; every other link brings the other end along.
 _LINKED = """SELECT l.from_no, l.to_no, f.scope_no FROM link l JOIN fact f ON f.fact_no = l.to_no
   WHERE l.from_no IN (SELECT value FROM json_each(?1)) AND l.closed_at IS NULL
@@ -37,6 +38,8 @@ _LINKED = """SELECT l.from_no, l.to_no, f.scope_no FROM link l JOIN fact f ON f.
   UNION SELECT l.to_no, l.from_no, f.scope_no FROM link l JOIN fact f ON f.fact_no = l.from_no
   WHERE l.to_no IN (SELECT value FROM json_each(?1)) AND l.closed_at IS NULL
   AND l.type NOT IN ('supersedes', 'contradicts', 'promoted_from') ORDER BY 1, 2"""
+# Apart, since the index holds all of the former but not when a link was made.
+_LINKED_THEN = _LINKED.replace("closed_at IS NULL", "closed_at IS NULL AND l.recorded_at <= ?2")
 _USES = """SELECT fact_no, observer_no, kind, count FROM usage
   WHERE fact_no IN (SELECT value FROM json_each(?)) AND kind IN ('succeeded', 'failed')"""
 _RATES = """SELECT scope_no, observer_no, kind, count FROM scope_usage
@@ -98,19 +101,26 @@ class Shelf:
         return map(Candidate._make, cursor)
 
     def on_keys(self, keyed: Sequence[Candidate]) -> Iterator[Candidate]:
-        """Read the live facts of the visible scopes that have a key of these."""
+        """Read the facts of the visible scopes, live now or then, that have a key of these."""
         hashes = dict.fromkeys(key_hash(row.subject, row.predicate) for row in keyed)
         for value in hashes:
             for scope_no in self.paths:
-                cursor: Any = self._connection.execute(_ON_KEY, (scope_no, value))
-                yield from map(Candidate._make, cursor)
+                cursor: Any
+                if self._known_at is None:
+                    cursor = self._connection.execute(_ON_KEY, (scope_no, value))
+                    yield from map(Candidate._make, cursor)
+                else:
+                    cursor = self._connection.execute(_KEYED, (scope_no, value))
+                    then = self.rows([number for (number,) in cursor])
+                    yield from (row for row in then if row.lifecycle == "live")
 
     def linked(self, numbers: Sequence[int]) -> Iterator[tuple[int, int]]:
         """Read links to facts of the visible scopes."""
         if numbers:
-            for number, other, scope_no in self._connection.execute(
-                _LINKED, (json.dumps(numbers),)
-            ):
+            asked: tuple[str, tuple[Any, ...]] = (_LINKED, (json.dumps(numbers),))
+            if self._known_at is not None:
+                asked = (_LINKED_THEN, (*asked[1], times.to_us(self._known_at)))
+            for number, other, scope_no in self._connection.execute(*asked):
                 if scope_no in self.paths:
                     yield number, other
 

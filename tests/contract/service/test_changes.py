@@ -14,8 +14,10 @@ from knowledge_client.models import (
     Event,
     FactIn,
     LinkIn,
+    ReasonIn,
     RecallIn,
 )
+from knowledge_service.index import analyser, scorer
 from knowledge_service.ports import Store
 from tests.builders_knowledge import LEAD, OTHER, TEAM, run_in
 from tests.contract.service.conftest import Connect
@@ -271,6 +273,47 @@ class TestReplay:
         await lead.correct(old, CorrectIn(reason="wrong"))
         await told(lead, "rain rain rain")
         assert (await lead.replay(done.receipt)).facts == (old,)
+
+    async def test_replay_computes_and_does_not_repeat_what_it_said(self, connect: Connect) -> None:
+        lead = connect("lead")
+        gone, stays = await told(lead, "rain rain"), await told(lead, "rain and snow")
+        done = await lead.recall(RecallIn(query="rain"), idempotency_key="k")
+        assert done.receipt is not None
+        await connect("operator").erase(gone, ReasonIn(reason="asked to"))
+        again = await lead.replay(done.receipt)
+        assert (again.equal, again.facts) == (False, (stays,))
+        assert gone in {each.fact for each in again.moved}
+        assert "1 of its facts were erased, or are not visible to you" in again.reasons
+
+    async def test_replay_by_other_versions_says_so_even_when_nothing_moved(
+        self, connect: Connect, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        lead = connect("lead")
+        await told(lead, "rain falls down")
+        done = await lead.recall(RecallIn(query="rain"), idempotency_key="k")
+        assert done.receipt is not None
+        before = (scorer.RANKER, analyser.VERSION)
+        monkeypatch.setattr(scorer, "RANKER", "next-1")
+        monkeypatch.setattr(analyser, "VERSION", "en-99")
+        again = await lead.replay(done.receipt)
+        assert again.equal
+        assert again.reasons == (
+            f"the ranker was {before[0]}, now it is next-1",
+            f"the analyser was {before[1]}, now it is en-99",
+        )
+
+    async def test_replay_that_links_have_moved_says_that_these_are_of_today(
+        self, connect: Connect
+    ) -> None:
+        lead = connect("lead")
+        rain, gutter = await told(lead, "rain falls down"), await told(lead, "the gutter leaks")
+        await lead.link(LinkIn(from_=rain, to=gutter))
+        done = await lead.recall(RecallIn(query="rain"), idempotency_key="k")
+        assert done.receipt is not None
+        await lead.unlink(rain, gutter, "related")
+        again = await lead.replay(done.receipt)
+        assert (again.equal, again.facts) == (False, (rain,))
+        assert again.reasons == ("uses, links and the index's statistics are those of today",)
 
     async def test_replay_leaves_no_trace(self, connect: Connect) -> None:
         lead = connect("lead")

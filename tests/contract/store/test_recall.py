@@ -11,7 +11,7 @@ from knowledge_client.models import Recalled, Receipt, Ref, Source
 from knowledge_service.domain.filtering import Filters
 from knowledge_service.domain.visibility import Reach, View
 from knowledge_service.errors import IdempotencyConflict
-from knowledge_service.ports import Listing, NewReceipt, Once, Reader, Search, Store
+from knowledge_service.ports import Listing, NewLink, NewReceipt, Once, Reader, Search, Store
 from tests.builders_knowledge import (
     AGENT,
     ALL,
@@ -102,6 +102,30 @@ def test_known_at_shows_what_was_live_then(store: Store, time: Time) -> None:
     store.correct(told.fact_id, "it falls down", None, actor=PERSON)
     assert contents(store, "rain") == []
     assert contents(store, "rain", filters={"known_at": before}) == ["rain falls up"]
+
+
+def test_link_that_was_made_since_leads_nowhere_then(store: Store, time: Time) -> None:
+    facts = [new_fact("rain falls down"), new_fact("the gutter leaks")]
+    rain, gutter = (each.fact_id for each in store.remember(facts, actor=PERSON))
+    before = time.now
+    time.pass_(hours=1)
+    store.link(NewLink(rain, gutter, "related"), ALL, actor=PERSON)
+    assert contents(store, "rain") == ["rain falls down", "the gutter leaks"]
+    assert contents(store, "rain", filters={"known_at": before}) == ["rain falls down"]
+
+
+def test_nearer_fact_that_was_retracted_since_overrides_a_farther_one_then(
+    store: Store, time: Time
+) -> None:
+    key = {"subject": "weather", "predicate": "is"}
+    store.remember([new_fact("rain falls down", **key)], actor=PERSON)
+    (near,) = store.remember([new_fact("snow", scope=LEAD, **key)], actor=PERSON)
+    assert contents(store, "rain") == []
+    before = time.now
+    time.pass_(hours=1)
+    store.correct(near.fact_id, "it melted", None, actor=PERSON)
+    assert contents(store, "rain") == ["rain falls down"]
+    assert contents(store, "rain", filters={"known_at": before}) == []
 
 
 def test_reader_finds_its_own_path_and_what_it_was_granted(store: Store) -> None:
