@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import signal
+import socket
 import subprocess
 import sys
+import threading
 import time
 from contextlib import suppress
 from pathlib import Path
@@ -14,8 +17,10 @@ import httpx
 import pytest
 
 from knowledge_client import KnowledgeClient, errors, retries
-from knowledge_client.models import EpisodesIn, Extraction, ExtractionIn
-from tests.builders_knowledge import TEAM, episode, run_in
+from knowledge_client.models import EpisodesIn, Extraction, ExtractionIn, FactIn, RecallIn
+from knowledge_service.store.sqlite import upkeep
+from knowledge_service.store.sqlite.store import SqliteStore
+from tests.builders_knowledge import ALL, TEAM, episode, run_in
 from tests.knowledge_process import ROOT, serving
 
 FAILING = tuple(
@@ -88,6 +93,58 @@ def test_signal_stops_it_gracefully(tmp_path: Path) -> None:
         os.kill(served.process.pid, signal.SIGTERM)
         assert served.process.wait(10) == 0
         assert '"message": "Application shutdown complete."' in served.said()
+
+
+def test_signal_in_the_midst_of_writing_loses_no_acknowledged_fact_and_no_receipt(
+    tmp_path: Path,
+) -> None:
+    db = tmp_path / "knowledge.db"
+    told: list[str] = []
+    receipts: list[str] = []
+    with serving(db) as (process, url):
+
+        def write(name: str) -> None:
+            with (
+                KnowledgeClient(url, retries=retries.NEVER) as client,
+                suppress(errors.KnowledgeError),
+            ):
+                for n in itertools.count():
+                    fact = FactIn(content=f"{name} saw ship {n}", scope=TEAM)
+                    told.append(client.remember(fact).fact_id)
+                    # Nobody waits for this receipt: it is queued when the answer is out.
+                    receipts.append(client.recall(RecallIn(query=name, limit=1)).receipt or "none")
+
+        writers = [threading.Thread(target=write, args=(f"pilot{n}",)) for n in range(8)]
+        for writer in writers:
+            writer.start()
+        time.sleep(1)
+        began = time.monotonic()
+        process.terminate()
+        assert process.wait(25) == 0
+        assert time.monotonic() - began < 20, "a pod is given 30 s"
+        for writer in writers:
+            writer.join()
+    store = SqliteStore(db)
+    assert len(told) > 8
+    assert [fact_id for fact_id in told if store.fact(fact_id, ALL) is None] == []
+    assert [each for each in receipts if store.receipt(each) is None] == []
+    store.close()
+    assert upkeep.verify(db).problems == ()
+
+
+def test_caller_that_never_sends_its_body_holds_up_the_end_no_longer_than_a_pod_has(
+    tmp_path: Path,
+) -> None:
+    with serving(tmp_path / "knowledge.db") as (process, url):
+        address = httpx.URL(url)
+        with socket.create_connection((address.host, address.port)) as slow:
+            slow.sendall(
+                b"POST /v1/facts HTTP/1.1\r\nhost: x\r\ncontent-type: application/json\r\n"
+            )
+            slow.sendall(b'content-length: 100\r\n\r\n{"content"')
+            time.sleep(0.5)
+            process.terminate()
+            assert process.wait(25) == 0
 
 
 def test_no_authentication_beyond_loopback_is_refused() -> None:
