@@ -13,6 +13,7 @@ from knowledge_service.migrations import (
     m003_segments,
     m004_graph,
     m005_vectors,
+    m006_link_ends,
 )
 
 SQLITE: tuple[tuple[int, str, str], ...] = (
@@ -21,5 +22,6 @@ SQLITE: tuple[tuple[int, str, str], ...] = (
     (3, "m003_segments", m003_segments.SQLITE),
     (4, "m004_graph", m004_graph.SQLITE),
     (5, "m005_vectors", m005_vectors.SQLITE),
+    (6, "m006_link_ends", m006_link_ends.SQLITE),
 )
 """(number, name, script) in order; the runner is the store's."""

@@ -8,9 +8,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Collection, Mapping, Sequence
+from itertools import chain
 
 import apsw
 
+from knowledge_client import wire
 from knowledge_client.models import Neighbor, Neighborhood
 from knowledge_service.domain.visibility import View
 from knowledge_service.ports import Around
@@ -28,16 +30,16 @@ _FROM_THEM, _TO_THEM = (
     f"""SELECT x.{other} FROM json_each(?1) n
   CROSS JOIN link x INDEXED BY {index} ON x.{own} = n.value WHERE x.closed_at IS NULL
   AND (?2 IS NULL OR x.type IN (SELECT value FROM json_each(?2)))"""
-    for own, other, index in (("from_no", "to_no", "link_from"), ("to_no", "from_no", "link_into"))
+    for own, other, index in (("from_no", "to_no", "link_out"), ("to_no", "from_no", "link_in"))
 )
 _LIVE = """SELECT f.fact_no, f.scope_no FROM json_each(?) n CROSS JOIN fact f
   ON f.fact_no = n.value WHERE f.lifecycle = 'live'"""
 _NEXT = """SELECT l.of_no, l.other_no, l.type, f.scope_no FROM (
     SELECT n.value AS of_no, x.to_no AS other_no, x.type FROM json_each(?1) n
-      CROSS JOIN link x INDEXED BY link_from ON x.from_no = n.value WHERE x.closed_at IS NULL
+      CROSS JOIN link x INDEXED BY link_out ON x.from_no = n.value WHERE x.closed_at IS NULL
     UNION ALL
     SELECT n.value, x.from_no, x.type FROM json_each(?1) n
-      CROSS JOIN link x INDEXED BY link_into ON x.to_no = n.value WHERE x.closed_at IS NULL) l
+      CROSS JOIN link x INDEXED BY link_in ON x.to_no = n.value WHERE x.closed_at IS NULL) l
   CROSS JOIN fact f ON f.fact_no = l.other_no
   WHERE f.lifecycle = 'live' AND (?2 IS NULL OR l.type IN (SELECT value FROM json_each(?2)))"""
 
@@ -76,7 +78,7 @@ def _beside(connection: apsw.Connection, numbers: Sequence[int], types: Sequence
     for start in range(0, len(numbers), _SLICE):
         asked = (json.dumps(list(numbers[start : start + _SLICE])), chosen)
         for sql in (_FROM_THEM, _TO_THEM):
-            found.update(int(number) for (number,) in connection.execute(sql, asked))
+            found.update(chain.from_iterable(connection.execute(sql, asked)))
     return found
 
 
@@ -121,7 +123,8 @@ def neighborhood(connection: apsw.Connection, around: Around, view: View) -> Nei
     among = link_rows.among(connection, ids)
     return Neighborhood(
         facts=tuple(
-            Neighbor.model_construct(depth=depth, fact=facts[number]) for depth, number in chosen
+            wire.built(Neighbor, {"depth": depth, "fact": facts[number]})
+            for depth, number in chosen
         ),
         links=tuple(link for link in among if not around.types or link.type in around.types),
         truncated=len(order) > around.limit,

@@ -20,7 +20,7 @@ JOINED = "FROM link l JOIN fact a ON a.fact_no = l.from_no JOIN fact b ON b.fact
 # keeps SQLite from looking each pair up, where a fact has few links and the facts are many.
 _AMONG = """SELECT l.id, l.from_no, l.to_no, l.type, l.weight, l.data, l.valid_from, l.valid_until,
     l.recorded_at, l.closed_at, l.actor FROM (
-    SELECT x.id FROM json_each(?1) n CROSS JOIN link x INDEXED BY link_from
+    SELECT x.id FROM json_each(?1) n CROSS JOIN link x INDEXED BY link_out
     ON x.from_no = n.value AND +x.to_no IN (SELECT value FROM json_each(?1))
     WHERE x.closed_at IS NULL) chosen
   CROSS JOIN link l ON l.id = chosen.id"""

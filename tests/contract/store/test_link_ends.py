@@ -1,0 +1,47 @@
+"""However many links there are, those of a fact are found without a look at the others."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import apsw
+import pytest
+
+from knowledge_service.store.sqlite import desk, erasing, graph, link_rows, links, shelf
+from knowledge_service.store.sqlite.projections import erasure
+from knowledge_service.store.sqlite.store import SqliteStore
+
+QUESTIONS = {
+    "a page of a fact's links, closed ones too": links._PAGE,
+    "a fact's links for what is written about it": desk._LINKS,
+    "links of the best of a recall": shelf._LINKED,
+    "how many links an erasure takes": erasing._LINKS,
+    "what an erasure takes": next(sql for sql in erasure._GONE if " link " in sql),
+    "one step along links that begin here": graph._FROM_THEM,
+    "one step along links that end here": graph._TO_THEM,
+    "links among facts": link_rows._AMONG,
+}
+
+
+def plan(path: Path, sql: str) -> str:
+    SqliteStore(path).close()
+    reading = apsw.Connection(str(path), flags=apsw.SQLITE_OPEN_READONLY)
+    values = max([int(n) for n in re.findall(r"\?(\d)", sql)], default=sql.count("?"))
+    steps = reading.execute(f"EXPLAIN QUERY PLAN {sql}", (None,) * values)
+    told = "\n".join(step[3] for step in steps)
+    reading.close()
+    return told
+
+
+@pytest.mark.parametrize("sql", QUESTIONS.values(), ids=QUESTIONS.keys())
+def test_links_are_found_by_their_ends(tmp_path: Path, sql: str) -> None:
+    told = plan(tmp_path / "knowledge.db", sql)
+    assert "link_out (from_no=?)" in told or "link_in (to_no=?)" in told
+    for whole in ("SCAN link", "SCAN l", "SCAN x"):
+        assert whole not in told.splitlines()
+
+
+@pytest.mark.parametrize("sql", [graph._FROM_THEM, graph._TO_THEM], ids=["from", "to"])
+def test_a_walk_reads_nothing_but_an_index(tmp_path: Path, sql: str) -> None:
+    assert "SEARCH x USING COVERING INDEX" in plan(tmp_path / "knowledge.db", sql)
