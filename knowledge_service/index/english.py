@@ -15,6 +15,13 @@ until up very was we were what when where which while who whom whose why will wi
 """
 STOP_WORDS = frozenset(_NOTHING.split())
 
+_LITTLE = """
+get make go come take give know think like want need say tell use kind sort type thing name call
+much many way
+"""
+LIGHT_WORDS = frozenset(_LITTLE.split())
+"""Words that say little in a question, though few facts may have them: rare is not telling."""
+
 # Base form first; every other word of a line becomes it before stemming.
 _IRREGULAR = """
 be were was been|become became|begin began begun|bend bent|bind bound|bite bit bitten

@@ -43,9 +43,8 @@ class Question:
 def parse(text: str, now: datetime) -> Question:
     """Take a question apart."""
     own = tuple(dict.fromkeys(analyser.sequence(text)))
-    weights = dict.fromkeys(synonyms.beside(own), synonyms.WEIGHT) | dict.fromkeys(own, 1.0)
     return Question(
-        terms=weights,
+        terms=synonyms.weighted(own),
         names=_names(text),
         phrases=tuple(dict.fromkeys(_phrases(text))),
         dates=dates.asked(text, now),

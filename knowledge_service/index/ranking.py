@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Hashable, Iterable, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 
@@ -19,13 +19,14 @@ from knowledge_service.index import dates, talk
 from knowledge_service.index.candidates import Candidate
 from knowledge_service.index.questions import Question
 
-# What a turn gains from the one before, the one before that, and the one after. Found on half of
-# the conversations in bench/recall; the other half agrees.
-_BESIDE = ((-1, 0.5), (-2, 0.25), (1, 0.15))
-_SESSION, _SESSION_BEST = 0.25, 3
+# What a turn gains from the one before, the one before that, and the one after; and when the one
+# before only asks. Found on half of the conversations in bench/recall; the other half agrees.
+_BESIDE = ((-1, 0.5), (-2, 0.35), (1, 0.15))
+_ANSWERS = ((-1, 0.7), (-2, 0.5), (1, 0.15))
+_SESSION, _SESSION_BEST = 0.25, 2
 _LINKED = 0.3
 _MEANING = 0.6
-_SPEAKER, _DATED, _WHEN, _PHRASE = 1.25, 1.25, 1.1, 0.04
+_SPEAKER, _DATED, _WHEN, _PHRASE, _ASKS = 1.25, 1.25, 1.1, 0.04, 0.8
 _MOST_PHRASES = 3
 _EXPIRED, _ENDED = 0.9, 0.8
 # Statistics of fewer outcomes than this say nothing about a scope.
@@ -80,12 +81,16 @@ class Ranked:
 def rank(question: Question, evidence: Evidence, now: datetime, *, size: int) -> list[Ranked]:
     """Score the rows, the best first; at most `size`, the best by their arms alone."""
     now_us = (now - _EPOCH) // timedelta(microseconds=1)
-    arms = _arms(evidence)
+    sessions = talk.sessions(evidence.rows.values())
+    asking = {number for number in sessions if talk.is_asking(evidence.rows[number])}
+    arms = _arms(evidence, sessions, asking)
     sums = sorted((-sum(parts.values()), number) for number, parts in arms.items())
     found = []
     for minus, number in sums[:size]:
         score = -minus
         factors = _factors(question, evidence.rows[number], now_us)
+        if number in asking:
+            factors["x_asks"] = _ASKS
         for value in factors.values():
             score *= value
         if score > 0:
@@ -121,12 +126,13 @@ def _rate(evidence: Evidence, each: Ranked) -> float:
     return evidence.rates.get(evidence.rows[each.number].scope_no, 0.5)
 
 
-def _arms(evidence: Evidence) -> dict[int, dict[str, float]]:
+def _arms(
+    evidence: Evidence, sessions: Mapping[int, Hashable], asking: Set[int]
+) -> dict[int, dict[str, float]]:
     text = evidence.text
     arms = {number: {"bm25": text.get(number, 0.0)} for number in evidence.rows}
-    sessions = talk.sessions(evidence.rows.values())
     if sessions:
-        _add_sessions(arms, sessions, evidence)
+        _add_sessions(arms, sessions, asking, evidence)
     for number, others in evidence.linked.items():
         arms[number]["links"] = _LINKED * max(text.get(other, 0.0) for other in others)
     best = max(text.values(), default=0.0) or 1.0
@@ -136,16 +142,21 @@ def _arms(evidence: Evidence) -> dict[int, dict[str, float]]:
 
 
 def _add_sessions(
-    arms: Mapping[int, dict[str, float]], sessions: Mapping[int, Hashable], evidence: Evidence
+    arms: Mapping[int, dict[str, float]],
+    sessions: Mapping[int, Hashable],
+    asking: Set[int],
+    evidence: Evidence,
 ) -> None:
     text, places = evidence.text, evidence.place
     at = {(name, places[n]): text.get(n, 0.0) for n, name in sessions.items() if n in places}
+    asked = {(sessions[n], places[n] + 1) for n in asking if n in places}
     strength = _strength(sessions, text)
     for number, name in sessions.items():
         place = places.get(number)
         if place is not None:
+            beside = _ANSWERS if (name, place) in asked else _BESIDE
             arms[number]["context"] = sum(
-                [weight * at.get((name, place + step), 0.0) for step, weight in _BESIDE]
+                [weight * at.get((name, place + step), 0.0) for step, weight in beside]
             )
         if number in text:
             arms[number]["session"] = _SESSION * strength[name]

@@ -37,10 +37,14 @@ _TURN_TAG = re.compile(r'"([A-Za-z]{1,12}\d{1,6}):\d{1,6}"')
 _TURN_ID = re.compile(r"(.*\d.*)[:#/.]\d+")
 Session = tuple[int, str, Hashable]
 """The scope, by what facts are tied together, and its name."""
+_SENTENCE = re.compile(r"[^.!?]+[.!?]*")
+_ASKED = ("?", '?"', "?\u201d")
+# So many words beside its questions are a greeting or a comment ("Wow, congratulations!").
+_GREETING = 6
 _DAY_US = 86_400_000_000
 # So many facts must bear a name before names in subjects, titles and tags are taken for speakers',
 # and each name comes twice on average. Few things but those of a conversation are told like that.
-_ENOUGH = 6
+_ENOUGH = 4
 
 
 def speaker(row: Candidate) -> str | None:
@@ -119,6 +123,20 @@ def _of_day(row: Candidate) -> Session | None:
     if row.valid_from_us is not None:
         return row.scope_no, "day", row.valid_from_us // _DAY_US
     return row.scope_no, "day", _headed((match["head"] if match else None) or told.when)
+
+
+def is_asking(row: Candidate) -> bool:
+    """Tell whether a turn only asks, and hardly says anything: what is looked for comes after it.
+
+    A fact of the kind `question` is one to be found.
+    """
+    content = row.content
+    if not content.endswith(_ASKED) or row.kind == "question":
+        return False
+    match = _SPEAKER.match(content)
+    sentences = _SENTENCE.findall(content[match.end() :] if match else content)
+    said = [each for each in sentences if not each.endswith("?")]
+    return sum(len(each.split()) for each in said) <= _GREETING
 
 
 def said_on(row: Candidate) -> tuple[dates.Moment, ...]:

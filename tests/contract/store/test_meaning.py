@@ -21,7 +21,7 @@ from knowledge_service.store.sqlite.store import SqliteStore
 from tests.builders_knowledge import AGENT, LEAD, OTHER, new_fact
 
 # What the endpoint takes for the same: each word of a line lies along one axis.
-AXES = (("kitten", "cat"), ("lorry", "truck"), ("rain", "storm"))
+AXES = (("kitten", "feline"), ("lorry", "truck"), ("rain", "storm"))
 
 
 class Script:
@@ -100,14 +100,14 @@ def found(store: SqliteStore, query: str) -> list[str]:
 def test_facts_near_in_meaning_are_found_when_it_is_on_and_not_when_it_is_off(
     store: SqliteStore, embedder: EndpointEmbedder, script: Script
 ) -> None:
-    assert found(store, "cat") == []
+    assert found(store, "feline") == []
     assert script.asked == []
     assert Filler(store, embedder).step() == 0
     store.embedder = embedder
-    assert found(store, "cat") == ["a kitten sat there"]
+    assert found(store, "feline") == ["a kitten sat there"]
     assert found(store, "a storm over the truck")[0] == "the lorry is blue"
     store.embedder = None
-    assert found(store, "cat") == []
+    assert found(store, "feline") == []
     assert script.asked[0]["model"] == "small"
     assert len(script.asked[0]["input"]) == 3
     assert set(script.keys) == {"Bearer s3cret"}
@@ -118,7 +118,7 @@ def test_part_of_the_score_says_what_meaning_gave(
 ) -> None:
     Filler(store, embedder).step()
     store.embedder = embedder
-    (hit, *_) = store.search(Search(View(LEAD), "cat", 10))
+    (hit, *_) = store.search(Search(View(LEAD), "feline", 10))
     assert hit.parts["bm25"] == 0
     assert hit.parts["meaning"] > 0
 
@@ -150,9 +150,9 @@ def test_vectors_of_another_model_do_not_count(
 ) -> None:
     Filler(store, embedder).step()
     store.embedder = EndpointEmbedder(url, "large")
-    assert found(store, "cat") == []
+    assert found(store, "feline") == []
     assert Filler(store, store.embedder).step() == 0
-    assert found(store, "cat") == ["a kitten sat there"]
+    assert found(store, "feline") == ["a kitten sat there"]
     store.embedder.close()
 
 

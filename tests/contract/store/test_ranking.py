@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -58,6 +59,40 @@ CHAT = (
 def test_answer_is_found_by_the_question_before_it(store: Store, given: dict[str, Any]) -> None:
     talk(store, *CHAT, **given)
     assert "Anna: To Lisbon, with my cousin." in found(store, "holiday")[:2]
+
+
+def test_answer_comes_before_the_turn_that_only_asks(store: Store) -> None:
+    talk(
+        store,
+        "Anna: I think about going back to school.",
+        "Bruno: What would you study?",
+        "Anna: Marine biology, since I was nine.",
+        tags=("session_1",),
+    )
+    assert found(store, "Which subject would Anna study at school?")[0] == (
+        "Anna: Marine biology, since I was nine."
+    )
+
+
+@pytest.mark.parametrize(
+    "way",
+    [
+        lambda name, text: {"content": f"{name}: {text}"},
+        lambda name, text: {"content": f"[8 May, 2023 1:56 pm] {name}: {text}"},
+        lambda name, text: {"content": f'{name} said, "{text}"'},
+        lambda name, text: {"content": text, "subject": name},
+        lambda name, text: {"content": text, "title": name},
+        lambda name, text: {"content": text, "tags": (name, "s1")},
+        lambda name, text: {"content": text, "data": {"speaker": name, "session": 1}},
+    ],
+    ids=["in front", "after a date", "reported", "subject", "title", "tag", "data"],
+)
+def test_answer_is_found_however_turns_are_told(
+    store: Store, way: Callable[[str, str], dict[str, Any]]
+) -> None:
+    turns = [line.split(": ") for line in (*CHAT, "Anna: The cat sleeps.", "Bruno: So do I.")]
+    store.remember([new_fact(**way(*turn)) for turn in turns], actor=AGENT)
+    assert "To Lisbon, with my cousin." in found(store, "Where was Anna on holiday?")[0]
 
 
 def test_turn_of_another_session_is_not_beside(store: Store) -> None:

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from knowledge_service.index import analyser, dates, folding, questions, ranking, talk
+from knowledge_service.index import analyser, dates, folding, lexicon, questions, ranking, talk
 from knowledge_service.index.candidates import Candidate
 from knowledge_service.index.dates import Moment, Span
 from knowledge_service.index.ranking import Uses
@@ -76,6 +76,44 @@ def test_question_names_whom_it_is_about() -> None:
     assert questions.parse("What did Anna say about Bruno?", NOW).names == {"anna"}
     assert questions.parse("Who met Bruno in May?", NOW).names == {"bruno"}
     assert questions.parse("Why does ImagePullBackOff occur?", NOW).names == frozenset()
+
+
+@pytest.mark.parametrize(
+    ("question", "found"),
+    [
+        ("who decided it", "a decision was made"),
+        ("why was it destroyed", "the destruction of the old cluster"),
+        ("how is outbound traffic opened", "egress is opened by a label"),
+        ("what animal lives there", "the parrot in the kitchen"),
+        ("which instrument is it", "she plays the cello"),
+    ],
+)
+def test_word_brings_words_of_its_root_its_meaning_and_its_kind(question: str, found: str) -> None:
+    asked = questions.parse(question, NOW).terms
+    brought = set(asked) & set(analyser.terms(found)) - set(analyser.terms(question))
+    assert brought
+    assert all(asked[term] < 1 for term in brought)
+
+
+def test_thing_does_not_bring_all_others_of_its_kind() -> None:
+    asked = questions.parse("where is the parrot", NOW).terms
+    assert asked == {"parrot": 1.0}
+
+
+def test_words_that_say_little_count_half_and_bring_nothing() -> None:
+    assert questions.parse("what kind of thing did Anna get", NOW).terms == {
+        "kind": 0.5, "thing": 0.5, "anna": 1.0, "get": 0.5,
+    }  # fmt: skip
+
+
+def test_each_line_of_the_lexicon_says_something() -> None:
+    together = [
+        tuple(map(analyser.word, line.split()))
+        for table in (lexicon.FAMILIES, lexicon.EXCHANGED)
+        for line in table.strip().replace("\n", "|").split("|")
+    ]
+    assert [line for line in together if len(line) < 2 or len(set(line)) < len(line)] == []
+    assert len(set(together)) == len(together)
 
 
 def row(content: str, **given: object) -> Candidate:

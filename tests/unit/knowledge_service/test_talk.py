@@ -113,7 +113,7 @@ def test_names_that_come_again_and_again_tie_facts_of_one_moment_together() -> N
     rows = [row("x", n, title=name, valid_from_us=MAY_US + n // 4) for n, name in enumerate(names)]
     found = talk.sessions(rows)
     assert [found[n] == found[0] for n in range(6)] == [True] * 4 + [False] * 2
-    assert talk.sessions(rows[:5]) == {}
+    assert talk.sessions(rows[:3]) == {}
 
 
 def test_titles_that_name_things_tie_nothing_together() -> None:
@@ -153,3 +153,21 @@ def test_same_words_of_two_stay_two(one: dict[str, object], other: dict[str, obj
     first, second = (folding.words(row("I love hiking", **given)) for given in (one, other))
     assert not folding.is_same(first, second)
     assert folding.is_same(first, folding.words(row("I love hiking!", **one)))
+
+
+@pytest.mark.parametrize(
+    ("content", "kind", "is_asking"),
+    [
+        ("Anna: What would you study?", "fact", True),
+        ("Anna: Wow, congratulations! Where will it be?", "fact", True),
+        ('Anna said, "What would you study?"', "fact", True),
+        ("What would you study?", "fact", True),
+        ("Anna: I moved to Lisbon with my cousin in May. How are you?", "fact", False),
+        ("Anna: How? I walked.", "fact", False),
+        ("Which node pool is the cheapest?", "question", False),
+    ],
+)
+def test_turn_that_hardly_says_anything_is_a_question(
+    content: str, kind: str, is_asking: bool
+) -> None:
+    assert talk.is_asking(row(content, kind=kind)) is is_asking
