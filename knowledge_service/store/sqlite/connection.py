@@ -95,6 +95,14 @@ class File:
                 " put the right file in its place, then restart the service"
             )
 
+    def room(self) -> int:
+        """Return how many bytes the volume has left; 0 when it does not say."""
+        try:
+            found = os.statvfs(self._path)
+        except OSError:
+            return 0
+        return found.f_bavail * found.f_frsize
+
     def _now(self) -> tuple[int, int] | None:
         try:
             found = os.stat(self._path)  # noqa: PTH116 - each commit asks, and a Path asks slowly

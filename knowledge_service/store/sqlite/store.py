@@ -102,6 +102,8 @@ class SqliteStore(
     def check(self) -> None:
         """Write one page, which stays as it is, in a transaction of its own."""
         self._writer.submit(lambda tx: tx.execute(_TOUCH), patience_s=_LOOK_S)
+        if self._writer.down:
+            raise self._writer.down
 
     def check_alive(self) -> None:
         """Look whether a commit ever failed."""

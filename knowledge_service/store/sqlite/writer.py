@@ -45,6 +45,8 @@ _LATER_S = 0.5
 _BESIDE, _ALONE = 8, 32
 # A thread waits no longer for a commit; a client has given up by then.
 _PATIENCE_S = 20.0
+# A disk that was full has room again with so many bytes: some of the largest facts and their index.
+_ROOM = 1 << 20
 
 Waiting = Future[Any] | asyncio.Future[Any]
 
@@ -128,6 +130,11 @@ class Writer:
     def failure(self) -> StoreUnavailable | None:
         """Why nothing can be written any more; None while all is well."""
         return self._failure
+
+    @property
+    def down(self) -> StoreUnavailable | None:
+        """Why the last writes failed; None once there is room again."""
+        return self._down
 
     @property
     def scopes_version(self) -> int:
@@ -268,7 +275,13 @@ class Writer:
             raise self._failure
 
     def _tell(self, error: StoreUnavailable | None) -> None:
-        """Log when writing begins to fail, and when it goes on."""
+        """Log when writing begins to fail, and when it goes on.
+
+        A write that was taken back leaves its room in the write-ahead log, where a small one fits
+        although the disk is full.
+        """
+        if self._down and not error and self._file.room() < _ROOM:
+            return
         if error and not self._down:
             _log.error("the store takes no writes", extra={"fields": {"why": error.detail}})
         if not error and self._down:

@@ -11,7 +11,7 @@ import pytest
 
 from knowledge_service.app import create_app
 from knowledge_service.identity.none import NoAuthentication
-from knowledge_service.store.sqlite import upkeep
+from knowledge_service.store.sqlite import connection, upkeep
 from knowledge_service.store.sqlite.store import SqliteStore
 from tests import disks
 
@@ -79,6 +79,23 @@ async def test_writes_wait_for_the_disk_and_come_back_by_themselves(
     assert (await http.get("/readyz")).status_code == 200
     assert (await http.post("/v1/facts", json=MORE)).status_code == 201
     assert (await http.post("/v1/recall", json={"query": "Java"})).json()["receipt"]
+
+
+async def test_full_disk_on_which_a_small_write_still_fits_is_not_taken_for_one_with_room(
+    http: httpx.AsyncClient, disk: disks.Disk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await http.post("/v1/facts", json=FACT)
+    disk.fault = {"write": PASSING["no space left"]}
+    assert_refused(await http.post("/v1/facts", json=MORE), "database or disk is full")
+    # What was taken back left its room in the log: enough for a page, not for a fact.
+    disk.fault = {}
+    monkeypatch.setattr(connection.File, "room", lambda _: 512 * 1024)
+    for _ in range(2):
+        ready = await http.get("/readyz")
+        assert ready.status_code == 503
+        assert "database or disk is full" in ready.json()["detail"]
+    monkeypatch.undo()
+    assert (await http.get("/readyz")).status_code == 200
 
 
 async def test_failed_fsync_is_never_tried_again_and_a_restart_brings_the_service_back(
