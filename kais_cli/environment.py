@@ -64,6 +64,7 @@ class Environment:
     where lines stay whole.
     """
 
+    stdin: TextIO = field(default_factory=lambda: sys.stdin or io.StringIO())
     stdout: TextIO = field(default_factory=lambda: sys.stdout)
     stderr: TextIO = field(default_factory=lambda: sys.stderr)
     is_terminal: bool = False

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING
 
-from kais_cli import layout, output
+from kais_cli import fact_tables, layout, output
 
 if TYPE_CHECKING:
     from knowledge_client.models import (
@@ -16,7 +16,6 @@ if TYPE_CHECKING:
         History,
         Impact,
         Link,
-        ScopeStats,
         Why,
     )
 
@@ -33,7 +32,8 @@ def why(found: Why, *, width: int | None) -> str:
 
 def erased(found: Erased) -> str:
     """Tell what is gone, what was made of it and stands, and what backups hold."""
-    lines = [f"{found.facts[0]}: erased with {found.links} links and {found.events} log entries"]
+    gone = f"{counted(found.links, 'link')} and {counted(found.events, 'log entry', 'log entries')}"
+    lines = [f"{found.facts[0]}: erased with {gone}"]
     lines += [f"  copy erased  {each}" for each in found.copies]
     lines += [f"  still there  {each}, which was made from it" for each in found.derived]
     return "\n".join([*lines, found.backups, ""])
@@ -41,33 +41,36 @@ def erased(found: Erased) -> str:
 
 def impact(found: Impact) -> str:
     """Tell what a fact has touched: who was given it, which runs, what was made of it."""
-    rows = [(s.at, s.principal, s.run, s.receipt) for s in found.recalls]
-    listed = [(_when(at), who, run, receipt) for at, who, run, receipt in rows]
-    table = output.table(("AT", "GIVEN TO", "RUN", "RECEIPT"), listed)
-    more = "\nthere are more recalls than these\n" if getattr(found, "truncated", False) else ""
-    parts = [f"{found.fact}: given in {len(found.recalls)} recalls, {len(found.runs)} runs\n"]
-    parts += ["\n", table, more] if rows else []
-    parts += [f"\nderived from it: {', '.join(found.derived)}\n"] if found.derived else []
-    parts += [f"\ncopies of it: {', '.join(found.copies)}\n"] if found.copies else []
+    return "".join(_impact(found))
+
+
+def counted(count: int, one: str, many: str | None = None) -> str:
+    """Write a count with its noun: `1 fact`, `2 facts`."""
+    return f"{count:,} {one if count == 1 else many or one + 's'}"
+
+
+def _impact(found: Impact) -> Iterator[str]:
+    rows = [(_when(s.at), s.principal, s.run, s.receipt) for s in found.recalls]
+    table = output.table(("AT (UTC)", "GIVEN TO", "RUN", "RECEIPT"), rows)
+    more = "there are more recalls than these: --limit\n" if found.truncated else ""
+    recalls, runs = counted(len(found.recalls), "recall"), counted(len(found.runs), "run")
+    yield f"{found.fact}: given in {'at least ' * found.truncated}{recalls}, to {runs}\n"
+    yield f"\n{table}{more}" if rows else ""
+    copies = set(found.copies)
+    yield _listed("copies of it", found.copies)
+    yield _listed("made from it", [each for each in found.derived if each not in copies])
     if found.usage:
         uses = ", ".join(f"{kind} {use.count}" for kind, use in sorted(found.usage.items()))
-        parts.append(f"\nuses: {uses}\n")
-    return "".join(parts)
+        yield f"\nuses: {uses}\n"
+
+
+def _listed(title: str, facts: Sequence[str]) -> str:
+    return f"\n{title}:\n{output.indented(chr(10).join(facts))}" if facts else ""
 
 
 def whereabouts(found: Sequence[Explained]) -> str:
     """Tell what became of the facts that were asked for, a line each."""
-    return "".join(f"{one.fact}: {one.stage}: {one.why}\n" for one in found)
-
-
-def scope(found: ScopeStats, *, path: str) -> str:
-    """Tell what a scope holds and how useful it was."""
-    useful = output.percent(found.usefulness) or "nothing counted yet"
-    wrote = f"{found.last_write_at:%Y-%m-%d %H:%M} UTC" if found.last_write_at else "never"
-    return (
-        f"{path}: {found.facts} facts, given in {found.recalls} recalls, useful: {useful},"
-        f" last written: {wrote}\n"
-    )
+    return "".join(f"{one.fact}: {one.why} ({one.stage})\n" for one in found)
 
 
 def _parts(fact: Fact, history: History, links: Sequence[Link], width: int | None) -> Iterator[str]:
@@ -79,10 +82,10 @@ def _parts(fact: Fact, history: History, links: Sequence[Link], width: int | Non
         ("lifecycle", fact.lifecycle),
         ("review", fact.review),
         ("source", f"{fact.source.type} by {fact.source.actor or 'unknown'}"),
-        ("recorded", _when(fact.recorded_at)),
-        ("true from", _when(fact.valid_from)),
-        ("true until", _when(fact.valid_until)),
-        ("expires", _when(fact.expires_at)),
+        ("recorded", _utc(fact.recorded_at)),
+        ("true from", _utc(fact.valid_from)),
+        ("true until", _utc(fact.valid_until)),
+        ("expires", _utc(fact.expires_at)),
         ("closed", _closed(fact)),
         ("subject", fact.subject),
         ("predicate", fact.predicate),
@@ -90,28 +93,28 @@ def _parts(fact: Fact, history: History, links: Sequence[Link], width: int | Non
         ("flags", ", ".join(fact.flags)),
         ("from", ", ".join(f"{ref.type} {ref.id}" for ref in fact.source.refs)),
     ]
-    yield "".join(f"  {name:<11} {value}\n" for name, value in rows if value)
+    yield "".join(f"  {name:<11} {output.cell(value)}\n" for name, value in rows if value)
     if links:
         yield "\nLinks:\n"
         named = [(link.type, link.from_, link.to, f"{link.weight or ''}") for link in links]
         yield output.indented(output.table(("TYPE", "FROM", "TO", "WEIGHT"), named))
     if history.entries:
         yield "\nHistory:\n"
-        done = [(_when(e.at), e.type, e.actor, e.reason) for e in history.entries]
-        yield output.indented(output.table(("AT", "WHAT", "BY", "REASON"), done))
+        done = [(_when(e.at), event(e.type), e.actor, e.reason) for e in history.entries]
+        yield output.indented(output.table(("AT (UTC)", "WHAT", "BY", "REASON"), done))
 
 
 def _why(found: Why, width: int | None) -> Iterator[str]:
     fact = found.fact
     yield f"{fact.id} in {fact.scope}\n\n{layout.block(fact.content, width=width, indent='  ')}\n"
     said = f"said by {fact.source.actor or 'unknown'} ({fact.source.type})"
-    yield f"{said}, {_when(fact.recorded_at)}\n"
+    yield f"{said}, {_utc(fact.recorded_at)}\n"
     if found.run is not None:
         ended = found.run.outcome or "not ended"
         yield f"in run {found.run.run_id} ({found.run.namespace}/{found.run.mission}: {ended})\n"
     for receipt in found.receipts:
         given = ", ".join(receipt.facts) or "nothing"
-        yield f"before it, recall {receipt.id} had given: {given}\n"
+        yield f"before it, the recall {receipt.id} had given: {given}\n"
     yield from _made_of(found)
     yield from _done_to(found)
 
@@ -125,21 +128,49 @@ def _made_of(found: Why) -> Iterator[str]:
 
 def _done_to(found: Why) -> Iterator[str]:
     for copied in found.promotions:
-        undone = f", undone {_when(copied.undone_at)}" if copied.undone_at else ""
-        yield f"promoted by {copied.rule}, {_when(copied.at)}{undone}: {copied.copy_}\n"
+        undone = f", undone {_utc(copied.undone_at)}" if copied.undone_at else ""
+        yield f"promoted by {copied.rule}, {_utc(copied.at)}{undone}: {copied.copy_}\n"
     for corrected in found.corrections:
         yield f"corrected: {corrected.reason}\n"
     for confirmed in found.confirmations:
-        yield f"confirmed by {confirmed.actor}, {_when(confirmed.at)}\n"
+        yield f"confirmed by {confirmed.actor}, {_utc(confirmed.at)}\n"
     for reviewed in found.reviews:
-        yield f"{reviewed.decision} by {reviewed.actor}, {_when(reviewed.at)}: {reviewed.reason}\n"
+        yield f"{reviewed.decision} by {reviewed.actor}, {_utc(reviewed.at)}: {reviewed.reason}\n"
+
+
+def event(type_: str) -> str:
+    """Say what an entry of the log tells, in a word or two."""
+    return _EVENTS.get(type_, type_)
+
+
+_EVENTS = {
+    "fact.recorded": "recorded",
+    "fact.confirmed": "confirmed",
+    "fact.closed": "closed",
+    "fact.restored": "restored",
+    "fact.reviewed": "reviewed",
+    "fact.flagged": "flagged",
+    "fact.archived": "archived",
+    "fact.bounded": "end of validity set",
+    "fact.undone": "undone",
+    "link.made": "linked",
+    "link.closed": "link taken back",
+    "link.restored": "link restored",
+    "promotion.made": "promoted",
+    "promotion.undone": "promotion taken back",
+    "promotion.redone": "promotion restored",
+}
 
 
 def _when(at: datetime | None) -> str | None:
-    return f"{at:%Y-%m-%d %H:%M:%S}" if at else None
+    return fact_tables.moment(at)
+
+
+def _utc(at: datetime | None) -> str | None:
+    return f"{_when(at)} UTC" if at else None
 
 
 def _closed(fact: Fact) -> str | None:
     if fact.closed_at is None:
         return None
-    return f"{_when(fact.closed_at)}: {fact.closed_reason or 'no reason given'}"
+    return f"{_utc(fact.closed_at)}: {fact.closed_reason or 'no reason given'}"

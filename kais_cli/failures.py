@@ -21,7 +21,7 @@ def explain(failure: Exception) -> errors.CliError:
     if isinstance(failure, InvalidResource):
         return errors.Refused(lines(failure))
     if isinstance(failure, pydantic.ValidationError):  # of a body made from the arguments
-        return errors.UsageError("; ".join(_violations(failure)))
+        return errors.UsageError(violations(failure))
     if isinstance(failure, typer.Abort):
         return errors.UsageError("aborted")
     return errors.CliError(
@@ -36,9 +36,10 @@ def lines(failure: InvalidResource) -> str:
     return f"{failure.subject} is not valid:{found}"
 
 
-def _violations(failure: pydantic.ValidationError) -> list[str]:
+def violations(failure: pydantic.ValidationError) -> str:
+    """Write every violation behind the name of its field."""
     details = failure.errors(include_url=False)
-    return [f"{'.'.join(str(step) for step in d['loc'])}: {_words(d)}" for d in details]
+    return "; ".join(f"{'.'.join(str(step) for step in d['loc'])}: {_words(d)}" for d in details)
 
 
 def _words(detail: ErrorDetails) -> str:

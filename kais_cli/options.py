@@ -6,9 +6,10 @@ from typing import Annotated
 
 import typer
 
-from kais_cli.output import Format
+from kais_cli.output import Format, Listing
 
 Output = Annotated[Format, typer.Option("--output", "-o", help="How to print.")]
+Listed = Annotated[Listing, typer.Option("--output", "-o", help="How to print.")]
 Sets = Annotated[
     list[str] | None,
     typer.Option("--set", metavar="NAME=VALUE", help="Value of a parameter; may be repeated."),

@@ -23,6 +23,16 @@ class Format(StrEnum):
     NAME = "name"
 
 
+class Listing(StrEnum):
+    """The forms that `-o` of a list takes that has more columns than a terminal holds."""
+
+    TABLE = "table"
+    WIDE = "wide"
+    JSON = "json"
+    YAML = "yaml"
+    NAME = "name"
+
+
 def dump(value: Any, form: Format) -> str:
     """Write a JSON tree as JSON or YAML, keys in the order given."""
     if form is Format.JSON:
@@ -47,20 +57,37 @@ def names(bodies: Iterable[Body], *, kind: str) -> str:
     return "".join(f"{kind.lower()}.kais.io/{body['metadata']['name']}\n" for body in bodies)
 
 
-def table(headers: Sequence[str], rows: Sequence[Sequence[object]]) -> str:
-    """Write left-aligned columns, two spaces between; an absent cell is `-`.
+class Columns:
+    """Left-aligned columns, two spaces between; an absent cell is `-`.
 
+    Rows may come a page at a time: the header stands before the first, and columns only grow.
     Never cut to a terminal's width: what is cut cannot be searched for.
     """
-    texts = [list(headers), *([cell(value) for value in row] for row in rows)]
-    wide = [max(widths.columns(row[i]) for row in texts) for i in range(len(headers))]
-    return "".join(
-        "  ".join(
-            widths.padded(text, width) for text, width in zip(row, wide, strict=True)
-        ).rstrip()
-        + "\n"
-        for row in texts
-    )
+
+    def __init__(self, headers: Sequence[str]) -> None:
+        self._pending = [list(headers)]
+        self._wide = [0] * len(headers)
+
+    def rows(self, rows: Sequence[Sequence[object]]) -> str:
+        """Write some rows."""
+        texts = [*self._pending, *([cell(value) for value in row] for row in rows)]
+        self._pending = []
+        for text in texts:
+            self._wide = [
+                max(*pair) for pair in zip(self._wide, map(widths.columns, text), strict=True)
+            ]
+        return "".join(
+            "  ".join(
+                widths.padded(text, width) for text, width in zip(row, self._wide, strict=True)
+            ).rstrip()
+            + "\n"
+            for row in texts
+        )
+
+
+def table(headers: Sequence[str], rows: Sequence[Sequence[object]]) -> str:
+    """Write a whole table of left-aligned columns."""
+    return Columns(headers).rows(rows)
 
 
 def cell(value: object) -> str:

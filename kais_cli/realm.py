@@ -6,12 +6,13 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from kais import scopes
-from kais_cli import errors
+from kais_cli import scope_names
 
 if TYPE_CHECKING:
     from kais_cli.session import Session
     from knowledge_client import KnowledgeClient
+
+_PAGES = 10  # of a hundred scopes, among which a misspelt one is looked for
 
 
 @contextmanager
@@ -42,12 +43,54 @@ def path(session: Session, scope: str) -> str:
         UsageError: it is no scope.
     """
     is_path = ":" in scope or scope == "platform"
-    try:
-        space = namespace(session)
-        found = scopes.Scope.parse(scope) if is_path else scopes.Scope(space, scope)
-    except scopes.InvalidScope as exc:
-        raise errors.UsageError(f"--scope {exc}") from exc
-    return str(found)
+    return scope_names.path(scope, namespace="default" if is_path else namespace(session))
+
+
+def told(session: Session) -> str | None:
+    """Give the realm that `--namespace` names where the caller is at home elsewhere.
+
+    In a cluster the account of the namespace is at home in its realm. Where the service's address
+    is told, the token says where its owner is at home.
+    """
+    chosen = session.chosen_namespace
+    return f"realm:{chosen}" if chosen and _is_direct(session) else None
+
+
+def of_files(session: Session) -> str | None:
+    """Name the realm that facts of a file go to; None leaves them in the scopes of their lines."""
+    return session.chosen_namespace if _is_direct(session) else session.namespace
+
+
+def hint(session: Session, client: KnowledgeClient, scope: str | None) -> str:
+    """Say that a scope which gave nothing is none that the caller sees, and which one is like it.
+
+    Empty where there is such a scope, and without a scope.
+    """
+    if scope is None:
+        return ""
+    named = path(session, scope)
+    known = _known(client)
+    if known is None or named in known:
+        return ""
+    near = scope_names.nearest(named, known)
+    return f"; you see no scope {named}" + (f"; did you mean {near}?" if near else "")
+
+
+def _known(client: KnowledgeClient) -> set[str] | None:
+    """Name all scopes that may be seen; None when there are very many or they cannot be told."""
+    from knowledge_client.errors import KnowledgeError  # noqa: PLC0415 (loads httpx)
+
+    known, cursor = set[str](), None
+    for _ in range(_PAGES):
+        try:
+            page = client.list_scopes(cursor=cursor, limit=100)
+        except KnowledgeError:
+            return None  # it was asked for advice only; the answer itself has been given
+        known |= {found.path for found in page.scopes}
+        cursor = page.cursor
+        if cursor is None:
+            return known
+    return None
 
 
 def _is_direct(session: Session) -> bool:

@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from datetime import UTC, datetime
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from kais_cli import errors, fact_pages, output, realm, tables
+from kais_cli import asking, errors, fact_forms, fact_pages, fact_tables, moments, output, realm
 from kais_cli.exit_status import ExitStatus
-from kais_cli.options import Output
-from kais_cli.output import Format
+from kais_cli.options import Listed, Output
+from kais_cli.output import Format, Listing
 from kais_cli.session import Session, command, group
 
 if TYPE_CHECKING:
-    from knowledge_client.models import Fact, FactPage, ReviewPage
+    from knowledge_client.models import FactPage, Recalled, Remembered, ReviewPage
 
 app = group("knowledge", "Ask and tell what is known.")
 
@@ -25,67 +24,85 @@ Scope = Annotated[
         help="Scope: a path (realm:demo/formation:x), or a Blueprint's name in the namespace."
     ),
 ]
-Limit = Annotated[int, typer.Option(min=1, max=100, help="At most this many facts.")]
-At = Annotated[
-    datetime | None,
-    typer.Option(
-        formats=["%Y-%m-%d", "%Y-%m-%dT%H:%M:%S"], help="A day or a time, in UTC, as 2026-05-31."
-    ),
-]
+Limit = Annotated[int, typer.Option(min=1, help="At most this many facts.")]
+All = Annotated[bool, typer.Option("--all", help="All there are, page after page.")]
+ValidAt = Annotated[str | None, typer.Option(help=f"What was true then. {moments.HELP}")]
+KnownAt = Annotated[str | None, typer.Option(help=f"What was known then. {moments.HELP}")]
 Cursor = Annotated[str | None, typer.Option(help="Where the page before ended, as it was told.")]
 Tags = Annotated[list[str] | None, typer.Option("--tag", help="Tag; may be repeated.")]
+LIFECYCLES = ("live", "superseded", "retracted", "archived")
+SOURCES = (
+    "mission_extraction", "explicit_remember", "user_input", "promoted", "experiment", "import",
+)  # fmt: skip
 
 
 @command(app, "recall")
 def recall(  # noqa: PLR0913 (one argument per option)
     session: Session,
-    query: Annotated[str, typer.Argument(help="What to ask, in plain words.")],
+    query: Annotated[str, typer.Argument(help="What to ask, in plain words; - is stdin.")],
     *,
     scope: Scope = None,
-    limit: Limit = 10,
+    limit: Annotated[int, typer.Option(min=1, max=100, help="At most this many facts.")] = 10,
     explain: Annotated[
-        bool, typer.Option("--explain", help="Show what each score is made of.")
+        bool,
+        typer.Option(
+            "--explain", help="Say what each score is made of; scores compare one answer's facts."
+        ),
     ] = False,
     why_not: Annotated[
         list[str] | None,
         typer.Option("--why-not", metavar="ID", help="Say what became of a fact; repeatable."),
     ] = None,
-    valid_at: At = None,
-    known_at: At = None,
-    output_: Output = Format.TABLE,
+    valid_at: ValidAt = None,
+    known_at: KnownAt = None,
+    output_: Listed = Listing.TABLE,
 ) -> ExitStatus:
     """Print what is known about a question, best first."""
     from knowledge_client import models  # noqa: PLC0415 (loads httpx)
 
+    words = asking.text(session, query) or ""
+    if not words.strip():
+        raise errors.UsageError("the question is empty; ask in plain words")
+    now = session.environment.now()
+    question = models.RecallIn(
+        query=words,
+        limit=limit,
+        scopes=() if scope is None else (realm.path(session, scope),),
+        explain=explain,
+        why_not=tuple(asking.fact_id(each) for each in why_not or ()),
+        valid_at=moments.parse(valid_at, option="--valid-at", now=now),
+        known_at=moments.parse(known_at, option="--known-at", now=now),
+    )
     with realm.client(session) as client:
-        question = models.RecallIn(
-            query=query,
-            limit=limit,
-            scopes=(realm.path(session, scope),) if scope else (),
-            explain=explain,
-            why_not=tuple(why_not or ()),
-            valid_at=moment(valid_at),
-            known_at=moment(known_at),
-        )
         found = client.recall(question)
-    if output_ is Format.NAME:
-        session.write("".join(f"{fact.id}\n" for fact in found.facts))
-    elif output_ is not Format.TABLE:
-        session.write(output.dump(found.model_dump(mode="json", by_alias=True), output_))
-    elif not found.facts:
-        session.note("nothing is known about this")
-    else:
-        shown = tables.explained if explain else tables.recalled
-        session.write(shown(found.facts, width=session.environment.width))
-    if output_ is Format.TABLE:
+        is_said = not found.facts and output_ in (Listing.TABLE, Listing.WIDE)
+        unknown = realm.hint(session, client, scope) if is_said else ""
+    if is_said:
+        session.note(f"nothing is known about this{unknown}")
+    session.write(_recalled(session, found, output_, question=words if explain else None))
+    if output_ in (Listing.TABLE, Listing.WIDE):
         session.write(fact_pages.whereabouts(found.why_not))
     return ExitStatus.SUCCEEDED
+
+
+def _recalled(session: Session, found: Recalled, form: Listing, *, question: str | None) -> str:
+    """Write an answer in the form that was asked for; nothing for people when there is nothing."""
+    if form is Listing.NAME:
+        return "".join(f"{fact.id}\n" for fact in found.facts)
+    if form in (Listing.JSON, Listing.YAML):
+        return output.dump(found.model_dump(mode="json", by_alias=True), Format(form.value))
+    if not found.facts:
+        return ""
+    if form is Listing.WIDE and question is None:
+        return fact_tables.recalled_in_full(found.facts)
+    width = session.environment.width
+    return fact_tables.recalled(found.facts, width=width, question=question)
 
 
 @command(app, "add")
 def add(  # noqa: PLR0913 (one argument per option)
     session: Session,
-    text: Annotated[str, typer.Argument(help="The fact, as a sentence.")],
+    text: Annotated[str, typer.Argument(help="The fact, as a sentence; - is stdin.")],
     *,
     scope: Scope = None,
     kind: Annotated[str, typer.Option(help="Kind, such as fact, pitfall or pattern.")] = "fact",
@@ -97,32 +114,57 @@ def add(  # noqa: PLR0913 (one argument per option)
         str | None, typer.Option(help="With --predicate: replaces what was known of the two.")
     ] = None,
     predicate: Annotated[str | None, typer.Option(help="See --subject.")] = None,
+    valid_from: Annotated[
+        str | None, typer.Option(help=f"Since when it is true. {moments.HELP}")
+    ] = None,
+    valid_until: Annotated[
+        str | None, typer.Option(help=f"Until when it is true. {moments.HELP}")
+    ] = None,
+    force: Annotated[
+        bool, typer.Option("--force", help="Store it although an equal one was retracted.")
+    ] = False,
+    output_: Output = Format.TABLE,
 ) -> ExitStatus:
     """Store a fact and print its id."""
     from knowledge_client import models  # noqa: PLC0415 (loads httpx)
 
-    if not text.strip():
+    content = asking.text(session, text) or ""
+    if not content.strip():
         raise errors.UsageError("the fact is empty; write it as a sentence")
+    if (subject is None) != (predicate is None):
+        raise errors.UsageError("--subject and --predicate are one key; give both or none")
+    now = session.environment.now()
+    fact = models.FactIn(
+        content=content,
+        scope=realm.told(session) if scope is None else realm.path(session, scope),
+        kind=kind,
+        tags=tuple(tag or ()),
+        confidence=confidence,
+        subject=subject,
+        predicate=predicate,
+        valid_from=moments.parse(valid_from, option="--valid-from", now=now),
+        valid_until=moments.parse(valid_until, option="--valid-until", now=now),
+        force=force,
+        source=models.Source(type="user_input"),
+    )
     with realm.client(session) as client:
-        fact = models.FactIn(
-            content=text,
-            scope=realm.path(session, scope) if scope else None,
-            kind=kind,
-            tags=tuple(tag or ()),
-            confidence=confidence,
-            subject=subject,
-            predicate=predicate,
-            source=models.Source(type="user_input"),
-        )
         done = client.remember(fact)
-    session.write(f"{done.fact_id}\n")
+    if output_ in (Format.TABLE, Format.NAME):
+        session.write(f"{done.fact_id}\n")
+        _tell(session, done)
+    else:
+        session.write(output.dump(done.model_dump(mode="json", by_alias=True), output_))
+    return ExitStatus.SUCCEEDED
+
+
+def _tell(session: Session, done: Remembered) -> None:
+    """Say what became of what was known before."""
     if done.status == "confirmed":
         session.note("an equal fact was known already; it is confirmed")
     for old in done.superseded:
         session.note(f"replaces {old}")
     for other in done.contradicts:
         session.note(f"contradicts {other}; both stay")
-    return ExitStatus.SUCCEEDED
 
 
 @command(app, "list")
@@ -138,53 +180,54 @@ def list_facts(  # noqa: PLR0913 (one argument per option)
     source: Annotated[
         str | None, typer.Option(help="Only from this source, such as mission_extraction.")
     ] = None,
-    valid_at: At = None,
-    known_at: At = None,
+    valid_at: ValidAt = None,
+    known_at: KnownAt = None,
     cursor: Cursor = None,
     limit: Limit = 50,
-    output_: Output = Format.TABLE,
+    all_: All = False,
+    output_: Listed = Listing.TABLE,
 ) -> ExitStatus:
     """List facts, newest first, a page at a time."""
+    now = session.environment.now()
+    path = None if scope is None else realm.path(session, scope)
+    of_lifecycle = asking.one_of(lifecycle, LIFECYCLES, option="--lifecycle")
+    of_source = asking.one_of(source, SOURCES, option="--source")
+    valid = moments.parse(valid_at, option="--valid-at", now=now)
+    known = moments.parse(known_at, option="--known-at", now=now)
     with realm.client(session) as client:
-        page = client.list_facts(
-            scope=realm.path(session, scope) if scope else None,
-            kind=kind,
-            tag=tag,
-            lifecycle=lifecycle,
-            source=source,
-            valid_at=moment(valid_at),
-            known_at=moment(known_at),
-            cursor=cursor,
-            limit=limit,
-        )
-    return write_page(session, page, output_, table=tables.facts, none="no facts match")
 
+        def ask(cursor: str | None, limit: int) -> FactPage:
+            return client.list_facts(
+                scope=path,
+                kind=kind,
+                tag=tag,
+                lifecycle=of_lifecycle,
+                source=of_source,
+                valid_at=valid,
+                known_at=known,
+                cursor=cursor,
+                limit=limit,
+            )
 
-def write_page(
-    session: Session,
-    page: FactPage | ReviewPage,
-    form: Format,
-    *,
-    table: Callable[[Sequence[Fact]], str],
-    none: str,
-) -> ExitStatus:
-    """Write a page of facts in the form that was asked for, and say how to get the next one.
-
-    `table` makes the columns for people, who are told `none` when there is nothing.
-    """
-    if form is Format.NAME:
-        session.write("".join(f"{fact.id}\n" for fact in page.facts))
-    elif form is not Format.TABLE:
-        session.write(output.dump(page.model_dump(mode="json", by_alias=True)["facts"], form))
-    elif not page.facts:
-        session.note(none)
-    else:
-        session.write(table(page.facts))
-    if page.cursor:
-        session.note(f"there are more: --cursor {page.cursor}")
+        pages = asking.pages(ask, cursor=cursor, limit=None if all_ else limit)
+        table = fact_tables.facts(columns=session.environment.columns)
+        if not write_pages(session, pages, fact_forms.writer(output_, table)):
+            session.note(f"no facts match{realm.hint(session, client, scope)}")
     return ExitStatus.SUCCEEDED
 
 
-def moment(given: datetime | None) -> datetime | None:
-    """Read a time that was typed without a zone as UTC."""
-    return given.replace(tzinfo=UTC) if given else None
+def write_pages(
+    session: Session, pages: Iterable[FactPage | ReviewPage], writer: fact_forms.Writer
+) -> int:
+    """Write facts page by page, so that no more than one is held; return how many there were.
+
+    Says how to get more when there is more.
+    """
+    count, cursor = 0, None
+    for page in pages:
+        session.write(writer.page(page.facts))
+        count, cursor = count + len(page.facts), page.cursor
+    session.write(writer.end())
+    if cursor:
+        session.note(f"there are more: --all gives them, the next ones --cursor {cursor}")
+    return count

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 import typer
 
-from kais_cli import errors, fact_pages, output, realm
+from kais_cli import asking, errors, fact_pages, output, realm
 from kais_cli.commands.knowledge import app
 from kais_cli.exit_status import ExitStatus
 from kais_cli.options import Output
@@ -20,7 +20,12 @@ if TYPE_CHECKING:
 
 Done = TypeVar("Done")
 FactId = Annotated[
-    str, typer.Argument(metavar="ID", help="Id of the fact, or alias:<namespace>:<value>.")
+    str,
+    typer.Argument(
+        metavar="ID",
+        help="Id of the fact, or alias:<namespace>:<value>.",
+        callback=asking.fact_id,
+    ),
 ]
 Reason = Annotated[str, typer.Option(help="Why; it is kept with the fact.")]
 
@@ -64,15 +69,15 @@ def correct(
     fact: FactId,
     reason: Reason,
     replacement: Annotated[
-        str | None, typer.Option(help="What is true instead; a successor is stored.")
+        str | None, typer.Option(help="What is true instead, stored as its successor; - is stdin.")
     ] = None,
     output_: Output = Format.TABLE,
 ) -> ExitStatus:
     """Close a fact that is not true (any more); no later recall gives it."""
     from knowledge_client import models  # noqa: PLC0415 (loads httpx)
 
+    body = models.CorrectIn(reason=given(reason), replacement=asking.text(session, replacement))
     with realm.client(session) as client:
-        body = models.CorrectIn(reason=reason, replacement=replacement)
         done = client.correct(fact, body)
     new = f"; {done.replacement_id} takes its place" if done.replacement_id else ""
     return told(session, done, output_, page=f"{done.fact_id}: closed{new}\n")
@@ -108,7 +113,8 @@ def promote(
 ) -> ExitStatus:
     """Copy a fact one level up, or confirm its equal there."""
     done = ordered(session, reason, lambda client, why: client.promote(fact, why))
-    page = f"{done.fact_id}: {done.status} in {done.scope} as {done.copy_id}\n"
+    what = "copied to" if done.status == "created" else "confirmed in"
+    page = f"{done.fact_id}: {what} {done.scope} as {done.copy_id}\n"
     return told(session, done, output_, page=page)
 
 
@@ -119,7 +125,7 @@ def undo(
     """Take back the last thing that was done to a fact."""
     done = ordered(session, reason, lambda client, why: client.undo(fact, why))
     changed = ", ".join(done.changed)
-    page = f"{done.fact_id}: took back {done.undone}; changed: {changed}\n"
+    page = f"{done.fact_id}: took back: {fact_pages.event(done.undone)}; changed: {changed}\n"
     return told(session, done, output_, page=page)
 
 
@@ -129,10 +135,20 @@ def ordered(
     """Have the service do something to a fact for a reason."""
     from knowledge_client import models  # noqa: PLC0415 (loads httpx)
 
+    body = models.ReasonIn(reason=given(reason))
+    with realm.client(session) as client:
+        return do(client, body)
+
+
+def given(reason: str) -> str:
+    """Take a reason.
+
+    Raises:
+        UsageError: it is none.
+    """
     if not reason.strip():
         raise errors.UsageError("--reason is empty; it is kept with the fact, say why")
-    with realm.client(session) as client:
-        return do(client, models.ReasonIn(reason=reason))
+    return reason
 
 
 def told(session: Session, found: Wire, form: Format, *, page: str) -> ExitStatus:

@@ -6,24 +6,36 @@ from typing import Annotated
 
 import typer
 
-from kais_cli import errors, fact_pages, realm, tables
-from kais_cli.commands.knowledge import Cursor, Limit, Tags, app, write_page
+from kais_cli import asking, errors, fact_forms, fact_pages, fact_tables, realm
+from kais_cli.commands.knowledge import All, Cursor, Limit, Tags, app, write_pages
 from kais_cli.commands.knowledge_facts import FactId, Reason, ordered, told
 from kais_cli.exit_status import ExitStatus
-from kais_cli.options import Output
-from kais_cli.output import Format
+from kais_cli.options import Listed, Output
+from kais_cli.output import Format, Listing
 from kais_cli.session import Session, command
 
 
 @command(app, "reviews")
 def reviews(
-    session: Session, *, cursor: Cursor = None, limit: Limit = 50, output_: Output = Format.TABLE
+    session: Session,
+    *,
+    cursor: Cursor = None,
+    limit: Limit = 50,
+    all_: All = False,
+    output_: Listed = Listing.TABLE,
 ) -> ExitStatus:
-    """List what waits for a reviewer: drafts and flagged facts, newest first."""
+    """List the drafts and flagged facts that wait for a reviewer."""
     with realm.client(session) as client:
-        page = client.list_reviews(cursor=cursor, limit=limit)
-    none = "nothing waits for a review"
-    return write_page(session, page, output_, table=tables.waiting, none=none)
+        pages = asking.pages(
+            lambda cursor, limit: client.list_reviews(cursor=cursor, limit=limit),
+            cursor=cursor,
+            limit=None if all_ else limit,
+        )
+        table = fact_tables.waiting(columns=session.environment.columns)
+        count = write_pages(session, pages, fact_forms.writer(output_, table))
+    if not count:
+        session.note("nothing waits for a review")
+    return ExitStatus.SUCCEEDED
 
 
 @command(app, "approve")
@@ -33,7 +45,7 @@ def approve(  # noqa: PLR0913 (one argument per option)
     reason: Reason,
     *,
     content: Annotated[
-        str | None, typer.Option(help="Approve these words in its place, as a successor.")
+        str | None, typer.Option(help="Approve these words instead, as its successor; - is stdin.")
     ] = None,
     title: Annotated[str | None, typer.Option(help="The successor's title.")] = None,
     tag: Tags = None,
@@ -42,7 +54,8 @@ def approve(  # noqa: PLR0913 (one argument per option)
     """Approve a fact: agents cannot replace it any more, and its flags are lifted."""
     from knowledge_client import models  # noqa: PLC0415 (loads httpx)
 
-    edits = {"content": content, "title": title, "tags": tuple(tag) if tag else None}
+    words = asking.text(session, content)
+    edits = {"content": words, "title": title, "tags": tuple(tag) if tag else None}
     done = ordered(
         session,
         reason,

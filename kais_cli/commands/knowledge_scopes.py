@@ -2,32 +2,51 @@
 
 from __future__ import annotations
 
+import io
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, BinaryIO
 
 import typer
 
-from kais_cli import errors, fact_files, fact_pages, output, realm
+from kais_cli import errors, fact_files, fact_tables, output, realm
 from kais_cli.commands.knowledge import Scope, app
 from kais_cli.exit_status import ExitStatus
+from kais_cli.fact_pages import counted
 from kais_cli.options import Output
 from kais_cli.output import Format
 from kais_cli.session import Session, command
 
+if TYPE_CHECKING:
+    from knowledge_client import KnowledgeClient
+    from knowledge_client.models import ScopeStats
+
+
+_STREAM = Path("-")
+StatsScope = Annotated[
+    str | None,
+    typer.Option(help="A path or a Blueprint's name; all that you may see unless told."),
+]
+
 
 @command(app, "stats")
-def stats(session: Session, scope: Scope = None, output_: Output = Format.TABLE) -> ExitStatus:
-    """Tell how many facts scopes hold, and how useful they were; unless told, all you may see."""
+def stats(session: Session, scope: StatsScope = None, output_: Output = Format.TABLE) -> ExitStatus:
+    """Tell how many facts scopes hold, and how useful they were."""
     from knowledge_client import models  # noqa: PLC0415 (loads httpx)
 
     with realm.client(session) as client:
-        if scope:
-            paths: tuple[str, ...] = (realm.path(session, scope),)
+        if scope is None:
+            found = tuple(_all_scopes(client))
         else:
-            paths = tuple(found.path for found in client.list_scopes(limit=100).scopes)
-        found = client.stats_batch(models.StatsIn(scopes=paths)).scopes
+            asked = models.StatsIn(scopes=(realm.path(session, scope),))
+            found = client.stats_batch(asked).scopes
+            is_empty = not any(one.facts or one.recalls for one in found)
+            unknown = realm.hint(session, client, scope) if is_empty else ""
+            if unknown:
+                session.note(unknown.removeprefix("; "))
     if output_ is Format.TABLE:
-        session.write("".join(fact_pages.scope(one, path=one.path) for one in found))
+        session.write(fact_tables.scopes(found))
     elif output_ is Format.NAME:
         session.write("".join(f"{one.path}\n" for one in found))
     else:
@@ -35,41 +54,92 @@ def stats(session: Session, scope: Scope = None, output_: Output = Format.TABLE)
     return ExitStatus.SUCCEEDED
 
 
+def _all_scopes(client: KnowledgeClient) -> Iterator[ScopeStats]:
+    """Go through every scope that may be seen."""
+    cursor = None
+    while True:
+        page = client.list_scopes(cursor=cursor, limit=100)
+        yield from (found.stats for found in page.scopes)
+        cursor = page.cursor
+        if cursor is None:
+            return
+
+
 @command(app, "export")
 def export(
     session: Session,
-    file: Annotated[Path, typer.Option("--to", help="File to write; it must not exist yet.")],
+    file: Annotated[
+        Path, typer.Option("--to", help="File to write, which must not exist; - is stdout.")
+    ],
     scope: Scope = None,
 ) -> ExitStatus:
-    """Write the live facts that you may see as lines of JSON, which `import` takes."""
+    """Write live facts as lines of JSON, which `import` takes.
+
+    All that you may see, or those of one scope, the oldest first. What fails on the way leaves no
+    file. Links, history and what is not live stay behind: `kais-knowledge export` has everything.
+    """
+    named = None if scope is None else realm.path(session, scope)
     with realm.client(session) as client:
-        named = realm.path(session, scope) if scope else None
-        count = fact_files.write(client, file, scope=named)
-    session.note(f"{count} facts written to {file}")
+        if file == _STREAM:
+            count = fact_files.print_(client, session.environment.write, scope=named)
+        else:
+            count = fact_files.write(client, file, scope=named)
+        unknown = "" if count else realm.hint(session, client, scope)
+    session.note(f"{counted(count, 'fact')} written to {file}{unknown}")
     return ExitStatus.SUCCEEDED
 
 
 @command(app, "import")
 def import_(
     session: Session,
-    file: Annotated[Path, typer.Option("--from", help="Lines of JSON, a fact each.")],
+    file: Annotated[Path, typer.Option("--from", help="Lines of JSON, a fact each; - is stdin.")],
     scope: Annotated[
         str | None,
-        typer.Option(help="Where to; a path or a Blueprint's name. The realm unless told."),
+        typer.Option(
+            help="Where all go: a path or a Blueprint's name. Unless told, each to the same place"
+            " below the realm of the namespace."
+        ),
     ] = None,
+    keep_going: Annotated[
+        bool, typer.Option("--keep-going", help="Leave out lines that cannot be taken, and end 1.")
+    ] = False,
 ) -> ExitStatus:
     """Store the facts of a file; those that are known already are confirmed.
 
-    A torn last line is left out, and said. A line that is no fact ends the import before anything
-    of its hundred is stored; the message names it, and another import goes on from there.
+    A line that is no fact, or that the service refuses, ends the import; what stands before it is
+    stored, the message names the line, and another import goes on from there. A torn last line is
+    left out, and said. Facts of the platform are taken with --scope only.
     """
-    target = realm.path(session, scope or f"realm:{realm.namespace(session)}")
-    with realm.client(session) as client:
-        done = fact_files.read(client, file, scope=target)
-    for note in done.notes:
-        session.note(note)
-    session.note(f"{done.created} facts stored, {done.confirmed} known already and confirmed")
-    return ExitStatus.SUCCEEDED
+    from kais_cli.fact_imports import Import, Place, lines  # noqa: PLC0415 (loads httpx)
+    from knowledge_client.errors import KnowledgeError  # noqa: PLC0415 (loads httpx)
+
+    path = None if scope is None else realm.path(session, scope)
+    place = Place(scope=path, realm=None if scope else realm.of_files(session))
+    with _opened(session, file) as opened, realm.client(session) as client:
+        work = Import(client, place, str(file), keep_going, session.note)
+        try:
+            work.take(lines(opened))
+        except (KeyboardInterrupt, KnowledgeError):
+            session.note(f"ended behind line {work.done_to:,} of {file}: {work.counts}")
+            raise
+    if work.of_platform:
+        session.note(f"{counted(work.of_platform, 'fact')} of the platform left out: see --scope")
+    session.note(work.counts)
+    return ExitStatus.FAILED if work.left_out else ExitStatus.SUCCEEDED
+
+
+@contextmanager
+def _opened(session: Session, file: Path) -> Iterator[BinaryIO]:
+    if file == _STREAM:
+        stdin = session.environment.stdin
+        yield getattr(stdin, "buffer", None) or io.BytesIO(stdin.read().encode())
+        return
+    try:
+        opened = file.open("rb")
+    except OSError as exc:
+        raise errors.UsageError(f"cannot read {file}: {exc.strerror}") from exc
+    with opened:
+        yield opened
 
 
 @command(app, "adopt")
@@ -78,7 +148,7 @@ def adopt(
     yes: Annotated[bool, typer.Option("--yes", help="Do it.")] = False,
     output_: Output = Format.TABLE,
 ) -> ExitStatus:
-    """Join what an earlier namespace of this name knew to the present one.
+    """Join what an earlier namespace of this name knew.
 
     A namespace that was deleted and made again starts empty, because its name may belong to
     somebody else now. Who adopts says that it does not.
@@ -90,8 +160,11 @@ def adopt(
         )
     with realm.client(session) as client:
         done = client.adopt_scope(path)
-    if output_ in (Format.TABLE, Format.NAME):
-        session.write(f"{path}: {done.facts} facts of {len(done.scopes)} scopes joined\n")
+    if output_ is Format.NAME:
+        session.write("".join(f"{joined}\n" for joined in done.scopes))
+    elif output_ is Format.TABLE:
+        joined = f"{counted(done.facts, 'fact')} of {counted(len(done.scopes), 'scope')}"
+        session.write(f"{path}: {joined} joined\n")
     else:
         session.write(output.dump(done.model_dump(mode="json"), output_))
     return ExitStatus.SUCCEEDED

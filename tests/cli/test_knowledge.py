@@ -52,7 +52,7 @@ def test_recall_goes_through_the_pod_with_a_token_of_the_realm(terminal, cluster
 def test_a_scope_is_a_path_or_a_blueprints_name(terminal, knowledge, scope, path):
     knowledge.answers["POST /v1/recall"] = recalled()
     terminal.run("knowledge", "recall", "x", "--scope", scope)
-    assert knowledge.sent()["scopes"] == [path]
+    assert knowledge.sent(0)["scopes"] == [path]
 
 
 def test_a_scope_that_is_none_is_a_usage_error(terminal):
@@ -127,7 +127,7 @@ def test_list_passes_its_filters_and_says_when_there_is_more(terminal, knowledge
         "source": "mission_extraction", "limit": "1",
     }  # fmt: skip
     assert terminal.out.splitlines()[1].endswith("x…")
-    assert terminal.err == "there are more: --cursor next\n"
+    assert terminal.err == "there are more: --all gives them, the next ones --cursor next\n"
 
 
 def test_list_gives_ids_for_pipes(terminal, knowledge):
@@ -184,7 +184,7 @@ def test_a_bare_scope_needs_no_cluster_where_the_address_is_told(terminal, clust
     cluster.failure = errors.Unreachable("no cluster")
     knowledge.answers["POST /v1/recall"] = recalled()
     assert terminal.run("knowledge", "recall", "x", "--scope", "doctor") == 0
-    assert knowledge.sent()["scopes"] == ["realm:default/formation:doctor"]
+    assert knowledge.sent(0)["scopes"] == ["realm:default/formation:doctor"]
     assert terminal.asked == []
 
 

@@ -71,7 +71,8 @@ def test_a_retraction_and_its_undoing(shell):
     fact = add(shell, "The crane lifts forty tonnes.")
     assert shell("retract", fact, "--reason", "it is thirty") == f"{fact}: retracted\n"
     assert fact not in shell("list", "--scope", shell.realm)
-    assert shell("undo", fact, "--reason", "it was forty").startswith(f"{fact}: took back fact.")
+    said = shell("undo", fact, "--reason", "it was forty")
+    assert said == f"{fact}: took back: closed; changed: {fact}\n"
     assert fact in shell("list", "--scope", shell.realm)
 
 
@@ -86,7 +87,7 @@ def test_promotion_copies_a_fact_one_level_up(shell):
     scope = f"{shell.realm}/formation:doctor"
     fact = shell("add", "Crash loops begin at dawn.", "--scope", scope).strip()
     said = shell("promote", fact, "--reason", "true of all teams")
-    assert said.startswith(f"{fact}: created in {shell.realm} as ")
+    assert said.startswith(f"{fact}: copied to {shell.realm} as ")
     assert "Crash loops begin at dawn." in shell("list", "--scope", shell.realm)
 
 
@@ -97,8 +98,8 @@ def test_recall_explains_its_scores_when_asked(shell):
     explained = shell(
         "recall", "what is the mooring rope made of", "--scope", shell.realm, "--explain"
     )
-    assert "bm25" not in plain
-    assert "bm25" in explained
+    assert "words of the question" not in plain
+    assert " words of the question (mooring " in explained
 
 
 def test_recall_says_why_a_fact_was_not_given(shell):
@@ -106,7 +107,7 @@ def test_recall_says_why_a_fact_was_not_given(shell):
     shell("retract", fact, "--reason", "only one did")
     add(shell, "Bread is sold at the pier.")
     said = shell("recall", "who steals bread", "--scope", shell.realm, "--why-not", fact)
-    assert f"{fact}: " in said
+    assert f"{fact}: it is retracted" in said
 
 
 def test_recall_as_it_was_known_on_a_day(shell):
@@ -147,7 +148,7 @@ def test_a_torn_last_line_of_an_import_is_left_out_and_said(shell, tmp_path):
     file.write_text('{"content": "Whole."}\n{"content": "Tor')
     shell("import", "--from", str(file))
     assert shell.terminal.err == (
-        f"{file}, line 2: torn, left out\n1 facts stored, 0 known already and confirmed\n"
+        f"{file}, line 2: torn, left out\n1 fact stored, 0 known already and confirmed\n"
     )
 
 
@@ -156,7 +157,7 @@ def test_a_line_that_is_no_fact_is_named(shell, tmp_path, line):
     file = tmp_path / "facts.jsonl"
     file.write_text(line + '{"content": "Fine."}\n')
     shell("import", "--from", str(file), status=ExitStatus.USAGE)
-    assert shell.terminal.err.startswith(f"error: {file}, line 1: ")
+    assert shell.terminal.err.startswith(f"error: {file}, line 1 ")
 
 
 def test_an_export_never_replaces_a_file(shell, tmp_path):
@@ -169,7 +170,9 @@ def test_an_export_never_replaces_a_file(shell, tmp_path):
 def test_stats_tell_what_a_scope_holds(shell):
     add(shell, "Nets dry in the sun.")
     said = shell("stats", "--scope", shell.realm)
-    assert said.startswith(f"{shell.realm}: 1 facts, given in 0 recalls, useful: nothing counted")
+    header, row = said.splitlines()
+    assert header.split("  ")[0] == "SCOPE"
+    assert row.split()[:4] == [shell.realm, "1", "0", "-"]
 
 
 def test_adopting_takes_a_yes(shell):
@@ -244,5 +247,5 @@ def test_erasure_is_asked_for_twice_and_says_what_is_left(shell):
 
 @pytest.mark.parametrize("verb", ["retract", "promote", "undo", "approve", "reject", "restore"])
 def test_reason_of_nothing_is_refused_before_anything_is_asked(shell, verb):
-    shell(verb, "any", "--reason", " ", status=ExitStatus.USAGE)
+    shell(verb, "01a00000-0000-7000-8000-000000000000", "--reason", " ", status=ExitStatus.USAGE)
     assert "--reason is empty" in shell.terminal.err

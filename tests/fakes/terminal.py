@@ -188,6 +188,8 @@ class Terminal:
         self.knowledge = knowledge
         self.is_terminal = False
         self.width: int | None = None
+        self.columns: int | None = None
+        self.stdin = ""
         self.settings = settings.Settings()
         self.clusters: Any = None
         self.asked: list[Where] = []
@@ -201,10 +203,12 @@ class Terminal:
         out, err = io.StringIO(), io.StringIO()
         open_clusters: Callable[[], Any] = lambda: self.clusters  # noqa: E731
         world = Environment(
+            stdin=io.StringIO(self.stdin),
             stdout=out,
             stderr=err,
             is_terminal=self.is_terminal,
             width=self.width,
+            columns=self.columns,
             settings=self.settings,
             now=lambda: self.cluster.now,
             suffix=lambda: "x2k4f",

@@ -1,0 +1,87 @@
+"""What a recall's score is made of, in words. Pure; `-o json` has the parts by their names.
+
+A score is the sum of its arms times its factors, and compares facts of one answer only.
+"""
+
+from __future__ import annotations
+
+import string
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from knowledge_client.models import RecalledFact
+
+_ARMS = {
+    "bm25": "words of the question",
+    "session": "its conversation",
+    "context": "what was said beside it",
+    "links": "facts that it is linked with",
+    "meaning": "nearness in meaning",
+}
+# The words when a factor raises a score, and when it lowers one.
+_FACTORS = {
+    "x_recency": ("is recent", "is old"),
+    "x_validity": ("is valid", "is not valid any more"),
+    "x_speaker": ("is said by who is asked about", "is said by somebody else"),
+    "x_phrase": ("has the words side by side", "has the words apart"),
+    "x_date": ("is of the date asked for", "is of another date"),
+    "x_asks": ("answers", "asks itself"),
+    "x_when": ("names a time", "names no time"),
+    "x_usefulness": ("helped runs to succeed", "was there when runs failed"),
+}
+NAMED = frozenset({*_ARMS, *_FACTORS, "x_confidence"})
+"""Parts that have words; another one is shown by its name."""
+_WORD = "="
+_TIMES = "\N{MULTIPLICATION SIGN}"
+_SHOWN = 0.005  # what two decimals would show as nothing is left out
+
+
+def explained(fact: RecalledFact, question: str) -> list[str]:
+    """Say what a score is made of: its arms on the first line, its factors on the second."""
+    parts = fact.parts
+    typed = [word.strip(string.punctuation) for word in question.split()]
+    arms = [f"{value:.2f} {_arm(name, parts, typed)}" for name, value in _arms(parts)]
+    if not arms:
+        return [f"{fact.score:.2f}: no word of the question, given to fill the answer up"]
+    lines = [f"{fact.score:.2f} = {' + '.join(arms)}"]
+    factors = [
+        f"{_TIMES} {value:.2f} {_factor(name, fact)}"
+        for name, value in parts.items()
+        if name.startswith("x_") and abs(value - 1) >= _SHOWN
+    ]
+    return [*lines, ", ".join(factors)] if factors else lines
+
+
+def _arms(parts: Mapping[str, float]) -> list[tuple[str, float]]:
+    found = [
+        (name, value)
+        for name, value in parts.items()
+        if not name.startswith(("x_", _WORD)) and value >= _SHOWN
+    ]
+    return sorted(found, key=lambda part: -part[1])
+
+
+def _arm(name: str, parts: Mapping[str, float], typed: Sequence[str]) -> str:
+    words = _ARMS.get(name, name)
+    if name != "bm25":
+        return words
+    each = sorted(
+        ((value, term.removeprefix(_WORD)) for term, value in parts.items() if term[:1] == _WORD),
+        reverse=True,
+    )
+    told = ", ".join(f"{_spelled(term, typed)} {value:.2f}" for value, term in each)
+    return f"{words} ({told})" if told else words
+
+
+def _spelled(term: str, typed: Sequence[str]) -> str:
+    """Give a word as it was typed; the index knows its stem."""
+    return next((word for word in typed if word.casefold().startswith(term)), term)
+
+
+def _factor(name: str, fact: RecalledFact) -> str:
+    if name == "x_confidence":
+        return f"has confidence {fact.confidence:.2f}"
+    raises, lowers = _FACTORS.get(name, (name.removeprefix("x_"),) * 2)
+    return raises if fact.parts[name] > 1 else lowers

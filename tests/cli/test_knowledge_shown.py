@@ -1,0 +1,175 @@
+"""How facts look: on terminals of several widths, in pipes, and for programs."""
+
+import json
+import re
+from pathlib import Path
+
+import httpx
+import pytest
+import yaml
+
+from kais_cli import scores, settings, widths
+from knowledge_client.models import RecalledFact
+from tests.cli import objects
+
+ROOT = Path(__file__).parents[2]
+LONG = "The harbour opens at six and closes when the last boat is in. " * 20
+
+
+@pytest.fixture(autouse=True)
+def direct(terminal):
+    terminal.settings = settings.Settings(knowledge_url="http://127.0.0.1:8000")
+
+
+def on(terminal, columns):
+    terminal.is_terminal = columns is not None
+    terminal.columns, terminal.width = columns, columns and min(columns, 110)
+
+
+def listed(terminal, knowledge, *options, columns=None):
+    facts = [objects.fact(f"id-{n}", text) for n, text in enumerate(["short", LONG, "港は" * 200])]
+    knowledge.answers["GET /v1/facts"] = {"facts": facts}
+    on(terminal, columns)
+    assert terminal.run("knowledge", "list", *options) == 0, terminal.err
+    return terminal.out
+
+
+@pytest.mark.parametrize("columns", [80, 100, 120, 160, 240])
+def test_list_never_is_wider_than_the_terminal(terminal, knowledge, columns):
+    lines = listed(terminal, knowledge, columns=columns).splitlines()
+    assert max(widths.columns(line) for line in lines) <= columns
+    assert sum(line.endswith("…") for line in lines) == 2
+
+
+def test_terminal_without_room_for_words_beside_the_columns_gets_two_lines_a_fact(
+    terminal, knowledge
+):
+    lines = listed(terminal, knowledge, columns=80).splitlines()
+    assert lines[:2] == [
+        "id-0  realm:demo/formation:doctor  fact  0.60  mission_extraction  live",
+        "   short",
+    ]
+
+
+def test_pipe_gets_a_line_a_fact(terminal, knowledge):
+    lines = listed(terminal, knowledge).splitlines()
+    assert len(lines) == 4
+    assert lines[0].split() == [
+        "ID", "SCOPE", "KIND", "CONFIDENCE", "SOURCE", "LIFECYCLE", "CONTENT",
+    ]  # fmt: skip
+
+
+def test_wide_has_every_column_and_all_words(terminal, knowledge):
+    lines = listed(terminal, knowledge, "-o", "wide", columns=80).splitlines()
+    assert "RECORDED (UTC)" in lines[0]
+    assert lines[2].endswith(LONG.strip())
+
+
+def test_forms_for_programs_say_the_same_and_nothing_else(terminal, knowledge):
+    tree = json.loads(listed(terminal, knowledge, "-o", "json"))
+    assert terminal.out == json.dumps(tree, indent=2, ensure_ascii=False) + "\n"
+    assert yaml.safe_load(listed(terminal, knowledge, "-o", "yaml")) == tree
+    assert listed(terminal, knowledge, "-o", "name") == "id-0\nid-1\nid-2\n"
+
+
+@pytest.mark.parametrize(("form", "text"), [("json", "[]\n"), ("yaml", "[]\n"), ("name", "")])
+def test_nothing_is_an_empty_list_to_programs(terminal, knowledge, form, text):
+    knowledge.answers["GET /v1/facts"] = {"facts": []}
+    terminal.run("knowledge", "list", "-o", form)
+    assert (terminal.out, terminal.err) == (text, "no facts match\n")
+
+
+def pages(*sizes):
+    """Answer with pages of facts, whose cursor is the number of the next page."""
+
+    def answer(request):
+        number = int(request.url.params.get("cursor", "0"))
+        start = sum(sizes[:number])
+        facts = [objects.fact(f"f{n}", f"fact {n}") for n in range(start, start + sizes[number])]
+        more = {"cursor": str(number + 1)} if number + 1 < len(sizes) else {}
+        asked.append(int(request.url.params["limit"]))
+        return httpx.Response(200, json={"facts": facts, **more})
+
+    asked = []
+    answer.asked = asked
+    return answer
+
+
+def test_all_pages_are_one_list(terminal):
+    terminal.knowledge = pages(100, 0, 100, 30)
+    assert terminal.run("knowledge", "list", "--all", "-o", "json") == 0
+    assert [fact["id"] for fact in json.loads(terminal.out)] == [f"f{n}" for n in range(230)]
+    assert terminal.err == ""
+    terminal.run("knowledge", "list", "--all")
+    assert len(terminal.out.splitlines()) == 231
+    assert terminal.out.count("CONTENT") == 1
+
+
+def test_limit_beyond_a_page_is_asked_for_in_pages(terminal):
+    terminal.knowledge = answer = pages(100, 50, 100)
+    terminal.run("knowledge", "list", "--limit", "150", "-o", "name")
+    assert len(terminal.out.split()) == 150
+    assert answer.asked == [100, 50]
+    assert terminal.err == "there are more: --all gives them, the next ones --cursor 2\n"
+
+
+def test_scope_that_nobody_sees_is_said_with_the_nearest_one(terminal, knowledge):
+    knowledge.answers["GET /v1/facts"] = {"facts": []}
+    stats = {"path": "realm:demo/formation:doctor"}
+    scope = {**stats, "declared": False, "config": {}, "stats": stats}
+    knowledge.answers["GET /v1/scopes"] = {"scopes": [scope]}
+    terminal.run("knowledge", "list", "--scope", "doktor", "-n", "demo")
+    assert terminal.err == (
+        "no facts match; you see no scope realm:demo/formation:doktor;"
+        " did you mean realm:demo/formation:doctor?\n"
+    )
+    terminal.run("knowledge", "list", "--scope", "doctor", "-n", "demo")
+    assert terminal.err == "no facts match\n"
+
+
+def ranked(**parts):
+    fact = objects.fact("f1", "x") | {"rank": 1, "score": 3.4, "confidence": 0.8, "parts": parts}
+    return RecalledFact.model_validate(fact)
+
+
+def test_score_is_told_in_words():
+    fact = ranked(
+        bm25=3.0, context=0.0, links=0.2, x_confidence=1.06, x_recency=0.98, x_phrase=1.0,
+        **{"=lift": 1.0, "=crane": 2.0},
+    )  # fmt: skip
+    assert scores.explained(fact, "What does the Crane, lifting?") == [
+        (
+            "3.40 = 3.00 words of the question (Crane 2.00, lifting 1.00)"
+            " + 0.20 facts that it is linked with"
+        ),
+        "× 1.06 has confidence 0.80, × 0.98 is old",  # noqa: RUF001 - the sign of a product
+    ]
+
+
+def test_fact_that_shares_no_word_says_so():
+    assert scores.explained(ranked(), "x") == [
+        "3.40: no word of the question, given to fill the answer up"
+    ]
+
+
+def test_every_part_that_recall_gives_has_words():
+    ranking = (ROOT / "knowledge_service/index/ranking.py").read_text()
+    named = set(re.findall(r'"(x_[a-z]+)"', ranking)) | {
+        name for name in re.findall(r'\["([a-z0-9]+)"\] = ', ranking) if not name.startswith("x_")
+    }
+    assert len(named) > 8
+    assert named <= scores.NAMED
+
+
+def test_long_fact_of_a_recall_is_cut_on_a_terminal_and_whole_in_a_pipe(terminal, knowledge):
+    fact = objects.fact("f1", LONG) | {"rank": 1, "score": 2.5}
+    knowledge.answers["POST /v1/recall"] = {
+        "receipt": "rc1", "facts": [fact], "scopes": [], "known_at": objects.AT, "ranker": "1",
+    }  # fmt: skip
+    on(terminal, 80)
+    terminal.run("knowledge", "recall", "x")
+    assert len(terminal.out.splitlines()) <= 10
+    assert terminal.out.endswith("…\n")
+    on(terminal, None)
+    terminal.run("knowledge", "recall", "x")
+    assert terminal.out.endswith(LONG.strip() + "\n")
