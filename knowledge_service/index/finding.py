@@ -167,10 +167,8 @@ def _beside(shelf: Shelf, scores: Scores, filters: Filters, found: Found) -> Non
     spots = np.array(sorted(near), dtype=np.intp)
     wanted = dict(zip(scores.numbers(spots).tolist(), spots.tolist(), strict=True))
     fresh = [number for number in wanted if number not in rows]
-    found_beside = list(shelf.rows(fresh)) if fresh else []
-    sessions = talk.sessions([*rows.values(), *found_beside])
-    for row in found_beside:
-        if sessions.get(row.number) in names and filtering.passes(row, filters):
+    for row in shelf.rows(fresh) if fresh else ():
+        if talk.may_be_of(row) in names and filtering.passes(row, filters):
             spot = wanted[row.number]
             rows[row.number], place[row.number] = row, spot
             text[row.number] = float(scores.values[spot])

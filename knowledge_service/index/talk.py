@@ -88,6 +88,11 @@ def sessions(rows: Iterable[Candidate]) -> dict[int, Session]:
     return found
 
 
+def may_be_of(row: Candidate) -> Session | None:
+    """Name what a fact is a part of if names come again and again around it."""
+    return session(row) or (_by_moment(row) if _name(row) else None)
+
+
 def session(row: Candidate) -> Session | None:
     """Name what a fact is a part of, as far as it says so itself.
 
@@ -178,11 +183,12 @@ def _name(row: Candidate) -> str | None:
     for text in (row.subject, row.title):
         if text and _NAME.fullmatch(text):
             return text
-    if row.tags_json != "[]":
-        for tag in row.tags:
-            if _NAME.fullmatch(tag):
-                return tag
-    return None
+    return None if row.tags_json == "[]" else _name_among(row.tags_json)
+
+
+@functools.lru_cache(maxsize=4096)
+def _name_among(tags_json: str) -> str | None:
+    return next((tag for tag in json.loads(tags_json) if _NAME.fullmatch(tag)), None)
 
 
 def _by_moment(row: Candidate) -> Session:
