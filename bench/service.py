@@ -106,7 +106,7 @@ def measure(  # noqa: PLR0915 - one store, measured from its filling to its rest
         resident = served.resident_mib()
         served.stop()
         served = Served(db)
-        index = index_bytes(db) / (facts + 1)
+        index = index_bytes(db)
         told = (
             f"ready {served.ready_s:.1f} s, resident {idle:.0f} MiB idle, {resident:.0f} MiB full"
         )
@@ -120,15 +120,17 @@ def measure(  # noqa: PLR0915 - one store, measured from its filling to its rest
     return rows
 
 
-def index_bytes(db: Path) -> int:
-    """Return the bytes of the index's pages."""
+def index_bytes(db: Path) -> float:
+    """Return how many bytes of the index's pages a fact has, those written while measuring too."""
     with sqlite3.connect(f"file:{db}?mode=ro", uri=True) as connection:
+        facts = int(connection.execute("SELECT count(*) FROM fact").fetchone()[0])
         try:
             query = "SELECT sum(pgsize) FROM dbstat WHERE name = 'posting'"
-            return int(connection.execute(query).fetchone()[0])
+            size = int(connection.execute(query).fetchone()[0])
         except sqlite3.OperationalError:  # a SQLite without dbstat: the rows alone
             query = "SELECT sum(length(data)) + 20 * count(*) FROM posting"
-            return int(connection.execute(query).fetchone()[0])
+            size = int(connection.execute(query).fetchone()[0])
+    return size / max(facts, 1)
 
 
 def bare(calls: int) -> list[list[object]]:

@@ -7,6 +7,12 @@ how they were grouped into writes, and an index that is built anew is equal to t
 
 A small run is one row. A run of 4,096 is one row of documents (`WHOLE`) and up to 1,024 rows of
 postings by the first bits of the term's number, so that a question reads what it needs.
+
+    n documents, u terms, m postings | u terms | u counts | m places | m frequencies | n numbers
+    | n lengths
+
+Counts and places take two bytes, in runs of up to 64 documents one, and are left out where a run
+is one document: it has each of its terms once, at place 0.
 """
 
 from __future__ import annotations
@@ -28,6 +34,7 @@ WHOLE = -1
 _SHIFT = 54  # leaves the first 10 bits of a term's number
 _HEAD = struct.Struct("<III")
 _ONE = struct.Struct("<IH")
+_NARROW = 64
 _MAX_LENGTH = 65_535
 _MAX_FREQUENCY = 255
 
@@ -147,8 +154,6 @@ def alone(document: Document, first: int) -> Row:
         (
             _HEAD.pack(1, m, m),
             struct.pack(f"<{m}q", *document.terms),
-            b"\1\0" * m,
-            bytes(2 * m),
             bytes([min(count, _MAX_FREQUENCY) for count in document.frequencies]),
             _ONE.pack(document.number, min(document.length, _MAX_LENGTH)),
         )
@@ -159,7 +164,7 @@ def alone(document: Document, first: int) -> Row:
 def packed_alone(data: bytes) -> tuple[int, bytes] | None:
     """Read a run of one document as `gather_packed` takes it; None where it was cut short."""
     _, _, m = _HEAD.unpack_from(data)
-    terms, at = data[_HEAD.size : _HEAD.size + 8 * m], _HEAD.size + 12 * m
+    terms, at = data[_HEAD.size : _HEAD.size + 8 * m], _HEAD.size + 8 * m
     frequencies = data[at : at + m]
     number, length = _ONE.unpack_from(data, at + m)
     if length != m:
@@ -195,13 +200,17 @@ def unpack(data: bytes) -> Run:
     n, u, m = _HEAD.unpack_from(data)
     at = _HEAD.size
     terms = np.frombuffer(data, "<i8", u, at)
-    counts = np.frombuffer(data, "<u2", u, at := at + 8 * u)
-    places = np.frombuffer(data, "<u2", m, at := at + 2 * u)
-    frequencies = np.frombuffer(data, "u1", m, at := at + 2 * m)
+    at += 8 * u
+    places = np.zeros(m, dtype=np.int64)
+    if n != 1:
+        kind, width = ("u1", 1) if 0 < n <= _NARROW else ("<u2", 2)
+        terms = np.repeat(terms, np.frombuffer(data, kind, u, at))
+        places[:] = np.frombuffer(data, kind, m, at + width * u)
+        at += width * (u + m)
+    frequencies = np.frombuffer(data, "u1", m, at)
     numbers = np.frombuffer(data, "<u4", n, at := at + m)
     lengths = np.frombuffer(data, "<u2", n, at + 4 * n)
-    expanded = np.repeat(terms, counts)
-    return Run(numbers, lengths, expanded, places.astype(np.int64), frequencies)
+    return Run(numbers, lengths, terms, places, frequencies)
 
 
 def restore(rows: Sequence[Row]) -> Run:
@@ -263,9 +272,7 @@ def _pack_one(run: Run, place: int, first: int) -> Row:
     terms, frequencies = run.terms[chosen].tobytes(), run.frequencies[chosen].tobytes()
     document = _ONE.pack(int(run.numbers[place]), int(run.lengths[place]))
     head = _HEAD.pack(1, m, m)
-    return Row(
-        WHOLE, first, 1, b"".join((head, terms, b"\1\0" * m, bytes(2 * m), frequencies, document))
-    )
+    return Row(WHOLE, first, 1, b"".join((head, terms, frequencies, document)))
 
 
 def _documents(run: Run) -> bytes:
@@ -277,11 +284,13 @@ def _columns(run: Run) -> tuple[NDArray[np.intp], _Columns]:
     is_first = np.ones(len(run.terms), dtype=bool)
     np.not_equal(run.terms[1:], run.terms[:-1], out=is_first[1:])
     starts = np.flatnonzero(is_first)
+    kind, width = ("u1", 1) if len(run.numbers) <= _NARROW else ("<u2", 2)
     return starts, _Columns(
         run.terms[starts].astype("<i8").tobytes(),
-        _lengths(starts, len(run.terms)).astype("<u2").tobytes(),
-        run.places.astype("<u2").tobytes(),
+        _lengths(starts, len(run.terms)).astype(kind).tobytes(),
+        run.places.astype(kind).tobytes(),
         run.frequencies.tobytes(),
+        width,
     )
 
 
@@ -301,17 +310,19 @@ class _Columns:
     counts: bytes
     places: bytes
     frequencies: bytes
+    width: int
+    """How many bytes a count or a place takes."""
 
     def some(self, terms: tuple[int, int], postings: tuple[int, int], documents: int) -> bytes:
         """Pack a range of terms, which has a range of the postings; so many documents follow."""
         (low, high), (first, last) = terms, postings
-        head = _HEAD.pack(documents, high - low, last - first)
+        head, width = _HEAD.pack(documents, high - low, last - first), self.width
         return b"".join(
             (
                 head,
                 self.terms[8 * low : 8 * high],
-                self.counts[2 * low : 2 * high],
-                self.places[2 * first : 2 * last],
+                self.counts[width * low : width * high],
+                self.places[width * first : width * last],
                 self.frequencies[first:last],
             )
         )

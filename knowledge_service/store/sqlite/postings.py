@@ -16,7 +16,7 @@ from knowledge_service.index.keeping import Kept
 from knowledge_service.index.reading import Rows
 from knowledge_service.index.segments import WHOLE, Row, Run
 
-VERSION = f"segments-1 {analyser.VERSION}"
+VERSION = f"segments-2 {analyser.VERSION}"
 """What `meta.index` must be; an index of another version is made anew."""
 
 # 2**28 documents a scope, 2**11 buckets, 2**24 scopes: together one positive key.

@@ -124,3 +124,11 @@ def test_gate_tries_every_rule_that_could_match(words: list[str], large: bool) -
     seen = unicodedata.normalize("NFKC", gate._UNSEEN.sub("", text))
     expected = any(rule.search(seen) for _, rule in gate._RULES)
     assert bool(gate.flags_of(text)) == expected
+
+
+def test_small_runs_say_nothing_that_goes_without_saying() -> None:
+    new = [terms.document(n, Counter([f"a{n}", f"b{n}", f"c{n}"])) for n in range(64)]
+    (alone,) = segments.cut(segments.gather(new[:1]), 0)
+    (run,) = segments.cut(segments.gather(new), 0)
+    assert len(alone.data) == 12 + 3 * (8 + 1) + 6, "a term and how often it comes"
+    assert len(run.data) == 12 + 64 * (3 * (8 + 1 + 1 + 1) + 6), "with it how often, and where"
