@@ -23,7 +23,8 @@ if TYPE_CHECKING:
     from knowledge_client import KnowledgeClient
 
 _BATCH = 200  # as many as the service takes at once
-_LONGEST = 1 << 20  # bytes of a line: the longest fact with all its data is a tenth of it
+LONGEST = 1 << 20
+"""Bytes of a line; the longest fact with all its data has a tenth of that."""
 _TOLD_EVERY = 20_000  # lines; some seconds' work
 _TAKEN = (
     "content", "kind", "title", "data", "schema", "subject", "predicate", "tags",
@@ -109,8 +110,8 @@ class Import:
         return f"{stored}, {self.confirmed:,} known already and confirmed{left}"
 
     def _fact(self, number: int, data: bytes) -> models.FactIn | None:
-        if len(data) > _LONGEST:
-            self._refuse(number, f"is longer than {_LONGEST:,} bytes")
+        if len(data) > LONGEST:
+            self._refuse(number, f"is longer than {LONGEST:,} bytes")
             return None
         try:
             tree = json.loads(data)
@@ -176,10 +177,10 @@ class Import:
 
 def lines(file: Any) -> Iterator[bytes]:
     """Read a stream of bytes line by line, never more than one and a bit of a line too long."""
-    while data := file.readline(_LONGEST + 1):
+    while data := file.readline(LONGEST + 1):
         yield data
-        while len(data) > _LONGEST and not data.endswith(b"\n"):
-            data = file.readline(_LONGEST + 1)
+        while len(data) > LONGEST and not data.endswith(b"\n"):
+            data = file.readline(LONGEST + 1)
 
 
 def _read(tree: dict[str, Any], place: Place) -> models.FactIn:

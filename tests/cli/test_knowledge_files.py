@@ -1,0 +1,229 @@
+"""Facts that leave as a file and come back: whole or not at all, in order, and never twice."""
+
+import json
+
+import httpx
+import pytest
+
+from kais_cli import fact_files, fact_imports, settings
+from kais_cli.exit_status import ExitStatus
+from tests.cli import objects
+from tests.knowledge_process import serving
+
+
+@pytest.fixture(scope="module")
+def service(tmp_path_factory):
+    with serving(tmp_path_factory.mktemp("db") / "knowledge.db") as (_, url):
+        yield url
+
+
+@pytest.fixture
+def shell(terminal, service, request):
+    """A terminal whose namespace is the test's own; `run` must succeed unless told."""
+    terminal.settings = settings.Settings(knowledge_url=service)
+    terminal.knowledge = None
+    namespace = f"f{abs(hash(request.node.name)) % 10**8}"
+
+    def run(*arguments, status=0, namespace=namespace):
+        found = terminal.run("knowledge", *arguments, "-n", namespace)
+        assert found == status, terminal.err
+        return terminal.out
+
+    run.terminal, run.realm, run.namespace = terminal, f"realm:{namespace}", namespace
+    return run
+
+
+def contents(shell, scope):
+    return [fact["content"] for fact in json.loads(shell("list", "--scope", scope, "-o", "json"))]
+
+
+def lines(path, *trees):
+    path.write_text("".join(json.dumps(tree) + "\n" for tree in trees))
+    return str(path)
+
+
+def test_export_is_oldest_first_and_to_a_stream_the_same(shell, tmp_path):
+    for text in ("one", "two", "three"):
+        shell("add", text)
+    file = tmp_path / "facts.jsonl"
+    shell("export", "--to", str(file), "--scope", shell.realm)
+    told = [json.loads(line)["content"] for line in file.read_text().splitlines()]
+    assert told == ["one", "two", "three"]
+    assert shell("export", "--to", "-", "--scope", shell.realm) == file.read_text()
+    assert [path.name for path in tmp_path.iterdir()] == ["facts.jsonl"]
+
+
+def test_facts_come_back_to_the_same_place_below_another_realm(shell, tmp_path):
+    shell("add", "of the realm")
+    shell("add", "of the team", "--scope", "doctor", "--tag", "a")
+    shell("add", "of the cell", "--scope", f"{shell.realm}/formation:doctor/cell:lead-0")
+    file = tmp_path / "facts.jsonl"
+    team = f"{shell.realm}/formation:doctor"
+    parts = [shell.realm, team, f"{team}/cell:lead-0"]
+    file.write_text("".join(shell("export", "--to", "-", "--scope", part) for part in parts))
+    other = f"{shell.namespace}-b"
+    shell("import", "--from", str(file), namespace=other)
+    assert shell.terminal.err == "3 facts stored, 0 known already and confirmed\n"
+    again = [
+        shell("export", "--to", "-", "--scope", part.replace(shell.namespace, other))
+        for part in parts
+    ]
+    new = {"id", "recorded_at", "scope", "source"}
+    kept = [
+        [{k: v for k, v in json.loads(line).items() if k not in new} for line in text.splitlines()]
+        for text in ("".join(again), file.read_text())
+    ]
+    assert kept[0] == kept[1]
+
+
+def test_import_again_doubles_nothing(shell, tmp_path):
+    trees = [{"content": f"fact {n}", "subject": f"s{n % 3}"} for n in range(450)]
+    file = lines(tmp_path / "f", *trees)
+    shell("import", "--from", file)
+    assert shell.terminal.err == "450 facts stored, 0 known already and confirmed\n"
+    shell("import", "--from", file)
+    assert shell.terminal.err == "0 facts stored, 450 known already and confirmed\n"
+    assert len(shell("list", "--all", "--scope", shell.realm, "-o", "name").split()) == 450
+
+
+def test_what_was_known_later_holds_whatever_the_order_of_the_file(shell, tmp_path):
+    key = {"subject": "harbour", "predicate": "opens"}
+    new = {"content": "It opens at five.", "recorded_at": "2026-02-01T00:00:00Z", **key}
+    old = {"content": "It opens at six.", "recorded_at": "2026-01-01T00:00:00Z", **key}
+    shell("import", "--from", lines(tmp_path / "f", new, old))
+    assert contents(shell, shell.realm) == ["It opens at five."]
+
+
+def test_facts_of_the_platform_are_not_copied_into_a_realm(shell, tmp_path):
+    file = lines(tmp_path / "f", {"content": "everybody knows", "scope": "platform"})
+    shell("import", "--from", file)
+    assert shell.terminal.err == (
+        "1 fact of the platform left out: see --scope\n"
+        "0 facts stored, 0 known already and confirmed\n"
+    )
+    shell("import", "--from", file, "--scope", shell.realm)
+    assert contents(shell, shell.realm) == ["everybody knows"]
+
+
+GOOD = '{"content": "good %d"}\n'
+
+
+@pytest.mark.parametrize(
+    ("broken", "words"),
+    [
+        ("nonsense\n", "is no JSON (Expecting value: line 1 column 1 (char 0))"),
+        ("[1]\n", "is no fact, an object is expected"),
+        ('{"content": ""}\n', "is no fact: content: is empty"),
+        ('{"kind": "fact"}\n', "is no fact: content: is missing"),
+        (
+            json.dumps({"content": "x" * 9000}) + "\n",
+            "is no fact: content: has 9,000 characters, and 8,192 are taken at most",
+        ),
+        ('{"content": "x", "scope": "team:x"}\n', 'names no scope: "team:x" is no scope'),
+        ("x" * 2_000_000 + "\n", "is longer than 1,048,576 bytes"),
+        ('{"content": "was retracted"}\n', "is refused: an equal fact was retracted"),
+    ],
+)  # fmt: skip
+def test_broken_line_is_named_and_everything_before_it_is_stored(shell, tmp_path, broken, words):
+    if "retracted" in words:
+        fact = shell("add", "was retracted").strip()
+        shell("retract", fact, "--reason", "no")
+    file = tmp_path / "facts.jsonl"
+    good = [GOOD % n for n in range(300)]
+    file.write_text("".join([*good[:250], broken, *good[250:]]))
+    shell("import", "--from", str(file), status=ExitStatus.USAGE)
+    assert f"error: {file}, line 251 {words}" in shell.terminal.err
+    assert "250 facts stored, 0 known already and confirmed, nothing from this line on" in (
+        shell.terminal.err
+    )
+    assert len(shell("list", "--all", "--scope", shell.realm, "-o", "name").split()) == 250
+
+    shell("import", "--from", str(file), "--keep-going", status=ExitStatus.FAILED)
+    assert f"{file}, line 251 {words}" in shell.terminal.err
+    assert shell.terminal.err.endswith(
+        "50 facts stored, 250 known already and confirmed, 1 line left out\n"
+    )
+
+
+def test_import_from_a_pipe(shell):
+    shell.terminal.stdin = '{"content": "piped"}\n'
+    shell("import", "--from", "-")
+    assert contents(shell, shell.realm) == ["piped"]
+
+
+@pytest.fixture
+def answering(terminal):
+    """A service that is asked for pages, and answers the second one as a test says."""
+    terminal.settings = settings.Settings(knowledge_url="http://127.0.0.1:8000")
+
+    def use(second):
+        def answer(request):
+            if "cursor" in request.url.params:
+                return second()
+            page = {"facts": [objects.fact("f1", "x")], "cursor": "next"}
+            return httpx.Response(200, json=page)
+
+        terminal.knowledge = answer
+        return terminal
+
+    return use
+
+
+def refuse():
+    body = {"title": "t", "status": 403, "code": "scope-forbidden", "detail": "not any more"}
+    return httpx.Response(403, json=body)
+
+
+def interrupt():
+    raise KeyboardInterrupt
+
+
+@pytest.mark.parametrize(
+    ("second", "status"), [(refuse, ExitStatus.FAILED), (interrupt, ExitStatus.INTERRUPTED)]
+)
+def test_export_that_fails_leaves_no_file(answering, tmp_path, second, status):
+    terminal = answering(second)
+    assert terminal.run("knowledge", "export", "--to", str(tmp_path / "facts")) == status
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_export_to_a_full_disk_leaves_no_file(terminal, knowledge, tmp_path, monkeypatch):
+    terminal.settings = settings.Settings(knowledge_url="http://127.0.0.1:8000")
+    knowledge.answers["GET /v1/facts"] = {"facts": [objects.fact("f1", "x")]}
+
+    def full(*_):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(fact_files.os, "fsync", full)
+    file = tmp_path / "facts"
+    assert terminal.run("knowledge", "export", "--to", str(file)) == ExitStatus.FAILED
+    assert terminal.err == (
+        f"error: cannot write {file}: No space left on device; nothing is left of it\n"
+    )
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_import_that_is_interrupted_says_how_far_it_came(terminal, tmp_path):
+    terminal.settings = settings.Settings(knowledge_url="http://127.0.0.1:8000")
+    told = []
+
+    def answer(request):
+        told.append(request)
+        if len(told) > 1:
+            raise KeyboardInterrupt
+        count = len(json.loads(request.content)["facts"])
+        results = [{"fact_id": f"f{n}", "status": "created"} for n in range(count)]
+        return httpx.Response(200, json={"results": results})
+
+    terminal.knowledge = answer
+    file = lines(tmp_path / "f", *({"content": f"fact {n}"} for n in range(500)))
+    assert terminal.run("knowledge", "import", "--from", file) == ExitStatus.INTERRUPTED
+    assert f"ended behind line 200 of {file}: 200 facts stored, 0 known" in terminal.err
+
+
+def test_line_without_an_end_is_not_held(tmp_path):
+    file = tmp_path / "long"
+    file.write_bytes(b"x" * 5_000_000 + b"\nnext\n")
+    with file.open("rb") as opened:
+        found = list(fact_imports.lines(opened))
+    assert [len(line) for line in found] == [fact_imports.LONGEST + 1, len("next\n")]
