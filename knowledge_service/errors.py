@@ -9,7 +9,8 @@ ServiceError
 ├── InvalidBody 422
 ├── QuotaExceeded 429          IdentityUnavailable 503
 ├── StoreUnavailable 503
-│   └── TookTooLong 504
+│   ├── TookTooLong 504
+│   └── StoreDamaged 503
 └── SchemaTooNew, FileLocked   only at start: the process ends with the message
 
 One handler in `app` turns them into problem+json; nothing else builds an error body.
@@ -154,6 +155,10 @@ class TookTooLong(StoreUnavailable):
 
     code, status, title = Code.TOOK_TOO_LONG, 504, "Took too long"
     retry_after_s = None
+
+
+class StoreDamaged(StoreUnavailable):
+    """The file is no whole database any more; only another copy of it helps."""
 
 
 class IdentityUnavailable(ServiceError):

@@ -40,7 +40,10 @@ def _refusals() -> Iterator[tuple[str, dict[str, Any]]]:
     for kind in _kinds(errors.ServiceError):
         codes.setdefault(kind.status, []).append(str(kind.code.value))
     for status in sorted(codes):
-        yield str(status), {"description": ", ".join(sorted(codes[status])), "content": content}
+        yield (
+            str(status),
+            {"description": ", ".join(sorted(set(codes[status]))), "content": content},
+        )
 
 
 def _kinds(kind: type[errors.ServiceError]) -> Iterator[type[errors.ServiceError]]:

@@ -11,7 +11,7 @@ import fcntl
 import os
 import queue
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from datetime import timedelta
 from pathlib import Path
@@ -19,7 +19,13 @@ from typing import IO
 
 import apsw
 
-from knowledge_service.errors import FileLocked, StartupError, StoreUnavailable, TookTooLong
+from knowledge_service.errors import (
+    FileLocked,
+    StartupError,
+    StoreDamaged,
+    StoreUnavailable,
+    TookTooLong,
+)
 from knowledge_service.index.keeping import Keeping
 
 # Queries release the GIL in SQLite only, so more readers than this add memory and no speed.
@@ -55,8 +61,15 @@ ENVIRONMENTAL: tuple[type[Exception], ...] = (
 )
 
 
+_DAMAGE = (apsw.CorruptError, apsw.NotADBError)
+
+
 def unavailable(exc: Exception) -> StoreUnavailable:
     """Map an environmental error; the message names no path and no statement."""
+    if isinstance(exc, _DAMAGE):
+        return StoreDamaged(
+            f"the database is damaged ({exc}); it takes no more writes, restore a copy of it"
+        )
     return StoreUnavailable(f"the database cannot be used now ({type(exc).__name__}: {exc})")
 
 
@@ -72,8 +85,12 @@ def is_passing(exc: Exception) -> bool:
 
 
 def damaged(path: Path, exc: Exception) -> StartupError:
-    """Say that the file is a database that cannot be read."""
-    return StartupError(f"database {path} is damaged ({exc}); restore a copy of it, then start")
+    """Say that the file is a database that cannot be read, or none at all."""
+    said = "it is no database" if isinstance(exc, apsw.NotADBError) else exc
+    return StartupError(
+        f"database {path} is damaged ({said}); restore a copy of it, or choose another file with"
+        " --db"
+    )
 
 
 class File:
@@ -159,7 +176,7 @@ def open_writer(path: Path) -> apsw.Connection:
         except apsw.Error:
             let_go(connection)
             raise
-    except apsw.CorruptError as exc:
+    except _DAMAGE as exc:
         raise damaged(path, exc) from exc
     except apsw.Error as exc:
         raise StartupError(
@@ -205,7 +222,13 @@ class Readers:
     so that it holds up nobody else for ever.
     """
 
-    def __init__(self, path: Path, within: timedelta = READS_WITHIN) -> None:
+    def __init__(
+        self,
+        path: Path,
+        within: timedelta = READS_WITHIN,
+        on_damage: Callable[[StoreDamaged], None] = lambda _: None,
+    ) -> None:
+        self._on_damage = on_damage
         self.decoded = Keeping(_DECODED)
         self._within_s = within.total_seconds()
         self._free: queue.LifoQueue[_Reader] = queue.LifoQueue()
@@ -236,7 +259,10 @@ class Readers:
                 " a kind, a tag, a smaller limit"
             ) from exc
         except ENVIRONMENTAL as exc:
-            raise unavailable(exc) from exc
+            error = unavailable(exc)
+            if isinstance(error, StoreDamaged):
+                self._on_damage(error)
+            raise error from exc
         finally:
             self._free.put(reader)
 

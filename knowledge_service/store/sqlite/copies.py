@@ -112,6 +112,8 @@ def _copy(source: Path, target: Path) -> None:
         finally:
             writing.close()
             reading.close()
+    except (apsw.CorruptError, apsw.NotADBError) as exc:
+        raise connection.damaged(source, exc) from exc
     except apsw.Error as exc:
         raise StartupError(f"cannot copy {source} to {target} ({exc})") from exc
 

@@ -92,7 +92,7 @@ class SqliteStore(
             connection.let_go(writing)
             raise
         writer = Writer(writing, clock, connection.File(path))
-        super().__init__(connection.Readers(path, self._reads_within), writer)
+        super().__init__(connection.Readers(path, self._reads_within, writer.condemn), writer)
         return str(store_id)
 
     def identity(self) -> StoreId:

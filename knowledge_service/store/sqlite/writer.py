@@ -25,7 +25,7 @@ from typing import Any, NamedTuple, TypeVar, cast
 import apsw
 
 from knowledge_service.clock import Clock
-from knowledge_service.errors import StoreUnavailable
+from knowledge_service.errors import StoreDamaged, StoreUnavailable
 from knowledge_service.ids import IdMaker
 from knowledge_service.store.sqlite import connection as connections
 from knowledge_service.store.sqlite import emptying, postings
@@ -123,6 +123,7 @@ class Writer:
         self._later: deque[_Job] = deque()
         self._knows_later = False
         self._failure: StoreUnavailable | None = None
+        self._damage: StoreDamaged | None = None
         self._thread = threading.Thread(target=self._run, name="writer", daemon=True)
         self._thread.start()
 
@@ -130,6 +131,12 @@ class Writer:
     def failure(self) -> StoreUnavailable | None:
         """Why nothing can be written any more; None while all is well."""
         return self._failure
+
+    def condemn(self, damage: StoreDamaged) -> None:
+        """Take no more writes: a copy that is restored would not have them."""
+        if self._damage is None:
+            _log.error("the database is damaged", extra={"fields": {"why": damage.detail}})
+        self._damage = damage
 
     @property
     def down(self) -> StoreUnavailable | None:
@@ -152,8 +159,7 @@ class Writer:
         Raises:
             StoreUnavailable: it is not stored, or nobody knows whether it is.
         """
-        if self._failure:
-            raise self._failure
+        self._refuse_for_good()
         done: Future[Any] = Future()
         self._queue.put(_Job(work, done))
         try:
@@ -167,8 +173,7 @@ class Writer:
 
     async def submitted(self, work: Callable[[Transaction], T]) -> T:
         """Do what `submit` does without blocking the event loop."""
-        if self._failure:
-            raise self._failure
+        self._refuse_for_good()
         done: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
         self._queue.put(_Job(work, done))
         return cast("T", await done)
@@ -179,7 +184,7 @@ class Writer:
         Raises:
             StoreUnavailable: it would be lost, because the last commit failed.
         """
-        lost = self._failure or self._down
+        lost = self._failure or self._damage or self._down
         if lost:
             raise lost
         self._later.append(_Job(work, None))
@@ -271,8 +276,12 @@ class Writer:
                 self._file.check()
             except StoreUnavailable as exc:
                 self._failure = exc
-        if self._failure:
-            raise self._failure
+        self._refuse_for_good()
+
+    def _refuse_for_good(self) -> None:
+        lasting = self._failure or self._damage
+        if lasting:
+            raise lasting
 
     def _tell(self, error: StoreUnavailable | None) -> None:
         """Log when writing begins to fail, and when it goes on.
@@ -280,6 +289,8 @@ class Writer:
         A write that was taken back leaves its room in the write-ahead log, where a small one fits
         although the disk is full.
         """
+        if isinstance(error, StoreDamaged):
+            self.condemn(error)
         if self._down and not error and self._file.room() < _ROOM:
             return
         if error and not self._down:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import re
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,7 @@ import pytest
 from knowledge_service.errors import StartupError, StoreUnavailable
 from knowledge_service.store.sqlite import transaction
 from knowledge_service.store.sqlite.store import SqliteStore
-from tests.builders_knowledge import PERSON, new_fact
+from tests.builders_knowledge import ALL, PERSON, new_fact
 
 
 @pytest.fixture
@@ -67,6 +68,33 @@ def test_damaged_file_is_said_and_let_go_of(path: Path) -> None:
     for _ in range(2):
         with pytest.raises(StartupError, match=r"is damaged \(.*\); restore a copy of it"):
             SqliteStore(path)
+
+
+def test_page_that_is_found_damaged_while_serving_ends_writing_and_readiness(path: Path) -> None:
+    store = SqliteStore(path)
+    facts = [new_fact(f"ship number {number} is at sea") for number in range(200)]
+    told = store.remember(facts, actor=PERSON)
+    store.close()
+    data = bytearray(path.read_bytes())
+    # In the table of facts: the log has the words with their name before them.
+    found = re.search(rb'(?<!:")ship number 150 is', data)
+    assert found is not None
+    page = found.start() // 4096 * 4096
+    data[page : page + 4096] = b"\xff" * 4096
+    path.write_bytes(data)
+
+    store = SqliteStore(path)
+    store.check()
+    words = r"the database is damaged \(.*\); it takes no more writes, restore a copy of it"
+    with pytest.raises(StoreUnavailable, match=words):
+        [store.fact(each.fact_id, ALL) for each in told]
+    with pytest.raises(StoreUnavailable, match=words):
+        store.check()
+    with pytest.raises(StoreUnavailable, match=words):
+        store.remember([new_fact("a copy would not have it")], actor=PERSON)
+    store.check_alive()  # a restart would not help
+    assert store.fact(told[0].fact_id, ALL) is not None
+    store.close()
 
 
 def test_disk_that_is_full_is_logged_when_it_begins_and_when_it_ends(

@@ -20,7 +20,7 @@ from knowledge_service import clock, migrations
 from knowledge_service.domain.visibility import View
 from knowledge_service.errors import FileLocked, SchemaTooNew, StartupError, StoreUnavailable
 from knowledge_service.ports import Listing, Search
-from knowledge_service.store.sqlite import connection, migrate, transaction
+from knowledge_service.store.sqlite import connection, copies, migrate, transaction
 from knowledge_service.store.sqlite.store import SqliteStore
 from tests.builders_knowledge import ALL, LEAD, OPERATOR, PERSON, TEAM, new_fact, run_in
 from tests.contract.store.test_recall import SCOPES, SENTENCE, STRANGE, assert_isolated
@@ -107,8 +107,13 @@ def test_second_owner_of_the_file_is_refused(path: Path) -> None:
 
 def test_path_that_is_no_database_is_said(path: Path) -> None:
     path.write_bytes(b"not a database, " * 100)
-    with pytest.raises(StartupError, match="cannot be opened"):
+    said = (
+        r"is damaged \(it is no database\); restore a copy of it, or choose another file with --db"
+    )
+    with pytest.raises(StartupError, match=said):
         SqliteStore(path)
+    with pytest.raises(StartupError, match=said):
+        copies.backup(path, path.with_name("copy.db"))
 
 
 def test_thirty_two_writers_lose_nothing(path: Path) -> None:
