@@ -8,6 +8,7 @@ any method.
 
 from __future__ import annotations
 
+from datetime import datetime
 from typing import Protocol
 
 from knowledge_client.models import StoreId
@@ -114,6 +115,10 @@ class Store(
         Raises:
             StoreUnavailable: with the reason.
         """
+        ...
+
+    def latest(self) -> datetime:
+        """Return the moment of the last write; a clock that was set back is before it."""
         ...
 
     def close(self) -> None:

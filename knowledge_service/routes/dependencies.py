@@ -6,6 +6,7 @@ import hashlib
 import re
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from datetime import datetime
 from typing import Annotated
 
 from fastapi import Depends, Header, Query, Request
@@ -42,6 +43,10 @@ class Services:
     wake_extractor: Callable[[], None]
     quotas: quotas.Quotas = field(default_factory=quotas.Quotas)
     listeners: listening.Listeners = field(default_factory=listening.Listeners)
+
+    def now(self) -> datetime:
+        """Return the time, and never one before the last write: a clock may be set back."""
+        return max(self.clock(), self.store.latest())
 
 
 async def services(request: Request) -> Services:

@@ -18,7 +18,7 @@ def recall(
 ) -> Recalled:
     """Return ranked facts that the caller may see, and the receipt of it."""
     repeat = once(key, principal, "recall", body)
-    now = services.clock()
+    now = services.now()
     return recalling.recall(services.store, principal, body, now=now, once=repeat)
 
 
@@ -31,7 +31,7 @@ def replay(receipt_id: str, services: ServicesDep, principal: CallerDep) -> Comp
 @router.get("/receipts/{receipt_id}:diff")
 def diff(receipt_id: str, services: ServicesDep, principal: CallerDep) -> Compared:
     """Ask a recall's question again, of what is known now, and say what is different."""
-    return replaying.diff(services.store, principal, receipt_id, now=services.clock())
+    return replaying.diff(services.store, principal, receipt_id, now=services.now())
 
 
 @router.get("/receipts/{receipt_id}:explain")

@@ -75,7 +75,7 @@ def recall(
         min_confidence=body.min_confidence,
         scopes=scopes,
     )
-    now = services.clock()
+    now = services.now()
     answer = recalling.recall(services.store, principal, question, now=now, once=None)
     if answer.receipt:
         response.headers["Kais-Receipt"] = answer.receipt

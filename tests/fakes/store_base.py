@@ -7,7 +7,7 @@ import threading
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Any, TypeVar
 
 from knowledge_client.models import (
@@ -153,6 +153,9 @@ class Base:
             for each in self.book.links.values()
             if until is None or self.book.linked_at[each.id] <= until
         }
+
+    def latest(self) -> datetime:
+        return self._last or datetime(1970, 1, 1, tzinfo=UTC)
 
     def moment(self) -> datetime:
         """Return the moment of a write."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from contextlib import ExitStack
-from datetime import timedelta
+from datetime import datetime, timedelta
 from pathlib import Path
 
 import apsw
@@ -11,7 +11,7 @@ import apsw
 from knowledge_client.models import StoreId
 from knowledge_service import clock as clocks
 from knowledge_service.progress import Progress
-from knowledge_service.store.sqlite import connection, migrate, rebuilding
+from knowledge_service.store.sqlite import connection, migrate, rebuilding, times
 from knowledge_service.store.sqlite.adoption import Adoption
 from knowledge_service.store.sqlite.auditing import Audit
 from knowledge_service.store.sqlite.episodes import Episodes
@@ -98,6 +98,10 @@ class SqliteStore(
     def identity(self) -> StoreId:
         """Return the store's id and epoch."""
         return self._identity
+
+    def latest(self) -> datetime:
+        """Look at the end of the log."""
+        return times.from_us(self._writer.latest_us)
 
     def check(self) -> None:
         """Write one page, which stays as it is, in a transaction of its own."""

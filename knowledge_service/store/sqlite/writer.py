@@ -144,6 +144,11 @@ class Writer:
         return self._down
 
     @property
+    def latest_us(self) -> int:
+        """Return the moment of the last event; 0 in an empty log."""
+        return self._head.at
+
+    @property
     def scopes_version(self) -> int:
         """Return a number that is another one after scopes or principals have changed."""
         return self._scopes_version

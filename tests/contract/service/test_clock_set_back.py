@@ -1,0 +1,92 @@
+"""A clock that jumps back: order stays, and what was asked can be asked again."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import httpx
+import pytest
+
+from knowledge_client import AsyncKnowledgeClient
+from knowledge_client.models import CorrectIn, FactIn, RecallIn
+from knowledge_service.app import create_app
+from knowledge_service.identity.none import NoAuthentication
+from knowledge_service.ports import Store
+from knowledge_service.store.sqlite import upkeep
+from knowledge_service.store.sqlite.store import SqliteStore
+from tests.builders_knowledge import TEAM
+from tests.contract.store.conftest import Time
+from tests.fakes.store import MemoryStore
+
+
+@pytest.fixture
+def time() -> Time:
+    return Time()
+
+
+@pytest.fixture(params=["fake", "sqlite"])
+def store(request: pytest.FixtureRequest, tmp_path: Path, time: Time) -> Iterator[Store]:
+    path = tmp_path / "knowledge.db"
+    made: Store = MemoryStore(time) if request.param == "fake" else SqliteStore(path, time)
+    yield made
+    made.close()
+    if request.param == "sqlite":
+        assert upkeep.verify(path).problems == ()
+        assert upkeep.rebuild(path).changed == ()
+
+
+@pytest.fixture
+def client(store: Store, time: Time) -> AsyncKnowledgeClient:
+    app = create_app(store, NoAuthentication(), clock=time)
+    return AsyncKnowledgeClient("http://service", transport=httpx.ASGITransport(app))
+
+
+async def told(client: AsyncKnowledgeClient, content: str) -> str:
+    return (await client.remember(FactIn(content=content, scope=TEAM))).fact_id
+
+
+async def test_order_of_what_was_recorded_stays(client: AsyncKnowledgeClient, time: Time) -> None:
+    ids = [await told(client, "rain one")]
+    time.pass_(days=-30)
+    ids += [await told(client, "rain two"), await told(client, "rain three")]
+    facts = (await client.list_facts(scope=TEAM)).facts
+    assert [fact.id for fact in facts] == ids[::-1]
+    moments = [fact.recorded_at for fact in facts]
+    assert moments == sorted(moments, reverse=True)
+
+
+async def test_recall_finds_all_and_its_replay_is_equal(
+    client: AsyncKnowledgeClient, time: Time
+) -> None:
+    ids = {await told(client, "rain one")}
+    time.pass_(days=-30)
+    ids.add(await told(client, "rain two"))
+    done = await client.recall(RecallIn(query="rain"), idempotency_key="k")
+    assert {fact.id for fact in done.facts} == ids
+    assert done.known_at == max(fact.recorded_at for fact in done.facts)
+    assert done.receipt is not None
+    again = await client.replay(done.receipt)
+    assert (again.equal, again.reasons) == (True, ())
+
+
+async def test_what_is_corrected_then_was_known_before(
+    client: AsyncKnowledgeClient, time: Time
+) -> None:
+    fact_id = await told(client, "rain one")
+    time.pass_(days=-30)
+    await client.correct(fact_id, CorrectIn(reason="it was snow", replacement="snow one"))
+    found = await client.get_fact(fact_id)
+    assert found.lifecycle == "superseded"
+    assert found.closed_at is not None
+    assert found.closed_at >= found.recorded_at
+    assert [fact.content for fact in (await client.recall(RecallIn(query="one"))).facts] == [
+        "snow one"
+    ]
+
+
+async def test_key_of_a_repeat_is_known_still(client: AsyncKnowledgeClient, time: Time) -> None:
+    fact = FactIn(content="rain one", scope=TEAM)
+    first = await client.remember(fact, idempotency_key="k")
+    time.pass_(days=-30)
+    assert await client.remember(fact, idempotency_key="k") == first
