@@ -1,7 +1,8 @@
 """Dates in texts and questions: calendar days, months and years as intervals.
 
-Understands `2023-05-07`, `7 May 2023`, `May 7th`, `May 2023`, `2023`, and in questions what is
-relative to a moment: yesterday, last week, three months ago, on Friday. Pure; no clock.
+Understands `2023-05-07`, `7 May 2023`, `May 7th`, `May 2023`, `2023`, `summer 2023`, in questions
+`before May 2023`, and what is relative to a moment: yesterday, last week, three months ago, on
+Friday, next month, last summer. Pure; no clock.
 """
 
 from __future__ import annotations
@@ -9,13 +10,15 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
-from datetime import UTC, date, datetime, timedelta
+from datetime import UTC, date, datetime, time, timedelta
 
 from knowledge_service.index.english import MONTHS, WEEKDAYS
 
 _NAMES = {name: n for n, month in enumerate(MONTHS, 1) for name in (month, month[:3])} | {"sept": 9}
 # `May` and `March` are words, too: a month that stands alone must be written with a capital letter.
 _MONTH = "(?P<m>" + "|".join(sorted(_NAMES, key=len, reverse=True)) + r")\b\.?"
+# The first month of each, as it is in the north; winter goes on into the next year.
+_SEASONS = {"spring": 3, "summer": 6, "autumn": 9, "fall": 9, "winter": 12}
 _DAY = r"(?P<d>\d{1,2})(?:st|nd|rd|th)?"
 _YEAR = r"(?P<y>(?:19|20)\d{2})\b"
 _ISO = re.compile(r"\b(?P<y>(?:19|20)\d{2})-(?P<m>\d{2})(?:-(?P<d>\d{2}))?(?![\d-])")
@@ -30,11 +33,23 @@ MONTH_WORDS = frozenset(form for name in _NAMES for form in (name, name.capitali
 """Every spelling of a month's name in which texts have it; a quick look before patterns."""
 _AGO = re.compile(r"(?i)\b(?P<n>\d+|an?|two|three|four|five|six|seven|eight|nine|ten)\s+"
                   r"(?P<unit>day|week|month|year)s?\s+ago\b")  # fmt: skip
-_LAST = re.compile(r"(?i)\b(?P<which>last|past|this|previous)\s+(?P<unit>week|month|year|"
-                   + "|".join(WEEKDAYS) + r")\b")  # fmt: skip
-_NEAR = re.compile(r"(?i)\b(?P<word>today|yesterday|tonight)\b")
+_LAST = re.compile(r"(?i)\b(?P<which>last|past|this|previous|next|on)\s+"
+                   r"(?P<unit>week(?:end)?|month|year|"
+                   + "|".join((*WEEKDAYS, *_SEASONS)) + r")\b")  # fmt: skip
+_SEASON = re.compile(rf"(?i)\b(?P<s>{'|'.join(_SEASONS)})\s+(?:of\s+)?{_YEAR}")
+_NEAR = re.compile(r"(?i)\b(?P<word>today|yesterday|tonight|tomorrow)\b")
+_RELATIVE = re.compile(r"(?i)\b(?:ago|last|past|this|previous|next|on|to(?:day|night|morrow)"
+                       r"|yesterday)\b")  # fmt: skip
+_COMPARED = re.compile(r"(?i)\b(?P<how>before|until|prior to|after|since)\s+(?:the\s+)?")
 _NUMBERS = {"a": 1, "an": 1, "two": 2, "three": 3, "four": 4, "five": 5, "six": 6, "seven": 7,
             "eight": 8, "nine": 9, "ten": 10}  # fmt: skip
+_NEAR_DAYS = {"yesterday": -1, "tomorrow": 1}
+# `30th of September, 2023`; arbitrary.
+_LONGEST_DATE = 32
+# Of a longer span, its first days stand for it; a month and a bit.
+_MOST_DAYS = 40
+# A century ago, and a year ahead, are still in the calendar.
+_FIRST_YEAR, _LAST_YEAR = 200, 9900
 _LONG = {"day": 1, "week": 7, "month": 30, "year": 365}
 
 
@@ -78,6 +93,12 @@ class Span:
         """Tell whether a moment lies in it."""
         return self.first <= moment.date() <= self.last
 
+    @property
+    def moments(self) -> Iterator[datetime]:
+        """Yield a moment of each of its days, of the first so many."""
+        for days in range(min((self.last - self.first).days + 1, _MOST_DAYS)):
+            yield datetime.combine(self.first + timedelta(days=days), time(), UTC)
+
 
 def written(text: str) -> tuple[Moment, ...]:
     """Return the dates that a text names, each once."""
@@ -112,25 +133,87 @@ def _checked(year: int, month: int, day: int) -> Iterator[Moment]:
 
 def asked(question: str, now: datetime) -> tuple[Moment | Span, ...]:
     """Return the dates that a question is about; relative ones are counted from `now`."""
-    found: list[Moment | Span] = list(written(question))
+    found: list[Moment | Span] = [_season(m["s"], int(m["y"])) for m in _SEASON.finditer(question)]
+    others = compared(question)
+    found += [others.get(each, each) for each in written(question)]
     if not found:
         found += [Moment(0, _NAMES[m["m"].lower()], 0) for m in _LONE_MONTH.finditer(question)]
         found += [Moment(int(m["y"]), 0, 0) for m in _LONE_YEAR.finditer(question)]
-    return tuple(dict.fromkeys([*found, *_relative(question, now.astimezone(UTC).date())]))
+    return tuple(dict.fromkeys([*found, *relative(question, now.astimezone(UTC).date())]))
 
 
-def _relative(question: str, today: date) -> Iterator[Span]:
-    for match in _NEAR.finditer(question):
-        day = today - timedelta(days=match["word"].lower() == "yesterday")
+def compared(question: str) -> dict[Moment, Span]:
+    """Return the dates after "before", "after" or "since", and what is meant by them."""
+    return dict(_compared(question))
+
+
+def _compared(question: str) -> Iterator[tuple[Moment, Span]]:
+    for match in _COMPARED.finditer(question):
+        rest = question[match.end() : match.end() + _LONGEST_DATE]
+        if not any(pattern.match(rest) for pattern in (_ISO, *_WRITTEN)):
+            continue
+        each = next(iter(written(rest)), None)
+        if each is None or not each.year:
+            continue
+        first, last = _days(each)
+        how = match["how"].lower()
+        if how in ("after", "since"):
+            yield each, Span(first if how == "since" else last + timedelta(days=1), date.max)
+        else:
+            yield each, Span(date.min, first - timedelta(days=1))
+
+
+def _days(each: Moment) -> tuple[date, date]:
+    """Return the first and last day of a month or day of a year."""
+    first = date(each.year, each.month, each.day or 1)
+    if each.day:
+        return first, first
+    return first, (first + timedelta(days=31)).replace(day=1) - timedelta(days=1)
+
+
+def _season(name: str, year: int) -> Span:
+    month = _SEASONS[name.lower()]
+    last = date(year + (month == _SEASONS["winter"]), (month + 2) % 12 or 12, 28)
+    return Span(date(year, month, 1), (last + timedelta(days=4)).replace(day=1) - timedelta(days=1))
+
+
+def relative(text: str, today: date) -> Iterator[Span]:
+    """Yield the days that a text names as of a day; none as of the calendar's ends."""
+    if not (_RELATIVE.search(text) and _FIRST_YEAR <= today.year <= _LAST_YEAR):
+        return
+    for match in _NEAR.finditer(text):
+        day = today + timedelta(days=_NEAR_DAYS.get(match["word"].lower(), 0))
         yield Span(day, day)
-    for match in _AGO.finditer(question):
+    for match in _AGO.finditer(text):
         word = match["n"].lower()
         count, days = _NUMBERS.get(word) or int(word[:4]), _LONG[match["unit"].lower()]
         # What was n months ago was so roughly: half a unit to both sides.
         middle, slack = min(count * days, 36_500), days // 2
         yield Span(today - timedelta(days=middle + slack), today - timedelta(days=middle - slack))
-    for match in _LAST.finditer(question):
-        yield _last(match["which"].lower(), match["unit"].lower(), today)
+    for match in _LAST.finditer(text):
+        which, unit = match["which"].lower(), match["unit"].lower()
+        if which == "next":
+            yield _next(unit, today)
+        elif which != "on" or unit in WEEKDAYS:
+            yield _last(which, unit, today)
+
+
+def _next(unit: str, today: date) -> Span:
+    if unit in WEEKDAYS:
+        day = today + timedelta(days=(WEEKDAYS.index(unit) - today.weekday()) % 7 or 7)
+        return Span(day, day)
+    if unit in _SEASONS:
+        this = _season(unit, today.year)
+        return this if this.first > today else _season(unit, today.year + 1)
+    monday = today + timedelta(days=7 - today.weekday())
+    if unit == "weekend":
+        return Span(monday - timedelta(days=2), monday + timedelta(days=6))
+    if unit == "week":
+        return Span(monday, monday + timedelta(days=6))
+    if unit == "year":
+        return Span(date(today.year + 1, 1, 1), date(today.year + 1, 12, 31))
+    first = (today.replace(day=1) + timedelta(days=31)).replace(day=1)
+    return Span(first, _days(Moment(first.year, first.month, 0))[1])
 
 
 def _last(which: str, unit: str, today: date) -> Span:
@@ -138,6 +221,14 @@ def _last(which: str, unit: str, today: date) -> Span:
         back = (today.weekday() - WEEKDAYS.index(unit)) % 7
         day = today - timedelta(days=back if which == "this" else back or 7)
         return Span(day, day)
+    if unit in _SEASONS:
+        this = _season(unit, today.year)
+        return this if which == "this" or this.last < today else _season(unit, today.year - 1)
+    if unit == "weekend":
+        sunday = today + timedelta(
+            days=6 - today.weekday() if which == "this" else -1 - today.weekday()
+        )
+        return Span(sunday - timedelta(days=1), sunday)
     if which == "past":
         return Span(today - timedelta(days=_LONG[unit]), today)
     starts = {

@@ -43,6 +43,10 @@ class Question:
 def parse(text: str, now: datetime) -> Question:
     """Take a question apart."""
     own = tuple(dict.fromkeys(analyser.sequence(text)))
+    # What is before a day is not of that day.
+    unasked = {term for each in dates.compared(text) for term in each.terms}
+    if unasked:
+        own = tuple(term for term in own if term not in unasked)
     return Question(
         terms=synonyms.weighted(own),
         names=_names(text),

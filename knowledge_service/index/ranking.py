@@ -26,7 +26,8 @@ _ANSWERS = ((-1, 0.7), (-2, 0.5), (1, 0.15))
 _SESSION, _SESSION_BEST = 0.25, 2
 _LINKED = 0.3
 _MEANING = 0.6
-_SPEAKER, _DATED, _WHEN, _PHRASE, _ASKS = 1.25, 1.25, 1.1, 0.04, 0.8
+_SPEAKER, _OTHER, _ASKS = 1.25, 0.9, 0.8
+_DATED, _WHEN, _PHRASE = 1.25, 1.1, 0.04
 _MOST_PHRASES = 3
 _EXPIRED, _ENDED = 0.9, 0.8
 # Statistics of fewer outcomes than this say nothing about a scope.
@@ -86,9 +87,12 @@ def rank(question: Question, evidence: Evidence, now: datetime, *, size: int) ->
     arms = _arms(evidence, sessions, asking)
     sums = sorted((-sum(parts.values()), number) for number, parts in arms.items())
     found = []
+    heard = _heard(question, [evidence.rows[number] for _, number in sums[:size]])
     for minus, number in sums[:size]:
         score = -minus
         factors = _factors(question, evidence.rows[number], now_us)
+        if number in heard:
+            factors["x_speaker"] = heard[number]
         if number in asking:
             factors["x_asks"] = _ASKS
         for value in factors.values():
@@ -175,8 +179,6 @@ def _strength(sessions: Mapping[int, Hashable], text: Mapping[int, float]) -> di
 
 def _factors(question: Question, row: Candidate, now_us: int) -> dict[str, float]:
     found = _time_factors(row, now_us, 0.4 if question.asks_now else 0.05)
-    if question.names and talk.is_voice(row, question.names):
-        found["x_speaker"] = _SPEAKER
     if question.phrases:
         content = row.content.casefold()
         count = sum([phrase in content for phrase in question.phrases])
@@ -191,10 +193,30 @@ def _factors(question: Question, row: Candidate, now_us: int) -> dict[str, float
     return found
 
 
+def _heard(question: Question, rows: Iterable[Candidate]) -> dict[int, float]:
+    """Weigh who says the facts: the one whom the question is about, or somebody else instead."""
+    if not question.names:
+        return {}
+    found, others = {}, []
+    for row in rows:
+        if talk.is_voice(row, question.names):
+            found[row.number] = _SPEAKER
+        elif talk.speaker(row):
+            others.append(row.number)
+    return found | dict.fromkeys(others, _OTHER) if found else {}
+
+
 def _is_of(row: Candidate, asked: Sequence[dates.Moment | dates.Span]) -> bool:
-    """Tell whether a fact is of a day that is asked for."""
+    """Tell whether a fact is of a day that is asked for, or names one ("yesterday") as of its own.
+
+    What has no day of its own is of the one on which it was recorded.
+    """
     said = [datetime(day.year, day.month, day.day or 1, tzinfo=UTC) for day in talk.said_on(row)]
-    moments = said or [_moment(row.since_us)]
+    since = said[0] if said else _moment(row.since_us)
+    moments = said or [since]
+    if said or row.valid_from_us is not None:
+        spans = dates.relative(row.content, since.date())
+        moments += [moment for span in spans for moment in span.moments]
     return any(each.holds(moment) for each in asked for moment in moments)
 
 

@@ -13,26 +13,27 @@ from knowledge_service.index.english import LIGHT_WORDS
 
 # What each word counts beside the one that was asked for, and how many of a table are brought along
 # at most: more would cost more reading than they find. Found on half of bench/recall.
-_FAMILY, _EXCHANGED, _KIND = 0.8, 0.5, 0.4
-_MOST = {_FAMILY: 16, _EXCHANGED: 24, _KIND: 40}
-_LIGHT = 0.5
+_FAMILY, _EXCHANGED, _KIND = (0.8, 16), (0.5, 24), (0.4, 40)
+_LIGHT = 0.4
 Table = Mapping[str, Sequence[str]]
 
 
 def weighted(own: Sequence[str]) -> dict[str, float]:
     """Weigh the terms of a question, and those that they bring along after them.
 
-    Words such as "get" and "kind", which say little wherever they stand, count half.
+    Words such as "get" and "kind", which say little wherever they stand, count less and bring none.
     """
     light = _light()
     found = {term: _LIGHT if term in light else 1.0 for term in own}
-    for table, weight in _tables():
-        _bring(found, own, table, weight)
+    for table, worth in _tables():
+        _bring(found, own, table, worth)
     return found
 
 
-def _bring(found: dict[str, float], own: Sequence[str], table: Table, weight: float) -> None:
-    left = _MOST[weight]
+def _bring(
+    found: dict[str, float], own: Sequence[str], table: Table, worth: tuple[float, int]
+) -> None:
+    weight, left = worth
     for term in own:
         for other in table.get(term, ()) if found[term] == 1 else ():
             if other not in found:
@@ -48,7 +49,7 @@ def _light() -> frozenset[str]:
 
 
 @functools.cache
-def _tables() -> tuple[tuple[Table, float], ...]:
+def _tables() -> tuple[tuple[Table, tuple[float, int]], ...]:
     return (
         (_together(lexicon.FAMILIES), _FAMILY),
         (_together(lexicon.EXCHANGED), _EXCHANGED),

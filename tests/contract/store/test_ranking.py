@@ -122,6 +122,30 @@ def test_day_that_a_question_names_is_found_by_when_a_fact_holds(store: Store) -
     assert found(store, "the registry yesterday", now=now)[0] == "the registry was down"
 
 
+@pytest.mark.parametrize(
+    ("question", "first"),
+    [
+        ("What did Anna paint on 6 May 2023?", "Anna: Yesterday I painted the door"),
+        ("What did Anna paint in summer 2023?", "Anna: I painted the fence"),
+        ("What did Anna paint before May 2023?", "Anna: I painted the wall"),
+    ],
+)
+def test_day_that_a_turn_speaks_of_is_understood(store: Store, question: str, first: str) -> None:
+    talk(store, "Anna: I painted the fence", valid_from=MAY + timedelta(days=60))
+    talk(store, "Anna: I painted the wall", valid_from=MAY - timedelta(days=60))
+    talk(store, "Anna: Yesterday I painted the door", valid_from=MAY)
+    assert found(store, question)[0] == first
+
+
+def test_words_of_somebody_else_come_after_those_of_the_one_asked_about(store: Store) -> None:
+    talk(store, "Bruno: I love hiking in Chile", "Anna: I love hiking in Peru")
+    search = Search(VIEW, "Where does Anna love hiking?", 10)
+    factors = [hit.parts["x_speaker"] for hit in store.search(search)]
+    assert factors == [1.25, 0.9]
+    search = Search(VIEW, "Where does Celia love hiking?", 10)
+    assert ["x_speaker" in hit.parts for hit in store.search(search)] == [False, False]
+
+
 def test_synonym_finds_less_than_the_word_itself(store: Store) -> None:
     talk(store, "the node was rebooted twice", "the node was restarted twice")
     assert found(store, "who restarted it") == [
