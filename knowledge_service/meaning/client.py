@@ -6,16 +6,22 @@ None, and is logged when that begins and when it ends.
 
 from __future__ import annotations
 
+import json
 import logging
 import math
-from collections.abc import Sequence
+import time
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import httpx
 
 _log = logging.getLogger(__name__)
 # A recall waits for its question's vector no longer than this.
-_TIMEOUT_S = 2.0
+_WITHIN_S = 2.0
+# After a failure nobody asks for so long: an endpoint that hangs would hold up every recall.
+_REST_S = 5.0
+# 64 vectors of 8,192 numbers, as text.
+_LARGEST = 16 * 1024 * 1024
 
 
 class EndpointEmbedder:
@@ -27,9 +33,15 @@ class EndpointEmbedder:
         model: str,
         key: str | None = None,
         transport: httpx.BaseTransport | None = None,
+        *,
+        within_s: float = _WITHIN_S,
+        monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
         headers = {"Authorization": f"Bearer {key}"} if key else {}
-        self._client = httpx.Client(headers=headers, timeout=_TIMEOUT_S, transport=transport)
+        self._client = httpx.Client(headers=headers, timeout=within_s, transport=transport)
+        self._within_s = within_s
+        self._monotonic = monotonic
+        self._asked_again_at_s = float("-inf")
         self._url = url.rstrip("/") + "/embeddings"
         self._model = model
         self._is_down = False
@@ -40,21 +52,42 @@ class EndpointEmbedder:
         return self._model
 
     def embed(self, texts: Sequence[str]) -> list[list[float]] | None:
-        """Ask for a vector for each text."""
+        """Ask for a vector for each text; None also for some seconds after a failure."""
+        if self._monotonic() < self._asked_again_at_s:
+            return None
         try:
-            body = {"model": self._model, "input": list(texts)}
-            answer = self._client.post(self._url, json=body).raise_for_status()
-            found = _vectors(answer.json(), len(texts))
+            found = _vectors(json.loads(self._answer(texts)), len(texts))
         except (httpx.HTTPError, ValueError) as exc:
             if not self._is_down:
                 said = {"fields": {"why": f"{type(exc).__name__}: {exc}"}}
                 _log.warning("embeddings cannot be had; recall goes on without", extra=said)
             self._is_down = True
+            self._asked_again_at_s = self._monotonic() + _REST_S
             return None
         if self._is_down:
             _log.info("embeddings can be had again")
         self._is_down = False
         return found
+
+    def _answer(self, texts: Sequence[str]) -> bytes:
+        """Read the answer; a bound on each piece of it is none on the whole.
+
+        Raises:
+            httpx.HTTPError: it does not come, or is a refusal.
+            ValueError: it does not come in time, or is too large.
+        """
+        ends_at_s = time.monotonic() + self._within_s
+        body = {"model": self._model, "input": list(texts)}
+        found = bytearray()
+        with self._client.stream("POST", self._url, json=body) as answer:
+            answer.raise_for_status()
+            for piece in answer.iter_bytes():
+                found += piece
+                if len(found) > _LARGEST:
+                    raise ValueError(f"the answer is larger than {_LARGEST} bytes")
+                if time.monotonic() > ends_at_s:
+                    raise ValueError(f"the answer took longer than {self._within_s:g} s")
+        return bytes(found)
 
     def close(self) -> None:
         """Close the connections."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import http.server
 import json
 import threading
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -31,6 +32,7 @@ class Script:
         self.asked: list[dict[str, Any]] = []
         self.keys: list[str | None] = []
         self.answer: tuple[int, bytes] | None = None
+        self.pause_s = 0.0  # before each byte of the answer
 
     def reply(self, body: dict[str, Any]) -> tuple[int, bytes]:
         self.asked.append(body)
@@ -61,7 +63,14 @@ def url(script: Script) -> Iterator[str]:
             self.send_response(status)
             self.send_header("Content-Length", str(len(answer)))
             self.end_headers()
-            self.wfile.write(answer)
+            for at in range(len(answer)) if script.pause_s else ():
+                time.sleep(script.pause_s)
+                try:
+                    self.wfile.write(answer[at : at + 1])
+                except OSError:  # nobody listens any more
+                    return
+            if not script.pause_s:
+                self.wfile.write(answer)
 
         def log_message(self, *_: object) -> None:
             return None
@@ -143,6 +152,25 @@ def test_endpoint_that_answers_nonsense_leaves_recall_as_it_is_without(
     script.answer = answer
     assert found(store, "kitten") == ["a kitten sat there"]
     assert Filler(store, embedder).step() in (1.0, 30.0)
+
+
+def test_endpoint_that_hangs_or_trickles_holds_recalls_up_once_and_is_asked_again_later(
+    store: SqliteStore, url: str, script: Script
+) -> None:
+    now_s = 100.0
+    embedder = EndpointEmbedder(url, "small", within_s=0.3, monotonic=lambda: now_s)
+    Filler(store, embedder).step()
+    store.embedder = embedder
+    script.pause_s = 0.2  # each byte comes in time, the answer does not
+    began = time.monotonic()
+    for _ in range(5):
+        assert found(store, "feline kitten") == ["a kitten sat there"]
+    assert time.monotonic() - began < 3
+    assert len(script.asked) == 2, "once for the facts, once for five questions"
+    script.pause_s = 0.0
+    now_s += 6
+    assert found(store, "feline") == ["a kitten sat there"]
+    embedder.close()
 
 
 def test_vectors_of_another_model_do_not_count(
