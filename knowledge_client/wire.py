@@ -35,6 +35,19 @@ Whole = Annotated[int, Field(ge=-_LARGEST, le=_LARGEST)]
 """A whole number that every store and every reader of JSON keeps exactly."""
 
 
+def _with_words(reason: str) -> str:
+    if not reason.strip():
+        raise ValueError("a reason is kept with the fact; say why in words")
+    return reason
+
+
+Reason = Annotated[
+    str,
+    Field(min_length=1, max_length=2000, json_schema_extra={"pattern": r"\S"}),
+    AfterValidator(_with_words),
+]
+"""Why something is done to a fact: more than spaces."""
+
 M = TypeVar("M", bound=BaseModel)
 
 

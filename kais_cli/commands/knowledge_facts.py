@@ -94,7 +94,8 @@ def confirm(
     from knowledge_client import models  # noqa: PLC0415 (loads httpx)
 
     with realm.client(session) as client:
-        done = client.confirm(fact, models.ConfirmIn(reason=reason))
+        body = models.ConfirmIn(reason=None if reason is None else given(reason))
+        done = client.confirm(fact, body)
     return told(session, done, output_, page=f"{done.id}: confirmed\n")
 
 

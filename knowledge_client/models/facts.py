@@ -6,7 +6,7 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import Field, model_validator
 
-from knowledge_client.wire import Moment, Whole, Wire, WireScope
+from knowledge_client.wire import Moment, Reason, Whole, Wire, WireScope
 
 ScopeRef = str | WireScope
 Tag = Annotated[str, Field(max_length=64)]
@@ -144,7 +144,7 @@ class FactPage(Wire):
 class CorrectIn(Wire):
     """Close a fact's validity. With `replacement`, a successor is stored and linked."""
 
-    reason: str = Field(min_length=1, max_length=2000)
+    reason: Reason
     replacement: str | None = Field(default=None, min_length=1, max_length=8192)
 
 

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Any
 
 from pydantic import Field
 
 from knowledge_client.models.facts import Fact, Tag
-from knowledge_client.wire import Moment, Wire
-
-Reason = Annotated[str, Field(min_length=1, max_length=2000)]
+from knowledge_client.wire import Moment, Reason, Wire
 
 
 class ReasonIn(Wire):
@@ -21,7 +19,7 @@ class ReasonIn(Wire):
 class ConfirmIn(Wire):
     """A confirmation; `session` names what it happened in, such as a run."""
 
-    reason: str | None = Field(default=None, min_length=1, max_length=2000)
+    reason: Reason | None = None
     session: str | None = Field(default=None, min_length=1, max_length=512)
 
 

@@ -13,7 +13,7 @@ from knowledge_client.models import (
     Source,
 )
 from knowledge_client.models.facts import Tag
-from knowledge_client.wire import Wire, WireScope
+from knowledge_client.wire import Reason, Wire, WireScope
 from knowledge_service.domain.visibility import lineage
 from knowledge_service.flows import access, preparing, recalling, remembering
 from knowledge_service.routes.bodies import StrictRoute
@@ -45,7 +45,7 @@ class CorrectBody(Wire):
     """A correction as the reference's clients send it; `replacement` is ours."""
 
     fact_id: str
-    reason: str = Field(min_length=1, max_length=2000)
+    reason: Reason
     replacement: str | None = Field(default=None, min_length=1, max_length=8192)
 
 

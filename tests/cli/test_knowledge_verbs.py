@@ -245,7 +245,9 @@ def test_erasure_is_asked_for_twice_and_says_what_is_left(shell):
         assert "does not exist" in shell.terminal.err
 
 
-@pytest.mark.parametrize("verb", ["retract", "promote", "undo", "approve", "reject", "restore"])
+@pytest.mark.parametrize(
+    "verb", ["confirm", "retract", "promote", "undo", "approve", "reject", "restore"]
+)
 def test_reason_of_nothing_is_refused_before_anything_is_asked(shell, verb):
     shell(verb, "01a00000-0000-7000-8000-000000000000", "--reason", " ", status=ExitStatus.USAGE)
     assert "--reason is empty" in shell.terminal.err

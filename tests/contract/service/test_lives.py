@@ -76,6 +76,28 @@ class TestVerbs:
             answer = await http.post(f"/v1/facts/x:{verb}", json={}, headers=headers)
             assert (answer.status_code, answer.json()["code"]) == (422, "invalid-body"), verb
 
+    async def test_reason_of_spaces_is_none(self, http: httpx.AsyncClient) -> None:
+        headers = {"Authorization": "Bearer operator"}
+        verbs = [
+            "correct",
+            "confirm",
+            "retract",
+            "restore",
+            "promote",
+            "approve",
+            "reject",
+            "undo",
+            "erase",
+        ]
+        paths = [f"/v1/facts/x:{verb}" for verb in verbs]
+        for path in [*paths, "/correct"]:
+            body = {"reason": " \n", "factId": "x"} if path == "/correct" else {"reason": " \n"}
+            answer = await http.post(path, json=body, headers=headers)
+            assert answer.status_code == 422, path
+            (violation,) = answer.json()["violations"]
+            assert violation["path"] == "reason"
+            assert "a reason is kept with the fact; say why in words" in violation["message"]
+
     async def test_facts_are_read_as_they_were_known(self, connect: Connect) -> None:
         client, fact_id = connect("keeper"), await told(connect)
         then = (await client.get_fact(fact_id)).recorded_at
