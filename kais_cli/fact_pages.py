@@ -32,8 +32,10 @@ def why(found: Why, *, width: int | None) -> str:
 
 def erased(found: Erased) -> str:
     """Tell what is gone, what was made of it and stands, and what backups hold."""
-    gone = f"{counted(found.links, 'link')} and {counted(found.events, 'log entry', 'log entries')}"
-    lines = [f"{found.facts[0]}: erased with {gone}"]
+    lines = [f"{found.facts[0]}: erased"]
+    if found.links is not None and found.events is not None:
+        events = counted(found.events, "log entry", "log entries")
+        lines = [f"{lines[0]} with {counted(found.links, 'link')} and {events}"]
     lines += [f"  copy erased  {each}" for each in found.copies]
     lines += [f"  still there  {each}, which was made from it" for each in found.derived]
     return "\n".join([*lines, found.backups, ""])

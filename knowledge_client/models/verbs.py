@@ -60,14 +60,16 @@ class Erased(Wire):
     """What an erasure reached and what it cannot reach.
 
     Copies of the database made before `erased_at` still hold the text. `derived` names facts that
-    were made from an erased one and stand on their own words: read them, and erase them too.
+    were made from an erased one and stand on their own words: read them, and erase them too; those
+    that the caller sees. `links` and `events` are counted for who sees everything that they may be
+    of, absent for others.
     """
 
     facts: tuple[str, ...]
     copies: tuple[str, ...]
     derived: tuple[str, ...]
-    links: int
-    events: int
+    links: int | None
+    events: int | None
     erased_at: Moment
     backups: str
 

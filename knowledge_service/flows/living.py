@@ -114,7 +114,13 @@ def erase(
 ) -> Erased:
     """Erase a fact and its copies."""
     fact = _with(store, principal, fact_id, verb="admin", doing="erase")
-    return store.erase(fact.id, _order(principal, reason, once))
+    done = store.erase(fact.id, _order(principal, reason, once))
+    # Each level up has at most one copy.
+    widest = lineage(fact.scope)[: len(done.copies) + 1][-1]
+    if principal.view.sees_all_below(widest):
+        return done
+    derived = tuple(each for each in done.derived if store.fact(each, principal.view))
+    return done.model_copy(update={"derived": derived, "links": None, "events": None})
 
 
 def history(store: Store, principal: Principal, fact_id: str) -> History:

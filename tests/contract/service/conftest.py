@@ -35,6 +35,7 @@ CALLERS = {
     "double": Principal("demo/lead-0", "agent", f"{OTHER}/cell:x"),
     "watcher": Principal("watcher", "human", "realm:other", (Grant(scope=LEAD, verbs=("read",)),)),
     "auditor": Principal("auditor", "human", "realm:other", (Grant(scope=LEAD, verbs=("admin",)),)),
+    "eraser": Principal("eraser", "human", "realm:other", (Grant(scope=TEAM, verbs=("admin",)),)),
     "mover": Principal(
         "mover", "human", "realm:other", (Grant(scope=LEAD, verbs=("read", "promote")),)
     ),

@@ -324,6 +324,26 @@ class TestErrors:
         assert world.says_nothing(found.text)
 
 
+async def test_erasure_tells_of_what_hangs_on_the_fact_only_what_the_caller_sees(
+    world: World,
+) -> None:
+    await world.hide()
+    two = world.names["two"]
+    told = await world.ask("POST", f"/v1/facts/{two}:erase", {"reason": "x"}, caller="eraser")
+    assert world.says_nothing(told.text)
+    assert told.json()["facts"] == [two]
+    assert (told.json()["derived"], told.json()["links"], told.json()["events"]) == ([], None, None)
+
+
+async def test_erasure_by_who_sees_everything_counts_and_names_it_all(world: World) -> None:
+    await world.hide()
+    two = world.names["two"]
+    told = await world.ask("POST", f"/v1/facts/{two}:erase", {"reason": "x"}, caller="keeper")
+    assert told.json()["derived"] == [world.hidden[0]]
+    assert told.json()["links"] == 1
+    assert told.json()["events"] >= 2
+
+
 async def test_receipt_of_another_shows_what_its_reader_sees_of_it(world: World) -> None:
     own = await world.ask("POST", "/v1/facts", {"content": "shared of lead"}, caller="lead")
     key = {"Idempotency-Key": "k"}
