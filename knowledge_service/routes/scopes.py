@@ -56,7 +56,7 @@ def adopt_scope(path: str, services: ServicesDep, principal: CallerDep) -> Adopt
     """Join what the last scope of the same path knew, as after a namespace was made again."""
     canonical = access.path_of(path, principal)
     access.require(principal, "admin", canonical)
-    if canonical == realm_of(canonical) and not principal.view.sees_all_below(canonical):
+    if canonical == realm_of(canonical) and not principal.administers_all_below(canonical):
         raise Forbidden(f"{principal.name} administers {canonical} but not all below it")
     found = services.store.adopt_scope(canonical, actor=access.actor(principal))
     if found is None:

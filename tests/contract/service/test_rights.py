@@ -171,6 +171,12 @@ class TestPrincipals:
         said = await refused(wanted, CODE.FORBIDDEN)
         assert said == "warden may not grant all below realm:demo"
 
+    async def test_who_administers_a_realm_alone_adopts_nothing_below_it(
+        self, connect: Connect
+    ) -> None:
+        said = await refused(connect("warden").adopt_scope("realm:demo"), CODE.FORBIDDEN)
+        assert said == "warden administers realm:demo but not all below it"
+
     async def test_account_of_another_namespace_is_given_no_home_here(
         self, connect: Connect
     ) -> None:
