@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import json
 from datetime import UTC, datetime
+from typing import Any
 
 import pytest
 
@@ -10,7 +11,9 @@ from knowledge_service.domain.voices import Told
 from knowledge_service.index import folding, talk
 from knowledge_service.index.candidates import Candidate
 from knowledge_service.index.dates import Moment
+from tests.builders_knowledge import new_fact
 
+DAY_US = 86_400_000_000
 MAY_US = int(datetime(2023, 5, 8, 13, 56, tzinfo=UTC).timestamp()) * 1_000_000
 
 
@@ -44,6 +47,27 @@ def test_who_said_it_and_when_is_found_though_only_data_says_so() -> None:
     data = {"speaker": "Anna", "date": "8 May, 2023", "note": "unseen"}
     text = facts.rendering({"content": "to Lisbon", "tags": (), "data": data})
     assert text.split("\n") == ["to Lisbon", "Anna", "8 May, 2023"]
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        {},
+        {"title": "t"},
+        {"subject": "s"},
+        {"tags": ("x",)},
+        {"data": {"speaker": "Anna"}},
+        {"valid_from": datetime(2023, 5, 8, tzinfo=UTC)},
+    ],
+)
+def test_what_is_indexed_at_once_is_what_a_rebuild_indexes(given: dict[str, Any]) -> None:
+    new = new_fact("to Lisbon", **given)
+    since = None if new.valid_from is None else MAY_US // DAY_US * DAY_US
+    part = {
+        "content": new.content, "title": new.title, "subject": new.subject, "tags": new.tags,
+        "data": new.data, "valid_from": since,
+    }  # fmt: skip
+    assert new.rendering == facts.rendering(part)
 
 
 @pytest.mark.parametrize(
