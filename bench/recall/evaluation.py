@@ -11,7 +11,9 @@ from pathlib import Path
 import apsw
 
 from bench.figures import table
-from bench.recall.sets import Question, Set, everything
+from bench.recall import talk, ways
+from bench.recall.asked import Question, Set
+from bench.recall.sets import everything, judged, spoken
 from knowledge_client.models import FactIn, RecallIn, Source
 from knowledge_service.domain import facts as domain
 from knowledge_service.domain.visibility import administrator
@@ -176,6 +178,41 @@ def _ask(
             counts[kind, name].seconds += spent
 
 
+# The same figures for each way of telling: one scope for each conversation, and one for all.
+WAYS = (
+    "told as", "recall@1", "@5", "@10", "MRR", "all evidence@20",
+    "ten in one scope: @1", "@5", "@10", "MRR", "all evidence@20",
+)  # fmt: skip
+
+
+def by_way() -> list[list[object]]:
+    """Ask every other question of the second half of ten conversations, told in each way."""
+    said = [*spoken(), *(talk.made(number) for number in range(100, 104)), *judged(4)]
+    # What is said twice would be one fact if it is told one way, and two in another.
+    turns = [talk.once(each) for each in said]
+    rows = []
+    for name, way in ways.WAYS.items():
+        apart = [ways.told([each], way).half(1).some(2) for each in turns]
+        together = [ways.told(turns, way).half(1).some(2)]
+        rows.append([name, *_figures(apart), *_figures(together)])
+    return rows
+
+
+def _figures(members: Sequence[Set]) -> list[object]:
+    counts = Counts()
+    for member in members:
+        with tempfile.TemporaryDirectory() as folder:
+            store = SqliteStore(Path(folder) / "k.db")
+            try:
+                find = recall(store, member.facts)
+                for question in member.questions:
+                    if question.evidence:
+                        counts.add(question, find(question), member.facts)
+            finally:
+                store.close()
+    return counts.row("", "")[2:7]
+
+
 def run() -> str:
     """Measure the second half of the questions; return the section of docs/benchmarks.md."""
     parts = ["## What recall finds\n"]
@@ -192,4 +229,6 @@ def run() -> str:
         if silent:
             parts.append("\nMedians of the best fact's score:\n")
             parts.append(table(SILENT, silent))
+    parts.append("\nTen conversations told in different ways, every other question:\n")
+    parts.append(table(WAYS, by_way()))
     return "\n".join(parts)

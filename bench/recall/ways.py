@@ -4,11 +4,13 @@ A way makes of each turn a fact; the words and their order stay. What a recall f
 little on the way.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from datetime import datetime
 
-from bench.recall.talk import Turn
+from bench.recall.asked import Question, Set
+from bench.recall.talk import Conversation, Turn
 from knowledge_client.models import FactIn, Ref, Source
+from knowledge_service.domain import facts as domain
 from knowledge_service.routes import reference
 
 Way = Callable[[Turn], FactIn]
@@ -30,7 +32,8 @@ def _source(*refs: tuple[str, str]) -> Source:
     return Source(type="import", refs=tuple(Ref(type=kind, id=name) for kind, name in refs))
 
 
-def _tagged(turn: Turn) -> FactIn:
+def tagged(turn: Turn) -> FactIn:
+    """Put the name before the words, and the session beside them as a tag."""
     return FactIn(content=_said(turn), tags=(f"session_{turn.session}",), valid_from=turn.at)
 
 
@@ -100,7 +103,7 @@ def _reference(turn: Turn) -> FactIn:
 
 
 WAYS: dict[str, Way] = {
-    "`Anna: text`, session as tag, valid_from": _tagged,
+    "`Anna: text`, session as tag, valid_from": tagged,
     "`Anna: text`, valid_from": _dated,
     "`Anna: text`": _bare,
     '`Anna said, "text"`, valid_from': _reported,
@@ -117,3 +120,23 @@ WAYS: dict[str, Way] = {
     "`/remember`: `[session_1, 8 May, 2023] Anna: text`, turn as tag": _reference,
 }
 """Each way in words."""
+
+
+def told(conversations: Sequence[Conversation], way: Way) -> Set:
+    """Tell conversations to one scope; the same words again confirm the first fact."""
+    facts: dict[str, FactIn] = {}
+    first: dict[bytes, str] = {}
+    questions = []
+    for each in conversations:
+        of = {}
+        for turn in each.turns:
+            name = f"{each.name} {turn.id}"
+            body = way(turn)
+            new = domain.new_fact(body, scope="realm:bench", source=Source(), confidence=0.5)
+            of[turn.id] = first.setdefault(new.content_hash, name)
+            if of[turn.id] == name:
+                facts[name] = body
+        for n, asked in enumerate(each.questions):
+            evidence = frozenset(of[turn_id] for turn_id in asked.evidence)
+            questions.append(Question(f"{each.name} q{n}", asked.type, asked.text, evidence))
+    return Set("", facts, tuple(questions))
