@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import subprocess
 import time
 from collections.abc import Iterator
@@ -13,7 +14,7 @@ import pytest
 from kais_cluster import settings
 from kais_cluster.host import build
 from knowledge_client import KnowledgeClient
-from knowledge_client.models import FactIn
+from knowledge_client.models import FactIn, ReasonIn
 from tests.knowledge_process import errand, serving
 
 pytestmark = pytest.mark.cluster
@@ -59,9 +60,11 @@ def test_what_was_acknowledged_a_moment_before_the_volume_is_lost_comes_back(
         with replicating(litestream, configuration), KnowledgeClient(url) as client:
             ids = []
             end = time.monotonic() + 6
-            while time.monotonic() < end:
-                words = f"the {len(ids)}th ship came in"
+            for number in itertools.takewhile(lambda _: time.monotonic() < end, itertools.count()):
+                words = f"the {number}th ship came in"
                 ids.append(client.remember(FactIn(content=words)).fact_id)
+                if number % 50 == 49:  # which empties the log, when nobody reads it
+                    client.erase(ids.pop(), ReasonIn(reason="asked to"))
             time.sleep(4)  # more than the replica may be behind
         process.kill()
         process.wait()

@@ -89,13 +89,22 @@ def restore(source: Path, path: Path, *, now: datetime) -> tuple[int, Path | Non
 
 
 def _put_aside(path: Path, now: datetime) -> Path | None:
-    """Rename what is there, with the log that belongs to it: nothing is ever deleted."""
-    aside = None
-    for suffix in ("-wal", "-shm", ""):
+    """Give what is there another name, with the log that belongs to it: nothing is ever deleted.
+
+    The file keeps its own name, too, until the copy takes it: were it gone when this is killed, the
+    next start would make an empty one.
+    """
+    if not path.exists():
+        return None
+    aside = path.with_name(f"{path.name}.before-{now:%Y%m%dT%H%M%S}")
+    try:
+        os.link(path, aside)
+    except OSError:  # a file system without links
+        path.rename(aside)
+    for suffix in ("-wal", "-shm"):
         old = path.with_name(path.name + suffix)
         if old.exists():
-            aside = path.with_name(f"{path.name}.before-{now:%Y%m%dT%H%M%S}{suffix}")
-            old.rename(aside)
+            old.rename(aside.with_name(aside.name + suffix))
     return aside
 
 

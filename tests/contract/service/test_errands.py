@@ -19,6 +19,7 @@ from knowledge_client.models import (
     RecallIn,
 )
 from knowledge_service import clock
+from knowledge_service.store.sqlite import copies, upkeep
 from tests.builders_knowledge import TEAM, episode, run_in
 from tests.knowledge_process import errand, serving
 
@@ -194,6 +195,28 @@ def test_a_restore_puts_the_old_file_aside(db: Path, tmp_path: Path) -> None:
         contents = [fact.content for fact in client.list_facts(scope=TEAM).facts]
     assert "after the copy" not in contents
     assert contents
+
+
+def test_a_restore_that_is_killed_never_leaves_a_place_without_a_file(
+    db: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    copy = tmp_path / "copy.db"
+    copies.backup(db, copy)
+    before = upkeep.verify(db).events
+    rename = Path.rename
+
+    def killed(self: Path, target: Path) -> Path:
+        if target == db:
+            raise KeyboardInterrupt
+        return rename(self, target)
+
+    monkeypatch.setattr(Path, "rename", killed)
+    with pytest.raises(KeyboardInterrupt):
+        copies.restore(copy, db, now=clock.now())
+    monkeypatch.undo()
+    assert upkeep.verify(db).events == before
+    done = errand("restore", "--db", db, "--from", copy)
+    assert done.returncode == 0, said(done)
 
 
 def test_a_restore_of_a_file_that_is_served_is_refused(db: Path, tmp_path: Path) -> None:
