@@ -10,10 +10,11 @@ import apsw
 import pytest
 
 from knowledge_client.models import Grant, PrincipalIn, ScopeConfig, Subject
+from knowledge_service.domain import voices
 from knowledge_service.domain.visibility import View
 from knowledge_service.errors import FileLocked
 from knowledge_service.ports import Listing, Search
-from knowledge_service.store.sqlite import connection, payloads, rebuilding, upkeep
+from knowledge_service.store.sqlite import connection, payloads, postings, rebuilding, upkeep
 from knowledge_service.store.sqlite.store import SqliteStore
 from tests.builders_knowledge import (
     AGENT,
@@ -122,6 +123,31 @@ def test_index_of_another_version_is_made_anew_when_the_file_is_opened(path: Pat
     SqliteStore(path).close()
     db = database(path)
     assert rebuilding.fingerprint(db) == before
+    db.close()
+
+
+def test_file_that_an_older_analyser_indexed_finds_every_fact_and_who_told_it(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # The analyser before read nothing of data.
+    told = {f"word{a}{b}": f"Name{b}{a}" for a in "pqrstuvx" for b in "klmnopq"}
+    with monkeypatch.context() as older:
+        older.setattr(voices, "of", lambda _: voices.NOTHING)
+        older.setattr(postings, "VERSION", "segments-2 en-2")
+        store = SqliteStore(path)
+        new = [new_fact(f"{word} here", data={"speaker": who}) for word, who in told.items()]
+        store.remember(new, actor=AGENT)
+        assert store.search(Search(VIEW, "Namekp", 10)) == ()
+        store.close()
+    store = SqliteStore(path)
+    for word, who in told.items():
+        for query in (word, who):
+            hit, *_ = store.search(Search(VIEW, query, 10))
+            assert hit.fact.content == f"{word} here", query
+    store.close()
+    db = database(path)
+    made_by = db.execute("SELECT value FROM meta WHERE key = 'index'").fetchall()
+    assert made_by == [(postings.VERSION,)]
     db.close()
 
 
