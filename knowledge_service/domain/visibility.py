@@ -6,6 +6,7 @@ where it was granted `write`. Everything else does not exist for it.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Literal
@@ -22,6 +23,8 @@ def contains(outer: str, inner: str) -> bool:
     return outer in (PLATFORM, inner) or inner.startswith(outer + "/")
 
 
+# Few paths are named again and again; 4,096 of them is an arbitrary number.
+@functools.lru_cache(maxsize=4096)
 def lineage(path: str) -> tuple[str, ...]:
     """Return the path and its ancestors, nearest first; the last is always `platform`."""
     return tuple(str(scope) for scope in scopes.visible_from(scopes.Scope.parse(path)))

@@ -72,7 +72,9 @@ def recall(
         NotFound: the run is not one that the caller works in.
     """
     # What is kept of a question is masked, so what is asked is too: a replay then asks the same.
-    body = body.model_copy(update={"query": redaction.mask(body.query)})
+    query = redaction.mask(body.query)
+    if query != body.query:
+        body = body.model_copy(update={"query": query})
     reader = _act_as(store, principal, body.act_as) if body.act_as else principal
     run = access.run_of(store, body.run, principal) if body.run else None
     known_at = body.known_at or now
@@ -81,23 +83,35 @@ def recall(
     hits = _hits(store, plan, fill_up=run is not None) if plan.enabled else ()
     facts = _ranked(_within(hits, plan.max_tokens))
     scopes = store.visible_scopes(reader.view, plan.search.scopes)
-    receipt = Receipt(
-        id=ids.random_id(),
-        query_hash=hashlib.sha256(body.query.encode()).hexdigest(),
-        principal=reader.name,
-        scopes=scopes,
-        known_at=known_at,
-        ranker=scorer.RANKER,
-        analyser=analyser.VERSION,
-        run=body.run,
-        attempt=body.attempt,
-        facts=tuple(fact.id for fact in facts),
-        scores=tuple(fact.score for fact in facts),
-        asked=_asked(plan, filled_up=run is not None),
-        acted_by=principal.name if body.act_as else None,
+    # What is built of what is known to be right need not be looked at again.
+    receipt = wire.built(
+        Receipt,
+        {
+            "id": ids.random_id(),
+            "query_hash": hashlib.sha256(query.encode()).hexdigest(),
+            "principal": reader.name,
+            "scopes": scopes,
+            "known_at": known_at,
+            "ranker": scorer.RANKER,
+            "analyser": analyser.VERSION,
+            "run": body.run,
+            "attempt": body.attempt,
+            "facts": tuple([fact.id for fact in facts]),
+            "scores": tuple([fact.score for fact in facts]),
+            "asked": _asked(plan, filled_up=run is not None),
+            "acted_by": principal.name if body.act_as else None,
+        },
     )
-    answer = Recalled(
-        receipt=receipt.id, facts=facts, scopes=scopes, known_at=known_at, ranker=scorer.RANKER
+    answer = wire.built(
+        Recalled,
+        {
+            "receipt": receipt.id,
+            "facts": facts,
+            "scopes": scopes,
+            "known_at": known_at,
+            "ranker": scorer.RANKER,
+            "why_not": (),
+        },
     )
     if body.why_not:
         told = _explained(store, plan, hits, receipt.facts, body.why_not)
@@ -171,17 +185,20 @@ def _explained(
 
 def _asked(plan: _Plan, *, filled_up: bool) -> Asked:
     filters = plan.search.filters
-    return Asked(
-        query=plan.search.query,
-        limit=plan.search.limit if plan.enabled else 0,
-        max_tokens=plan.max_tokens,
-        kinds=filters.kinds,
-        tags=filters.tags,
-        min_confidence=filters.min_confidence,
-        valid_at=filters.valid_at,
-        known_at=filters.known_at,
-        scopes=plan.search.scopes,
-        filled_up=filled_up,
+    return wire.built(
+        Asked,
+        {
+            "query": plan.search.query,
+            "limit": plan.search.limit if plan.enabled else 0,
+            "max_tokens": plan.max_tokens,
+            "kinds": filters.kinds,
+            "tags": filters.tags,
+            "min_confidence": filters.min_confidence,
+            "valid_at": filters.valid_at,
+            "known_at": filters.known_at,
+            "scopes": plan.search.scopes,
+            "filled_up": filled_up,
+        },
     )
 
 

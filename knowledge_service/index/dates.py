@@ -29,6 +29,8 @@ _WRITTEN = (
 )
 _LONE_MONTH = re.compile(r"\b(?P<m>" + "|".join(m.capitalize() for m in MONTHS) + r")\b")
 _LONE_YEAR = re.compile(rf"\b(?:in|of|since|during|year)\s+{_YEAR}")
+# What is written of the calendar has a year or the name of a month; most questions have neither.
+_CALENDAR = re.compile(rf"(?i)(?:19|20)\d{{2}}|\b{_MONTH}")
 MONTH_WORDS = frozenset(form for name in _NAMES for form in (name, name.capitalize(), name.upper()))
 """Every spelling of a month's name in which texts have it; a quick look before patterns."""
 _AGO = re.compile(r"(?i)\b(?P<n>\d+|an?|two|three|four|five|six|seven|eight|nine|ten)\s+"
@@ -133,18 +135,23 @@ def _checked(year: int, month: int, day: int) -> Iterator[Moment]:
 
 def asked(question: str, now: datetime) -> tuple[Moment | Span, ...]:
     """Return the dates that a question is about; relative ones are counted from `now`."""
+    found = _of_calendar(question) if _CALENDAR.search(question) else []
+    return tuple(dict.fromkeys([*found, *relative(question, now.astimezone(UTC).date())]))
+
+
+def _of_calendar(question: str) -> list[Moment | Span]:
     found: list[Moment | Span] = [_season(m["s"], int(m["y"])) for m in _SEASON.finditer(question)]
     others = compared(question)
     found += [others.get(each, each) for each in written(question)]
     if not found:
         found += [Moment(0, _NAMES[m["m"].lower()], 0) for m in _LONE_MONTH.finditer(question)]
         found += [Moment(int(m["y"]), 0, 0) for m in _LONE_YEAR.finditer(question)]
-    return tuple(dict.fromkeys([*found, *relative(question, now.astimezone(UTC).date())]))
+    return found
 
 
 def compared(question: str) -> dict[Moment, Span]:
     """Return the dates after "before", "after" or "since", and what is meant by them."""
-    return dict(_compared(question))
+    return dict(_compared(question)) if _CALENDAR.search(question) else {}
 
 
 def _compared(question: str) -> Iterator[tuple[Moment, Span]]:

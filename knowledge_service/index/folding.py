@@ -32,17 +32,20 @@ class Words:
 def words(row: Candidate) -> Words:
     """Take the words of a fact's content."""
     found = frozenset(_WORD.findall(row.content.casefold()))
-    exact = frozenset(w for w in found if w in _NOT or not w.isalpha())
+    exact = frozenset([word for word in found if not word.isalpha()]) | (found & _NOT)
     of = row.about, row.subject, row.title, talk.speaker(row), talk.session(row)
     return Words(found, exact, of)
 
 
 def is_same(one: Words, other: Words) -> bool:
     """Tell whether two facts say nearly the same."""
-    small, large = sorted((len(one.all), len(other.all)))
-    if small < _SAME * large or one.exact != other.exact or one.of != other.of:
+    ours, theirs = len(one.all), len(other.all)
+    if min(ours, theirs) < _SAME * max(ours, theirs):
         return False
-    return len(one.all & other.all) >= _SAME * len(one.all | other.all)
+    if one.exact != other.exact or one.of != other.of:
+        return False
+    shared = len(one.all & other.all)
+    return shared >= _SAME * (ours + theirs - shared)
 
 
 class Folder:

@@ -14,6 +14,7 @@ from knowledge_service.migrations import (
     m004_graph,
     m005_vectors,
     m006_link_ends,
+    m007_outcomes,
 )
 
 SQLITE: tuple[tuple[int, str, str], ...] = (
@@ -23,5 +24,6 @@ SQLITE: tuple[tuple[int, str, str], ...] = (
     (4, "m004_graph", m004_graph.SQLITE),
     (5, "m005_vectors", m005_vectors.SQLITE),
     (6, "m006_link_ends", m006_link_ends.SQLITE),
+    (7, "m007_outcomes", m007_outcomes.SQLITE),
 )
 """(number, name, script) in order; the runner is the store's."""

@@ -40,7 +40,7 @@ _LINKED = """SELECT l.from_no, l.to_no, f.scope_no FROM link l JOIN fact f ON f.
   AND l.type NOT IN ('supersedes', 'contradicts', 'promoted_from') ORDER BY 1, 2"""
 # Apart, since the index holds all of the former but not when a link was made.
 _LINKED_THEN = _LINKED.replace("closed_at IS NULL", "closed_at IS NULL AND l.recorded_at <= ?2")
-_USES = """SELECT fact_no, observer_no, kind, count FROM usage
+_USES = """SELECT fact_no, observer_no, kind, count FROM usage INDEXED BY usage_outcome
   WHERE fact_no IN (SELECT value FROM json_each(?)) AND kind IN ('succeeded', 'failed')"""
 _RATES = """SELECT scope_no, observer_no, kind, count FROM scope_usage
   WHERE scope_no IN (SELECT value FROM json_each(?)) AND kind IN ('succeeded', 'failed')"""

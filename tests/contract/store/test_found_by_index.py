@@ -1,4 +1,4 @@
-"""However many links there are, those of a fact are found without a look at the others."""
+"""However much there is, what belongs to a fact is found without a look at the rest."""
 
 from __future__ import annotations
 
@@ -45,3 +45,8 @@ def test_links_are_found_by_their_ends(tmp_path: Path, sql: str) -> None:
 @pytest.mark.parametrize("sql", [graph._FROM_THEM, graph._TO_THEM], ids=["from", "to"])
 def test_a_walk_reads_nothing_but_an_index(tmp_path: Path, sql: str) -> None:
     assert "SEARCH x USING COVERING INDEX" in plan(tmp_path / "knowledge.db", sql)
+
+
+def test_outcomes_are_found_beside_however_many_recalls(tmp_path: Path) -> None:
+    told = plan(tmp_path / "knowledge.db", shelf._USES)
+    assert "SEARCH usage USING COVERING INDEX usage_outcome (fact_no=?)" in told
