@@ -21,9 +21,11 @@ _TIME = re.compile(
 _CURRENT = re.compile(
     r"(?i)\b(?:now|nowadays|current(?:ly)?|at present|at the moment|today|these days|latest)\b"
 )
-# `did Anna say`, `is Anna's`: the one whom the question is about, other names beside her.
+# `did Anna say`, `do Anna and Bruno like`: whom the question is about, other names beside them.
+_NAME = r"[A-Z][^\W\d_A-Z]+"
 _WHOM = re.compile(
-    r"\b(?:did|does|do|has|is|was|would|will|had|can|could|should)\s+([A-Z][^\W\d_A-Z]+)\b"
+    r"\b(?:did|does|do|has|have|is|are|was|were|would|will|had|can|could|should)\s+"
+    rf"({_NAME}(?:(?:,|,? and| or)\s+{_NAME}){{0,5}})\b"
 )
 _NO_NAMES = STOP_WORDS | set(MONTHS) | set(WEEKDAYS)
 
@@ -59,8 +61,14 @@ def parse(text: str, now: datetime) -> Question:
 
 def _names(text: str) -> frozenset[str]:
     subject = _WHOM.search(text)
-    if subject and subject[1].casefold() not in _NO_NAMES:
-        return frozenset((subject[1].casefold(),))
+    if subject:
+        about = _names_of(subject[1])
+        if about:
+            return about
+    return _names_of(text)
+
+
+def _names_of(text: str) -> frozenset[str]:
     words = (match.group() for match in _WORD.finditer(text))
     named = (word.casefold() for word in words if word[0].isupper() and word[1:].islower())
     return frozenset(name for name in named if name not in _NO_NAMES)

@@ -103,6 +103,8 @@ def test_calendar_has_ends(now: datetime) -> None:
 def test_question_names_whom_it_is_about() -> None:
     assert questions.parse("What did Anna say about Bruno?", NOW).names == {"anna"}
     assert questions.parse("Who met Bruno in May?", NOW).names == {"bruno"}
+    assert questions.parse("What do Anna and Bruno have in common?", NOW).names == {"anna", "bruno"}
+    assert questions.parse("Is Monday fine for Bruno?", NOW).names == {"bruno"}
     assert questions.parse("Why does ImagePullBackOff occur?", NOW).names == frozenset()
 
 
