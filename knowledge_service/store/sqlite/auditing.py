@@ -36,7 +36,7 @@ class Audit(changes.ChangeLog):
     def audit(self, reaches: Sequence[Reach], before: AuditPlace | None, *, limit: int) -> Acts:
         """Read both backwards and merge by time."""
         place = before or AuditPlace(_END, _END, "")
-        with self._readers.snapshot() as connection:
+        with self._readers.browsing() as connection:
             scopes = {
                 number: path
                 for number, path in connection.execute(_SCOPES)

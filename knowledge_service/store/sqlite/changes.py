@@ -54,7 +54,7 @@ class ChangeLog(part.Part):
     def changes(self, after: int, view: View, *, limit: int) -> Changes:
         """Look through a stretch of the log."""
         found: list[Change] = []
-        with self._readers.snapshot() as connection:
+        with self._readers.browsing() as connection:
             rows: list[Any] = connection.execute(_BOUNDS).fetchall()
             last = min(int(rows[0][1]), after + _LOOKED_THROUGH)
             scopes = part.scopes_seen(connection, view, None)

@@ -10,6 +10,7 @@ from __future__ import annotations
 import fcntl
 import os
 import queue
+import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
@@ -61,6 +62,7 @@ ENVIRONMENTAL: tuple[type[Exception], ...] = (
 )
 
 
+TABLES = "SELECT name FROM sqlite_schema WHERE type = 'table' AND name NOT LIKE 'sqlite_%'"
 _DAMAGE = (apsw.CorruptError, apsw.NotADBError)
 
 
@@ -91,6 +93,15 @@ def damaged(path: Path, exc: Exception) -> StartupError:
         f"database {path} is damaged ({said}); restore a copy of it, or choose another file with"
         " --db"
     )
+
+
+def words(exc: Exception) -> str:
+    """Say what the disk did; SQLite's own words for a failed write can be "not an error"."""
+    if isinstance(exc, apsw.FullError):
+        return "the disk is full"
+    if isinstance(exc, apsw.IOError):
+        return "the disk failed, is full or lets no file be so large"
+    return str(exc)
 
 
 class File:
@@ -185,6 +196,15 @@ def open_writer(path: Path) -> apsw.Connection:
     return connection
 
 
+def _refuse_foreign(connection: apsw.Connection) -> None:
+    """Let pass an empty file and one of ours, before anything is changed in it."""
+    tables = {name for (name,) in connection.execute(TABLES)}
+    if tables and "migration" not in tables:
+        raise StartupError(
+            f"{connection.filename} is no database of kais-knowledge; name one with --db"
+        )
+
+
 def begin_serving(connection: apsw.Connection) -> None:
     """Have what a savepoint would restore in memory: in a file it costs a write for each page.
 
@@ -231,6 +251,7 @@ class Readers:
         self._on_damage = on_damage
         self.decoded = Keeping(_DECODED)
         self._within_s = within.total_seconds()
+        self._browsing = threading.BoundedSemaphore(_READERS // 2)
         self._free: queue.LifoQueue[_Reader] = queue.LifoQueue()
         for _ in range(_READERS):
             self._free.put(_Reader(path))
@@ -266,13 +287,29 @@ class Readers:
         finally:
             self._free.put(reader)
 
+    @contextmanager
+    def browsing(self) -> Iterator[apsw.Connection]:
+        """Borrow as `snapshot` does for what may read much; half of the readers stay for the rest.
+
+        Raises:
+            StoreUnavailable, TookTooLong: as `snapshot`.
+        """
+        if not self._browsing.acquire(timeout=self._within_s):
+            raise self._busy()
+        try:
+            with self.snapshot() as connection:
+                yield connection
+        finally:
+            self._browsing.release()
+
     def _borrowed(self) -> _Reader:
         try:
             return self._free.get(timeout=self._within_s)
         except queue.Empty:
-            raise StoreUnavailable(
-                f"every reader has been busy for {self._within_s:g} s; try again"
-            ) from None
+            raise self._busy() from None
+
+    def _busy(self) -> StoreUnavailable:
+        return StoreUnavailable(f"every reader has been busy for {self._within_s:g} s; try again")
 
     def close(self) -> None:
         """Close every connection, waiting for those in use."""

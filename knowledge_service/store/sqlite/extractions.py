@@ -74,7 +74,7 @@ class Extractions(part.Part):
 
     def earlier_signatures(self, run_id: str, signatures: Sequence[str]) -> Mapping[str, int]:
         """Count episodes of earlier runs in the same scope."""
-        with self._readers.snapshot() as connection:
+        with self._readers.browsing() as connection:
             return dict(connection.execute(_EARLIER, (run_id, json.dumps(list(signatures)))))
 
     def finish_extraction(

@@ -78,7 +78,7 @@ class Facts(part.Part):
     def list_facts(self, listing: Listing) -> tuple[Fact, ...]:
         """List a page."""
         tag = kais_facts.normal_tag(listing.tag) if listing.tag else None
-        with self._readers.snapshot() as connection:
+        with self._readers.browsing() as connection:
             scopes = part.scopes_seen(connection, listing.view, listing.scopes)
             bindings = (
                 json.dumps(sorted(scopes)), listing.kind, listing.source, listing.before,

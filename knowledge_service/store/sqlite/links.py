@@ -59,7 +59,7 @@ class Links(part.Part):
         """List a page."""
         found: list[Link] = []
         named = json.dumps(list(types)) if types else None
-        with self._readers.snapshot() as connection:
+        with self._readers.browsing() as connection:
             for row in connection.execute(_PAGE, (fact_id, before, named)):
                 if view.sees(row[-2]) and view.sees(row[-1]):
                     if len(found) == limit:
@@ -69,7 +69,7 @@ class Links(part.Part):
 
     def neighbors(self, around: Around, view: View) -> Neighborhood:
         """Go out level by level in one snapshot."""
-        with self._readers.snapshot() as connection:
+        with self._readers.browsing() as connection:
             return graph.neighborhood(connection, around, view)
 
     def named(self, name: Name, view: View) -> tuple[tuple[str, str], ...]:

@@ -78,7 +78,7 @@ class Lives(part.Part):
 
     def review_queue(self, queue: Queue) -> tuple[Fact, ...]:
         """List a page."""
-        with self._readers.snapshot() as connection:
+        with self._readers.browsing() as connection:
             everything = View("platform", queue.reaches)
             scopes = [
                 number

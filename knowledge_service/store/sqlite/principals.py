@@ -45,7 +45,7 @@ class Principals(part.Part):
 
     def principals(self) -> tuple[PrincipalIn, ...]:
         """List by username."""
-        with self._readers.snapshot() as connection:
+        with self._readers.browsing() as connection:
             return tuple(_principal(row) for row in connection.execute(_ALL))
 
     def delete_principal(self, username: str, *, actor: Actor) -> bool:

@@ -60,13 +60,13 @@ class Provenance(part.Part):
 
     def why(self, fact_id: str, reader: Reader) -> Why | None:
         """Put together what leads to a fact."""
-        with self._readers.snapshot() as connection:
+        with self._readers.browsing() as connection:
             found = _visible(connection, fact_id, reader.view)
             return _why(connection, *found, reader) if found else None
 
     def impact(self, fact_id: str, reader: Reader, *, limit: int) -> Impact | None:
         """Put together what came of a fact."""
-        with self._readers.snapshot() as connection:
+        with self._readers.browsing() as connection:
             found = _visible(connection, fact_id, reader.view)
             if found is None:
                 return None

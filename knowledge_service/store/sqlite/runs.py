@@ -56,7 +56,7 @@ class Runs(part.Part):
         """List a page."""
         found: list[Run] = []
         asked = (listing.namespace, listing.blueprint, listing.before)
-        with self._readers.snapshot() as connection:
+        with self._readers.browsing() as connection:
             for (body,) in connection.execute(_RUNS, asked):
                 run = Run.model_validate_json(body)
                 if listing.view.sees(run.scope):
@@ -69,14 +69,14 @@ class Runs(part.Part):
         self, names: Sequence[BlueprintName], view: View
     ) -> tuple[BlueprintStats, ...]:
         """Count from the ledger, nothing else."""
-        with self._readers.snapshot() as connection:
+        with self._readers.browsing() as connection:
             return tuple(
                 statistics.blueprint_stats(name, _ledger(connection, name, view)) for name in names
             )
 
     def parameter_stats(self, name: BlueprintName, view: View) -> tuple[ParameterStats, ...]:
         """Count from the ledger, by the values that the runs were opened with."""
-        with self._readers.snapshot() as connection:
+        with self._readers.browsing() as connection:
             found = connection.execute(_VALUES, (name.namespace, name.name))
             rows = [
                 _row(None, *told, parameters=parameters)

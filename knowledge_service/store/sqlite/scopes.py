@@ -66,7 +66,7 @@ class Scopes(part.Part):
 
     def list_scopes(self, view: View) -> tuple[str, ...]:
         """List by path."""
-        with self._readers.snapshot() as connection:
+        with self._readers.browsing() as connection:
             return tuple(sorted(part.paths_seen(connection, view, None)))
 
     def delete_scope(self, path: str, *, actor: Actor) -> bool:
@@ -95,7 +95,7 @@ class Scopes(part.Part):
 
     def scope_stats(self, paths: Sequence[str], view: View) -> tuple[ScopeStats, ...]:
         """Read the counters."""
-        with self._readers.snapshot() as connection:
+        with self._readers.browsing() as connection:
             return tuple(_stats(connection, path, view) for path in paths)
 
 

@@ -34,7 +34,7 @@ class Vectors(part.Part):
         self, model: str, after: int, limit: int
     ) -> list[tuple[int, int, str]]:
         """Look for facts that no vector was made for yet."""
-        with self._readers.snapshot() as connection:
+        with self._readers.browsing() as connection:
             found: Any = connection.execute(_WITHOUT, (model, after, limit))
             return list(found)
 

@@ -73,6 +73,24 @@ async def test_more_such_lists_than_readers_end_and_recalls_go_on(
     assert len((await http.get("/v1/facts")).json()["facts"]) == 1
 
 
+async def test_lists_that_take_long_leave_readers_to_recalls_and_to_who_asks_for_one_fact(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store = SqliteStore(tmp_path / "other.db", reads_within=timedelta(seconds=4))
+    app = create_app(store, NoAuthentication())
+    http = httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://service")
+    told = await http.post("/v1/facts", json={"content": "the build needs Java 21"})
+    monkeypatch.setattr(facts, "_LIST", ENDLESS)
+    lists = [asyncio.create_task(http.get("/v1/facts")) for _ in range(9)]
+    await asyncio.sleep(0.5)
+    began = time.monotonic()
+    assert len((await http.post("/v1/recall", json={"query": "Java"})).json()["facts"]) == 1
+    assert (await http.get(f"/v1/facts/{told.json()['fact_id']}")).status_code == 200
+    assert time.monotonic() - began < 3
+    assert {answer.status_code for answer in await asyncio.gather(*lists)} <= {503, 504}
+    store.close()
+
+
 async def test_caller_who_finds_every_reader_busy_is_not_kept_waiting(
     http: httpx.AsyncClient, store: SqliteStore
 ) -> None:
