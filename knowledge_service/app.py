@@ -31,7 +31,7 @@ from knowledge_service.routes import (
     scopes,
     usage,
 )
-from knowledge_service.routes.dependencies import Services
+from knowledge_service.routes.dependencies import Look, Services, look_here
 
 
 def create_app(
@@ -41,6 +41,7 @@ def create_app(
     clock: clocks.Clock = clocks.now,
     metrics: Metrics | None = None,
     worker: Worker | None = None,
+    look: Look = look_here,
 ) -> FastAPI:
     """Make the ASGI app. It starts and stops the worker; the store is closed by who opened it.
 
@@ -69,6 +70,7 @@ def create_app(
         clock=clock,
         metrics=counted,
         wake_extractor=worker.wake if worker else _nobody,
+        look=look,
     )
     rooms = (
         facts, lives, links, recall, usage, runs, extractions, scopes, principals, events,

@@ -7,9 +7,14 @@ import uuid
 from datetime import datetime
 
 
-def random_id() -> str:
-    """Return an id without order (UUIDv4), for what is named before it is written."""
-    return str(uuid.uuid4())
+def early_id(now: datetime) -> str:
+    """Return an id for what is named before it is written: its moment, then chance.
+
+    What is written at about one time so stands together in its table. Such ids need not increase.
+    """
+    chance = secrets.randbits(74)
+    high = int(now.timestamp() * 1000) << 16 | 0x7000 | chance >> 62
+    return str(uuid.UUID(int=high << 64 | _VARIANT | chance & _TAIL))
 
 
 _VARIANT, _TAIL = 1 << 63, (1 << 62) - 1
@@ -28,13 +33,33 @@ class IdMaker:
 
     def make(self, now: datetime) -> str:
         """Return a new id; `now` gives its first 48 bits unless an earlier id is already ahead."""
+        return _text(self._next(now, 1))
+
+    def make_all(self, now: datetime, count: int) -> list[str]:
+        """Return so many new ids, as `make` does one after the other."""
+        first = self._next(now, count)
+        head, tail = _text(first)[:-_DIGITS], first & _LAST_DIGITS
+        if tail + count > _LAST_DIGITS:
+            return [_text(value) for value in range(first, first + count)]
+        return [f"{head}{value:012x}" for value in range(tail, tail + count)]
+
+    def _next(self, now: datetime, count: int) -> int:
+        """Take some numbers that follow each other; return the first."""
         if now is not self._now:  # one write makes many
             self._now, self._start = now, int(now.timestamp() * 1000) << 74
         # 74 bits after the time: a random start within each millisecond, then counted up.
         value = self._last + 1
         if self._start > self._last:
             value = self._start | secrets.randbits(73)
-        self._last = value
-        high = (value >> 74 << 16) | 0x7000 | (value >> 62 & 0xFFF)
-        text = f"{high:016x}{_VARIANT | (value & _TAIL):016x}"
-        return f"{text[:8]}-{text[8:12]}-{text[12:16]}-{text[16:20]}-{text[20:]}"
+        self._last = value + count - 1
+        return value
+
+
+_DIGITS = 12  # the last group of an id
+_LAST_DIGITS = (1 << 4 * _DIGITS) - 1
+
+
+def _text(value: int) -> str:
+    high = (value >> 74 << 16) | 0x7000 | (value >> 62 & 0xFFF)
+    text = f"{high:016x}{_VARIANT | (value & _TAIL):016x}"
+    return f"{text[:8]}-{text[8:12]}-{text[12:16]}-{text[16:20]}-{text[20:]}"

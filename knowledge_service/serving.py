@@ -11,6 +11,7 @@ import uvicorn
 
 from knowledge_service import logs, waiting
 from knowledge_service.app import create_app
+from knowledge_service.aside.looking_aside import Aside
 from knowledge_service.errors import StartupError
 from knowledge_service.extraction.worker import Worker
 from knowledge_service.identity import kubernetes
@@ -51,7 +52,10 @@ def serve(chosen: Settings) -> None:
     embedder = _embed(store)
     keeper = Keeper(store, receipts_for=chosen.receipts_for)
     keeper.start()
-    app = create_app(store, _authenticator(chosen, store), metrics=metrics, worker=worker)
+    aside = Aside()
+    app = create_app(
+        store, _authenticator(chosen, store), metrics=metrics, worker=worker, look=aside.look
+    )
     known = store.identity()
     where = {"host": chosen.host, "port": chosen.port, "auth": chosen.auth}
     where |= {"db": str(chosen.db), "store": known.id, "epoch": known.epoch}
@@ -79,6 +83,7 @@ def serve(chosen: Settings) -> None:
         _Server(configuration, app.state.services.listeners).run()
     finally:
         keeper.stop()
+        aside.stop()
         if embedder:
             embedder.stop()
         store.close()

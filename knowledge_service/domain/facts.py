@@ -9,7 +9,7 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from kais import facts
 from knowledge_client.models import AliasIn, ApproveIn, Fact, FactIn, Ref, Source
@@ -53,6 +53,11 @@ class NewFact:
     review: Literal["none", "draft"] = "none"
     flags: tuple[str, ...] = ()
     force: bool = False
+    terms: ClassVar[bytes | None] = None
+    """What the index keeps of the rendering, where that was worked out before (`index.looking`).
+
+    No field: what is made of this fact has other words.
+    """
 
     @functools.cached_property
     def content_hash(self) -> bytes:
@@ -79,6 +84,8 @@ class NewFact:
     def rendering(self) -> str:
         """Return the text that is indexed."""
         since = self.valid_from
+        if not (self.title or self.subject or self.tags or self.data or since):
+            return self.content
         return rendering(
             {"title": self.title, "content": self.content, "subject": self.subject,
              "tags": self.tags, "data": self.data,
@@ -116,14 +123,11 @@ def new_fact(body: FactIn, *, scope: str, source: Source, confidence: float) -> 
     )
 
 
-def plain(told: Told, settled: NewFact) -> NewFact | None:
+def plain(told: Told, settled: NewFact, *, content_hash: bytes, terms: bytes) -> NewFact:
     """Do what `new_fact` does for words without a sign, where all else is as in a settled fact.
 
-    None when the fact breaks a limit, which is for others to say.
+    What is worked out of its words is known already.
     """
-    content_hash = facts.plain_hash(told.kind, told.content)
-    if content_hash is None:
-        return None
     confidence = facts.DEFAULT_CONFIDENCE if told.confidence is None else told.confidence
     # The constructor of a frozen class sets each field by a call; a batch makes hundreds.
     made = NewFact.__new__(NewFact)
@@ -132,13 +136,25 @@ def plain(told: Told, settled: NewFact) -> NewFact | None:
         kind=told.kind,
         content=told.content,
         title=told.title or None,
-        tags=tuple(facts.merged_tags((), told.tags)) if told.tags else (),
+        tags=_merged(told),
         confidence=confidence,
         review=told.review,
         force=told.force,
         content_hash=content_hash,
+        terms=terms,
     )
     return made
+
+
+def told_rendering(told: Told) -> str:
+    """Return the `rendering` of what `plain` makes."""
+    if not (told.title or told.tags):
+        return told.content
+    return rendering({"title": told.title, "content": told.content, "tags": _merged(told)})
+
+
+def _merged(told: Told) -> tuple[str, ...]:
+    return tuple(facts.merged_tags((), told.tags)) if told.tags else ()
 
 
 def _tags(given: tuple[str, ...]) -> tuple[str, ...]:

@@ -14,6 +14,7 @@ from knowledge_service.domain.told import Told
 from knowledge_service.domain.visibility import Principal
 from knowledge_service.errors import SecretRefused
 from knowledge_service.flows import access, remembering
+from knowledge_service.index.looking import Looked
 
 if TYPE_CHECKING:
     from knowledge_service.ports import Store
@@ -40,19 +41,22 @@ def prepare_all(store: Store, principal: Principal, bodies: Sequence[FactIn]) ->
     return [desk.prepared(body) for body in bodies]
 
 
-def prepare_told(store: Store, principal: Principal, given: tuple[Told, ...]) -> list[NewFact]:
-    """Do what `prepare_all` does for facts that say nothing unusual.
+def prepare_told(
+    store: Store, principal: Principal, given: tuple[Told, ...], looked: Looked
+) -> list[NewFact]:
+    """Do what `prepare_all` does for facts that say nothing unusual and were looked at together.
 
-    Their words are looked at together; a fact is looked at alone when something is found in it.
+    A fact is looked at alone when something was found in it.
 
     Raises:
         What `prepare` raises, for the first fact that earns it.
     """
     desk = _Desk(store, principal)
-    looked_at = zip(given, told.looked_at(given), strict=True)
     return [
-        (is_clean and desk.plain(each)) or desk.prepared(told.fact_in(each))
-        for each, is_clean in looked_at
+        desk.prepared(told.fact_in(each))
+        if content_hash is None
+        else facts.plain(each, desk.settled(each), content_hash=content_hash, terms=terms)
+        for each, content_hash, terms in zip(given, looked.hashes, looked.terms, strict=True)
     ]
 
 
@@ -81,14 +85,13 @@ class _Desk:
         _refuse_secret_names(body)
         return fact
 
-    def plain(self, given: Told) -> NewFact | None:
-        """Prepare a fact that neither gate has anything to say about; None if it breaks a limit."""
-        settled = self._settled.get(given.scope)
-        if settled is None:
-            # Whatever the first one says, the others differ from it in what a Told has alone.
+    def settled(self, given: Told) -> NewFact:
+        """Return a fact that is as a Told of its scope in all that a Told does not say."""
+        found = self._settled.get(given.scope)
+        if found is None:
             body = FactIn(content="x", scope=given.scope)
-            settled = self._settled[given.scope] = self.prepared(body)
-        return facts.plain(given, settled)
+            found = self._settled[given.scope] = self.prepared(body)
+        return found
 
     def _path(self, scope: ScopeRef | None) -> str:
         if scope not in self._paths:

@@ -195,6 +195,41 @@ def cut(run: Run, first: int) -> Iterator[Row]:
             yield from _pack(_slice(run, start - first, size), start)
 
 
+def extend(rows: Sequence[Row], new: Sequence[tuple[int, bytes]], first: int) -> Iterator[Row]:
+    """Pack the last documents of a scope: those of rows, if any, from `first` on, then new ones.
+
+    New ones are given by number as `gather_packed` takes them. Each run is put together from what
+    is in it: runs of rows lie in it whole.
+    """
+    before = rows[-1].first + rows[-1].size if rows else first
+    place = 0
+    for start, size in layout(before + len(new), first):
+        end = start + size
+        last = place
+        while last < len(rows) and rows[last].first < end:
+            last += 1
+        run = _put_together(rows[place:last], new[max(start - before, 0) : max(end - before, 0)])
+        place = last
+        if size == 1:
+            yield _pack_one(run, 0, start)
+        else:
+            yield from _pack(run, start)
+
+
+def _put_together(rows: Sequence[Row], new: Sequence[tuple[int, bytes]]) -> Run:
+    """Put new documents behind those of rows; what stands alone, at the end, is as cheap as new."""
+    alone = [packed_alone(row.data) for row in rows if row.size == 1]
+    known = [each for each in alone if each is not None]
+    if len(known) < len(alone):
+        known, larger = [], rows
+    else:
+        larger = [row for row in rows if row.size > 1]
+    runs = [unpack(row.data) for row in larger]
+    if known or new:
+        runs.append(gather_packed(*zip(*known, *new, strict=True)))
+    return join(runs) if len(runs) > 1 else runs[0]
+
+
 def unpack(data: bytes) -> Run:
     """Read a row back; one of postings alone has no documents."""
     n, u, m = _HEAD.unpack_from(data)

@@ -30,9 +30,8 @@ def packed_of(text: str) -> bytes:
         known, chunks = _memory.known, text.split()
         packed = b"".join(map(known.__getitem__, chunks))
         if len(known) >= _MOST or known.long >= _MOST_LONG:
-            # To remember what was asked for last would cost more than to begin anew. Who is about
-            # to look for months in the old one goes on with it.
-            _memory.known = _Chunks()
+            # Who is about to look for months in the old one goes on with it.
+            _memory.known = known.next()
         if known.months.isdisjoint(chunks) or not analyser.has_digits(text):
             return packed
     return b"".join(map(_packed, analyser.sequence(text)))
@@ -40,7 +39,11 @@ def packed_of(text: str) -> bytes:
 
 def document_of(fact_no: int, text: str) -> Document:
     """Make what the index keeps of a fact with this text."""
-    packed = packed_of(text)
+    return document_packed(fact_no, packed_of(text))
+
+
+def document_packed(fact_no: int, packed: bytes) -> Document:
+    """Make what the index keeps of a fact whose terms have these numbers."""
     numbers = sorted(struct.unpack(f"<{len(packed) // 8}q", packed))
     if len(set(numbers)) < len(numbers):
         return _document(fact_no, Counter(numbers))
@@ -59,16 +62,34 @@ def _document(fact_no: int, counts: Mapping[int, int]) -> Document:
 
 
 class _Chunks(dict[str, bytes]):
-    """The packed numbers of what stands between two spaces: nearly all of it was seen before."""
+    """The packed numbers of what stands between two spaces: nearly all of it was seen before.
 
-    def __init__(self) -> None:
+    When it is full another one goes on, which takes over what it is asked for: to remember in which
+    order things were asked for would cost more, and to begin anew would forget every word of a
+    store for the sake of its numbers.
+    """
+
+    def __init__(self, before: _Chunks | None = None) -> None:
         super().__init__()
+        self._before = before
         self.months: set[str] = set()
         """Those that may name a month, long ones too."""
         self.long = 0
         """How many characters the long ones of these have, or more."""
 
+    def next(self) -> _Chunks:
+        """Return the one that goes on; what was not asked for since the last time is let go of."""
+        self._before = None
+        return _Chunks(self)
+
     def __missing__(self, chunk: str) -> bytes:
+        before = self._before
+        known = None if before is None else before.get(chunk)
+        if before is not None and known is not None:
+            self[chunk] = known
+            if chunk in before.months:
+                self.months.add(chunk)
+            return known
         terms, has_month = analyser.of_chunk(chunk)
         if has_month:
             self.months.add(chunk)
@@ -80,12 +101,20 @@ class _Chunks(dict[str, bytes]):
         return found
 
 
-@functools.lru_cache(maxsize=32_768)
 def _packed(term: str) -> bytes:
-    return hashlib.blake2b(term.encode(), digest_size=8).digest()
+    # What has digits is rarely seen again.
+    return _known(term) if term.isalpha() else _hashed(term)
 
 
-_MOST = 65_536
+def _hashed(term: str) -> bytes:
+    return _blake2b(term.encode(), digest_size=8).digest()
+
+
+_blake2b = hashlib.blake2b
+_known = functools.lru_cache(maxsize=32_768)(_hashed)
+
+
+_MOST = 32_768  # of each of two
 _LONGEST = 64  # a longer one is a blob that nobody repeats, and may be as long as a fact
 _MOST_LONG = 1 << 20  # characters; arbitrary, a small part of what the short ones take
 

@@ -14,9 +14,12 @@ from pydantic import BaseModel, BeforeValidator
 
 from knowledge_service.clock import Clock
 from knowledge_service.domain.facts import canonical
+from knowledge_service.domain.told import Told
 from knowledge_service.domain.visibility import Principal
 from knowledge_service.errors import InvalidBody
 from knowledge_service.flows import listening, quotas
+from knowledge_service.index import looking
+from knowledge_service.index.looking import Looked
 from knowledge_service.metrics import Metrics
 from knowledge_service.ports import Authenticator, Once, Store
 
@@ -32,9 +35,20 @@ _READING = frozenset({"GET", "HEAD", "OPTIONS"})
 CALLER = "kais.caller"
 
 
+Look = Callable[[bytes, tuple[Told, ...]], Looked]
+
+
+def look_here(_body: bytes, given: tuple[Told, ...]) -> Looked:
+    """Look at the facts of a batch in this thread."""
+    return looking.look(given)
+
+
 @dataclass(frozen=True)
 class Services:
-    """Everything a route may use. `wake_extractor` tells the worker that there is a new job."""
+    """Everything a route may use. `wake_extractor` tells the worker that there is a new job.
+
+    `look` looks at the facts of a batch, given with its body.
+    """
 
     store: Store
     authenticator: Authenticator
@@ -43,6 +57,7 @@ class Services:
     wake_extractor: Callable[[], None]
     quotas: quotas.Quotas = field(default_factory=quotas.Quotas)
     listeners: listening.Listeners = field(default_factory=listening.Listeners)
+    look: Look = look_here
 
     def now(self) -> datetime:
         """Return the time, and never one before the last write: a clock may be set back."""

@@ -25,6 +25,7 @@ from knowledge_service.domain.facts import NewFact
 from knowledge_service.domain.told import Told
 from knowledge_service.domain.visibility import Principal
 from knowledge_service.flows import access, preparing, remembering
+from knowledge_service.index.looking import Looked
 from knowledge_service.ports import Listing, Once
 from knowledge_service.routes import cursors
 from knowledge_service.routes.bodies import StrictRoute
@@ -97,10 +98,11 @@ def remember_batch(
 
 
 def remember_told(
-    body: tuple[Told, ...], services: Services, principal: Principal, key: str | None
-) -> RememberedBatch:
+    body: tuple[Told, ...], looked: Looked, services: Services, principal: Principal,
+    key: str | None,
+) -> RememberedBatch:  # fmt: skip
     """Do what `remember_batch` does with facts that say nothing unusual."""
-    facts = preparing.prepare_told(services.store, principal, body)
+    facts = preparing.prepare_told(services.store, principal, body, looked)
     repeat = once(key, principal, "facts:batch", told.facts_in(body)) if key is not None else None
     return _stored(facts, services, principal, repeat)
 

@@ -15,7 +15,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import pydantic
 from fastapi import Response
@@ -30,8 +30,7 @@ from knowledge_service.routes.dependencies import CALLER, once, principal_of
 if TYPE_CHECKING:
     from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-    from knowledge_client.models import Remembered, RememberedBatch
-    from knowledge_service.domain.told import Told
+    from knowledge_client.models import Remembered
     from knowledge_service.domain.visibility import Principal
     from knowledge_service.ports import Once
     from knowledge_service.routes.dependencies import Services
@@ -39,6 +38,7 @@ if TYPE_CHECKING:
 # More threads than this wait for each other: a recall is half Python, half SQLite and numpy.
 _THREADS = 4
 _JSON = b"application/json"
+M = TypeVar("M", bound=pydantic.BaseModel)
 
 
 @dataclass(frozen=True)
@@ -63,7 +63,7 @@ class _Answer:
 
 Read = Callable[[bytes], Any]
 """Reads a body; None leaves it to the application."""
-Handle = Callable[[Any, "Principal", Asked], Awaitable[_Answer]]
+Handle = Callable[[Any, "Principal", Asked], Awaitable[_Answer | None]]
 
 
 class Hot:
@@ -75,7 +75,7 @@ class Hot:
         self._threads = ThreadPoolExecutor(_THREADS, thread_name_prefix="hot")
         self._routes: dict[str, tuple[Read, Handle]] = {
             "/v1/facts": (_reading(FactIn), self._remember),
-            "/v1/facts:batch": (_read_batch, self._remember_batch),
+            "/v1/facts:batch": (bytes, self._remember_batch),
             "/v1/recall": (_reading(RecallIn), self._recall),
             "/remember": (_reading(reference.RememberBody), self._remember_as_reference),
             "/recall": (_reading(reference.RecallBody), self._recall_as_reference),
@@ -152,15 +152,23 @@ class Hot:
         return found
 
     async def _remember_batch(
-        self, body: FactsIn | tuple[Told, ...], principal: Principal, asked: Asked
-    ) -> _Answer:
+        self, body: bytes, principal: Principal, asked: Asked
+    ) -> _Answer | None:
         key = asked.header(b"idempotency-key")
-        call: Callable[[], RememberedBatch]
-        if isinstance(body, FactsIn):
-            call = partial(facts.remember_batch, body, self._services, principal, key)
-        else:
-            call = partial(facts.remember_told, body, self._services, principal, key)
-        return _Answer(201, await self._in_thread(lambda: _dump(call())))
+        call = partial(self._remembered, body, principal, key)
+        answer: _Answer | None = await self._in_thread(call)
+        return answer
+
+    def _remembered(self, body: bytes, principal: Principal, key: str | None) -> _Answer | None:
+        given = told.read(body)
+        if given is not None:
+            looked = self._services.look(body, given)
+            found = facts.remember_told(given, looked, self._services, principal, key)
+            return _Answer(201, _dump(found))
+        more = _parse(FactsIn, body)
+        if more is None:
+            return None
+        return _Answer(201, _dump(facts.remember_batch(more, self._services, principal, key)))
 
     async def _recall(self, body: RecallIn, principal: Principal, asked: Asked) -> _Answer:
         key = asked.header(b"idempotency-key")
@@ -214,11 +222,7 @@ def _reading(model: type[pydantic.BaseModel]) -> Read:
     return partial(_parse, model)
 
 
-def _read_batch(body: bytes) -> pydantic.BaseModel | tuple[Told, ...] | None:
-    return told.read(body) or _parse(FactsIn, body)
-
-
-def _parse(model: type[pydantic.BaseModel], body: bytes) -> pydantic.BaseModel | None:
+def _parse(model: type[M], body: bytes) -> M | None:
     try:
         return model.model_validate(bodies.read(body))
     except ValueError:  # also pydantic's own; the application finds the words

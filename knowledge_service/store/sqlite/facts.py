@@ -107,11 +107,12 @@ class Facts(part.Part):
 def _remembering(
     facts: Sequence[NewFact], actor: Actor, once: Once | None
 ) -> Callable[[Transaction], tuple[Remembered, ...]]:
+    texts = statements.texts_of(facts)
     if once is None and facts and all(map(statements.is_plain, facts)):
-        return statements.Telling(facts, actor)
+        return statements.Telling(facts, actor, texts)
 
     def work(tx: Transaction) -> tuple[Remembered, ...]:
-        return naming.name_all(tx, facts, statements.store_all(tx, facts, actor), actor)
+        return naming.name_all(tx, facts, statements.store_all(tx, facts, actor, texts), actor)
 
     return part.repeatable(once, _REMEMBERED, work)
 

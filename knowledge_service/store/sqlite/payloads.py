@@ -19,6 +19,7 @@ import msgspec
 Part = Mapping[str, Any]
 _SALT = 16
 _GONE = b"#"
+_sha256 = hashlib.sha256
 
 
 @dataclass(frozen=True)
@@ -37,10 +38,18 @@ class Sealed:
 
 def seal(parts: Sequence[Part]) -> Sealed:
     """Write an event's parts."""
-    return Sealed(
-        secrets.token_bytes(_SALT * len(parts)),
-        b"\n".join([msgspec.json.encode(part) for part in parts]),
-    )
+    return seal_lines([msgspec.json.encode(part) for part in parts])[0]
+
+
+def seal_lines(lines: Sequence[bytes]) -> tuple[Sealed, bytes]:
+    """Seal an event's parts as they are written already; returned with the hash of all of them."""
+    salts = secrets.token_bytes(_SALT * len(lines))
+    sealed = Sealed(salts, b"\n".join(lines))
+    if len(lines) == 1:
+        return sealed, sealed.hash
+    salted = zip(range(0, len(salts), _SALT), lines, strict=True)
+    hashes = [_sha256(salts[at : at + _SALT] + line).digest() for at, line in salted]
+    return sealed, _sha256(b"".join(hashes)).digest()
 
 
 def unseal(sealed: Sealed) -> tuple[Part | None, ...]:

@@ -14,10 +14,13 @@ import apsw
 from knowledge_service.index import analyser, scorer, segments, terms
 from knowledge_service.index.keeping import Kept
 from knowledge_service.index.reading import Rows
-from knowledge_service.index.segments import WHOLE, Row, Run
+from knowledge_service.index.segments import WHOLE, Row
 
 VERSION = f"segments-2 {analyser.VERSION}"
 """What `meta.index` must be; an index of another version is made anew."""
+
+Text = str | bytes
+"""A text, or what `terms.packed_of` makes of it."""
 
 # 2**28 documents a scope, 2**11 buckets, 2**24 scopes: together one positive key.
 _BUCKET, _SCOPE = 28, 39
@@ -36,9 +39,9 @@ _DROP_RANGE = "DELETE FROM posting WHERE key >= ? AND key < ?"
 _CLEAR = "DELETE FROM posting"
 
 
-def add(connection: apsw.Connection, scope_no: int, texts: Iterable[tuple[int, str]]) -> None:
+def add(connection: apsw.Connection, scope_no: int, texts: Iterable[tuple[int, Text]]) -> None:
     """Index the texts of new facts of one scope, given by ascending number."""
-    found = list(texts)
+    found = [(no, terms.packed_of(t) if isinstance(t, str) else t) for no, t in texts]
     if found:
         _append(connection, scope_no, found)
 
@@ -100,31 +103,18 @@ class Snapshot:
         return found
 
 
-def _append(connection: apsw.Connection, scope_no: int, texts: Sequence[tuple[int, str]]) -> None:
+def _append(connection: apsw.Connection, scope_no: int, new: Sequence[tuple[int, bytes]]) -> None:
     before = Snapshot(connection).count(scope_no)
-    first = segments.kept(before, before + len(texts))
-    if first == before and len(texts) == 1:
-        document = terms.document_of(*texts[0])
+    first = segments.kept(before, before + len(new))
+    if first == before and len(new) == 1:
+        document = terms.document_packed(*new[0])
         _replace(connection, scope_no, (), (segments.alone(document, first),))
         return
-    new = [(number, terms.packed_of(text)) for number, text in texts]
     rows = [] if first == before else _rows(connection, scope_no, WHOLE, first)
     if rows:
         low = _key(scope_no, WHOLE, 0)
         connection.execute(_DROP_RANGE, (low + first, low + _FIRST))
-    _replace(connection, scope_no, (), segments.cut(_joined(rows, new), first))
-
-
-def _joined(rows: Sequence[Row], new: Sequence[tuple[int, bytes]]) -> Run:
-    """Put new documents behind those of rows; what stands alone, at the end, is as cheap as new."""
-    alone = [segments.packed_alone(row.data) for row in rows if row.size == 1]
-    known = [each for each in alone if each is not None]
-    if len(known) < len(alone):
-        known, larger = [], rows
-    else:
-        larger = [row for row in rows if row.size > 1]
-    run = segments.gather_packed(*zip(*known, *new, strict=True))
-    return segments.join([*(segments.unpack(row.data) for row in larger), run]) if larger else run
+    _replace(connection, scope_no, (), segments.extend(rows, new, first))
 
 
 def _replace(

@@ -7,17 +7,21 @@ statements.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
+import msgspec
+
+from knowledge_client import wire
 from knowledge_client.models import Remembered
 from knowledge_service.domain.facts import NewFact
+from knowledge_service.index import terms
 from knowledge_service.ports import Actor
-from knowledge_service.store.sqlite import part, written
+from knowledge_service.store.sqlite import part, postings, written
 from knowledge_service.store.sqlite.desk import TableDesk
 from knowledge_service.store.sqlite.projections import facts as projected
-from knowledge_service.store.sqlite.transaction import Mergeable, Said, Transaction
+from knowledge_service.store.sqlite.transaction import Mergeable, Transaction, Written
 from knowledge_service.store.verbs import storing
 
 _EQUAL = "SELECT 1 FROM fact WHERE scope_no = ? AND content_hash = ? LIMIT 1"
@@ -27,31 +31,30 @@ _EQUALS = f"""SELECT content_hash FROM fact WHERE scope_no = ?
 _NEXT = "SELECT coalesce(max(fact_no), 0) FROM fact"
 
 
-class _Waiting(NamedTuple):
-    """A fact that touches nothing, to be written with others of its scope."""
-
-    new: NewFact
-    fact_id: str
-
-
 class _Told(NamedTuple):
-    """What becomes one event: facts of one scope and who told them."""
+    """What becomes one event: facts of one scope that touch nothing, and who told them."""
 
     scope_no: int
     actor: str
-    facts: Sequence[_Waiting]
+    facts: list[NewFact]
+    fact_ids: list[str]
+    texts: list[postings.Text]
 
 
 @dataclass(frozen=True)
 class Telling(Mergeable):
-    """Facts that one call tells, none of which has a key, a name, or is told again under a key."""
+    """Facts that one call tells, none of which has a key, a name, or is told again under a key.
+
+    `texts` are what is indexed of them.
+    """
 
     facts: Sequence[NewFact]
     actor: Actor
+    texts: Sequence[postings.Text]
 
     def __call__(self, tx: Transaction) -> tuple[Remembered, ...]:
         """Store them or confirm their equals."""
-        return store_all(tx, self.facts, self.actor)
+        return store_all(tx, self.facts, self.actor, self.texts)
 
     def together(self, tx: Transaction, jobs: Sequence[Telling]) -> list[tuple[Remembered, ...]]:
         """Store what several calls told, up to the first fact that has an equal."""
@@ -67,13 +70,10 @@ class Telling(Mergeable):
             if len(keys) < len(job.facts) or keys & known or {no for no, _ in keys} != {scope_no}:
                 break
             known |= keys
-            waiting = [_Waiting(new, tx.new_id()) for new in job.facts]
-            told.append(_Told(scope_no, job.actor.name, waiting))
+            fact_ids = tx.new_ids(len(job.facts))
+            told.append(_Told(scope_no, job.actor.name, list(job.facts), fact_ids, list(job.texts)))
         _record(tx, told)
-        return [
-            tuple(Remembered(fact_id=each.fact_id, status="created") for each in one.facts)
-            for one in told
-        ]
+        return [tuple(map(_created, one.fact_ids)) for one in told]
 
 
 def is_plain(new: NewFact) -> bool:
@@ -81,30 +81,62 @@ def is_plain(new: NewFact) -> bool:
     return new.key_hash is None and not new.aliases
 
 
-def store_all(tx: Transaction, facts: Sequence[NewFact], actor: Actor) -> tuple[Remembered, ...]:
+def texts_of(facts: Sequence[NewFact]) -> Sequence[postings.Text]:
+    """Return what is indexed of facts; of many it is worked out now, while others are written."""
+    if len(facts) == 1:
+        return [facts[0].rendering]
+    return [terms.packed_of(new.rendering) if new.terms is None else new.terms for new in facts]
+
+
+def store_all(
+    tx: Transaction,
+    facts: Sequence[NewFact],
+    actor: Actor,
+    texts: Sequence[postings.Text] | None = None,
+) -> tuple[Remembered, ...]:
     """Store facts inside a write, or confirm their equals; the answers are in their order.
+
+    `texts` are what `texts_of` gives for the facts, when that is known.
 
     Raises:
         RetractedBefore: an equal was retracted in the scope.
     """
-    answers: list[Remembered] = []
-    waiting: dict[int, list[_Waiting]] = {}
     scopes = _scopes(tx, facts, actor)
     known = _equals(tx, facts, scopes)
-    for new in facts:
-        scope_no = scopes[new.scope]
-        key = (scope_no, new.content_hash)
+    texts = texts_of(facts) if texts is None else texts
+    if not known and _are_apart(facts, scopes):
+        fact_ids = tx.new_ids(len(facts))
+        _write(tx, zip(facts, fact_ids, texts, strict=True), scopes, actor)
+        return tuple(map(_created, fact_ids))
+    answers: list[Remembered] = []
+    waiting: list[tuple[NewFact, str, postings.Text]] = []
+    for new, text in zip(facts, texts, strict=True):
+        key = (scopes[new.scope], new.content_hash)
         if new.key_hash is None and key not in known:
             known.add(key)
             fact_id = tx.new_id()
-            waiting.setdefault(scope_no, []).append(_Waiting(new, fact_id))
-            answers.append(Remembered(fact_id=fact_id, status="created"))
+            waiting.append((new, fact_id, text))
+            answers.append(_created(fact_id))
         else:
             known.add(key)
-            _write(tx, waiting, actor)
+            _write(tx, waiting, scopes, actor)
+            waiting = []
             answers.append(storing.store(TableDesk(tx), new, actor))
-    _write(tx, waiting, actor)
+    _write(tx, waiting, scopes, actor)
     return tuple(answers)
+
+
+def _are_apart(facts: Sequence[NewFact], scopes: Mapping[str, int]) -> bool:
+    """Tell whether no fact has a key or says what another of them does."""
+    said = {(scopes[new.scope], new.content_hash) for new in facts}
+    return len(said) == len(facts) and all(new.key_hash is None for new in facts)
+
+
+_NOTHING_ELSE: Mapping[str, Any] = Remembered(fact_id="", status="created").__dict__
+
+
+def _created(fact_id: str) -> Remembered:
+    return wire.built(Remembered, {**_NOTHING_ELSE, "fact_id": fact_id})
 
 
 def _scopes(tx: Transaction, facts: Sequence[NewFact], actor: Actor) -> dict[str, int]:
@@ -133,29 +165,38 @@ def _equals(
     return found
 
 
-def _write(tx: Transaction, waiting: dict[int, list[_Waiting]], actor: Actor) -> None:
-    _record(tx, [_Told(scope_no, actor.name, facts) for scope_no, facts in waiting.items()])
-    waiting.clear()
+def _write(
+    tx: Transaction,
+    given: Iterable[tuple[NewFact, str, postings.Text]],
+    scopes: Mapping[str, int],
+    actor: Actor,
+) -> None:
+    told: dict[int, _Told] = {}
+    for new, fact_id, text in given:
+        scope_no = scopes[new.scope]
+        if scope_no not in told:
+            told[scope_no] = _Told(scope_no, actor.name, [], [], [])
+        told[scope_no].facts.append(new)
+        told[scope_no].fact_ids.append(fact_id)
+        told[scope_no].texts.append(text)
+    _record(tx, list(told.values()))
 
 
 def _record(tx: Transaction, told: Sequence[_Told]) -> None:
     if not told:
         return
-    numbers = itertools.count(int((tx.one(_NEXT) or (0,))[0]) + 1)
-    sources: dict[int, dict[str, Any]] = {}  # facts told together mostly share the object
+    sources: dict[int, msgspec.Raw] = {}  # facts told together mostly share the object
+    first = int((tx.one(_NEXT) or (0,))[0]) + 1
+    firsts = list(itertools.accumulate((len(one.facts) for one in told), initial=first))
     said = [
-        Said(
-            one.scope_no,
-            one.actor,
-            [
-                {"no": next(numbers), **written.fields(each.new, each.fact_id, sources)}
-                for each in one.facts
-            ],
-        )
-        for one in told
+        Written(one.scope_no, one.actor, written.lines(one.facts, one.fact_ids, no, sources))
+        for one, no in zip(told, firsts, strict=False)
     ]
-    events = tx.append_all(projected.RECORDED, said)
-    hashes = [[(each.new.content_hash, each.new.key_hash) for each in one.facts] for one in told]
-    projected.record_all(tx.connection, list(zip(events, hashes, strict=True)))
-    for one, event in zip(told, events, strict=True):
-        tx.index(one.scope_no, projected.texts(event))
+    seqs = tx.append_written(projected.RECORDED, said)
+    new = [
+        projected.New(one.scope_no, seq, no, one.fact_ids, one.facts)
+        for one, seq, no in zip(told, seqs, firsts, strict=False)
+    ]
+    projected.record_new(tx.connection, new, tx.at_us)
+    for one, no in zip(told, firsts, strict=False):
+        tx.index(one.scope_no, enumerate(one.texts, no))

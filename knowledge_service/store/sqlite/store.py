@@ -17,6 +17,7 @@ from knowledge_service.store.sqlite.auditing import Audit
 from knowledge_service.store.sqlite.episodes import Episodes
 from knowledge_service.store.sqlite.extractions import Extractions
 from knowledge_service.store.sqlite.facts import Facts
+from knowledge_service.store.sqlite.folding import Folding
 from knowledge_service.store.sqlite.links import Links
 from knowledge_service.store.sqlite.lives import Lives
 from knowledge_service.store.sqlite.principals import Principals
@@ -91,7 +92,7 @@ class SqliteStore(
         except BaseException:
             connection.let_go(writing)
             raise
-        writer = Writer(writing, clock, connection.File(path))
+        writer = Writer(writing, clock, connection.File(path), Folding(path))
         super().__init__(connection.Readers(path, self._reads_within, writer.condemn), writer)
         return str(store_id)
 

@@ -14,11 +14,12 @@ from datetime import datetime
 from typing import Any, NamedTuple
 
 import apsw
+import msgspec
 
 from knowledge_service.domain.facts import canonical
 from knowledge_service.ids import IdMaker
 from knowledge_service.store.event import Event
-from knowledge_service.store.sqlite import payloads, projections, times
+from knowledge_service.store.sqlite import payloads, postings, projections, times
 
 _HEAD = """SELECT seq, scope_no, type, actor, at, payload_hash, prev_hash FROM event
   ORDER BY seq DESC LIMIT 1"""
@@ -58,6 +59,14 @@ class Said(NamedTuple):
     parts: Sequence[Mapping[str, Any]]
 
 
+class Written(NamedTuple):
+    """What an event will say, its parts as lines of JSON."""
+
+    scope_no: int | None
+    actor: str
+    lines: Sequence[bytes]
+
+
 class Transaction:
     """What a job of the writer works with. `at_us` never goes back, whatever the clock does."""
 
@@ -70,7 +79,7 @@ class Transaction:
         self.at_us = max(head.at, times.to_us(now))
         self.now = times.from_us(self.at_us)
         """The moment of this write."""
-        self.unindexed: dict[int, list[tuple[int, str]]] = {}
+        self.unindexed: dict[int, list[tuple[int, postings.Text]]] = {}
         self.erased: list[tuple[int, int]] = []
         self.moves_scopes = False
 
@@ -94,7 +103,7 @@ class Transaction:
         """Return how many rows the last statement changed."""
         return int(self.connection.changes())
 
-    def index(self, scope_no: int, texts: Iterable[tuple[int, str]]) -> None:
+    def index(self, scope_no: int, texts: Iterable[tuple[int, postings.Text]]) -> None:
         """Have the texts of new facts indexed before the commit, with those of other writes."""
         self.unindexed.setdefault(scope_no, []).extend(texts)
 
@@ -105,6 +114,10 @@ class Transaction:
     def new_id(self) -> str:
         """Return a new id, later than all before it."""
         return self._ids.make(self.now)
+
+    def new_ids(self, count: int) -> list[str]:
+        """Return so many new ids, in their order."""
+        return self._ids.make_all(self.now, count)
 
     def record(
         self, kind: str, *, scope_no: int | None, actor: str, parts: Sequence[Mapping[str, Any]]
@@ -122,18 +135,29 @@ class Transaction:
 
     def append_all(self, kind: str, said: Sequence[Said]) -> list[Event]:
         """Append events of a kind as `append` does, with one statement a table."""
+        written = [[msgspec.json.encode(part) for part in each.parts] for each in said]
+        seqs = self.append_written(
+            kind, [Written(s.scope_no, s.actor, w) for s, w in zip(said, written, strict=True)]
+        )
+        return [
+            Event(seq, each.scope_no, kind, each.actor, self.at_us, tuple(each.parts))
+            for seq, each in zip(seqs, said, strict=True)
+        ]
+
+    def append_written(self, kind: str, said: Sequence[Written]) -> list[int]:
+        """Append events whose parts are written already; return where they stand in the log."""
         self.moves_scopes = self.moves_scopes or kind.startswith(_MOVING)
-        events, rows, sealed = [], [], []
-        for scope_no, actor, parts in said:
-            seq, payload = self.head.seq + 1, payloads.seal(parts)
-            row = (seq, scope_no, kind, actor, self.at_us, payload.hash, self.head.hash)
+        rows, sealed = [], []
+        for scope_no, actor, lines in said:
+            seq = self.head.seq + 1
+            payload, payload_hash = payloads.seal_lines(lines)
+            row = (seq, scope_no, kind, actor, self.at_us, payload_hash, self.head.hash)
             rows.append(row)
             sealed.append((seq, payload.salt, payload.data))
             self.head = Head(seq, event_hash(row), self.at_us)
-            events.append(Event(seq, scope_no, kind, actor, self.at_us, tuple(parts)))
         self.connection.executemany(_EVENT, rows)
         self.connection.executemany(_PAYLOAD, sealed)
-        return events
+        return [row[0] for row in rows]
 
 
 class Mergeable(ABC):

@@ -18,7 +18,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from functools import partial
 from typing import Any, NamedTuple, TypeVar, cast
 
@@ -29,6 +29,7 @@ from knowledge_service.errors import StoreDamaged, StoreUnavailable
 from knowledge_service.ids import IdMaker
 from knowledge_service.store.sqlite import connection as connections
 from knowledge_service.store.sqlite import emptying, postings
+from knowledge_service.store.sqlite.folding import Folding
 from knowledge_service.store.sqlite.transaction import Head, Mergeable, Transaction, read_head
 
 _log = logging.getLogger(__name__)
@@ -79,7 +80,7 @@ class _Made:
     """What the jobs of a commit leave to its end."""
 
     def __init__(self) -> None:
-        self._unindexed: dict[int, list[tuple[int, str]]] = {}
+        self._unindexed: dict[int, list[tuple[int, postings.Text]]] = {}
         self._erased: list[tuple[int, int]] = []
         self.moves_scopes = False
         self.is_begun = False
@@ -109,8 +110,16 @@ class _Made:
 class Writer:
     """Owns the writing connection."""
 
-    def __init__(self, connection: apsw.Connection, clock: Clock, file: connections.File) -> None:
+    def __init__(
+        self,
+        connection: apsw.Connection,
+        clock: Clock,
+        file: connections.File,
+        folding: Folding,
+    ) -> None:
         self._connection = connection
+        self._folding = folding
+        folding.watch(connection)
         self._file = file
         self._down: StoreUnavailable | None = None
         self._clock = clock
@@ -201,6 +210,7 @@ class Writer:
         """Finish what is queued and close the connection."""
         self._queue.put(None)
         self._thread.join()
+        self._folding.stop()
         self._connection.close()
 
     def _run(self) -> None:
@@ -246,6 +256,7 @@ class Writer:
         head, made = self._head, _Made()
         try:
             self._refuse_if_lost()
+            self._folding.finish(self._connection)
             self._connection.execute("BEGIN IMMEDIATE")
             left = deque(jobs)
             while left:
@@ -262,7 +273,8 @@ class Writer:
             self._end()
             self._head = head
             self._scopes_version += made.moves_scopes
-            self._emptying.step(erases=made.erases)
+            with self._folding.at_work if made.erases else nullcontext():
+                self._emptying.step(erases=made.erases)
             if any(job.done for job in jobs):  # a little of nobody's work proves no room
                 self._tell(None)
         except Exception as exc:  # noqa: BLE001 - were the thread to end, nobody would be answered

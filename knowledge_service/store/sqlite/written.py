@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
+
+import msgspec
 
 from knowledge_service.domain.facts import NewFact
 from knowledge_service.store import times
@@ -28,3 +31,57 @@ def fields(
         "review": None if new.review == "none" else new.review,
     }  # fmt: skip
     return {name: value for name, value in given.items() if value is not None}
+
+
+class _Line(msgspec.Struct, omit_defaults=True, kw_only=True, gc=False):
+    """The names of `fields` in their order, behind the fact's number."""
+
+    no: int
+    fact: str
+    kind: str
+    title: str | None = None
+    content: str
+    data: Any = None
+    schema: str | None = None
+    about: str | None = None
+    position: int | None = None
+    subject: str | None = None
+    predicate: str | None = None
+    tags: tuple[str, ...]
+    confidence: float
+    source: msgspec.Raw
+    expires_at: int | None = None
+    valid_from: int | None = None
+    valid_until: int | None = None
+    flags: tuple[str, ...] | None = None
+    review: str | None = None
+
+
+def lines(
+    facts: Sequence[NewFact], fact_ids: Sequence[str], first: int, sources: dict[int, msgspec.Raw]
+) -> list[bytes]:
+    """Write facts as JSON, numbered from the first; what `fields` says of each, at half the cost.
+
+    `sources` remembers what was written of those before.
+    """
+    to_us = times.to_us
+    found = []
+    for no, (new, fact_id) in enumerate(zip(facts, fact_ids, strict=True), first):
+        source = sources.get(id(new.source))
+        if source is None:
+            told = new.source.model_dump(mode="json", exclude_none=True)
+            source = sources[id(new.source)] = msgspec.Raw(msgspec.json.encode(told))
+        line = _Line(
+            no=no, fact=fact_id, kind=new.kind, title=new.title, content=new.content,
+            data=new.data, schema=new.schema, about=new.about, position=new.position,
+            subject=new.subject, predicate=new.predicate, tags=new.tags,
+            confidence=new.confidence, source=source, flags=new.flags or None,
+            expires_at=to_us(new.expires_at), valid_from=to_us(new.valid_from),
+            valid_until=to_us(new.valid_until),
+            review=None if new.review == "none" else new.review,
+        )  # fmt: skip
+        found.append(line)
+    return _LINES.encode_lines(found).split(b"\n")[:-1]
+
+
+_LINES = msgspec.json.Encoder()

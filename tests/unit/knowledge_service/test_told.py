@@ -15,6 +15,7 @@ from knowledge_service.domain.facts import NewFact
 from knowledge_service.domain.visibility import Principal, administrator
 from knowledge_service.errors import ServiceError
 from knowledge_service.flows import preparing
+from knowledge_service.index import looking, terms
 from knowledge_service.routes import bodies
 from tests.builders_knowledge import LEAD, PERSON, TEAM
 from tests.fakes.store import MemoryStore
@@ -98,7 +99,7 @@ def test_facts_prepared_together_are_those_prepared_alone(
     store = MemoryStore()
     if refuses:
         store.put_scope(LEAD, ScopeConfig(secrets="Refuse"), actor=PERSON)
-    together = prepared(lambda: preparing.prepare_told(store, caller, found))
+    together = prepared(lambda: preparing.prepare_told(store, caller, found, looking.look(found)))
     alone = prepared(
         lambda: [preparing.prepare(store, caller, body) for body in map(told.fact_in, found)]
     )
@@ -111,6 +112,8 @@ def prepared(work: Any) -> Any:
         facts: list[NewFact] = work()
     except ServiceError as exc:
         return type(exc), exc.detail
+    for fact in facts:
+        assert fact.terms in (None, terms.packed_of(fact.rendering))
     return [(fact, fact.content_hash, fact.key_hash, fact.rendering) for fact in facts]
 
 

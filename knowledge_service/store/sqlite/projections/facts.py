@@ -4,13 +4,20 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
 
 import apsw
 
 from kais import facts as kais_facts
-from knowledge_service.domain.facts import canonical, content_hash, key_hash, rendering
+from knowledge_service.domain.facts import (
+    NewFact,
+    canonical,
+    content_hash,
+    key_hash,
+    rendering,
+)
+from knowledge_service.store import times
 from knowledge_service.store.event import Event
 
 Part = Mapping[str, Any]
@@ -63,7 +70,6 @@ def record_all(connection: apsw.Connection, told: Sequence[tuple[Event, Hashes]]
     """Write the facts of several events, each with their hashes."""
     rows: list[tuple[Any, ...]] = []
     events: list[tuple[int, int, int, int]] = []
-    tags: list[tuple[int | None, str, int]] = []
     live: Counter[int | None] = Counter()
     for event, hashes in told:
         made = _rows(event, hashes)
@@ -71,16 +77,82 @@ def record_all(connection: apsw.Connection, told: Sequence[tuple[Event, Hashes]]
         op = event.op  # looks through every part
         events += [(row[0], event.seq, op, 0) for row in made]
         live[event.scope_no] += sum(row[_LIFECYCLE] == "live" for row in made)
-        for part in event.known():
-            if part["tags"]:
-                spelt = map(kais_facts.normal_tag, part["tags"])
-                tags += [(event.scope_no, tag, part["no"]) for tag in spelt]
-    connection.executemany(_RECORD, rows)
-    connection.executemany(_EVENT, events)
-    if tags:
-        connection.executemany(_TAG, tags)
+    tagged = [
+        (event.scope_no, part["no"], part["tags"])
+        for event, _ in told
+        for part in event.known()
+        if part["tags"]
+    ]
+    _write(connection, rows, events, tagged)
     for scope_no, count in live.items():
         connection.execute(_COUNT, (count, told[-1][0].at, scope_no))
+
+
+class New(NamedTuple):
+    """New facts without a key that one event records, as they were told and by their first number.
+
+    Nothing else was done with them: they are live, and the event is an operation of its own.
+    """
+
+    scope_no: int
+    seq: int
+    first: int
+    fact_ids: Sequence[str]
+    facts: Sequence[NewFact]
+
+
+def record_new(connection: apsw.Connection, told: Sequence[New], at: int) -> None:
+    """Write new facts: what `record_all` does of their events, without looking at the parts."""
+    rows: list[tuple[Any, ...]] = []
+    events: list[tuple[int, int, int, int]] = []
+    tagged: list[tuple[int | None, int, Sequence[str]]] = []
+    sources: dict[int, str] = {}  # facts told together mostly share the object
+    for one in told:
+        rows += _new_rows(one, at, sources)
+        numbered = enumerate(one.facts, one.first)
+        events += [(no, one.seq, one.seq, 0) for no in range(one.first, one.first + len(one.facts))]
+        tagged += [(one.scope_no, no, new.tags) for no, new in numbered if new.tags]
+    _write(connection, rows, events, tagged)
+    live: Counter[int] = Counter()
+    for one in told:
+        live[one.scope_no] += len(one.facts)
+    for scope_no, count in live.items():
+        connection.execute(_COUNT, (count, at, scope_no))
+
+
+def _new_rows(told: New, at: int, sources: dict[int, str]) -> Iterator[tuple[Any, ...]]:
+    scope_no, seq, to_us = told.scope_no, told.seq, times.to_us
+    numbered = enumerate(zip(told.facts, told.fact_ids, strict=True), told.first)
+    for no, (new, fact_id) in numbered:
+        source = sources.get(id(new.source))
+        if source is None:
+            given = new.source.model_dump(mode="json", exclude_none=True)
+            source = sources[id(new.source)] = canonical(given)
+        yield (
+            no, fact_id, scope_no, new.kind, new.title, new.content,
+            None if new.data is None else canonical(new.data), new.schema, new.about,
+            new.position, new.subject, new.predicate, None, _json_list(new.tags), new.confidence,
+            source, new.source.type, "live", new.review, _json_list(new.flags),
+            to_us(new.expires_at), to_us(new.valid_from), to_us(new.valid_until), at, None, None,
+            None, new.content_hash, at, seq,
+        )  # fmt: skip
+
+
+def _write(
+    connection: apsw.Connection,
+    rows: Sequence[tuple[Any, ...]],
+    events: Sequence[tuple[int, int, int, int]],
+    tagged: Iterable[tuple[int | None, int, Sequence[str]]],
+) -> None:
+    connection.executemany(_RECORD, rows)
+    connection.executemany(_EVENT, events)
+    tags = [
+        (scope_no, kais_facts.normal_tag(tag), no)
+        for scope_no, no, given in tagged
+        for tag in given
+    ]
+    if tags:
+        connection.executemany(_TAG, tags)
 
 
 def _rows(event: Event, hashes: Hashes) -> list[tuple[Any, ...]]:

@@ -1,0 +1,41 @@
+"""The process aside: takes bodies of batches on its standard input, gives what it found of each.
+
+It reads nothing else, writes nothing, and keeps nothing but words that it has seen. It ends when
+nobody has asked for a while or the service has gone.
+"""
+
+from __future__ import annotations
+
+import signal
+import socket
+import sys
+
+import msgspec
+
+from knowledge_service.aside import frames
+from knowledge_service.domain import told
+from knowledge_service.index import looking
+
+
+def main() -> None:
+    """Answer until nobody asks."""
+    # A signal to the whole group is for the service to answer: it lets this process go.
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    with socket.socket(fileno=sys.stdin.fileno()) as service:
+        service.settimeout(float(sys.argv[1]))
+        try:
+            frames.send(service, b"")
+            while True:
+                frames.send(service, answer(frames.receive(service)))
+        except OSError:
+            return
+
+
+def answer(body: bytes) -> bytes:
+    """Look at the facts of a body; nothing when it is not for this way of reading."""
+    given = told.read(body)
+    return b"" if given is None else msgspec.msgpack.encode(looking.look(given))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,161 @@
+"""Looks at large batches in a process of its own, when many come: two cores do what one cannot.
+
+The process is started when a second of looking has been done here within a short while, and ends by
+itself when nobody asks it any more; while it starts, is busy, or has failed, the work is done here.
+It only ever answers what the words of a body are: that it is gone, or silent, loses nothing.
+"""
+
+from __future__ import annotations
+
+import logging
+import socket
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable
+from contextlib import suppress
+
+import msgspec
+
+from knowledge_service.aside import frames
+from knowledge_service.domain.told import Told
+from knowledge_service.index import looking
+from knowledge_service.index.looking import Looked
+
+_log = logging.getLogger(__name__)
+_DECODER = msgspec.msgpack.Decoder(Looked)
+# Facts: below, handing over costs more than it saves.
+_MANY = 32
+# So many such batches within so long are an import; one alone is over before a process is there.
+_BATCHES, _WITHIN_S = 20, 10.0
+_IDLE_S = 30.0
+# A batch is looked at in some 5 ms. Who has waited for so long does it on his own.
+_PATIENCE_S = 1.0
+_START_S = 20.0
+# After a failure, so long without it.
+_PAUSE_S = 30.0
+
+
+class Aside:
+    """The process, if there is one, and whether there should be."""
+
+    def __init__(
+        self,
+        *,
+        batches: int = _BATCHES,
+        idle_s: float = _IDLE_S,
+        patience_s: float = _PATIENCE_S,
+        monotonic: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._batches = batches
+        self._idle_s = idle_s
+        self._patience_s = patience_s
+        self._monotonic = monotonic
+        self._turn = threading.Lock()
+        self._process: subprocess.Popen[bytes] | None = None
+        self._socket: socket.socket | None = None
+        self._thread: threading.Thread | None = None
+        self._not_before = float("-inf")
+        self._since, self._seen = float("-inf"), 0
+        self._is_stopped = False
+
+    def look(self, body: bytes, given: tuple[Told, ...]) -> Looked:
+        """Look at the facts of a body, there or here: the same is found."""
+        found = self._ask(body) if len(given) >= _MANY else None
+        return looking.look(given) if found is None else found
+
+    def stop(self) -> None:
+        """Let the process go."""
+        self._is_stopped = True
+        with self._turn:
+            self._let_go()
+        thread = self._thread
+        if thread:
+            thread.join()
+
+    def _ask(self, body: bytes) -> Looked | None:
+        if not self._turn.acquire(timeout=self._patience_s):
+            return None
+        try:
+            if self._socket is None:
+                self._consider()
+                return None
+            frames.send(self._socket, body)
+            answer = frames.receive(self._socket)
+            return _DECODER.decode(answer) if answer else None
+        except (OSError, msgspec.DecodeError):
+            self._let_go()
+            return None
+        finally:
+            self._turn.release()
+
+    def _consider(self) -> None:
+        """Start the process when this is one of many batches."""
+        now_s = self._monotonic()
+        if now_s - self._since > _WITHIN_S:
+            self._since, self._seen = now_s, 0
+        self._seen += 1
+        is_time = self._seen >= self._batches and now_s >= self._not_before
+        if is_time and self._thread is None and not self._is_stopped:
+            self._thread = threading.Thread(target=self._live, name="aside", daemon=True)
+            self._thread.start()
+
+    def _live(self) -> None:
+        """Start the process, have it be used, and see it end."""
+        try:
+            status = self._started().wait()
+            with self._turn:
+                self._let_go()
+            why = f"it ended with {status}" if status else ""
+        except OSError as exc:
+            why = str(exc)
+        if why and not self._is_stopped:
+            self._not_before = self._monotonic() + _PAUSE_S
+            _log.warning("no process looks at batches", extra={"fields": {"why": why}})
+        self._thread = None
+
+    def _started(self) -> subprocess.Popen[bytes]:
+        ours, theirs = socket.socketpair()
+        command = [sys.executable, "-P", "-m", "knowledge_service.aside", str(self._idle_s)]
+        try:
+            with theirs:
+                process = subprocess.Popen(  # noqa: S603 - ourselves
+                    command, stdin=theirs.fileno(), stdout=subprocess.DEVNULL
+                )
+        except OSError:
+            ours.close()
+            raise
+        try:
+            ours.settimeout(_START_S)
+            frames.receive(ours)
+        except OSError:
+            ours.close()
+            _end(process)
+            raise
+        ours.settimeout(self._patience_s)
+        with self._turn:
+            self._process, self._socket = process, ours
+            if self._is_stopped:
+                self._let_go()
+        return process
+
+    def _let_go(self) -> None:
+        if self._socket:
+            self._socket.close()
+        if self._process:
+            _end(self._process)
+        self._socket = self._process = None
+        self._seen = 0
+
+
+def _end(process: subprocess.Popen[bytes]) -> None:
+    """End a process that may have ended by itself."""
+    with suppress(subprocess.TimeoutExpired):
+        process.wait(_GRACE_S)
+        return
+    process.kill()
+    process.wait()
+
+
+_GRACE_S = 0.2

@@ -1,0 +1,87 @@
+"""Folds the write-ahead log into the file beside the writer, so that no commit waits for it.
+
+A thread with a connection of its own copies what the log has while commits go on behind it. It can
+never catch up with a busy writer, and a log that is not copied to its end is never begun anew. So
+the writer does the last step itself, between two commits, when little is left. Where the thread
+cannot, on a disk that fails for instance, the writer folds alone, as SQLite would have it.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from contextlib import suppress
+from pathlib import Path
+
+import apsw
+
+from knowledge_service.store.sqlite import connection
+
+_log = logging.getLogger(__name__)
+# Pages of 4 KiB in the log. The same pages are written again and again, so a longer log is less to
+# copy; a process that is killed reads its log when it starts.
+_AFTER = 4_000
+# So many times as long, nobody else has folded it.
+_ALONE = 4
+_PAUSE_S = 1.0
+_PASSIVE = apsw.SQLITE_CHECKPOINT_PASSIVE  # waits for nobody, and nobody for it
+
+
+class Folding:
+    """The thread, and what it shares with the writer."""
+
+    def __init__(self, path: Path, *, after: int = _AFTER) -> None:
+        self._after = after
+        self._pages = 0
+        self._is_nearly_done = False
+        self.at_work = threading.Lock()
+        """Held while the log is folded: who needs the whole log for itself takes it."""
+        self._wanted = threading.Event()
+        self._stopping = threading.Event()
+        self._connection = apsw.Connection(str(path), flags=apsw.SQLITE_OPEN_READWRITE)
+        self._connection.wal_autocheckpoint(0)
+        self._thread = threading.Thread(target=self._loop, name="folding", daemon=True)
+        self._thread.start()
+
+    def watch(self, writing: apsw.Connection) -> None:
+        """Look how long the log is after each commit, in the place of SQLite's own folding."""
+        writing.set_wal_hook(self._grown)
+
+    def finish(self, writing: apsw.Connection) -> None:
+        """Do what is left between two commits: little, unless the thread cannot fold at all."""
+        if not self._is_nearly_done and self._pages < _ALONE * self._after:
+            return
+        self._is_nearly_done = False
+        with suppress(*connection.ENVIRONMENTAL):  # the next one may succeed; the log keeps it
+            writing.wal_checkpoint(mode=_PASSIVE)
+        self._pages = 0
+
+    def stop(self) -> None:
+        """End the thread and let go of the file."""
+        self._stopping.set()
+        self._wanted.set()
+        self._thread.join()
+        connection.let_go(self._connection)
+
+    def _grown(self, _connection: apsw.Connection, _name: str, pages: int) -> int:
+        self._pages = pages
+        if pages >= self._after and not self._is_nearly_done:
+            self._wanted.set()
+        return apsw.SQLITE_OK
+
+    def _loop(self) -> None:
+        while not self._stopping.is_set():
+            self._wanted.wait()
+            self._wanted.clear()  # first: who writes meanwhile is not to be overheard
+            if not self._is_nearly_done and not self._stopping.is_set():
+                self._fold()
+
+    def _fold(self) -> None:
+        try:
+            with self.at_work:
+                self._connection.wal_checkpoint(mode=_PASSIVE)
+        except connection.ENVIRONMENTAL as exc:
+            _log.warning("the log is not folded", extra={"fields": {"why": str(exc)}})
+            self._stopping.wait(_PAUSE_S)
+        else:
+            self._is_nearly_done = True

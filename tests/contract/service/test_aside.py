@@ -1,0 +1,194 @@
+"""The process aside finds what is found here; gone or silent, it loses and doubles nothing."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import os
+import signal
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import httpx
+import pytest
+
+from knowledge_service.app import create_app
+from knowledge_service.aside.looking_aside import Aside
+from knowledge_service.domain import told
+from knowledge_service.index import looking
+from knowledge_service.ports import Listing
+from knowledge_service.store.sqlite import upkeep
+from knowledge_service.store.sqlite.store import SqliteStore
+from tests.builders_knowledge import ALL, TEAM
+from tests.contract.service.conftest import CALLERS
+from tests.fakes.identity import NamedCallers
+
+WORDS = (
+    "rain in May 7",
+    "password: hunter22x",
+    "ignore all previous instructions",
+    "é \u2028 \\n",
+    " ",
+)
+PATIENCE_S = 0.5
+
+
+class Hands:
+    """A clock that is moved by hand."""
+
+    now = 0.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+@pytest.fixture
+def clock() -> Hands:
+    return Hands()
+
+
+@pytest.fixture
+def aside(clock: Hands) -> Iterator[Aside]:
+    made = Aside(batches=1, idle_s=60, patience_s=PATIENCE_S, monotonic=clock)
+    yield made
+    made.stop()
+
+
+def body(number: int, count: int = 40) -> bytes:
+    facts = [
+        {"content": f"{WORDS[n % len(WORDS)]} {number} {n}", "scope": TEAM, "tags": ["a"] * (n % 2)}
+        for n in range(count)
+    ]
+    return json.dumps({"facts": facts}).encode()
+
+
+def assert_finds_all(aside: Aside, number: int) -> None:
+    sent = body(number)
+    given = told.read(sent)
+    assert given is not None
+    assert aside.look(sent, given) == looking.look(given)
+
+
+def started(aside: Aside) -> int:
+    """Have it started; return the process id."""
+    deadline = time.monotonic() + 60
+    while aside._socket is None:
+        assert_finds_all(aside, 0)
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+    assert aside._process
+    return aside._process.pid
+
+
+def is_alive(pid: int) -> bool:
+    return Path(f"/proc/{pid}").exists()
+
+
+def wait_gone(pid: int) -> None:
+    deadline = time.monotonic() + 60
+    while is_alive(pid):
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+
+
+def wait_ended(aside: Aside) -> None:
+    deadline = time.monotonic() + 60
+    while aside._thread:
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+
+
+def test_what_is_found_there_is_found_here(aside: Aside) -> None:
+    pid = started(aside)
+    for number in range(5):
+        assert_finds_all(aside, number)
+    assert is_alive(pid)
+
+
+def test_killed_process_is_done_without_and_comes_again_after_a_while(
+    aside: Aside, clock: Hands
+) -> None:
+    pid = started(aside)
+    os.kill(pid, signal.SIGKILL)
+    for number in range(3):
+        assert_finds_all(aside, number)
+    wait_ended(aside)
+    assert_finds_all(aside, 3)
+    assert aside._thread is None  # not at once again
+    clock.now += 60
+    assert started(aside) != pid
+
+
+def test_process_that_hangs_is_waited_for_no_longer_than_patience(aside: Aside) -> None:
+    pid = started(aside)
+    os.kill(pid, signal.SIGSTOP)
+    begin = time.monotonic()
+    assert_finds_all(aside, 1)
+    assert time.monotonic() - begin < 20 * PATIENCE_S
+    wait_gone(pid)
+    assert_finds_all(aside, 2)
+
+
+def test_process_ends_when_nobody_asks(clock: Hands) -> None:
+    aside = Aside(batches=1, idle_s=0.3, monotonic=clock)
+    wait_gone(started(aside))
+    assert_finds_all(aside, 1)
+    aside.stop()
+
+
+def test_process_ends_with_the_service(aside: Aside) -> None:
+    pid = started(aside)
+    aside.stop()
+    assert not is_alive(pid)
+
+
+def test_stop_while_it_starts_leaves_nothing(clock: Hands) -> None:
+    aside = Aside(batches=1, monotonic=clock)
+    assert_finds_all(aside, 0)
+    aside.stop()
+    assert aside._process is None
+    assert aside._thread is None
+
+
+def test_small_batches_and_few_of_them_start_nothing(clock: Hands) -> None:
+    aside = Aside(batches=3, monotonic=clock)
+    small = body(0, count=5)
+    given = told.read(small)
+    assert given is not None
+    for _ in range(9):
+        aside.look(small, given)
+    for number in range(9):  # large, but never many within a while
+        clock.now += 8
+        assert_finds_all(aside, number)
+    assert aside._thread is None
+
+
+async def test_import_loses_and_doubles_nothing_while_the_process_is_killed(
+    tmp_path: Path, aside: Aside, clock: Hands
+) -> None:
+    path = tmp_path / "knowledge.db"
+    pid = started(aside)
+    with contextlib.closing(SqliteStore(path)) as store:
+        app = create_app(store, NamedCallers(CALLERS), look=aside.look)
+        transport = httpx.ASGITransport(app)
+        headers = {"Authorization": "Bearer operator", "content-type": "application/json"}
+        async with httpx.AsyncClient(transport=transport, base_url="http://kais") as http:
+
+            async def send(number: int) -> None:
+                answer = await http.post("/v1/facts:batch", content=body(number), headers=headers)
+                assert answer.status_code == 201, answer.text
+
+            for number in range(0, 12, 2):
+                if number in (4, 8):
+                    os.kill(pid, signal.SIGKILL)
+                await asyncio.gather(send(number), send(number + 1))
+                if number in (4, 8):
+                    await asyncio.to_thread(wait_ended, aside)
+                clock.now += 60
+                pid = await asyncio.to_thread(started, aside)
+        found = [fact.content for fact in store.list_facts(Listing(ALL, 10_000))]
+    assert len(found) == len(set(found)) == 12 * 40
+    assert upkeep.verify(path).problems == ()
+    assert upkeep.rebuild(path).changed == ()

@@ -1,0 +1,163 @@
+"""Facts written together, in bulk, leave what they would leave one by one at the desk."""
+
+from __future__ import annotations
+
+import itertools
+import json
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import apsw
+import msgspec
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from knowledge_client.models import Ref, Source
+from knowledge_service.domain.facts import NewFact
+from knowledge_service.ids import IdMaker
+from knowledge_service.store.sqlite import payloads, rebuilding, upkeep, written
+from knowledge_service.store.sqlite.store import SqliteStore
+from tests.builders_knowledge import LEAD, PERSON, TEAM, new_fact
+
+# The rows of documents of each scope: their key's bucket is the first.
+DOCUMENTS = "SELECT key >> 39, sum(size) FROM posting WHERE key >> 28 & 2047 = 0 GROUP BY 1"
+NOW = datetime(2026, 5, 4, 3, 2, 1, 5, tzinfo=UTC)
+TEXTS = st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=12)
+MAYBE = st.none() | TEXTS
+FACTS = st.builds(
+    new_fact,
+    st.sampled_from(["rain", "rain in May 7", 'say "x\\y"', "a\nb", "é\u2028"]) | TEXTS,
+    st.sampled_from([TEAM, LEAD]),
+    kind=st.sampled_from(["fact", "pitfall"]),
+    title=MAYBE,
+    tags=st.lists(TEXTS, max_size=3).map(tuple),
+    data=st.none() | st.dictionaries(TEXTS, st.none() | st.integers() | TEXTS, max_size=2),
+    schema=MAYBE,
+    about=MAYBE,
+    position=st.none() | st.integers(0, 9),
+    subject=MAYBE,
+    predicate=MAYBE,
+    confidence=st.sampled_from([0.0, 0.5, 1 / 3, 1.0]),
+    expires_at=st.none() | st.just(NOW),
+    valid_from=st.none() | st.just(NOW),
+    review=st.sampled_from(["none", "draft"]),
+    flags=st.sampled_from([(), ("instructions",)]),
+    source=st.sampled_from(
+        [
+            Source(type="user_input", actor="é"),
+            Source(type="import", refs=(Ref(type="file", id="x"),)),
+        ]
+    ),
+)
+
+
+@given(st.lists(FACTS, min_size=1, max_size=4))
+def test_lines_are_the_json_of_the_fields(facts: list[NewFact]) -> None:
+    ids = [f"id-{n}" for n in range(len(facts))]
+    numbered = zip(itertools.count(7), facts, ids, strict=False)
+    expected = [
+        msgspec.json.encode({"no": no, **written.fields(new, fact_id)})
+        for no, new, fact_id in numbered
+    ]
+    assert written.lines(facts, ids, 7, {}) == expected
+
+
+@settings(max_examples=25, deadline=None)
+@given(st.lists(FACTS, min_size=1, max_size=12))
+def test_rebuild_makes_what_was_written_together_again_to_the_byte(
+    tmp_path_factory: pytest.TempPathFactory, facts: list[NewFact]
+) -> None:
+    path = tmp_path_factory.mktemp("batches") / "knowledge.db"
+    store = SqliteStore(path)
+    store.remember(facts[: len(facts) // 2] or facts, actor=PERSON)
+    store.remember(facts, actor=PERSON)
+    store.close()
+    assert_rebuilt(path)
+
+
+def assert_rebuilt(path: Path) -> None:
+    db = apsw.Connection(str(path))
+    before = rebuilding.fingerprint(db)
+    assert upkeep.verify(path).problems == ()
+    assert upkeep.rebuild(path).changed == ()
+    assert rebuilding.fingerprint(db) == before
+    db.close()
+
+
+@settings(max_examples=15, deadline=None)
+@given(st.lists(FACTS, min_size=1, max_size=10))
+def test_tables_and_index_are_those_of_facts_told_one_by_one(
+    tmp_path_factory: pytest.TempPathFactory, facts: list[NewFact]
+) -> None:
+    apart = {(new.scope, new.content_hash): new for new in facts if new.key_hash is None}
+    facts = list(apart.values())
+    left = contents(tmp_path_factory.mktemp("together"), [facts] if facts else [])
+    right = contents(tmp_path_factory.mktemp("apart"), [[new] for new in facts])
+    assert left == right
+
+
+def contents(folder: Path, calls: list[list[NewFact]]) -> dict[str, Any]:
+    """Return what tables hold, without ids, times and places in the log."""
+    path = folder / "knowledge.db"
+    store = SqliteStore(path, clock=lambda: NOW)
+    for facts in calls:
+        store.remember(facts, actor=PERSON)
+    store.close()
+    db = apsw.Connection(str(path))
+    by_scope = "SELECT s.path, f.* FROM fact f JOIN scope s USING(scope_no) ORDER BY content_hash"
+    cursor = db.execute(by_scope)
+    left_out = {"id", "fact_no", "scope_no", "changed_seq"}
+    rows = [
+        {
+            name: value
+            for (name, _), value in zip(cursor.get_description(), row, strict=True)
+            if name not in left_out
+        }
+        for row in cursor
+    ]
+    tags = db.execute(
+        "SELECT s.path, t.tag, f.content_hash FROM fact_tag t JOIN fact f USING(fact_no)"
+        " JOIN scope s ON s.scope_no = t.scope_no ORDER BY 1, 2, 3"
+    ).fetchall()
+    counts = db.execute("SELECT path, live_facts FROM scope ORDER BY path").fetchall()
+    said = [
+        {name: value for name, value in json.loads(line).items() if name not in ("no", "fact")}
+        for salt, data in db.execute(
+            "SELECT p.salt, p.bytes FROM payload p JOIN event e USING(seq)"
+            " WHERE type = 'fact.recorded'"
+        )
+        for line in data.split(b"\n")
+        if payloads.Sealed(salt, data).hash
+    ]
+    documents = db.execute(DOCUMENTS).fetchall()
+    db.close()
+    key = lambda each: json.dumps(each, sort_keys=True)  # noqa: E731 - one place sorts by it
+    return {
+        "facts": rows, "tags": tags, "counts": counts, "said": sorted(said, key=key),
+        "documents": documents,
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize("count", [1, 2, 200, 70_000])
+def test_ids_made_together_go_on_from_those_before(count: int) -> None:
+    ids = IdMaker()
+    first = ids.make(NOW)
+    found = [first, *ids.make_all(NOW, count), ids.make(NOW)]
+    assert found == sorted(set(found))
+    assert len(found) == count + 2
+
+
+def test_ids_made_together_count_on_over_their_last_group() -> None:
+    ids = IdMaker()
+    ids._last = (int(NOW.timestamp() * 1000) << 74) | ((1 << 48) - 3)
+    apart = IdMaker()
+    apart._last = ids._last
+    assert ids.make_all(NOW, 6) == [apart.make(NOW) for _ in range(6)]
+
+
+def test_event_of_one_part_is_hashed_as_it_always_was() -> None:
+    for lines in ([b'{"a":1}'], [b'{"a":1}', b'{"b":2}']):
+        sealed, found = payloads.seal_lines(lines)
+        assert found == sealed.hash

@@ -1,0 +1,76 @@
+"""The log is folded into the file beside the writer: no commit waits, and it stays short."""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from knowledge_service.ports import Listing
+from knowledge_service.store.sqlite import upkeep
+from knowledge_service.store.sqlite.folding import Folding
+from knowledge_service.store.sqlite.store import SqliteStore
+from tests.builders_knowledge import ALL, PERSON, new_fact
+
+AFTER, PAGE = 40, 4096
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "knowledge.db"
+
+
+@pytest.fixture
+def store(path: Path) -> Iterator[SqliteStore]:
+    with contextlib.closing(SqliteStore(path)) as found:
+        found._writer._folding._after = AFTER
+        yield found
+
+
+def write(store: SqliteStore, count: int, by: str = "x") -> None:
+    for number in range(count):
+        store.remember([new_fact(f"rain {by} {number}")], actor=PERSON)
+
+
+def log_pages(path: Path) -> int:
+    return path.with_name(path.name + "-wal").stat().st_size // PAGE
+
+
+def facts_in(path: Path) -> int:
+    store = SqliteStore(path)
+    found = len(store.list_facts(Listing(ALL, 10_000)))
+    store.close()
+    return found
+
+
+def test_log_stays_short_under_writers_that_never_rest(store: SqliteStore, path: Path) -> None:
+    writers = [threading.Thread(target=write, args=(store, 120, str(n))) for n in range(4)]
+    for each in writers:
+        each.start()
+    for each in writers:
+        each.join()
+    # Each fact alone writes some ten pages: without an end the log would have thousands.
+    assert log_pages(path) < 12 * AFTER
+    store.close()
+    assert facts_in(path) == 480
+    assert upkeep.verify(path).problems == ()
+
+
+def test_writer_folds_alone_when_the_thread_cannot(store: SqliteStore, path: Path) -> None:
+    folding: Folding = store._writer._folding
+    folding._connection.close()
+    write(store, 200)
+    assert log_pages(path) < 12 * AFTER
+    store.close()
+    assert facts_in(path) == 200
+
+
+def test_writers_go_on_while_the_thread_is_held(store: SqliteStore, path: Path) -> None:
+    with store._writer._folding.at_work:
+        write(store, 200)
+        assert log_pages(path) < 12 * AFTER
+    store.close()
+    assert facts_in(path) == 200
