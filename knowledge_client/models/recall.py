@@ -35,6 +35,9 @@ class RecallIn(Wire):
     run: str | None = None
     attempt: Whole | None = Field(default=None, ge=1)
     act_as: ActAs | None = None
+    include_closed: bool = Field(
+        default=False, description="return what was superseded, retracted or archived, too"
+    )
     explain: bool = False
     why_not: tuple[str, ...] = Field(default=(), max_length=10)
 
@@ -87,6 +90,7 @@ class Asked(Wire):
     known_at: Moment | None = None
     scopes: tuple[str, ...] | None = None
     filled_up: bool = False
+    include_closed: bool = False
 
 
 class Receipt(Wire):

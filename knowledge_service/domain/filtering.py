@@ -16,8 +16,8 @@ class Filters:
     """Conditions that all must hold; empty tuples and None let everything pass.
 
     Tags compare case-folded and all are needed. `known_at` asks for what was live then; `valid_at`
-    asks for what held in the world then, superseded since or not. What is injected is put into
-    prompts: nothing flagged.
+    asks for what held in the world then, superseded since or not. `include_closed` asks also for
+    what was closed. What is injected is put into prompts: nothing flagged.
     """
 
     kinds: tuple[str, ...] = ()
@@ -26,6 +26,7 @@ class Filters:
     valid_at: datetime | None = None
     known_at: datetime | None = None
     is_injection: bool = False
+    include_closed: bool = False
 
 
 class Record(Protocol):
@@ -83,13 +84,15 @@ def _tagged(fact: Record, tags: tuple[str, ...]) -> bool:
 def _known(fact: Record, filters: Filters) -> str | None:
     at = filters.known_at
     if at is None:
-        served = fact.lifecycle == "live" or (
-            filters.valid_at is not None and fact.lifecycle == "superseded"
+        served = (
+            fact.lifecycle == "live"
+            or filters.include_closed
+            or (filters.valid_at is not None and fact.lifecycle == "superseded")
         )
         return None if served else f"it is {fact.lifecycle}"
     if fact.recorded_at > at:
         return f"it was not known at {at.isoformat()}"
-    if fact.closed_at is not None and fact.closed_at <= at:
+    if fact.closed_at is not None and fact.closed_at <= at and not filters.include_closed:
         return f"it was closed before {at.isoformat()}"
     return None
 

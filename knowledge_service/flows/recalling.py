@@ -145,6 +145,7 @@ def _plan_again(view: View, receipt: Receipt, asked: Asked, known_at: datetime |
         valid_at=asked.valid_at,
         known_at=known_at,
         is_injection=asked.filled_up,
+        include_closed=asked.include_closed,
     )
     search = Search(view, asked.query, asked.limit, scopes, filters, now=receipt.known_at)
     return _Plan(search=search, max_tokens=asked.max_tokens, enabled=asked.limit > 0)
@@ -198,6 +199,7 @@ def _asked(plan: _Plan, *, filled_up: bool) -> Asked:
             "known_at": filters.known_at,
             "scopes": plan.search.scopes,
             "filled_up": filled_up,
+            "include_closed": filters.include_closed,
         },
     )
 
@@ -239,6 +241,7 @@ def _plan(store: Store, reader: Principal, body: RecallIn, run: Run | None) -> _
         valid_at=body.valid_at,
         known_at=body.known_at,
         is_injection=run is not None,
+        include_closed=body.include_closed,
     )
     limit = min(body.limit, settings.max_facts)
     return _Plan(

@@ -29,6 +29,7 @@ class RecallBody(Wire):
     scope: WireScope | str | None = None
     max_results: int = Field(default=20, ge=1, le=100)
     min_confidence: float = Field(default=0.0, ge=0, le=1)
+    include_invalidated: bool = False
 
 
 class RememberBody(Wire):
@@ -74,6 +75,7 @@ def recall(
         limit=body.max_results,
         min_confidence=body.min_confidence,
         scopes=scopes,
+        include_closed=body.include_invalidated,
     )
     now = services.now()
     answer = recalling.recall(services.store, principal, question, now=now, once=None)

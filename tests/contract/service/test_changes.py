@@ -274,6 +274,25 @@ class TestReplay:
         await told(lead, "rain rain rain")
         assert (await lead.replay(done.receipt)).facts == (old,)
 
+    async def test_of_what_was_closed_is_asked_for_by_name_and_replayed(
+        self, connect: Connect, http: httpx.AsyncClient
+    ) -> None:
+        lead = connect("lead")
+        old = await told(lead, "the ferry leaves at six")
+        done = await lead.correct(old, CorrectIn(reason="wrong", replacement="the ferry is away"))
+        found = await lead.recall(RecallIn(query="ferry"))
+        assert [fact.id for fact in found.facts] == [done.replacement_id]
+        both = await lead.recall(RecallIn(query="ferry", include_closed=True), idempotency_key="k")
+        assert {fact.id: fact.lifecycle for fact in both.facts} == {
+            old: "superseded", done.replacement_id: "live",
+        }  # fmt: skip
+        assert both.receipt is not None
+        assert (await lead.replay(both.receipt)).equal
+        # As clients of the reference say it.
+        body = {"query": "ferry", "include_invalidated": True}
+        answer = await http.post("/recall", json=body, headers={"Authorization": "Bearer lead"})
+        assert {fact["id"] for fact in answer.json()} == {old, done.replacement_id}
+
     async def test_replay_computes_and_does_not_repeat_what_it_said(self, connect: Connect) -> None:
         lead = connect("lead")
         gone, stays = await told(lead, "rain rain"), await told(lead, "rain and snow")
