@@ -190,12 +190,17 @@ def by_way() -> list[list[object]]:
     said = [*spoken(), *(talk.made(number) for number in range(100, 104)), *judged(4)]
     # What is said twice would be one fact if it is told one way, and two in another.
     turns = [talk.once(each) for each in said]
-    rows = []
-    for name, way in ways.WAYS.items():
-        apart = [ways.told([each], way).half(1).some(2) for each in turns]
-        together = [ways.told(turns, way).half(1).some(2)]
-        rows.append([name, *_figures(apart), *_figures(together)])
-    return rows
+    rows = [_row(name, way, turns) for name, way in ways.WAYS.items()]
+    turns = [talk.mixed(each) for each in turns]
+    return rows + [
+        _row(f"{name}, by four clients at once", ways.WAYS[name], turns) for name in ways.MIXED
+    ]
+
+
+def _row(name: str, way: ways.Way, turns: Sequence[talk.Conversation]) -> list[object]:
+    apart = [ways.told([each], way).half(1).some(2) for each in turns]
+    together = [ways.told(turns, way).half(1).some(2)]
+    return [name, *_figures(apart), *_figures(together)]
 
 
 def _figures(members: Sequence[Set]) -> list[object]:

@@ -120,6 +120,8 @@ WAYS: dict[str, Way] = {
     "`/remember`: `[session_1, 8 May, 2023] Anna: text`, turn as tag": _reference,
 }
 """Each way in words."""
+MIXED = ("`Anna: text`, valid_from", "`Anna: text`, turn as ref, valid_from")
+"""Told by several at once as well, without and with the number of a turn."""
 
 
 def told(conversations: Sequence[Conversation], way: Way) -> Set:

@@ -11,13 +11,14 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Hashable, Iterable, Mapping, Sequence, Set
+from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 
 from knowledge_service.index import dates, talk
 from knowledge_service.index.candidates import Candidate
 from knowledge_service.index.questions import Question
+from knowledge_service.index.talk import Session
 
 # What a turn gains from the one before, the one before that, and the one after; and when the one
 # before only asks. Found on half of the conversations in bench/recall; the other half agrees.
@@ -131,7 +132,7 @@ def _rate(evidence: Evidence, each: Ranked) -> float:
 
 
 def _arms(
-    evidence: Evidence, sessions: Mapping[int, Hashable], asking: Set[int]
+    evidence: Evidence, sessions: Mapping[int, Session], asking: Set[int]
 ) -> dict[int, dict[str, float]]:
     text = evidence.text
     arms = {number: {"bm25": text.get(number, 0.0)} for number in evidence.rows}
@@ -147,11 +148,12 @@ def _arms(
 
 def _add_sessions(
     arms: Mapping[int, dict[str, float]],
-    sessions: Mapping[int, Hashable],
+    sessions: Mapping[int, Session],
     asking: Set[int],
     evidence: Evidence,
 ) -> None:
-    text, places = evidence.text, evidence.place
+    text = evidence.text
+    places = talk.in_order(sessions, evidence.rows, evidence.place)
     at = {(name, places[n]): text.get(n, 0.0) for n, name in sessions.items() if n in places}
     asked = {(sessions[n], places[n] + 1) for n in asking if n in places}
     strength = _strength(sessions, text)
@@ -166,9 +168,9 @@ def _add_sessions(
             arms[number]["session"] = _SESSION * strength[name]
 
 
-def _strength(sessions: Mapping[int, Hashable], text: Mapping[int, float]) -> dict[Hashable, float]:
+def _strength(sessions: Mapping[int, Session], text: Mapping[int, float]) -> dict[Session, float]:
     """Return the mean text score of the best facts of each session."""
-    scores: defaultdict[Hashable, list[float]] = defaultdict(list)
+    scores: defaultdict[Session, list[float]] = defaultdict(list)
     for number, name in sessions.items():
         scores[name].append(text.get(number, 0.0))
     return {

@@ -12,7 +12,7 @@ import functools
 import json
 import re
 from collections.abc import Hashable, Iterable, Mapping
-from typing import Any
+from itertools import pairwise
 
 from knowledge_service.domain import voices
 from knowledge_service.domain.voices import Told
@@ -37,6 +37,7 @@ _TURN_TAG = re.compile(r'"([A-Za-z]{1,12}\d{1,6}):\d{1,6}"')
 _TURN_ID = re.compile(r"(.*\d.*)[:#/.]\d+")
 Session = tuple[int, str, Hashable]
 """The scope, by what facts are tied together, and its name."""
+_LAST_NUMBER = re.compile(r"\d{1,9}$")
 _SENTENCE = re.compile(r"[^.!?]+[.!?]*")
 _ASKED = ("?", '?"', "?\u201d")
 # So many words beside its questions are a greeting or a comment ("Wow, congratulations!").
@@ -106,7 +107,7 @@ def _pointed(row: Candidate) -> Session | None:
     if row.about:
         return row.scope_no, "about", row.about
     if '"refs":[{' in row.source_json:
-        return row.scope_no, "ref", _referred(json.loads(row.source_json)["refs"])
+        return row.scope_no, "ref", _referred(row.source_json)
     tag = _talk_tag(row.tags_json) if row.tags_json != "[]" else None
     return (row.scope_no, "tag", tag) if tag else None
 
@@ -128,6 +129,27 @@ def _of_day(row: Candidate) -> Session | None:
     if row.valid_from_us is not None:
         return row.scope_no, "day", row.valid_from_us // _DAY_US
     return row.scope_no, "day", _headed((match["head"] if match else None) or told.when)
+
+
+def in_order(
+    sessions: Mapping[int, Session], rows: Mapping[int, Candidate], places: Mapping[int, int]
+) -> Mapping[int, int]:
+    """Return where facts of sessions stand: places, unless turns that say their number disagree.
+
+    Several clients that tell a conversation at once mix its turns. Then the numbers of that session
+    stand for its places.
+    """
+    numbered: dict[Session, list[tuple[int, int, int]]] = {}
+    for number, name in sessions.items():
+        turn = _turn(rows[number]) if number in places else None
+        if turn is not None:
+            numbered.setdefault(name, []).append((places[number], turn, number))
+    found = dict(places)
+    for known in numbered.values():
+        known.sort()
+        if any(one[1] > other[1] for one, other in pairwise(known)):
+            found |= {number: turn for _, turn, number in known}
+    return found
 
 
 def is_asking(row: Candidate) -> bool:
@@ -191,11 +213,31 @@ def _name_among(tags_json: str) -> str | None:
     return next((tag for tag in json.loads(tags_json) if _NAME.fullmatch(tag)), None)
 
 
+def _turn(row: Candidate) -> int | None:
+    """Return the number that a turn has in its session, as data, references or tags tell it."""
+    name = _told(row.data_json).turn if row.data_json else ""
+    if not name and '"refs":[{' in row.source_json:
+        name = _turn_referred(row.source_json)
+    if not name and row.tags_json != "[]":
+        tag = _TURN_TAG.search(row.tags_json)
+        name = tag[0].strip('"') if tag else ""
+    last = _LAST_NUMBER.search(name)
+    return int(last[0]) if last else row.position
+
+
 def _by_moment(row: Candidate) -> Session:
     return row.scope_no, "moment", row.valid_from_us
 
 
-def _referred(refs: list[Mapping[str, Any]]) -> tuple[str, str]:
+@functools.lru_cache(maxsize=1024)
+def _turn_referred(source_json: str) -> str:
+    refs: list[dict[str, str]] = json.loads(source_json)["refs"]
+    return next((ref["id"] for ref in refs if _TURN.search(ref["type"])), "")
+
+
+@functools.lru_cache(maxsize=1024)
+def _referred(source_json: str) -> tuple[str, str]:
+    refs: list[dict[str, str]] = json.loads(source_json)["refs"]
     kind, name = refs[0]["type"], refs[0]["id"]
     for ref in refs:
         if _TALK.search(ref["type"]):

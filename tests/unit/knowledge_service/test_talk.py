@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import Any
 
@@ -195,3 +196,24 @@ def test_turn_that_hardly_says_anything_is_a_question(
     content: str, kind: str, is_asking: bool
 ) -> None:
     assert talk.is_asking(row(content, kind=kind)) is is_asking
+
+
+@pytest.mark.parametrize(
+    "number",
+    [
+        lambda n: {"data": {"session": 1, "dia_id": f"D1:{n}"}},
+        lambda n: {"tags_json": f'["session_1","D1:{n}"]'},
+        lambda n: {"source_json": f'{{"refs":[{{"id":"D1:{n}","type":"turn"}}]}}'},
+        lambda n: {"about": "e1", "position": n},
+    ],
+    ids=["data", "tag", "reference", "position"],
+)
+def test_turns_that_came_mixed_stand_in_the_order_of_their_numbers(
+    number: Callable[[int], dict[str, Any]],
+) -> None:
+    rows = {n: row("x", n, **number(n)) for n in (1, 2, 3)}
+    sessions = talk.sessions(rows.values())
+    assert len(set(sessions.values())) == 1
+    assert talk.in_order(sessions, rows, {1: 11, 2: 10, 3: 12}) == {1: 1, 2: 2, 3: 3}
+    # What came in order keeps its places: a number that is left out parts nobody.
+    assert talk.in_order(sessions, rows, {1: 10, 2: 11, 3: 12}) == {1: 10, 2: 11, 3: 12}
