@@ -87,7 +87,7 @@ def recall(
     receipt = wire.built(
         Receipt,
         {
-            "id": ids.random_id(),
+            "id": ids.early_id(now),
             "query_hash": hashlib.sha256(query.encode()).hexdigest(),
             "principal": reader.name,
             "scopes": scopes,

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+import operator
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from itertools import islice
+from itertools import chain, islice
+from typing import Any
 
 import apsw
 from pydantic import TypeAdapter
@@ -19,7 +21,7 @@ from knowledge_service.ports import Hit, NewReceipt, Once, Placing, Search
 from knowledge_service.ports.meaning import Embedder
 from knowledge_service.store.sqlite import part, rows, times
 from knowledge_service.store.sqlite.shelf import Shelf, Vector
-from knowledge_service.store.sqlite.transaction import Transaction
+from knowledge_service.store.sqlite.transaction import Mergeable, Transaction
 
 _RECALLED: TypeAdapter[Recalled] = TypeAdapter(Recalled)
 
@@ -32,7 +34,7 @@ _RECEIPT = """INSERT INTO receipt(id, principal, observer_no, run_id, attempt, a
 _FIND = """SELECT r.body, s.path FROM receipt r JOIN scope s ON s.scope_no = r.observer_no
   WHERE r.id = ? AND s.retired_at IS NULL"""
 _FACTS = "SELECT fact_no, scope_no FROM fact WHERE id = ?"
-_THEM = """SELECT f.fact_no, f.scope_no FROM json_each(?) n CROSS JOIN fact f
+_THEM = """SELECT f.id, f.fact_no, f.scope_no FROM json_each(?) n CROSS JOIN fact f
   ON f.id = n.value"""
 _USE = """INSERT INTO usage(fact_no, observer_no, kind, count, last_at) VALUES(?, ?, ?, 1, ?)
   ON CONFLICT DO UPDATE SET count = count + 1, last_at = excluded.last_at"""
@@ -119,14 +121,14 @@ class Recall(part.Part):
         """Commit the receipt, its usage and the answer that a repeat gets."""
 
         def work(tx: Transaction) -> Recalled:
-            _record(tx, new)
+            _record(tx, [new])
             return answer
 
         return self._once(once, _RECALLED, work)
 
     def record_recall_later(self, new: NewReceipt) -> None:
         """Leave the receipt to the writer's next commit."""
-        self._writer.submit_later(lambda tx: _record(tx, new))
+        self._writer.submit_later(_Recording(new))
 
     def receipt(self, receipt_id: str) -> NewReceipt | None:
         """Look a receipt up."""
@@ -148,23 +150,45 @@ def _inquiry(search: Search) -> finding.Inquiry:
     return finding.Inquiry(search.query, search.limit, search.filters, search.now)
 
 
-def _record(tx: Transaction, new: NewReceipt) -> None:
-    receipt = new.receipt
-    observer_no = part.ensure_scope(tx, new.observer, receipt.principal)
-    tx.execute(
-        _RECEIPT,
-        (
-            receipt.id, receipt.principal, observer_no, receipt.run, receipt.attempt, tx.at_us,
-            receipt.query_hash, receipt.model_dump_json(),
-        ),
-    )  # fmt: skip
-    found = tx.all(_THEM, (json.dumps(receipt.facts),))
-    said = (tx.at_us, receipt.id, receipt.principal, observer_no, receipt.run)
-    tx.executemany(_SERVED, [(fact_no, *said) for fact_no, _ in found])
-    kind = "injected" if receipt.run else "recalled"
-    tx.executemany(_USE, [(fact_no, observer_no, kind, tx.at_us) for fact_no, _ in found])
-    # Beside the uses of its facts, a scope counts the recall that it was a part of.
-    scopes = sorted(Counter(scope_no for _, scope_no in found).items())
-    used = [(scope_no, observer_no, kind, count, tx.at_us) for scope_no, count in scopes]
-    used += [(scope_no, observer_no, "recall", 1, tx.at_us) for scope_no, _ in scopes]
-    tx.executemany(_USE_SCOPE, used)
+class _Recording(Mergeable):
+    """Writes a receipt and the uses that it tells of; those of one commit together."""
+
+    def __init__(self, new: NewReceipt) -> None:
+        self.new = new
+
+    def __call__(self, tx: Transaction) -> None:
+        """Write it."""
+        _record(tx, [self.new])
+
+    def together(self, tx: Transaction, jobs: Sequence[_Recording]) -> list[None]:
+        """Write all of them."""
+        _record(tx, [job.new for job in jobs])
+        return [None] * len(jobs)
+
+
+def _record(tx: Transaction, receipts: Sequence[NewReceipt]) -> None:
+    named = dict.fromkeys(chain.from_iterable([new.receipt.facts for new in receipts]))
+    found = {fact_id: rest for fact_id, *rest in tx.all(_THEM, (json.dumps(list(named)),))}
+    told: list[tuple[Any, ...]] = []
+    served: list[tuple[Any, ...]] = []
+    used: list[tuple[Any, ...]] = []
+    of_scopes: list[tuple[Any, ...]] = []
+    for new in receipts:
+        receipt = new.receipt
+        observer_no = part.ensure_scope(tx, new.observer, receipt.principal)
+        who = (receipt.id, receipt.principal, observer_no, receipt.run)
+        told.append(
+            (*who, receipt.attempt, tx.at_us, receipt.query_hash, receipt.model_dump_json())
+        )
+        own = [found[fact_id] for fact_id in receipt.facts if fact_id in found]
+        kind = "injected" if receipt.run else "recalled"
+        served += [(fact_no, tx.at_us, *who) for fact_no, _ in own]
+        used += [(fact_no, observer_no, kind, tx.at_us) for fact_no, _ in own]
+        # Beside the uses of its facts, a scope counts the recall that it was a part of.
+        scopes = sorted(Counter([scope_no for _, scope_no in own]).items())
+        of_scopes += [(scope_no, observer_no, kind, count, tx.at_us) for scope_no, count in scopes]
+        of_scopes += [(scope_no, observer_no, "recall", 1, tx.at_us) for scope_no, _ in scopes]
+    tx.executemany(_RECEIPT, told)
+    tx.executemany(_SERVED, sorted(served, key=operator.itemgetter(0)))
+    tx.executemany(_USE, sorted(used, key=operator.itemgetter(0)))
+    tx.executemany(_USE_SCOPE, of_scopes)

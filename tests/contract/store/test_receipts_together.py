@@ -1,0 +1,69 @@
+"""Receipts of one commit are written together, and say what they say when each is written alone."""
+
+from __future__ import annotations
+
+import threading
+from pathlib import Path
+from typing import Any
+
+import apsw
+import pytest
+
+from knowledge_service.ports import NewReceipt
+from knowledge_service.store.sqlite.store import SqliteStore
+from tests.builders_knowledge import PERSON, TEAM, new_fact
+from tests.contract.store.test_recall import receipt
+
+TABLES = {
+    "receipts": "SELECT id, principal, observer_no, run_id, query_hash, body FROM receipt",
+    "what was shown": "SELECT fact_no, receipt, principal, observer_no, run_id FROM served",
+    "uses of facts": "SELECT fact_no, observer_no, kind, count FROM usage",
+    "uses of scopes": "SELECT scope_no, observer_no, kind, count FROM scope_usage",
+}
+
+
+def filled(path: Path) -> tuple[SqliteStore, list[NewReceipt]]:
+    """Open a store with facts of two scopes, and make receipts that share some of them."""
+    store = SqliteStore(path)
+    told = [store.remember([new_fact(f"rain {n}", TEAM)], actor=PERSON) for n in range(3)]
+    told.append(store.remember([new_fact("sun")], actor=PERSON))
+    ids = [each[0].fact_id for each in told]
+    shown = (ids, ids[:2], [ids[3], "gone"], [], ids[1:])
+    made = [receipt(f"r{n}", *facts)[0] for n, facts in enumerate(shown)]
+    return store, made
+
+
+def rows(path: Path, sql: str) -> list[Any]:
+    reading = apsw.Connection(str(path), flags=apsw.SQLITE_OPEN_READONLY)
+    found = sorted(reading.execute(sql).fetchall(), key=repr)
+    reading.close()
+    return found
+
+
+@pytest.mark.parametrize("sql", TABLES.values(), ids=TABLES.keys())
+def test_receipts_of_one_commit_count_as_each_alone(tmp_path: Path, sql: str) -> None:
+    alone, together = tmp_path / "alone.db", tmp_path / "together.db"
+    store, made = filled(alone)
+    for each in made:
+        store.record_recall(each, receipt("x")[1], None)
+    store.close()
+    store, made_too = filled(together)
+    held = threading.Event()
+    # While the writer is held, the receipts wait for one commit.
+    holding = threading.Thread(target=store._writer.submit, args=(lambda _: held.wait(30),))
+    holding.start()
+    for each in made_too:
+        store.record_recall_later(each)
+    held.set()
+    holding.join()
+    store.close()
+
+    def named(path: Path, receipts: list[NewReceipt]) -> str:
+        """Write rows with facts by their order instead of by the ids that each store made."""
+        text = repr(rows(path, sql))
+        for number, fact in enumerate(receipts[0].receipt.facts):
+            text = text.replace(fact, f"fact {number}")
+        return text
+
+    assert named(together, made_too) == named(alone, made)
+    assert rows(together, sql)
