@@ -15,7 +15,8 @@ import apsw
 from knowledge_service.errors import StartupError
 from knowledge_service.store.sqlite import connection, verifying
 
-_PAGES = 2000  # of 4 KiB: 8 MiB between two looks at what others wrote
+_PAGES = 2000  # of 4 KiB: 8 MiB at a time
+_BEGIN = "BEGIN; SELECT count(*) FROM sqlite_schema"
 
 
 def backup(path: Path, to: Path) -> int:
@@ -114,6 +115,8 @@ def _copy(source: Path, target: Path) -> None:
         writing = apsw.Connection(str(target))
         try:
             reading.set_busy_timeout(5000)
+            # One snapshot for all of it: a backup begins anew at each write that it sees.
+            reading.execute(_BEGIN).fetchall()
             with writing.backup("main", reading, "main") as copying:
                 while not copying.done:
                     copying.step(_PAGES)

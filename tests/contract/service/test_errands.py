@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import shutil
+import threading
 from pathlib import Path
 
 import apsw
@@ -20,7 +22,8 @@ from knowledge_client.models import (
 )
 from knowledge_service import clock
 from knowledge_service.store.sqlite import copies, upkeep
-from tests.builders_knowledge import TEAM, episode, run_in
+from knowledge_service.store.sqlite.store import SqliteStore
+from tests.builders_knowledge import PERSON, TEAM, episode, new_fact, run_in
 from tests.knowledge_process import errand, serving
 
 
@@ -179,6 +182,33 @@ def test_a_backup_never_replaces_another_file(db: Path, tmp_path: Path) -> None:
     assert done.returncode == 1
     assert "exists already; a copy never replaces another one" in said(done)
     assert (tmp_path / "there").read_text() == "mine"
+
+
+def test_a_backup_of_a_store_that_is_written_to_all_the_time_comes_to_its_end(
+    db: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(copies, "_PAGES", 1)
+    store = SqliteStore(db)
+    large = [new_fact(f"manifest {n}", data={"cargo": f"{n} " * 9_000}) for n in range(200)]
+    store.remember(large, actor=PERSON)  # more than is copied between two writes
+    is_done = threading.Event()
+
+    def write() -> None:
+        for n in itertools.takewhile(lambda _: not is_done.is_set(), itertools.count()):
+            store.remember([new_fact(f"ship {n} came in")], actor=PERSON)
+
+    writer = threading.Thread(target=write)
+    writer.start()
+    copying = threading.Thread(target=copies.backup, args=(db, tmp_path / "copy.db"))
+    copying.start()
+    copying.join(30)
+    came_to_its_end = not copying.is_alive()
+    is_done.set()
+    writer.join()
+    copying.join()
+    store.close()
+    assert came_to_its_end
+    assert upkeep.verify(tmp_path / "copy.db").problems == ()
 
 
 def test_a_restore_puts_the_old_file_aside(db: Path, tmp_path: Path) -> None:
