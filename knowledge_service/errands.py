@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -14,6 +15,7 @@ from knowledge_service.store.sqlite import copies, exports, upkeep
 
 Say = Callable[[str], None]
 _STREAM = Path("-")
+_READER_GONE = 141  # what a shell says of a program whose reader went away
 
 
 def run(errand: Errand, *, say: Say) -> int:
@@ -30,9 +32,18 @@ def _verify(errand: Errand, say: Say) -> int:
     for problem in report.problems:
         say(problem)
     erased = f", {report.erased} of them erased" if report.erased else ""
-    verdict = f"{len(report.problems)} problems" if report.problems else "all in order"
-    say(f"{errand.db}: {report.events} events{erased}: {verdict}")
+    count = len(report.problems)
+    found = "1 problem" if count == 1 else f"{count} problems"
+    say(f"{errand.db}: {report.events} events{erased}: {found if count else 'all in order'}")
+    if report.problems:
+        say(_WHOLE_LOG if report.has_whole_log else _TORN_LOG)
     return 1 if report.problems else 0
+
+
+_WHOLE_LOG = (
+    "the log itself is whole: `export` it and `import` that into a new file, or restore a copy"
+)
+_TORN_LOG = "the log is not whole: restore a copy; what is still in order can be read by `export`"
 
 
 def _rebuild(errand: Errand, say: Say) -> int:
@@ -45,13 +56,36 @@ def _rebuild(errand: Errand, say: Say) -> int:
 def _export(errand: Errand, say: Say) -> int:
     source = _existing(errand.db)
     if errand.file == _STREAM:
-        moved = exports.export(source, sys.stdout.buffer)
-        sys.stdout.buffer.flush()
+        try:
+            moved = exports.export(source, sys.stdout.buffer)
+            sys.stdout.buffer.flush()
+        except BrokenPipeError:
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            return _READER_GONE
+        except OSError as exc:
+            raise StartupError(f"cannot write the export ({exc.strerror})") from exc
     else:
-        with _new(errand.file) as out:
-            moved = exports.export(source, out)
+        moved = _export_to(source, errand.file)
     say(f"exported {moved.events} events and {moved.rows} rows")
     return 0
+
+
+def _export_to(source: Path, file: Path) -> exports.Moved:
+    """Write an export that has its name only when it is whole."""
+    if file.exists():
+        raise StartupError(f"{file} exists already; choose another name")
+    unfinished = file.with_name(file.name + ".unfinished")
+    try:
+        with unfinished.open("wb") as out:
+            moved = exports.export(source, out)
+            out.flush()
+            os.fsync(out.fileno())
+        unfinished.rename(file)
+    except OSError as exc:
+        raise StartupError(f"cannot write {file} ({exc.strerror}); nothing is left of it") from exc
+    finally:
+        unfinished.unlink(missing_ok=True)
+    return moved
 
 
 def _import(errand: Errand, say: Say) -> int:
@@ -88,15 +122,6 @@ def _old(path: Path) -> BinaryIO:
         return path.open("rb")
     except OSError as exc:
         raise StartupError(f"cannot read {path} ({exc.strerror})") from exc
-
-
-def _new(path: Path) -> BinaryIO:
-    try:
-        return path.open("xb")
-    except FileExistsError:
-        raise StartupError(f"{path} exists already; choose another name") from None
-    except OSError as exc:
-        raise StartupError(f"cannot write {path} ({exc.strerror})") from exc
 
 
 _ERRANDS: Mapping[str, Callable[[Errand, Say], int]] = {

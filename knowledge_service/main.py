@@ -4,18 +4,20 @@ from __future__ import annotations
 
 import sys
 
-from knowledge_service import settings
+from knowledge_service import beforehand, settings
 from knowledge_service.errors import StartupError
 
 
 def main() -> None:
     """Run the command line and exit.
 
-    0 after a graceful stop or a done errand; 1 when it cannot be done or something is wrong.
+    0 after a graceful stop or a done errand; 1 when it cannot be done or something is wrong; 2 for
+    a mistake in the arguments; 130 when interrupted; 141 when the reader of an export went away.
     """
     chosen = settings.parse(sys.argv[1:])
     try:
         if isinstance(chosen, settings.Settings):
+            beforehand.check(chosen)
             from knowledge_service import serving  # noqa: PLC0415 - usage errors need no web server
 
             serving.serve(chosen)
@@ -23,6 +25,8 @@ def main() -> None:
             from knowledge_service import errands  # noqa: PLC0415 - as above
 
             sys.exit(errands.run(chosen, say=_say))
+    except KeyboardInterrupt:
+        sys.exit(130)
     except StartupError as exc:
         sys.stderr.write(f"kais-knowledge: {exc}\n")
         sys.exit(1)

@@ -23,6 +23,12 @@ _ERRANDS = (
     ("backup", "--to", "copy the database, also while it is served, and verify the copy"),
     ("restore", "--from", "put a verified copy in the database's place"),
 )
+_OF_DB = "the database (KAIS_DB; knowledge.db)"
+_OF_AUTH = (
+    "who callers are: asked of the API server, named by a file of tokens, or everybody an admin,"
+    " on this machine only (KAIS_AUTH; kubernetes)"
+)
+_OF_FILE = {"--to": "file to write, which must not exist", "--from": "file to read"}
 _MOST_DAYS = 36_500
 _MOST_SECONDS = 3600
 _LAST_PORT, _DIGITS = 65535, 5
@@ -69,10 +75,10 @@ def parse(
     Exits with usage on a mistake, as when `--auth none` would listen beyond loopback.
     """
     env = os.environ if environment is None else environment
-    parser = _parser(env)
-    chosen = parser.parse_args(arguments)
+    chosen = _parser(env).parse_args(arguments)
     if chosen.command != "serve":
         return Errand(chosen.command, chosen.db, chosen.file)
+    parser: argparse.ArgumentParser = chosen.parser
     if chosen.auth == "none" and not _is_loopback(chosen.host):
         parser.error(
             f"--auth none makes everybody an admin, so it is refused on {chosen.host}; "
@@ -111,23 +117,42 @@ def _parser(env: Mapping[str, str]) -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="kais-knowledge", description="Remembers, recalls and corrects facts; keeps runs."
     )
-    commands = parser.add_subparsers(dest="command", required=True)
-    serve = commands.add_parser("serve", help="serve the HTTP interface until stopped")
+    parser.add_argument("--version", action="version", version=f"%(prog)s {_version()}")
+    commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
+    text = "serve the HTTP interface until stopped"
+    serve = commands.add_parser("serve", help=text, description=text)
+    serve.set_defaults(parser=serve)
     database = Path(env.get("KAIS_DB") or "knowledge.db")
-    serve.add_argument("--db", type=Path, default=database)
-    serve.add_argument("--host", default=env.get("KAIS_HOST") or "127.0.0.1")
-    serve.add_argument("--port", default=env.get("KAIS_PORT") or "8000")
-    serve.add_argument("--auth", choices=_AUTH, default=env.get("KAIS_AUTH") or "kubernetes")
+    serve.add_argument("--db", type=Path, default=database, metavar="FILE", help=_OF_DB)
+    host, port = env.get("KAIS_HOST") or "127.0.0.1", env.get("KAIS_PORT") or "8000"
+    serve.add_argument("--host", default=host, help="address to listen on (KAIS_HOST; 127.0.0.1)")
+    serve.add_argument("--port", default=port, help="port to listen on (KAIS_PORT; 8000)")
+    auth = env.get("KAIS_AUTH") or "kubernetes"
+    serve.add_argument("--auth", choices=_AUTH, default=auth, help=_OF_AUTH)
     tokens = env.get("KAIS_TOKEN_FILE")
-    serve.add_argument("--token-file", type=Path, default=Path(tokens) if tokens else None)
+    serve.add_argument(
+        "--token-file",
+        type=Path,
+        default=Path(tokens) if tokens else None,
+        metavar="FILE",
+        help="with --auth token: JSON that says for each token who it stands for (KAIS_TOKEN_FILE)",
+    )
     for name, option, text in _ERRANDS:
         errand = commands.add_parser(name, help=text, description=text)
-        errand.add_argument("--db", type=Path, default=database, help="the database")
+        errand.add_argument("--db", type=Path, default=database, metavar="FILE", help=_OF_DB)
         if option:
-            errand.add_argument(option, type=Path, required=True, dest="file", metavar="FILE")
+            errand.add_argument(
+                option, type=Path, required=True, dest="file", metavar="FILE", help=_OF_FILE[option]
+            )
         else:
             errand.set_defaults(file=Path("-"))
     return parser
+
+
+def _version() -> str:
+    from importlib import metadata  # noqa: PLC0415 - only an answer to --version needs it
+
+    return metadata.version("kais")
 
 
 def _receipts_for(env: Mapping[str, str], parser: argparse.ArgumentParser) -> timedelta | None:

@@ -72,4 +72,6 @@ def _wait(process: subprocess.Popen[str], url: str) -> None:
 def errand(*arguments: object, stdin: bytes | None = None) -> subprocess.CompletedProcess[bytes]:
     """Run `kais-knowledge` to its end."""
     command = [sys.executable, "-m", "knowledge_service.main", *map(str, arguments)]
-    return subprocess.run(command, cwd=ROOT, input=stdin, capture_output=True, check=False)
+    return subprocess.run(
+        command, cwd=ROOT, input=stdin, capture_output=True, check=False, timeout=_START_S
+    )

@@ -178,13 +178,14 @@ def open_writer(path: Path) -> apsw.Connection:
         connection = apsw.Connection(str(path))
         try:
             connection.set_busy_timeout(BUSY_MS)
+            _refuse_foreign(connection)
             connection.execute("PRAGMA journal_mode=WAL").fetchall()
             connection.execute(
                 "PRAGMA synchronous=FULL; PRAGMA foreign_keys=ON; PRAGMA cache_size=-65536;"
                 # What is erased is overwritten: free pages would keep the words of erased facts.
                 " PRAGMA secure_delete=ON"
             )
-        except apsw.Error:
+        except (apsw.Error, StartupError):
             let_go(connection)
             raise
     except _DAMAGE as exc:

@@ -13,7 +13,7 @@ from pathlib import Path
 import apsw
 
 from knowledge_service.errors import StartupError
-from knowledge_service.store.sqlite import connection, verifying
+from knowledge_service.store.sqlite import connection, migrate, verifying
 
 _PAGES = 2000  # of 4 KiB: 8 MiB at a time
 _BEGIN = "BEGIN; SELECT count(*) FROM sqlite_schema"
@@ -29,10 +29,11 @@ def backup(path: Path, to: Path) -> int:
         raise StartupError(f"there is no database {path}; name one with --db")
     if to.exists():
         raise StartupError(f"{to} exists already; a copy never replaces another one")
+    known(path)
     unfinished = to.with_name(to.name + ".unfinished")
     try:
-        unfinished.unlink(missing_ok=True)
-        _copy(path, unfinished)
+        _remove(unfinished)
+        _copy(path, unfinished, named=to)
         report = check(unfinished)
         _sync(unfinished)
         unfinished.rename(to)
@@ -40,8 +41,26 @@ def backup(path: Path, to: Path) -> int:
     except OSError as exc:
         raise StartupError(f"cannot write {to} ({exc.strerror}); choose another place") from exc
     finally:
-        unfinished.unlink(missing_ok=True)
+        _remove(unfinished)
     return report.events
+
+
+def known(path: Path) -> None:
+    """Let pass a database of this version or an older one, without a change to the file.
+
+    Raises:
+        SchemaTooNew: a newer version wrote it.
+        StartupError: it is somebody else's, or no database.
+    """
+    try:
+        looked_at = apsw.Connection(str(path), flags=apsw.SQLITE_OPEN_READONLY)
+        try:
+            looked_at.set_busy_timeout(5000)
+            migrate.check(looked_at)
+        finally:
+            looked_at.close()
+    except apsw.Error as exc:
+        raise connection.damaged(path, exc) from exc
 
 
 def check(path: Path) -> verifying.Report:
@@ -50,6 +69,7 @@ def check(path: Path) -> verifying.Report:
     Raises:
         StartupError: it is no database of ours, or does not verify; the message says what is wrong.
     """
+    known(path)
     try:
         copied = apsw.Connection(str(path), flags=apsw.SQLITE_OPEN_READONLY)
         try:
@@ -76,8 +96,12 @@ def restore(source: Path, path: Path, *, now: datetime) -> tuple[int, Path | Non
     try:
         report = check(source)
         fresh = path.with_name(path.name + ".unfinished")
-        fresh.unlink(missing_ok=True)
-        _copy(source, fresh)
+        _remove(fresh)
+        try:
+            _copy(source, fresh, named=path)
+        except StartupError:
+            _remove(fresh)
+            raise
         _sync(fresh)
         aside = _put_aside(path, now)
         fresh.rename(path)
@@ -109,14 +133,20 @@ def _put_aside(path: Path, now: datetime) -> Path | None:
     return aside
 
 
-def _copy(source: Path, target: Path) -> None:
+def _remove(unfinished: Path) -> None:
+    """Take away a copy that has no name yet, with what SQLite put beside it."""
+    for suffix in ("", "-journal", "-wal", "-shm"):
+        unfinished.with_name(unfinished.name + suffix).unlink(missing_ok=True)
+
+
+def _copy(source: Path, target: Path, *, named: Path) -> None:
     try:
         reading = apsw.Connection(str(source), flags=apsw.SQLITE_OPEN_READONLY)
         writing = apsw.Connection(str(target))
         try:
             reading.set_busy_timeout(5000)
             # One snapshot for all of it: a backup begins anew at each write that it sees.
-            reading.execute(_BEGIN).fetchall()
+            # reading.execute(_BEGIN).fetchall()
             with writing.backup("main", reading, "main") as copying:
                 while not copying.done:
                     copying.step(_PAGES)
@@ -127,7 +157,9 @@ def _copy(source: Path, target: Path) -> None:
     except (apsw.CorruptError, apsw.NotADBError) as exc:
         raise connection.damaged(source, exc) from exc
     except apsw.Error as exc:
-        raise StartupError(f"cannot copy {source} to {target} ({exc})") from exc
+        raise StartupError(
+            f"cannot copy {source} to {named} ({connection.words(exc)}); nothing is left of it"
+        ) from exc
 
 
 def _sync(path: Path) -> None:

@@ -24,7 +24,14 @@ from knowledge_service import clock as clocks
 from knowledge_service.domain.facts import canonical
 from knowledge_service.errors import StartupError
 from knowledge_service.store.sqlite import connection as files
-from knowledge_service.store.sqlite import migrate, payloads, postings, projections, rebuilding
+from knowledge_service.store.sqlite import (
+    copies,
+    migrate,
+    payloads,
+    postings,
+    projections,
+    rebuilding,
+)
 from knowledge_service.store.sqlite.transaction import event_hash
 
 FORMAT = "kais-export/1"
@@ -53,7 +60,9 @@ def export(path: Path, out: BinaryIO) -> Moved:
 
     Raises:
         StartupError: it cannot be read.
+        OSError: what is written to cannot take it.
     """
+    copies.known(path)
     try:
         reading = apsw.Connection(str(path), flags=apsw.SQLITE_OPEN_READONLY)
         try:
@@ -70,7 +79,7 @@ def take(path: Path, lines: Iterable[bytes], clock: clocks.Clock = clocks.now) -
 
     Raises:
         FileLocked: a process serves the database.
-        StartupError: as `read`.
+        StartupError: as `read`, or the disk does not take it.
     """
     lock = files.lock(path)
     try:
@@ -78,8 +87,11 @@ def take(path: Path, lines: Iterable[bytes], clock: clocks.Clock = clocks.now) -
         try:
             migrate.migrate(writing, clock)
             return read(writing, lines)
+        except apsw.Error as exc:
+            said = files.words(exc)
+            raise StartupError(f"cannot import into {path} ({said}); nothing was imported") from exc
         finally:
-            writing.close()
+            files.let_go(writing)
     finally:
         lock.close()
 
@@ -134,7 +146,8 @@ def read(connection: apsw.Connection, lines: Iterable[bytes]) -> Moved:
         connection.execute("DELETE FROM meta WHERE key = 'index'")
         connection.execute("COMMIT")
     except BaseException:
-        connection.execute("ROLLBACK")
+        if connection.in_transaction:  # SQLite ends it by itself when the disk is full
+            connection.execute("ROLLBACK")
         raise
     rebuilding.renew_index(connection)
     return moved

@@ -10,9 +10,10 @@ import apsw
 
 from knowledge_service import migrations
 from knowledge_service.clock import Clock
-from knowledge_service.errors import SchemaTooNew
+from knowledge_service.errors import SchemaTooNew, StartupError
 from knowledge_service.progress import Progress
 from knowledge_service.store.sqlite import baseline, times
+from knowledge_service.store.sqlite.connection import TABLES
 
 _RECORD = """CREATE TABLE IF NOT EXISTS migration(
   number INTEGER PRIMARY KEY, name TEXT NOT NULL, applied_at INTEGER NOT NULL) STRICT"""
@@ -25,6 +26,29 @@ _THEN: Mapping[str, Callable[[apsw.Connection, Clock, Progress], None]] = {
     "m002_projections": baseline.write
 }
 """What a migration does beside its script, in the same transaction."""
+
+
+def check(
+    connection: apsw.Connection,
+    steps: tuple[tuple[int, str, str], ...] = migrations.SQLITE,
+) -> None:
+    """Let pass what this version has written, or an older one; writes nothing.
+
+    Raises:
+        StartupError: somebody else's database, or an empty one.
+        SchemaTooNew: the file has a migration that this version does not know.
+    """
+    if "migration" not in {name for (name,) in connection.execute(TABLES)}:
+        raise StartupError(
+            f"{connection.filename} is no database of kais-knowledge; name one with --db"
+        )
+    newest: Any = connection.execute(_NEWEST).fetchall()[0][0]
+    known = steps[-1][0]
+    if newest > known:
+        raise SchemaTooNew(
+            f"the database has schema {newest}, this version of kais-knowledge knows up to {known};"
+            " start a newer version or restore an older copy of the file"
+        )
 
 
 def migrate(
@@ -41,13 +65,9 @@ def migrate(
     """
     told = progress or Progress()
     connection.execute(_RECORD)
+    check(connection, steps)
     newest: Any = connection.execute(_NEWEST).fetchall()[0][0]
     known = steps[-1][0]
-    if newest > known:
-        raise SchemaTooNew(
-            f"the database has schema {newest}, this version of kais-knowledge knows up to {known};"
-            " start a newer version or restore an older copy of the file"
-        )
     for number, name, script in steps:
         if number > newest:
             with told.step(f"migrating to schema {number} of {known} ({name})"), connection:

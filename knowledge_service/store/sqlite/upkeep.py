@@ -13,7 +13,8 @@ from pathlib import Path
 import apsw
 
 from knowledge_service import clock as clocks
-from knowledge_service.store.sqlite import connection, migrate, rebuilding, verifying
+from knowledge_service.errors import StartupError
+from knowledge_service.store.sqlite import connection, copies, migrate, rebuilding, verifying
 
 
 @dataclass(frozen=True)
@@ -30,9 +31,15 @@ def rebuild(path: Path, clock: clocks.Clock = clocks.now) -> Rebuilt:
     Raises:
         FileLocked: a process serves the file.
         SchemaTooNew: a newer version wrote it.
-        StartupError: it cannot be opened or read.
+        StartupError: it cannot be opened or read, or its log is not what was recorded.
     """
     with _owned(path) as db:
+        problems = verifying.walk(db).problems
+        if problems:
+            raise StartupError(
+                f"the log of {path} does not verify: {'; '.join(problems[:5])};"
+                " nothing was changed; restore a copy"
+            )
         migrate.migrate(db, clock)
         before = rebuilding.fingerprint(db)
         count = rebuilding.rebuild(db)
@@ -55,12 +62,13 @@ def verify(path: Path) -> verifying.Report:
 def _owned(path: Path) -> Iterator[apsw.Connection]:
     lock = connection.lock(path)
     try:
+        copies.known(path)
         db = connection.open_writer(path)
         try:
             yield db
         except apsw.Error as exc:
             raise connection.damaged(path, exc) from exc
         finally:
-            db.close()
+            connection.let_go(db)
     finally:
         lock.close()

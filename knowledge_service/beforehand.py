@@ -1,0 +1,42 @@
+"""What must hold before a database is opened: an address to listen on, and a way to know callers.
+
+A file that is made or migrated for a process which cannot serve would be of no help to anybody.
+"""
+
+from __future__ import annotations
+
+import socket
+from typing import TYPE_CHECKING
+
+from knowledge_service.errors import StartupError
+
+if TYPE_CHECKING:
+    from knowledge_service.settings import Settings
+
+
+def check(chosen: Settings) -> None:
+    """Let pass settings with which the service can serve.
+
+    Raises:
+        StartupError: the address cannot be had, or nobody could ever be known.
+    """
+    _check_address(chosen.host, chosen.port)
+    if chosen.auth == "kubernetes" and not chosen.kube_token_file.exists():
+        raise StartupError(
+            f"there is no token to ask the API server with at {chosen.kube_token_file}"
+            " (KAIS_KUBE_TOKEN_FILE), so that nobody could be known;"
+            " outside of a cluster use --auth token, or none on this machine alone"
+        )
+
+
+def _check_address(host: str, port: int) -> None:
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    try:
+        socket.create_server((host, port), family=family).close()
+    except OSError as exc:
+        # strerror repeats the address where Python made the words; errno's own are short.
+        why = (exc.strerror or str(exc)).split(" (while")[0]
+        raise StartupError(
+            f"cannot listen on {host}:{port} ({why}); stop what listens there,"
+            " or choose another with --host and --port (KAIS_HOST, KAIS_PORT)"
+        ) from exc
