@@ -88,13 +88,17 @@ async def principal_of(
     parts: Services, authorization: str, what: tuple[str, str, str | None]
 ) -> Principal:
     """Find out who calls, and take what the request (method, path, length) costs of its share."""
-    scheme, _, token = authorization.partition(" ")
-    bearer = token.strip() if scheme.lower() == "bearer" else None
-    principal = await parts.authenticator.principal(bearer or None)
+    principal = await parts.authenticator.principal(bearer_of(authorization))
     amounts = shares(*what)
     if amounts:
         parts.quotas.take(principal, amounts)
     return principal
+
+
+def bearer_of(authorization: str) -> str | None:
+    """Return the token of an `Authorization` header."""
+    scheme, _, token = authorization.partition(" ")
+    return (token.strip() or None) if scheme.lower() == "bearer" else None
 
 
 def shares(method: str, path: str, length: str | None) -> dict[quotas.Share, int]:

@@ -8,19 +8,23 @@ from typing import Annotated
 
 import anyio
 import anyio.to_thread
-from fastapi import APIRouter, Header, Query
+from fastapi import APIRouter, Header, Query, Request
 from starlette.responses import StreamingResponse
 from starlette.types import Receive, Scope, Send
 
 from knowledge_client.models import AuditPage
+from knowledge_service.domain.visibility import Principal
+from knowledge_service.errors import ServiceError
 from knowledge_service.flows import listening
 from knowledge_service.routes.bodies import StrictRoute
-from knowledge_service.routes.dependencies import CallerDep, Services, ServicesDep
+from knowledge_service.routes.dependencies import CallerDep, Services, ServicesDep, bearer_of
 
 # A change is told within this; one look at the end of the log takes some microseconds.
 _LOOK_EVERY_S = 0.25
 _SILENT_S = 15.0
-# A stream ends now and then, so that a caller whose rights changed is looked at anew.
+# A caller is looked at anew so often: a token that was taken away ends its stream.
+_ANEW_S = 10.0
+# An arbitrary number; who listens asks again with the id of the last event.
 _LONGEST_S = 300.0
 
 _STREAM = {"content": {"text/event-stream": {"schema": {"type": "string"}}}}
@@ -30,6 +34,7 @@ router = APIRouter(prefix="/v1", tags=["events"], route_class=StrictRoute)
 
 @router.get("/events", response_class=StreamingResponse, responses={200: _STREAM})
 async def events(
+    request: Request,
     services: ServicesDep,
     principal: CallerDep,
     last_event_id: Annotated[str | None, Header(max_length=512)] = None,
@@ -39,7 +44,7 @@ async def events(
         listening.Listener, services.store, principal, last_event_id
     )
     stream = _Stream(
-        _lines(services, listener),
+        _lines(services, listener, _Caller(services, request, principal)),
         media_type="text/event-stream",
         headers={"Cache-Control": "no-store", "X-Accel-Buffering": "no"},
     )
@@ -71,10 +76,34 @@ class _Stream(StreamingResponse):
             self.seat.give_back()
 
 
-async def _lines(services: Services, listener: listening.Listener) -> AsyncIterator[str]:
+class _Caller:
+    """Who listens, as long as that is who it was when the stream began."""
+
+    def __init__(self, services: Services, request: Request, principal: Principal) -> None:
+        self._authenticator = services.authenticator
+        self._bearer = bearer_of(request.headers.get("authorization", ""))
+        self._principal = principal
+        self._looked_at_s = time.monotonic()
+
+    async def is_gone(self, now_s: float) -> bool:
+        """Tell whether the token is none any more, or means somebody else or other rights."""
+        if now_s - self._looked_at_s < _ANEW_S:
+            return False
+        self._looked_at_s = now_s
+        try:
+            return await self._authenticator.principal(self._bearer) != self._principal
+        except ServiceError:
+            return True
+
+
+async def _lines(
+    services: Services, listener: listening.Listener, caller: _Caller
+) -> AsyncIterator[str]:
     yield ": listening\n\n"
     began = told = time.monotonic()
     while (now := time.monotonic()) - began < _LONGEST_S and not services.listeners.is_closing:
+        if await caller.is_gone(now):
+            return
         behind = await anyio.to_thread.run_sync(lambda: listener.is_behind)
         for event in await anyio.to_thread.run_sync(listener.next) if behind else ():
             told = now

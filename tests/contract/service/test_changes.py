@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import time
 
 import httpx
 import pytest
@@ -17,11 +18,15 @@ from knowledge_client.models import (
     ReasonIn,
     RecallIn,
 )
+from knowledge_service.app import create_app
+from knowledge_service.domain.visibility import Principal
 from knowledge_service.index import analyser, scorer
 from knowledge_service.ports import Store
+from knowledge_service.routes import events as routes_events
 from tests.builders_knowledge import LEAD, OTHER, TEAM, run_in
-from tests.contract.service.conftest import Connect
+from tests.contract.service.conftest import CALLERS, Connect
 from tests.contract.service.test_rights import TestPrincipals, refused
+from tests.fakes.identity import NamedCallers
 
 CODE = errors.Code
 
@@ -130,6 +135,23 @@ class TestStream:
         fact = await told(connect("lead"), "after")
         _, events, _ = await reading
         assert [event.facts for event in events] == [(fact,)]
+
+    @pytest.mark.parametrize("now", [None, CALLERS["peer"]], ids=["taken away", "other rights"])
+    async def test_ends_when_the_token_is_no_longer_the_callers(
+        self, store: Store, monkeypatch: pytest.MonkeyPatch, now: Principal | None
+    ) -> None:
+        monkeypatch.setattr(routes_events, "_ANEW_S", 0.2)
+        callers = NamedCallers(dict(CALLERS))
+        streams = Streams(create_app(store, callers))
+        reading = asyncio.create_task(streams.read("lead", 1, None, within_s=20))
+        await streams.begun.wait()
+        callers.principals.pop("lead")
+        if now:
+            callers.principals["lead"] = now
+        began = time.monotonic()
+        status, events, _ = await reading
+        assert (status, events) == (200, [])
+        assert time.monotonic() - began < 10
 
     async def test_tells_only_what_the_caller_may_see(
         self, connect: Connect, streams: Streams
