@@ -152,8 +152,9 @@ def test_images_come_from_the_values() -> None:
         if line.strip().startswith("image:")
     ]
 
-    assert len(images) == 2
-    assert all('include "kais.image"' in image for image in images)
+    ours = [image for image in images if 'include "kais.image"' in image]
+    assert len(ours) == 2
+    assert set(images) - set(ours) == {"image: {{ .image | quote }}"}  # of the replication
 
 
 def test_every_value_is_in_the_schema_and_in_the_reference() -> None:
@@ -181,6 +182,17 @@ def leaves(values: Body, schema: Body) -> list[str]:
 
     walk(values, schema, "")
     return found
+
+
+def test_replication_sees_the_database_and_outlives_the_service() -> None:
+    workload, *others = objects("knowledge-statefulset.yaml")
+    pod = workload["spec"]["template"]["spec"]
+    (sidecar,) = pod["initContainers"]
+    assert sidecar["restartPolicy"] == "Always"
+    mounts = {mount["name"]: mount["mountPath"] for mount in sidecar["volumeMounts"]}
+    assert mounts["data"] == pod["containers"][0]["volumeMounts"][0]["mountPath"] == "/data"
+    assert "replication" in {volume["name"] for volume in pod["volumes"]}
+    assert "ConfigMap" in {body["kind"] for body in others}
 
 
 @pytest.mark.parametrize("name", ["operator-deployment.yaml", "knowledge-statefulset.yaml"])
