@@ -15,8 +15,10 @@ from typing import Any
 
 _LONGEST = 100
 _VOICE = re.compile(
-    r"(?:speaker|author|sender|narrator)(?:_?(?:name|id))?|from|role|who|said_by|spoken_by"
+    r"(?:speaker|sender|narrator)(?:_?(?:name|id))?|from|role|who|said_by|spoken_by"
 )
+# One who writes facts down holds no conversation with himself.
+_AUTHOR = re.compile(r"author(?:_?(?:name|id))?|written_by")
 _SESSION = re.compile(
     r"(?:session|conversation|conv|dialogu?e|thread|chat|meeting|channel|call|interview)"
     r"(?:_?(?:id|no|num|number|index|name|key))?"
@@ -33,13 +35,15 @@ _WHEN = re.compile(
 class Told:
     """Who said it, what it is a part of, and when, as far as the data says; "" where it does not.
 
-    `session` is told apart by the name of its member, as `session_id=3` is.
+    `session` is told apart by the name of its member, as `session_id=3` is. A voice that is
+    `written` need not be one of a conversation.
     """
 
     voice: str = ""
     session: str = ""
     turn: str = ""
     when: str = ""
+    written: bool = False
 
 
 NOTHING = Told()
@@ -49,7 +53,7 @@ def of(data: Any) -> Told:
     """Read the members of data, one level deep; the first of each sort counts."""
     if not isinstance(data, Mapping):
         return NOTHING
-    found: dict[str, str] = {}
+    found: dict[str, Any] = {}
     for key, value in data.items():
         name = key.casefold()
         sort = _sort(name) if len(name) <= _LONGEST else None
@@ -59,12 +63,19 @@ def of(data: Any) -> Told:
             text = str(value) if not isinstance(value, int) or abs(value) < 1 << 62 else ""
             if 0 < len(text) <= _LONGEST:
                 found[sort] = f"{name}={text}" if sort == "session" else text
+                if _AUTHOR.fullmatch(name):
+                    found["written"] = True
     return Told(**found) if found else NOTHING
 
 
 @functools.lru_cache(maxsize=4096)
 def _sort(name: str) -> str | None:
-    for sort, pattern in (("voice", _VOICE), ("session", _SESSION), ("turn", _TURN)):
+    for sort, pattern in (
+        ("voice", _VOICE),
+        ("voice", _AUTHOR),
+        ("session", _SESSION),
+        ("turn", _TURN),
+    ):
         if pattern.fullmatch(name):
             return sort
     return "when" if _WHEN.fullmatch(name) else None

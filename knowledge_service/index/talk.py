@@ -11,7 +11,7 @@ from __future__ import annotations
 import functools
 import json
 import re
-from collections.abc import Hashable, Iterable, Mapping
+from collections.abc import Hashable, Iterable, Mapping, Set
 from itertools import pairwise
 
 from knowledge_service.domain import voices
@@ -46,6 +46,8 @@ _DAY_US = 86_400_000_000
 # So many facts must bear a name before names in subjects, titles and tags are taken for speakers',
 # and each name comes twice on average. Few things but those of a conversation are told like that.
 _ENOUGH = 4
+# So many people may talk in a session though none says much.
+_FEW = 4
 
 
 def speaker(row: Candidate) -> str | None:
@@ -75,18 +77,32 @@ def sessions(rows: Iterable[Candidate]) -> dict[int, Session]:
     Without what nothing ties to others.
     """
     found: dict[int, Session] = {}
-    named: list[tuple[Candidate, str]] = []
+    spoken: dict[Session, list[tuple[int, str]]] = {}
+    named: dict[Session, list[tuple[int, str]]] = {}
     for row in rows:
-        name = session(row)
-        if name is not None:
-            found[row.number] = name
+        tied = _pointed(row) or _of_data(row)
+        if tied is not None:
+            found[row.number] = tied
+            continue
+        who = _who(row)
+        if who:
+            spoken.setdefault(_of_day(row), []).append((row.number, who))
         else:
-            voice = _name(row)
-            if voice:
-                named.append((row, voice))
-    if len(named) >= _ENOUGH and 2 * len({voice for _, voice in named}) <= len(named):
-        found |= {row.number: _by_moment(row) for row, _ in named}
+            name = _name(row)
+            if name:
+                named.setdefault(_by_moment(row), []).append((row.number, name))
+    names = [name for turns in named.values() for _, name in turns]
+    if len(names) >= _ENOUGH and 2 * len(set(names)) <= len(names):
+        spoken |= named
+    for key, turns in spoken.items():
+        if not _are_topics({who for _, who in turns}, len(turns)):
+            found |= {number: key for number, _ in turns}
     return found
+
+
+def _are_topics(names: Set[str], turns: int) -> bool:
+    """Tell whether what looks like names are topics (`Redis: ...`): many, and few come again."""
+    return len(names) > _FEW and 3 * len(names) > turns
 
 
 def may_be_of(row: Candidate) -> Session | None:
@@ -100,7 +116,10 @@ def session(row: Candidate) -> Session | None:
     The entity it is about, the session or run that it refers to, a tag such as `session_3`, data,
     or, for somebody's words, the day they are of. None when nothing ties it to others.
     """
-    return _pointed(row) or _of_data(row) or _of_day(row)
+    tied = _pointed(row) or _of_data(row)
+    if tied is not None:
+        return tied
+    return _of_day(row) if _who(row) else None
 
 
 def _pointed(row: Candidate) -> Session | None:
@@ -120,15 +139,22 @@ def _of_data(row: Candidate) -> Session | None:
     return (row.scope_no, "turn", turn[1]) if turn else None
 
 
-def _of_day(row: Candidate) -> Session | None:
-    """Name the day of somebody's words."""
-    told = _told(row.data_json) if row.data_json else voices.NOTHING
+def _who(row: Candidate) -> str | None:
+    """Return who says the content in a conversation."""
     match = _SPEAKER.match(row.content)
-    if match is None and not told.voice:
-        return None
+    if match:
+        return match["who"]
+    told = _told(row.data_json) if row.data_json else voices.NOTHING
+    return None if told.written else told.voice or None
+
+
+def _of_day(row: Candidate) -> Session:
+    """Name the day of somebody's words."""
     if row.valid_from_us is not None:
         return row.scope_no, "day", row.valid_from_us // _DAY_US
-    return row.scope_no, "day", _headed((match["head"] if match else None) or told.when)
+    match = _SPEAKER.match(row.content)
+    when = _told(row.data_json).when if row.data_json else ""
+    return row.scope_no, "day", _headed((match["head"] if match else None) or when)
 
 
 def in_order(
@@ -150,6 +176,11 @@ def in_order(
         if any(one[1] > other[1] for one, other in pairwise(known)):
             found |= {number: turn for _, turn, number in known}
     return found
+
+
+def is_said(row: Candidate) -> bool:
+    """Tell whether a name is on it, so that what stands beside it may be what it answers."""
+    return bool(_who(row) or _name(row))
 
 
 def is_asking(row: Candidate) -> bool:

@@ -31,7 +31,10 @@ def row(content: str = "hello", number: int = 1, **given: object) -> Candidate:
     ("data", "told"),
     [
         ({"speaker": "Anna", "session": 3, "dia_id": "D3:1"}, Told("Anna", "session=3", "D3:1")),
-        ({"author_name": "Anna", "Timestamp": "8 May, 2023"}, Told("Anna", when="8 May, 2023")),
+        (
+            {"author_name": "Anna", "Timestamp": "8 May, 2023"},
+            Told("Anna", when="8 May, 2023", written=True),
+        ),
         ({"sender": "Anna", "conversation_id": "c-7"}, Told("Anna", "conversation_id=c-7")),
         ({"speaker": "x" * 101, "session": True, "turn": None}, Told()),
         ({"image": "shop:1.2", "replicas": 3, "name": "shop"}, Told()),
@@ -139,6 +142,19 @@ def test_names_that_come_again_and_again_tie_facts_of_one_moment_together() -> N
     found = talk.sessions(rows)
     assert [found[n] == found[0] for n in range(6)] == [True] * 4 + [False] * 2
     assert talk.sessions(rows[:3]) == {}
+
+
+def test_topics_before_the_words_are_no_speakers() -> None:
+    topics = [row(f"Topic{chr(97 + n)}: x", n) for n in range(9)]
+    assert talk.sessions(topics) == {}
+    two = [row(f"{name}: x", n) for n, name in enumerate(["Anna", "Bruno", "Anna", "Bruno"])]
+    assert len(talk.sessions(two)) == 4
+
+
+def test_one_who_writes_facts_down_holds_no_conversation() -> None:
+    written = [row("x", n, data={"author": "Anna"}) for n in range(9)]
+    assert talk.sessions(written) == {}
+    assert talk.is_voice(written[0], frozenset({"anna"}))
 
 
 def test_titles_that_name_things_tie_nothing_together() -> None:
