@@ -80,7 +80,7 @@ class Recall(part.Part):
     ) -> Iterator[tuple[apsw.Connection, Shelf]]:
         """Begin a snapshot, and say what was kept for it."""
         before = self._writer.edition
-        with self._readers.snapshot() as connection:
+        with self._readers.searching() as connection:
             shelf = _shelf(connection, search, vector)  # the first read, which begins the snapshot
             shelf.kept = self._readers.decoded.between(before, self._writer.edition)
             yield connection, shelf

@@ -1,0 +1,39 @@
+"""Recalls wait for each other, and for nobody else."""
+
+from __future__ import annotations
+
+import contextlib
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+
+from knowledge_service.domain.visibility import View
+from knowledge_service.errors import StoreUnavailable
+from knowledge_service.ports import Search
+from knowledge_service.store.sqlite import connection
+from knowledge_service.store.sqlite.store import SqliteStore
+from tests.builders_knowledge import LEAD, PERSON, new_fact
+
+
+def test_third_search_waits_while_other_reading_goes_on(tmp_path: Path) -> None:
+    path = tmp_path / "knowledge.db"
+    SqliteStore(path).close()
+    readers = connection.Readers(path, timedelta(milliseconds=50))
+    with readers.searching(), readers.searching():
+        with readers.snapshot() as other:
+            assert other.execute("SELECT count(*) FROM fact").fetchall() == [(0,)]
+        with pytest.raises(StoreUnavailable, match="every reader has been busy for"):
+            readers.searching().__enter__()
+    with readers.searching() as next_one:
+        assert next_one.execute("SELECT count(*) FROM fact").fetchall() == [(0,)]
+    readers.close()
+
+
+def test_search_that_fails_gives_its_turn_back(tmp_path: Path) -> None:
+    with contextlib.closing(SqliteStore(tmp_path / "knowledge.db")) as store:
+        store.remember([new_fact("rain")], actor=PERSON)
+        for _ in range(3):
+            with pytest.raises(ZeroDivisionError), store._readers.searching():
+                _ = 1 / 0
+        assert store.search(Search(View(LEAD), "rain", 5))
