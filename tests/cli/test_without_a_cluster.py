@@ -1,0 +1,36 @@
+"""The commands of the page on the service without a cluster, typed as they stand."""
+
+import os
+import socket
+import subprocess
+import sys
+from pathlib import Path
+
+from e2e.support import documents
+
+PAGE = documents.ROOT / "docs/how-to/knowledge-without-a-cluster.md"
+
+
+def test_commands_of_the_page_work_as_they_stand(tmp_path):
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = str(free.getsockname()[1])
+    script = "".join(block.text for block in documents.blocks(PAGE) if block.language == "sh")
+    script = script.replace("127.0.0.1:8000", f"127.0.0.1:{port}")
+    environment = {
+        **os.environ,  # noqa: TID251 - a shell of its own
+        "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}",  # noqa: TID251 - as above
+        "KAIS_PORT": port,
+        "NO_COLOR": "1",
+    }
+    done = subprocess.run(
+        ["bash", "-c", f"set -eumo pipefail; trap 'kill $(jobs -p) 2> trap.log || true' EXIT; {script}"],
+        cwd=tmp_path, env=environment, text=True, capture_output=True, check=False, timeout=120,
+    )  # fmt: skip
+    assert done.returncode == 0, f"{done.stdout}\n{done.stderr}"
+    assert "The pilot boat has no radio on Sundays." in done.stdout
+    assert "words of the question (" in done.stdout
+    assert "takes its place" in done.stdout
+    assert "1 fact stored" in done.stderr or "facts stored, 0 known" in done.stderr
+    assert "0 facts stored, " in done.stderr
+    assert "events: all in order" in done.stderr
