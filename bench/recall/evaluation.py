@@ -54,7 +54,8 @@ def recall(store: SqliteStore, facts: dict[str, FactIn]) -> Finder:
     """The service's recall, without HTTP."""
     source = Source(type="import", actor="bench")
     new = [
-        domain.new_fact(fact, scope=SCOPE, source=source, confidence=0.5) for fact in facts.values()
+        domain.new_fact(fact, scope=SCOPE, source=fact.source or source, confidence=0.5)
+        for fact in facts.values()
     ]
     told = store.remember(new, actor=Actor("bench", "system"))
     id_of = {each.fact_id: name for each, name in zip(told, facts, strict=True)}

@@ -11,7 +11,7 @@ from __future__ import annotations
 import functools
 import json
 import re
-from collections.abc import Hashable, Iterable, Mapping, Set
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence, Set
 from itertools import pairwise
 
 from knowledge_service.domain import voices
@@ -37,6 +37,10 @@ _TURN_TAG = re.compile(r'"([A-Za-z]{1,12}\d{1,6}):\d{1,6}"')
 _TURN_ID = re.compile(r"(.*\d.*)[:#/.]\d+")
 Session = tuple[int, str, Hashable]
 """The scope, by what facts are tied together, and its name."""
+# Turns of a session that are told at once stand closer; found ones leave gaps. Arbitrary.
+_CLOSE = 48
+# More than any number of a turn, so that no two runs meet.
+_APART_BY = 1 << 32
 _LAST_NUMBER = re.compile(r"\d{1,9}$")
 _SENTENCE = re.compile(r"[^.!?]+[.!?]*")
 _ASKED = ("?", '?"', "?\u201d")
@@ -163,7 +167,7 @@ def in_order(
     """Return where facts of sessions stand: places, unless turns that say their number disagree.
 
     Several clients that tell a conversation at once mix its turns. Then the numbers of that session
-    stand for its places.
+    stand for its places. What came far apart under one name are two sessions.
     """
     numbered: dict[Session, list[tuple[int, int, int]]] = {}
     for number, name in sessions.items():
@@ -172,10 +176,21 @@ def in_order(
             numbered.setdefault(name, []).append((places[number], turn, number))
     found = dict(places)
     for known in numbered.values():
-        known.sort()
-        if any(one[1] > other[1] for one, other in pairwise(known)):
-            found |= {number: turn for _, turn, number in known}
+        for run in _runs(sorted(known)):
+            if any(one[1] > other[1] for one, other in pairwise(run)):
+                start = run[0][0] * _APART_BY
+                found |= {number: start + turn for _, turn, number in run}
     return found
+
+
+def _runs(known: Sequence[tuple[int, int, int]]) -> Iterator[Sequence[tuple[int, int, int]]]:
+    """Part what did not come close together, by place."""
+    start = 0
+    for end, (one, other) in enumerate(pairwise(known), 1):
+        if other[0] - one[0] > _CLOSE:
+            yield known[start:end]
+            start = end
+    yield known[start:]
 
 
 def is_said(row: Candidate) -> bool:

@@ -230,6 +230,14 @@ def test_turns_that_came_mixed_stand_in_the_order_of_their_numbers(
     rows = {n: row("x", n, **number(n)) for n in (1, 2, 3)}
     sessions = talk.sessions(rows.values())
     assert len(set(sessions.values())) == 1
-    assert talk.in_order(sessions, rows, {1: 11, 2: 10, 3: 12}) == {1: 1, 2: 2, 3: 3}
+    mixed = talk.in_order(sessions, rows, {1: 11, 2: 10, 3: 12})
+    assert (mixed[2] - mixed[1], mixed[3] - mixed[2]) == (1, 1)
     # What came in order keeps its places: a number that is left out parts nobody.
     assert talk.in_order(sessions, rows, {1: 10, 2: 11, 3: 12}) == {1: 10, 2: 11, 3: 12}
+
+
+def test_sessions_of_one_name_that_came_far_apart_are_two() -> None:
+    rows = {n: row("x", n, data={"dia_id": f"D1:{n % 4}"}) for n in range(8)}
+    places = {n: 10 + n if n < 4 else 500 + n for n in rows}
+    sessions = talk.sessions(rows.values())
+    assert talk.in_order(sessions, rows, places) == places
