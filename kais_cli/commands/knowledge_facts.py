@@ -32,7 +32,7 @@ Reason = Annotated[str, typer.Option(help="Why; it is kept with the fact.")]
 
 @command(app, "show")
 def show(session: Session, fact: FactId, output_: Output = Format.TABLE) -> ExitStatus:
-    """Show a fact: its words, source, times, links, and what was done to it."""
+    """Show a fact: its words, source, times, links and history."""
     with realm.client(session) as client:
         found = client.get_fact(fact)
         history = client.history(fact)
@@ -43,7 +43,10 @@ def show(session: Session, fact: FactId, output_: Output = Format.TABLE) -> Exit
 
 @command(app, "why")
 def why(session: Session, fact: FactId, output_: Output = Format.TABLE) -> ExitStatus:
-    """Tell where a fact comes from: who said it, in which run, and what it was made of."""
+    """Tell where a fact comes from.
+
+    Who said it, in which run and knowing what, and what it was made of.
+    """
     with realm.client(session) as client:
         found = client.why(fact)
     page = fact_pages.why(found, width=session.environment.width)
@@ -57,7 +60,10 @@ def impact(
     limit: Annotated[int, typer.Option(min=1, max=1000, help="At most this many recalls.")] = 100,
     output_: Output = Format.TABLE,
 ) -> ExitStatus:
-    """Tell what a fact has touched: recalls that gave it, runs, copies, what derives from it."""
+    """Tell what a fact has touched.
+
+    The recalls that gave it, their runs, its copies, and what was made from it.
+    """
     with realm.client(session) as client:
         found = client.impact(fact, limit=limit)
     return told(session, found, output_, page=fact_pages.impact(found))
@@ -73,7 +79,10 @@ def correct(
     ] = None,
     output_: Output = Format.TABLE,
 ) -> ExitStatus:
-    """Close a fact that is not true (any more); no later recall gives it."""
+    """Close a fact that is not true (any more).
+
+    No later recall gives it; with --replacement a successor is stored.
+    """
     from knowledge_client import models  # noqa: PLC0415 (loads httpx)
 
     body = models.CorrectIn(reason=given(reason), replacement=asking.text(session, replacement))
@@ -90,7 +99,7 @@ def confirm(
     reason: Annotated[str | None, typer.Option(help="Why; it is kept with the fact.")] = None,
     output_: Output = Format.TABLE,
 ) -> ExitStatus:
-    """Confirm a fact; one that was flagged is given to cells again."""
+    """Confirm a fact, which gives a flagged one to cells again."""
     from knowledge_client import models  # noqa: PLC0415 (loads httpx)
 
     with realm.client(session) as client:
@@ -103,7 +112,10 @@ def confirm(
 def retract(
     session: Session, fact: FactId, reason: Reason, output_: Output = Format.TABLE
 ) -> ExitStatus:
-    """Close a fact as wrong; its promoted copies go too, unless others confirmed them."""
+    """Close a fact as wrong, and its promoted copies.
+
+    Copies that others confirmed stay, and wait for a review.
+    """
     done = ordered(session, reason, lambda client, why: client.retract(fact, why))
     return told(session, done, output_, page=f"{done.id}: retracted\n")
 

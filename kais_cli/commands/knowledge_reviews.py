@@ -51,7 +51,10 @@ def approve(  # noqa: PLR0913 (one argument per option)
     tag: Tags = None,
     output_: Output = Format.TABLE,
 ) -> ExitStatus:
-    """Approve a fact: agents cannot replace it any more, and its flags are lifted."""
+    """Approve a fact, so that agents cannot replace it.
+
+    Its flags are lifted.
+    """
     from knowledge_client import models  # noqa: PLC0415 (loads httpx)
 
     words = asking.text(session, content)
@@ -78,7 +81,10 @@ def reject(
 def restore(
     session: Session, fact: FactId, reason: Reason, output_: Output = Format.TABLE
 ) -> ExitStatus:
-    """Make a closed fact live again: a retracted, superseded, archived or rejected one."""
+    """Make a closed fact live again.
+
+    A retracted, superseded, archived or rejected one.
+    """
     done = ordered(session, reason, lambda client, why: client.restore(fact, why))
     return told(session, done, output_, page=f"{done.id}: live again\n")
 
@@ -91,8 +97,9 @@ def erase(
     yes: Annotated[bool, typer.Option("--yes", help="Do it.")] = False,
     output_: Output = Format.TABLE,
 ) -> ExitStatus:
-    """Delete a fact's text for good, with its promoted copies; it takes the verb admin there.
+    """Delete a fact's text for good, with its promoted copies.
 
+    It takes the verb admin there, which the account of a namespace does not have.
     The answer names what was made from it and stands, and what backups still hold.
     """
     if not yes:

@@ -104,7 +104,7 @@ def import_(
         bool, typer.Option("--keep-going", help="Leave out lines that cannot be taken, and end 1.")
     ] = False,
 ) -> ExitStatus:
-    """Store the facts of a file; those that are known already are confirmed.
+    """Store the facts of a file, and confirm what is known.
 
     A line that is no fact, or that the service refuses, ends the import; what stands before it is
     stored, the message names the line, and another import goes on from there. A torn last line is

@@ -36,6 +36,14 @@ def test_every_option_of_a_command_is_documented(command):
                 assert f"`{option}" in section(command) + general, option
 
 
+def test_list_of_the_commands_about_knowledge_is_not_cut_at_80_columns(
+    terminal, capsys, monkeypatch
+):
+    monkeypatch.setenv("COLUMNS", "80")
+    terminal.run("knowledge", "--help")
+    assert "..." not in capsys.readouterr().out.replace("[ARGS]...", "")
+
+
 def test_every_exit_status_is_documented():
     rows = {f"| {int(status)} | `{status.name}` |" for status in ExitStatus}
     assert not {row for row in rows if row not in DOCS}

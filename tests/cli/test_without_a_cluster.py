@@ -23,8 +23,9 @@ def test_commands_of_the_page_work_as_they_stand(tmp_path):
         "KAIS_PORT": port,
         "NO_COLOR": "1",
     }
+    shell = "set -eumo pipefail; trap 'kill $(jobs -p) 2> trap.log || true' EXIT"
     done = subprocess.run(
-        ["bash", "-c", f"set -eumo pipefail; trap 'kill $(jobs -p) 2> trap.log || true' EXIT; {script}"],
+        ["bash", "-c", f"{shell}; {script}"],
         cwd=tmp_path, env=environment, text=True, capture_output=True, check=False, timeout=120,
     )  # fmt: skip
     assert done.returncode == 0, f"{done.stdout}\n{done.stderr}"
