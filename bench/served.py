@@ -14,6 +14,11 @@ from typing import Any
 _TICKS = os.sysconf("SC_CLK_TCK")
 
 
+def _resident_kib(process_id: int) -> int:
+    lines = Path(f"/proc/{process_id}/status").read_text().splitlines()
+    return next((int(line.split()[1]) for line in lines if line.startswith("VmRSS")), 0)
+
+
 class Served:
     """The service over one file, or the bare routes; counts its own processor time."""
 
@@ -46,12 +51,15 @@ class Served:
         raise SystemExit("the service did not listen within 120 s")
 
     def resident_mib(self) -> float:
-        """Return what the process holds in memory."""
-        lines = Path(f"/proc/{self._process.pid}/status").read_text().splitlines()
-        return next(int(line.split()[1]) for line in lines if line.startswith("VmRSS")) / 1024
+        """Return what the process holds in memory, together with those that it has started."""
+        return sum(_resident_kib(each) for each in (self._process.pid, *self._children())) / 1024
+
+    def _children(self) -> list[int]:
+        tasks = Path(f"/proc/{self._process.pid}/task").iterdir()
+        return [int(each) for task in tasks for each in (task / "children").read_text().split()]
 
     def processor_s(self) -> float:
-        """Return the processor time that the server used so far."""
+        """Return the processor time that the server itself used so far."""
         fields = Path(f"/proc/{self._process.pid}/stat").read_text().rpartition(")")[2].split()
         return (int(fields[11]) + int(fields[12])) / _TICKS
 

@@ -28,7 +28,7 @@ _DECODER = msgspec.msgpack.Decoder(Looked)
 # Facts: below, handing over costs more than it saves.
 _MANY = 32
 # So many such batches within so long are an import; one alone is over before a process is there.
-_BATCHES, _WITHIN_S = 20, 10.0
+_BATCHES, _WITHIN_S = 8, 10.0
 _IDLE_S = 30.0
 # A batch is looked at in some 5 ms. Who has waited for so long does it on his own.
 _PATIENCE_S = 1.0

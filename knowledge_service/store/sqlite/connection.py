@@ -1,8 +1,8 @@
 """Opening the file: the lock that makes this process its owner, connections, errors of SQLite.
 
-WAL with synchronous=FULL: a commit survives a power cut. Only the writer's connection checkpoints,
-which together with a bundled SQLite of at least 3.51.3 keeps the WAL-reset defect of older versions
-away.
+WAL with synchronous=FULL: a commit survives a power cut. The writer's connection checkpoints, and
+that of `folding` beside it: a bundled SQLite of at least 3.51.3 keeps the WAL-reset defect of older
+versions away.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ _READERS = 4
 _SEARCHES = 2
 # Pages of each reader; most of what recalls read of the index is kept decoded beside them.
 _PAGES_KIB = 16_384
-_DECODED = 80 << 20
+_DECODED = 72 << 20
 # A client that waits 10 s for an answer gets the reason instead.
 READS_WITHIN = timedelta(seconds=8)
 # Instructions of SQLite between two looks at the clock, some milliseconds; a recall has fewer.
@@ -169,7 +169,7 @@ def lock(path: Path) -> IO[str]:
 
 
 def open_writer(path: Path) -> apsw.Connection:
-    """Open the one connection that writes and checkpoints.
+    """Open the one connection that writes.
 
     Raises:
         StartupError: the file cannot be opened or is no database.

@@ -107,12 +107,13 @@ class Facts(part.Part):
 def _remembering(
     facts: Sequence[NewFact], actor: Actor, once: Once | None
 ) -> Callable[[Transaction], tuple[Remembered, ...]]:
-    texts = statements.texts_of(facts)
+    worked_out = statements.work_out(facts)
     if once is None and facts and all(map(statements.is_plain, facts)):
-        return statements.Telling(facts, actor, texts)
+        return statements.Telling(facts, actor, worked_out)
 
     def work(tx: Transaction) -> tuple[Remembered, ...]:
-        return naming.name_all(tx, facts, statements.store_all(tx, facts, actor, texts), actor)
+        stored = statements.store_all(tx, facts, actor, worked_out)
+        return naming.name_all(tx, facts, stored, actor)
 
     return part.repeatable(once, _REMEMBERED, work)
 

@@ -11,8 +11,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-import msgspec
-
 from knowledge_client import wire
 from knowledge_client.models import Remembered
 from knowledge_service.domain.facts import NewFact
@@ -21,6 +19,7 @@ from knowledge_service.ports import Actor
 from knowledge_service.store.sqlite import part, postings, written
 from knowledge_service.store.sqlite.desk import TableDesk
 from knowledge_service.store.sqlite.projections import facts as projected
+from knowledge_service.store.sqlite.projections import newfacts
 from knowledge_service.store.sqlite.transaction import Mergeable, Transaction, Written
 from knowledge_service.store.verbs import storing
 
@@ -31,6 +30,13 @@ _EQUALS = f"""SELECT content_hash FROM fact WHERE scope_no = ?
 _NEXT = "SELECT coalesce(max(fact_no), 0) FROM fact"
 
 
+class WorkedOut(NamedTuple):
+    """What of a fact is known before it is written: what is indexed, and its line in the log."""
+
+    text: postings.Text
+    line: bytes
+
+
 class _Told(NamedTuple):
     """What becomes one event: facts of one scope that touch nothing, and who told them."""
 
@@ -38,23 +44,23 @@ class _Told(NamedTuple):
     actor: str
     facts: list[NewFact]
     fact_ids: list[str]
-    texts: list[postings.Text]
+    worked_out: list[WorkedOut]
 
 
 @dataclass(frozen=True)
 class Telling(Mergeable):
     """Facts that one call tells, none of which has a key, a name, or is told again under a key.
 
-    `texts` are what is indexed of them.
+    `worked_out` is what `work_out` gives for them.
     """
 
     facts: Sequence[NewFact]
     actor: Actor
-    texts: Sequence[postings.Text]
+    worked_out: Sequence[WorkedOut]
 
     def __call__(self, tx: Transaction) -> tuple[Remembered, ...]:
         """Store them or confirm their equals."""
-        return store_all(tx, self.facts, self.actor, self.texts)
+        return store_all(tx, self.facts, self.actor, self.worked_out)
 
     def together(self, tx: Transaction, jobs: Sequence[Telling]) -> list[tuple[Remembered, ...]]:
         """Store what several calls told, up to the first fact that has an equal."""
@@ -71,7 +77,8 @@ class Telling(Mergeable):
                 break
             known |= keys
             fact_ids = tx.new_ids(len(job.facts))
-            told.append(_Told(scope_no, job.actor.name, list(job.facts), fact_ids, list(job.texts)))
+            parts = (list(job.facts), fact_ids, list(job.worked_out))
+            told.append(_Told(scope_no, job.actor.name, *parts))
         _record(tx, told)
         return [tuple(map(_created, one.fact_ids)) for one in told]
 
@@ -81,41 +88,48 @@ def is_plain(new: NewFact) -> bool:
     return new.key_hash is None and not new.aliases
 
 
-def texts_of(facts: Sequence[NewFact]) -> Sequence[postings.Text]:
-    """Return what is indexed of facts; of many it is worked out now, while others are written."""
+def work_out(facts: Sequence[NewFact]) -> list[WorkedOut]:
+    """Do what can be done of facts while the writer is at others.
+
+    Of a single one its terms are left to the writer: it has them for all of a commit.
+    """
+    lines = written.unnamed(facts)
     if len(facts) == 1:
-        return [facts[0].rendering]
-    return [terms.packed_of(new.rendering) if new.terms is None else new.terms for new in facts]
+        return [WorkedOut(facts[0].rendering, lines[0])]
+    return [
+        WorkedOut(terms.packed_of(new.rendering) if new.terms is None else new.terms, line)
+        for new, line in zip(facts, lines, strict=True)
+    ]
 
 
 def store_all(
     tx: Transaction,
     facts: Sequence[NewFact],
     actor: Actor,
-    texts: Sequence[postings.Text] | None = None,
+    worked_out: Sequence[WorkedOut] | None = None,
 ) -> tuple[Remembered, ...]:
     """Store facts inside a write, or confirm their equals; the answers are in their order.
 
-    `texts` are what `texts_of` gives for the facts, when that is known.
+    `worked_out` is what `work_out` gives for the facts, when that is known.
 
     Raises:
         RetractedBefore: an equal was retracted in the scope.
     """
     scopes = _scopes(tx, facts, actor)
     known = _equals(tx, facts, scopes)
-    texts = texts_of(facts) if texts is None else texts
+    worked_out = work_out(facts) if worked_out is None else worked_out
     if not known and _are_apart(facts, scopes):
         fact_ids = tx.new_ids(len(facts))
-        _write(tx, zip(facts, fact_ids, texts, strict=True), scopes, actor)
+        _write(tx, zip(facts, fact_ids, worked_out, strict=True), scopes, actor)
         return tuple(map(_created, fact_ids))
     answers: list[Remembered] = []
-    waiting: list[tuple[NewFact, str, postings.Text]] = []
-    for new, text in zip(facts, texts, strict=True):
+    waiting: list[tuple[NewFact, str, WorkedOut]] = []
+    for new, more in zip(facts, worked_out, strict=True):
         key = (scopes[new.scope], new.content_hash)
         if new.key_hash is None and key not in known:
             known.add(key)
             fact_id = tx.new_id()
-            waiting.append((new, fact_id, text))
+            waiting.append((new, fact_id, more))
             answers.append(_created(fact_id))
         else:
             known.add(key)
@@ -167,36 +181,39 @@ def _equals(
 
 def _write(
     tx: Transaction,
-    given: Iterable[tuple[NewFact, str, postings.Text]],
+    given: Iterable[tuple[NewFact, str, WorkedOut]],
     scopes: Mapping[str, int],
     actor: Actor,
 ) -> None:
     told: dict[int, _Told] = {}
-    for new, fact_id, text in given:
+    for new, fact_id, more in given:
         scope_no = scopes[new.scope]
         if scope_no not in told:
             told[scope_no] = _Told(scope_no, actor.name, [], [], [])
         told[scope_no].facts.append(new)
         told[scope_no].fact_ids.append(fact_id)
-        told[scope_no].texts.append(text)
+        told[scope_no].worked_out.append(more)
     _record(tx, list(told.values()))
 
 
 def _record(tx: Transaction, told: Sequence[_Told]) -> None:
     if not told:
         return
-    sources: dict[int, msgspec.Raw] = {}  # facts told together mostly share the object
     first = int((tx.one(_NEXT) or (0,))[0]) + 1
     firsts = list(itertools.accumulate((len(one.facts) for one in told), initial=first))
     said = [
-        Written(one.scope_no, one.actor, written.lines(one.facts, one.fact_ids, no, sources))
+        Written(
+            one.scope_no,
+            one.actor,
+            written.lines([more.line for more in one.worked_out], one.fact_ids, no),
+        )
         for one, no in zip(told, firsts, strict=False)
     ]
     seqs = tx.append_written(projected.RECORDED, said)
     new = [
-        projected.New(one.scope_no, seq, no, one.fact_ids, one.facts)
+        newfacts.New(one.scope_no, seq, no, one.fact_ids, one.facts)
         for one, seq, no in zip(told, seqs, firsts, strict=False)
     ]
-    projected.record_new(tx.connection, new, tx.at_us)
+    newfacts.record(tx.connection, new, tx.at_us)
     for one, no in zip(told, firsts, strict=False):
-        tx.index(one.scope_no, enumerate(one.texts, no))
+        tx.index(one.scope_no, enumerate((more.text for more in one.worked_out), no))

@@ -4,20 +4,18 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any
 
 import apsw
 
 from kais import facts as kais_facts
 from knowledge_service.domain.facts import (
-    NewFact,
     canonical,
     content_hash,
     key_hash,
     rendering,
 )
-from knowledge_service.store import times
 from knowledge_service.store.event import Event
 
 Part = Mapping[str, Any]
@@ -83,76 +81,34 @@ def record_all(connection: apsw.Connection, told: Sequence[tuple[Event, Hashes]]
         for part in event.known()
         if part["tags"]
     ]
-    _write(connection, rows, events, tagged)
-    for scope_no, count in live.items():
-        connection.execute(_COUNT, (count, told[-1][0].at, scope_no))
-
-
-class New(NamedTuple):
-    """New facts without a key that one event records, as they were told and by their first number.
-
-    Nothing else was done with them: they are live, and the event is an operation of its own.
-    """
-
-    scope_no: int
-    seq: int
-    first: int
-    fact_ids: Sequence[str]
-    facts: Sequence[NewFact]
-
-
-def record_new(connection: apsw.Connection, told: Sequence[New], at: int) -> None:
-    """Write new facts: what `record_all` does of their events, without looking at the parts."""
-    rows: list[tuple[Any, ...]] = []
-    events: list[tuple[int, int, int, int]] = []
-    tagged: list[tuple[int | None, int, Sequence[str]]] = []
-    sources: dict[int, str] = {}  # facts told together mostly share the object
-    for one in told:
-        rows += _new_rows(one, at, sources)
-        numbered = enumerate(one.facts, one.first)
-        events += [(no, one.seq, one.seq, 0) for no in range(one.first, one.first + len(one.facts))]
-        tagged += [(one.scope_no, no, new.tags) for no, new in numbered if new.tags]
-    _write(connection, rows, events, tagged)
-    live: Counter[int] = Counter()
-    for one in told:
-        live[one.scope_no] += len(one.facts)
-    for scope_no, count in live.items():
-        connection.execute(_COUNT, (count, at, scope_no))
-
-
-def _new_rows(told: New, at: int, sources: dict[int, str]) -> Iterator[tuple[Any, ...]]:
-    scope_no, seq, to_us = told.scope_no, told.seq, times.to_us
-    numbered = enumerate(zip(told.facts, told.fact_ids, strict=True), told.first)
-    for no, (new, fact_id) in numbered:
-        source = sources.get(id(new.source))
-        if source is None:
-            given = new.source.model_dump(mode="json", exclude_none=True)
-            source = sources[id(new.source)] = canonical(given)
-        yield (
-            no, fact_id, scope_no, new.kind, new.title, new.content,
-            None if new.data is None else canonical(new.data), new.schema, new.about,
-            new.position, new.subject, new.predicate, None, _json_list(new.tags), new.confidence,
-            source, new.source.type, "live", new.review, _json_list(new.flags),
-            to_us(new.expires_at), to_us(new.valid_from), to_us(new.valid_until), at, None, None,
-            None, new.content_hash, at, seq,
-        )  # fmt: skip
-
-
-def _write(
-    connection: apsw.Connection,
-    rows: Sequence[tuple[Any, ...]],
-    events: Sequence[tuple[int, int, int, int]],
-    tagged: Iterable[tuple[int | None, int, Sequence[str]]],
-) -> None:
-    connection.executemany(_RECORD, rows)
+    insert(connection, rows)
     connection.executemany(_EVENT, events)
-    tags = [
-        (scope_no, kais_facts.normal_tag(tag), no)
+    tag(connection, tagged)
+    count(connection, live, told[-1][0].at)
+
+
+def insert(connection: apsw.Connection, rows: Sequence[tuple[Any, ...]]) -> None:
+    """Write rows of all columns, in the order of `_RECORD`."""
+    connection.executemany(_RECORD, rows)
+
+
+def tag(
+    connection: apsw.Connection, tagged: Sequence[tuple[int | None, int, Sequence[str]]]
+) -> None:
+    """Write the tags of facts, given by scope and number."""
+    spelt = [
+        (scope_no, kais_facts.normal_tag(each), no)
         for scope_no, no, given in tagged
-        for tag in given
+        for each in given
     ]
-    if tags:
-        connection.executemany(_TAG, tags)
+    if spelt:
+        connection.executemany(_TAG, spelt)
+
+
+def count(connection: apsw.Connection, live: Mapping[Any, int], at: int) -> None:
+    """Add to how many live facts scopes have."""
+    for scope_no, more in live.items():
+        connection.execute(_COUNT, (more, at, scope_no))
 
 
 def _rows(event: Event, hashes: Hashes) -> list[tuple[Any, ...]]:
@@ -171,9 +127,9 @@ def _rows(event: Event, hashes: Hashes) -> list[tuple[Any, ...]]:
                 part["no"], part["fact"], scope_no, part["kind"], part.get("title"),
                 part["content"], None if data is None else canonical(data), part.get("schema"),
                 part.get("about"), part.get("position"), part.get("subject"),
-                part.get("predicate"), key, _json_list(part["tags"]), part["confidence"],
+                part.get("predicate"), key, json_list(part["tags"]), part["confidence"],
                 told, source["type"], lifecycle, part.get("review", "none"),
-                _json_list(part.get("flags")), part.get("expires_at"), part.get("valid_from"),
+                json_list(part.get("flags")), part.get("expires_at"), part.get("valid_from"),
                 part.get("valid_until"), at, closed_at, part.get("closed_reason"),
                 event.actor if closed_at else None, content, at, seq,
             )
@@ -181,7 +137,7 @@ def _rows(event: Event, hashes: Hashes) -> list[tuple[Any, ...]]:
     return rows
 
 
-def _json_list(found: Any) -> str:
+def json_list(found: Any) -> str:
     """Write a list; nearly every one is empty."""
     return canonical(found) if found else "[]"
 
