@@ -129,15 +129,23 @@ def _made_of(found: Why) -> Iterator[str]:
 
 
 def _done_to(found: Why) -> Iterator[str]:
+    """Tell what was done to a fact, the oldest first."""
+    done: list[tuple[datetime, str]] = []
     for copied in found.promotions:
-        undone = f", undone {_utc(copied.undone_at)}" if copied.undone_at else ""
-        yield f"promoted by {copied.rule}, {_utc(copied.at)}{undone}: {copied.copy_}\n"
-    for corrected in found.corrections:
-        yield f"corrected: {corrected.reason}\n"
-    for confirmed in found.confirmations:
-        yield f"confirmed by {confirmed.actor}, {_utc(confirmed.at)}\n"
-    for reviewed in found.reviews:
-        yield f"{reviewed.decision} by {reviewed.actor}, {_utc(reviewed.at)}: {reviewed.reason}\n"
+        undone = f" (undone {_utc(copied.undone_at)})" if copied.undone_at else ""
+        done.append((copied.at, f"promoted, rule {copied.rule}, to {copied.copy_}{undone}"))
+    for closed in found.corrections:
+        reason = f": {closed.reason}" if closed.reason else ""
+        by = f" by {closed.actor}" if closed.actor else ""
+        instead = f"; {', '.join(closed.replaced_by)} instead" if closed.replaced_by else ""
+        undone = " (undone since)" if found.fact.lifecycle == "live" else ""
+        done.append((closed.at, f"{closed.lifecycle}{by}{reason}{instead}{undone}"))
+    done += [(each.at, f"confirmed by {each.actor}") for each in found.confirmations]
+    for each in found.reviews:
+        reason = f": {each.reason}" if each.reason else ""
+        done.append((each.at, f"{each.decision} by {each.actor}{reason}"))
+    for at, words in sorted(done, key=lambda one: one[0]):
+        yield f"{_utc(at)}: {words}\n"
 
 
 def event(type_: str) -> str:

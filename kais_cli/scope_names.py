@@ -37,8 +37,17 @@ def path(text: str, *, namespace: str) -> str:
 
 
 def nearest(path: str, known: Iterable[str]) -> str | None:
-    """Give the known scope that a path was most likely to be, None when none is like it."""
-    return next(iter(difflib.get_close_matches(path, list(known), n=1, cutoff=0.7)), None)
+    """Give the known scope that a path was most likely to be, None when none is like it.
+
+    Names are compared without the words for levels, which all scopes share.
+    """
+    by_names = {_names(each): each for each in known}
+    near = difflib.get_close_matches(_names(path), list(by_names), n=1, cutoff=0.7)
+    return by_names[near[0]] if near else None
+
+
+def _names(path: str) -> str:
+    return "/".join(part.rpartition(":")[2] for part in path.split("/"))
 
 
 def _meant(given: str, namespace: str) -> str | None:

@@ -82,6 +82,20 @@ def test_scope_that_is_like_none_gets_no_advice_that_is_wrong(typed):
         assert scope_names.path(word, namespace="mine") == word
 
 
+@pytest.mark.parametrize(
+    ("typed", "near"),
+    [
+        ("realm:dmo", "realm:demo"),
+        ("realm:demo/formation:doktor", "realm:demo/formation:doctor"),
+        ("realm:default/formation:nowhere", None),
+        ("realm:other", None),
+    ],
+)
+def test_nearest_scope_is_one_of_a_like_name(typed, near):
+    known = ["platform", "realm:demo", "realm:demo/formation:doctor"]
+    assert scope_names.nearest(typed, known) == near
+
+
 def test_empty_scope_is_no_way_to_say_all(terminal):
     assert terminal.run("knowledge", "list", "--scope", "") == ExitStatus.USAGE
     assert terminal.err == "error: --scope is empty; leave it out, or name a scope\n"

@@ -61,6 +61,18 @@ def test_why_names_who_said_it(shell):
     assert "(user_input)" in shell("why", fact)
 
 
+def test_why_tells_what_was_done_in_order_and_what_of_it_was_undone(shell):
+    fact = add(shell, "The tide turns at one.")
+    shell("confirm", fact)
+    shell("retract", fact, "--reason", "it was noon")
+    shell("undo", fact, "--reason", "it was one")
+    shell("confirm", fact)
+    *_, first, closed, last = shell("why", fact).splitlines()
+    assert first.endswith(" UTC: confirmed by local")
+    assert closed.endswith(" UTC: retracted by local: it was noon (undone since)")
+    assert last.endswith(" UTC: confirmed by local")
+
+
 def test_impact_lists_each_recall_that_gave_it(shell):
     fact = add(shell, "The lighthouse keeper feeds nine cats.")
     shell("recall", "how many cats has the lighthouse keeper", "--scope", shell.realm)
