@@ -56,8 +56,12 @@ def play(folder: Path, seed: int, *, is_new: bool, cut_at: int | None) -> Story:
     story = Story(disk, {}, [])
     with disks.mounted(disk), suppress(StoreUnavailable, StartupError, apsw.IOError):
         store = SqliteStore(disk.folder / NAME)
-        # Fold the log into the file often, so that the power goes there, too.
-        store._writer._connection.wal_autocheckpoint(rng.choice((4, 30, 1000)))
+        # Fold the log into the file often, so that the power goes there, too: by the thread
+        # beside the writer, or by the writer alone.
+        after = rng.choice((4, 30, 1000))
+        store._writer._folding._after = after
+        if rng.random() < 0.5:
+            store._writer._connection.wal_autocheckpoint(after)
         try:
             _write(store, rng, story)
         finally:
