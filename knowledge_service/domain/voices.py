@@ -14,6 +14,8 @@ from dataclasses import dataclass
 from typing import Any
 
 _LONGEST = 100
+# More than any name below has.
+_LONGEST_NAME = 24
 _VOICE = re.compile(
     r"(?:speaker|sender|narrator)(?:_?(?:name|id))?|from|role|who|said_by|spoken_by"
 )
@@ -50,29 +52,40 @@ NOTHING = Told()
 
 
 def of(data: Any) -> Told:
-    """Read the members of data, one level deep; the first of each sort counts."""
+    """Read the members of data, one level deep; of each sort the first by its name counts.
+
+    By name, because the log does not keep the order in which they were given.
+    """
     if not isinstance(data, Mapping):
         return NOTHING
-    found: dict[str, Any] = {}
-    for key, value in data.items():
+    found: dict[str, str] = {}
+    for key in sorted(data):
         name = key.casefold()
-        sort = _sort(name) if len(name) <= _LONGEST else None
+        sort = _sort(name) if len(name) <= _LONGEST_NAME else None
         if sort is None or sort in found:
             continue
+        value = data[key]
         if isinstance(value, str | int) and not isinstance(value, bool):
             text = str(value) if not isinstance(value, int) or abs(value) < 1 << 62 else ""
             if 0 < len(text) <= _LONGEST:
                 found[sort] = f"{name}={text}" if sort == "session" else text
-                if _AUTHOR.fullmatch(name):
-                    found["written"] = True
-    return Told(**found) if found else NOTHING
+    if not found:
+        return NOTHING
+    voice = found.get("voice", "")
+    return Told(
+        voice or found.get("author", ""),
+        found.get("session", ""),
+        found.get("turn", ""),
+        found.get("when", ""),
+        written=not voice and "author" in found,
+    )
 
 
 @functools.lru_cache(maxsize=4096)
 def _sort(name: str) -> str | None:
     for sort, pattern in (
         ("voice", _VOICE),
-        ("voice", _AUTHOR),
+        ("author", _AUTHOR),
         ("session", _SESSION),
         ("turn", _TURN),
     ):

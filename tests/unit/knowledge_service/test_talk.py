@@ -6,6 +6,8 @@ from datetime import UTC, datetime
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from knowledge_service.domain import facts, voices
 from knowledge_service.domain.voices import Told
@@ -45,6 +47,26 @@ def row(content: str = "hello", number: int = 1, **given: object) -> Candidate:
 )
 def test_data_says_who_told_it_in_which_session_and_when(data: object, told: Told) -> None:
     assert voices.of(data) == told
+
+
+def test_order_of_members_changes_nothing() -> None:
+    members = {"speaker": "Anna", "author": "Bruno", "time": "noon", "date": "8 May, 2023"}
+    assert voices.of(members) == voices.of(dict(reversed(members.items())))
+    assert voices.of(members) == Told("Anna", when="8 May, 2023")
+
+
+@given(
+    st.recursive(
+        st.none() | st.booleans() | st.integers() | st.floats() | st.text(),
+        lambda some: (
+            st.lists(some)
+            | st.dictionaries(st.sampled_from(["speaker", "dia_id", "date", "Session"]), some)
+        ),
+    )
+)
+def test_any_data_is_read(data: object) -> None:
+    told = voices.of(data)
+    assert all(len(text) <= 120 for text in (told.voice, told.session, told.turn, told.when))
 
 
 def test_who_said_it_and_when_is_found_though_only_data_says_so() -> None:
