@@ -58,7 +58,8 @@ def known(path: Path) -> None:
             looked_at.set_busy_timeout(5000)
             migrate.check(looked_at)
         finally:
-            looked_at.close()
+            # It asks for a lock that a file opened for reading cannot have.
+            connection.let_go(looked_at)
     except apsw.Error as exc:
         raise connection.damaged(path, exc) from exc
 
