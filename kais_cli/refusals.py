@@ -98,6 +98,6 @@ def _no_answer(failure: knowledge.KnowledgeError, url: str | None) -> errors.Cli
         return errors.UsageError(f"{where} is not usable: {why}; {address}")
     if isinstance(failure, knowledge.Unauthenticated) and isinstance(cause, OSError | ValueError):
         return errors.UsageError(str(failure))
-    words = f"{where} is no kais knowledge service, or a proxy before one: {failure}"
+    words = f"{where} answers what no knowledge service does, a proxy perhaps: {failure}"
     is_away = isinstance(failure, knowledge.KnowledgeUnavailable)
     return errors.Unreachable(words) if is_away else errors.Refused(words)

@@ -57,12 +57,12 @@ def refused(status, code, *, headers=(), violations=()):
         ),
         (
             responses.refusal(REQUEST, 502, {}, b"<html>bad gateway</html>"), errors.Unreachable,
-            (f"{URL} (KAIS_KNOWLEDGE_URL) is no kais knowledge service, or a proxy before one:"
+            (f"{URL} (KAIS_KNOWLEDGE_URL) answers what no knowledge service does, a proxy perhaps:"
             " GET /v1/facts/f1: 502 '<html>bad gateway</html>'"),
         ),
         (
             responses.refusal(REQUEST, 302, {}, b""), errors.Refused,
-            (f"{URL} (KAIS_KNOWLEDGE_URL) is no kais knowledge service, or a proxy before one:"
+            (f"{URL} (KAIS_KNOWLEDGE_URL) answers what no knowledge service does, a proxy perhaps:"
             " GET /v1/facts/f1: 302 without a body"),
         ),
         (

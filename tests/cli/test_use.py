@@ -114,7 +114,8 @@ def test_a_service_that_is_away_spoils_no_outcome(terminal, knowledge):
     refusal = httpx.Response(500, content=b"boom")
     knowledge.answers["GET /v1/facts"] = refusal
     assert terminal.run(*USE) == ExitStatus.SUCCEEDED
-    assert terminal.err.startswith("warning: what was learnt is not shown: GET /v1/facts: 500")
+    assert terminal.err.startswith("warning: what was learnt is not shown: the forwarded port ")
+    assert terminal.err.endswith("GET /v1/facts: 500 'boom'\n")
 
 
 def test_a_run_that_takes_too_long_goes_on_without_us(terminal, cluster):
