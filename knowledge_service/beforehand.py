@@ -32,10 +32,11 @@ def check(chosen: Settings) -> None:
 def _check_address(host: str, port: int) -> None:
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     try:
-        socket.create_server((host, port), family=family).close()
+        with socket.socket(family) as tried:
+            tried.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            tried.bind((host, port))  # and no listening: nobody shall take this for the service
     except OSError as exc:
-        # strerror repeats the address where Python made the words; errno's own are short.
-        why = (exc.strerror or str(exc)).split(" (while")[0]
+        why = exc.strerror or str(exc)
         raise StartupError(
             f"cannot listen on {host}:{port} ({why}); stop what listens there,"
             " or choose another with --host and --port (KAIS_HOST, KAIS_PORT)"
