@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import uvicorn
 
-from knowledge_service import logs, waiting
+from knowledge_service import logs, memory, waiting
 from knowledge_service.app import create_app
 from knowledge_service.aside.looking_aside import Aside
 from knowledge_service.errors import StartupError
@@ -44,6 +44,7 @@ def serve(chosen: Settings) -> None:
         StartupError: the database cannot be had.
     """
     logs.configure(chosen.log_level)
+    memory.share()
     progress = Progress()
     with waiting.answered(chosen.host, chosen.port, progress):
         store = SqliteStore(chosen.db, progress=progress, reads_within=chosen.reads_within)

@@ -13,7 +13,7 @@ from collections.abc import Hashable, Sequence
 from typing import Any
 
 # What one thing costs beside its arrays: their heads, the key, the places in a table.
-_OVERHEAD = 600
+_OVERHEAD = 900
 
 
 class Kept:

@@ -94,7 +94,7 @@ class _Documents:
         return self.numbers.nbytes + self.lengths.nbytes
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class _Postings:
     """A term's postings in the first so many documents."""
 

@@ -96,7 +96,7 @@ def reading_of(source: shelf.MemoryRows, term: int) -> int:
 
 
 def test_least_used_goes_when_there_is_no_room() -> None:
-    kept = Kept(3 * 1_600)
+    kept = Kept(3 * 1_900)
     for name in "abc":
         kept.put(name, name.upper(), 1_000)
     assert kept.get("a") == "A"
