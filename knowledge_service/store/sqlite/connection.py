@@ -36,7 +36,7 @@ _READERS = 4
 _SEARCHES = 2
 # Pages of each reader; most of what recalls read of the index is kept decoded beside them.
 _PAGES_KIB = 16_384
-_DECODED = 72 << 20
+_DECODED = 80 << 20
 # A client that waits 10 s for an answer gets the reason instead.
 READS_WITHIN = timedelta(seconds=8)
 # Instructions of SQLite between two looks at the clock, some milliseconds; a recall has fewer.
