@@ -1,7 +1,8 @@
 """What ranking reads of a fact that may be an answer: a row as the store has it.
 
 Rows are read by the hundred, so they stay tuples; what only few of them need (tags, moments) is
-worked out when it is asked for. Who speaks, and in which session, is `talk`'s to say. Pure.
+worked out when it is asked for. Who speaks, and in which session, is for `speakers` and `sessions`
+to say. Pure.
 """
 
 from __future__ import annotations

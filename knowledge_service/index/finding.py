@@ -18,7 +18,7 @@ import numpy as np
 
 from knowledge_service.domain import filtering
 from knowledge_service.domain.filtering import Filters
-from knowledge_service.index import questions, ranking, talk
+from knowledge_service.index import questions, ranking, sessions
 from knowledge_service.index.candidates import Candidate
 from knowledge_service.index.folding import Folder
 from knowledge_service.index.ranking import Evidence, Ranked, Uses
@@ -153,11 +153,11 @@ def _beside(shelf: Shelf, scores: Scores, filters: Filters, found: Found) -> Non
     """Add what stands beside the best in the same session; adds to `found` in place."""
     rows, text, place = found
     best = sorted(text, key=lambda number: (-text[number], number))[:_BESIDE_OF]
-    sessions = talk.sessions(rows.values())
+    tied = sessions.of_all(rows.values())
     near: set[int] = set()
     names = set()
     for number in best:
-        name = sessions.get(number)
+        name = tied.get(number)
         if name is not None:
             names.add(name)
             spot = place[number]
@@ -168,7 +168,7 @@ def _beside(shelf: Shelf, scores: Scores, filters: Filters, found: Found) -> Non
     wanted = dict(zip(scores.numbers(spots).tolist(), spots.tolist(), strict=True))
     fresh = [number for number in wanted if number not in rows]
     for row in shelf.rows(fresh) if fresh else ():
-        if talk.may_be_of(row) in names and filtering.passes(row, filters):
+        if sessions.may_be_of(row) in names and filtering.passes(row, filters):
             spot = wanted[row.number]
             rows[row.number], place[row.number] = row, spot
             text[row.number] = float(scores.values[spot])

@@ -12,7 +12,7 @@ from collections.abc import Hashable, Iterable, Mapping
 from dataclasses import dataclass
 
 from knowledge_service.domain import visibility
-from knowledge_service.index import talk
+from knowledge_service.index import sessions, speakers
 from knowledge_service.index.candidates import Candidate
 
 _SAME = 0.9
@@ -33,7 +33,7 @@ def words(row: Candidate) -> Words:
     """Take the words of a fact's content."""
     found = frozenset(_WORD.findall(row.content.casefold()))
     exact = frozenset([word for word in found if not word.isalpha()]) | (found & _NOT)
-    of = row.about, row.subject, row.title, talk.speaker(row), talk.session(row)
+    of = row.about, row.subject, row.title, speakers.speaker(row), sessions.of(row)
     return Words(found, exact, of)
 
 

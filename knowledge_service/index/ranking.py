@@ -15,10 +15,10 @@ from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 
-from knowledge_service.index import dates, talk
+from knowledge_service.index import dates, sessions, speakers, turns
 from knowledge_service.index.candidates import Candidate
 from knowledge_service.index.questions import Question
-from knowledge_service.index.talk import Session
+from knowledge_service.index.sessions import Session
 
 # What a turn gains from the one before, the one before that, and the one after; and when the one
 # before only asks. Found on half of the conversations in bench/recall; the other half agrees.
@@ -85,9 +85,9 @@ class Ranked:
 def rank(question: Question, evidence: Evidence, now: datetime, *, size: int) -> list[Ranked]:
     """Score the rows, the best first; at most `size`, the best by their arms alone."""
     now_us = (now - _EPOCH) // timedelta(microseconds=1)
-    sessions = talk.sessions(evidence.rows.values())
-    asking = {number for number in sessions if talk.is_asking(evidence.rows[number])}
-    arms = _arms(evidence, sessions, asking)
+    tied = sessions.of_all(evidence.rows.values())
+    asking = {number for number in tied if speakers.is_asking(evidence.rows[number])}
+    arms = _arms(evidence, tied, asking)
     sums = sorted((-sum(parts.values()), number) for number, parts in arms.items())
     found = []
     heard = _heard(question, [evidence.rows[number] for _, number in sums[:size]])
@@ -134,12 +134,12 @@ def _rate(evidence: Evidence, each: Ranked) -> float:
 
 
 def _arms(
-    evidence: Evidence, sessions: Mapping[int, Session], asking: Set[int]
+    evidence: Evidence, tied: Mapping[int, Session], asking: Set[int]
 ) -> dict[int, dict[str, float]]:
     text = evidence.text
     arms = {number: {"bm25": text.get(number, 0.0)} for number in evidence.rows}
-    if sessions:
-        _add_sessions(arms, sessions, asking, evidence)
+    if tied:
+        _add_sessions(arms, tied, asking, evidence)
     for number, others in evidence.linked.items():
         arms[number]["links"] = _LINKED * max(text.get(other, 0.0) for other in others)
     best = max(text.values(), default=0.0) or 1.0
@@ -150,31 +150,31 @@ def _arms(
 
 def _add_sessions(
     arms: Mapping[int, dict[str, float]],
-    sessions: Mapping[int, Session],
+    tied: Mapping[int, Session],
     asking: Set[int],
     evidence: Evidence,
 ) -> None:
     text = evidence.text
-    places = talk.in_order(sessions, evidence.rows, evidence.place)
-    at = {(name, places[n]): text.get(n, 0.0) for n, name in sessions.items() if n in places}
-    asked = {(sessions[n], places[n] + 1) for n in asking if n in places}
-    strength = _strength(sessions, text)
-    for number, name in sessions.items():
+    places = turns.in_order(tied, evidence.rows, evidence.place)
+    at = {(name, places[n]): text.get(n, 0.0) for n, name in tied.items() if n in places}
+    asked = {(tied[n], places[n] + 1) for n in asking if n in places}
+    strength = _strength(tied, text)
+    for number, name in tied.items():
         place = places.get(number)
         if place is not None:
             beside = _ANSWERS if (name, place) in asked else _BESIDE
             context = sum([weight * at.get((name, place + step), 0.0) for step, weight in beside])
-            if context and not talk.is_said(evidence.rows[number]):
+            if context and not speakers.is_said(evidence.rows[number]):
                 context *= _UNSAID
             arms[number]["context"] = context
         if number in text:
             arms[number]["session"] = _SESSION * strength[name]
 
 
-def _strength(sessions: Mapping[int, Session], text: Mapping[int, float]) -> dict[Session, float]:
+def _strength(tied: Mapping[int, Session], text: Mapping[int, float]) -> dict[Session, float]:
     """Return the mean text score of the best facts of each session."""
     scores: defaultdict[Session, list[float]] = defaultdict(list)
-    for number, name in sessions.items():
+    for number, name in tied.items():
         scores[name].append(text.get(number, 0.0))
     return {
         name: sum(sorted(values, reverse=True)[:_SESSION_BEST]) / _SESSION_BEST
@@ -204,9 +204,9 @@ def _heard(question: Question, rows: Iterable[Candidate]) -> dict[int, float]:
         return {}
     found, others = {}, []
     for row in rows:
-        if talk.is_voice(row, question.names):
+        if speakers.is_voice(row, question.names):
             found[row.number] = _SPEAKER
-        elif talk.speaker(row):
+        elif speakers.speaker(row):
             others.append(row.number)
     return found | dict.fromkeys(others, _OTHER) if found else {}
 
@@ -216,7 +216,9 @@ def _is_of(row: Candidate, asked: Sequence[dates.Moment | dates.Span]) -> bool:
 
     What has no day of its own is of the one on which it was recorded.
     """
-    said = [datetime(day.year, day.month, day.day or 1, tzinfo=UTC) for day in talk.said_on(row)]
+    said = [
+        datetime(day.year, day.month, day.day or 1, tzinfo=UTC) for day in speakers.said_on(row)
+    ]
     since = said[0] if said else _moment(row.since_us)
     moments = said or [since]
     if said or row.valid_from_us is not None:

@@ -6,7 +6,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from knowledge_service.index import analyser, dates, folding, lexicon, questions, ranking, talk
+from knowledge_service.index import (
+    analyser,
+    dates,
+    folding,
+    lexicon,
+    questions,
+    ranking,
+    sessions,
+    speakers,
+)
 from knowledge_service.index.candidates import Candidate
 from knowledge_service.index.dates import Moment, Span
 from knowledge_service.index.ranking import Uses
@@ -166,7 +175,7 @@ def row(content: str, **given: object) -> Candidate:
     ],
 )
 def test_speaker_is_told_from_the_words(content: str, who: str | None) -> None:
-    assert talk.speaker(row(content)) == who
+    assert speakers.speaker(row(content)) == who
 
 
 @pytest.mark.parametrize(
@@ -189,12 +198,12 @@ def test_session_is_told_from_what_a_fact_refers_to(
     second: dict[str, object],
     are_together: bool,
 ) -> None:
-    one, other = talk.session(row("a", **first)), talk.session(row("b", **second))
+    one, other = sessions.of(row("a", **first)), sessions.of(row("b", **second))
     assert (one == other) is are_together
 
 
 def test_plain_facts_have_no_session() -> None:
-    assert talk.session(row("backups run at night", tags_json='["backup","daily"]')) is None
+    assert sessions.of(row("backups run at night", tags_json='["backup","daily"]')) is None
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from knowledge_service.domain import facts, voices
 from knowledge_service.domain.voices import Told
-from knowledge_service.index import folding, talk
+from knowledge_service.index import folding, sessions, speakers, turns
 from knowledge_service.index.candidates import Candidate
 from knowledge_service.index.dates import Moment
 from tests.builders_knowledge import new_fact
@@ -112,12 +112,12 @@ def test_what_is_indexed_at_once_is_what_a_rebuild_indexes(given: dict[str, Any]
     ids=lambda given: next(iter(given.items()))[1] if isinstance(given, dict) else None,
 )
 def test_speaker_is_seen_wherever_the_name_is_put(given: dict[str, object]) -> None:
-    assert talk.is_voice(row(**given), frozenset({"anna"}))
-    assert not talk.is_voice(row(**given), frozenset({"bruno"}))
+    assert speakers.is_voice(row(**given), frozenset({"anna"}))
+    assert not speakers.is_voice(row(**given), frozenset({"bruno"}))
 
 
 def test_who_is_spoken_to_is_no_speaker() -> None:
-    assert not talk.is_voice(row("Bruno: hello Anna", subject="Anna"), frozenset({"anna"}))
+    assert not speakers.is_voice(row("Bruno: hello Anna", subject="Anna"), frozenset({"anna"}))
 
 
 @pytest.mark.parametrize(
@@ -153,7 +153,7 @@ def test_who_is_spoken_to_is_no_speaker() -> None:
 def test_session_is_seen_wherever_it_is_put(
     first: dict[str, object], second: dict[str, object], are_together: bool
 ) -> None:
-    one, other = talk.session(row(**first)), talk.session(row(**second))
+    one, other = sessions.of(row(**first)), sessions.of(row(**second))
     assert one is not None
     assert (one == other) is are_together
 
@@ -161,28 +161,28 @@ def test_session_is_seen_wherever_it_is_put(
 def test_names_that_come_again_and_again_tie_facts_of_one_moment_together() -> None:
     names = ["Anna", "Bruno"] * 3
     rows = [row("x", n, title=name, valid_from_us=MAY_US + n // 4) for n, name in enumerate(names)]
-    found = talk.sessions(rows)
+    found = sessions.of_all(rows)
     assert [found[n] == found[0] for n in range(6)] == [True] * 4 + [False] * 2
-    assert talk.sessions(rows[:3]) == {}
+    assert sessions.of_all(rows[:3]) == {}
 
 
 def test_topics_before_the_words_are_no_speakers() -> None:
     topics = [row(f"Topic{chr(97 + n)}: x", n) for n in range(9)]
-    assert talk.sessions(topics) == {}
+    assert sessions.of_all(topics) == {}
     two = [row(f"{name}: x", n) for n, name in enumerate(["Anna", "Bruno", "Anna", "Bruno"])]
-    assert len(talk.sessions(two)) == 4
+    assert len(sessions.of_all(two)) == 4
 
 
 def test_one_who_writes_facts_down_holds_no_conversation() -> None:
     written = [row("x", n, data={"author": "Anna"}) for n in range(9)]
-    assert talk.sessions(written) == {}
-    assert talk.is_voice(written[0], frozenset({"anna"}))
+    assert sessions.of_all(written) == {}
+    assert speakers.is_voice(written[0], frozenset({"anna"}))
 
 
 def test_titles_that_name_things_tie_nothing_together() -> None:
     different = [row("x", n, title=f"Name{n}") for n in range(12)]
     plain = [row("x", n, title="Disk full", subject="orders-db") for n in range(12)]
-    assert talk.sessions([*different, *plain]) == {}
+    assert sessions.of_all([*different, *plain]) == {}
 
 
 @pytest.mark.parametrize(
@@ -199,7 +199,7 @@ def test_titles_that_name_things_tie_nothing_together() -> None:
 def test_day_of_words_is_seen_wherever_it_is_put(
     given: dict[str, object], days: tuple[Moment, ...]
 ) -> None:
-    assert talk.said_on(row(**given)) == days
+    assert speakers.said_on(row(**given)) == days
 
 
 @pytest.mark.parametrize(
@@ -233,7 +233,7 @@ def test_same_words_of_two_stay_two(one: dict[str, object], other: dict[str, obj
 def test_turn_that_hardly_says_anything_is_a_question(
     content: str, kind: str, is_asking: bool
 ) -> None:
-    assert talk.is_asking(row(content, kind=kind)) is is_asking
+    assert speakers.is_asking(row(content, kind=kind)) is is_asking
 
 
 @pytest.mark.parametrize(
@@ -250,16 +250,16 @@ def test_turns_that_came_mixed_stand_in_the_order_of_their_numbers(
     number: Callable[[int], dict[str, Any]],
 ) -> None:
     rows = {n: row("x", n, **number(n)) for n in (1, 2, 3)}
-    sessions = talk.sessions(rows.values())
-    assert len(set(sessions.values())) == 1
-    mixed = talk.in_order(sessions, rows, {1: 11, 2: 10, 3: 12})
+    tied = sessions.of_all(rows.values())
+    assert len(set(tied.values())) == 1
+    mixed = turns.in_order(tied, rows, {1: 11, 2: 10, 3: 12})
     assert (mixed[2] - mixed[1], mixed[3] - mixed[2]) == (1, 1)
     # What came in order keeps its places: a number that is left out parts nobody.
-    assert talk.in_order(sessions, rows, {1: 10, 2: 11, 3: 12}) == {1: 10, 2: 11, 3: 12}
+    assert turns.in_order(tied, rows, {1: 10, 2: 11, 3: 12}) == {1: 10, 2: 11, 3: 12}
 
 
 def test_sessions_of_one_name_that_came_far_apart_are_two() -> None:
     rows = {n: row("x", n, data={"dia_id": f"D1:{n % 4}"}) for n in range(8)}
     places = {n: 10 + n if n < 4 else 500 + n for n in rows}
-    sessions = talk.sessions(rows.values())
-    assert talk.in_order(sessions, rows, places) == places
+    tied = sessions.of_all(rows.values())
+    assert turns.in_order(tied, rows, places) == places

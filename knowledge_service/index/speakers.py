@@ -1,0 +1,114 @@
+"""Who says a fact, whether it only asks, and which day its words are of.
+
+Nobody has to tell turns in one way. The one who speaks is read from the words (`Anna: ...`), from
+data, or, where names come again and again (`sessions`), from subject, title or tag. Pure.
+"""
+
+from __future__ import annotations
+
+import functools
+import json
+import re
+
+from knowledge_service.domain import voices
+from knowledge_service.domain.voices import Told
+from knowledge_service.index import dates
+from knowledge_service.index.candidates import Candidate
+
+# `Anna: text`, `[7 May, 14:05] Anna: text`, `Anna said ...`; at most three words of a name.
+_SPEAKER = re.compile(
+    r"(?:[\[(](?P<head>[^\])\n]{0,60})[\])]\s*)?"
+    r"(?P<who>[A-Z][\w'.-]{0,30}(?: [A-Z][\w'.-]{0,30}){0,2})"
+    r"\s*(?:\([^)\n]{0,40}\)\s*)?(?::| said\b| says\b| asked\b| wrote\b)"
+)
+_NAME = re.compile(r"[A-Z][\w'.-]{1,30}(?: [A-Z][\w'.-]{0,30}){0,2}")
+_SENTENCE = re.compile(r"[^.!?]+[.!?]*")
+_ASKED = ("?", '?"', "?\u201d")
+# So many words beside its questions are a greeting or a comment ("Wow, congratulations!").
+_GREETING = 6
+
+
+def speaker(row: Candidate) -> str | None:
+    """Return who says the content, case-folded; None unless it is put as somebody's words."""
+    match = _SPEAKER.match(row.content)
+    if match:
+        return match["who"].casefold()
+    return told(row.data_json).voice.casefold() or None if row.data_json else None
+
+
+def who(row: Candidate) -> str | None:
+    """Return who says the content in a conversation."""
+    match = _SPEAKER.match(row.content)
+    if match:
+        return match["who"]
+    says = told(row.data_json) if row.data_json else voices.NOTHING
+    return None if says.written else says.voice or None
+
+
+def name(row: Candidate) -> str | None:
+    """Return a name that the fact bears, or None; whether it is a speaker's is another question."""
+    for text in (row.subject, row.title):
+        if text and _NAME.fullmatch(text):
+            return text
+    return None if row.tags_json == "[]" else _name_among(row.tags_json)
+
+
+def is_voice(row: Candidate, names: frozenset[str]) -> bool:
+    """Tell whether one of these case-folded names says the content, or the fact bears it."""
+    who = speaker(row)
+    if who is not None:
+        return not names.isdisjoint((who, *who.split()))
+    for text in (row.subject, row.title):
+        if text:
+            folded = text.casefold()
+            if not names.isdisjoint((folded, *folded.split())):
+                return True
+    return row.tags_json != "[]" and not names.isdisjoint(map(str.casefold, row.tags))
+
+
+def is_said(row: Candidate) -> bool:
+    """Tell whether a name is on it, so that what stands beside it may be what it answers."""
+    return bool(who(row) or name(row))
+
+
+def is_asking(row: Candidate) -> bool:
+    """Tell whether a turn only asks, and hardly says anything: what is looked for comes after it.
+
+    A fact of the kind `question` is one to be found.
+    """
+    content = row.content
+    if not content.endswith(_ASKED) or row.kind == "question":
+        return False
+    match = _SPEAKER.match(content)
+    sentences = _SENTENCE.findall(content[match.end() :] if match else content)
+    said = [each for each in sentences if not each.endswith("?")]
+    return sum(len(each.split()) for each in said) <= _GREETING
+
+
+def when(row: Candidate) -> str:
+    """Return what stands in brackets before the words, or what data says of when; may be empty."""
+    match = _SPEAKER.match(row.content)
+    head = match["head"] if match else None
+    return head or (told(row.data_json).when if row.data_json else "")
+
+
+def said_on(row: Candidate) -> tuple[dates.Moment, ...]:
+    """Return the days that stand before somebody's words or beside them, unless it says since when.
+
+    What a fact holds from is said by `valid_from` alone where that is given.
+    """
+    if row.valid_from_us is not None:
+        return ()
+    head = when(row)
+    return tuple(day for day in dates.written(head) if day.year) if head else ()
+
+
+@functools.lru_cache(maxsize=4096)
+def told(data_json: str) -> Told:
+    """Read what data says of speaker, session, turn and moment."""
+    return voices.of_json(data_json)
+
+
+@functools.lru_cache(maxsize=4096)
+def _name_among(tags_json: str) -> str | None:
+    return next((tag for tag in json.loads(tags_json) if _NAME.fullmatch(tag)), None)

@@ -1,0 +1,69 @@
+"""Where turns stand in a session: as they came, unless their numbers say otherwise. Pure."""
+
+from __future__ import annotations
+
+import functools
+import json
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import pairwise
+
+from knowledge_service.index import sessions, speakers
+from knowledge_service.index.candidates import Candidate
+from knowledge_service.index.sessions import Session
+
+# Turns of a session that are told at once stand closer; found ones leave gaps. Arbitrary.
+_CLOSE = 48
+# More than any number of a turn, so that no two runs meet.
+_APART_BY = 1 << 32
+_LAST_NUMBER = re.compile(r"\d{1,9}$")
+
+
+def in_order(
+    tied: Mapping[int, Session], rows: Mapping[int, Candidate], places: Mapping[int, int]
+) -> Mapping[int, int]:
+    """Return where facts of sessions stand: places, unless turns that say their number disagree.
+
+    Several clients that tell a conversation at once mix its turns. Then the numbers of that session
+    stand for its places. What came far apart under one name are two sessions.
+    """
+    numbered: dict[Session, list[tuple[int, int, int]]] = {}
+    for number, name in tied.items():
+        turn = _turn(rows[number]) if number in places else None
+        if turn is not None:
+            numbered.setdefault(name, []).append((places[number], turn, number))
+    found = dict(places)
+    for known in numbered.values():
+        for run in _runs(sorted(known)):
+            if any(one[1] > other[1] for one, other in pairwise(run)):
+                start = run[0][0] * _APART_BY
+                found |= {number: start + turn for _, turn, number in run}
+    return found
+
+
+def _runs(known: Sequence[tuple[int, int, int]]) -> Iterator[Sequence[tuple[int, int, int]]]:
+    """Part what did not come close together, by place."""
+    start = 0
+    for end, (one, other) in enumerate(pairwise(known), 1):
+        if other[0] - one[0] > _CLOSE:
+            yield known[start:end]
+            start = end
+    yield known[start:]
+
+
+def _turn(row: Candidate) -> int | None:
+    """Return the number that a turn has in its session, as data, references or tags tell it."""
+    name = speakers.told(row.data_json).turn if row.data_json else ""
+    if not name and '"refs":[{' in row.source_json:
+        name = _turn_referred(row.source_json)
+    if not name and row.tags_json != "[]":
+        tag = sessions.TURN_TAG.search(row.tags_json)
+        name = tag[0].strip('"') if tag else ""
+    last = _LAST_NUMBER.search(name)
+    return int(last[0]) if last else row.position
+
+
+@functools.lru_cache(maxsize=1024)
+def _turn_referred(source_json: str) -> str:
+    refs: list[dict[str, str]] = json.loads(source_json)["refs"]
+    return next((ref["id"] for ref in refs if sessions.TURN.search(ref["type"])), "")
