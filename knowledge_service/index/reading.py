@@ -17,9 +17,9 @@ from typing import NamedTuple, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from knowledge_service.index import segments
+from knowledge_service.index import packing, runs
 from knowledge_service.index.keeping import Kept
-from knowledge_service.index.segments import SPLIT, WHOLE
+from knowledge_service.index.packing import SPLIT, WHOLE
 
 # The sizes of runs at which a stretch ends; whatever is smaller is in the last one.
 _ENDS = (512, 64, 1)
@@ -178,7 +178,7 @@ def _whole(source: Source, kept: Kept, key: tuple[int, int], span: tuple[int, in
 
 
 def _decoded(first: int, rows: Sequence[bytes]) -> _Whole:
-    run = segments.join([segments.unpack(data) for data in rows])
+    run = runs.join([packing.unpack(data) for data in rows])
     starts = np.flatnonzero(np.diff(run.terms, prepend=run.terms[:1] - 1))
     ends = np.append(starts, len(run.terms))[1:]
     return _Whole(
@@ -239,7 +239,7 @@ def _split(
     for term, held in terms:
         first = _known_until(held, count)
         if first < count:
-            wanted.setdefault(first, set()).add(segments.bucket(term))
+            wanted.setdefault(first, set()).add(packing.bucket(term))
     rows = {
         first: source.rows(scope_no, sorted(buckets), first, count)
         for first, buckets in wanted.items()
@@ -249,7 +249,7 @@ def _split(
         first = _known_until(held, count)
         columns = [held.until(first)] if held else []
         if first < count:
-            own = rows[first].get(segments.bucket(term), ())
+            own = rows[first].get(packing.bucket(term), ())
             columns.append(_postings(term, own, documents.lengths))
         found.append(_joined(columns))
     return found

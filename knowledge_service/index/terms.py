@@ -13,7 +13,7 @@ from collections import Counter
 from collections.abc import Mapping
 
 from knowledge_service.index import analyser
-from knowledge_service.index.segments import Document
+from knowledge_service.index.runs import Document
 
 
 def number(term: str) -> int:

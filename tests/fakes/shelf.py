@@ -8,7 +8,16 @@ from datetime import UTC, datetime, timedelta
 
 from knowledge_client.models import Fact
 from knowledge_service.domain.facts import canonical
-from knowledge_service.index import candidates, keeping, ranking, scorer, segments, terms
+from knowledge_service.index import (
+    candidates,
+    keeping,
+    packing,
+    ranking,
+    runs,
+    scorer,
+    segments,
+    terms,
+)
 from knowledge_service.index.candidates import Candidate
 from knowledge_service.index.ranking import Uses
 from tests.fakes.store_base import Row
@@ -34,7 +43,7 @@ def candidate(number: int, scope_no: int, fact: Fact) -> Candidate:
 class MemoryRows:
     """The `Source` over packed rows in memory; counts what is read."""
 
-    def __init__(self, packed: Mapping[int, Sequence[segments.Row]]) -> None:
+    def __init__(self, packed: Mapping[int, Sequence[packing.Row]]) -> None:
         self.packed = packed
         self.reads = 0
 
@@ -53,11 +62,11 @@ class MemoryRows:
 
 
 def scored(
-    documents: Mapping[int, Sequence[segments.Document]], question: Mapping[str, float]
+    documents: Mapping[int, Sequence[runs.Document]], question: Mapping[str, float]
 ) -> scorer.Scores:
     """Pack the documents of scopes and score them."""
     packed = {
-        number: list(segments.cut(segments.gather(found), 0)) if found else []
+        number: list(segments.cut(runs.gather(found), 0)) if found else []
         for number, found in documents.items()
     }
     return scored_rows(MemoryRows(packed), question, keeping.Kept(0))

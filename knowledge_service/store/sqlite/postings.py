@@ -11,10 +11,10 @@ from collections.abc import Iterable, Mapping, Sequence
 
 import apsw
 
-from knowledge_service.index import analyser, scorer, segments, terms
+from knowledge_service.index import analyser, packing, runs, scorer, segments, terms
 from knowledge_service.index.keeping import Kept
+from knowledge_service.index.packing import WHOLE, Row
 from knowledge_service.index.reading import Rows
-from knowledge_service.index.segments import WHOLE, Row
 
 VERSION = f"segments-2 {analyser.VERSION}"
 """What `meta.index` must be; an index of another version is made anew."""
@@ -50,13 +50,13 @@ def erase(connection: apsw.Connection, scope_no: int, fact_no: int) -> None:
     """Leave the index as if the fact had never come; costs as much as what came after it."""
     whole = _rows(connection, scope_no, WHOLE)
     for row in whole:
-        places = (segments.unpack(row.data).numbers == fact_no).nonzero()[0]
+        places = (packing.unpack(row.data).numbers == fact_no).nonzero()[0]
         if len(places):
             later = [
-                r for b in range(WHOLE, segments.BUCKETS) for r in _rows(connection, scope_no, b)
+                r for b in range(WHOLE, packing.BUCKETS) for r in _rows(connection, scope_no, b)
             ]
             later = [r for r in later if r.first >= row.first]
-            run = segments.drop(segments.restore(later), int(places[0]))
+            run = runs.drop(segments.restore(later), int(places[0]))
             _replace(connection, scope_no, later, segments.cut(run, row.first))
             return
 
@@ -108,7 +108,7 @@ def _append(connection: apsw.Connection, scope_no: int, new: Sequence[tuple[int,
     first = segments.kept(before, before + len(new))
     if first == before and len(new) == 1:
         document = terms.document_packed(*new[0])
-        _replace(connection, scope_no, (), (segments.alone(document, first),))
+        _replace(connection, scope_no, (), (packing.alone(document, first),))
         return
     rows = [] if first == before else _rows(connection, scope_no, WHOLE, first)
     if rows:

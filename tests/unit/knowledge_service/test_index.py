@@ -8,18 +8,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from knowledge_service.index import analyser, reading, scorer, segments, terms
+from knowledge_service.index import analyser, packing, reading, runs, scorer, segments, terms
 from tests.fakes import shelf
 
 TEXTS = st.lists(st.lists(st.sampled_from("abcdefgh"), max_size=6), min_size=1, max_size=90)
 
 
-def documents(texts: list[list[str]]) -> list[segments.Document]:
+def documents(texts: list[list[str]]) -> list[runs.Document]:
     return [terms.document(100 + n, Counter(text)) for n, text in enumerate(texts)]
 
 
-def packed(texts: list[list[str]]) -> list[segments.Row]:
-    return list(segments.cut(segments.gather(documents(texts)), 0))
+def packed(texts: list[list[str]]) -> list[packing.Row]:
+    return list(segments.cut(runs.gather(documents(texts)), 0))
 
 
 @pytest.mark.parametrize(
@@ -59,20 +59,20 @@ def test_rows_depend_on_the_documents_and_not_on_how_they_came(
 ) -> None:
     new = documents(texts)
     before = min(at, len(new))
-    rows = list(segments.cut(segments.gather(new[:before]), 0)) if before else []
+    rows = list(segments.cut(runs.gather(new[:before]), 0)) if before else []
     first = segments.kept(before, len(new))
-    run = segments.gather(new[before:]) if before < len(new) else None
+    run = runs.gather(new[before:]) if before < len(new) else None
     old = [row for row in rows if row.first >= first]
-    runs = [segments.unpack(row.data) for row in old] + ([run] if run else [])
+    last = [packing.unpack(row.data) for row in old] + ([run] if run else [])
     after = [row for row in rows if row.first < first]
-    after += segments.cut(segments.join(runs), first) if runs else []
+    after += segments.cut(runs.join(last), first) if last else []
     assert after == packed(texts)
 
 
 def test_large_scope_is_split_and_scores_as_if_it_were_not() -> None:
     texts = [[f"w{n % 97}", f"w{n % 89}", f"x{n}"] for n in range(4100)]
     rows = packed(texts)
-    assert [(row.first, row.size) for row in rows if row.bucket == segments.WHOLE] == [
+    assert [(row.first, row.size) for row in rows if row.bucket == packing.WHOLE] == [
         (0, 4096), (4096, 1), (4097, 1), (4098, 1), (4099, 1)
     ]  # fmt: skip
     assert segments.restore(rows).terms.size == sum(len(set(text)) for text in texts)
@@ -106,9 +106,9 @@ def test_dropped_document_leaves_the_index_as_if_it_had_never_come(
     texts: list[list[str]], at: int
 ) -> None:
     at = min(at, len(texts) - 1)
-    run = segments.drop(segments.restore(packed(texts)), at)
+    run = runs.drop(segments.restore(packed(texts)), at)
     left = [d for n, d in enumerate(documents(texts)) if n != at]
-    expected = list(segments.cut(segments.gather(left), 0)) if left else []
+    expected = list(segments.cut(runs.gather(left), 0)) if left else []
     assert list(segments.cut(run, 0)) == expected
 
 

@@ -9,14 +9,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from knowledge_service.domain import gate, redaction
-from knowledge_service.index import analyser, segments, terms
+from knowledge_service.index import analyser, packing, runs, segments, terms
 
 
 @given(st.lists(st.sampled_from("abcdefgh"), max_size=300), st.integers(0, 5000))
 def test_document_alone_is_packed_as_in_a_run(words: list[str], first: int) -> None:
     document = terms.document(7, Counter(words))
-    (row,) = segments.cut(segments.gather([document]), 0)
-    assert segments.alone(document, first) == row._replace(first=first)
+    (row,) = segments.cut(runs.gather([document]), 0)
+    assert packing.alone(document, first) == row._replace(first=first)
 
 
 WORDS = st.sampled_from(
@@ -46,22 +46,22 @@ def test_blobs_are_analysed_and_not_remembered() -> None:
 
 @given(st.lists(st.sampled_from("abc"), max_size=300))
 def test_document_read_back_from_its_row_is_packed_to_the_same_row(words: list[str]) -> None:
-    row = segments.alone(terms.document(7, Counter(words)), 3)
-    read = segments.packed_alone(row.data)
+    row = packing.alone(terms.document(7, Counter(words)), 3)
+    read = packing.packed_alone(row.data)
     cut_short = max(Counter(words).values(), default=0) > 255
     assert (read is None) == cut_short
     if read is not None:
         number, packed = read
-        run = segments.gather_packed([number], [packed])
+        run = runs.gather_packed([number], [packed])
         assert next(segments.cut(run, 0)) == row._replace(first=0)
 
 
 @given(st.lists(st.lists(WORDS, max_size=400).map(" ".join), min_size=1, max_size=20))
 def test_documents_gathered_from_packed_terms_are_those_gathered_alone(texts: list[str]) -> None:
     numbered = list(enumerate(texts, start=5))
-    alone = segments.gather([terms.document_of(number, text) for number, text in numbered])
+    alone = runs.gather([terms.document_of(number, text) for number, text in numbered])
     packed = [terms.packed_of(text) for text in texts]
-    together = segments.gather_packed([number for number, _ in numbered], packed)
+    together = runs.gather_packed([number for number, _ in numbered], packed)
     assert list(segments.cut(together, 0)) == list(segments.cut(alone, 0))
     for left, right in zip(vars(together).values(), vars(alone).values(), strict=True):
         assert left.dtype == right.dtype
@@ -128,7 +128,7 @@ def test_gate_tries_every_rule_that_could_match(words: list[str], large: bool) -
 
 def test_small_runs_say_nothing_that_goes_without_saying() -> None:
     new = [terms.document(n, Counter([f"a{n}", f"b{n}", f"c{n}"])) for n in range(64)]
-    (alone,) = segments.cut(segments.gather(new[:1]), 0)
-    (run,) = segments.cut(segments.gather(new), 0)
+    (alone,) = segments.cut(runs.gather(new[:1]), 0)
+    (run,) = segments.cut(runs.gather(new), 0)
     assert len(alone.data) == 12 + 3 * (8 + 1) + 6, "a term and how often it comes"
     assert len(run.data) == 12 + 64 * (3 * (8 + 1 + 1 + 1) + 6), "with it how often, and where"

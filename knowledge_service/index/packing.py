@@ -1,0 +1,165 @@
+"""Rows of the index: a run packed as bytes, and read back.
+
+A small run is one row. A run of `SPLIT` documents is one row of documents (`WHOLE`) and up to
+`BUCKETS` rows of postings by the first bits of the term's number, so that a question reads what it
+needs.
+
+    n documents, u terms, m postings | u terms | u counts | m places | m frequencies | n numbers
+    | n lengths
+
+Counts and places take two bytes, in runs of up to 64 documents one, and are left out where a run
+is one document: it has each of its terms once, at place 0.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from knowledge_service.index.runs import MAX_FREQUENCY, MAX_LENGTH, Document, Run, distances
+
+SPLIT = 4096
+BUCKETS = 1024
+WHOLE = -1
+"""The bucket of rows that hold documents."""
+_SHIFT = 54  # leaves the first 10 bits of a term's number
+_HEAD = struct.Struct("<III")
+_ONE = struct.Struct("<IH")
+_NARROW = 64
+
+
+class Row(NamedTuple):
+    """A packed part of the run of `size` documents that begins at document `first`."""
+
+    bucket: int
+    first: int
+    size: int
+    data: bytes
+
+
+def alone(document: Document, first: int) -> Row:
+    """Pack a run of one document: what `pack` gives for it, at a tenth of the cost."""
+    m = len(document.terms)
+    data = b"".join(
+        (
+            _HEAD.pack(1, m, m),
+            struct.pack(f"<{m}q", *document.terms),
+            bytes([min(count, MAX_FREQUENCY) for count in document.frequencies]),
+            _ONE.pack(document.number, min(document.length, MAX_LENGTH)),
+        )
+    )
+    return Row(WHOLE, first, 1, data)
+
+
+def packed_alone(data: bytes) -> tuple[int, bytes] | None:
+    """Read a run of one document as `runs.gather_packed` takes it; None where it was cut short."""
+    _, _, m = _HEAD.unpack_from(data)
+    terms, at = data[_HEAD.size : _HEAD.size + 8 * m], _HEAD.size + 8 * m
+    frequencies = data[at : at + m]
+    number, length = _ONE.unpack_from(data, at + m)
+    if length != m:
+        each = [terms[8 * n : 8 * n + 8] * count for n, count in enumerate(frequencies)]
+        terms = b"".join(each)
+    return (number, terms) if 8 * length == len(terms) and length < MAX_LENGTH else None
+
+
+def pack(run: Run, first: int) -> Iterator[Row]:
+    """Pack a run that begins at document `first` of its scope."""
+    size = len(run.numbers)
+    starts, columns = _columns(run)
+    if size < SPLIT:
+        everything = (0, len(starts)), (0, len(run.terms))
+        yield Row(WHOLE, first, size, columns.some(*everything, size) + _documents(run))
+        return
+    yield Row(WHOLE, first, size, columns.some((0, 0), (0, 0), size) + _documents(run))
+    edges = np.searchsorted(run.terms[starts] >> _SHIFT, np.arange(BUCKETS + 1) - BUCKETS // 2)
+    ends = np.append(starts, len(run.terms))[edges].tolist()
+    lows = edges.tolist()
+    for number in range(BUCKETS):
+        low, high = lows[number], lows[number + 1]
+        if low < high:
+            data = columns.some((low, high), (ends[number], ends[number + 1]), 0)
+            yield Row(number, first, size, data)
+
+
+def pack_one(run: Run, place: int, first: int) -> Row:
+    """Pack one document of a run: what `pack` gives for it, with fewer arrays."""
+    chosen = np.flatnonzero(run.places == place)
+    m = len(chosen)
+    terms, frequencies = run.terms[chosen].tobytes(), run.frequencies[chosen].tobytes()
+    document = _ONE.pack(int(run.numbers[place]), int(run.lengths[place]))
+    head = _HEAD.pack(1, m, m)
+    return Row(WHOLE, first, 1, b"".join((head, terms, frequencies, document)))
+
+
+def unpack(data: bytes) -> Run:
+    """Read a row back; one of postings alone has no documents."""
+    n, u, m = _HEAD.unpack_from(data)
+    at = _HEAD.size
+    terms = np.frombuffer(data, "<i8", u, at)
+    at += 8 * u
+    places = np.zeros(m, dtype=np.int64)
+    if n != 1:
+        kind, width = ("u1", 1) if 0 < n <= _NARROW else ("<u2", 2)
+        terms = np.repeat(terms, np.frombuffer(data, kind, u, at))
+        places[:] = np.frombuffer(data, kind, m, at + width * u)
+        at += width * (u + m)
+    frequencies = np.frombuffer(data, "u1", m, at)
+    numbers = np.frombuffer(data, "<u4", n, at := at + m)
+    lengths = np.frombuffer(data, "<u2", n, at + 4 * n)
+    return Run(numbers, lengths, terms, places, frequencies)
+
+
+def bucket(term: int) -> int:
+    """Return the bucket of a term in a run that is split; ascending with the term's number."""
+    return (term >> _SHIFT) + BUCKETS // 2
+
+
+def _documents(run: Run) -> bytes:
+    return run.numbers.astype("<u4").tobytes() + run.lengths.astype("<u2").tobytes()
+
+
+def _columns(run: Run) -> tuple[NDArray[np.intp], _Columns]:
+    """Pack each column; returned with where each term's postings begin."""
+    is_first = np.ones(len(run.terms), dtype=bool)
+    np.not_equal(run.terms[1:], run.terms[:-1], out=is_first[1:])
+    starts = np.flatnonzero(is_first)
+    kind, width = ("u1", 1) if len(run.numbers) <= _NARROW else ("<u2", 2)
+    return starts, _Columns(
+        run.terms[starts].astype("<i8").tobytes(),
+        distances(starts, len(run.terms)).astype(kind).tobytes(),
+        run.places.astype(kind).tobytes(),
+        run.frequencies.tobytes(),
+        width,
+    )
+
+
+@dataclass(frozen=True)
+class _Columns:
+    """A run's postings as they are packed: terms once each with a count, then their postings."""
+
+    terms: bytes
+    counts: bytes
+    places: bytes
+    frequencies: bytes
+    width: int
+    """How many bytes a count or a place takes."""
+
+    def some(self, terms: tuple[int, int], postings: tuple[int, int], documents: int) -> bytes:
+        """Pack a range of terms, which has a range of the postings; so many documents follow."""
+        (low, high), (first, last) = terms, postings
+        head, width = _HEAD.pack(documents, high - low, last - first), self.width
+        return b"".join(
+            (
+                head,
+                self.terms[8 * low : 8 * high],
+                self.counts[width * low : width * high],
+                self.places[width * first : width * last],
+                self.frequencies[first:last],
+            )
+        )
