@@ -9,12 +9,7 @@ from __future__ import annotations
 
 import fcntl
 import os
-import queue
-import threading
-import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
-from datetime import timedelta
+from contextlib import suppress
 from pathlib import Path
 from typing import IO
 
@@ -25,22 +20,8 @@ from knowledge_service.errors import (
     StartupError,
     StoreDamaged,
     StoreUnavailable,
-    TookTooLong,
 )
-from knowledge_service.index.keeping import Keeping
 
-# Queries release the GIL in SQLite only, so more readers than this add memory and no speed.
-_READERS = 4
-# More recalls at once take the interpreter's lock from each other: with four of them 16 clients
-# had up to a fifth fewer answers than with two.
-_SEARCHES = 2
-# Pages of each reader; most of what recalls read of the index is kept decoded beside them.
-_PAGES_KIB = 16_384
-_DECODED = 80 << 20
-# A client that waits 10 s for an answer gets the reason instead.
-READS_WITHIN = timedelta(seconds=8)
-# Instructions of SQLite between two looks at the clock, some milliseconds; a recall has fewer.
-_STEPS = 250_000
 # How long a connection waits for what another one holds.
 BUSY_MS = 5000
 _OLDEST_SQLITE = (3, 51, 3)
@@ -221,117 +202,3 @@ def let_go(connection: apsw.Connection) -> None:
     """Close a connection that failed; what the disk says to that is nothing new."""
     with suppress(apsw.Error):
         connection.close()
-
-
-class _Reader:
-    """One connection that reads, and the moment at which what it reads is ended."""
-
-    def __init__(self, path: Path) -> None:
-        self.ends_at_s = 0.0
-        self.connection = apsw.Connection(str(path), flags=apsw.SQLITE_OPEN_READWRITE)
-        self.connection.set_busy_timeout(BUSY_MS)
-        self.connection.wal_autocheckpoint(0)
-        self.connection.execute(f"PRAGMA query_only=ON; PRAGMA cache_size=-{_PAGES_KIB}")
-        self.connection.set_progress_handler(self.is_late, _STEPS)
-
-    def is_late(self) -> bool:
-        """Tell SQLite whether to stop."""
-        return time.monotonic() > self.ends_at_s
-
-
-class Readers:
-    """A pool of connections that read; each use is one snapshot.
-
-    `decoded` is what their snapshots share of the index. What takes longer than `within` is ended,
-    so that it holds up nobody else for ever.
-    """
-
-    def __init__(
-        self,
-        path: Path,
-        within: timedelta = READS_WITHIN,
-        on_damage: Callable[[StoreDamaged], None] = lambda _: None,
-    ) -> None:
-        self._on_damage = on_damage
-        self.decoded = Keeping(_DECODED)
-        self._within_s = within.total_seconds()
-        self._browsing = threading.BoundedSemaphore(_READERS // 2)
-        self._searching = threading.BoundedSemaphore(_SEARCHES)
-        self._free: queue.LifoQueue[_Reader] = queue.LifoQueue()
-        for _ in range(_READERS):
-            self._free.put(_Reader(path))
-
-    @contextmanager
-    def snapshot(self) -> Iterator[apsw.Connection]:
-        """Borrow a connection inside a read transaction.
-
-        Raises:
-            StoreUnavailable: the database cannot be read, or not by one more caller.
-            TookTooLong: what was read took longer than it may.
-        """
-        reader = self._borrowed()
-        connection = reader.connection
-        try:
-            reader.ends_at_s = time.monotonic() + self._within_s
-            connection.execute("BEGIN")
-            try:
-                yield connection
-            finally:
-                if connection.in_transaction:
-                    connection.execute("COMMIT")
-        except apsw.InterruptError as exc:
-            raise TookTooLong(
-                f"reading this takes longer than {self._within_s:g} s; ask for less: fewer scopes,"
-                " a kind, a tag, a smaller limit"
-            ) from exc
-        except ENVIRONMENTAL as exc:
-            error = unavailable(exc)
-            if isinstance(error, StoreDamaged):
-                self._on_damage(error)
-            raise error from exc
-        finally:
-            self._free.put(reader)
-
-    @contextmanager
-    def searching(self) -> Iterator[apsw.Connection]:
-        """Borrow as `snapshot` does for what keeps a processor busy; the others wait their turn.
-
-        Raises:
-            StoreUnavailable, TookTooLong: as `snapshot`.
-        """
-        if not self._searching.acquire(timeout=self._within_s):
-            raise self._busy()
-        try:
-            with self.snapshot() as connection:
-                yield connection
-        finally:
-            self._searching.release()
-
-    @contextmanager
-    def browsing(self) -> Iterator[apsw.Connection]:
-        """Borrow as `snapshot` does for what may read much; half of the readers stay for the rest.
-
-        Raises:
-            StoreUnavailable, TookTooLong: as `snapshot`.
-        """
-        if not self._browsing.acquire(timeout=self._within_s):
-            raise self._busy()
-        try:
-            with self.snapshot() as connection:
-                yield connection
-        finally:
-            self._browsing.release()
-
-    def _borrowed(self) -> _Reader:
-        try:
-            return self._free.get(timeout=self._within_s)
-        except queue.Empty:
-            raise self._busy() from None
-
-    def _busy(self) -> StoreUnavailable:
-        return StoreUnavailable(f"every reader has been busy for {self._within_s:g} s; try again")
-
-    def close(self) -> None:
-        """Close every connection, waiting for those in use."""
-        for _ in range(_READERS):
-            self._free.get().connection.close()

@@ -12,7 +12,7 @@ from pydantic import TypeAdapter
 from knowledge_service.domain.visibility import View, lineage, realm_of
 from knowledge_service.errors import IdempotencyConflict
 from knowledge_service.ports import Once
-from knowledge_service.store.sqlite.connection import Readers
+from knowledge_service.store.sqlite.readers import Readers
 from knowledge_service.store.sqlite.transaction import Transaction
 from knowledge_service.store.sqlite.writer import Writer
 

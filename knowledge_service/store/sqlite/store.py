@@ -11,7 +11,7 @@ import apsw
 from knowledge_client.models import StoreId
 from knowledge_service import clock as clocks
 from knowledge_service.progress import Progress
-from knowledge_service.store.sqlite import connection, migrate, rebuilding, times
+from knowledge_service.store.sqlite import connection, migrate, readers, rebuilding, times
 from knowledge_service.store.sqlite.adoption import Adoption
 from knowledge_service.store.sqlite.auditing import Audit
 from knowledge_service.store.sqlite.episodes import Episodes
@@ -67,7 +67,7 @@ class SqliteStore(
         clock: clocks.Clock = clocks.now,
         *,
         progress: Progress | None = None,
-        reads_within: timedelta = connection.READS_WITHIN,
+        reads_within: timedelta = readers.WITHIN,
     ) -> None:
         self._reads_within = reads_within
         self._lock = connection.lock(path)
@@ -93,7 +93,7 @@ class SqliteStore(
             connection.let_go(writing)
             raise
         writer = Writer(writing, clock, connection.File(path), Folding(path))
-        super().__init__(connection.Readers(path, self._reads_within, writer.condemn), writer)
+        super().__init__(readers.Readers(path, self._reads_within, writer.condemn), writer)
         return str(store_id)
 
     def identity(self) -> StoreId:

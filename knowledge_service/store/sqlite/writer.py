@@ -16,9 +16,9 @@ import queue
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from concurrent.futures import Future
-from contextlib import nullcontext, suppress
+from contextlib import nullcontext
 from functools import partial
 from typing import Any, NamedTuple, TypeVar, cast
 
@@ -27,8 +27,9 @@ import apsw
 from knowledge_service.clock import Clock
 from knowledge_service.errors import StoreDamaged, StoreUnavailable
 from knowledge_service.ids import IdMaker
+from knowledge_service.store.sqlite import answers, emptying, postings
 from knowledge_service.store.sqlite import connection as connections
-from knowledge_service.store.sqlite import emptying, postings
+from knowledge_service.store.sqlite.answers import Answer, Waiting
 from knowledge_service.store.sqlite.folding import Folding
 from knowledge_service.store.sqlite.transaction import Head, Mergeable, Transaction, read_head
 
@@ -49,8 +50,6 @@ _PATIENCE_S = 20.0
 # A disk that was full has room again with so many bytes: some of the largest facts and their index.
 _ROOM = 1 << 20
 
-Waiting = Future[Any] | asyncio.Future[Any]
-
 
 class _Job(NamedTuple):
     work: Callable[[Transaction], Any]
@@ -59,21 +58,6 @@ class _Job(NamedTuple):
 
 _LATER = _Job(lambda _: None, None)
 """Says that there is work that nobody waits for."""
-
-
-class _Answer(NamedTuple):
-    done: Waiting
-    result: Any
-    error: BaseException | None
-
-    def give(self) -> None:
-        """Wake who waits, unless it has gone."""
-        if self.done.cancelled():
-            return
-        if self.error is None:
-            self.done.set_result(self.result)
-        else:
-            self.done.set_exception(self.error)
 
 
 class _Made:
@@ -252,7 +236,7 @@ class Writer:
         return group, False
 
     def _commit(self, jobs: list[_Job]) -> None:
-        answers: list[_Answer] = []
+        found: list[Answer] = []
         head, made = self._head, _Made()
         try:
             self._refuse_if_lost()
@@ -267,7 +251,7 @@ class Writer:
                 for result, error in results:
                     job = left.popleft()
                     if job.done:
-                        answers.append(_Answer(job.done, result, error))
+                        found.append(Answer(job.done, result, error))
             self._edition += made.erases
             made.index(self._connection)
             self._end()
@@ -281,11 +265,11 @@ class Writer:
             error = exc if isinstance(exc, StoreUnavailable) else connections.unavailable(exc)
             if not isinstance(exc, _REFUSED):
                 self._failure = StoreUnavailable(f"{error.detail}; restart the service")
-            answers = [_Answer(job.done, None, error) for job in jobs if job.done]
+            found = [Answer(job.done, None, error) for job in jobs if job.done]
             self._take_back()
             self._tell(error)
         self._edition += self._edition % 2
-        _give(answers)
+        answers.give(found)
 
     def _refuse_if_lost(self) -> None:
         if self._failure is None:
@@ -368,21 +352,3 @@ class Writer:
                 self._connection.execute("ROLLBACK")
         except connections.ENVIRONMENTAL as exc:
             self._failure = connections.unavailable(exc)
-
-
-def _give(answers: Sequence[_Answer]) -> None:
-    """Wake who waits: threads here, event loops by one call each."""
-    loops: dict[asyncio.AbstractEventLoop, list[_Answer]] = {}
-    for answer in answers:
-        if isinstance(answer.done, Future):
-            answer.give()
-        else:
-            loops.setdefault(answer.done.get_loop(), []).append(answer)
-    for loop, found in loops.items():
-        with suppress(RuntimeError):  # the loop is closed, so nobody waits there any more
-            loop.call_soon_threadsafe(_give_all, found)
-
-
-def _give_all(answers: Sequence[_Answer]) -> None:
-    for answer in answers:
-        answer.give()

@@ -11,7 +11,7 @@ import pytest
 from knowledge_service.domain.visibility import View
 from knowledge_service.errors import StoreUnavailable
 from knowledge_service.ports import Search
-from knowledge_service.store.sqlite import connection
+from knowledge_service.store.sqlite.readers import Readers
 from knowledge_service.store.sqlite.store import SqliteStore
 from tests.builders_knowledge import LEAD, PERSON, new_fact
 
@@ -19,7 +19,7 @@ from tests.builders_knowledge import LEAD, PERSON, new_fact
 def test_third_search_waits_while_other_reading_goes_on(tmp_path: Path) -> None:
     path = tmp_path / "knowledge.db"
     SqliteStore(path).close()
-    readers = connection.Readers(path, timedelta(milliseconds=50))
+    readers = Readers(path, timedelta(milliseconds=50))
     with readers.searching(), readers.searching():
         with readers.snapshot() as other:
             assert other.execute("SELECT count(*) FROM fact").fetchall() == [(0,)]
