@@ -1,7 +1,7 @@
 """Looks at large batches in a process of its own, when many come: two cores do what one cannot.
 
-The process is started when a second of looking has been done here within a short while, and ends by
-itself when nobody asks it any more; while it starts, is busy, or has failed, the work is done here.
+The process is started when several such batches have come within a short while, and ends by itself
+when nobody asks it any more; while it starts, is busy, or has failed, the work is done here.
 It only ever answers what the words of a body are: that it is gone, or silent, loses nothing.
 """
 
@@ -35,6 +35,8 @@ _PATIENCE_S = 1.0
 _START_S = 20.0
 # After a failure, so long without it.
 _PAUSE_S = 30.0
+# So long it has to end by itself before it is killed.
+_GRACE_S = 0.2
 
 
 class Aside:
@@ -156,6 +158,3 @@ def _end(process: subprocess.Popen[bytes]) -> None:
         return
     process.kill()
     process.wait()
-
-
-_GRACE_S = 0.2

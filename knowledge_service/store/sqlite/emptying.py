@@ -38,9 +38,8 @@ class Emptying:
         if not self._is_due or (now_s < self._not_before and not erases):
             return
         self._not_before = now_s + _AGAIN_S
-        with suppress(
-            apsw.Error
-        ):  # the commit is done; what the disk has to say, the next one says
+        # The commit is done; what the disk has to say, the next one says.
+        with suppress(apsw.Error):
             self._connection.set_busy_timeout(0)
             is_busy = self._connection.execute(_EMPTY).fetchall()[0][0]
             self._is_due = bool(is_busy)

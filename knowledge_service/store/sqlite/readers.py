@@ -6,7 +6,7 @@ import queue
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from datetime import timedelta
 from pathlib import Path
 
@@ -99,35 +99,31 @@ class Readers:
         finally:
             self._free.put(reader)
 
-    @contextmanager
-    def searching(self) -> Iterator[apsw.Connection]:
+    def searching(self) -> AbstractContextManager[apsw.Connection]:
         """Borrow as `snapshot` does for what keeps a processor busy; the others wait their turn.
 
         Raises:
             StoreUnavailable, TookTooLong: as `snapshot`.
         """
-        if not self._searching.acquire(timeout=self._within_s):
-            raise self._busy()
-        try:
-            with self.snapshot() as connection:
-                yield connection
-        finally:
-            self._searching.release()
+        return self._in_turn(self._searching)
 
-    @contextmanager
-    def browsing(self) -> Iterator[apsw.Connection]:
+    def browsing(self) -> AbstractContextManager[apsw.Connection]:
         """Borrow as `snapshot` does for what may read much; half of the readers stay for the rest.
 
         Raises:
             StoreUnavailable, TookTooLong: as `snapshot`.
         """
-        if not self._browsing.acquire(timeout=self._within_s):
+        return self._in_turn(self._browsing)
+
+    @contextmanager
+    def _in_turn(self, turns: threading.BoundedSemaphore) -> Iterator[apsw.Connection]:
+        if not turns.acquire(timeout=self._within_s):
             raise self._busy()
         try:
             with self.snapshot() as connection:
                 yield connection
         finally:
-            self._browsing.release()
+            turns.release()
 
     def _borrowed(self) -> _Reader:
         try:
