@@ -8,29 +8,6 @@ import pytest
 from kais_cli import fact_files, fact_imports, settings
 from kais_cli.exit_status import ExitStatus
 from tests.cli import objects
-from tests.knowledge_process import serving
-
-
-@pytest.fixture(scope="module")
-def service(tmp_path_factory):
-    with serving(tmp_path_factory.mktemp("db") / "knowledge.db") as (_, url):
-        yield url
-
-
-@pytest.fixture
-def shell(terminal, service, request):
-    """A terminal whose namespace is the test's own; `run` must succeed unless told."""
-    terminal.settings = settings.Settings(knowledge_url=service)
-    terminal.knowledge = None
-    namespace = f"f{abs(hash(request.node.name)) % 10**8}"
-
-    def run(*arguments, status=0, namespace=namespace):
-        found = terminal.run("knowledge", *arguments, "-n", namespace)
-        assert found == status, terminal.err
-        return terminal.out
-
-    run.terminal, run.realm, run.namespace = terminal, f"realm:{namespace}", namespace
-    return run
 
 
 def contents(shell, scope):

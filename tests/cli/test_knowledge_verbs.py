@@ -4,31 +4,7 @@ import json
 
 import pytest
 
-from kais_cli import settings
 from kais_cli.exit_status import ExitStatus
-from tests.knowledge_process import serving
-
-
-@pytest.fixture(scope="module")
-def service(tmp_path_factory):
-    with serving(tmp_path_factory.mktemp("db") / "knowledge.db") as (_, url):
-        yield url
-
-
-@pytest.fixture
-def shell(terminal, service, request):
-    """A terminal whose namespace is the test's own; `run` must succeed unless told."""
-    terminal.settings = settings.Settings(knowledge_url=service)
-    terminal.knowledge = None
-    namespace = f"t{abs(hash(request.node.name)) % 10**8}"
-
-    def run(*arguments, status=0):
-        found = terminal.run("knowledge", *arguments, "-n", namespace)
-        assert found == status, terminal.err
-        return terminal.out
-
-    run.terminal, run.realm = terminal, f"realm:{namespace}"
-    return run
 
 
 def add(shell, text, *options):

@@ -181,6 +181,23 @@ def test_verify_of_a_damaged_log_says_how_far_it_can_be_read(db: Path) -> None:
     assert "restore a copy" in said(done)
 
 
+def free_port() -> int:
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        return int(free.getsockname()[1])
+
+
+def on_file(command: str, path: Path, folder: Path) -> subprocess.CompletedProcess[bytes]:
+    """Run an errand on a file; what it makes of it is `x` or `new.db` in the folder."""
+    arguments = {
+        "export": ("--db", path, "--to", folder / "x"),
+        "backup": ("--db", path, "--to", folder / "x"),
+        "restore": ("--db", folder / "new.db", "--from", path),
+        "serve": ("--db", path, "--auth", "none", "--port", free_port()),
+    }.get(command, ("--db", path))
+    return errand(command, *arguments)
+
+
 @pytest.mark.parametrize("command", ["verify", "rebuild", "export", "backup", "restore", "serve"])
 @pytest.mark.parametrize("kind", ["empty", "foreign"])
 def test_file_of_somebody_else_is_left_alone(tmp_path: Path, command: str, kind: str) -> None:
@@ -193,13 +210,7 @@ def test_file_of_somebody_else_is_left_alone(tmp_path: Path, command: str, kind:
     if command == "serve" and kind == "empty":
         return  # a new database begins as an empty file
     before = path.read_bytes()
-    arguments = {
-        "export": ("--db", path, "--to", tmp_path / "x"),
-        "backup": ("--db", path, "--to", tmp_path / "x"),
-        "restore": ("--db", tmp_path / "new.db", "--from", path),
-        "serve": ("--db", path, "--auth", "none", "--port", free_port()),
-    }.get(command, ("--db", path))
-    done = errand(command, *arguments)
+    done = on_file(command, path, tmp_path)
     assert done.returncode == 1
     assert f"{path} is no database of kais-knowledge" in said(done)
     assert path.read_bytes() == before
@@ -212,22 +223,10 @@ def test_file_of_a_newer_version_is_left_to_it(db: Path, tmp_path: Path, command
     connection = apsw.Connection(str(db))
     connection.execute("INSERT INTO migration VALUES(99, 'm099_later', 0)")
     connection.close()
-    arguments = {
-        "export": ("--db", db, "--to", tmp_path / "x"),
-        "backup": ("--db", db, "--to", tmp_path / "x"),
-        "restore": ("--db", tmp_path / "new.db", "--from", db),
-        "serve": ("--db", db, "--auth", "none", "--port", free_port()),
-    }.get(command, ("--db", db))
-    done = errand(command, *arguments)
+    done = on_file(command, db, tmp_path)
     assert done.returncode == 1
     assert "has schema 99, this version of kais-knowledge knows up to" in said(done)
     assert not (tmp_path / "new.db").exists()
-
-
-def free_port() -> int:
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        return int(free.getsockname()[1])
 
 
 def test_port_that_is_taken_is_said_before_the_database_is_opened(tmp_path: Path) -> None:
