@@ -147,7 +147,7 @@ def _copy(source: Path, target: Path, *, named: Path) -> None:
         try:
             reading.set_busy_timeout(5000)
             # One snapshot for all of it: a backup begins anew at each write that it sees.
-            # reading.execute(_BEGIN).fetchall()
+            reading.execute(_BEGIN).fetchall()
             with writing.backup("main", reading, "main") as copying:
                 while not copying.done:
                     copying.step(_PAGES)

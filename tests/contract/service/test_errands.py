@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import itertools
 import json
 import shutil
-import threading
 from pathlib import Path
 
 import apsw
@@ -184,30 +182,31 @@ def test_a_backup_never_replaces_another_file(db: Path, tmp_path: Path) -> None:
     assert (tmp_path / "there").read_text() == "mine"
 
 
+class WritesWhileCopying:
+    """The number of pages of a step, before each of which a fact is written to the store."""
+
+    def __init__(self, store: SqliteStore) -> None:
+        self.written = 0
+        self._store = store
+
+    def __index__(self) -> int:
+        self._store.remember([new_fact(f"ship {self.written} came in")], actor=PERSON)
+        self.written += 1
+        assert self.written < 500, "the copy begins anew at each write, and never ends"
+        return 10
+
+
 def test_a_backup_of_a_store_that_is_written_to_all_the_time_comes_to_its_end(
     db: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(copies, "_PAGES", 1)
     store = SqliteStore(db)
-    large = [new_fact(f"manifest {n}", data={"cargo": f"{n} " * 9_000}) for n in range(200)]
-    store.remember(large, actor=PERSON)  # more than is copied between two writes
-    is_done = threading.Event()
-
-    def write() -> None:
-        for n in itertools.takewhile(lambda _: not is_done.is_set(), itertools.count()):
-            store.remember([new_fact(f"ship {n} came in")], actor=PERSON)
-
-    writer = threading.Thread(target=write)
-    writer.start()
-    copying = threading.Thread(target=copies.backup, args=(db, tmp_path / "copy.db"))
-    copying.start()
-    copying.join(30)
-    came_to_its_end = not copying.is_alive()
-    is_done.set()
-    writer.join()
-    copying.join()
+    large = [new_fact(f"manifest {n}", data={"cargo": f"{n} " * 9_000}) for n in range(20)]
+    store.remember(large, actor=PERSON)  # more than is copied in a step
+    writes = WritesWhileCopying(store)
+    monkeypatch.setattr(copies, "_PAGES", writes)
+    copies.backup(db, tmp_path / "copy.db")
     store.close()
-    assert came_to_its_end
+    assert writes.written > 10
     assert upkeep.verify(tmp_path / "copy.db").problems == ()
 
 
