@@ -6,7 +6,7 @@ import json
 import ssl
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from http import HTTPStatus
 from pathlib import Path
@@ -54,13 +54,13 @@ class Api:
     async def close(self) -> None:
         await self._http.aclose()
 
-    async def create(self, path: str, body: dict[str, object]) -> None:
+    async def create(self, path: str, body: Mapping[str, object]) -> None:
         """Create an object; a refusal ends the bench with the server's words."""
         answer = await self._http.post(path, json=body)
         if answer.status_code >= 300:
             raise SystemExit(f"{path}: {answer.text}")
 
-    async def create_when_served(self, path: str, body: dict[str, object]) -> None:
+    async def create_when_served(self, path: str, body: Mapping[str, object]) -> None:
         """The same right after a CRD was made, when its kind answers 404 or 429 for a while."""
         await self._version(path)
         await self.create(path, body)
@@ -98,12 +98,14 @@ class Api:
 
     async def _version(self, path: str) -> str:
         """The list's resourceVersion."""
+        said = ""
         for _ in range(60):
             answer = await self._http.get(path, params={"limit": 1})
             if answer.status_code == HTTPStatus.OK:
                 return str(answer.json()["metadata"]["resourceVersion"])
+            said = answer.text
             await asyncio.sleep(0.5)
-        raise SystemExit(f"{path}: {answer.text}")
+        raise SystemExit(f"{path}: {said}")
 
     async def _times(
         self, path: str, prefix: str, count: int, is_done: Callable[[dict[str, Any]], bool]

@@ -195,8 +195,10 @@ def run(bursts: Sequence[int] = BURSTS) -> str:
             told.append(line)
             with operator() as again:
                 told.append(asyncio.run(measure_restart(cluster, again.pid, count)))
-    head = ("instances", "instances/s", "all workloads s", "create→Applied p50 s", "p90 s", "p99 s")
-    head += ("API requests each", "CPU ms each (operator + rendering)", "RSS MiB", "peak MiB")
+    head = (
+        *("instances", "instances/s", "all workloads s", "create→Applied p50 s", "p90 s", "p99 s"),
+        *("API requests each", "CPU ms each (operator + rendering)", "RSS MiB", "peak MiB"),
+    )
     return (
         f"## Operator on a control plane without nodes\n\n{lone}\n\n{table(head, rows)}\n\n"
         "Requests of the operator to the API server, per instance, and what a restart does:\n\n"

@@ -91,8 +91,8 @@ def test_a_realm_knows_what_it_learnt_and_nothing_of_its_sibling(cluster: Instal
         what="ready KnowledgeScopes",
     )
     assert len(scopes) == 2
-    for realm in (red, blue):
-        next(realm, None)
+    for used in (red, blue):
+        next(used, None)
 
 
 def test_an_image_that_knows_nothing_of_kais_is_a_cell(cluster: Installed, namespace: str) -> None:

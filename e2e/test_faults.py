@@ -4,6 +4,7 @@ import json
 import time
 from collections import Counter
 from collections.abc import Iterator
+from functools import partial
 
 import pytest
 
@@ -78,8 +79,8 @@ def test_service_killed_between_accepting_and_finishing_an_extraction_stores_eac
         name = f"twice-{number}"
         cluster.apply(manifests.mission(name, namespace, formation="twice"))
         until(
-            lambda name=name: conditions(cluster.get("mission", name, namespace)),
-            lambda seen: seen.get("Recorded", {}).get("status") == "True",
+            partial(cluster.get, "mission", name, namespace),
+            lambda seen: conditions(seen).get("Recorded", {}).get("status") == "True",
             what="accepted extraction",
         )
         cluster.kill(KNOWLEDGE)
@@ -107,8 +108,7 @@ def test_store_down_during_a_mission_delays_its_facts_and_nothing_else(
         "wait", "pod", "-l", KNOWLEDGE, "-n", KAIS_NAMESPACE, "--for=delete", "--timeout=60s"
     )
     try:
-        spec = {"completion": {"maxAttempts": 1}}
-        cluster.apply(manifests.mission("alone", namespace, **spec))
+        cluster.apply(manifests.mission("alone", namespace, completion={"maxAttempts": 1}))
         waiting = until(
             lambda: cluster.get("mission", "alone", namespace),
             lambda body: (body or {}).get("status", {}).get("outcome") == "Failed",

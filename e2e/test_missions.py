@@ -3,6 +3,7 @@
 import json
 import time
 from collections.abc import Iterator
+from functools import partial
 
 import pytest
 
@@ -175,11 +176,10 @@ def test_a_deadline_that_passed_without_the_operator_is_judged_by_what_the_kubel
         manifests.formation("fast", namespace, "import time; time.sleep(8); print('fine')"),
     )
     for name in ("pull", "slow", "fast"):
-        spec = {"completion": {"timeout": "25s"}}
-        cluster.apply(manifests.mission(name, namespace, **spec))
+        cluster.apply(manifests.mission(name, namespace, completion={"timeout": "25s"}))
     for name in ("pull", "slow", "fast"):
         until(
-            lambda name=name: cluster.get("configmap", f"{name}-a1-knowledge", namespace),
+            partial(cluster.get, "configmap", f"{name}-a1-knowledge", namespace),
             lambda body: body is not None,
             what=f"knowledge of {name}",
         )
@@ -189,7 +189,7 @@ def test_a_deadline_that_passed_without_the_operator_is_judged_by_what_the_kubel
     try:
         for name in ("pull", "slow", "fast"):
             until(
-                lambda name=name: cluster.get("job", f"{name}-a1", namespace),
+                partial(cluster.get, "job", f"{name}-a1", namespace),
                 lambda job: bool((job or {}).get("status", {}).get("conditions")),
                 what=f"end of {name}",
             )

@@ -70,7 +70,8 @@ def doctor_in(cluster: Installed, namespace: str) -> Doctor:
     until(
         lambda: reasons(cluster, namespace),
         lambda seen: (
-            {"ErrImagePull", "ImagePullBackOff"} & seen and {"CrashLoopBackOff", "Error"} & seen
+            bool({"ErrImagePull", "ImagePullBackOff"} & seen)
+            and bool({"CrashLoopBackOff", "Error"} & seen)
         ),
         what="pods that fail as meant",
     )
