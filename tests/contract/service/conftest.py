@@ -2,67 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import httpx
 import pytest
 
 from knowledge_client import AsyncKnowledgeClient
-from knowledge_client.models import Grant, Quota
 from knowledge_service.app import create_app
-from knowledge_service.domain.visibility import ALL_VERBS, Principal, administrator
 from knowledge_service.ports import Store
 from knowledge_service.store.sqlite.store import SqliteStore
-from tests.builders_knowledge import LEAD, OTHER, TEAM
+from tests.contract.service.callers import CALLERS, Connect
 from tests.fakes.identity import NamedCallers
 from tests.fakes.store import MemoryStore
-
-Connect = Callable[[str], AsyncKnowledgeClient]
-PEER = LEAD.replace("lead-0", "lead-1")
-CALLERS = {
-    "operator": administrator("operator", "system"),
-    "lead": Principal("demo/lead-0", "agent", LEAD),
-    "peer": Principal("demo/lead-1", "agent", PEER),
-    "team": Principal("demo/shared", "agent", TEAM, (Grant(scope=TEAM, verbs=("read", "write")),)),
-    "limited": Principal(
-        "demo/limited", "agent", f"{TEAM}/cell:limited", quota=Quota(writes_per_minute=3)
-    ),
-    "reading": Principal("demo/reading", "agent", LEAD, quota=Quota(reads_per_minute=3)),
-    "asking": Principal("demo/asking", "agent", LEAD, quota=Quota(recalls_per_minute=3)),
-    # A person and a cell elsewhere that happen to be called as `lead` is.
-    "namesake": Principal("demo/lead-0", "human", LEAD),
-    "double": Principal("demo/lead-0", "agent", f"{OTHER}/cell:x"),
-    "watcher": Principal("watcher", "human", "realm:other", (Grant(scope=LEAD, verbs=("read",)),)),
-    "auditor": Principal("auditor", "human", "realm:other", (Grant(scope=LEAD, verbs=("admin",)),)),
-    "eraser": Principal("eraser", "human", "realm:other", (Grant(scope=TEAM, verbs=("admin",)),)),
-    "mover": Principal(
-        "mover", "human", "realm:other", (Grant(scope=LEAD, verbs=("read", "promote")),)
-    ),
-    # Administers the realm itself and may read what is below.
-    "warden": Principal(
-        "warden",
-        "human",
-        "realm:demo",
-        (
-            Grant(scope="realm:demo", verbs=("admin",)),
-            Grant(scope="realm:demo", subtree=True, verbs=("read",)),
-        ),
-    ),
-    "stranger": Principal("other/x", "agent", f"{OTHER}/cell:x"),
-    "ada": Principal(
-        "ada",
-        "human",
-        "realm:demo",
-        (Grant(scope="realm:demo", subtree=True, verbs=("read", "write")),),
-    ),
-    "keeper": Principal(
-        "keeper",
-        "human",
-        "realm:demo",
-        (Grant(scope="realm:demo", subtree=True, verbs=ALL_VERBS),),
-    ),
-}
 
 
 @pytest.fixture(params=["fake", "sqlite"])

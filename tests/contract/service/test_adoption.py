@@ -20,8 +20,7 @@ from knowledge_service.ports import Search, Store
 from knowledge_service.store.sqlite import connection, rebuilding
 from knowledge_service.store.sqlite.store import SqliteStore
 from tests.builders_knowledge import ALL, LEAD, OPERATOR, OTHER, PERSON, TEAM, new_fact, run_in
-from tests.contract.service.conftest import Connect
-from tests.contract.service.test_rights import refused
+from tests.contract.service.callers import Connect, refused
 
 CODE = errors.Code
 

@@ -22,7 +22,7 @@ from knowledge_service.ports import Listing
 from knowledge_service.store.sqlite import upkeep
 from knowledge_service.store.sqlite.store import SqliteStore
 from tests.builders_knowledge import ALL, TEAM
-from tests.contract.service.conftest import CALLERS
+from tests.contract.service.callers import CALLERS
 from tests.fakes.identity import NamedCallers
 
 WORDS = (

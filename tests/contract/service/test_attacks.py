@@ -18,7 +18,7 @@ from knowledge_client.models import (
     ScopeConfig,
 )
 from tests.builders_knowledge import LEAD, TEAM
-from tests.contract.service.conftest import Connect
+from tests.contract.service.callers import Connect
 
 RECALL = {"query": "zebra"}
 

@@ -24,8 +24,7 @@ from knowledge_service.index import analyser, scorer
 from knowledge_service.ports import Store
 from knowledge_service.routes import events as routes_events
 from tests.builders_knowledge import LEAD, OTHER, TEAM, run_in
-from tests.contract.service.conftest import CALLERS, Connect
-from tests.contract.service.test_rights import TestPrincipals, refused
+from tests.contract.service.callers import CALLERS, Connect, refused, registration
 from tests.fakes.identity import NamedCallers
 
 CODE = errors.Code
@@ -162,7 +161,7 @@ class TestStream:
         await told(connect("stranger"), "of a stranger")
         await connect("operator").link(LinkIn(from_=team, to=own, type="hidden"))
         await connect("operator").put_run("theirs", run_in(namespace="other", scope=OTHER))
-        await connect("operator").put_principal(TestPrincipals().body())
+        await connect("operator").put_principal(registration())
         _, events, text = await streams.read("lead", 100)
         assert {event.scope for event in events} <= {LEAD, TEAM, "realm:demo", "platform"}
         assert own not in text
@@ -212,7 +211,7 @@ class TestAudit:
 
     async def test_recall_for_another_names_both(self, connect: Connect) -> None:
         operator = connect("operator")
-        await operator.put_principal(TestPrincipals().body())
+        await operator.put_principal(registration())
         asked = RecallIn(query="x", act_as=ActAs(namespace="demo", service_account="lead-0"))
         await operator.recall(asked, idempotency_key="k")
         acts = (await connect("keeper").audit()).entries

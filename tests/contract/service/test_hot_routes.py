@@ -10,9 +10,8 @@ import pytest
 
 from knowledge_client.models import FactIn
 from tests.builders_knowledge import TEAM
-from tests.contract.service.conftest import Connect
+from tests.contract.service.callers import OPERATOR, Connect
 
-OPERATOR = {"Authorization": "Bearer operator"}
 LEAD = {"Authorization": "Bearer lead"}
 BODIES: list[tuple[str, Any]] = [
     ("/v1/facts", {"content": "rain", "scope": TEAM}),

@@ -31,11 +31,9 @@ from knowledge_service.extraction import job
 from knowledge_service.ports import Store
 from knowledge_service.store.sqlite.store import SqliteStore
 from tests.builders_knowledge import LEAD, TEAM, episode, run_in
-from tests.contract.service.conftest import Connect
+from tests.contract.service.callers import OPERATOR, Connect
 from tests.fakes.identity import NamedCallers
 from tests.fakes.store import MemoryStore
-
-OPERATOR = {"Authorization": "Bearer operator"}
 
 
 class TestFacts:

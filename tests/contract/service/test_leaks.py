@@ -30,7 +30,7 @@ from knowledge_service.domain.visibility import View
 from knowledge_service.flows import listening
 from knowledge_service.ports import Store
 from tests.builders_knowledge import LEAD, OTHER, TEAM, run_in
-from tests.contract.service.conftest import CALLERS, PEER, Connect
+from tests.contract.service.callers import CALLERS, PEER, Connect
 
 WORD = "xylophone"
 MISSING = "01900000-0000-7000-8000-000000000000"

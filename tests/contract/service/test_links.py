@@ -17,8 +17,7 @@ from knowledge_client.models import (
     UsageIn,
 )
 from tests.builders_knowledge import LEAD, TEAM, run_in
-from tests.contract.service.conftest import PEER, Connect
-from tests.contract.service.test_rights import refused
+from tests.contract.service.callers import PEER, Connect, refused
 
 CODE = errors.Code
 

@@ -24,7 +24,7 @@ from knowledge_client.models import (
 )
 from knowledge_service.ports import Store
 from tests.builders_knowledge import LEAD, OPERATOR, TEAM
-from tests.contract.service.conftest import Connect
+from tests.contract.service.callers import Connect
 
 WHY = ReasonIn(reason="because")
 KEY = "AKIA" + "IOSFODNN7EXAMPLE"

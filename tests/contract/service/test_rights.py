@@ -3,7 +3,6 @@ from __future__ import annotations
 import base64
 
 import httpx
-import pytest
 
 from knowledge_client import errors
 from knowledge_client.models import (
@@ -21,17 +20,9 @@ from knowledge_client.models import (
 from knowledge_service import clock
 from knowledge_service.ports import Store
 from tests.builders_knowledge import LEAD, OTHER, TEAM, episode, run_in
-from tests.contract.service.conftest import PEER, Connect
+from tests.contract.service.callers import PEER, Connect, refused, registration
 
 CODE = errors.Code
-
-
-async def refused(call: object, code: str) -> str:
-    with pytest.raises(errors.KnowledgeError) as caught:
-        await call  # type: ignore[misc]
-    assert caught.value.code == code
-    assert caught.value.problem is not None
-    return caught.value.problem.detail
 
 
 async def test_cell_writes_home_by_default_and_nowhere_else(connect: Connect) -> None:
@@ -135,39 +126,35 @@ class TestRunsOfOthers:
 
 
 class TestPrincipals:
-    def body(self, home: str = LEAD, *grants: Grant) -> PrincipalIn:
-        subject = Subject(username="system:serviceaccount:demo:lead-0", uid="u-1")
-        return PrincipalIn(
-            name="demo/lead-0", type="agent", subject=subject, home=home, grants=grants
-        )
-
     async def test_are_registered_by_administrators(self, connect: Connect) -> None:
-        await refused(connect("lead").put_principal(self.body()), CODE.FORBIDDEN)
-        await refused(connect("ada").put_principal(self.body()), CODE.FORBIDDEN)
-        await connect("keeper").put_principal(self.body())
-        assert (await connect("operator").list_principals()).principals == (self.body(),)
+        await refused(connect("lead").put_principal(registration()), CODE.FORBIDDEN)
+        await refused(connect("ada").put_principal(registration()), CODE.FORBIDDEN)
+        await connect("keeper").put_principal(registration())
+        assert (await connect("operator").list_principals()).principals == (registration(),)
         assert (await connect("lead").list_principals()).principals == ()
         await refused(
-            connect("lead").delete_principal(self.body().subject.username), CODE.NOT_FOUND
+            connect("lead").delete_principal(registration().subject.username), CODE.NOT_FOUND
         )
-        await connect("operator").delete_principal(self.body().subject.username)
+        await connect("operator").delete_principal(registration().subject.username)
         assert (await connect("operator").list_principals()).principals == ()
 
     async def test_nobody_grants_what_it_does_not_administer(self, connect: Connect) -> None:
         below = Grant(scope="realm:demo", subtree=True, verbs=("read",))
-        settled = await connect("keeper").put_principal(self.body(LEAD, below))
+        settled = await connect("keeper").put_principal(registration(LEAD, below))
         assert settled.grants == (below,)
         wide = Grant(scope="platform", subtree=True, verbs=("read",))
-        await refused(connect("keeper").put_principal(self.body(LEAD, wide)), CODE.FORBIDDEN)
-        await refused(connect("keeper").put_principal(self.body("realm:other")), "scope-forbidden")
+        await refused(connect("keeper").put_principal(registration(LEAD, wide)), CODE.FORBIDDEN)
+        await refused(
+            connect("keeper").put_principal(registration("realm:other")), "scope-forbidden"
+        )
 
     async def test_who_administers_a_realm_alone_grants_nothing_below_it(
         self, connect: Connect
     ) -> None:
-        own = self.body("realm:demo", Grant(scope="realm:demo", verbs=("admin",)))
+        own = registration("realm:demo", Grant(scope="realm:demo", verbs=("admin",)))
         assert (await connect("warden").put_principal(own)).grants == own.grants
         below = Grant(scope="realm:demo", subtree=True, verbs=("admin",))
-        wanted = connect("warden").put_principal(self.body("realm:demo", below))
+        wanted = connect("warden").put_principal(registration("realm:demo", below))
         said = await refused(wanted, CODE.FORBIDDEN)
         assert said == "warden may not grant all below realm:demo"
 
@@ -181,7 +168,7 @@ class TestPrincipals:
         self, connect: Connect
     ) -> None:
         theirs = Subject(username="system:serviceaccount:other:x", uid="u-2")
-        moved = self.body().model_copy(update={"subject": theirs})
+        moved = registration().model_copy(update={"subject": theirs})
         said = await refused(connect("keeper").put_principal(moved), CODE.FORBIDDEN)
         assert said == "system:serviceaccount:other:x is no account of realm:demo"
         await connect("operator").put_principal(moved)
@@ -197,7 +184,7 @@ class TestActAs:
     question = RecallIn(query="java", act_as=ActAs(namespace="demo", service_account="lead-0"))
 
     async def test_gives_exactly_the_cells_view(self, connect: Connect) -> None:
-        await connect("operator").put_principal(TestPrincipals().body())
+        await connect("operator").put_principal(registration())
         for name in ("lead", "peer", "stranger"):
             await connect(name).remember(FactIn(content=f"java says {name}"))
         known_at = clock.now()  # the age of facts is counted from then
@@ -213,12 +200,12 @@ class TestActAs:
         assert said == "demo/lead-0 may not act for others in realm:demo"
 
     async def test_needs_rights_over_all_that_the_cell_sees(self, connect: Connect) -> None:
-        await connect("operator").put_principal(TestPrincipals().body())
+        await connect("operator").put_principal(registration())
         said = await refused(connect("warden").recall(self.question), CODE.FORBIDDEN)
         assert said == "warden may not act for others in realm:demo"
         assert (await connect("keeper").recall(self.question)).scopes
         elsewhere = Grant(scope=OTHER, verbs=("read",))
-        await connect("operator").put_principal(TestPrincipals().body(LEAD, elsewhere))
+        await connect("operator").put_principal(registration(LEAD, elsewhere))
         said = await refused(connect("keeper").recall(self.question), CODE.FORBIDDEN)
         assert said == f"keeper may not act for who may read {OTHER}"
         assert (await connect("operator").recall(self.question)).scopes

@@ -7,7 +7,7 @@ import pytest
 
 from knowledge_client.models import Explained, FactIn, RecallIn
 from tests.builders_knowledge import OTHER, TEAM, run_in
-from tests.contract.service.conftest import Connect
+from tests.contract.service.callers import Connect
 
 
 async def test_recall_says_what_became_of_facts_that_are_asked_about(connect: Connect) -> None:

@@ -1,0 +1,74 @@
+"""Who calls the service in these tests, by what rights, and how one of them is refused."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from knowledge_client import AsyncKnowledgeClient, errors
+from knowledge_client.models import Grant, PrincipalIn, Quota, Subject
+from knowledge_service.domain.visibility import ALL_VERBS, Principal, administrator
+from tests.builders_knowledge import LEAD, OTHER, TEAM
+
+Connect = Callable[[str], AsyncKnowledgeClient]
+OPERATOR = {"Authorization": "Bearer operator"}
+PEER = LEAD.replace("lead-0", "lead-1")
+CALLERS = {
+    "operator": administrator("operator", "system"),
+    "lead": Principal("demo/lead-0", "agent", LEAD),
+    "peer": Principal("demo/lead-1", "agent", PEER),
+    "team": Principal("demo/shared", "agent", TEAM, (Grant(scope=TEAM, verbs=("read", "write")),)),
+    "limited": Principal(
+        "demo/limited", "agent", f"{TEAM}/cell:limited", quota=Quota(writes_per_minute=3)
+    ),
+    "reading": Principal("demo/reading", "agent", LEAD, quota=Quota(reads_per_minute=3)),
+    "asking": Principal("demo/asking", "agent", LEAD, quota=Quota(recalls_per_minute=3)),
+    # A person and a cell elsewhere that happen to be called as `lead` is.
+    "namesake": Principal("demo/lead-0", "human", LEAD),
+    "double": Principal("demo/lead-0", "agent", f"{OTHER}/cell:x"),
+    "watcher": Principal("watcher", "human", "realm:other", (Grant(scope=LEAD, verbs=("read",)),)),
+    "auditor": Principal("auditor", "human", "realm:other", (Grant(scope=LEAD, verbs=("admin",)),)),
+    "eraser": Principal("eraser", "human", "realm:other", (Grant(scope=TEAM, verbs=("admin",)),)),
+    "mover": Principal(
+        "mover", "human", "realm:other", (Grant(scope=LEAD, verbs=("read", "promote")),)
+    ),
+    # Administers the realm itself and may read what is below.
+    "warden": Principal(
+        "warden",
+        "human",
+        "realm:demo",
+        (
+            Grant(scope="realm:demo", verbs=("admin",)),
+            Grant(scope="realm:demo", subtree=True, verbs=("read",)),
+        ),
+    ),
+    "stranger": Principal("other/x", "agent", f"{OTHER}/cell:x"),
+    "ada": Principal(
+        "ada",
+        "human",
+        "realm:demo",
+        (Grant(scope="realm:demo", subtree=True, verbs=("read", "write")),),
+    ),
+    "keeper": Principal(
+        "keeper",
+        "human",
+        "realm:demo",
+        (Grant(scope="realm:demo", subtree=True, verbs=ALL_VERBS),),
+    ),
+}
+
+
+async def refused(call: object, code: str) -> str:
+    """Expect a refusal with that code; return its words."""
+    with pytest.raises(errors.KnowledgeError) as caught:
+        await call  # type: ignore[misc]
+    assert caught.value.code == code, caught.value
+    assert caught.value.problem is not None
+    return caught.value.problem.detail
+
+
+def registration(home: str = LEAD, *grants: Grant) -> PrincipalIn:
+    """Make what the operator says of the account of `lead`, or of one at home elsewhere."""
+    subject = Subject(username="system:serviceaccount:demo:lead-0", uid="u-1")
+    return PrincipalIn(name="demo/lead-0", type="agent", subject=subject, home=home, grants=grants)
