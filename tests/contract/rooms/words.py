@@ -1,0 +1,22 @@
+"""The words that records of every room are told in."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from knowledge_client import AsyncKnowledgeClient
+from knowledge_client.models import (
+    Fact,
+    FactIn,
+)
+from tests.builders_knowledge import TEAM
+
+
+async def tell(client: AsyncKnowledgeClient, **given: Any) -> Fact:
+    """Remember a fact of the team and read it back by its id."""
+    done = await client.remember(FactIn.model_validate({"scope": TEAM, **given}))
+    return await client.get_fact(done.fact_id)
+
+
+def reference(namespace: str, value: str) -> str:
+    return f"alias:{namespace}:" + value.replace("~", "~0").replace("/", "~1")
