@@ -5,33 +5,18 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 
-from knowledge_client.models import (
-    Adopted,
-    PrincipalIn,
-    ScopeConfig,
-    ScopeStats,
-    StoreId,
-)
-from knowledge_service.domain import (
-    statistics,
-)
-from knowledge_service.domain.visibility import (
-    PLATFORM,
-    View,
-    realm_of,
-)
-from knowledge_service.errors import (
-    Conflict,
-)
-from knowledge_service.ports import (
-    Actor,
-)
-from tests.fakes.store_graph import Graph
+from knowledge_client.models import Adopted, PrincipalIn, ScopeConfig, ScopeStats, StoreId
+from knowledge_service.domain import statistics
+from knowledge_service.domain.visibility import PLATFORM, View, realm_of
+from knowledge_service.errors import Conflict
+from knowledge_service.ports import Actor
+from tests.fakes.store_changes import Watched
 from tests.fakes.store_lives import Lives
+from tests.fakes.store_provenance import Provenance
 from tests.fakes.store_runs import Runs
 
 
-class MemoryStore(Graph, Runs, Lives):
+class MemoryStore(Provenance, Watched, Runs, Lives):
     """Everything in dictionaries under one lock. Set `problem` to make every call fail."""
 
     def put_scope(self, path: str, config: ScopeConfig, *, actor: Actor) -> None:

@@ -248,3 +248,12 @@ class Base:
     def _paths(self, view: View, named: tuple[str, ...] | None) -> set[str]:
         found = {scope.path for scope in self._seen(view, named)}
         return found | {path for path in lineage(view.home) if named is None or path in named}
+
+    def _fact(self, fact_id: str) -> Fact:
+        row = self.row(fact_id)
+        assert row is not None
+        return row.fact
+
+    def _scope_of(self, fact_id: str) -> str:
+        row = self.row(fact_id)
+        return row.fact.scope if row else ""

@@ -1,0 +1,89 @@
+"""The stream of changes and the audit in memory."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime
+
+from knowledge_client.models import (
+    AuditEntry,
+)
+from knowledge_service.domain.visibility import Reach, View
+from knowledge_service.ports import (
+    Acts,
+    AuditPlace,
+    Change,
+    Changes,
+)
+from knowledge_service.store import times
+from knowledge_service.store.event import Event
+from tests.fakes.store_base import Base
+
+
+class Watched(Base):
+    """The `ChangeStore` port."""
+
+    def seal_key(self) -> bytes:
+        return b"the key of the store in memory.."
+
+    def bounds(self) -> tuple[int, int]:
+        self._check()
+        return 0, len(self.book.log)
+
+    def changes(self, after: int, view: View, *, limit: int) -> Changes:
+        self._check()
+        found: list[Change] = []
+        for event in self.book.log[after:]:
+            change = self._change(event, view)
+            if change:
+                found.append(change)
+            if len(found) == limit:
+                return Changes(tuple(found), event.seq)
+        return Changes(tuple(found), len(self.book.log))
+
+    def _change(self, event: Event, view: View) -> Change | None:
+        scope = self.book.scopes.get(event.seq)
+        if scope is None or not view.sees(scope):
+            return None
+        facts: list[str] = []
+        made: list[str] = []
+        for part in event.known():
+            ends = [part[end] for end in ("from", "to", "origin", "copy") if end in part]
+            if all(self.visible(end, view) for end in ends):
+                facts += [*([part["fact"]] if "fact" in part else []), *ends]
+                made += [part["id"]] if event.type.startswith("link.") else []
+        if not facts:
+            return None
+        return Change(
+            event.seq, event.type, scope, event.actor, times.from_us(event.at),
+            tuple(dict.fromkeys(facts)), tuple(made),
+        )  # fmt: skip
+
+    def audit(self, reaches: Sequence[Reach], before: AuditPlace | None, *, limit: int) -> Acts:
+        self._check()
+        acts: list[tuple[datetime, int, AuditEntry]] = []
+        for event in self.book.log:
+            scope = self.book.scopes.get(event.seq)
+            at = times.from_us(event.at)
+            if scope and any(reach.covers(scope) for reach in reaches):
+                facts = [part["fact"] for part in event.known() if "fact" in part]
+                entry = AuditEntry(
+                    at=at, actor=event.actor, action=event.type, scope=scope,
+                    facts=tuple(dict.fromkeys(facts)),
+                )  # fmt: skip
+                acts.append((at, 0, entry))
+        for new in self._receipts.values():
+            receipt = new.receipt
+            if any(reach.covers(new.observer) for reach in reaches):
+                entry = AuditEntry(
+                    at=receipt.known_at, actor=receipt.acted_by or receipt.principal,
+                    action="recall", scope=new.observer, facts=receipt.facts, run=receipt.run,
+                    receipt=receipt.id,
+                    on_behalf_of=receipt.principal if receipt.acted_by else None,
+                )  # fmt: skip
+                acts.append((receipt.known_at, 1, entry))
+        acts.sort(key=lambda each: each[:2], reverse=True)
+        start = before.event if before else 0
+        entries = tuple(entry for _, _, entry in acts[start : start + limit])
+        more = len(acts) > start + limit
+        return Acts(entries, AuditPlace(start + limit, 0, "") if more else None)

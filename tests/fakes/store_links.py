@@ -1,0 +1,139 @@
+"""Links between facts, and who is near whom, in memory."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from knowledge_client.models import (
+    Link,
+    Linked,
+    LinkPage,
+    Neighbor,
+    Neighborhood,
+)
+from knowledge_service.domain.visibility import View
+from knowledge_service.errors import NotFound
+from knowledge_service.ports import (
+    Actor,
+    Around,
+    NewLink,
+    Once,
+)
+from knowledge_service.store import times
+from tests.fakes.store_base import Base
+from tests.fakes.store_desk import MemoryDesk
+
+
+class Links(Base):
+    """The `LinkStore` port but for names."""
+
+    def link(self, new: NewLink, view: View, *, actor: Actor, once: Once | None = None) -> Linked:
+        def work() -> Linked:
+            for end in (new.from_id, new.to_id):
+                if not self.visible(end, view):
+                    raise NotFound(f"fact {end} does not exist or is not visible to you")
+            key = (new.from_id, new.to_id, new.type)
+            live = [each for each in self._links_now() if (each.from_, each.to, each.type) == key]
+            if live:
+                return Linked(status="exists", link=live[0])
+            desk = MemoryDesk(self)
+            said = {
+                "id": desk.new_id(), "from": new.from_id, "to": new.to_id, "type": new.type,
+                "weight": new.weight, "data": new.data, "valid_from": times.to_us(new.valid_from),
+                "valid_until": times.to_us(new.valid_until),
+            }  # fmt: skip
+            desk.record("link.made", scope=self._scope_of(new.from_id), actor=actor, parts=[said])
+            made = next(each for each in self._links_now() if each.id == said["id"])
+            return Linked(status="created", link=made)
+
+        return self._once(once, work)
+
+    def unlink(self, from_id: str, to_id: str, kind: str, *, actor: Actor) -> bool:
+        with self._lock:
+            self._check()
+            for each in self._links_now():
+                if (each.from_, each.to, each.type) == (from_id, to_id, kind):
+                    said = {"id": each.id, "from": from_id, "to": to_id}
+                    scope = self._scope_of(from_id)
+                    MemoryDesk(self).record("link.closed", scope=scope, actor=actor, parts=[said])
+                    return True
+            return False
+
+    def links_of(self, fact_id: str, view: View) -> list[Link]:
+        """Return live and closed links whose ends are both seen, the newest first."""
+        found = [
+            each
+            for each in self._every_link()
+            if fact_id in (each.from_, each.to)
+            and self.visible(each.from_, view)
+            and self.visible(each.to, view)
+        ]
+        return sorted(found, key=lambda each: each.id, reverse=True)
+
+    def links(
+        self, fact_id: str, view: View, *, types: Sequence[str], before: str | None, limit: int
+    ) -> LinkPage:
+        self._check()
+        found = [
+            each
+            for each in self.links_of(fact_id, view)
+            if (not types or each.type in types) and (before is None or each.id < before)
+        ]
+        page = tuple(found[:limit])
+        return LinkPage(links=page, cursor=page[-1].id if len(found) > limit else None)
+
+    def neighbors(self, around: Around, view: View) -> Neighborhood:
+        self._check()
+        live = [
+            each
+            for each in self._links_now()
+            if (not around.types or each.type in around.types)
+            and self._walkable(each.from_, view)
+            and self._walkable(each.to, view)
+        ]
+        seen, level = {around.fact_id}, [around.fact_id]
+        order: list[tuple[int, str]] = []
+        for depth in range(1, around.depth + 1):
+            ends = {each.to for each in live if each.from_ in level}
+            ends |= {each.from_ for each in live if each.to in level}
+            level = sorted(ends - seen)
+            seen |= set(level)
+            order += [(depth, each) for each in level]
+        chosen = order[: around.limit]
+        among = {around.fact_id, *(fact for _, fact in chosen)}
+        return Neighborhood(
+            facts=tuple(Neighbor(depth=d, fact=self._fact(each)) for d, each in chosen),
+            links=tuple(
+                sorted(
+                    (each for each in live if {each.from_, each.to} <= among),
+                    key=lambda each: each.id,
+                )
+            ),
+            truncated=len(order) > around.limit,
+        )
+
+    def _walkable(self, fact_id: str, view: View) -> bool:
+        return self.visible(fact_id, view) and self._fact(fact_id).lifecycle == "live"
+
+    def _links_now(self) -> list[Link]:
+        return [each for each in self._every_link() if each.closed_at is None]
+
+    def _every_link(self) -> Iterator[Link]:
+        closed = {
+            part["id"]: times.from_us(event.at)
+            for event in self.book.log
+            if event.type == "link.closed"
+            for part in event.known()
+        }
+        for event in self.book.log:
+            for part in event.known() if event.type == "link.made" else ():
+                is_live = part["id"] in self.book.links
+                if is_live or part["id"] in self.book.closed_links:
+                    yield Link(
+                        id=part["id"], from_=part["from"], to=part["to"], type=part["type"],
+                        weight=part.get("weight"), data=part.get("data"),
+                        valid_from=times.from_us(part.get("valid_from")),
+                        valid_until=times.from_us(part.get("valid_until")),
+                        recorded_at=times.from_us(event.at), actor=event.actor,
+                        closed_at=None if is_live else closed[part["id"]],
+                    )  # fmt: skip
