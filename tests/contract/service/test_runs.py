@@ -1,0 +1,106 @@
+"""Runs, their record, their statistics and what is extracted from them, over HTTP."""
+
+from __future__ import annotations
+
+import pytest
+
+from knowledge_client import errors
+from knowledge_client.models import (
+    BlueprintName,
+    EpisodesIn,
+    ExtractionIn,
+    ScopeConfig,
+    StatsIn,
+)
+from knowledge_service.extraction import job
+from knowledge_service.ports import Store
+from tests.builders_knowledge import TEAM, episode, run_in
+from tests.contract.service.callers import Connect
+
+
+class TestRuns:
+    async def test_closing_otherwise_is_409_with_the_recorded_outcome(
+        self, connect: Connect
+    ) -> None:
+        operator = connect("operator")
+        await operator.put_run("r", run_in(outcome="Succeeded"))
+        with pytest.raises(errors.Conflict, match="closed with outcome Succeeded") as caught:
+            await operator.put_run("r", run_in(outcome="Failed"))
+        assert caught.value.code == errors.Code.RUN_CLOSED_OTHERWISE
+
+    async def test_record_is_read_in_pages(self, connect: Connect) -> None:
+        operator = connect("operator")
+        await operator.put_run("r", run_in())
+        lines = tuple(episode(f"line {n}") for n in range(5))
+        await operator.add_episodes(EpisodesIn(run_id="r", episodes=lines))
+        first = await operator.list_episodes("r", limit=3)
+        rest = await operator.list_episodes("r", limit=3, cursor=first.cursor)
+        assert [e.seq for e in (*first.episodes, *rest.episodes)] == [1, 2, 3, 4, 5]
+        assert rest.cursor is None
+
+    async def test_statistics_answer_in_the_order_of_the_questions(self, connect: Connect) -> None:
+        operator = connect("operator")
+        await operator.put_run("r", run_in(outcome="Succeeded", revision=2))
+        names = tuple(BlueprintName(namespace="demo", name=name) for name in ("none", "review"))
+        stats = await operator.stats_batch(StatsIn(blueprints=names, scopes=(TEAM, "platform")))
+        assert [(b.name, b.uses) for b in stats.blueprints] == [("none", 0), ("review", 1)]
+        assert [scope.path for scope in stats.scopes] == [TEAM, "platform"]
+        assert (await operator.blueprint_stats("demo", "review")).last_revision == 2
+        assert [run.run_id for run in (await operator.list_runs(namespace="demo")).runs] == ["r"]
+
+    async def test_one_blueprints_statistics_tell_its_parameter_values(
+        self, connect: Connect
+    ) -> None:
+        operator = connect("operator")
+        await operator.put_run("r", run_in(outcome="Failed", parameters={"tier": "small"}))
+        (tier,) = (await operator.blueprint_stats("demo", "review")).parameters
+        assert (tier.name, tier.values[0].value, tier.values[0].failed) == ("tier", '"small"', 1)
+        name = BlueprintName(namespace="demo", name="review")
+        batch = await operator.stats_batch(StatsIn(blueprints=(name,)))
+        assert batch.blueprints[0].parameters == ()
+
+
+class TestExtraction:
+    async def test_run_that_is_open_is_not_extracted(self, connect: Connect) -> None:
+        await connect("operator").put_run("r", run_in())
+        with pytest.raises(errors.Conflict, match="run r is still open; close it"):
+            await connect("operator").start_extraction(ExtractionIn(run_id="r"))
+
+    async def test_facts_carry_their_mission_run_and_episodes(
+        self, connect: Connect, store: Store
+    ) -> None:
+        operator = connect("operator")
+        await operator.put_run("r", run_in(mission="m-1"))
+        failing = tuple(
+            episode(f"pod {name}: no such image", type="error", error_signature="ImagePullBackOff")
+            for name in ("a", "b")
+        )
+        await connect("lead").add_episodes(EpisodesIn(run_id="r", episodes=failing))
+        await operator.put_run("r", run_in(outcome="InfrastructureFailed"))
+        accepted = await operator.start_extraction(ExtractionIn(run_id="r"))
+        assert accepted.state == "pending"
+        job.run(store, "r")
+        done = await operator.get_extraction("r")
+        assert (done.state, len(done.facts)) == ("done", 1)
+        fact = await connect("lead").get_fact(done.facts[0])
+        assert (fact.scope, fact.kind, fact.source.type) == (TEAM, "pitfall", "mission_extraction")
+        assert "ImagePullBackOff" in fact.content
+        assert [(ref.type, ref.id) for ref in fact.source.refs] == [
+            ("mission", "demo/m-1"),
+            ("run", "r"),
+            ("episode", "r/1"),
+            ("episode", "r/2"),
+        ]
+        assert (await operator.get_run("r")).outcome == "InfrastructureFailed"
+
+    async def test_switched_off_in_the_scope_is_done_with_the_reason(
+        self, connect: Connect, store: Store
+    ) -> None:
+        operator = connect("operator")
+        await operator.put_run("r", run_in(outcome="Failed"))
+        off = ScopeConfig.model_validate({"extraction": {"enabled": False}})
+        await operator.put_scope(TEAM, off)
+        await operator.start_extraction(ExtractionIn(run_id="r"))
+        job.run(store, "r")
+        done = await operator.get_extraction("r")
+        assert (done.state, done.reason) == ("done", f"extraction is switched off in {TEAM}")
