@@ -7,7 +7,7 @@ from collections.abc import Callable
 import pytest
 
 from knowledge_client import AsyncKnowledgeClient, errors
-from knowledge_client.models import Grant, PrincipalIn, Quota, Subject
+from knowledge_client.models import FactIn, Grant, PrincipalIn, Quota, Subject
 from knowledge_service.domain.visibility import ALL_VERBS, Principal, administrator
 from tests.builders_knowledge import LEAD, OTHER, TEAM
 
@@ -57,6 +57,11 @@ CALLERS = {
         (Grant(scope="realm:demo", subtree=True, verbs=ALL_VERBS),),
     ),
 }
+
+
+async def told(client: AsyncKnowledgeClient, content: str, scope: str | None = None) -> str:
+    """Tell a fact, at home unless a scope is named; return its id."""
+    return (await client.remember(FactIn(content=content, scope=scope))).fact_id
 
 
 async def refused(call: object, code: str) -> str:

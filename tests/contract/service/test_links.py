@@ -1,3 +1,5 @@
+"""Links between facts: made, taken back, read from both ends, and walked along."""
+
 from __future__ import annotations
 
 import itertools
@@ -7,23 +9,14 @@ import pytest
 
 from knowledge_client import AsyncKnowledgeClient, errors
 from knowledge_client.models import (
-    AliasIn,
     CorrectIn,
-    FactIn,
-    FactUse,
     LinkIn,
-    RecallIn,
     ScopeConfig,
-    UsageIn,
 )
-from tests.builders_knowledge import LEAD, TEAM, run_in
-from tests.contract.service.callers import PEER, Connect, refused
+from tests.builders_knowledge import LEAD, TEAM
+from tests.contract.service.callers import PEER, Connect, refused, told
 
 CODE = errors.Code
-
-
-async def told(client: AsyncKnowledgeClient, content: str, scope: str | None = None) -> str:
-    return (await client.remember(FactIn(content=content, scope=scope))).fact_id
 
 
 async def chain(client: AsyncKnowledgeClient, length: int, scope: str = TEAM) -> list[str]:
@@ -226,216 +219,3 @@ class TestReading:
         for query in ("depth=6", "depth=0", "limit=501", "limit=0"):
             answer = await http.get(f"/v1/facts/x/neighbors?{query}", headers=headers)
             assert answer.status_code == 422, query
-
-
-class TestNames:
-    async def test_alias_is_taken_wherever_an_id_is(self, connect: Connect) -> None:
-        ada = connect("ada")
-        value, reference = "CI/CD: ~all~", "alias:entity:CI~1CD: ~0all~0"
-        names = (AliasIn(namespace="entity", value=value),)
-        told_ = await ada.remember(FactIn(content="builds", scope=TEAM, aliases=names))
-        assert [(a.namespace, a.value) for a in told_.aliases] == [("entity", value)]
-        assert (await ada.get_fact(reference)).id == told_.fact_id
-        other = await told(ada, "other", TEAM)
-        made = await ada.link(LinkIn(from_=reference, to=other))
-        assert made.link is not None
-        assert made.link.from_ == told_.fact_id
-        assert (await ada.list_links(reference)).links == (made.link,)
-        assert [n.fact.id for n in (await ada.neighbors(reference)).facts] == [other]
-        assert (await ada.why(reference)).aliases == told_.aliases
-        assert (await ada.impact(reference)).fact == told_.fact_id
-        uses = UsageIn(uses=(FactUse(fact=reference, kind="consulted"),))
-        assert (await ada.count_usage(uses)).counted == 1
-        seen = await ada.remember(FactIn(content="seen", scope=TEAM, about=reference))
-        assert (await ada.get_fact(seen.fact_id)).about == told_.fact_id
-        assert (await ada.correct(reference, CorrectIn(reason="old"))).fact_id == told_.fact_id
-
-    async def test_name_goes_on_to_the_successor(self, connect: Connect) -> None:
-        ada = connect("ada")
-        names = (AliasIn(namespace="file", value="global:pitfall:001"),)
-        await ada.remember(FactIn(content="Java 21", scope=TEAM, aliases=names))
-        reference = "alias:file:global:pitfall:001"
-        done = await ada.correct(reference, CorrectIn(reason="old", replacement="Java 25"))
-        assert (await ada.get_fact(reference)).id == done.replacement_id
-
-    async def test_name_of_another_fact_is_refused(self, connect: Connect) -> None:
-        ada = connect("ada")
-        names = (AliasIn(namespace="entity", value="x"),)
-        first = await ada.remember(FactIn(content="a", scope=TEAM, aliases=names))
-        again = await ada.remember(FactIn(content="a", scope=TEAM, aliases=names))
-        assert (again.status, again.aliases) == ("confirmed", first.aliases)
-        body = FactIn(content="b", scope=TEAM, aliases=names)
-        said = await refused(ada.remember(body), CODE.CONFLICT)
-        assert said == f"alias:entity:x is a name of fact {first.fact_id}; take another"
-        assert all(fact.content != "b" for fact in (await ada.list_facts()).facts)
-
-    async def test_nearest_scope_decides_which_fact_a_name_means(self, connect: Connect) -> None:
-        names = (AliasIn(namespace="entity", value="x"),)
-        own = await connect("lead").remember(FactIn(content="mine", aliases=names))
-        team = await connect("ada").remember(FactIn(content="ours", scope=TEAM, aliases=names))
-        assert (await connect("lead").get_fact("alias:entity:x")).id == own.fact_id
-        assert (await connect("peer").get_fact("alias:entity:x")).id == team.fact_id
-        said = await refused(connect("ada").get_fact("alias:entity:x"), CODE.CONFLICT)
-        assert said == (
-            f"alias:entity:x is the name of a fact in each of {TEAM}, {LEAD};"
-            " give the id of the one you mean"
-        )
-
-    async def test_invisible_missing_and_malformed_names_are_the_same_404(
-        self, connect: Connect, http: httpx.AsyncClient
-    ) -> None:
-        names = (AliasIn(namespace="entity", value="x"),)
-        await connect("stranger").remember(FactIn(content="secret", aliases=names))
-        answers = set()
-        for reference in ("alias:entity:x", "alias:entity:y", "alias:Entity", "alias:"):
-            headers = {"Authorization": "Bearer lead"}
-            answer = await http.get(f"/v1/facts/{reference}", headers=headers)
-            assert answer.status_code == 404
-            answers.add(answer.text.replace(reference, "it"))
-        assert len(answers) == 1
-
-    async def test_numbers_are_taken_in_order_and_never_again(self, connect: Connect) -> None:
-        ada = connect("ada")
-        names = (AliasIn(namespace="ko", prefix="KO-shop-", digits=3),)
-        values = []
-        for n in range(3):
-            fact = FactIn(content=f"lesson {n}", scope=TEAM, aliases=names)
-            done = await ada.remember(fact)
-            values += [alias.value for alias in done.aliases]
-            again = await ada.remember(fact)
-            assert again.aliases == done.aliases, "a confirmed fact keeps its number"
-        assert values == ["KO-shop-001", "KO-shop-002", "KO-shop-003"]
-        await ada.correct("alias:ko:KO-shop-003", CorrectIn(reason="wrong"))
-        fourth = await ada.remember(FactIn(content="lesson 4", scope=TEAM, aliases=names))
-        assert fourth.aliases[0].value == "KO-shop-004"
-        elsewhere = await connect("lead").remember(FactIn(content="own", aliases=names))
-        assert elsewhere.aliases[0].value == "KO-shop-001"
-
-    async def test_number_given_by_hand_is_passed_over(self, connect: Connect) -> None:
-        ada = connect("ada")
-        by_hand = (AliasIn(namespace="ko", value="KO-1"),)
-        await ada.remember(FactIn(content="a", scope=TEAM, aliases=by_hand))
-        numbered = (AliasIn(namespace="ko", prefix="KO-"),)
-        done = await ada.remember(FactIn(content="b", scope=TEAM, aliases=numbered))
-        assert done.aliases[0].value == "KO-2"
-
-    async def test_refused_write_takes_no_number(self, connect: Connect) -> None:
-        ada = connect("ada")
-        numbered = AliasIn(namespace="ko", prefix="KO-")
-        taken = AliasIn(namespace="entity", value="x")
-        await ada.remember(FactIn(content="a", scope=TEAM, aliases=(taken,)))
-        body = FactIn(content="b", scope=TEAM, aliases=(numbered, taken))
-        await refused(ada.remember(body), CODE.CONFLICT)
-        done = await ada.remember(FactIn(content="c", scope=TEAM, aliases=(numbered,)))
-        assert done.aliases[0].value == "KO-1"
-
-    async def test_alias_has_one_of_value_and_prefix(self, http: httpx.AsyncClient) -> None:
-        for alias in ({"namespace": "ko"}, {"namespace": "ko", "value": "a", "prefix": "b"}):
-            body = {"content": "x", "aliases": [alias]}
-            headers = {"Authorization": "Bearer lead"}
-            answer = await http.post("/v1/facts", json=body, headers=headers)
-            assert answer.status_code == 422
-            assert "an alias has one of value and prefix" in answer.text
-
-
-class TestProvenance:
-    async def test_why_tells_source_run_receipts_chain_and_corrections(
-        self, connect: Connect
-    ) -> None:
-        operator, ada, lead = connect("operator"), connect("ada"), connect("lead")
-        await operator.put_run("r", run_in(mission="m-1"))
-        served = await told(ada, "volumes need a class", TEAM)
-        recalled = await lead.recall(RecallIn(query="volumes", run="r"))
-        learnt = await lead.remember(FactIn(content="the class is fast", run="r"))
-        await lead.link(LinkIn(from_=learnt.fact_id, to=served, type="derived_from"))
-        why = await lead.why(learnt.fact_id)
-        assert why.fact.source.actor == "demo/lead-0"
-        assert why.run is not None
-        assert why.run.run_id == "r"
-        assert [receipt.id for receipt in why.receipts] == [recalled.receipt]
-        assert [(link.type, link.to) for link in why.derivation] == [("derived_from", served)]
-        assert [fact.id for fact in why.origins] == [served]
-        done = await lead.correct(learnt.fact_id, CorrectIn(reason="measured", replacement="slow"))
-        (correction,) = (await lead.why(learnt.fact_id)).corrections
-        assert (correction.lifecycle, correction.reason) == ("superseded", "measured")
-        assert correction.replaced_by == (done.replacement_id,)
-        assert done.replacement_id is not None
-        chain_ = (await lead.why(done.replacement_id)).derivation
-        assert [link.type for link in chain_] == ["supersedes", "derived_from"]
-
-    async def test_impact_lists_recalls_runs_derived_facts_and_uses(self, connect: Connect) -> None:
-        operator, ada, lead = connect("operator"), connect("ada"), connect("lead")
-        await operator.put_run("r", run_in())
-        fact = await told(ada, "volumes need a class", TEAM)
-        plain = await lead.recall(RecallIn(query="volumes"), idempotency_key="plain")
-        bound = await lead.recall(RecallIn(query="volumes", run="r"))
-        derived = await told(lead, "classes are made by people")
-        await lead.link(LinkIn(from_=derived, to=fact, type="derived_from"))
-        await lead.count_usage(UsageIn(uses=(FactUse(fact=fact, kind="applied", count=3),)))
-        await operator.put_run("r", run_in(outcome="Succeeded"))
-        impact = await ada.impact(fact)
-        assert {each.receipt for each in impact.recalls} == {plain.receipt, bound.receipt}
-        assert {each.principal for each in impact.recalls} == {"demo/lead-0"}
-        assert impact.runs == ("r",)
-        assert impact.derived == (derived,)
-        counts = {kind: use.count for kind, use in impact.usage.items()}
-        assert counts == {"recalled": 1, "injected": 1, "applied": 3, "succeeded": 1}
-        assert (await ada.impact(fact, limit=1)).truncated
-
-    async def test_what_others_did_is_left_out_of_why_and_impact(self, connect: Connect) -> None:
-        ada, peer, lead = connect("ada"), connect("peer"), connect("lead")
-        fact = await told(ada, "volumes need a class", TEAM)
-        before = await lead.impact(fact)
-        await peer.recall(RecallIn(query="volumes"), idempotency_key="k")
-        derived = await told(peer, "from it")
-        await peer.link(LinkIn(from_=derived, to=fact, type="derived_from"))
-        await peer.count_usage(UsageIn(uses=(FactUse(fact=fact, kind="prevented"),)))
-        assert await lead.impact(fact) == before
-        assert before.usage == {}
-        assert (await peer.impact(fact)).usage["prevented"].count == 1
-        assert len((await ada.impact(fact)).recalls) == 1
-        hidden = await told(peer, "a secret reason")
-        await connect("operator").link(LinkIn(from_=fact, to=hidden, type="derived_from"))
-        assert (await lead.why(fact)).derivation == ()
-        assert len((await ada.why(fact)).origins) == 1
-
-    async def test_why_and_impact_of_what_is_invisible_are_the_404_of_what_is_missing(
-        self, connect: Connect, http: httpx.AsyncClient
-    ) -> None:
-        hidden = await told(connect("stranger"), "secret")
-        missing = "0" * 8 + hidden[8:]
-        for view in ("why", "impact", "links", "neighbors"):
-            answers = [
-                await http.get(f"/v1/facts/{each}/{view}", headers={"Authorization": "Bearer lead"})
-                for each in (hidden, missing)
-            ]
-            assert [each.status_code for each in answers] == [404, 404]
-            assert answers[0].text.replace(hidden, missing) == answers[1].text
-
-
-class TestUsage:
-    async def test_agent_says_what_it_did_and_not_how_runs_ended(self, connect: Connect) -> None:
-        fact = await told(connect("ada"), "x", TEAM)
-        lead = connect("lead")
-        for kind in ("consulted", "applied", "prevented"):
-            uses = UsageIn(uses=(FactUse(fact=fact, kind=kind),))
-            assert (await lead.count_usage(uses)).counted == 1
-        for kind in ("recalled", "injected", "succeeded", "failed"):
-            uses = UsageIn(uses=(FactUse(fact=fact, kind=kind),))
-            said = await refused(lead.count_usage(uses), CODE.FORBIDDEN)
-            assert said.startswith(f"demo/lead-0 is an agent; '{kind}' is counted by recalls")
-            assert (await connect("ada").count_usage(uses)).counted == 1
-
-    async def test_all_are_counted_or_none_and_a_repeat_counts_once(self, connect: Connect) -> None:
-        fact = await told(connect("ada"), "x", TEAM)
-        hidden = await told(connect("stranger"), "y")
-        lead = connect("lead")
-        both = UsageIn(
-            uses=(FactUse(fact=fact, kind="applied"), FactUse(fact=hidden, kind="applied"))
-        )
-        await refused(lead.count_usage(both), CODE.NOT_FOUND)
-        assert (await lead.impact(fact)).usage == {}
-        own = UsageIn(uses=(FactUse(fact=fact, kind="applied"),))
-        for _ in range(2):
-            await lead.count_usage(own, idempotency_key="k")
-        assert (await lead.impact(fact)).usage["applied"].count == 1

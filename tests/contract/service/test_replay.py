@@ -1,0 +1,153 @@
+"""What a receipt says later: a recall computed again, and what differs from then."""
+
+from __future__ import annotations
+
+import httpx
+import pytest
+
+from knowledge_client import errors
+from knowledge_client.models import (
+    CorrectIn,
+    LinkIn,
+    ReasonIn,
+    RecallIn,
+)
+from knowledge_service.index import analyser, scorer
+from knowledge_service.ports import Store
+from tests.contract.service.callers import Connect, refused, told
+
+CODE = errors.Code
+
+
+class TestReplay:
+    async def test_of_an_unchanged_store_is_equal_to_the_bit(self, connect: Connect) -> None:
+        lead = connect("lead")
+        for n in range(6):
+            await told(lead, f"rain number {n} falls " + "down " * n)
+        done = await lead.recall(RecallIn(query="rain falls down", limit=4), idempotency_key="k")
+        assert done.receipt is not None
+        for again in (await lead.replay(done.receipt), await lead.diff(done.receipt)):
+            assert again.equal
+            assert again.facts == tuple(fact.id for fact in done.facts)
+            assert again.scores == tuple(fact.score for fact in done.facts)
+            assert again.moved == ()
+            assert again.reasons == ()
+
+    async def test_diff_says_what_came_and_went_since(self, connect: Connect) -> None:
+        lead = connect("lead")
+        old = await told(lead, "rain falls down")
+        stays = await told(lead, "snow and rain")
+        done = await lead.recall(RecallIn(query="rain"), idempotency_key="k")
+        assert done.receipt is not None
+        await lead.correct(old, CorrectIn(reason="wrong"))
+        new = await told(lead, "rain rain rain")
+        again = await lead.diff(done.receipt)
+        assert not again.equal
+        moved = {each.fact: (each.rank_then is None, each.rank_now is None) for each in again.moved}
+        assert moved[old] == (False, True)
+        assert moved[new] == (True, False)
+        assert stays in again.facts
+        assert "1 facts were recorded since" in again.reasons
+
+    async def test_replay_sees_what_was_known_then(self, connect: Connect) -> None:
+        lead = connect("lead")
+        old = await told(lead, "rain falls down")
+        done = await lead.recall(RecallIn(query="rain"), idempotency_key="k")
+        assert done.receipt is not None
+        await lead.correct(old, CorrectIn(reason="wrong"))
+        await told(lead, "rain rain rain")
+        assert (await lead.replay(done.receipt)).facts == (old,)
+
+    async def test_of_what_was_closed_is_asked_for_by_name_and_replayed(
+        self, connect: Connect, http: httpx.AsyncClient
+    ) -> None:
+        lead = connect("lead")
+        old = await told(lead, "the ferry leaves at six")
+        done = await lead.correct(old, CorrectIn(reason="wrong", replacement="the ferry is away"))
+        found = await lead.recall(RecallIn(query="ferry"))
+        assert [fact.id for fact in found.facts] == [done.replacement_id]
+        both = await lead.recall(RecallIn(query="ferry", include_closed=True), idempotency_key="k")
+        assert {fact.id: fact.lifecycle for fact in both.facts} == {
+            old: "superseded", done.replacement_id: "live",
+        }  # fmt: skip
+        assert both.receipt is not None
+        assert (await lead.replay(both.receipt)).equal
+        # As clients of the reference say it.
+        body = {"query": "ferry", "include_invalidated": True}
+        answer = await http.post("/recall", json=body, headers={"Authorization": "Bearer lead"})
+        assert {fact["id"] for fact in answer.json()} == {old, done.replacement_id}
+
+    async def test_replay_computes_and_does_not_repeat_what_it_said(self, connect: Connect) -> None:
+        lead = connect("lead")
+        gone, stays = await told(lead, "rain rain"), await told(lead, "rain and snow")
+        done = await lead.recall(RecallIn(query="rain"), idempotency_key="k")
+        assert done.receipt is not None
+        await connect("operator").erase(gone, ReasonIn(reason="asked to"))
+        again = await lead.replay(done.receipt)
+        assert (again.equal, again.facts) == (False, (stays,))
+        assert gone in {each.fact for each in again.moved}
+        assert "1 of its facts were erased, or are not visible to you" in again.reasons
+
+    async def test_replay_by_other_versions_says_so_even_when_nothing_moved(
+        self, connect: Connect, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        lead = connect("lead")
+        await told(lead, "rain falls down")
+        done = await lead.recall(RecallIn(query="rain"), idempotency_key="k")
+        assert done.receipt is not None
+        before = (scorer.RANKER, analyser.VERSION)
+        monkeypatch.setattr(scorer, "RANKER", "next-1")
+        monkeypatch.setattr(analyser, "VERSION", "en-99")
+        again = await lead.replay(done.receipt)
+        assert again.equal
+        assert again.reasons == (
+            f"the ranker was {before[0]}, now it is next-1",
+            f"the analyser was {before[1]}, now it is en-99",
+        )
+
+    async def test_replay_that_links_have_moved_says_that_these_are_of_today(
+        self, connect: Connect
+    ) -> None:
+        lead = connect("lead")
+        rain, gutter = await told(lead, "rain falls down"), await told(lead, "the gutter leaks")
+        await lead.link(LinkIn(from_=rain, to=gutter))
+        done = await lead.recall(RecallIn(query="rain"), idempotency_key="k")
+        assert done.receipt is not None
+        await lead.unlink(rain, gutter, "related")
+        again = await lead.replay(done.receipt)
+        assert (again.equal, again.facts) == (False, (rain,))
+        assert again.reasons == ("uses, links and the index's statistics are those of today",)
+
+    async def test_replay_leaves_no_trace(self, connect: Connect) -> None:
+        lead = connect("lead")
+        fact = await told(lead, "rain")
+        done = await lead.recall(RecallIn(query="rain"), idempotency_key="k")
+        assert done.receipt is not None
+        before = await lead.impact(fact)
+        await lead.replay(done.receipt)
+        await lead.diff(done.receipt)
+        assert await lead.impact(fact) == before
+
+    async def test_is_for_who_may_read_the_receipt_and_shows_only_its_own_scopes(
+        self, connect: Connect
+    ) -> None:
+        await told(connect("lead"), "rain")
+        done = await connect("lead").recall(RecallIn(query="rain"), idempotency_key="k")
+        assert done.receipt is not None
+        await told(connect("peer"), "rain of the peer")
+        for name in ("peer", "stranger"):
+            await refused(connect(name).replay(done.receipt), CODE.NOT_FOUND)
+            await refused(connect(name).diff(done.receipt), CODE.NOT_FOUND)
+        assert (await connect("ada").diff(done.receipt)).equal
+
+    async def test_secret_in_a_question_is_kept_nowhere_and_asked_masked(
+        self, connect: Connect, store: Store
+    ) -> None:
+        lead = connect("lead")
+        secret = "ghp_" + "a" * 36
+        await told(lead, "rain")
+        done = await lead.recall(RecallIn(query=f"rain {secret}"), idempotency_key="k")
+        assert done.receipt is not None
+        receipt = await lead.get_receipt(done.receipt)
+        assert secret not in receipt.model_dump_json()
+        assert (await lead.replay(done.receipt)).equal
