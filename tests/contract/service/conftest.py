@@ -13,6 +13,7 @@ from knowledge_service.app import create_app
 from knowledge_service.ports import Store
 from knowledge_service.store.sqlite.store import SqliteStore
 from tests.contract.service.callers import CALLERS, Connect
+from tests.contract.service.out_of_sight import World
 from tests.fakes.identity import NamedCallers
 from tests.fakes.store import MemoryStore
 
@@ -42,3 +43,11 @@ def connect(transport: httpx.ASGITransport) -> Connect:
 def http(transport: httpx.ASGITransport) -> httpx.AsyncClient:
     """Make a plain client for what the typed one cannot send."""
     return httpx.AsyncClient(transport=transport, base_url="http://service")
+
+
+@pytest.fixture
+async def world(connect: Connect, http: httpx.AsyncClient) -> World:
+    """Share some facts among all; what is out of sight comes when the test says so."""
+    made = World(connect, http)
+    await made.share()
+    return made

@@ -1,0 +1,122 @@
+"""What is read in order tells nothing of what is out of sight: pages, the stream and the audit."""
+
+from __future__ import annotations
+
+import httpx
+import pytest
+
+from knowledge_client.models import (
+    FactIn,
+)
+from knowledge_service.domain.visibility import View
+from knowledge_service.flows import listening
+from knowledge_service.ports import Store
+from tests.builders_knowledge import LEAD, TEAM
+from tests.contract.service.callers import CALLERS, PEER, Connect
+from tests.contract.service.out_of_sight import WORD, World
+
+
+class TestCursors:
+    @pytest.mark.parametrize(
+        "path",
+        ["/v1/facts?limit=2", "/v1/facts/{one}/links?limit=1", "/v1/runs?limit=1", "/v1/scopes"],
+    )
+    async def test_what_is_hidden_moves_no_page(self, world: World, path: str) -> None:
+        async def pages() -> list[str]:
+            found, cursor = [], ""
+            while True:
+                mark = "&" if "?" in path else "?"
+                answer = await world.ask("GET", path + (f"{mark}cursor={cursor}" if cursor else ""))
+                found.append(answer.text)
+                cursor = answer.json().get("cursor")
+                if not cursor:
+                    return found
+
+        before = await pages()
+        await world.hide()
+        assert await pages() == before
+
+    async def test_length_of_a_place_in_the_log_tells_not_how_long_that_is(
+        self, world: World, store: Store
+    ) -> None:
+        listener = listening.Listener(store, CALLERS["peer"], "start")
+        (first, *_) = listener.next()
+        for n in range(120):
+            await world.ask("POST", "/v1/facts", {"content": f"{WORD} {n}"}, caller="lead")
+        await world.ask("POST", "/v1/facts", {"content": "last"})
+        listener = listening.Listener(store, CALLERS["peer"], "start")
+        events = listener.next(500)
+        while more := listener.next(500):
+            events = more
+        assert len(events[-1].id) == len(first.id)
+
+
+async def test_stream_of_events_brings_nothing_of_others(world: World, store: Store) -> None:
+    listener = listening.Listener(store, CALLERS["peer"], None)
+    await world.hide()
+    assert listener.next(500) == ()
+    assert store.changes(0, View(PEER), limit=500).found
+    everything = [*listening.Listener(store, CALLERS["peer"], "start").next(500)]
+    assert world.says_nothing(str(everything))
+
+
+async def test_stream_from_the_start_tells_not_who_came_first(
+    connect: Connect, http: httpx.AsyncClient, store: Store
+) -> None:
+    # The first write of anybody makes `platform`, and the first of a realm makes that.
+    await connect("stranger").remember(FactIn(content=WORD))
+    await connect("lead").remember(FactIn(content=WORD))
+    for caller in ("peer", "team", "watcher"):
+        events = listening.Listener(store, CALLERS[caller], "start").next(500)
+        assert {event.actor for event in events} <= {"demo/lead-0"}, caller
+        assert all(event.type == "fact.recorded" for event in events), caller
+    told = await World(connect, http).ask("GET", f"/v1/audit?scope={LEAD}", caller="auditor")
+    assert [entry["action"] for entry in told.json()["entries"]] == ["fact.recorded"]
+
+
+class TestAudit:
+    async def test_has_no_entry_of_others(self, world: World) -> None:
+        before = await world.ask("GET", "/v1/audit?limit=500", caller="keeper")
+        await world.ask("POST", "/v1/facts", {"content": WORD}, caller="stranger")
+        await world.ask("POST", "/v1/recall", {"query": WORD}, caller="stranger")
+        after = await world.ask("GET", "/v1/audit?limit=500", caller="keeper")
+        assert after.json() == before.json()
+
+    async def test_names_of_what_a_recall_gave_what_its_reader_sees(self, world: World) -> None:
+        own = await world.ask("POST", "/v1/facts", {"content": "shared of lead"}, caller="lead")
+        key = {"Idempotency-Key": "k"}
+        asked = await world.ask("POST", "/v1/recall", {"query": "shared"}, caller="lead", **key)
+        assert len(asked.json()["facts"]) == 4
+        told = {}
+        for caller in ("auditor", "keeper"):
+            page = (await world.ask("GET", f"/v1/audit?scope={LEAD}", caller=caller)).json()
+            (told[caller],) = [e["facts"] for e in page["entries"] if e["action"] == "recall"]
+        assert told["auditor"] == [own.json()["fact_id"]]
+        assert sorted(told["keeper"]) == sorted(fact["id"] for fact in asked.json()["facts"])
+
+    async def test_place_to_go_on_from_is_as_long_whatever_others_asked(
+        self, connect: Connect, http: httpx.AsyncClient
+    ) -> None:
+        world = World(connect, http)
+        for name in ("one", "two"):
+            await world.ask("POST", "/v1/facts", {"content": name, "scope": TEAM}, caller="ada")
+        before = (await world.ask("GET", "/v1/audit?limit=1", caller="keeper")).json()
+        key = {"Idempotency-Key": "k"}
+        await world.ask("POST", "/v1/recall", {"query": WORD}, caller="stranger", **key)
+        after = (await world.ask("GET", "/v1/audit?limit=1", caller="keeper")).json()
+        assert after["entries"] == before["entries"]
+        assert len(after["cursor"]) == len(before["cursor"])
+
+    async def test_goes_on_only_where_there_is_more_to_see(
+        self, connect: Connect, http: httpx.AsyncClient
+    ) -> None:
+        world = World(connect, http)
+        await world.ask("POST", "/v1/facts", {"content": WORD}, caller="stranger")
+        key = {"Idempotency-Key": "k"}
+        await world.ask("POST", "/v1/recall", {"query": WORD}, caller="stranger", **key)
+        await world.share()
+        whole = await world.ask("GET", "/v1/audit?limit=500", caller="keeper")
+        limit = len(whole.json()["entries"])
+        page = await world.ask("GET", f"/v1/audit?limit={limit}", caller="keeper")
+        assert len(page.json()["entries"]) == limit
+        assert page.json()["cursor"] is None
