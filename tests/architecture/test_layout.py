@@ -12,8 +12,11 @@ ROOT = Path(__file__).parents[2]
 PACKAGES = ("kais", "kais_cli", "kais_cluster", "knowledge_client", "knowledge_service", "operator")
 
 
-def modules():
-    return [path for package in PACKAGES for path in (ROOT / package).rglob("*.py")]
+BESIDE = ("bench", "e2e", "examples", "scripts", "tests")
+
+
+def modules(*folders: str):
+    return [path for folder in folders for path in (ROOT / folder).rglob("*.py")]
 
 
 def test_operator_folder_is_no_package():
@@ -42,8 +45,19 @@ def test_charts_have_the_projects_version():
 
 
 def test_no_module_is_longer_than_400_lines():
-    long = {str(p.relative_to(ROOT)): len(p.read_text().splitlines()) for p in modules()}
-    assert {path: lines for path, lines in long.items() if lines > 400} == {}
+    lines = {
+        str(path.relative_to(ROOT)): len(path.read_text().splitlines())
+        for path in modules(*PACKAGES, *BESIDE)
+    }
+    assert {path: count for path, count in lines.items() if count > 400} == {}
+
+
+def test_types_are_checked_of_all_but_tests():
+    checked = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["mypy"]["packages"]
+    folders = {path.parent for path in ROOT.glob("*/*.py")} - {ROOT / "tests"}
+    examples = {path.parent for path in ROOT.glob("examples/*/*/__init__.py")}
+    operator = {ROOT / "operator/kais_operator"}
+    assert {folder.name for folder in folders | examples | operator} == {*checked}
 
 
 def test_every_reason_is_documented():
