@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 import sys
 
 from knowledge_service import beforehand, settings
@@ -12,8 +13,11 @@ def main() -> None:
     """Run the command line and exit.
 
     0 after a graceful stop or a done errand; 1 when it cannot be done or something is wrong; 2 for
-    a mistake in the arguments; 130 when interrupted; 141 when the reader of an export went away.
+    a mistake in the arguments; 130 when interrupted; 141 when the reader of an export went away;
+    143 when told to end before it serves, or during an errand.
     """
+    # As process 1 of a container it would not hear the signal otherwise.
+    signal.signal(signal.SIGTERM, _end)
     chosen = settings.parse(sys.argv[1:])
     try:
         if isinstance(chosen, settings.Settings):
@@ -30,6 +34,10 @@ def main() -> None:
     except StartupError as exc:
         sys.stderr.write(f"kais-knowledge: {exc}\n")
         sys.exit(1)
+
+
+def _end(_number: int, _frame: object) -> None:
+    sys.exit(143)
 
 
 def _say(line: str) -> None:

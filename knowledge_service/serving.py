@@ -61,27 +61,29 @@ def serve(chosen: Settings) -> None:
     where = {"host": chosen.host, "port": chosen.port, "auth": chosen.auth}
     where |= {"db": str(chosen.db), "store": known.id, "epoch": known.epoch}
     _log.info("serving", extra={"fields": where})
+    configuration = uvicorn.Config(
+        app,
+        host=chosen.host,
+        port=chosen.port,
+        http="httptools",
+        loop="uvloop",
+        proxy_headers=False,
+        server_header=False,
+        date_header=False,
+        log_config=None,
+        access_log=False,
+        timeout_graceful_shutdown=_GRACE_S,
+    )
+    server = _Server(configuration, app.state.services.listeners)
     for number in (signal.SIGTERM, signal.SIGINT):
-        # uvicorn raises the signal again when it has stopped; the store is still to be closed then.
-        signal.signal(number, _already_stopping)
+        # uvicorn listens later, and raises the signal again when it has stopped and the store is
+        # still to be closed.
+        signal.signal(number, server.handle_exit)
     try:
-        configuration = uvicorn.Config(
-            app,
-            host=chosen.host,
-            port=chosen.port,
-            http="httptools",
-            loop="uvloop",
-            proxy_headers=False,
-            server_header=False,
-            date_header=False,
-            log_config=None,
-            access_log=False,
-            timeout_graceful_shutdown=_GRACE_S,
-        )
         # What is there now stays: looking through it for garbage would stop everybody for 50 ms.
         gc.collect()
         gc.freeze()
-        _Server(configuration, app.state.services.listeners).run()
+        server.run()
     finally:
         keeper.stop()
         aside.stop()
@@ -91,16 +93,32 @@ def serve(chosen: Settings) -> None:
 
 
 class _Server(uvicorn.Server):
-    """Ends the streams of events when it is told to stop: they would go on until the grace ends."""
+    """Ends the streams of events when it is told to stop: they would go on until the grace ends.
+
+    A signal that comes before it serves is kept until then: who stops halfway up would leave out
+    what is to be done on the way down.
+    """
 
     def __init__(self, configuration: uvicorn.Config, listeners: Listeners) -> None:
         super().__init__(configuration)
         self._listeners = listeners
+        self._is_up = False
+        self._kept: int | None = None
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
         """Stop taking requests, and let the streams end."""
         self._listeners.is_closing = True
-        super().handle_exit(sig, frame)
+        if self._is_up:
+            super().handle_exit(sig, frame)
+        else:
+            self._kept = sig
+
+    async def main_loop(self) -> None:
+        """Serve until told to stop, or not at all when that was told before."""
+        self._is_up = True
+        if self._kept is not None:
+            super().handle_exit(self._kept, None)
+        await super().main_loop()
 
 
 def _embed(store: SqliteStore) -> Filler | None:
@@ -126,7 +144,3 @@ def _authenticator(chosen: Settings, store: Store) -> Authenticator:
     client = kubernetes.client(chosen.kube_api, chosen.kube_ca_file)
     reviewer = kubernetes.TokenReviewer(client, chosen.kube_token_file, chosen.audience)
     return kubernetes.KubernetesAuthentication(reviewer, store, chosen.admin_subjects)
-
-
-def _already_stopping(_number: int, _frame: object) -> None:
-    """Do nothing."""

@@ -61,6 +61,20 @@ def test_who_asks_meanwhile_is_told_how_far_it_is(tmp_path: Path) -> None:
         assert '"upkeep ended"' in service.said()
 
 
+def test_signal_meanwhile_ends_it_at_once_and_takes_the_step_at_hand_back(tmp_path: Path) -> None:
+    db = tmp_path / "knowledge.db"
+    old_file(db)
+    with serving(db, SLOW.format(pause=0.1)) as service:
+        assert "migrating to schema 2" in httpx.get(f"{service.url}/readyz", trust_env=False).text
+        service.process.terminate()
+        # As process 1 of a container it has no other end than one that it gives itself.
+        assert service.process.wait(10) == 143
+    assert errand("verify", "--db", db).returncode == 0
+    connection = apsw.Connection(str(db))
+    assert connection.execute("SELECT max(number) FROM migration").fetchall() == [(1,)]
+    connection.close()
+
+
 def test_killed_migration_goes_on_with_the_step_that_it_was_killed_in(tmp_path: Path) -> None:
     db = tmp_path / "knowledge.db"
     old_file(db)

@@ -95,6 +95,24 @@ def test_signal_stops_it_gracefully(tmp_path: Path) -> None:
         assert '"message": "Application shutdown complete."' in served.said()
 
 
+@pytest.mark.parametrize("place", ["gc.freeze", "asyncio.Runner.__init__", "uvicorn.Config.load"])
+def test_signal_just_before_it_serves_stops_it_as_well(tmp_path: Path, place: str) -> None:
+    with serving(tmp_path / "knowledge.db", SIGNALLED.format(place=place)) as served:
+        assert served.process.wait(10) == 0
+        assert served.said().count('"message": "Application shutdown complete."') == 1
+    assert upkeep.verify(tmp_path / "knowledge.db").problems == ()
+
+
+SIGNALLED = """
+import asyncio, gc, os, signal, uvicorn
+honest = {place}
+def signalled(*given, **named):
+    os.kill(os.getpid(), signal.SIGTERM)
+    return honest(*given, **named)
+{place} = signalled
+"""
+
+
 def test_signal_in_the_midst_of_writing_loses_no_acknowledged_fact_and_no_receipt(
     tmp_path: Path,
 ) -> None:
