@@ -1,0 +1,124 @@
+"""The actions of a Plan that tell the store: one function each; nothing here decides.
+
+Each success is remembered, so that no later pass repeats it.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any
+
+from kais_operator.decide import plan as plans
+from kais_operator.ports import World
+from knowledge_client import errors, models
+
+logger = logging.getLogger(__name__)
+
+
+async def _register_principal(world: World, action: plans.RegisterPrincipal) -> None:
+    await world.knowledge.put_principal(action.principal)
+    world.memory.note_registered(action.principal)
+
+
+async def _put_scope(world: World, action: plans.PutScope) -> None:
+    await world.knowledge.put_scope(action.path, action.config)
+    world.memory.note_configured(action.path, action.config)
+
+
+async def _delete_scope(world: World, action: plans.DeleteScope) -> None:
+    await world.knowledge.delete_scope(action.path)
+    world.memory.note_retired(action.path)
+
+
+async def _put_run(world: World, action: plans.PutRun) -> None:
+    try:
+        await _put_where_it_is(world, action)
+    except errors.Conflict as exc:
+        is_another = exc.code == errors.Code.CONFLICT
+        if is_another and (action.run.outcome is not None or await _is_elsewhere(world, action)):
+            raise  # the ledger has another run under this id, so nothing of this one is told
+        # The ledger closed this run with another outcome before: that one stands (api.md).
+        logger.warning("run %s keeps the outcome it has: %s", action.run_id, exc)
+        world.memory.note_run_closed(action.run_id)
+    world.memory.note_run_open(action.run_id)
+    if action.run.outcome is not None:
+        world.memory.note_run_closed(action.run_id)
+
+
+async def _put_where_it_is(world: World, action: plans.PutRun) -> None:
+    """Open or close a run; one that was opened in another scope is closed there.
+
+    Nothing says any more where a team stood that went before its mission, but the ledger.
+    """
+    try:
+        await world.knowledge.put_run(action.run_id, action.run)
+    except errors.Conflict as exc:
+        if action.run.outcome is None or exc.code != errors.Code.CONFLICT:
+            raise
+        known = await _ledgers_word(world, action)
+        if known is None or known.scope == action.run.scope:
+            raise
+        moved = action.run.model_copy(update={"scope": known.scope})
+        await world.knowledge.put_run(action.run_id, moved)
+
+
+async def _ledgers_word(world: World, action: plans.PutRun) -> models.Run | None:
+    """Give the run as the ledger has it; None when it has none, or another mission's."""
+    try:
+        known = await world.knowledge.get_run(action.run_id)
+    except errors.NotFound:
+        return None
+    given = (action.run.kind, action.run.namespace, action.run.mission)
+    return known if (known.kind, known.namespace, known.mission) == given else None
+
+
+async def _is_elsewhere(world: World, action: plans.PutRun) -> bool:
+    """Whether the run of this id is another namespace's: an annotation may name anybody's."""
+    return (await world.knowledge.get_run(action.run_id)).namespace != action.run.namespace
+
+
+async def _close_run(world: World, action: plans.CloseRun) -> None:
+    try:
+        run = await world.knowledge.get_run(action.run_id)
+    except errors.NotFound:
+        return
+    if action.namespace not in (None, run.namespace):
+        logger.warning("run %s is not closed: it is of another namespace", action.run_id)
+        return
+    if run.outcome is None:
+        ended = models.RunIn(
+            kind=run.kind,
+            namespace=run.namespace,
+            scope=run.scope,
+            outcome=action.outcome.value,
+            finished_at=action.finished_at,
+        )
+        await world.knowledge.put_run(action.run_id, ended)
+    world.memory.note_run_closed(action.run_id)
+
+
+async def _record_episodes(world: World, action: plans.RecordEpisodes) -> None:
+    await world.knowledge.add_episodes(
+        models.EpisodesIn(run_id=action.run_id, episodes=action.episodes)
+    )
+
+
+async def _request_extraction(world: World, action: plans.RequestExtraction) -> None:
+    await world.knowledge.start_extraction(
+        models.ExtractionIn(run_id=action.run_id, max_facts=action.max_facts)
+    )
+    world.memory.note_extraction_accepted(action.run_id)
+
+
+_Tell = Callable[[World, Any], Awaitable[None]]
+ACTIONS: Mapping[type, _Tell] = {
+    plans.RegisterPrincipal: _register_principal,
+    plans.PutScope: _put_scope,
+    plans.DeleteScope: _delete_scope,
+    plans.PutRun: _put_run,
+    plans.CloseRun: _close_run,
+    plans.RecordEpisodes: _record_episodes,
+    plans.RequestExtraction: _request_extraction,
+}
+"""What tells the store of each action."""

@@ -1,0 +1,48 @@
+"""The actions of a Plan that write to the cluster: one function each; nothing here decides."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any
+
+from kais_operator.decide import plan as plans
+from kais_operator.decide.plan import Body
+from kais_operator.ports import World
+
+
+async def _create(world: World, action: plans.Create) -> Body:
+    return await world.cluster.create(action.body)
+
+
+async def _apply(world: World, action: plans.Apply) -> Body:
+    return await world.cluster.apply(action.body, uid=action.uid)
+
+
+async def _delete(world: World, action: plans.Delete) -> Body | None:
+    return await world.cluster.delete(action.ref, uid=action.uid)
+
+
+async def patch_metadata(world: World, action: plans.PatchMetadata) -> Body:
+    """Merge the parts of an object's metadata that the action names; others stay."""
+    patch: Body = {}
+    if action.annotations:
+        patch["annotations"] = dict(action.annotations)
+    if action.labels:
+        patch["labels"] = dict(action.labels)
+    if action.finalizers is not None:
+        patch["finalizers"] = list(action.finalizers)
+    if action.owner_references is not None:
+        patch["ownerReferences"] = list(action.owner_references)
+    return await world.cluster.patch_metadata(
+        action.ref, patch, resource_version=action.resource_version
+    )
+
+
+_Write = Callable[[World, Any], Awaitable[Body | None]]
+ACTIONS: Mapping[type, _Write] = {
+    plans.Create: _create,
+    plans.Apply: _apply,
+    plans.Delete: _delete,
+    plans.PatchMetadata: patch_metadata,
+}
+"""What writes each action and gives the object as the API server then has it."""
