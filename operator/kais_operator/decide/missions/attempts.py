@@ -17,16 +17,11 @@ from kais import labels
 from kais.reasons import Reason
 from kais_operator.decide import children, notes
 from kais_operator.decide.cells import pod_troubles, pods
+from kais_operator.decide.missions import attempt_pods, messages
 from kais_operator.decide.missions.checks import Result
 from kais_operator.decide.missions.reviewing import Verdict
 from kais_operator.decide.plan import Body
 
-RESULT_BYTES = 4096
-"""What the kubelet keeps of a termination message."""
-MESSAGES_BYTES = 12 * 1024
-"""What it keeps of all messages of a pod, in equal parts."""
-LOG_BYTES = 2048
-"""What the kubelet keeps of a failed container's log in place of a termination message."""
 _NEVER_SEEN = "ContainerStatusUnknown"
 """What the kubelet says of a container that it never started, or has lost, when a pod ends."""
 
@@ -46,6 +41,8 @@ class State(StrEnum):
 
 OPEN = frozenset({State.WAITING, State.RUNNING, State.CHECKING, State.REVIEWING})
 """States of an attempt that something may still come of."""
+_PHASES = {State.SUCCEEDED: "Succeeded", State.FAILED: "Failed"}
+"""In which phase the pod is whose end decided so."""
 
 
 @dataclass(frozen=True)
@@ -119,7 +116,7 @@ def read_all(
         for job in jobs
         if children.controller_uid(job) == owner_uid and run_of(job) in (None, run_id)
     ]
-    found = [_read(job, pods_of(job, pods_seen), now) for job in own]
+    found = [_read(job, attempt_pods.pods_of(job, pods_seen), now) for job in own]
     return sorted(found, key=lambda attempt: attempt.number)
 
 
@@ -155,13 +152,6 @@ def parse_time(text: str | None) -> datetime | None:
     return datetime.fromisoformat(text) if text else None
 
 
-def pods_of(job: Body, pods_seen: Sequence[Body]) -> list[Body]:
-    """Give the pods of a Job, oldest first."""
-    uid = job["metadata"]["uid"]
-    own = [pod for pod in pods_seen if children.controller_uid(pod) == uid]
-    return sorted(own, key=lambda pod: pod["metadata"].get("creationTimestamp", ""))
-
-
 def _read(job: Body, pods_seen: Sequence[Body], now: datetime) -> Attempt:
     started = parse_time(job["metadata"].get("creationTimestamp")) or now
     ended = _job_condition(job)
@@ -194,7 +184,7 @@ def _read_open(
     if pod_troubles.is_stuck(pod, now):
         words = pod_troubles.stuck_words(pod)
         return Attempt(number, job, State.LOST, started, now, Reason.POD_STUCK, words)
-    state = container_state(pod, pods.TASK)
+    state = attempt_pods.container_state(pod, pods.TASK)
     if "running" in state or "terminated" in state:
         running = Attempt(number, job, State.RUNNING, started, has_begun=True)
         ended = state.get("terminated")
@@ -217,32 +207,13 @@ def _starting(number: int) -> str:
     return f"attempt {number} is being started"
 
 
-def container_state(pod: Body, name: str) -> Mapping[str, Any]:
-    """Give the state of one container of a pod; empty while the kubelet told none."""
-    status = pod.get("status") or {}
-    for key in ("initContainerStatuses", "containerStatuses"):
-        for told in status.get(key) or ():
-            if told["name"] == name:
-                return told.get("state") or {}
-    return {}
-
-
-def message_limit(pod: Body) -> int:
-    """Say how many bytes the kubelet keeps of one message: it shares 12 KiB among containers."""
-    spec = pod.get("spec") or {}
-    count = len(spec.get("containers") or ()) + len(spec.get("initContainers") or ())
-    return min(RESULT_BYTES, MESSAGES_BYTES // max(1, count))
-
-
 def _with_end(attempt: Attempt, ended: Mapping[str, Any], pod: Body | None) -> Attempt:
-    raw = ended.get("message") or ""
-    size = len(raw.encode("utf-8", "replace"))
-    limit = message_limit(pod or {})
+    message = ended.get("message") or ""
     return replace(
         attempt,
         exit_code=ended.get("exitCode"),
-        message=clean(raw),
-        is_truncated=size >= limit or size == LOG_BYTES,
+        message=messages.clean(message),
+        is_truncated=messages.is_truncated(message, pod or {}),
         work_ended_at=parse_time(ended.get("finishedAt")),
     )
 
@@ -250,35 +221,25 @@ def _with_end(attempt: Attempt, ended: Mapping[str, Any], pod: Body | None) -> A
 def _read_end(
     job: Body, pods_seen: Sequence[Body], state: State, started: datetime, *, finished: datetime
 ) -> Attempt:
-    pod = _telling_pod(pods_seen, state)
-    task = container_state(pod, pods.TASK) if pod is not None else {}
+    pod = attempt_pods.telling_pod(pods_seen, _PHASES.get(state))
+    task = attempt_pods.container_state(pod, pods.TASK) if pod is not None else {}
     ended: Mapping[str, Any] = task.get("terminated") or {}
     if ended.get("reason") == _NEVER_SEEN:
         ended = {}
     number, code = number_of(job), ended.get("exitCode")
-    if state is not State.SUCCEEDED and pod is not None and _was_too_late(pod):
+    if state is not State.SUCCEEDED and pod is not None and attempt_pods.was_too_late(pod):
         state = State.TIMED_OUT
     has_begun = bool(ended) or "running" in task
     if state is State.TIMED_OUT and not has_begun and (pod is not None or _has_pod_limit(job)):
-        return Attempt(
-            number, job, State.LOST, started, finished, Reason.POD_FAILED, _never_began(pod, task)
-        )
-    if state is State.FAILED and (code is None or (code == 0 and _was_ended_by_node(pod))):
+        words = attempt_pods.never_began(pod, task)
+        return Attempt(number, job, State.LOST, started, finished, Reason.POD_FAILED, words)
+    is_unknown = code is None or (code == 0 and attempt_pods.was_ended_by_node(pod))
+    if state is State.FAILED and is_unknown:
         words = _lost_words(job, pod)
         return Attempt(number, job, State.LOST, started, finished, Reason.POD_FAILED, words)
     words = _end_words(state, ended)
     attempt = Attempt(number, job, state, started, finished, words=words, has_begun=has_begun)
     return _with_end(attempt, ended, pod)
-
-
-def _was_ended_by_node(pod: Body | None) -> bool:
-    """Whether the kubelet ended the whole pod, for a reason of its own such as an eviction."""
-    return bool(((pod or {}).get("status") or {}).get("reason"))
-
-
-def _was_too_late(pod: Body) -> bool:
-    """Whether the kubelet ended it at the pod's own deadline."""
-    return (pod.get("status") or {}).get("reason") == "DeadlineExceeded"
 
 
 def _has_pod_limit(job: Body) -> bool:
@@ -288,34 +249,6 @@ def _has_pod_limit(job: Body) -> bool:
     """
     template = ((job.get("spec") or {}).get("template") or {}).get("spec") or {}
     return "activeDeadlineSeconds" in template
-
-
-def _never_began(pod: Body | None, task: Mapping[str, Any]) -> str:
-    why = pod_troubles.why_waiting(pod, task) if pod is not None else None
-    more = f": {why[1]}" if why is not None else ""
-    return f"the task was not started before the time for all attempts ran out{more}"
-
-
-def _telling_pod(pods_seen: Sequence[Body], state: State) -> Body | None:
-    """Find the pod whose end decided; a disrupted one was replaced and decided nothing."""
-    phase = {State.SUCCEEDED: "Succeeded", State.FAILED: "Failed"}.get(state)
-    undisturbed = [pod for pod in pods_seen if not _was_disrupted(pod)]
-    for pod in reversed(undisturbed):
-        if phase is None or (pod.get("status") or {}).get("phase") == phase:
-            return pod
-    return undisturbed[-1] if undisturbed else None
-
-
-def latest_pod(pods_seen: Sequence[Body]) -> Body | None:
-    """Give the pod that counts: the latest that was not disrupted, else the latest."""
-    return _telling_pod(pods_seen, State.RUNNING)
-
-
-def _was_disrupted(pod: Body) -> bool:
-    return any(
-        condition["type"] == "DisruptionTarget" and condition["status"] == "True"
-        for condition in (pod.get("status") or {}).get("conditions") or ()
-    )
 
 
 def _lost_words(job: Body, pod: Body | None) -> str:
@@ -337,18 +270,3 @@ def _end_words(state: State, ended: Mapping[str, Any]) -> str:
     reason = ended.get("reason")
     named = f" ({reason})" if reason not in (None, "Error") else ""
     return f"the task ended with exit code {ended.get('exitCode')}{named}"
-
-
-def _is_control(one: str) -> bool:
-    return one < " " or "\x7f" <= one <= "\x9f"
-
-
-def clean(message: str) -> str:
-    """Drop what nobody can read: broken surrogates, and controls, which terminals would obey.
-
-    In the annotation that keeps the words each control would take six characters: a task that
-    prints nothing else must not fill it.
-    """
-    readable = "".join(one for one in message if one in "\n\t" or not _is_control(one))
-    cleaned = readable.encode("utf-8", "replace")
-    return cleaned[:RESULT_BYTES].decode("utf-8", "ignore").strip()

@@ -13,7 +13,7 @@ from kais.resources.cell import Cell
 from kais.resources.mission import Check, CheckType, Mission
 from kais_operator.decide.cells import environment, pod_troubles, pods, quantities, volumes
 from kais_operator.decide.cells.volumes import Volume
-from kais_operator.decide.missions import attempts, checks
+from kais_operator.decide.missions import attempts, checks, messages
 from kais_operator.decide.missions.checks import Process
 from kais_operator.decide.plan import Body
 
@@ -111,7 +111,7 @@ def process_of(state: Mapping[str, Any], check: Check) -> Process | None:
 
 
 def _ended(ended: Mapping[str, Any], check: Check) -> Process:
-    words = attempts.clean(ended.get("message") or "")
+    words = messages.clean(ended.get("message") or "")
     if ended.get("reason") in _NOT_STARTED:
         return Process(failure=checks.cannot_run(check, words))
     if ended.get("reason") in _NODE_LOST:

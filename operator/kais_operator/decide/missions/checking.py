@@ -14,8 +14,7 @@ from datetime import datetime
 
 from kais.reasons import Reason
 from kais.resources.mission import Check, CheckStatus, Mission, ReviewStatus
-from kais_operator.decide.missions import attempts as reading
-from kais_operator.decide.missions import check_pods, checks, record, reviewing
+from kais_operator.decide.missions import attempt_pods, check_pods, checks, record, reviewing
 from kais_operator.decide.missions.attempts import Attempt, State
 from kais_operator.decide.missions.checks import Output, Process, Result
 from kais_operator.decide.missions.mission_observed import MissionObserved
@@ -177,7 +176,7 @@ def _process(observed: MissionObserved, last: Attempt, check: Check) -> Process 
     """Give a check's process from its container, or from what its Job's end proves."""
     pod = _pod_of(observed, last)
     if pod is not None:
-        state = reading.container_state(pod, check_pods.name_of(observed.mission, check))
+        state = attempt_pods.container_state(pod, check_pods.name_of(observed.mission, check))
         process = check_pods.process_of(state, check)
         if process is not None or last.finished_at is None:
             return process
@@ -212,7 +211,7 @@ def _trouble(observed: MissionObserved, last: Attempt) -> tuple[Reason, str] | N
 def _pod_of(observed: MissionObserved, last: Attempt) -> Body | None:
     if last.job is None:
         return None
-    return reading.latest_pod(reading.pods_of(last.job, observed.pods))
+    return attempt_pods.latest_pod(attempt_pods.pods_of(last.job, observed.pods))
 
 
 def _with_results(
