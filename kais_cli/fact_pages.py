@@ -16,6 +16,8 @@ if TYPE_CHECKING:
         History,
         Impact,
         Link,
+        RecallIn,
+        Undone,
         Why,
     )
 
@@ -146,6 +148,22 @@ def _done_to(found: Why) -> Iterator[str]:
         done.append((each.at, f"{each.decision} by {each.actor}{reason}"))
     for at, words in sorted(done, key=lambda one: one[0]):
         yield f"{_utc(at)}: {words}\n"
+
+
+def nothing(question: RecallIn) -> str:
+    """Say that a recall found nothing, of which times if it named some."""
+    when = f" at {_when(question.known_at)} UTC" if question.known_at else ""
+    if question.valid_at is None:
+        return f"nothing {'was' if when else 'is'} known about this{when}"
+    true = f"true at {_when(question.valid_at)} UTC"
+    return f"nothing that {'was' if when else 'is'} known about this{when} was {true}"
+
+
+def taken_back(done: Undone) -> str:
+    """Say what an `undo` took back, and which other facts changed with it."""
+    others = [each for each in done.changed if each != done.fact_id]
+    more = f"; changed with it: {', '.join(others)}" if others else ""
+    return f"{done.fact_id}: taken back: {event(done.undone)}{more}\n"
 
 
 def event(type_: str) -> str:

@@ -56,7 +56,7 @@ def _advice(failure: knowledge.KnowledgeError, *, is_direct: bool) -> str | None
     if isinstance(failure, knowledge.UnexpectedAnswer):
         return "its log says why"
     if isinstance(failure, knowledge.Unauthenticated):
-        renew = "see that the file of KNOWLEDGE_TOKEN_FILE has a token that this service takes"
+        renew = "KNOWLEDGE_TOKEN_FILE is to name a file with a token that this service takes"
         return renew if is_direct else "run it again, with another token"
     if failure.code == Code.SCOPE_FORBIDDEN:
         return "`kais knowledge stats` lists the scopes that you may see"

@@ -78,7 +78,7 @@ def recall(  # noqa: PLR0913 (one argument per option)
         is_said = not found.facts and output_ in (Listing.TABLE, Listing.WIDE)
         unknown = realm.hint(session, client, scope) if is_said else ""
     if is_said:
-        session.note(f"nothing is known about this{unknown}")
+        session.note(f"{fact_pages.nothing(question)}{unknown}")
     session.write(_recalled(session, found, output_, question=words if explain else None))
     if output_ in (Listing.TABLE, Listing.WIDE):
         session.write(fact_pages.whereabouts(found.why_not))

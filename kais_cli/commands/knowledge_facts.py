@@ -137,9 +137,7 @@ def undo(
 ) -> ExitStatus:
     """Take back the last thing that was done to a fact."""
     done = ordered(session, reason, lambda client, why: client.undo(fact, why))
-    changed = ", ".join(done.changed)
-    page = f"{done.fact_id}: took back: {fact_pages.event(done.undone)}; changed: {changed}\n"
-    return told(session, done, output_, page=page)
+    return told(session, done, output_, page=fact_pages.taken_back(done))
 
 
 def ordered(

@@ -60,7 +60,7 @@ def test_a_retraction_and_its_undoing(shell):
     assert shell("retract", fact, "--reason", "it is thirty") == f"{fact}: retracted\n"
     assert fact not in shell("list", "--scope", shell.realm)
     said = shell("undo", fact, "--reason", "it was forty")
-    assert said == f"{fact}: took back: closed; changed: {fact}\n"
+    assert said == f"{fact}: taken back: closed\n"
     assert fact in shell("list", "--scope", shell.realm)
 
 
@@ -100,8 +100,36 @@ def test_recall_says_why_a_fact_was_not_given(shell):
 
 def test_recall_as_it_was_known_on_a_day(shell):
     add(shell, "The ferry is called Hilda.")
-    shell("recall", "what is the ferry called", "--scope", shell.realm, "--known-at", "2020-01-01")
-    assert shell.terminal.err == "nothing is known about this\n"
+    question = ("recall", "what is the ferry called", "--scope", shell.realm)
+    shell(*question, "--known-at", "2020-01-01")
+    assert shell.terminal.err == "nothing was known about this at 2020-01-01 00:00:00 UTC\n"
+
+
+@pytest.mark.parametrize(
+    ("known", "said"),
+    [
+        ((), "nothing that is known about this was true at 2020-01-01 00:00:00 UTC\n"),
+        (
+            ("--known-at", "2021-01-01"),
+            (
+                "nothing that was known about this at 2021-01-01 00:00:00 UTC"
+                " was true at 2020-01-01 00:00:00 UTC\n"
+            ),
+        ),
+    ],
+)
+def test_recall_of_what_was_true_on_a_day_says_when_nothing_was(shell, known, said):
+    add(shell, "The mate rows.")
+    shell("recall", "who flies", "--scope", shell.realm, "--valid-at", "2020-01-01", *known)
+    assert shell.terminal.err == said
+
+
+def test_undoing_a_correction_names_the_fact_that_took_its_place(shell):
+    fact = add(shell, "The crane lifts forty tonnes.", "--subject", "crane", "--predicate", "lifts")
+    shell("correct", fact, "--reason", "weighed", "--replacement", "It lifts thirty tonnes.")
+    (other,) = {*shell("list", "--scope", shell.realm, "-o", "name").split()} - {fact}
+    said = shell("undo", fact, "--reason", "the scales were wrong")
+    assert said == f"{fact}: taken back: closed; changed with it: {other}\n"
 
 
 def test_list_goes_on_where_the_page_before_ended(shell):

@@ -35,7 +35,7 @@ def refused(status, code, *, headers=(), violations=()):
         (
             refused(401, "unauthenticated"), errors.Refused,
             ("the service's words (unauthenticated);"
-            " see that the file of KNOWLEDGE_TOKEN_FILE has a token that this service takes"),
+            " KNOWLEDGE_TOKEN_FILE is to name a file with a token that this service takes"),
         ),
         (
             refused(429, "quota-exceeded", headers={"Retry-After": "7"}.items()), errors.Refused,
