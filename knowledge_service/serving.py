@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import uvicorn
 
-from knowledge_service import logs, memory, waiting
+from knowledge_service import arriving, logs, memory, waiting
 from knowledge_service.app import create_app
 from knowledge_service.aside.looking_aside import Aside
 from knowledge_service.errors import StartupError
@@ -65,7 +65,7 @@ def serve(chosen: Settings) -> None:
         app,
         host=chosen.host,
         port=chosen.port,
-        http="httptools",
+        http=arriving.Arriving,
         loop="uvloop",
         proxy_headers=False,
         server_header=False,

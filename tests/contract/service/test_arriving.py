@@ -1,0 +1,129 @@
+"""Requests that never end, of whom nobody knows who sends them: they cost no memory and no time."""
+
+from __future__ import annotations
+
+import socket
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import httpx
+import pytest
+
+from tests.knowledge_process import Served, serving
+
+PATIENCE_S = 1.0
+IMPATIENT = f"from knowledge_service import arriving\narriving._WITHIN_S = {PATIENCE_S}\n"
+CHUNKED = b"POST /v1/facts HTTP/1.1\r\nhost: x\r\ntransfer-encoding: chunked\r\n\r\n"
+ENDLESS = {
+    "a name": b"GET /healthz HTTP/1.1\r\nhost: x\r\nx-",
+    "a value": b"GET /healthz HTTP/1.1\r\nhost: x\r\nx-a: ",
+    "a path": b"GET /healthz?",
+    "a trailer": CHUNKED + b"2\r\n{}\r\n0\r\nx-t: ",
+    "an extension of a chunk": CHUNKED + b"2;x=",
+}
+
+
+@contextmanager
+def connected(served: Served) -> Iterator[socket.socket]:
+    address = httpx.URL(served.url)
+    assert address.port
+    with socket.create_connection((address.host, address.port), timeout=20) as connection:
+        yield connection
+
+
+def resident_mib(served: Served) -> float:
+    lines = Path(f"/proc/{served.process.pid}/status").read_text().splitlines()
+    (kib,) = [line.split()[1] for line in lines if line.startswith("VmRSS")]
+    return int(kib) / 1024
+
+
+@pytest.fixture(scope="module")
+def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
+    with serving(tmp_path_factory.mktemp("arriving") / "knowledge.db") as found:
+        yield found
+
+
+@pytest.fixture(scope="module")
+def impatient(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
+    path = tmp_path_factory.mktemp("impatient") / "knowledge.db"
+    with serving(path, IMPATIENT) as found:
+        yield found
+
+
+@pytest.mark.parametrize("what", ENDLESS)
+def test_what_has_no_end_is_hung_up_on_and_not_kept(served: Served, what: str) -> None:
+    before = resident_mib(served)
+    with connected(served) as connection:
+        sent = 0
+        try:
+            connection.sendall(ENDLESS[what])
+            while sent < 30:
+                connection.sendall(b"a" * (1 << 20))
+                sent += 1
+        except OSError:  # hung up
+            pass
+        assert sent < 20
+    assert resident_mib(served) - before < 20
+    assert httpx.get(f"{served.url}/healthz", trust_env=False).status_code == 200
+
+
+def test_head_that_is_too_large_is_told_so(served: Served) -> None:
+    with connected(served) as connection:
+        connection.sendall(b"GET /healthz HTTP/1.1\r\nhost: x\r\n")
+        time.sleep(0.2)
+        connection.sendall(b"x-a: " + b"a" * 66_000)
+        assert connection.recv(1000).startswith(b"HTTP/1.1 431 Request Header Fields Too Large\r\n")
+        assert connection.recv(1000) == b""
+
+
+def test_body_of_any_allowed_size_comes_in_any_pieces(served: Served) -> None:
+    content = b'{"content": "' + b" " * 200_000 + b'x"}'
+    with connected(served) as connection:
+        connection.sendall(CHUNKED)
+        for start in range(0, len(content), 5_000):
+            piece = content[start : start + 5_000]
+            connection.sendall(b"%x\r\n%b\r\n" % (len(piece), piece))
+        connection.sendall(b"0\r\n\r\n")
+        assert b"422" in connection.recv(1000).splitlines()[0]  # content is too long, the body not
+
+
+@pytest.mark.parametrize(
+    "begun",
+    [
+        b"",
+        b"GET /healthz HTTP/1.1\r\nhost:",
+        b"POST /v1/facts HTTP/1.1\r\nhost: x\r\ncontent-length: 9\r\n\r\n{",
+    ],
+)
+def test_request_that_does_not_come_whole_is_waited_for_only_so_long(
+    impatient: Served, begun: bytes
+) -> None:
+    with connected(impatient) as connection:
+        connection.sendall(begun)
+        began = time.monotonic()
+        said = connection.recv(1000)
+        assert said == b"" or said.startswith(b"HTTP/1.1 408 Request Timeout\r\n")
+        assert PATIENCE_S * 0.9 < time.monotonic() - began < 15
+
+
+def test_answer_may_take_longer_than_its_question(impatient: Served) -> None:
+    with httpx.stream("GET", f"{impatient.url}/v1/events", timeout=20, trust_env=False) as events:
+        began = time.monotonic()
+        lines = events.iter_lines()
+        assert next(lines) == ": listening"
+        while time.monotonic() - began < 2 * PATIENCE_S:
+            httpx.put(f"{impatient.url}/v1/scopes/realm:a", json={}, trust_env=False)
+            time.sleep(0.2)
+        assert next(line for line in lines if line.startswith("event"))
+
+
+def test_connection_goes_on_after_a_request_that_came_in_pieces(impatient: Served) -> None:
+    ask = b"GET /healthz HTTP/1.1\r\nhost: x\r\n\r\n"
+    with connected(impatient) as connection:
+        for _ in range(4):
+            for piece in (ask[:9], ask[9:]):
+                connection.sendall(piece)
+                time.sleep(PATIENCE_S * 0.2)
+            assert connection.recv(1000).startswith(b"HTTP/1.1 200 OK\r\n")
