@@ -13,7 +13,15 @@ from kais.errors import InvalidResource
 from kais.resources import blueprint_revision
 from kais.resources.blueprint import TemplateSpec
 from kais.resources.blueprint_instance import BlueprintInstance
-from kais_cli import blueprint_files, blueprints, failures, histories, output, template_process
+from kais_cli import (
+    blueprint_files,
+    blueprints,
+    failures,
+    histories,
+    key_order,
+    output,
+    template_process,
+)
 from kais_cli.errors import UsageError
 
 if TYPE_CHECKING:
@@ -184,7 +192,8 @@ def _lines(
     old: Mapping[str, Any] | None, new: Mapping[str, Any] | None, before: str, after: str = ""
 ) -> list[str]:
     left, right = (
-        output.dump(tree, output.Format.YAML).splitlines() if tree else [] for tree in (old, new)
+        output.dump(tree, output.Format.YAML).splitlines() if tree else []
+        for tree in (key_order.like(old, new), new)
     )
     return list(difflib.unified_diff(left, right, before, after or before, lineterm="", n=2))
 

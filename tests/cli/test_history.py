@@ -80,8 +80,19 @@ def changed(tmp_path, **fields):
         "spec": template,
     }
     path = tmp_path / "doctor.yaml"
-    path.write_text(yaml.safe_dump(body))
+    path.write_text(yaml.safe_dump(body, sort_keys=False))
     return str(path)
+
+
+def test_diff_of_a_file_tells_nothing_of_the_order_of_keys(terminal, cluster, tmp_path):
+    sorted_by_the_server = older()
+    sorted_by_the_server["spec"] = json.loads(json.dumps(older()["spec"], sort_keys=True))
+    cluster.put(sorted_by_the_server)
+    file = changed(tmp_path)
+    assert terminal.run("blueprint", "diff", "doctor", "-f", file, "--from", "1") == 0
+    lines = terminal.out.partition("Template:")[2].splitlines()
+    told = [line.strip() for line in lines if line.startswith(("  +", "  -"))]
+    assert told[2:] == ["+description: Looks at pods", "-  max: 30", "+  max: 60"]
 
 
 def test_diff_of_a_file_shows_the_objects_of_each_live_use(terminal, cluster, tmp_path):
