@@ -12,7 +12,7 @@ import sys
 
 import msgspec
 
-from knowledge_service.aside import frames
+from knowledge_service.aside import editions, frames
 from knowledge_service.domain import told
 from knowledge_service.index import looking
 
@@ -24,7 +24,7 @@ def main() -> None:
     with socket.socket(fileno=sys.stdin.fileno()) as service:
         service.settimeout(float(sys.argv[1]))
         try:
-            frames.send(service, b"")
+            frames.send(service, editions.OURS)
             while True:
                 frames.send(service, answer(frames.receive(service)))
         except OSError:

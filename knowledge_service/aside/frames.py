@@ -6,6 +6,8 @@ import socket
 import struct
 
 _LENGTH = struct.Struct("<I")
+# What is found of the largest body has half of that.
+_MOST = 64 << 20
 
 
 def send(to: socket.socket, message: bytes) -> None:
@@ -21,9 +23,12 @@ def receive(of: socket.socket) -> bytes:
     """Wait for a message.
 
     Raises:
-        OSError: the other end has gone, or takes too long.
+        OSError: the other end has gone, takes too long, or sends what is no message.
     """
-    return _exactly(of, _LENGTH.unpack(_exactly(of, _LENGTH.size))[0])
+    size = _LENGTH.unpack(_exactly(of, _LENGTH.size))[0]
+    if size > _MOST:
+        raise ConnectionError("no message has so many bytes")
+    return _exactly(of, size)
 
 
 def _exactly(of: socket.socket, count: int) -> bytes:

@@ -18,7 +18,7 @@ from contextlib import suppress
 
 import msgspec
 
-from knowledge_service.aside import frames
+from knowledge_service.aside import editions, frames
 from knowledge_service.domain.told import Told
 from knowledge_service.index import looking
 from knowledge_service.index.looking import Looked
@@ -30,8 +30,10 @@ _MANY = 32
 # So many such batches within so long are an import; one alone is over before a process is there.
 _BATCHES, _WITHIN_S = 8, 10.0
 _IDLE_S = 30.0
-# A batch is looked at in some 5 ms. Who has waited for so long does it on his own.
+# A batch of short facts is looked at in some 5 ms, a large one in less than a second for each so
+# many bytes of it. Who has waited for longer does it on his own.
 _PATIENCE_S = 1.0
+_BYTES_A_SECOND = 1 << 18
 _START_S = 20.0
 # After a failure, so long without it.
 _PAUSE_S = 30.0
@@ -65,7 +67,9 @@ class Aside:
     def look(self, body: bytes, given: tuple[Told, ...]) -> Looked:
         """Look at the facts of a body, there or here: the same is found."""
         found = self._ask(body) if len(given) >= _MANY else None
-        return looking.look(given) if found is None else found
+        if found is None or not len(found.hashes) == len(found.terms) == len(given):
+            return looking.look(given)
+        return found
 
     def stop(self) -> None:
         """Let the process go."""
@@ -83,6 +87,7 @@ class Aside:
             if self._socket is None:
                 self._consider()
                 return None
+            self._socket.settimeout(self._patience_s + len(body) / _BYTES_A_SECOND)
             frames.send(self._socket, body)
             answer = frames.receive(self._socket)
             return _DECODER.decode(answer) if answer else None
@@ -100,8 +105,13 @@ class Aside:
         self._seen += 1
         is_time = self._seen >= self._batches and now_s >= self._not_before
         if is_time and self._thread is None and not self._is_stopped:
-            self._thread = threading.Thread(target=self._live, name="aside", daemon=True)
-            self._thread.start()
+            thread = threading.Thread(target=self._live, name="aside", daemon=True)
+            self._thread = thread
+            try:
+                thread.start()
+            except RuntimeError as exc:  # the system gives no more threads
+                self._do_without(str(exc))
+                self._thread = None
 
     def _live(self) -> None:
         """Start the process, have it be used, and see it end."""
@@ -113,9 +123,12 @@ class Aside:
         except OSError as exc:
             why = str(exc)
         if why and not self._is_stopped:
-            self._not_before = self._monotonic() + _PAUSE_S
-            _log.warning("no process looks at batches", extra={"fields": {"why": why}})
+            self._do_without(why)
         self._thread = None
+
+    def _do_without(self, why: str) -> None:
+        self._not_before = self._monotonic() + _PAUSE_S
+        _log.warning("no process looks at batches", extra={"fields": {"why": why}})
 
     def _started(self) -> subprocess.Popen[bytes]:
         ours, theirs = socket.socketpair()
@@ -128,16 +141,18 @@ class Aside:
         except OSError:
             ours.close()
             raise
+        with self._turn:
+            self._process = process
+            if self._is_stopped:
+                self._let_go()
         try:
-            ours.settimeout(_START_S)
-            frames.receive(ours)
+            _greet(ours)
         except OSError:
             ours.close()
             _end(process)
             raise
-        ours.settimeout(self._patience_s)
         with self._turn:
-            self._process, self._socket = process, ours
+            self._socket = ours
             if self._is_stopped:
                 self._let_go()
         return process
@@ -149,6 +164,17 @@ class Aside:
             _end(self._process)
         self._socket = self._process = None
         self._seen = 0
+
+
+def _greet(ours: socket.socket) -> None:
+    """Wait until the process is there, and hear that it is of this version.
+
+    Raises:
+        OSError: it is not.
+    """
+    ours.settimeout(_START_S)
+    if frames.receive(ours) != editions.OURS:
+        raise OSError("it is of another version of kais-knowledge; restart the service")
 
 
 def _end(process: subprocess.Popen[bytes]) -> None:

@@ -7,6 +7,9 @@ import contextlib
 import json
 import os
 import signal
+import socket
+import struct
+import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -86,6 +89,17 @@ def is_alive(pid: int) -> bool:
     return Path(f"/proc/{pid}").exists()
 
 
+def the_child() -> int:
+    """Wait for a process aside of this one."""
+    deadline = time.monotonic() + 60
+    while True:
+        for task in Path("/proc/self/task").iterdir():
+            for pid in (task / "children").read_text().split():
+                if b"knowledge_service.aside" in Path(f"/proc/{pid}/cmdline").read_bytes():
+                    return int(pid)
+        assert time.monotonic() < deadline
+
+
 def wait_gone(pid: int) -> None:
     deadline = time.monotonic() + 60
     while is_alive(pid):
@@ -150,6 +164,67 @@ def test_stop_while_it_starts_leaves_nothing(clock: Hands) -> None:
     aside.stop()
     assert aside._process is None
     assert aside._thread is None
+
+
+def test_stop_while_it_starts_and_hangs_is_no_longer_than_a_process_is_waited_for(
+    clock: Hands,
+) -> None:
+    aside = Aside(batches=1, monotonic=clock)
+    assert_finds_all(aside, 0)
+    pid = the_child()
+    os.kill(pid, signal.SIGSTOP)
+    begin = time.monotonic()
+    aside.stop()
+    assert time.monotonic() - begin < 5, "a pod is given 30 s for everything"
+    assert not is_alive(pid)
+
+
+def test_thread_that_cannot_be_had_is_done_without(aside: Aside, clock: Hands) -> None:
+    before = threading.stack_size(1 << 47)  # more than there are addresses
+    try:
+        assert_finds_all(aside, 0)
+    finally:
+        threading.stack_size(before)
+    assert_finds_all(aside, 1)
+    assert aside._thread is None  # not at once again
+    clock.now += 60
+    assert started(aside)
+
+
+def test_large_batch_is_waited_for_as_long_as_it_takes(aside: Aside) -> None:
+    pid = started(aside)
+    words = " ".join(f"w{n:x}-{n * 7919:x}" for n in range(600))[:8000]
+    sent = json.dumps({"facts": [{"content": f"{n} {words[n:]}"} for n in range(200)]}).encode()
+    given = told.read(sent)
+    assert given is not None
+    aside._patience_s = 0  # beside what the size of a batch gives
+    assert aside.look(sent, given) == looking.look(given)
+    assert is_alive(pid)
+
+
+def test_process_of_another_version_is_not_asked(
+    clock: Hands, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr("knowledge_service.aside.editions.OURS", b"0.0.9 en-1")
+    aside = Aside(batches=1, monotonic=clock)
+    assert_finds_all(aside, 0)
+    wait_ended(aside)
+    assert aside._socket is None
+    (said,) = caplog.records
+    assert "another version of kais-knowledge; restart the service" in str(said.__dict__["fields"])
+    aside.stop()
+
+
+@pytest.mark.parametrize("size", [0, 3, 1 << 20, (1 << 32) - 1])
+def test_garbage_in_the_place_of_an_answer_is_done_without(aside: Aside, size: int) -> None:
+    started(aside)
+    ours, theirs = socket.socketpair()
+    real, aside._socket = aside._socket, ours
+    assert real
+    real.close()
+    theirs.sendall(struct.pack("<I", size) + b"\x92\x90\x90")
+    assert_finds_all(aside, 1)
+    theirs.close()
 
 
 def test_small_batches_and_few_of_them_start_nothing(clock: Hands) -> None:
