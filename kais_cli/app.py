@@ -70,7 +70,7 @@ def main(
 
 def _usage(exc: TyperException) -> str:
     """Say what is wrong with the arguments; without any, typer's message is the help itself."""
-    said = exc.format_message().rstrip(".")
+    said = exc.format_message().rstrip(".").replace("Value error, ", "")
     context = getattr(exc, "ctx", None)
     if said.startswith("Usage:") or context is None:
         return f"{said}\n"

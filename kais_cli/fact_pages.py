@@ -139,7 +139,8 @@ def _done_to(found: Why) -> Iterator[str]:
     for closed in found.corrections:
         reason = f": {closed.reason}" if closed.reason else ""
         by = f" by {closed.actor}" if closed.actor else ""
-        instead = f"; {', '.join(closed.replaced_by)} instead" if closed.replaced_by else ""
+        others = [each for each in closed.replaced_by if each not in (closed.reason or "")]
+        instead = f"; {', '.join(others)} instead" if others else ""
         undone = " (undone since)" if found.fact.lifecycle == "live" else ""
         done.append((closed.at, f"{closed.lifecycle}{by}{reason}{instead}{undone}"))
     done += [(each.at, f"confirmed by {each.actor}") for each in found.confirmations]

@@ -7,7 +7,7 @@ forms for programs have a long fact whole; a cut one ends in a mark.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 from kais_cli import layout, output, scores, widths
@@ -134,7 +134,7 @@ def scopes(found: Iterable[ScopeStats]) -> str:
 
 def moment(at: datetime | None) -> str | None:
     """Write a time, in UTC, as people read it."""
-    return f"{at:%Y-%m-%d %H:%M:%S}" if at else None
+    return f"{at.astimezone(UTC):%Y-%m-%d %H:%M:%S}" if at else None
 
 
 def _row(fact: Fact) -> tuple[object, ...]:

@@ -99,8 +99,8 @@ def _pod(cluster: Cluster) -> Body:
         return min(ready, key=lambda pod: str(pod["metadata"]["name"]))
     if not pods:
         raise errors.Unreachable(
-            f"no pod with {installed.KNOWLEDGE} in any namespace; install the chart kais,"
-            " or set KAIS_KNOWLEDGE_URL"
+            f"no pod with {installed.KNOWLEDGE} in any namespace; `kais doctor` says whether it is"
+            " installed and scaled to 0, or set KAIS_KNOWLEDGE_URL"
         )
     pod = pods[0]
     where = f"Pod/{pod['metadata']['namespace']}/{pod['metadata']['name']}"

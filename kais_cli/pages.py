@@ -8,7 +8,7 @@ from kais.conditions import Type
 from kais.resources.base import Resource
 from kais.resources.blueprint import Blueprint, Parameter
 from kais.resources.mission import Mission
-from kais_cli import layout, output
+from kais_cli import fact_tables, layout, output
 from kais_cli.tables import interval, starred
 
 
@@ -111,8 +111,11 @@ def _mission_parts(found: Mission, width: int | None) -> Iterator[str]:
     yield f"\nObjective:\n{layout.block(spec.objective, width=width, indent='  ')}"
     yield f"\nRun: {status.run_id or 'not opened'}, in {spec.formation_ref or spec.cell_ref}\n"
     if status.history:
-        rows = [(a.attempt, a.started_at, a.finished_at, a.result) for a in status.history]
-        attempts = output.table(("ATTEMPT", "STARTED", "FINISHED", "RESULT"), rows)
+        when = fact_tables.moment
+        rows = [
+            (a.attempt, when(a.started_at), when(a.finished_at), a.result) for a in status.history
+        ]
+        attempts = output.table(("ATTEMPT", "STARTED (UTC)", "FINISHED (UTC)", "RESULT"), rows)
         yield f"\nAttempts:\n{output.indented(attempts)}"
     if status.checks:
         checks = output.table(

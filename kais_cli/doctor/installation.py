@@ -102,6 +102,8 @@ def _ready(subject: str, kind: str, body: Body) -> Finding:
     status, wanted = body.get("status", {}), body.get("spec", {}).get("replicas", 1)
     ready = status.get("readyReplicas", 0)
     where = f"{kind}/{body['metadata']['namespace']}/{body['metadata']['name']}"
+    if not wanted:
+        return failed(subject, f"{where}: scaled to 0", f"kubectl scale -n {_scale(kind, body)}")
     if ready >= wanted:
         return ok(subject, f"{where}: {ready} of {wanted} ready")
     namespace = body["metadata"]["namespace"]
@@ -111,6 +113,11 @@ def _ready(subject: str, kind: str, body: Body) -> Finding:
     )
     say = failed if not ready else warning
     return say(subject, f"{where}: {ready} of {wanted} ready", advice)
+
+
+def _scale(kind: str, body: Body) -> str:
+    metadata = body["metadata"]
+    return f"{metadata['namespace']} {kind}/{metadata['name']} --replicas=1"
 
 
 def _skew(subject: str, body: Body, version: str) -> Iterator[Finding]:

@@ -171,6 +171,9 @@ def _unique(found: Iterable[Found]) -> list[Found]:
     ]
 
 
+_REST = "no {other}error recurred, and no {other}change came before a success"
+
+
 def _reason(episodes: int, kept: int, found: int) -> str | None:
     if kept >= _ENOUGH:
         return None
@@ -178,8 +181,8 @@ def _reason(episodes: int, kept: int, found: int) -> str | None:
         return f"the record proves {found} reusable facts, {kept} were asked for"
     if not episodes:
         return "the run left no episodes, so its record proves nothing"
-    what = f"{kept} reusable fact" + ("" if kept == 1 else "s")
-    return (
-        f"the record of {episodes} episodes proves {what}: no other check failed, no other error"
-        " recurred, and no other change came before a success"
-    )
+    record = f"the record of {episodes} episode{'' if episodes == 1 else 's'}"
+    if not kept:
+        return f"{record} proves nothing to keep: no check failed, {_REST.format(other='')}"
+    what = f"{kept} reusable fact{'' if kept == 1 else 's'}"
+    return f"{record} proves {what}: no other check failed, {_REST.format(other='other ')}"

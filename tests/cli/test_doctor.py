@@ -103,6 +103,16 @@ def test_an_operator_that_is_not_ready_fails_with_where_to_look(terminal, cluste
     assert "kubectl logs -n kais-system Deployment/kais-operator" in terminal.out
 
 
+def test_a_service_that_is_scaled_to_nothing_fails_with_how_to_bring_it_back(terminal, cluster):
+    body = workload("StatefulSet", "knowledge", ready=0)
+    body["spec"]["replicas"] = 0
+    cluster.put(body)
+    assert broken(terminal, "StatefulSet/kais-system/kais-knowledge: scaled to 0") == (
+        ExitStatus.FAILED
+    )
+    assert "→ kubectl scale -n kais-system StatefulSet/kais-knowledge --replicas=1" in terminal.out
+
+
 def test_another_version_is_a_warning(terminal, cluster):
     cluster.put(workload("StatefulSet", "knowledge", version="0.0.1"))
     assert broken(terminal, f"version 0.0.1, this command is {VERSION}") == 0

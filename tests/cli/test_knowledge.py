@@ -153,7 +153,7 @@ def test_a_service_that_is_not_installed_is_unreachable(terminal, cluster):
     pod["metadata"]["labels"] = {}
     cluster.put(pod)
     assert terminal.run("knowledge", "list") == ExitStatus.UNREACHABLE
-    assert "install the chart kais, or set KAIS_KNOWLEDGE_URL" in terminal.err
+    assert "`kais doctor` says whether it is installed and scaled to 0, or set" in terminal.err
 
 
 def test_a_service_that_is_not_ready_is_unreachable(terminal, cluster):

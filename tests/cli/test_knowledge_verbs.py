@@ -49,6 +49,14 @@ def test_why_tells_what_was_done_in_order_and_what_of_it_was_undone(shell):
     assert last.endswith(" UTC: confirmed by local")
 
 
+def test_why_names_the_successor_once(shell):
+    key = ("--subject", "tide", "--predicate", "turns")
+    old = add(shell, "The tide turns at noon.", *key)
+    new = add(shell, "The tide turns at one.", *key).split()[0]
+    last = shell("why", old).splitlines()[-1]
+    assert last.endswith(f" UTC: superseded by local: superseded by {new}")
+
+
 def test_impact_lists_each_recall_that_gave_it(shell):
     fact = add(shell, "The lighthouse keeper feeds nine cats.")
     shell("recall", "how many cats has the lighthouse keeper", "--scope", shell.realm)

@@ -46,6 +46,14 @@ def test_show_has_all_that_came_of_it(terminal):
         assert words in terminal.out
 
 
+def test_show_tells_the_times_of_attempts_in_utc(terminal, cluster):
+    times = {"startedAt": "2026-05-31T10:00:00+02:00", "finishedAt": "2026-05-31T08:00:05Z"}
+    cluster.put(objects.mission(history=[{"attempt": 1, "result": "exit code 0", **times}]))
+    terminal.run("mission", "show", "doctor-x2k4f")
+    assert "  ATTEMPT  STARTED (UTC)        FINISHED (UTC)       RESULT\n" in terminal.out
+    assert "  1        2026-05-31 08:00:00  2026-05-31 08:00:05  exit code 0\n" in terminal.out
+
+
 def test_show_gives_the_object_as_json(terminal):
     terminal.run("mission", "show", "doctor-x2k4f", "-o", "json")
     assert json.loads(terminal.out)["status"]["outcome"] == "Succeeded"

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from knowledge_client.models import Corrected, Fact
+from knowledge_service.domain import endings
 from knowledge_service.domain import facts as domain
 from knowledge_service.errors import Conflict
 from knowledge_service.ports import Order
@@ -100,7 +101,7 @@ def confirm(desk: Desk, fact_id: str, order: Order, session: str | None) -> Fact
 def _live(desk: Desk, fact_id: str) -> Fact:
     fact = known(desk, fact_id)
     if fact.lifecycle != "live":
-        raise Conflict(f"fact {fact_id} is {fact.lifecycle} already: {fact.closed_reason}")
+        raise Conflict(f"fact {fact_id} is {endings.of(fact, 'already')}")
     return fact
 
 

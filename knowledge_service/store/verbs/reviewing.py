@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from knowledge_client.models import Approved, ApproveIn, Fact
+from knowledge_service.domain import endings
 from knowledge_service.domain import facts as domain
 from knowledge_service.errors import Conflict
 from knowledge_service.ports import Order
@@ -58,7 +59,7 @@ def reject(desk: Desk, fact_id: str, order: Order) -> Fact:
 def _reviewable(desk: Desk, fact_id: str, decision: str) -> Fact:
     fact = known(desk, fact_id)
     if fact.lifecycle != "live":
-        raise Conflict(f"fact {fact_id} is {fact.lifecycle} already: {fact.closed_reason}")
+        raise Conflict(f"fact {fact_id} is {endings.of(fact, 'already')}")
     if fact.review == decision and not fact.flags:
         raise Conflict(f"fact {fact_id} is {decision} already")
     return fact

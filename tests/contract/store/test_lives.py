@@ -36,6 +36,17 @@ class TestRetracting:
         with pytest.raises(Conflict, match="is retracted already: because"):
             store.retract(fact_id, WHY)
 
+    def test_what_a_later_fact_replaced_is_refused_in_one_breath(
+        self, store: Store, time: Time
+    ) -> None:
+        old = told(store, "Java 21", **KEYED)
+        time.pass_(days=1)
+        new = told(store, "Java 25", **KEYED)
+        with pytest.raises(Conflict, match=rf"^fact {old} is superseded already by {new}$"):
+            store.retract(old, WHY)
+        with pytest.raises(Conflict, match=rf"promoted: it is superseded by {new}$"):
+            store.promote(old, WHY)
+
     def test_equal_to_a_retracted_one_is_refused_unless_forced(self, store: Store) -> None:
         old = told(store)
         store.retract(old, WHY)

@@ -131,8 +131,8 @@ def test_success_without_failure_is_not_padded() -> None:
     outcome = extraction.extract(run("Succeeded"), episodes, {})
     assert outcome.facts == ()
     assert outcome.reason == (
-        "the record of 2 episodes proves 0 reusable facts: no other check failed, no other error"
-        " recurred, and no other change came before a success"
+        "the record of 2 episodes proves nothing to keep: no check failed, no error recurred,"
+        " and no change came before a success"
     )
 
 
