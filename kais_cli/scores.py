@@ -29,6 +29,8 @@ _FACTORS = {
     "x_date": ("is of the date asked for", "is of another date"),
     "x_asks": ("answers", "asks itself"),
     "x_when": ("names a time", "names no time"),
+    "x_wanted": ("has what is asked for: a number, name, place or reason", "has none of it"),
+    "x_short": ("says much", "hardly says anything"),
     "x_usefulness": ("helped runs to succeed", "was there when runs failed"),
 }
 NAMED = frozenset({*_ARMS, *_FACTORS, "x_confidence"})

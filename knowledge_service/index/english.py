@@ -22,6 +22,14 @@ much many way
 LIGHT_WORDS = frozenset(_LITTLE.split())
 """Words that say little in a question, though few facts may have them: rare is not telling."""
 
+_FRAME = """
+happen become people mention describe discuss talk share feel new first last old good great day time
+year month currently recently together part able different various ever also according person long
+end start begin finally actually really one two
+"""
+FRAME_WORDS = frozenset(_FRAME.split())
+"""Words that questions are put with: they say less than what they are put around."""
+
 # Base form first; every other word of a line becomes it before stemming.
 _IRREGULAR = """
 be were was been|become became|begin began begun|bend bent|bind bound|bite bit bitten

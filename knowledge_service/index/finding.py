@@ -15,6 +15,7 @@ from datetime import UTC, datetime
 from typing import Protocol
 
 import numpy as np
+from numpy.typing import NDArray
 
 from knowledge_service.domain import filtering
 from knowledge_service.domain.filtering import Filters
@@ -27,7 +28,9 @@ from knowledge_service.index.scorer import Scores
 # Of the best by text so many are read at once, at least twice the limit; when filters leave too few
 # of them, more are.
 _BATCH, _MOST = 48, 20_000
-_BESIDE_OF, _REACH = 16, 2
+# What stands so near to so many of the best may be looked at: so many, which match best together
+# with what stands beside them.
+_BESIDE_OF, _REACH, _MOST_BESIDE = 32, 3, 48
 _LINKS_OF = 10
 _LONG_AGO = datetime(1970, 1, 1, tzinfo=UTC)
 
@@ -162,9 +165,10 @@ def _beside(shelf: Shelf, scores: Scores, filters: Filters, found: Found) -> Non
             names.add(name)
             spot = place[number]
             near.update(range(max(spot - _REACH, 0), min(spot + _REACH + 1, len(scores.values))))
+    near.difference_update(place.values())
     if not near:
         return
-    spots = np.array(sorted(near), dtype=np.intp)
+    spots = _likeliest(scores, sorted(near))
     wanted = dict(zip(scores.numbers(spots).tolist(), spots.tolist(), strict=True))
     fresh = [number for number in wanted if number not in rows]
     for row in shelf.rows(fresh) if fresh else ():
@@ -172,6 +176,21 @@ def _beside(shelf: Shelf, scores: Scores, filters: Filters, found: Found) -> Non
             spot = wanted[row.number]
             rows[row.number], place[row.number] = row, spot
             text[row.number] = float(scores.values[spot])
+
+
+def _likeliest(scores: Scores, near: Sequence[int]) -> NDArray[np.intp]:
+    """Choose of some places those whose facts, with what stands beside them, match best."""
+    spots = np.array(near, dtype=np.intp)
+    if len(spots) <= _MOST_BESIDE:
+        return spots
+    together = scores.values[spots]
+    for step, weight in ranking.BESIDE:
+        beside = spots + step
+        is_there = (beside >= 0) & (beside < len(scores.values))
+        together[is_there] += weight * scores.values[beside[is_there]]
+    spots = spots[np.lexsort((spots, -together))[:_MOST_BESIDE]]
+    spots.sort()
+    return spots
 
 
 def _linked(

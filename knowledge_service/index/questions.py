@@ -1,4 +1,4 @@
-"""What a question asks: weighted terms, names, phrases, dates, and whether it asks for a time.
+"""What a question asks: weighted terms, names, phrases, dates, and which sort of thing it asks for.
 
 Pure; `now` is what "last week" is counted from.
 """
@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from itertools import pairwise
 
-from knowledge_service.index import analyser, dates, synonyms
+from knowledge_service.index import analyser, answers, dates, synonyms
 from knowledge_service.index.english import MONTHS, STOP_WORDS, WEEKDAYS
 
 _WORD = re.compile(r"[^\W\d_]+(?:-[^\W\d_]+)*")
@@ -32,7 +32,10 @@ _NO_NAMES = STOP_WORDS | set(MONTHS) | set(WEEKDAYS)
 
 @dataclass(frozen=True)
 class Question:
-    """A question, taken apart. Phrases and names are case-folded."""
+    """A question, taken apart. Phrases and names are case-folded.
+
+    `wanted` is how texts have what is asked for, unless that may be anything.
+    """
 
     terms: Mapping[str, float]
     names: frozenset[str] = frozenset()
@@ -40,6 +43,7 @@ class Question:
     dates: tuple[dates.Moment | dates.Span, ...] = ()
     asks_when: bool = False
     asks_now: bool = False
+    wanted: re.Pattern[str] | None = None
 
 
 def parse(text: str, now: datetime) -> Question:
@@ -56,6 +60,7 @@ def parse(text: str, now: datetime) -> Question:
         dates=dates.asked(text, now),
         asks_when=_TIME.search(text) is not None,
         asks_now=_CURRENT.search(text) is not None,
+        wanted=answers.sort_of(text),
     )
 
 

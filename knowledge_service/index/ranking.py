@@ -20,17 +20,18 @@ from knowledge_service.index.candidates import Candidate
 from knowledge_service.index.questions import Question
 from knowledge_service.index.sessions import Session
 
-# What a turn gains from the one before, the one before that, and the one after; and when the one
-# before only asks. Found on half of the conversations in bench/recall; the other half agrees.
-_BESIDE = ((-1, 0.5), (-2, 0.35), (1, 0.15))
-_ANSWERS = ((-1, 0.7), (-2, 0.5), (1, 0.15))
+# What a turn gains from the two before and the two after; and when the one before only asks. Found
+# on half of the conversations in bench/recall and on others of their kind.
+BESIDE = ((-1, 0.6), (-2, 0.4), (1, 0.15), (2, 0.15))
+_ANSWERS = ((-1, 0.8), (-2, 0.5), (1, 0.15), (2, 0.15))
 # Of that, what nobody says: facts of one run tell of each other less than turns do.
 _UNSAID = 0.5
 _SESSION, _SESSION_BEST = 0.25, 2
 _LINKED = 0.3
 _MEANING = 0.6
-_SPEAKER, _OTHER, _ASKS = 1.25, 0.9, 0.8
-_DATED, _WHEN, _PHRASE = 1.25, 1.1, 0.04
+# The one who is asked about, who speaks to them, anybody else; turns that only ask, or say little.
+_SPEAKER, _TO_SPEAKER, _OTHER, _ASKS, _SHORT = 1.25, 0.95, 0.8, 0.8, 0.8
+_DATED, _WHEN, _WANTED, _PHRASE = 1.25, 1.15, 1.15, 0.04
 _MOST_PHRASES = 3
 _EXPIRED, _ENDED = 0.9, 0.8
 # Statistics of fewer outcomes than this say nothing about a scope.
@@ -98,6 +99,8 @@ def rank(question: Question, evidence: Evidence, now: datetime, *, size: int) ->
             factors["x_speaker"] = heard[number]
         if number in asking:
             factors["x_asks"] = _ASKS
+        if number in tied and speakers.is_short(evidence.rows[number]):
+            factors["x_short"] = _SHORT
         for value in factors.values():
             score *= value
         if score > 0:
@@ -156,30 +159,29 @@ def _add_sessions(
 ) -> None:
     text = evidence.text
     places = turns.in_order(tied, evidence.rows, evidence.place)
-    at = {(name, places[n]): text.get(n, 0.0) for n, name in tied.items() if n in places}
-    asked = {(tied[n], places[n] + 1) for n in asking if n in places}
-    strength = _strength(tied, text)
+    members: defaultdict[Session, list[int]] = defaultdict(list)
     for number, name in tied.items():
-        place = places.get(number)
-        if place is not None:
-            beside = _ANSWERS if (name, place) in asked else _BESIDE
-            context = sum([weight * at.get((name, place + step), 0.0) for step, weight in beside])
-            if context and not speakers.is_said(evidence.rows[number]):
-                context *= _UNSAID
-            arms[number]["context"] = context
-        if number in text:
-            arms[number]["session"] = _SESSION * strength[name]
+        members[name].append(number)
+    for numbers in members.values():
+        best = sorted([text.get(number, 0.0) for number in numbers], reverse=True)
+        strength = _SESSION * (sum(best[:_SESSION_BEST]) / _SESSION_BEST)
+        at = {places[number]: text.get(number, 0.0) for number in numbers if number in places}
+        asked = {places[n] + 1 for n in numbers if n in asking and n in places}
+        for number in numbers:
+            # A turn that only asks is no answer to what was said before it.
+            if number in places and number not in asking:
+                context = _context(at, places[number], asked)
+                if context and not speakers.is_said(evidence.rows[number]):
+                    context *= _UNSAID
+                arms[number]["context"] = context
+            if number in text:
+                arms[number]["session"] = strength
 
 
-def _strength(tied: Mapping[int, Session], text: Mapping[int, float]) -> dict[Session, float]:
-    """Return the mean text score of the best facts of each session."""
-    scores: defaultdict[Session, list[float]] = defaultdict(list)
-    for number, name in tied.items():
-        scores[name].append(text.get(number, 0.0))
-    return {
-        name: sum(sorted(values, reverse=True)[:_SESSION_BEST]) / _SESSION_BEST
-        for name, values in scores.items()
-    }
+def _context(at: Mapping[int, float], place: int, asked: Set[int]) -> float:
+    """Add up what a turn gains from those beside it in its session."""
+    beside = _ANSWERS if place in asked else BESIDE
+    return sum([weight * at[place + step] for step, weight in beside if place + step in at])
 
 
 def _factors(question: Question, row: Candidate, now_us: int) -> dict[str, float]:
@@ -193,22 +195,28 @@ def _factors(question: Question, row: Candidate, now_us: int) -> dict[str, float
         found["x_date"] = _DATED
     if question.asks_when and _TIMED.search(row.content):
         found["x_when"] = _WHEN
+    if question.wanted is not None and question.wanted.search(row.content):
+        found["x_wanted"] = _WANTED
     if row.confidence != 0.5:  # noqa: PLR2004 - what is remembered without saying how sure
         found["x_confidence"] = 0.9 + 0.2 * row.confidence
     return found
 
 
 def _heard(question: Question, rows: Iterable[Candidate]) -> dict[int, float]:
-    """Weigh who says the facts: the one whom the question is about, or somebody else instead."""
+    """Weigh who says the facts: the one whom the question is about, or somebody else instead.
+
+    Who speaks to the other of two may be speaking about them.
+    """
     if not question.names:
         return {}
-    found, others = {}, []
+    found: dict[int, float] = {}
+    others: dict[int, float] = {}
     for row in rows:
         if speakers.is_voice(row, question.names):
             found[row.number] = _SPEAKER
         elif speakers.speaker(row):
-            others.append(row.number)
-    return found | dict.fromkeys(others, _OTHER) if found else {}
+            others[row.number] = _TO_SPEAKER if speakers.is_spoken_to(row) else _OTHER
+    return found | others if found else {}
 
 
 def _is_of(row: Candidate, asked: Sequence[dates.Moment | dates.Span]) -> bool:

@@ -26,6 +26,9 @@ _SENTENCE = re.compile(r"[^.!?]+[.!?]*")
 _ASKED = ("?", '?"', "?\u201d")
 # So many words beside its questions are a greeting or a comment ("Wow, congratulations!").
 _GREETING = 6
+# A turn of so many words says little. So few words have no more characters, which is arbitrary.
+_SHORT, _SHORT_CHARACTERS = 6, 120
+_SPOKEN_TO = re.compile(r"(?i)\b(?:you|yours?|yourself)\b")
 
 
 def speaker(row: Candidate) -> str | None:
@@ -79,10 +82,24 @@ def is_asking(row: Candidate) -> bool:
     content = row.content
     if not content.endswith(_ASKED) or row.kind == "question":
         return False
-    match = _SPEAKER.match(content)
-    sentences = _SENTENCE.findall(content[match.end() :] if match else content)
+    sentences = _SENTENCE.findall(_words(row))
     said = [each for each in sentences if not each.endswith("?")]
     return sum(len(each.split()) for each in said) <= _GREETING
+
+
+def is_short(row: Candidate) -> bool:
+    """Tell whether a turn has so few words that it hardly says anything by itself."""
+    return len(row.content) <= _SHORT_CHARACTERS and len(_words(row).split()) <= _SHORT
+
+
+def is_spoken_to(row: Candidate) -> bool:
+    """Tell whether the words are to the one who listens, and so perhaps about them ("your dog")."""
+    return _SPOKEN_TO.search(row.content) is not None
+
+
+def _words(row: Candidate) -> str:
+    match = _SPEAKER.match(row.content)
+    return row.content[match.end() :] if match else row.content
 
 
 def when(row: Candidate) -> str:

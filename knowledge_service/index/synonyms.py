@@ -9,12 +9,12 @@ import functools
 from collections.abc import Iterator, Mapping, Sequence
 
 from knowledge_service.index import analyser, lexicon
-from knowledge_service.index.english import LIGHT_WORDS
+from knowledge_service.index.english import FRAME_WORDS, LIGHT_WORDS
 
 # What each word counts beside the one that was asked for, and how many of a table are brought along
 # at most: more would cost more reading than they find. Found on half of bench/recall.
 _FAMILY, _EXCHANGED, _KIND = (0.8, 16), (0.5, 24), (0.4, 40)
-_LIGHT = 0.4
+_LIGHT, _FRAME = 0.4, 0.6
 Table = Mapping[str, Sequence[str]]
 
 
@@ -22,11 +22,13 @@ def weighted(own: Sequence[str]) -> dict[str, float]:
     """Weigh the terms of a question, and those that they bring along after them.
 
     Words such as "get" and "kind", which say little wherever they stand, count less and bring none.
+    Those that questions are put with, such as "happen" and "new", count a little less.
     """
-    light = _light()
-    found = {term: _LIGHT if term in light else 1.0 for term in own}
+    light = _weights()
+    found = {term: light.get(term, 1.0) for term in own}
+    telling = [term for term in own if found[term] != _LIGHT]
     for table, worth in _tables():
-        _bring(found, own, table, worth)
+        _bring(found, telling, table, worth)
     return found
 
 
@@ -35,7 +37,7 @@ def _bring(
 ) -> None:
     weight, left = worth
     for term in own:
-        for other in table.get(term, ()) if found[term] == 1 else ():
+        for other in table.get(term, ()):
             if other not in found:
                 if not left:
                     return
@@ -44,8 +46,10 @@ def _bring(
 
 
 @functools.cache
-def _light() -> frozenset[str]:
-    return frozenset(map(analyser.word, LIGHT_WORDS))
+def _weights() -> dict[str, float]:
+    """Return what words weigh that do not weigh as much as any other."""
+    frame = dict.fromkeys(map(analyser.word, FRAME_WORDS), _FRAME)
+    return frame | dict.fromkeys(map(analyser.word, LIGHT_WORDS), _LIGHT)
 
 
 @functools.cache

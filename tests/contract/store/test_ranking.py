@@ -138,12 +138,59 @@ def test_day_that_a_turn_speaks_of_is_understood(store: Store, question: str, fi
 
 
 def test_words_of_somebody_else_come_after_those_of_the_one_asked_about(store: Store) -> None:
-    talk(store, "Bruno: I love hiking in Chile", "Anna: I love hiking in Peru")
+    talk(store, "Bruno: I love hiking in all of Chile", "Anna: I love hiking in all of Peru")
+    talk(store, "Bruno: you love hiking in Ecuador, do you")
     search = Search(VIEW, "Where does Anna love hiking?", 10)
-    factors = [hit.parts["x_speaker"] for hit in store.search(search)]
-    assert factors == [1.25, 0.9]
+    factors = {hit.fact.content[:10]: hit.parts["x_speaker"] for hit in store.search(search)}
+    assert factors == {"Anna: I lo": 1.25, "Bruno: you": 0.95, "Bruno: I l": 0.8}
     search = Search(VIEW, "Where does Celia love hiking?", 10)
-    assert ["x_speaker" in hit.parts for hit in store.search(search)] == [False, False]
+    assert ["x_speaker" in hit.parts for hit in store.search(search)] == [False] * 3
+
+
+@pytest.mark.parametrize(
+    ("question", "first"),
+    [
+        ("How many trees did Anna plant?", "Anna: I planted trees by the dozen, behind the fence"),
+        ("Who helped to plant the trees?", "Anna: when I planted trees, my aunt Vera held them"),
+        ("Where did Anna plant trees?", "Anna: I planted trees in Leith, and I am proud of it"),
+        ("Why did Anna plant trees?", "Anna: I planted trees because it is too hot here"),
+    ],
+)
+def test_turn_with_the_sort_of_thing_that_is_asked_for_comes_first(
+    store: Store, question: str, first: str
+) -> None:
+    talk(store, "Anna: I planted trees, and what a day it was", first)
+    best, other = store.search(Search(VIEW, question, 10))
+    assert best.fact.content == first
+    assert best.parts["x_wanted"] == 1.15
+    assert "x_wanted" not in other.parts
+
+
+def test_turn_that_hardly_says_anything_comes_after_one_that_does(store: Store) -> None:
+    talk(store, "Bruno: Trees, wonderful!", "Anna: behind the house we have got trees from Spain")
+    best, other = store.search(Search(VIEW, "trees", 10))
+    assert best.fact.content.startswith("Anna:")
+    assert "x_short" not in best.parts
+    assert other.parts["x_short"] == 0.8
+
+
+def test_what_is_said_two_turns_before_its_words_come_is_found(store: Store) -> None:
+    talk(
+        store,
+        "Anna: Guess where I am off to, with my cousin: to Porto!",
+        "Bruno: Lovely, how long will you be there?",
+        "Anna: Nine days, I needed a holiday badly and so did she.",
+        tags=("session_1",),
+    )
+    assert "Anna: Guess where I am off to, with my cousin: to Porto!" in found(store, "holiday")
+
+
+def test_turn_that_only_asks_gains_nothing_from_what_was_said_before(store: Store) -> None:
+    said = ("Anna: I was on holiday in Peru", "Bruno: With whom?", "Anna: With my cousin Eva.")
+    talk(store, *said, tags=("session_1",))
+    parts = {hit.fact.content: hit.parts for hit in store.search(Search(VIEW, "holiday", 10))}
+    assert parts["Anna: With my cousin Eva."]["context"] > 0
+    assert "context" not in parts["Bruno: With whom?"]
 
 
 def test_synonym_finds_less_than_the_word_itself(store: Store) -> None:

@@ -1,0 +1,44 @@
+"""What sort of thing a question asks for, and whether a fact has one: a number, a name, a place.
+
+It is read from the first words of a question ("how many", "who", "where", "why") and from how such
+things are written. A turn that answers shares these with a question, though no word. Pure.
+"""
+
+from __future__ import annotations
+
+import re
+
+from knowledge_service.index.english import MONTHS
+
+_NUMBERS = (
+    r"two|three|four|five|six|seven|eight|nine|ten|eleven|twelve|twenty|thirty|forty|fifty|hundred"
+    r"|thousand|half|dozen|once|twice|every|each|couple|few"
+)
+_MONTH = "|".join(month.capitalize() for month in MONTHS)
+# What is asked for, and how texts have it; the first that is asked for counts.
+_SORTS = (
+    (
+        re.compile(r"(?i)\bhow (?:many|much|old|long|often|far|big|tall|high|fast|large)\b"),
+        re.compile(rf"(?i)\d|\b(?:one|{_NUMBERS})\b"),
+    ),
+    (
+        re.compile(r"(?i)^\W*who(?:m|se)?\b|\bwith whom\b|\bname of\b|\b(?:call|nam)ed\b"),
+        re.compile(r"(?<=[a-z,] )[A-Z][a-z]+"),
+    ),
+    (
+        re.compile(r"(?i)\bwhere\b|\b(?:which|what) (?:city|country|town|village|place|state)\b"),
+        re.compile(rf"\b(?:in|at|to|from|near|of|around) (?:the )?(?!(?:{_MONTH})\b)[A-Z][a-z]+"),
+    ),
+    (
+        re.compile(r"(?i)\bwhy\b"),
+        re.compile(r"(?i)\b(?:because|since|so that|wanted|reason|inspired?|felt|to help)\b"),
+    ),
+)
+
+
+def sort_of(question: str) -> re.Pattern[str] | None:
+    """Return how texts have what a question asks for; None when it may be anything."""
+    for asked, given in _SORTS:
+        if asked.search(question):
+            return given
+    return None
