@@ -7,6 +7,7 @@ the store three things. Errors are those of httpx, so the client's words for the
 from __future__ import annotations
 
 import contextlib
+import os
 from collections.abc import Iterator
 from urllib import request as environment
 from urllib.parse import urlsplit
@@ -87,4 +88,10 @@ def _as_httpx(request: httpx.Request) -> Iterator[None]:
 
 
 def _said(exc: Exception) -> str:
+    """Say why; of a connection that was not made, only what the system says: the rest is known."""
+    if isinstance(exc, aiohttp.ClientConnectorError):
+        cause = exc.os_error
+        if isinstance(cause, ConnectionError) and cause.errno:
+            return os.strerror(cause.errno)
+        return str(cause)
     return str(exc) or type(exc).__name__

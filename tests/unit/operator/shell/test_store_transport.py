@@ -78,7 +78,8 @@ async def test_a_store_that_hangs_up_is_away(serve):
 
 async def test_a_store_that_is_not_there_is_away():
     client = knowledge.connect("http://127.0.0.1:9", token_file=None)
-    with pytest.raises(errors.KnowledgeUnavailable, match=r"no answer from http://127\.0\.0\.1:9"):
+    words = r"no answer from http://127\.0\.0\.1:9 \(Connection refused\); check"
+    with pytest.raises(errors.KnowledgeUnavailable, match=words):
         await client.whoami()
     await client.aclose()
 
