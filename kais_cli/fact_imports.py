@@ -7,14 +7,15 @@ what stands before the refused line is stored.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Iterator
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import pydantic
 
 from kais import scopes
-from kais_cli import errors, failures
+from kais_cli import errors, fact_lines, failures
 from kais_cli.fact_pages import counted
 from knowledge_client import errors as knowledge
 from knowledge_client import models
@@ -26,46 +27,12 @@ _BATCH = 200  # as many as the service takes at once
 LONGEST = 1 << 20
 """Bytes of a line; the longest fact with all its data has a tenth of that."""
 _TOLD_EVERY = 20_000  # lines; some seconds' work
-_TAKEN = (
-    "content", "kind", "title", "data", "schema", "subject", "predicate", "tags",
-    "confidence", "expires_at", "valid_from", "valid_until",
+_REFUSED = (
+    knowledge.Conflict, knowledge.InvalidRequest, knowledge.NotFound, knowledge.TooLarge,
 )  # fmt: skip
-"""What a fact of a file keeps when it is stored again; ids and times of recording are new."""
-_REFUSED = (knowledge.Conflict, knowledge.InvalidRequest, knowledge.TooLarge)
 """What one fact of a batch may be at fault for."""
 
 Line = tuple[int, models.FactIn]
-
-
-@dataclass(frozen=True, kw_only=True)
-class Place:
-    """Where the facts of a file go.
-
-    `scope` takes them all. Else a fact goes to the scope of its line, or with `realm` to the same
-    place below that realm; facts of the platform are nobody's to copy into a realm.
-    """
-
-    scope: str | None = None
-    realm: str | None = None
-
-    def of(self, tree: dict[str, Any]) -> str | None:
-        """Name the scope for a line; None is where the caller is at home.
-
-        Raises:
-            InvalidScope: the line names none.
-            LookupError: the platform's facts do not go into a realm.
-        """
-        if self.scope:
-            return self.scope
-        named = tree.get("scope")
-        if named is None:
-            return f"realm:{self.realm}" if self.realm else None
-        found = scopes.Scope.parse(str(named))
-        if self.realm is None:
-            return str(found)
-        if found == scopes.PLATFORM:
-            raise LookupError
-        return str(scopes.Scope(self.realm, found.formation, found.cell))
 
 
 @dataclass
@@ -73,7 +40,7 @@ class Import:
     """One import, and what became of the lines so far."""
 
     client: KnowledgeClient
-    place: Place
+    reader: fact_lines.Reader
     name: str
     keeps_going: bool
     say: Callable[[str], None]
@@ -81,7 +48,7 @@ class Import:
     confirmed: int = 0
     left_out: int = 0
     done_to: int = 0
-    of_platform: int = 0
+    not_taken: Counter[str] = field(default_factory=Counter)
     _batch: list[Line] = field(default_factory=list)
 
     def take(self, lines: Iterable[bytes]) -> None:
@@ -109,12 +76,37 @@ class Import:
         stored = f"{counted(self.created, 'fact')} stored"
         return f"{stored}, {self.confirmed:,} known already and confirmed{left}"
 
+    def notes(self) -> Iterator[str]:
+        """Say what was left out of the file though nothing is wrong with it."""
+        for which, count in self.not_taken.items():
+            yield f"{counted(count, 'fact')} {which}"
+        yield from self.reader.notes()
+
     def _fact(self, number: int, data: bytes) -> models.FactIn | None:
+        tree = self._tree(number, data)
+        if tree is None:
+            return None
+        if self._batch and self.reader.needs_stored(tree):
+            self._store(number - 1)
+        try:
+            return self.reader.read(tree)
+        except fact_lines.NotTaken as exc:
+            self.not_taken[str(exc)] += 1
+        except pydantic.ValidationError as exc:
+            self._refuse(number, f"is no fact: {failures.violations(exc)}")
+        except scopes.InvalidScope as exc:
+            self._refuse(number, f"names no scope: {exc}")
+        return None
+
+    def _tree(self, number: int, data: bytes) -> dict[str, Any] | None:
         if len(data) > LONGEST:
             self._refuse(number, f"is longer than {LONGEST:,} bytes")
             return None
         try:
             tree = json.loads(data)
+        except RecursionError:
+            self._refuse(number, "is no fact, it is nested too deeply")
+            return None
         except ValueError as exc:
             if data.endswith(b"\n"):
                 self._refuse(number, f"is no JSON ({exc})")
@@ -124,22 +116,14 @@ class Import:
         if not isinstance(tree, dict):
             self._refuse(number, "is no fact, an object is expected")
             return None
-        try:
-            return _read(tree, self.place)
-        except LookupError:
-            self.of_platform += 1
-        except pydantic.ValidationError as exc:
-            self._refuse(number, f"is no fact: {failures.violations(exc)}")
-        except scopes.InvalidScope as exc:
-            self._refuse(number, f"names no scope: {exc}")
-        return None
+        return tree
 
     def _store(self, number: int) -> None:
         batch, self._batch = self._batch, []
         if batch:
             try:
                 facts = models.FactsIn(facts=tuple(fact for _, fact in batch))
-                self._count(self.client.remember_batch(facts).results)
+                self._count(batch, self.client.remember_batch(facts).results)
             except _REFUSED:
                 self._store_each(batch)
         self.done_to = number
@@ -147,14 +131,15 @@ class Import:
     def _store_each(self, batch: list[Line]) -> None:
         for number, fact in batch:
             try:
-                self._count((self.client.remember(fact),))
+                self._count([(number, fact)], (self.client.remember(fact),))
             except _REFUSED as exc:
                 said = exc.problem.detail if exc.problem else str(exc)
                 self._refuse(number, f"is refused: {said}")
             self.done_to = number
 
-    def _count(self, results: Iterable[models.Remembered]) -> None:
-        for result in results:
+    def _count(self, batch: Sequence[Line], results: Iterable[models.Remembered]) -> None:
+        for (_, fact), result in zip(batch, results, strict=True):
+            self.reader.stored(fact, result.fact_id)
             if result.status == "created":
                 self.created += 1
             else:
@@ -181,13 +166,3 @@ def lines(file: Any) -> Iterator[bytes]:
         yield data
         while len(data) > LONGEST and not data.endswith(b"\n"):
             data = file.readline(LONGEST + 1)
-
-
-def _read(tree: dict[str, Any], place: Place) -> models.FactIn:
-    kept = {name: tree[name] for name in _TAKEN if name in tree}
-    if "subject" in kept and "predicate" in kept and "valid_from" not in kept:
-        # What was known later stays what holds, whatever the order of the file.
-        kept["valid_from"] = tree.get("recorded_at")
-    refs = (models.Ref(type="fact", id=str(tree["id"])),) if "id" in tree else ()
-    source = models.Source(type="import", refs=refs)
-    return models.FactIn(**kept, scope=place.of(tree), source=source)

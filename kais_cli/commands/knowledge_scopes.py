@@ -76,7 +76,8 @@ def export(
     """Write live facts as lines of JSON, which `import` takes.
 
     All that you may see, or those of one scope, the oldest first. What fails on the way leaves no
-    file. Links, history and what is not live stay behind: `kais-knowledge export` has everything.
+    file. Names, links, history and what is not live stay behind: `kais-knowledge export` has
+    everything.
     """
     named = None if scope is None else realm.path(session, scope)
     with realm.client(session) as client:
@@ -108,22 +109,29 @@ def import_(
 
     A line that is no fact, or that the service refuses, ends the import; what stands before it is
     stored, the message names the line, and another import goes on from there. A torn last line is
-    left out, and said. Facts of the platform are taken with --scope only.
+    left out, and said. Facts of the platform are taken with --scope only. What is about a fact of
+    an earlier line stays so; approvals, and what else is left out, are counted at the end.
     """
-    from kais_cli.fact_imports import Import, Place, lines  # noqa: PLC0415 (loads httpx)
+    from kais_cli import fact_lines  # noqa: PLC0415 (loads httpx)
+    from kais_cli.fact_imports import Import, lines  # noqa: PLC0415 (loads httpx)
     from knowledge_client.errors import KnowledgeError  # noqa: PLC0415 (loads httpx)
 
     path = None if scope is None else realm.path(session, scope)
-    place = Place(scope=path, realm=None if scope else realm.of_files(session))
+    place = fact_lines.Place(scope=path, realm=None if scope else realm.of_files(session))
     with _opened(session, file) as opened, realm.client(session) as client:
-        work = Import(client, place, str(file), keep_going, session.note)
+        wanted = None
+        if opened.seekable():
+            wanted = fact_lines.named(lines(opened))
+            opened.seek(0)
+        reader = fact_lines.Reader(place, wanted)
+        work = Import(client, reader, str(file), keep_going, session.note)
         try:
             work.take(lines(opened))
         except (KeyboardInterrupt, KnowledgeError):
             session.note(f"ended behind line {work.done_to:,} of {file}: {work.counts}")
             raise
-    if work.of_platform:
-        session.note(f"{counted(work.of_platform, 'fact')} of the platform left out: see --scope")
+    for note in work.notes():
+        session.note(note)
     session.note(work.counts)
     return ExitStatus.FAILED if work.left_out else ExitStatus.SUCCEEDED
 
