@@ -160,6 +160,17 @@ def nothing(question: RecallIn) -> str:
     return f"nothing that {'was' if when else 'is'} known about this{when} was {true}"
 
 
+def altered(kept: Fact, told: str) -> Iterator[str]:
+    """Say what the service made of a new fact besides storing it, one line each."""
+    if _MASK in kept.content and _MASK not in told:
+        yield f"what looks like a secret was masked: {kept.content}"
+    if kept.flags:
+        yield (
+            f"it reads like orders to an agent (flag {', '.join(kept.flags)}), so no cell is given"
+            f" it until `kais knowledge confirm {kept.id}`"
+        )
+
+
 def taken_back(done: Undone) -> str:
     """Say what an `undo` took back, and which other facts changed with it."""
     others = [each for each in done.changed if each != done.fact_id]
@@ -172,6 +183,8 @@ def event(type_: str) -> str:
     return _EVENTS.get(type_, type_)
 
 
+_MASK = "[masked]"
+"""What stands in place of a secret."""
 _EVENTS = {
     "fact.recorded": "recorded",
     "fact.confirmed": "confirmed",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from contextlib import suppress
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -14,7 +15,8 @@ from kais_cli.output import Format, Listing
 from kais_cli.session import Session, command, group
 
 if TYPE_CHECKING:
-    from knowledge_client.models import FactPage, Recalled, Remembered, ReviewPage
+    from knowledge_client import KnowledgeClient
+    from knowledge_client.models import Fact, FactPage, Recalled, Remembered, ReviewPage
 
 app = group("knowledge", "Ask and tell what is known.")
 
@@ -149,12 +151,26 @@ def add(  # noqa: PLR0913 (one argument per option)
     )
     with realm.client(session) as client:
         done = client.remember(fact)
+        kept = _kept(client, done)
     if output_ in (Format.TABLE, Format.NAME):
         session.write(f"{done.fact_id}\n")
         _tell(session, done)
+        for words in fact_pages.altered(kept, content) if kept else ():
+            session.note(words)
     else:
         session.write(output.dump(done.model_dump(mode="json", by_alias=True), output_))
     return ExitStatus.SUCCEEDED
+
+
+def _kept(client: KnowledgeClient, done: Remembered) -> Fact | None:
+    """Read a new fact as the service keeps it; who may write need not be one who may read."""
+    from knowledge_client import errors as refused  # noqa: PLC0415 (loads httpx)
+
+    if done.status != "created":
+        return None
+    with suppress(refused.KnowledgeError):
+        return client.get_fact(done.fact_id)
+    return None
 
 
 def _tell(session: Session, done: Remembered) -> None:

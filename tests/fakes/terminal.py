@@ -176,8 +176,8 @@ class FakeKnowledge:
         return httpx.Response(200, json=answer)
 
     def sent(self, index: int = -1) -> Any:
-        """The JSON body of one request."""
-        return json.loads(self.requests[index].content)
+        """The JSON body of one request, of those that have one."""
+        return json.loads([each for each in self.requests if each.content][index].content)
 
 
 class Terminal:
