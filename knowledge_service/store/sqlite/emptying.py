@@ -13,6 +13,8 @@ from knowledge_service.store.sqlite import connection as connections
 # Between two tries. Who reads for long, as a replication does, is in the way, and each try costs
 # two fsyncs.
 _AGAIN_S = 5.0
+AGAIN_IDLE_S = 30.0
+"""The same while nobody writes."""
 _EMPTY = "PRAGMA wal_checkpoint(TRUNCATE)"
 
 
@@ -27,6 +29,11 @@ class Emptying:
         # After a kill the log may hold what was erased last.
         self._is_due = True
         self._not_before = float("-inf")
+
+    @property
+    def is_due(self) -> bool:
+        """Tell whether the log holds what was erased."""
+        return self._is_due
 
     def step(self, *, erases: bool) -> None:
         """Empty the log if it holds what was erased, by the last commit or one before it.

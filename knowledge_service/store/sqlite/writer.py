@@ -202,9 +202,11 @@ class Writer:
         open_ = True
         while open_:
             try:
-                left = None if due is None else max(0.0, due - time.monotonic())
-                job = self._queue.get(timeout=left)
+                job = self._queue.get(timeout=self._idle_s(due))
             except queue.Empty:
+                if due is None:
+                    self._empty()
+                    continue
                 self._commit(self._put_off(_ALONE))
                 due = time.monotonic() if self._later else None
                 continue
@@ -216,6 +218,17 @@ class Writer:
                 due = time.monotonic() + _LATER_S
         while jobs := self._put_off(_GROUP):
             self._commit(jobs)
+
+    def _idle_s(self, due: float | None) -> float | None:
+        """Return how long there is nothing to do unless a job comes; None for ever."""
+        if due is not None:
+            return max(0.0, due - time.monotonic())
+        return emptying.AGAIN_IDLE_S if self._emptying.is_due else None
+
+    def _empty(self) -> None:
+        if self._failure is None and self._damage is None:
+            with self._folding.at_work:
+                self._emptying.step(erases=False)
 
     def _put_off(self, most: int) -> list[_Job]:
         """Take some of the work that nobody waits for."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import time
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -301,4 +302,23 @@ def test_erased_text_goes_with_a_later_write_when_somebody_was_reading(
         assert b"xylophon" in _bytes_of(path), "a reader still has what was"
     store.check()
     assert b"xylophon" not in _bytes_of(path)
+    store.close()
+
+
+def test_erased_text_goes_after_somebody_was_reading_also_when_nobody_writes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(emptying, "AGAIN_IDLE_S", 0.1)
+    path = tmp_path / "knowledge.db"
+    store = SqliteStore(path)
+    (told,) = store.remember([new_fact("xylophone is the word", scope=TEAM)], actor=PERSON)
+    with store._readers.snapshot() as connection:
+        assert connection.execute("SELECT count(*) FROM fact").fetchall() == [(1,)]
+        store.erase(told.fact_id, WHY)
+        time.sleep(0.5)
+        assert b"xylophon" in _bytes_of(path), "a reader still has what was"
+    deadline = time.monotonic() + 20
+    while b"xylophon" in _bytes_of(path):
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
     store.close()
