@@ -15,6 +15,7 @@ from knowledge_service.migrations import (
     m005_vectors,
     m006_link_ends,
     m007_outcomes,
+    m008_equality,
 )
 
 SQLITE: tuple[tuple[int, str, str], ...] = (
@@ -25,5 +26,6 @@ SQLITE: tuple[tuple[int, str, str], ...] = (
     (5, "m005_vectors", m005_vectors.SQLITE),
     (6, "m006_link_ends", m006_link_ends.SQLITE),
     (7, "m007_outcomes", m007_outcomes.SQLITE),
+    (8, "m008_equality", m008_equality.SQLITE),
 )
 """(number, name, script) in order; the runner is the store's."""

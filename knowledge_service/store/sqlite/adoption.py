@@ -80,6 +80,7 @@ def _adopt(tx: Transaction, old: tuple[int, str], realm_no: int, actor: Actor) -
     if now is not None:
         for statement in _FOLLOW:
             tx.execute(statement, (number, now))
+        tx.equals.move(now, number, moving)
         tx.index(number, rebuilding.texts_of(tx.connection, moving))
         for fact_no in moving:
             tx.unindex(now, fact_no)

@@ -15,6 +15,7 @@ from knowledge_service.clock import Clock
 from knowledge_service.ids import IdMaker
 from knowledge_service.progress import Progress
 from knowledge_service.store.sqlite import rebuilding
+from knowledge_service.store.sqlite.equals import Equals
 from knowledge_service.store.sqlite.projections import kept
 from knowledge_service.store.sqlite.transaction import Transaction, read_head
 
@@ -46,7 +47,7 @@ def write(connection: apsw.Connection, clock: Clock, progress: Progress) -> None
         connection.execute(_ABOUT, (seq, said.get("fact"), said.get("from"), said.get("to")))
         if kind == "fact.recorded":
             connection.execute(_WAS_LIVE, (said.get("valid_until"), said["fact"]))
-    tx = Transaction(connection, read_head(connection), IdMaker(), clock())
+    tx = Transaction(connection, read_head(connection), IdMaker(), clock(), Equals(connection))
     connection.execute(_FROM, (str(tx.head.seq + 1),))
     for table in kept.TABLES:
         for rows in _batches(connection, table):

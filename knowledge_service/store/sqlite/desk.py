@@ -16,7 +16,8 @@ from knowledge_service.store.sqlite.transaction import Transaction
 from knowledge_service.store.verbs.desk import Confirmation, LiveLink, Shown, Standing
 
 _BY_ID = f"{rows.SELECT} WHERE f.id = ? AND s.retired_at IS NULL"
-_EQUAL = f"""{rows.SELECT} WHERE f.scope_no = ? AND f.content_hash = ?
+_EQUAL = f"""{rows.SELECT} WHERE +f.scope_no = ?1 AND f.content_hash = ?2
+  AND f.fact_no IN (SELECT value FROM json_each(?3))
   ORDER BY CASE f.lifecycle WHEN 'live' THEN 0 WHEN 'retracted' THEN 1 ELSE 2 END, f.id DESC
   LIMIT 1"""
 _KEYED = f"""{rows.SELECT} WHERE f.scope_no = ? AND f.key_hash = ?
@@ -77,7 +78,10 @@ class TableDesk:
     def equal(self, scope: str, content_hash: bytes) -> Fact | None:
         """Look an equal up."""
         number = part.find_scope(self._tx, scope)
-        return None if number is None else self._first(_EQUAL, (number, content_hash))
+        if number is None:
+            return None
+        among = json.dumps(self._tx.equals.numbers(number, content_hash))
+        return self._first(_EQUAL, (number, content_hash, among))
 
     def keyed(self, scope: str, key_hash: bytes) -> Sequence[Fact]:
         """List a key's facts."""
@@ -128,6 +132,7 @@ class TableDesk:
         said = self._of_op([{"no": fact_no, **written.fields(new, fact_id), **given}])
         event = self._tx.append(projected.RECORDED, scope_no=number, actor=actor.name, parts=said)
         projected.record(self._tx.connection, event, [(new.content_hash, new.key_hash)])
+        self._tx.equals.add(number, [new.content_hash], [fact_no])
         self._tx.index(number, projected.texts(event))
         self._op = self._op or event.seq
 

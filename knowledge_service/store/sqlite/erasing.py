@@ -36,6 +36,7 @@ def erase(tx: Transaction, fact_ids: Sequence[str], *, actor: str, reason: str) 
         emptied, touched = _payloads(tx, fact_id, fact_no)
         gone |= touched
         tx.unindex(scope_no, fact_no)
+        tx.equals.erase(scope_no, [fact_no])
         tx.execute(_FORGET_RUNS, (fact_no,))
         tx.execute(_FORGET_ANSWERS, (fact_id,))
         said = {"fact": fact_id, "scope": scope_no, "events": sorted(emptied), "reason": reason}

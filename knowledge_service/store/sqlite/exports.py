@@ -37,7 +37,7 @@ from knowledge_service.store.sqlite.transaction import event_hash
 FORMAT = "kais-export/1"
 _LOG = frozenset({"event", "payload"})
 # The index is made anew from the log, repeats of calls are forgotten, migrations are the file's.
-_LEFT_OUT = frozenset({"posting", "idempotency", "migration"})
+_LEFT_OUT = frozenset({"posting", "equal", "idempotency", "migration"})
 _TABLES = "SELECT name FROM sqlite_schema WHERE type = 'table' AND name NOT LIKE 'sqlite_%'"
 _SCHEMA = "SELECT max(number) FROM migration"
 _EVENTS = """SELECT e.seq, e.scope_no, e.type, e.actor, e.at, e.payload_hash, e.prev_hash,

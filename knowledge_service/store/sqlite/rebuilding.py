@@ -17,7 +17,7 @@ import apsw
 from knowledge_service.domain.facts import canonical
 from knowledge_service.progress import Progress
 from knowledge_service.store.event import Event
-from knowledge_service.store.sqlite import payloads, postings, projections
+from knowledge_service.store.sqlite import equals, payloads, postings, projections
 from knowledge_service.store.sqlite.projections import adoption, facts, kept
 
 _REPLAY_FROM = "SELECT coalesce((SELECT value FROM meta WHERE key = 'replay_from'), '1')"
@@ -78,9 +78,9 @@ def _counted(connection: apsw.Connection, progress: Progress | None) -> Iterator
 
 
 def fingerprint(connection: apsw.Connection) -> dict[str, str]:
-    """Hash the canonical dump of each projection table, and of the index as `postings`."""
+    """Hash the canonical dump of each projection table, and of those that are beside them."""
     found = {table: _hash(_rows(connection, table)) for table in projections.TABLES}
-    return found | {"posting": _hash(_rows(connection, "posting"))}
+    return found | {name: _hash(_rows(connection, name)) for name in ("posting", "equal")}
 
 
 @contextmanager
@@ -97,6 +97,7 @@ def _together(connection: apsw.Connection) -> Iterator[None]:
 
 def _index_all(connection: apsw.Connection, progress: Progress | None = None) -> None:
     """Index every recorded fact that was not erased, many of a scope at a time."""
+    equals.fill(connection)
     postings.clear(connection)
     waiting: dict[int, list[tuple[int, str]]] = {}
     held = 0

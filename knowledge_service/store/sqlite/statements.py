@@ -23,10 +23,6 @@ from knowledge_service.store.sqlite.projections import newfacts
 from knowledge_service.store.sqlite.transaction import Mergeable, Transaction, Written
 from knowledge_service.store.verbs import storing
 
-_EQUAL = "SELECT 1 FROM fact WHERE scope_no = ? AND content_hash = ? LIMIT 1"
-_AT_ONCE = 50  # hashes to a question; an arbitrary number
-_EQUALS = f"""SELECT content_hash FROM fact WHERE scope_no = ?
-  AND content_hash IN ({", ".join("?" * _AT_ONCE)})"""
 _NEXT = "SELECT coalesce(max(fact_no), 0) FROM fact"
 
 
@@ -161,21 +157,13 @@ def _scopes(tx: Transaction, facts: Sequence[NewFact], actor: Actor) -> dict[str
 def _equals(
     tx: Transaction, facts: Sequence[NewFact], scopes: Mapping[str, int]
 ) -> set[tuple[int, bytes]]:
-    """Find which of the facts have an equal, by scope and hash, with few questions a scope."""
+    """Find which of the facts have an equal, by scope and hash."""
     asked: dict[int, list[bytes]] = {}
     for new in facts:
         asked.setdefault(scopes[new.scope], []).append(new.content_hash)
     found: set[tuple[int, bytes]] = set()
     for scope_no, hashes in asked.items():
-        if len(hashes) == 1:
-            rows = [(hashes[0],)] if tx.one(_EQUAL, (scope_no, hashes[0])) else []
-        else:
-            rows = []
-            for at in range(0, len(hashes), _AT_ONCE):
-                some = hashes[at : at + _AT_ONCE]
-                some += some[-1:] * (_AT_ONCE - len(some))  # one statement for every number
-                rows += tx.all(_EQUALS, (scope_no, *some))
-        found.update([(scope_no, each) for (each,) in rows])
+        found.update([(scope_no, each) for each in tx.equals.among(scope_no, hashes)])
     return found
 
 
@@ -216,4 +204,6 @@ def _record(tx: Transaction, told: Sequence[_Told]) -> None:
     ]
     newfacts.record(tx.connection, new, tx.at_us)
     for one, no in zip(told, firsts, strict=False):
-        tx.index(one.scope_no, enumerate((more.text for more in one.worked_out), no))
+        numbers = range(no, no + len(one.facts))
+        tx.equals.add(one.scope_no, [new.content_hash for new in one.facts], numbers)
+        tx.index(one.scope_no, zip(numbers, [more.text for more in one.worked_out], strict=True))

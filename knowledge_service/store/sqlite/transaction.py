@@ -20,6 +20,7 @@ from knowledge_service.domain.facts import canonical
 from knowledge_service.ids import IdMaker
 from knowledge_service.store.event import Event
 from knowledge_service.store.sqlite import payloads, postings, projections, times
+from knowledge_service.store.sqlite.equals import Equals
 
 _HEAD = """SELECT seq, scope_no, type, actor, at, payload_hash, prev_hash FROM event
   ORDER BY seq DESC LIMIT 1"""
@@ -71,10 +72,11 @@ class Transaction:
     """What a job of the writer works with. `at_us` never goes back, whatever the clock does."""
 
     def __init__(
-        self, connection: apsw.Connection, head: Head, ids: IdMaker, now: datetime
-    ) -> None:
+        self, connection: apsw.Connection, head: Head, ids: IdMaker, now: datetime, equals: Equals
+    ) -> None:  # fmt: skip
         self.connection = connection
         self._ids = ids
+        self.equals = equals
         self.head = head
         self.at_us = max(head.at, times.to_us(now))
         self.now = times.from_us(self.at_us)

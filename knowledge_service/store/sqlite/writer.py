@@ -30,6 +30,7 @@ from knowledge_service.ids import IdMaker
 from knowledge_service.store.sqlite import answers, emptying, postings
 from knowledge_service.store.sqlite import connection as connections
 from knowledge_service.store.sqlite.answers import Answer, Waiting
+from knowledge_service.store.sqlite.equals import Equals
 from knowledge_service.store.sqlite.folding import Folding
 from knowledge_service.store.sqlite.transaction import Head, Mergeable, Transaction, read_head
 
@@ -112,6 +113,7 @@ class Writer:
         self._edition = 0
         self._emptying = emptying.Emptying(connection)
         self._head = read_head(connection)
+        self._equals = Equals(connection)
         self._queue: queue.SimpleQueue[_Job | None] = queue.SimpleQueue()
         self._later: deque[_Job] = deque()
         self._knows_later = False
@@ -267,8 +269,10 @@ class Writer:
                         found.append(Answer(job.done, result, error))
             self._edition += made.erases
             made.index(self._connection)
+            self._equals.write()
             self._end()
             self._head = head
+            self._equals.settle()
             self._scopes_version += made.moves_scopes
             with self._folding.at_work if made.erases else nullcontext():
                 self._emptying.step(erases=made.erases)
@@ -280,6 +284,7 @@ class Writer:
                 self._failure = StoreUnavailable(f"{error.detail}; restart the service")
             found = [Answer(job.done, None, error) for job in jobs if job.done]
             self._take_back()
+            self._equals.forget()
             self._tell(error)
         self._edition += self._edition % 2
         answers.give(found)
@@ -330,7 +335,8 @@ class Writer:
         return head, [] if error else [(result, None) for result in results]
 
     def _one(self, job: _Job, head: Head, made: _Made) -> tuple[Head, Any, BaseException | None]:
-        transaction = Transaction(self._connection, head, self._ids, self._clock())
+        transaction = Transaction(self._connection, head, self._ids, self._clock(), self._equals)
+        mark = self._equals.mark()
         # The first one fails alone without it; to keep what a savepoint would restore has its cost.
         has_savepoint = made.is_begun
         if has_savepoint:
@@ -342,6 +348,7 @@ class Writer:
         except Exception as exc:  # noqa: BLE001 - whoever waits for the job gets it, whatever it is
             back = "ROLLBACK TO job; RELEASE job" if has_savepoint else "ROLLBACK; BEGIN IMMEDIATE"
             self._connection.execute(back)
+            self._equals.back(mark)
             return head, None, exc
         if has_savepoint:
             self._connection.execute("RELEASE job")

@@ -118,7 +118,9 @@ def contents(folder: Path, calls: list[list[NewFact]]) -> dict[str, Any]:
         store.remember(facts, actor=PERSON)
     store.close()
     db = apsw.Connection(str(path))
-    by_scope = "SELECT s.path, f.* FROM fact f JOIN scope s USING(scope_no) ORDER BY content_hash"
+    by_scope = (
+        "SELECT s.path, f.* FROM fact f JOIN scope s USING(scope_no) ORDER BY content_hash, 1"
+    )
     cursor = db.execute(by_scope)
     left_out = {"id", "fact_no", "scope_no", "changed_seq"}
     rows = [

@@ -8,7 +8,7 @@ from pathlib import Path
 import apsw
 import pytest
 
-from knowledge_service.store.sqlite import desk, erasing, graph, link_rows, links, shelf
+from knowledge_service.store.sqlite import desk, equals, erasing, graph, link_rows, links, shelf
 from knowledge_service.store.sqlite.projections import erasure
 from knowledge_service.store.sqlite.store import SqliteStore
 
@@ -50,3 +50,10 @@ def test_a_walk_reads_nothing_but_an_index(tmp_path: Path, sql: str) -> None:
 def test_outcomes_are_found_beside_however_many_recalls(tmp_path: Path) -> None:
     told = plan(tmp_path / "knowledge.db", shelf._USES)
     assert "SEARCH usage USING COVERING INDEX usage_outcome (fact_no=?)" in told
+
+
+def test_facts_that_may_be_equal_are_found_by_their_numbers(tmp_path: Path) -> None:
+    for sql in (desk._EQUAL, equals._AMONG):
+        told = plan(tmp_path / "knowledge.db", sql)
+        assert "USING INTEGER PRIMARY KEY (rowid=?)" in told
+        assert "(scope_no=?" not in told

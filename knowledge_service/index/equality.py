@@ -1,0 +1,117 @@
+"""Which facts of a scope may say the same: the beginnings of their hashes, with their numbers.
+
+Hashes come in no order, so a tree of them has another page to write for each new fact. Here they
+lie in the order in which facts came, 64 to a block; who asks has those of a scope in memory, in
+their own order. Eight bytes of a hash prove nothing: who finds a number compares the whole one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+BLOCK = 64
+"""Entries to a block; arbitrary: five blocks to a page, of which a small write changes one."""
+
+_ENTRY = np.dtype([("begin", "<u8"), ("number", "<u4")])
+SIZE = _ENTRY.itemsize
+"""Bytes of an entry."""
+
+# What came last is kept apart, until it is so many or such a part of all.
+_FEW, _PART = 2_048, 16
+
+Entries = NDArray[np.void]
+
+
+def beginnings(hashes: Sequence[bytes]) -> list[int]:
+    """Return of each hash what is kept of it."""
+    found: list[int] = np.frombuffer(b"".join([each[:8] for each in hashes]), "<u8").tolist()
+    return found
+
+
+def pack(begins: Sequence[int], numbers: Sequence[int]) -> bytes:
+    """Pack entries."""
+    found = np.empty(len(begins), _ENTRY)
+    found["begin"], found["number"] = begins, numbers
+    return found.tobytes()
+
+
+def unpack(data: bytes) -> Entries:
+    """Read entries back, those of one block or of several joined."""
+    return np.frombuffer(data, _ENTRY)
+
+
+def blocks(data: bytes) -> Iterator[bytes]:
+    """Cut packed entries into blocks; the last one may be shorter."""
+    return (data[at : at + BLOCK * SIZE] for at in range(0, len(data), BLOCK * SIZE))
+
+
+def ordered(entries: Entries, without: Sequence[int], more: bytes) -> bytes:
+    """Pack entries but some numbers, with more entries among them, by number."""
+    left = entries[np.isin(entries["number"], without, invert=True)]
+    every = np.concatenate([left, unpack(more)])
+    return bytes(every[np.argsort(every["number"], kind="stable")].tobytes())
+
+
+class Known:
+    """The entries of one scope, ready to be asked for."""
+
+    def __init__(self, entries: Entries) -> None:
+        order = np.argsort(entries["begin"], kind="stable")
+        self._begins = entries["begin"][order]
+        self._numbers = entries["number"][order]
+        self._new: set[int] = set()
+        self._new_begins: list[int] = []
+        self._new_numbers: list[int] = []
+
+    def __len__(self) -> int:
+        """Count the entries."""
+        return len(self._begins) + len(self._new_begins)
+
+    def among(self, begins: Sequence[int]) -> set[int]:
+        """Return which of these there are."""
+        found = self._new.intersection(begins)
+        if len(self._begins):
+            asked = np.array(begins, np.uint64)
+            at = self._begins.searchsorted(asked)
+            at[at == len(self._begins)] = 0
+            is_there = self._begins[at] == asked
+            if is_there.any():
+                found.update(asked[is_there].tolist())
+        return found
+
+    def numbers(self, begin: int) -> list[int]:
+        """Return the numbers of the facts whose hashes begin so."""
+        low, high = (
+            self._begins.searchsorted(np.uint64(begin), side) for side in ("left", "right")
+        )
+        found: list[int] = self._numbers[low:high].tolist()
+        if begin in self._new:
+            pairs = zip(self._new_begins, self._new_numbers, strict=True)
+            found += [number for each, number in pairs if each == begin]
+        return found
+
+    def add(self, begins: Sequence[int], numbers: Sequence[int]) -> None:
+        """Add entries."""
+        self._new.update(begins)
+        self._new_begins += begins
+        self._new_numbers += numbers
+
+    def take_back(self, count: int) -> None:
+        """Take the last entries away that were added since `settle`."""
+        del self._new_begins[-count:], self._new_numbers[-count:]
+        self._new = set(self._new_begins)
+
+    def settle(self) -> None:
+        """Put what was added to the rest, once it is worth it; it cannot be taken back any more."""
+        if len(self._new_begins) < max(_FEW, len(self._begins) // _PART):
+            return
+        begins = np.array(self._new_begins, np.uint64)
+        order = np.argsort(begins, kind="stable")
+        begins, numbers = begins[order], np.array(self._new_numbers, np.uint32)[order]
+        at = self._begins.searchsorted(begins, "right")
+        self._begins = np.insert(self._begins, at, begins)
+        self._numbers = np.insert(self._numbers, at, numbers)
+        self._new, self._new_begins, self._new_numbers = set(), [], []

@@ -1,0 +1,266 @@
+"""What is equal is found: after a restart, a failure, an erasure, and beside what begins alike."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import apsw
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from knowledge_client.models import Remembered
+from knowledge_service import clock
+from knowledge_service.errors import RetractedBefore, StoreUnavailable
+from knowledge_service.index import equality
+from knowledge_service.ports import Order
+from knowledge_service.store.sqlite import connection, equals, migrate, upkeep
+from knowledge_service.store.sqlite.equals import Equals
+from knowledge_service.store.sqlite.store import SqliteStore
+from tests.builders_knowledge import PERSON, new_fact
+
+ROWS = "SELECT key, data FROM equal ORDER BY key"
+COUNT = "SELECT coalesce(sum(length(data)), 0) / 12 FROM equal WHERE key >> 24 = ?"
+FACT = """INSERT INTO fact(fact_no, id, scope_no, kind, content, tags, confidence, source,
+  source_type, recorded_at, content_hash)
+  VALUES(?1, ?1, ?2, 'fact', 'x', '[]', 1, '{}', 'x', 0, ?3)"""
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "knowledge.db"
+
+
+def status(store: SqliteStore, content: str) -> str:
+    (found,) = store.remember([new_fact(content)], actor=PERSON)
+    return found.status
+
+
+def rows(path: Path) -> list[Any]:
+    db = apsw.Connection(str(path))
+    found: list[Any] = db.execute(ROWS).fetchall()
+    db.close()
+    return found
+
+
+def test_equal_is_found_by_who_opens_the_file_again(path: Path) -> None:
+    contents = [f"number {n}" for n in range(200)]
+    store = SqliteStore(path)
+    assert {status(store, content) for content in contents} == {"created"}
+    store.close()
+    store = SqliteStore(path)
+    assert {status(store, content) for content in contents} == {"confirmed"}
+    store.close()
+    assert len(rows(path)) == 4  # 64 to a block
+
+
+def test_hash_that_only_begins_like_another_is_another_fact(path: Path) -> None:
+    store = SqliteStore(path)
+    status(store, "rain")
+    store.close()
+    db = apsw.Connection(str(path))
+    begin = new_fact("sun").content_hash[:8]
+    db.execute("UPDATE equal SET data = CAST(? || substr(data, 9) AS BLOB)", (begin,))
+    db.close()
+    store = SqliteStore(path)
+    assert status(store, "sun") == "created"
+    assert status(store, "sun") == "confirmed"
+    store.close()
+
+
+async def test_what_a_refused_call_told_is_not_known_to_the_next_of_the_commit(
+    path: Path,
+) -> None:
+    store = SqliteStore(path)
+    (old,) = store.remember([new_fact("rain")], actor=PERSON)
+    store.retract(old.fact_id, Order(PERSON, "it is dry"))
+    calls = [["sun", "rain"], ["sun"], ["sun", "wind"], ["wind", "rain"], ["wind"]]
+    told = await asyncio.gather(
+        *(store.remembered([new_fact(c) for c in call], actor=PERSON) for call in calls),
+        return_exceptions=True,
+    )
+    found = [
+        [each.status for each in answer] if isinstance(answer, tuple) else type(answer)
+        for answer in told
+    ]
+    refused = RetractedBefore
+    assert found == [refused, ["created"], ["confirmed", "created"], refused, ["confirmed"]]
+    store.close()
+    assert upkeep.rebuild(path).changed == ()
+
+
+def test_what_was_not_committed_is_not_known(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    store = SqliteStore(path)
+    assert status(store, "rain") == "created"
+    with monkeypatch.context() as full:
+        full.setattr(store._writer, "_end", _full)
+        with pytest.raises(StoreUnavailable):
+            status(store, "sun")
+    assert [status(store, content) for content in ("sun", "sun", "rain")] == [
+        "created", "confirmed", "confirmed",
+    ]  # fmt: skip
+    store.close()
+    assert upkeep.rebuild(path).changed == ()
+
+
+def _full() -> None:
+    raise apsw.FullError("database or disk is full")
+
+
+def test_nothing_of_an_erased_fact_is_left_among_the_hashes(path: Path) -> None:
+    store = SqliteStore(path)
+    told = store.remember([new_fact(f"number {n}") for n in range(150)], actor=PERSON)
+    begin = new_fact("number 70").content_hash[:8]
+    assert begin in b"".join(data for _, data in rows(path))
+    store.erase(told[70].fact_id, Order(PERSON, "asked for"))
+    assert begin not in b"".join(data for _, data in rows(path))
+    assert [status(store, f"number {n}") for n in (69, 70, 71, 149)] == [
+        "confirmed", "created", "confirmed", "confirmed",
+    ]  # fmt: skip
+    store.close()
+    assert upkeep.rebuild(path).changed == ()
+
+
+def test_file_of_before_is_filled_as_a_rebuild_would(path: Path) -> None:
+    store = SqliteStore(path)
+    told: tuple[Remembered, ...] = ()
+    for scope in ("realm:a", "realm:b"):
+        told = store.remember([new_fact(f"{n}", scope) for n in range(100)], actor=PERSON)
+    store.close()
+    made = rows(path)
+    db = apsw.Connection(str(path))
+    db.execute("DROP TABLE equal; CREATE INDEX fact_equal ON fact(scope_no, content_hash)")
+    db.execute("DELETE FROM migration WHERE number = 8")
+    db.close()
+    store = SqliteStore(path)
+    assert rows(path) == made
+    (again,) = store.remember([new_fact("99", "realm:b")], actor=PERSON)
+    assert again.fact_id == told[99].fact_id
+    store.close()
+
+
+SCOPES = st.integers(1, 3)
+HASHES = st.integers(0, 40)
+STEPS = st.lists(
+    st.one_of(
+        st.tuples(st.just("tell"), SCOPES, st.lists(HASHES, min_size=1, max_size=90)),
+        st.tuples(st.just("refused"), SCOPES, st.lists(HASHES, min_size=1, max_size=5)),
+        st.tuples(st.just("erase"), SCOPES, st.integers(0, 300)),
+        st.tuples(st.just("move"), SCOPES, SCOPES),
+        st.tuples(st.just("commit")),
+        st.tuples(st.just("fail")),
+    ),
+    max_size=12,
+)
+
+
+class Played:
+    """Equals beside a table of facts, which is asked in full what is equal."""
+
+    def __init__(self, db: apsw.Connection, most: int) -> None:
+        self.db = db
+        self.equals = Equals(db, most=most)
+        self.last = 0
+        db.execute("BEGIN")
+
+    def tell(self, scope_no: int, given: list[int]) -> None:
+        numbers = range(self.last + 1, self.last + len(given) + 1)
+        hashes = [hash_of(each) for each in given]
+        self.last += len(given)
+        self.db.executemany(
+            FACT, [(no, scope_no, h) for no, h in zip(numbers, hashes, strict=True)]
+        )
+        self.equals.add(scope_no, hashes, numbers)
+
+    def refused(self, scope_no: int, given: list[int]) -> None:
+        mark = self.equals.mark()
+        self.db.execute("SAVEPOINT job")
+        self.tell(scope_no, given)
+        self.db.execute("ROLLBACK TO job; RELEASE job")
+        self.equals.back(mark)
+
+    def erase(self, scope_no: int, number: int) -> None:
+        self.db.execute("DELETE FROM fact WHERE fact_no = ? AND scope_no = ?", (number, scope_no))
+        self.equals.erase(scope_no, [number])
+
+    def move(self, scope_no: int, to: int) -> None:
+        found: Any = self.db.execute("SELECT fact_no FROM fact WHERE scope_no = ?", (scope_no,))
+        moving = [number for (number,) in found]
+        self.db.execute("UPDATE fact SET scope_no = ? WHERE scope_no = ?", (to, scope_no))
+        self.equals.move(scope_no, to, moving)
+
+    def commit(self) -> None:
+        self.equals.write()
+        self.db.execute("COMMIT")
+        self.equals.settle()
+        self.db.execute("BEGIN")
+
+    def fail(self) -> None:
+        self.equals.write()
+        self.db.execute("ROLLBACK")
+        self.equals.forget()
+        self.db.execute("BEGIN")
+
+    def check(self) -> None:
+        every = [hash_of(each) for each in range(41)]
+        for scope_no in (1, 2, 3):
+            found: Any = self.db.execute(
+                "SELECT DISTINCT content_hash FROM fact WHERE scope_no = ?", (scope_no,)
+            ).fetchall()
+            assert self.equals.among(scope_no, every) == {each for (each,) in found}
+        kept = self.equals._known.items()
+        assert self.equals._size == sum(len(known) + 64 for _, known in kept)
+        for scope_no, known in kept:
+            counted: Any = self.db.execute(COUNT, (scope_no,)).fetchall()
+            added, _ = self.equals._added.get(scope_no, ([], []))
+            assert len(known) == counted[0][0] + len(added)
+
+
+def hash_of(number: int) -> bytes:
+    """Hash; of three each two begin alike."""
+    begin = hashlib.sha256(b"%d" % (number // 3)).digest()[:8]
+    return begin + hashlib.sha256(b"%d" % number).digest()[8:]
+
+
+@pytest.fixture(scope="module")
+def db(tmp_path_factory: pytest.TempPathFactory) -> Iterator[apsw.Connection]:
+    found = connection.open_writer(tmp_path_factory.mktemp("equals") / "knowledge.db")
+    migrate.migrate(found, clock.now)
+    for number in (1, 2, 3):
+        found.execute(
+            "INSERT INTO scope VALUES(?1, ?1, ?1, NULL, NULL, 0, NULL, NULL, 0, 0, 0)", (number,)
+        )
+    yield found
+    found.close()
+
+
+@settings(max_examples=150, deadline=None)
+@given(STEPS, st.sampled_from([1, 100, 2_000_000]))
+def test_whatever_is_told_taken_back_erased_and_moved_the_equals_are_those_of_the_facts(
+    db: apsw.Connection, steps: list[Any], most: int
+) -> None:
+    db.execute("DELETE FROM fact; DELETE FROM equal")
+    played = Played(db, most)
+    for name, *values in steps:
+        getattr(played, name)(*values)
+        played.check()
+    played.commit()
+    written = db.execute(ROWS).fetchall()
+    equals.fill(db)
+    assert db.execute(ROWS).fetchall() == written
+    db.execute("COMMIT")
+
+
+def test_many_entries_are_found_before_and_after_they_are_put_to_the_rest() -> None:
+    begins = equality.beginnings([hashlib.sha256(b"%d" % n).digest() for n in range(9_000)])
+    known = equality.Known(equality.unpack(equality.pack(begins[:3_000], range(3_000))))
+    for first in range(3_000, 9_000, 200):
+        known.add(begins[first : first + 200], range(first, first + 200))
+        known.settle()
+    assert len(known) == 9_000
+    assert known.among([*begins, 5]) == set(begins)
+    assert [known.numbers(begin) for begin in begins] == [[n] for n in range(9_000)]
