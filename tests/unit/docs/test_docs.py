@@ -6,6 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from kais import labels
+
 ROOT = Path(__file__).parents[3]
 SETTINGS = sorted(
     path
@@ -30,6 +32,13 @@ def test_every_variable_that_a_package_reads_is_documented(path: Path) -> None:
     read = set(re.findall(r"\"((?:KAIS|KNOWLEDGE)_[A-Z0-9_]+)\"", path.read_text()))
 
     assert {variable for variable in read if f"`{variable}`" not in reference} == set()
+
+
+def test_every_annotation_that_people_write_is_told() -> None:
+    page = (ROOT / "docs/how-it-works.md").read_text()
+    verbs = (labels.ABORT, labels.RERUN, labels.REVIEW, labels.RECONCILE)
+    permissions = (labels.ALLOW_BREAKING_CHANGES, labels.ALLOW_CELLS, labels.APPROVED)
+    assert [each for each in (*verbs, *permissions) if f"`{each}: " not in page] == []
 
 
 @pytest.mark.parametrize("path", DOCUMENTS, ids=name)
