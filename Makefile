@@ -55,6 +55,10 @@ soak: preflight-test venv ## kills, power cuts and isolation at length: hours
 	$(BIN)/python -m kais_cluster build --no-node
 	$(BIN)/python scripts/soak.py $(SOAK)
 
+.PHONY: rooms
+rooms: venv ## every module and what it answers; ROOMS="recall receipt" finds some by their words
+	$(BIN)/python scripts/rooms.py $(ROOMS)
+
 # --- make
 
 .PHONY: crds reference binaries images charts

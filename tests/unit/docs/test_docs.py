@@ -70,7 +70,7 @@ def test_changelog_speaks_of_the_version_of_the_project() -> None:
 
 
 def test_every_decision_record_has_the_same_parts() -> None:
-    records = sorted((ROOT / "docs/decisions").glob("*.md"))
+    records = sorted((ROOT / "docs/decisions").glob("0*.md"))
 
     assert [int(path.name[:4]) for path in records] == list(range(1, len(records) + 1))
     for path in records:
@@ -78,3 +78,15 @@ def test_every_decision_record_has_the_same_parts() -> None:
         assert text.startswith(f"# {int(path.name[:4])}. "), name(path)
         for part in ("Status", "Context.", "Decision.", "Other solutions.", "Consequences."):
             assert f"**{part}**" in text, f"{name(path)} lacks {part}"
+
+
+def test_every_decision_is_listed_by_its_heading() -> None:
+    folder = ROOT / "docs/decisions"
+    listed = re.findall(
+        r"^\| (\d+) \| \[(.*)\]\((.*)\) \|", (folder / "README.md").read_text(), re.M
+    )
+    records = [
+        (*re.findall(r"^# (\d+)\. (.*)", path.read_text())[0], path.name)
+        for path in sorted(folder.glob("0*.md"))
+    ]
+    assert listed == records, "add a row to docs/decisions/README.md"
