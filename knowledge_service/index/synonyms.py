@@ -8,12 +8,13 @@ from __future__ import annotations
 import functools
 from collections.abc import Iterator, Mapping, Sequence
 
-from knowledge_service.index import analyser, lexicon
-from knowledge_service.index.english import FRAME_WORDS, LIGHT_WORDS
+from knowledge_service.index import analyser, daily, lexicon
+from knowledge_service.index.english import FRAME_WORDS, LIGHT_WORDS, STOP_WORDS
 
 # What each word counts beside the one that was asked for, and how many of a table are brought along
 # at most: more would cost more reading than they find. Found on half of bench/recall.
 _FAMILY, _EXCHANGED, _KIND = (0.8, 16), (0.5, 24), (0.4, 40)
+_INSTEAD, _OF_DAYS = (0.5, 32), (0.3, 32)
 _LIGHT, _FRAME = 0.4, 0.6
 Table = Mapping[str, Sequence[str]]
 
@@ -55,9 +56,11 @@ def _weights() -> dict[str, float]:
 @functools.cache
 def _tables() -> tuple[tuple[Table, tuple[float, int]], ...]:
     return (
-        (_together(lexicon.FAMILIES), _FAMILY),
+        (_together(lexicon.FAMILIES + daily.FAMILIES), _FAMILY),
         (_together(lexicon.EXCHANGED), _EXCHANGED),
         (_kinds(lexicon.KINDS), _KIND),
+        (_kinds(daily.INSTEAD.replace("|", "\n")), _INSTEAD),
+        (_kinds(daily.KINDS), _OF_DAYS),
     )
 
 
@@ -65,7 +68,7 @@ def _together(text: str) -> Table:
     """Read lines of words, each of which brings the others of its lines."""
     table: dict[str, dict[str, None]] = {}
     for line in text.strip().replace("\n", "|").split("|"):
-        words = tuple(map(analyser.word, line.split()))
+        words = _words(line)
         for word in words:
             table.setdefault(word, {}).update(dict.fromkeys(words))
     return {word: tuple(others) for word, others in table.items()}
@@ -76,9 +79,13 @@ def _kinds(text: str) -> Table:
     table: dict[str, dict[str, None]] = {}
     for names, things in _lines(text):
         for name in names.split():
-            members = dict.fromkeys(map(analyser.word, things.split()))
+            members = dict.fromkeys(_words(things))
             table.setdefault(analyser.word(name), {}).update(members)
     return {word: tuple(others) for word, others in table.items()}
+
+
+def _words(line: str) -> tuple[str, ...]:
+    return tuple(analyser.word(word) for word in line.split() if word not in STOP_WORDS)
 
 
 def _lines(text: str) -> Iterator[tuple[str, str]]:
