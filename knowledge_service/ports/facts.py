@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Awaitable, Sequence
 from datetime import datetime
 from typing import Protocol
 
@@ -47,10 +47,13 @@ class FactStore(Protocol):
         """
         ...
 
-    async def remembered(
+    def remembered(
         self, facts: Sequence[NewFact], *, actor: Actor, once: Once | None = None
-    ) -> tuple[Remembered, ...]:
-        """Do what `remember` does without blocking the event loop."""
+    ) -> Awaitable[tuple[Remembered, ...]]:
+        """Do what `remember` does; awaited, it does not block the event loop.
+
+        What costs time before is done by the call, in any thread.
+        """
         ...
 
     def fact(self, fact_id: str, view: View, known_at: datetime | None = None) -> Fact | None:

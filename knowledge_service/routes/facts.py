@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Annotated, Literal
 
 from fastapi import APIRouter, Query, Response
 from pydantic import BaseModel, Field
 
-from knowledge_client import wire
 from knowledge_client.models import (
     Corrected,
     CorrectIn,
@@ -92,26 +90,28 @@ def remember_batch(
     body: FactsIn, services: ServicesDep, principal: CallerDep, key: KeyHeader = None
 ) -> RememberedBatch:
     """Remember facts together, all or none."""
+    facts, repeat = prepared(body, services, principal, key)
+    found = services.store.remember(facts, actor=access.actor(principal), once=repeat)
+    return RememberedBatch(results=found)
+
+
+def prepared(
+    body: FactsIn, services: Services, principal: Principal, key: str | None
+) -> tuple[list[NewFact], Once | None]:
+    """Do of a batch all that comes before it is stored."""
     facts = preparing.prepare_all(services.store, principal, body.facts)
-    repeat = once(key, principal, "facts:batch", body)
-    return _stored(facts, services, principal, repeat)
+    return facts, once(key, principal, "facts:batch", body)
 
 
-def remember_told(
+def prepared_told(
     body: tuple[Told, ...], looked: Looked, services: Services, principal: Principal,
     key: str | None,
-) -> RememberedBatch:  # fmt: skip
-    """Do what `remember_batch` does with facts that say nothing unusual."""
+) -> tuple[list[NewFact], Once | None]:  # fmt: skip
+    """Do what `prepared` does with facts that say nothing unusual."""
     facts = preparing.prepare_told(services.store, principal, body, looked)
-    repeat = once(key, principal, "facts:batch", told.facts_in(body)) if key is not None else None
-    return _stored(facts, services, principal, repeat)
-
-
-def _stored(
-    facts: Sequence[NewFact], services: Services, principal: Principal, repeat: Once | None
-) -> RememberedBatch:
-    found = services.store.remember(facts, actor=access.actor(principal), once=repeat)
-    return wire.built(RememberedBatch, {"results": found})
+    if key is None:
+        return facts, None
+    return facts, once(key, principal, "facts:batch", told.facts_in(body))
 
 
 @router.get("/facts")

@@ -20,7 +20,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import pydantic
 from fastapi import Response
 
-from knowledge_client.models import FactIn, FactsIn, RecallIn
+from knowledge_client import wire
+from knowledge_client.models import FactIn, FactsIn, RecallIn, RememberedBatch
 from knowledge_service.domain import told
 from knowledge_service.errors import ServiceError
 from knowledge_service.flows import access, preparing
@@ -155,20 +156,27 @@ class Hot:
         self, body: bytes, principal: Principal, asked: Asked
     ) -> _Answer | None:
         key = asked.header(b"idempotency-key")
-        call = partial(self._remembered, body, principal, key)
-        answer: _Answer | None = await self._in_thread(call)
-        return answer
+        # No thread waits for the commit: recalls have the same threads.
+        stored = await self._in_thread(partial(self._stored_batch, body, principal, key))
+        if stored is None:
+            return None
+        return _Answer(201, _dump(wire.built(RememberedBatch, {"results": await stored})))
 
-    def _remembered(self, body: bytes, principal: Principal, key: str | None) -> _Answer | None:
+    def _stored_batch(
+        self, body: bytes, principal: Principal, key: str | None
+    ) -> Awaitable[tuple[Remembered, ...]] | None:
+        """Do what comes before a batch is stored; what is returned stores it."""
+        services = self._services
         given = told.read(body)
         if given is not None:
-            looked = self._services.look(body, given)
-            found = facts.remember_told(given, looked, self._services, principal, key)
-            return _Answer(201, _dump(found))
-        more = _parse(FactsIn, body)
-        if more is None:
-            return None
-        return _Answer(201, _dump(facts.remember_batch(more, self._services, principal, key)))
+            looked = services.look(body, given)
+            new, repeat = facts.prepared_told(given, looked, services, principal, key)
+        else:
+            more = _parse(FactsIn, body)
+            if more is None:
+                return None
+            new, repeat = facts.prepared(more, services, principal, key)
+        return services.store.remembered(new, actor=access.actor(principal), once=repeat)
 
     async def _recall(self, body: RecallIn, principal: Principal, asked: Asked) -> _Answer:
         key = asked.header(b"idempotency-key")

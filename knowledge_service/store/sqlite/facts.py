@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from datetime import datetime
 from itertools import islice
 from typing import Any
@@ -59,11 +59,11 @@ class Facts(part.Part):
             found: tuple[Remembered, ...] = done.answer
             return found
 
-    async def remembered(
+    def remembered(
         self, facts: Sequence[NewFact], *, actor: Actor, once: Once | None = None
-    ) -> tuple[Remembered, ...]:
-        """Store all or none."""
-        return await self._writer.submitted(_remembering(facts, actor, once))
+    ) -> Awaitable[tuple[Remembered, ...]]:
+        """Work out what is known of them, to be stored all or none."""
+        return self._writer.submitted(_remembering(facts, actor, once))
 
     def fact(self, fact_id: str, view: View, known_at: datetime | None = None) -> Fact | None:
         """Look one up."""

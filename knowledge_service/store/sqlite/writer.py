@@ -165,18 +165,18 @@ class Writer:
         try:
             return cast("T", done.result(patience_s))
         except TimeoutError as exc:
-            raise StoreUnavailable(
-                f"no commit for {patience_s:g} s: the disk is slow or hangs, or a large write is"
-                " under way; what was sent may still be stored, so repeat it with the same"
-                " Idempotency-Key"
-            ) from exc
+            raise _no_commit(patience_s) from exc
 
     async def submitted(self, work: Callable[[Transaction], T]) -> T:
         """Do what `submit` does without blocking the event loop."""
         self._refuse_for_good()
         done: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
         self._queue.put(_Job(work, done))
-        return cast("T", await done)
+        try:
+            async with asyncio.timeout(_PATIENCE_S):
+                return cast("T", await done)
+        except TimeoutError as exc:
+            raise _no_commit(_PATIENCE_S) from exc
 
     def submit_later(self, work: Callable[[Transaction], Any]) -> None:
         """Run a job soon; nobody learns whether it was stored.
@@ -372,3 +372,10 @@ class Writer:
                 self._connection.execute("ROLLBACK")
         except connections.ENVIRONMENTAL as exc:
             self._failure = connections.unavailable(exc)
+
+
+def _no_commit(patience_s: float) -> StoreUnavailable:
+    return StoreUnavailable(
+        f"no commit for {patience_s:g} s: the disk is slow or hangs, or a large write is under way;"
+        " what was sent may still be stored, so repeat it with the same Idempotency-Key"
+    )

@@ -19,7 +19,7 @@ from knowledge_client.requests import list_facts
 from knowledge_service.app import create_app
 from knowledge_service.errors import StoreUnavailable
 from knowledge_service.identity.none import NoAuthentication
-from knowledge_service.store.sqlite import facts
+from knowledge_service.store.sqlite import facts, writer
 from knowledge_service.store.sqlite.store import SqliteStore
 
 ENDLESS = (
@@ -138,3 +138,32 @@ async def test_service_whose_disk_hangs_is_not_ready_and_says_why_before_the_pro
     assert ready.json()["detail"].startswith("no commit for 3 s: the disk is slow or hangs")
     assert (await http.get("/healthz")).status_code == 200, "a restart mends no disk"
     assert (await http.get("/v1/facts")).status_code == 200, "reads go on"
+
+
+BATCH = {"facts": [{"content": f"rain {n}"} for n in range(40)]}
+KEYED = {"facts": [{"content": "rain", "subject": "sky", "predicate": "does"}]}
+
+
+@pytest.mark.usefixtures("hung")
+@pytest.mark.parametrize("batch", [BATCH, KEYED])
+async def test_recalls_go_on_while_batches_wait_for_a_disk_that_hangs(
+    http: httpx.AsyncClient, batch: dict[str, object]
+) -> None:
+    waiting = [asyncio.create_task(http.post("/v1/facts:batch", json=batch)) for _ in range(6)]
+    await asyncio.sleep(0.5)
+    answer = await asyncio.wait_for(http.post("/v1/recall", json={"query": "rain"}), 5)
+    assert answer.status_code == 200
+    for each in waiting:
+        assert not each.done()
+        each.cancel()
+
+
+@pytest.mark.usefixtures("hung")
+@pytest.mark.parametrize(("path", "body"), [("facts", {"content": "x"}), ("facts:batch", BATCH)])
+async def test_fact_that_the_disk_does_not_take_is_refused_in_words(
+    http: httpx.AsyncClient, monkeypatch: pytest.MonkeyPatch, path: str, body: dict[str, object]
+) -> None:
+    monkeypatch.setattr(writer, "_PATIENCE_S", 0.2)
+    answer = await asyncio.wait_for(http.post(f"/v1/{path}", json=body), 5)
+    assert answer.status_code == 503
+    assert answer.json()["detail"].startswith("no commit for 0.2 s: the disk is slow or hangs")
