@@ -158,7 +158,9 @@ class TookTooLong(StoreUnavailable):
 
 
 class StoreDamaged(StoreUnavailable):
-    """The file is no whole database any more; only another copy of it helps."""
+    """The file is no whole database any more; only another copy of it helps, and no waiting."""
+
+    retry_after_s = None
 
 
 class IdentityUnavailable(ServiceError):

@@ -12,6 +12,7 @@ from knowledge_client.models import (
 )
 from knowledge_service.app import create_app
 from knowledge_service.domain.visibility import administrator
+from knowledge_service.errors import StoreDamaged, StoreUnavailable
 from knowledge_service.ports import Store
 from tests.builders_knowledge import TEAM, run_in
 from tests.contract.service.callers import OPERATOR, Connect
@@ -73,6 +74,19 @@ class TestProblems:
         answer = await http.get("/v1/facts/x", headers=OPERATOR)
         assert (answer.status_code, answer.json()["code"]) == (500, "internal")
         assert "private" not in answer.text
+
+    @pytest.mark.parametrize(("failure", "after"), [(StoreUnavailable, "2"), (StoreDamaged, None)])
+    async def test_only_what_mends_itself_is_said_to_be_there_again_soon(
+        self, http: httpx.AsyncClient, store: Store, monkeypatch: pytest.MonkeyPatch,
+        failure: type[StoreUnavailable], after: str | None,
+    ) -> None:  # fmt: skip
+        def fail(*_: object) -> None:
+            raise failure("the disk")
+
+        monkeypatch.setattr(store, "fact", fail)
+        answer = await http.get("/v1/facts/x", headers=OPERATOR)
+        assert (answer.status_code, answer.json()["code"]) == (503, "store-unavailable")
+        assert answer.headers.get("retry-after") == after
 
     async def test_cursor_that_is_none_of_ours_is_refused(self, http: httpx.AsyncClient) -> None:
         answer = await http.get("/v1/facts?cursor=%ff", headers=OPERATOR)
