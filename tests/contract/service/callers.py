@@ -30,6 +30,9 @@ CALLERS = {
     "watcher": Principal("watcher", "human", "realm:other", (Grant(scope=LEAD, verbs=("read",)),)),
     "auditor": Principal("auditor", "human", "realm:other", (Grant(scope=LEAD, verbs=("admin",)),)),
     "eraser": Principal("eraser", "human", "realm:other", (Grant(scope=TEAM, verbs=("admin",)),)),
+    "gardener": Principal(
+        "gardener", "human", TEAM, (Grant(scope=TEAM, subtree=True, verbs=ALL_VERBS),)
+    ),
     "mover": Principal(
         "mover", "human", "realm:other", (Grant(scope=LEAD, verbs=("read", "promote")),)
     ),

@@ -95,6 +95,20 @@ async def test_erasure_by_who_sees_everything_counts_and_names_it_all(world: Wor
     assert told.json()["events"] >= 2
 
 
+@pytest.mark.parametrize(("promoted", "counted"), [(False, True), (True, False)])
+async def test_erasure_with_a_copy_above_counts_for_who_sees_all_around_that_one(
+    world: World, promoted: bool, counted: bool
+) -> None:
+    path = f"/v1/facts/{world.names['three']}"
+    if promoted:
+        told = await world.ask("POST", f"{path}:promote", {"reason": "x"}, caller="keeper")
+        assert told.json()["scope"] == "realm:demo"
+    told = await world.ask("POST", f"{path}:erase", {"reason": "x"}, caller="gardener")
+    assert len(told.json()["copies"]) == promoted
+    assert (told.json()["links"] is not None) is counted
+    assert (told.json()["events"] is not None) is counted
+
+
 async def test_receipt_of_another_shows_what_its_reader_sees_of_it(world: World) -> None:
     own = await world.ask("POST", "/v1/facts", {"content": "shared of lead"}, caller="lead")
     key = {"Idempotency-Key": "k"}
