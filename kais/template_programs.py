@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from kais import template_leaves, template_limits
+from kais import template_compiling, template_leaves, template_limits
 from kais.template_leaves import Scope
 from kais.template_limits import Budget, CapExceeded, LeafError, TemplateFailed
 
@@ -141,7 +141,7 @@ class _Leaf(_Expression):
     """Text with something to evaluate, in a value or a key."""
 
     def __init__(self, source: str, path: str, *, is_key: bool = False) -> None:
-        super().__init__(source, path, template_leaves.compile_leaf)
+        super().__init__(source, path, template_compiling.compile_leaf)
         self._is_key = is_key
 
     def render(self, run: Run, scope: Scope) -> Any:
@@ -314,7 +314,9 @@ def _node(tree: Any, path: str, *, depth: int) -> Node:
     if depth > template_limits.DEPTH:
         return _Wrong("is nested too deeply", path)
     if isinstance(tree, str):
-        made: Node = _Leaf(tree, path) if template_leaves.is_template(tree) else _Text(tree, path)
+        made: Node = (
+            _Leaf(tree, path) if template_compiling.is_template(tree) else _Text(tree, path)
+        )
     elif isinstance(tree, list):
         made = _List([_item(item, f"{path}[{i}]", depth) for i, item in enumerate(tree)], path)
     elif isinstance(tree, dict):
@@ -342,7 +344,7 @@ def _folded(node: Node) -> Node:
 
 
 def _key(key: str, path: str) -> Node:
-    if template_leaves.is_template(key):
+    if template_compiling.is_template(key):
         return _Leaf(key, path, is_key=True)
     return _folded(_Text(key, path, is_key=True))
 
@@ -359,7 +361,7 @@ def _item(tree: Any, path: str, depth: int) -> Node:
     below = f"{path}.{FOR}.in"
     listed = directive["in"]
     source = (
-        _Expression(listed, below, template_leaves.compile_expression)
+        _Expression(listed, below, template_compiling.compile_expression)
         if isinstance(listed, str)
         else _node(listed, below, depth=0)
     )
@@ -375,7 +377,7 @@ def _kept(tree: Any, path: str, *, depth: int) -> Node:
         return _Wrong(CONDITION, join(path, IF))
     if isinstance(condition, str):
         below = join(path, IF)
-        condition = _Expression(condition, below, template_leaves.compile_expression)
+        condition = _Expression(condition, below, template_compiling.compile_expression)
     return _If(condition, node, path)
 
 

@@ -12,7 +12,7 @@ who runs it: `progress` is told each leaf before its evaluation, so a killed wor
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
-from kais import template_leaves, template_limits, template_programs
+from kais import template_compiling, template_limits, template_programs
 from kais.template_limits import Budget, LeafError, TemplateFailed
 from kais.template_programs import FOR, IF, Progress, join, members, unheard
 
@@ -109,12 +109,12 @@ class _Checker:
         return self._expression(source, names, path)
 
     def _leaf(self, leaf: str, names: frozenset[str], path: str) -> list[LeafError]:
-        if not template_leaves.is_template(leaf):
+        if not template_compiling.is_template(leaf):
             return []
-        return self._errors(template_leaves.compile_leaf, leaf, names, path)
+        return self._errors(template_compiling.compile_leaf, leaf, names, path)
 
     def _expression(self, source: str, names: frozenset[str], path: str) -> list[LeafError]:
-        return self._errors(template_leaves.compile_expression, source, names, path)
+        return self._errors(template_compiling.compile_expression, source, names, path)
 
     def _errors(
         self, compiler: Any, source: str, names: frozenset[str], path: str

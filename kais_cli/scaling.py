@@ -79,16 +79,16 @@ def _parameters(session: Session, owner: str, cell: str) -> list[str] | None:
         return None
     spec = BlueprintRevision.from_dict(body).spec
     known = {parameter.name for parameter in spec.parameters}
-    from kais import template_leaves  # noqa: PLC0415 (loads jinja2, only for this message)
+    from kais import template_compiling  # noqa: PLC0415 (loads jinja2, only for this message)
 
     deciding = _deciding(spec.formation, cell)
-    taken = {name for leaf in deciding for name in template_leaves.names_in(leaf)}
+    taken = {name for leaf in deciding for name in template_compiling.names_in(leaf)}
     return sorted(taken & known)
 
 
 def _deciding(formation: Any, cell: str) -> list[str]:
     """Give the expressions that decide how many cells of a template there are."""
-    from kais import template_leaves  # noqa: PLC0415 (loads jinja2, only for this message)
+    from kais import template_compiling  # noqa: PLC0415 (loads jinja2, only for this message)
 
     found = []
     for template in formation.get("cells", []):
@@ -97,7 +97,7 @@ def _deciding(formation: Any, cell: str) -> list[str]:
             continue
         loop = template.get("$for")
         if isinstance(loop, dict) and isinstance(loop.get("in"), str):
-            found.append(template_leaves.braced(loop["in"]))
+            found.append(template_compiling.braced(loop["in"]))
         replicas = template.get("replicas")
         found += [replicas] if isinstance(replicas, str) else []
     return found

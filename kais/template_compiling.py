@@ -1,0 +1,250 @@
+"""From the text of a leaf to what can be run: parsed, and refused where it is no leaf of ours.
+
+A leaf that is exactly one `{{ expression }}` yields that value with its type; any other is text.
+"""
+
+import functools
+import re
+from collections.abc import Iterable, Iterator, Mapping, Set
+from dataclasses import dataclass
+from typing import Any
+
+from jinja2 import Environment, Template, meta, nodes, pass_context
+from jinja2.exceptions import TemplateError, TemplateSyntaxError
+from jinja2.runtime import Context
+from jinja2.visitor import NodeTransformer
+
+from kais import parameter_rules, template_filters, template_limits, template_sandbox
+from kais.template_limits import LeafError, Refused, TemplateFailed
+
+RESULT = "result"
+"""Under this name an expression leaves its value."""
+BUDGET = " budget"  # no expression can name it, because of the space
+"""Under this name a scope holds what its rendering may still use."""
+_COUNT, _CONCAT = " count", " concat"
+_MARK = re.compile(r"{[{%#]")
+_FORBIDDEN: Mapping[type[nodes.Node], str] = {
+    nodes.AssignBlock: "set without =",
+    nodes.Block: "block",
+    nodes.CallBlock: "call",
+    nodes.Extends: "extends",
+    nodes.FilterBlock: "filter",
+    nodes.FromImport: "from",
+    nodes.Import: "import",
+    nodes.Include: "include",
+    nodes.Macro: "macro",
+}
+
+
+def is_template(leaf: str) -> bool:
+    """Whether a text holds anything to evaluate."""
+    return "{" in leaf and _MARK.search(leaf) is not None
+
+
+@dataclass(frozen=True)
+class Leaf:
+    """One compiled leaf.
+
+    Attributes:
+        source: The text as it stands in the template.
+        names: The names that it takes from outside, each with the offset of its first use.
+        start: Offset of the expression, or 1.
+        is_expression: Whether it yields a typed value.
+        member: A name and attributes, when the expression is nothing else; else empty.
+    """
+
+    source: str
+    names: Mapping[str, int]
+    start: int
+    is_expression: bool
+    template: Template
+    member: tuple[str, ...] = ()
+
+
+def compile_leaf(source: str, *, path: str, names: Set[str]) -> Leaf:
+    """Parse a leaf and look up every name in it.
+
+    Raises:
+        TemplateFailed: When it does not parse or takes a name that is not in `names`.
+    """
+    leaf = _located(_compiled, source, path)
+    if leaf.names.keys() <= names:
+        return leaf
+    known = sorted(names)
+    unknown = sorted((at, name) for name, at in leaf.names.items() if name not in names)
+    raise TemplateFailed(
+        [error_at(path, source, _undeclared(name, known), at) for at, name in unknown]
+    )
+
+
+def compile_expression(source: str, *, path: str, names: Set[str]) -> Leaf:
+    """Compile the expression of a directive, which may stand with or without its braces.
+
+    Raises:
+        TemplateFailed: When it is no single expression or takes an unknown name.
+    """
+    leaf = compile_leaf(braced(source), path=path, names=names)
+    if not leaf.is_expression:
+        raise TemplateFailed([LeafError(path, "must be one expression")])
+    return leaf
+
+
+def braced(source: str) -> str:
+    """Write a directive's expression as the leaf that it is, with its braces."""
+    return (source if is_template(source) else f"{{{{ {source} }}}}").strip()
+
+
+def names_in(source: str) -> frozenset[str]:
+    """Give the names that a leaf takes from outside.
+
+    Raises:
+        TemplateFailed: When it does not parse.
+    """
+    return frozenset(_located(_compiled, source, "").names)
+
+
+def error_at(path: str, source: str, message: str, offset: int | None) -> LeafError:
+    """Name the place in a leaf, by line and column where the offset is known."""
+    if offset is None:
+        return LeafError(path, message)
+    line, column = template_sandbox.place(source, offset)
+    return LeafError(path, message, line=line, column=column)
+
+
+def words_of(exc: BaseException) -> str:
+    """Say in a few words what a failure was."""
+    if isinstance(exc, RecursionError):
+        return "is nested too deeply"
+    if isinstance(exc, MemoryError):
+        return "needs too much memory"
+    text = getattr(exc, "message", None) or str(exc) or type(exc).__name__
+    return str(text)[:500]
+
+
+class _Guarding(NodeTransformer):
+    """Counts the steps of loops, and sizes what `~` joins."""
+
+    def __init__(self, environment: Environment) -> None:
+        self.environment = environment
+
+    def visit_For(self, node: nodes.For) -> nodes.Node:  # noqa: N802 - the visitor's own spelling
+        self.generic_visit(node)
+        node.iter = self._filtered(node.iter, _COUNT)
+        return node
+
+    def visit_Concat(self, node: nodes.Concat) -> nodes.Node:  # noqa: N802 - the visitor's spelling
+        self.generic_visit(node)
+        parts = nodes.List(node.nodes, lineno=node.lineno, environment=self.environment)
+        return self._filtered(parts, _CONCAT)
+
+    def _filtered(self, node: nodes.Node, name: str) -> nodes.Filter:
+        at = {"lineno": node.lineno, "environment": self.environment}
+        return nodes.Filter(node, name, [], [], None, None, **at)
+
+
+@pass_context
+def _counted(context: Context, items: Iterable[Any]) -> list[Any]:
+    listed = list(items)
+    context.parent[BUDGET].spend_steps(len(listed))
+    return listed
+
+
+@functools.cache
+def environment() -> template_sandbox.Sandbox:
+    """Give the sandbox that all leaves are compiled and run in."""
+    made = template_sandbox.Sandbox()
+    made.filters |= {_COUNT: _counted, _CONCAT: template_filters.concat}
+    return made
+
+
+@functools.lru_cache(maxsize=512)  # an arbitrary size: the leaves of some dozens of blueprints
+def _compiled(source: str) -> Leaf:
+    if len(source) > template_limits.LEAF_CHARACTERS:
+        raise Refused(f"is longer than {template_limits.LEAF_CHARACTERS:,} characters")
+    sandbox = environment()
+    tree = sandbox.parse(source)
+    _check_nodes(tree)
+    names = meta.find_undeclared_variables(tree) - set(sandbox.globals)
+    places = {name: _first_use(source, tree, name) for name in names}
+    expression = _only_expression(tree)
+    start = 1 if expression is None else expression.lineno
+    if expression is not None:
+        assign = nodes.Assign(nodes.Name(RESULT, "store", lineno=1), expression, lineno=start)
+        tree = nodes.Template([assign], lineno=1)
+        tree.set_environment(sandbox)
+    _Guarding(sandbox).visit(tree)
+    template = sandbox.from_string(tree)
+    return Leaf(source, places, start, expression is not None, template, _member_of(expression))
+
+
+def _only_expression(tree: nodes.Template) -> nodes.Expr | None:
+    if len(tree.body) != 1 or not isinstance(tree.body[0], nodes.Output):
+        return None
+    parts = tree.body[0].nodes
+    return parts[0] if len(parts) == 1 and not isinstance(parts[0], nodes.TemplateData) else None
+
+
+def _member_of(expression: nodes.Expr | None) -> tuple[str, ...]:
+    """Give the name and attributes that an expression consists of; nothing for any other."""
+    attributes: list[str] = []
+    while isinstance(expression, nodes.Getattr):
+        attributes.append(expression.attr)
+        expression = expression.node
+    if not isinstance(expression, nodes.Name):
+        return ()
+    return (expression.name, *reversed(attributes))
+
+
+def _check_nodes(tree: nodes.Template) -> None:
+    for node in _every(tree):
+        word = _FORBIDDEN.get(type(node))
+        if isinstance(node, nodes.Name) and node.name == "self":
+            word = "self"
+        if word is None and isinstance(node, nodes.For) and node.recursive:
+            word = "recursive"
+        if word is not None:
+            raise TemplateSyntaxError(f"'{word}' is not part of the template language", node.lineno)
+        if isinstance(node, nodes.Filter | nodes.Test):
+            _check_listed(node)
+
+
+def _check_listed(node: nodes.Filter | nodes.Test) -> None:
+    is_filter = isinstance(node, nodes.Filter)
+    known = environment().filters if is_filter else environment().tests
+    if node.name not in known or node.name.startswith(" "):
+        noun = "filter" if is_filter else "test"
+        words = sorted(name for name in known if name.isidentifier())
+        hint = parameter_rules.closest(node.name, words, noun="there are")
+        raise TemplateSyntaxError(f"there is no {noun} '{node.name}'; {hint}", node.lineno)
+
+
+def _every(node: nodes.Node) -> Iterator[nodes.Node]:
+    yield node
+    for child in node.iter_child_nodes():
+        yield from _every(child)
+
+
+def _first_use(source: str, tree: nodes.Template, name: str) -> int:
+    """Find where a name is first used; the parser places some nodes at their statement only."""
+    uses = [n.lineno for n in tree.find_all(nodes.Name) if n.name == name and n.ctx == "load"]
+    start = min(uses, default=1) - 1
+    found = re.compile(rf"\b{re.escape(name)}\b").search(source, start)
+    return (found.start() if found else start) + 1
+
+
+def _located(compiler: Any, source: str, path: str) -> Leaf:
+    try:
+        made: Leaf = compiler(source)
+    except template_sandbox.LexError as exc:
+        raise TemplateFailed([error_at(path, source, str(exc), exc.offset)]) from exc
+    except TemplateSyntaxError as exc:
+        raise TemplateFailed([error_at(path, source, exc.message or "", exc.lineno)]) from exc
+    except RecursionError as exc:
+        raise TemplateFailed([LeafError(path, "is nested too deeply")]) from exc
+    except (TemplateError, Refused, ValueError, SyntaxError, MemoryError) as exc:
+        raise TemplateFailed([LeafError(path, words_of(exc))]) from exc
+    return made
+
+
+def _undeclared(name: str, known: list[str]) -> str:
+    return f"'{name}' is not declared; {parameter_rules.closest(name, known)}"
