@@ -21,6 +21,7 @@ from knowledge_service.errors import (
     StoreDamaged,
     StoreUnavailable,
 )
+from knowledge_service.index import packing
 
 # How long a connection waits for what another one holds.
 BUSY_MS = 5000
@@ -43,6 +44,7 @@ ENVIRONMENTAL: tuple[type[Exception], ...] = (
     apsw.ProtocolError,
     apsw.NoLFSError,
     apsw.ConnectionClosedError,
+    packing.Unreadable,
 )
 
 
@@ -52,6 +54,11 @@ _DAMAGE = (apsw.CorruptError, apsw.NotADBError)
 
 def unavailable(exc: Exception) -> StoreUnavailable:
     """Map an environmental error; the message names no path and no statement."""
+    if isinstance(exc, packing.Unreadable):
+        return StoreDamaged(
+            f"the index is damaged ({exc}); it takes no more writes, stop the service and make it"
+            " anew with `kais-knowledge rebuild`"
+        )
     if isinstance(exc, _DAMAGE):
         return StoreDamaged(
             f"the database is damaged ({exc}); it takes no more writes, restore a copy of it"
@@ -94,6 +101,7 @@ class File:
     def __init__(self, path: Path) -> None:
         self._path = str(path)
         self._opened = self._now()
+        self._handle = os.open(path, os.O_RDONLY)
 
     def check(self) -> None:
         """Let pass while the path still names the opened file.
@@ -106,6 +114,14 @@ class File:
                 "the database file was removed or replaced while it was in use;"
                 " put the right file in its place, then restart the service"
             )
+
+    def sync(self) -> None:
+        """Have on the disk what was written to the file."""
+        os.fdatasync(self._handle)
+
+    def close(self) -> None:
+        """Let go of it when no connection is left: any handle that is closed ends their locks."""
+        os.close(self._handle)
 
     def room(self) -> int:
         """Return how many bytes the volume has left; 0 when it does not say."""

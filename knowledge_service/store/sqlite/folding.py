@@ -24,14 +24,20 @@ _AFTER = 4_000
 # So many times as long, nobody else has folded it.
 _ALONE = 4
 _PAUSE_S = 1.0
+# The thread goes over what came while it folded until so little is left for the writer, which
+# everybody waits for, or it has tried so often: a writer can be faster than the disk.
+_LITTLE, _TIMES = 500, 4
+_LOOK = "SELECT count(*) FROM sqlite_schema"
+_FAILED: tuple[type[Exception], ...] = (OSError, *connection.ENVIRONMENTAL)
 _PASSIVE = apsw.SQLITE_CHECKPOINT_PASSIVE  # waits for nobody, and nobody for it
 
 
 class Folding:
     """The thread, and what it shares with the writer."""
 
-    def __init__(self, path: Path, *, after: int = _AFTER) -> None:
+    def __init__(self, path: Path, file: connection.File, *, after: int = _AFTER) -> None:
         self._after = after
+        self._file = file
         self._pages = 0
         self._is_nearly_done = False
         self.at_work = threading.Lock()
@@ -40,6 +46,8 @@ class Folding:
         self._stopping = threading.Event()
         self._connection = apsw.Connection(str(path), flags=apsw.SQLITE_OPEN_READWRITE)
         self._connection.wal_autocheckpoint(0)
+        # A connection that has read nothing does not know that there is a log.
+        self._connection.execute(_LOOK).fetchall()
         self._thread = threading.Thread(target=self._loop, name="folding", daemon=True)
         self._thread.start()
 
@@ -79,8 +87,13 @@ class Folding:
     def _fold(self) -> None:
         try:
             with self.at_work:
-                self._connection.wal_checkpoint(mode=_PASSIVE)
-        except connection.ENVIRONMENTAL as exc:
+                for _ in range(_TIMES):
+                    _, folded = self._connection.wal_checkpoint(mode=_PASSIVE)
+                    # SQLite does so only with the end of the log, which is the writer's to fold.
+                    self._file.sync()
+                    if self._pages - folded < _LITTLE:
+                        break
+        except _FAILED as exc:
             _log.warning("the log is not folded", extra={"fields": {"why": str(exc)}})
             self._stopping.wait(_PAUSE_S)
         else:

@@ -92,7 +92,8 @@ class SqliteStore(
         except BaseException:
             connection.let_go(writing)
             raise
-        writer = Writer(writing, clock, connection.File(path), Folding(path))
+        self._file = connection.File(path)
+        writer = Writer(writing, clock, self._file, Folding(path, self._file))
         super().__init__(readers.Readers(path, self._reads_within, writer.condemn), writer)
         return str(store_id)
 
@@ -124,5 +125,6 @@ class SqliteStore(
             return
         with ExitStack() as last_first:
             last_first.callback(self._lock.close)
+            last_first.callback(self._file.close)
             last_first.callback(self._readers.close)
             last_first.callback(self._writer.close)

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import contextlib
+import shutil
 import threading
 from collections.abc import Iterator
 from pathlib import Path
 
+import apsw
 import pytest
 
 from knowledge_service.ports import Listing
@@ -57,6 +59,24 @@ def test_log_stays_short_under_writers_that_never_rest(store: SqliteStore, path:
     store.close()
     assert facts_in(path) == 480
     assert upkeep.verify(path).problems == ()
+
+
+def test_thread_folds_beside_the_writer(
+    store: SqliteStore, path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folding: Folding = store._writer._folding
+    synced = threading.Event()
+    monkeypatch.setattr(folding, "finish", lambda _: None)
+    monkeypatch.setattr(folding._file, "sync", synced.set)
+    write(store, 200)
+    assert synced.wait(10)
+    with folding.at_work:
+        alone = path.with_name("alone.db")
+        shutil.copy(path, alone)
+    db = apsw.Connection(str(alone))  # no log is beside it
+    ((count,),) = db.execute("SELECT count(*) FROM fact").fetchall()
+    assert count >= 1
+    db.close()
 
 
 def test_writer_folds_alone_when_the_thread_cannot(store: SqliteStore, path: Path) -> None:
