@@ -16,7 +16,7 @@ from __future__ import annotations
 import struct
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -31,6 +31,10 @@ _SHIFT = 54  # leaves the first 10 bits of a term's number
 _HEAD = struct.Struct("<III")
 _ONE = struct.Struct("<IH")
 _NARROW = 64
+
+
+class Unreadable(Exception):
+    """Bytes of the index are not what was packed: damage that the database does not notice."""
 
 
 class Row(NamedTuple):
@@ -57,8 +61,14 @@ def alone(document: Document, first: int) -> Row:
 
 
 def packed_alone(data: bytes) -> tuple[int, bytes] | None:
-    """Read a run of one document as `runs.gather_packed` takes it; None where it was cut short."""
-    _, _, m = _HEAD.unpack_from(data)
+    """Read a run of one document as `runs.gather_packed` takes it; None where it was cut short.
+
+    Raises:
+        Unreadable: it is none.
+    """
+    n, _, m = head(data)
+    if n != 1:
+        raise Unreadable("a document of the index is none")
     terms, at = data[_HEAD.size : _HEAD.size + 8 * m], _HEAD.size + 8 * m
     frequencies = data[at : at + m]
     number, length = _ONE.unpack_from(data, at + m)
@@ -97,22 +107,54 @@ def pack_one(run: Run, place: int, first: int) -> Row:
     return Row(WHOLE, first, 1, b"".join((head, terms, frequencies, document)))
 
 
+def head(data: bytes) -> tuple[int, int, int]:
+    """Read how many documents, terms and postings a row has.
+
+    Raises:
+        Unreadable: so many do not have so many bytes.
+    """
+    n, u, m = _HEAD.unpack_from(data) if len(data) >= _HEAD.size else (0, 0, 0)
+    width = 0 if n == 1 else 1 if 0 < n <= _NARROW else 2
+    size = _HEAD.size + 8 * u + width * (u + m) + m + 6 * n
+    if len(data) != size or (n == 1 and u != m):
+        raise Unreadable("a row of the index has another size than it says")
+    return n, u, m
+
+
 def unpack(data: bytes) -> Run:
-    """Read a row back; one of postings alone has no documents."""
-    n, u, m = _HEAD.unpack_from(data)
+    """Read a row back; one of postings alone has no documents.
+
+    Raises:
+        Unreadable: it is none.
+    """
+    n, u, m = head(data)
     at = _HEAD.size
     terms = np.frombuffer(data, "<i8", u, at)
     at += 8 * u
     places = np.zeros(m, dtype=np.int64)
     if n != 1:
         kind, width = ("u1", 1) if 0 < n <= _NARROW else ("<u2", 2)
-        terms = np.repeat(terms, np.frombuffer(data, kind, u, at))
-        places[:] = np.frombuffer(data, kind, m, at + width * u)
+        counts = np.frombuffer(data, kind, u, at)
+        if int(counts.sum(dtype=np.int64)) != m:
+            raise Unreadable("a row of the index has not the postings that it says")
+        terms = np.repeat(terms, counts)
+        places[:] = placed(np.frombuffer(data, kind, m, at + width * u), n or SPLIT)
         at += width * (u + m)
     frequencies = np.frombuffer(data, "u1", m, at)
     numbers = np.frombuffer(data, "<u4", n, at := at + m)
     lengths = np.frombuffer(data, "<u2", n, at + 4 * n)
     return Run(numbers, lengths, terms, places, frequencies)
+
+
+def placed(places: NDArray[Any], documents: int) -> NDArray[Any]:
+    """Return places of so many documents.
+
+    Raises:
+        Unreadable: one of them is behind the last one.
+    """
+    if len(places) and int(places.max()) >= documents:
+        raise Unreadable("a row of the index names a document behind its last one")
+    return places
 
 
 def bucket(term: int) -> int:

@@ -173,11 +173,15 @@ def _whole(source: Source, kept: Kept, key: tuple[int, int], span: tuple[int, in
     if held is None or not held.is_of(first, end):
         rows = source.rows(scope_no, (WHOLE,), first, end)
         held = _decoded(first, [data for _, data in rows.get(WHOLE, ())])
+        if not held.is_of(first, end):
+            raise packing.Unreadable("rows of the index are missing")
         kept.put((scope_no, "whole", size), held, held.size_bytes)
     return held
 
 
 def _decoded(first: int, rows: Sequence[bytes]) -> _Whole:
+    if not rows:
+        raise packing.Unreadable("rows of the index are missing")
     run = runs.join([packing.unpack(data) for data in rows])
     starts = np.flatnonzero(np.diff(run.terms, prepend=run.terms[:1] - 1))
     ends = np.append(starts, len(run.terms))[1:]
@@ -264,7 +268,9 @@ def _documents(source: Source, kept: Kept, scope_no: int, count: int) -> _Docume
     held: _Documents | None = kept.get((scope_no, "documents"))
     before = len(held.numbers) if held else 0
     if held is None or before < count:
-        rows = source.rows(scope_no, (WHOLE,), before, count)[WHOLE]
+        rows = source.rows(scope_no, (WHOLE,), before, count).get(WHOLE, ())
+        if sum([packing.head(data)[0] for _, data in rows]) != count - before:
+            raise packing.Unreadable("rows of the index are missing")
         numbers = b"".join([data[-6 * SPLIT : -2 * SPLIT] for _, data in rows])
         lengths = b"".join([data[-2 * SPLIT :] for _, data in rows])
         if held:
@@ -290,7 +296,7 @@ def _postings(term: int, rows: Sequence[tuple[int, bytes]], lengths: NDArray[np.
     firsts, sizes, places, frequencies = [], [], [], []
     needle = _TERM.pack(term)
     for first, data in rows:
-        _, terms, postings = _HEAD.unpack_from(data)
+        _, terms, postings = packing.head(data)
         counts = _HEAD.size + 8 * terms
         at = data.find(needle, _HEAD.size, counts)
         while at >= 0 and (at - _HEAD.size) % 8:  # the end of one term and the start of the next
@@ -300,12 +306,14 @@ def _postings(term: int, rows: Sequence[tuple[int, bytes]], lengths: NDArray[np.
         own = _counts((at - _HEAD.size) // 8 + 1).unpack_from(data, counts)
         size = own[-1]
         before = sum(own) - size
+        if before + size > postings:
+            raise packing.Unreadable("a row of the index has not the postings that it says")
         start = counts + 2 * terms
         places.append(data[start + 2 * before : start + 2 * (before + size)])
         start += 2 * postings + before
         frequencies.append(data[start : start + size])
         firsts.append(first)
         sizes.append(size)
-    found = np.frombuffer(b"".join(places), "<u2").astype(np.int32)
+    found = packing.placed(np.frombuffer(b"".join(places), "<u2"), SPLIT).astype(np.int32)
     found += np.repeat(np.array(firsts, dtype=np.int32), sizes)
     return Columns(found, np.frombuffer(b"".join(frequencies), "u1"), lengths[found])

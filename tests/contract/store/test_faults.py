@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import logging
 import re
+import struct
 from pathlib import Path
 from typing import Any
 
 import apsw
 import pytest
 
+from knowledge_service.domain.visibility import View
 from knowledge_service.errors import StartupError, StoreUnavailable
-from knowledge_service.store.sqlite import transaction
+from knowledge_service.ports import Search
+from knowledge_service.store.sqlite import transaction, upkeep
 from knowledge_service.store.sqlite.store import SqliteStore
-from tests.builders_knowledge import ALL, PERSON, new_fact
+from tests.builders_knowledge import ALL, OTHER, PERSON, TEAM, new_fact
 
 
 @pytest.fixture
@@ -95,6 +98,86 @@ def test_page_that_is_found_damaged_while_serving_ends_writing_and_readiness(pat
     store.check_alive()  # a restart would not help
     assert store.fact(told[0].fact_id, ALL) is not None
     store.close()
+
+
+def spoilt(data: bytes, how: str) -> bytes | None:
+    """Damage a row of the index as a disk may, which the database does not notice."""
+    n, u, m = struct.unpack_from("<III", data)
+    width = 0 if n == 1 else 1 if 0 < n <= 64 else 2
+    counts = 12 + 8 * u
+    spans = {
+        "all of it": (0, len(data)),
+        "the head": (0, 12),
+        "the counts": (counts, counts + width * u),
+        "the places": (counts + width * u, counts + width * (u + m)),
+    }
+    if how in spans:
+        start, end = spans[how]
+        return data[:start] + b"\xff" * (end - start) + data[end:]
+    return {"the end": data[:-1], "nothing left": b"", "no row": None}[how]
+
+
+def search(store: SqliteStore, query: str) -> list[str]:
+    return [hit.fact.content for hit in store.search(Search(View(TEAM), query, 10))]
+
+
+@pytest.mark.parametrize("count", [20, 700, 4100])
+@pytest.mark.parametrize(
+    "how",
+    ["all of it", "the head", "the counts", "the places", "the end", "nothing left", "no row"],
+)
+def test_index_that_is_damaged_unnoticed_is_said_and_made_anew_by_rebuild(
+    path: Path, count: int, how: str
+) -> None:
+    store = SqliteStore(path)
+    facts = [new_fact(f"ship number {number} is at sea", scope=TEAM) for number in range(count)]
+    told = store.remember(facts, actor=PERSON)
+    before = search(store, "ship")
+    store.close()
+    db = apsw.Connection(str(path))
+    # Also the last documents alone, which the next write puts together with others.
+    for key, size, data in db.execute("SELECT key, size, data FROM posting").fetchall():
+        if size > 1 or how in ("all of it", "nothing left"):
+            spoiled = spoilt(data, how)
+            if spoiled is None:
+                db.execute("DELETE FROM posting WHERE key = ?", (key,))
+            else:
+                db.execute("UPDATE posting SET data = ? WHERE key = ?", (spoiled, key))
+    db.close()
+
+    store = SqliteStore(path)
+    words = r"the index is damaged \(.*\); .* make it anew with `kais-knowledge rebuild`"
+    with pytest.raises(StoreUnavailable, match=words):
+        search(store, "ship")
+    with pytest.raises(StoreUnavailable, match=words):
+        store.check()
+    with pytest.raises(StoreUnavailable, match=words):
+        store.remember([new_fact("somewhere else", scope=OTHER)], actor=PERSON)
+    store.check_alive()
+    assert store.fact(told[0].fact_id, ALL) is not None
+    store.close()
+    assert upkeep.verify(path).problems == ()
+    upkeep.rebuild(path)
+    store = SqliteStore(path)
+    assert set(search(store, "ship")) >= set(before)
+    store.close()
+
+
+def test_damage_of_the_index_that_a_write_meets_takes_it_back_and_is_said(path: Path) -> None:
+    store = SqliteStore(path)
+    store.remember([new_fact(f"ship {number}") for number in range(7)], actor=PERSON)
+    store.close()
+    db = apsw.Connection(str(path))
+    db.execute("UPDATE posting SET data = substr(data, 2)")
+    db.close()
+    store = SqliteStore(path)
+    words = "the index is damaged (a row of the index has another size than it says); it takes no"
+    for content in ("the eighth, with which all are put together", "another one"):
+        with pytest.raises(StoreUnavailable, match=re.escape(words)):
+            store.remember([new_fact(content)], actor=PERSON)
+    store.close()
+    assert upkeep.verify(path).events == 4  # three scopes, and what was told first
+    assert upkeep.rebuild(path).changed == ("posting",)
 
 
 def test_disk_that_is_full_is_logged_when_it_begins_and_when_it_ends(
