@@ -13,7 +13,8 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 
 from kais.reasons import Reason
-from kais.resources.mission import Check, CheckStatus, Mission, ReviewStatus
+from kais.resources.judgement import Check, CheckStatus, ReviewStatus
+from kais.resources.mission import Mission
 from kais_operator.decide.missions import attempt_pods, check_pods, checks, record, reviewing
 from kais_operator.decide.missions.attempts import Attempt, State
 from kais_operator.decide.missions.checks import Output, Process, Result

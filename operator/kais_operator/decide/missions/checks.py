@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
 
-from kais.resources.mission import Check, CheckStatus, CheckType
+from kais.resources.judgement import Check, CheckStatus, CheckType
 
 MESSAGE_LIMIT = 256
 """Characters of a result's words; fifty results are kept in an annotation."""

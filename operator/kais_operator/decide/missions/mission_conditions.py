@@ -9,11 +9,8 @@ from kais.conditions import Type, Wanted
 from kais.outcomes import Outcome
 from kais.reasons import Reason
 from kais.resources.fields import rfc3339
-from kais.resources.mission import (
-    CheckStatus,
-    Mission,
-    ReviewStatus,
-)
+from kais.resources.judgement import CheckStatus, ReviewStatus
+from kais.resources.mission import Mission
 from kais_operator.decide import saying
 from kais_operator.decide.missions import judging, mission_status, recording, reviewing, tries
 from kais_operator.decide.missions.attempts import Attempt, State

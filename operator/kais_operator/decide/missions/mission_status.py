@@ -7,17 +7,14 @@ from collections.abc import Sequence
 from kais import conditions, labels
 from kais.conditions import Type
 from kais.outcomes import Outcome
+from kais.resources.judgement import CheckResult, CheckStatus, ReviewResult, ReviewStatus
 from kais.resources.mission import (
     Acknowledged,
-    CheckResult,
-    CheckStatus,
     KnowledgeUse,
     Mission,
     MissionDisplay,
     MissionPhase,
     MissionStatus,
-    ReviewResult,
-    ReviewStatus,
 )
 from kais.resources.mission import Attempt as ToldAttempt
 from kais_operator.decide.missions import injecting, record, recording, reviewing

@@ -12,7 +12,8 @@ from dataclasses import dataclass
 from typing import Any, TypeGuard
 
 from kais import labels
-from kais.resources.mission import Mission, ReviewStatus
+from kais.resources.judgement import ReviewStatus
+from kais.resources.mission import Mission
 from kais_operator.decide import notes
 
 FEEDBACK_LIMIT = 4096

@@ -12,7 +12,7 @@ from datetime import datetime, timedelta
 from kais import labels
 from kais.reasons import Reason
 from kais.resources.cell import Cell
-from kais.resources.mission import Check, CheckType
+from kais.resources.judgement import Check, CheckType
 from kais.resources.workload import CellMode
 from kais_operator.decide.missions import checking, checks, record
 from kais_operator.decide.missions.attempts import Attempt, State
