@@ -128,6 +128,90 @@ identity gender
 """
 """Separated by bars and by lines."""
 
+INSTEAD = """
+abandon: stop drop|abort: cancel kill stop|absent: missing|accelerator: gpu cuda faster speed
+accumulate: grow fill pile|accuracy: precision wrong|acknowledge: ack confirm
+administrator: admin root|affinity: node topology zone|aggregate: sum group
+allocate: reserve request|ancient: old legacy|anonymous: unauthenticated public|antivirus: scan
+archive: backup tar|artifact: image jar wheel build|asynchronous: queue worker async|attach: mount
+audit: log|authentication: login token oidc sso|authorization: rbac role permission
+autoscale autoscaling: hpa replicas|availability: uptime replica outage
+bandwidth: network throughput|baseline: default|binary: executable|bottleneck: slow limit
+branch: git main|broker: kafka rabbitmq queue|browser: chrome firefox|budget: limit cost
+bundle: package|bypass: skip ignore|calendar: date schedule|certificate: tls expire renew
+checkpoint: save snapshot|checksum: hash digest sha|cleanup: delete prune gc|clock: ntp time drift
+cloud: aws gcp azure|codebase: repo repository|collision: conflict duplicate|command: run cli
+compatibility: version support|compile rebuild: build|compress: gzip zstd|compute: cpu
+concurrency: parallel thread worker|conflict: 409 resourceversion merge|congestion: network queue
+connection: socket pool tcp network dns firewall|consensus: raft quorum etcd
+consistency: replica lag|container: docker image pod|contention deadlock: lock wait
+corrupt: broken checksum|crash: restart exit oomkilled|credentials: secret token password
+cron: schedule job|customer: tenant user|cutover: switch migrate|dashboard: grafana panel
+database: postgres mysql sqlite|debug: log trace|decommission: remove drain|default: unless
+degrade: slow|dependency: package lock version|deploy: rollout release helm|deprecate: removed old
+deserialize: parse json|developer: engineer team|directory: folder path|discard: drop delete
+disk: volume pvc filesystem|domain: dns hostname|downtime: outage maintenance|drain: evict node
+encoding: utf|encrypt: tls kms key|endpoint: url path service|environment: staging production dev
+error: fail exception exit|escalate: page oncall|eviction: memory pressure disk|exceed: limit above
+exhaust: run full limit|expensive: cost slow|expiration: ttl|exporter: metrics prometheus
+failover: standby replica primary|failure: fail error exit|faulty: broken bad|feature: flag
+filesystem: disk volume ext4 xfs|firewall: port security rule|flaky: retry intermittent random
+forbidden: 403 rbac|format: json yaml|fragment: split|freeze: hang lock|frontend: web ui browser
+garbage: gc collect|gateway: ingress proxy envoy|graceful: sigterm drain shutdown|grant: allow role
+guideline: rule must|hardware: cpu gpu disk node|heap: memory jvm|hostname: dns|idle: unused timeout
+image: tag registry digest pull|immutable: change recreate|inaccessible: denied unreachable
+incident: outage postmortem|inconsistent: differ|indefinite: forever never
+ingress: nginx gateway http|insecure: http plain|install: apt pip helm
+integration: test ci checksum verify|interactive: shell terminal tty|intermittent: flaky sometimes
+interval: seconds minutes every|invalid: wrong bad|invoke: call run
+isolate: namespace network policy|kernel: linux sysctl|kill: sigkill sigterm oomkilled
+latency: slow p99 milliseconds|leak: memory grow|legacy: old|license: mit apache gpl
+load: traffic cpu|localhost: loopback|lockfile: lock pinned|logging: stdout|machine: node host vm
+maintenance: window upgrade|malicious: attack|manifest: yaml|memory: ram oomkilled limit heap
+metadata: label annotation|metric: prometheus counter gauge|microservice: service
+migrate: schema alembic move|mirror: replica proxy cache|misconfigure: wrong setting
+monitor: prometheus alert grafana|mount: volume path|multiple: several two|namespace: realm project
+network: dns cni firewall|nightly: cron|notification: slack mail alert|notify: slack page mail alert
+obsolete: old removed|offline: down disconnected|operator: controller crd|optimise: faster
+orchestrate: kubernetes|orphan: owner left|outage: down incident failure|outdated: old stale
+overload: load many|override: set instead|overwrite: replace clobber|packet: mtu network
+parallel: worker shard|parse: yaml json|partition: shard split|password: secret|patch: update fix
+payload: body size|performance: slow fast latency|permission: denied rbac role chmod
+persistent: volume disk|pipeline: ci build stage|platform: linux arm amd64|policy: rule
+pool: connection size|port: listen bind|postpone: delay later|preempt: priority spot
+prerequisite: first need|prevent: avoid block|priority: class preempt|privilege: root sudo admin
+probe: readiness liveness health|procedure: runbook steps|process: pid|production: prod live
+profile: pprof flame|propagate: sync wait|protocol: http grpc tcp|provision: create terraform
+proxy: nginx envoy|publish: release push|purge: delete|quarantine sandbox: isolate
+quorum: etcd majority|quota: limit resourcequota|random: flaky|rate throughput: per second
+readonly: write|reclaim: free delete|recommend: use|reconcile: loop controller
+recreate: delete create|redirect: 301 302|redundant: duplicate replica|refuse: reject denied
+regression: broke since|reject: refuse 400 denied|release: version tag|reliable: stable
+remedy: fix workaround restart|remote: ssh|render: template helm jinja|replicate: replica copy
+repository: repo git|reproduce: steps|request: http call|resilience: retry|resolve: dns fix
+resource: cpu memory limit|responsible: owner team contact|restore snapshot: backup
+restrict: allow limit|retention: days keep|retry: backoff attempt|revert: rollback
+revoke: remove token|rollback: revert previous undo|rotate: renew key secret|router: ingress gateway
+runtime: containerd python node|saturate: full cpu|scale: replicas hpa
+schema: migration column table|script: bash python|security: cve tls rbac|sensitive: secret mask
+sequence: order|serialize: json|session: login cookie|shutdown: sigterm stop grace
+signature: sign cosign|simultaneous: parallel|skip: ignore|socket: connection port|spike: surge peak
+stale: old cache|standby: replica|startup: start boot readiness|static: fixed
+storage: disk volume pvc s3|stuck: hang pending finalizer|subnet: network cidr|surge: spike
+suspend: pause|swap: memory|symptom: error|synchronise: sync|syntax: parse|taint: toleration node
+teardown: delete cleanup|telemetry: metric trace|temporary: tmp|terminate: kill sigterm
+testing: pytest|threshold: above limit|throttle: cpu limit|timestamp timezone: utc
+token: secret expire|topology: zone|trace: span otel|traffic: requests load
+transaction: commit rollback lock|truncate: cut|trust: ca certificate|unauthorized: 401 token
+unavailable: 503 down|unencrypted: plain http|unexpected: wrong|unhealthy: probe fail
+unique: duplicate|unresponsive: hang|unschedulable: taint pending cordon|unused: idle
+upload: push s3|upstream: proxy|uptime: availability|utilisation: cpu usage|vacuum: postgres
+validate: check schema|vendor: third|verify: check test|versioning: tag semver|virtual: vm
+vulnerability: cve|warehouse: bigquery snowflake|warmup: cache cold|watchdog: probe
+webhook: admission|workaround: instead|workload: deployment pod job
+"""
+"""What is asked of operations before the colon, what is said after it; one way, as in `instead`."""
+
 KINDS = """
 animal pet: dog puppy cat kitten rabbit bunny hamster parrot budgie canary bird horse pony turtle
   tortoise fish goldfish snake lizard gecko guinea ferret hen chicken duck goat sheep cow pig

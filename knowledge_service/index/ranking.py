@@ -22,8 +22,8 @@ from knowledge_service.index.sessions import Session
 
 # What a turn gains from the two before and the two after; and when the one before only asks. Found
 # on half of the conversations in bench/recall and on others of their kind.
-BESIDE = ((-1, 0.6), (-2, 0.4), (1, 0.15), (2, 0.15))
-_ANSWERS = ((-1, 0.8), (-2, 0.5), (1, 0.15), (2, 0.15))
+BESIDE = ((-1, 0.6), (-2, 0.4), (1, 0.2), (2, 0.2))
+_ANSWERS = ((-1, 0.8), (-2, 0.5), (1, 0.2), (2, 0.2))
 # Of that, what nobody says: facts of one run tell of each other less than turns do.
 _UNSAID = 0.5
 _SESSION, _SESSION_BEST = 0.25, 2

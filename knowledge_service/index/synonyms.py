@@ -8,7 +8,7 @@ from __future__ import annotations
 import functools
 from collections.abc import Iterator, Mapping, Sequence
 
-from knowledge_service.index import analyser, daily, lexicon
+from knowledge_service.index import analyser, daily, instead, lexicon
 from knowledge_service.index.english import FRAME_WORDS, LIGHT_WORDS, STOP_WORDS
 
 # What each word counts beside the one that was asked for, and how many of a table are brought along
@@ -59,7 +59,7 @@ def _tables() -> tuple[tuple[Table, tuple[float, int]], ...]:
         (_together(lexicon.FAMILIES + daily.FAMILIES), _FAMILY),
         (_together(lexicon.EXCHANGED), _EXCHANGED),
         (_kinds(lexicon.KINDS), _KIND),
-        (_kinds(daily.INSTEAD.replace("|", "\n")), _INSTEAD),
+        (_kinds((lexicon.INSTEAD.rstrip() + instead.DAILY).replace("|", "\n")), _INSTEAD),
         (_kinds(daily.KINDS), _OF_DAYS),
     )
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from knowledge_service.index import analyser, daily, lexicon, synonyms
+from knowledge_service.index import analyser, daily, instead, lexicon, synonyms
 from knowledge_service.index.english import STOP_WORDS
 
 
@@ -45,7 +45,7 @@ def test_words_that_say_little_weigh_little() -> None:
 
 
 def test_question_of_many_words_brings_only_so_many() -> None:
-    every = " ".join(line.split(":")[0] for line in daily.INSTEAD.replace("|", "\n").splitlines())
+    every = " ".join(line.split(":")[0] for line in instead.DAILY.replace("|", "\n").splitlines())
     own = set(analyser.terms(every))
     brought = [weight for term, weight in weighted(every).items() if term not in own]
     assert len(brought) <= 16 + 24 + 40 + 32 + 32
@@ -53,8 +53,12 @@ def test_question_of_many_words_brings_only_so_many() -> None:
 
 @pytest.mark.parametrize(
     "text",
-    [daily.INSTEAD.strip().replace("|", "\n"), daily.KINDS.strip().replace("\n  ", " ")],
-    ids=["instead", "kinds"],
+    [
+        instead.DAILY.strip().replace("|", "\n"),
+        lexicon.INSTEAD.strip().replace("|", "\n"),
+        daily.KINDS.strip().replace("\n  ", " "),
+    ],
+    ids=["instead", "instead of operations", "kinds"],
 )
 def test_each_line_names_words_and_what_they_bring(text: str) -> None:
     for line in text.splitlines():
