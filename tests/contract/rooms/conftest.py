@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from pathlib import Path
-
 import httpx
 import pytest
 
@@ -12,18 +9,7 @@ from knowledge_client import AsyncKnowledgeClient
 from knowledge_service.app import create_app
 from knowledge_service.domain.visibility import administrator
 from knowledge_service.ports import Store
-from knowledge_service.store.sqlite.store import SqliteStore
 from tests.fakes.identity import NamedCallers
-from tests.fakes.store import MemoryStore
-
-
-@pytest.fixture(params=["fake", "sqlite"])
-def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Store]:
-    made: Store = (
-        MemoryStore() if request.param == "fake" else SqliteStore(tmp_path / "knowledge.db")
-    )
-    yield made
-    made.close()
 
 
 @pytest.fixture
