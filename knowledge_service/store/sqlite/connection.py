@@ -22,6 +22,7 @@ from knowledge_service.errors import (
     StoreUnavailable,
 )
 from knowledge_service.index import packing
+from knowledge_service.store.sqlite import payloads
 
 # How long a connection waits for what another one holds.
 BUSY_MS = 5000
@@ -45,6 +46,7 @@ ENVIRONMENTAL: tuple[type[Exception], ...] = (
     apsw.NoLFSError,
     apsw.ConnectionClosedError,
     packing.Unreadable,
+    payloads.Unreadable,
 )
 
 
@@ -59,7 +61,7 @@ def unavailable(exc: Exception) -> StoreUnavailable:
             f"the index is damaged ({exc}); it takes no more writes, stop the service and make it"
             " anew with `kais-knowledge rebuild`"
         )
-    if isinstance(exc, _DAMAGE):
+    if isinstance(exc, (*_DAMAGE, payloads.Unreadable)):
         return StoreDamaged(
             f"the database is damaged ({exc}); it takes no more writes, restore a copy of it"
         )

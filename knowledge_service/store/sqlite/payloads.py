@@ -22,6 +22,10 @@ _GONE = b"#"
 _sha256 = hashlib.sha256
 
 
+class Unreadable(Exception):
+    """A payload is not what was written: damage that the database does not notice."""
+
+
 @dataclass(frozen=True)
 class Sealed:
     """The columns of a payload's row."""
@@ -53,8 +57,16 @@ def seal_lines(lines: Sequence[bytes]) -> tuple[Sealed, bytes]:
 
 
 def unseal(sealed: Sealed) -> tuple[Part | None, ...]:
-    """Read the parts back; None for one that was erased."""
-    return tuple(None if line.startswith(_GONE) else json.loads(line) for _, line in _lines(sealed))
+    """Read the parts back; None for one that was erased.
+
+    Raises:
+        Unreadable: they are none.
+    """
+    try:
+        lines = [line for _, line in _lines(sealed)]
+        return tuple([None if line.startswith(_GONE) else json.loads(line) for line in lines])
+    except ValueError as exc:
+        raise Unreadable("an event says nothing that can be read") from exc
 
 
 def erase(sealed: Sealed, concerns: Callable[[Part], bool]) -> Sealed | None:

@@ -92,7 +92,7 @@ def _erased(connection: apsw.Connection) -> set[int]:
     for salt, data in connection.execute(_ERASED):
         try:
             parts = payloads.unseal(payloads.Sealed(salt, data))
-        except ValueError:
+        except payloads.Unreadable:
             continue  # the walk itself reports this payload
         for part in parts:
             found |= set(part["events"]) if part else set()

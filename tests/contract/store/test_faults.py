@@ -11,7 +11,7 @@ from typing import Any
 import apsw
 import pytest
 
-from knowledge_service.domain.visibility import View
+from knowledge_service.domain.visibility import Reach, View
 from knowledge_service.errors import StartupError, StoreUnavailable
 from knowledge_service.ports import Search
 from knowledge_service.store.sqlite import transaction, upkeep
@@ -178,6 +178,25 @@ def test_damage_of_the_index_that_a_write_meets_takes_it_back_and_is_said(path: 
     store.close()
     assert upkeep.verify(path).events == 4  # three scopes, and what was told first
     assert upkeep.rebuild(path).changed == ("posting",)
+
+
+@pytest.mark.parametrize("spoiled", [b"\xf8", b"{", b"{}\n{}"])
+def test_log_that_is_damaged_unnoticed_is_said_where_it_is_read(path: Path, spoiled: bytes) -> None:
+    store = SqliteStore(path)
+    (told,) = store.remember([new_fact("ship")], actor=PERSON)
+    store.close()
+    db = apsw.Connection(str(path))
+    db.execute("UPDATE payload SET bytes = ?", (spoiled,))
+    db.close()
+    store = SqliteStore(path)
+    words = r"the database is damaged \(an event says nothing that can be read\)"
+    with pytest.raises(StoreUnavailable, match=words):
+        store.audit((Reach("platform", subtree=True),), None, limit=10)
+    with pytest.raises(StoreUnavailable, match=words):
+        store.check()
+    assert store.fact(told.fact_id, ALL) is not None
+    store.close()
+    assert len(upkeep.verify(path).problems) == 4
 
 
 def test_disk_that_is_full_is_logged_when_it_begins_and_when_it_ends(
