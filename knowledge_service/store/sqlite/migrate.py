@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Callable, Mapping
+from contextlib import nullcontext
 from typing import Any
 
 import apsw
@@ -69,9 +70,14 @@ def migrate(
     check(connection, steps)
     newest: Any = connection.execute(_NEWEST).fetchall()[0][0]
     known = steps[-1][0]
-    for number, name, script in steps:
-        if number > newest:
-            with told.step(f"migrating to schema {number} of {known} ({name})"), connection:
+    # Of a new file the steps are nothing to tell: each takes some milliseconds.
+    is_new = newest == 0
+    with told.step("making a new database") if is_new else nullcontext():
+        for number, name, script in steps:
+            if number <= newest:
+                continue
+            step = f"migrating to schema {number} of {known} ({name})"
+            with nullcontext() if is_new else told.step(step), connection:
                 connection.execute(script)
                 if name in _THEN:
                     _THEN[name](connection, clock, told)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import logging
 import signal
 import subprocess
 import sys
@@ -172,6 +173,16 @@ class TestMigrations:
             " event payload scope principal extraction idempotency posting"
         )
         assert {name for (name,) in names} >= set(promised.split())
+
+    def test_making_a_new_file_is_told_once_and_not_step_by_step(
+        self, path: Path, caplog: pytest.LogCaptureFixture
+    ) -> None:
+        caplog.set_level(logging.INFO, logger="knowledge_service.progress")
+        SqliteStore(path).close()
+        assert [record.__dict__["fields"]["doing"] for record in caplog.records] == [
+            *("making a new database",) * 2,
+            *("making the index anew",) * 2,
+        ]
 
     def test_failing_migration_rolls_back_with_its_record(self, path: Path) -> None:
         db = self.open(path)
