@@ -13,7 +13,7 @@ import apsw
 from bench.figures import table
 from bench.recall import talk, ways
 from bench.recall.asked import Question, Set
-from bench.recall.sets import everything, judged, spoken
+from bench.recall.sets import everything, judged, spoken, tuning
 from knowledge_client.models import FactIn, RecallIn, Source
 from knowledge_service.domain import facts as domain
 from knowledge_service.domain.visibility import administrator
@@ -237,4 +237,13 @@ def run() -> str:
             parts.append(table(SILENT, silent))
     parts.append("\nTen conversations told in different ways, every other question:\n")
     parts.append(table(WAYS, by_way()))
+    return "\n".join(parts)
+
+
+def tuned() -> str:
+    """Measure what recall is tuned on; what is reported is never looked at for that."""
+    parts = []
+    for name, members in tuning():
+        parts.append(f"\n{name.capitalize()}:\n")
+        parts.append(table(HEAD, measured(members)))
     return "\n".join(parts)

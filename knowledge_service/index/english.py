@@ -25,7 +25,7 @@ LIGHT_WORDS = frozenset(_LITTLE.split())
 _FRAME = """
 happen become people mention describe discuss talk share feel new first last old good great day time
 year month currently recently together part able different various ever also according person long
-end start begin finally actually really one two
+end start begin finally actually really one
 """
 FRAME_WORDS = frozenset(_FRAME.split())
 """Words that questions are put with: they say less than what they are put around."""
