@@ -144,3 +144,21 @@ async def test_rebuild_makes_them_again_to_the_byte(path: Path) -> None:
     assert rebuilding.fingerprint(db) == before
     assert upkeep.verify(path).problems == ()
     db.close()
+
+
+async def test_call_that_says_a_thing_twice_among_others_tells_one_fact(
+    store: SqliteStore, path: Path
+) -> None:
+    calls = [["rain"], ["snow", "snow"], ["hail", "wind", "hail"], ["sun"]]
+    answers = await asyncio.gather(
+        *(store.remembered([new_fact(c) for c in call], actor=PERSON) for call in calls)
+    )
+    assert [[each.status for each in answer] for answer in answers] == [
+        ["created"],
+        ["created", "confirmed"],
+        ["created", "created", "confirmed"],
+        ["created"],
+    ]
+    assert answers[1][0].fact_id == answers[1][1].fact_id
+    store.close()
+    assert upkeep.rebuild(path).changed == ()
