@@ -194,10 +194,7 @@ def remove_all(*, say: tools.Say = tools.say) -> None:
     if docker.is_here():
         for image in IMAGES:
             DockerBuilder(say).remove(checkout().reference(image))
-    folder = settings.images_dir()
-    if folder.exists():
-        Builder(folder, say).remove_all()
-        say(f"removed the images in {folder}")
+    Builder(settings.images_dir(), say).remove_all()
 
 
 @contextlib.contextmanager

@@ -136,10 +136,21 @@ class Builder:
             yield out
 
     def remove_all(self) -> None:
-        """Delete the storage with everything in it."""
+        """Delete the storage with everything in it.
+
+        It loses its name first: deleting takes minutes, and half a storage would be taken for one.
+        """
+        doomed = self.storage.with_name(f"{self.storage.name}-removed")
+        if not self.storage.exists() and not doomed.exists():
+            return
+        self.say(f"removing the images in {self.storage}")
+        for folder in (doomed, self.storage):
+            leftovers.unmount_below(folder)
+        leftovers.remove_tree(doomed)
         if self.storage.exists():
-            leftovers.unmount_below(self.storage)
-            leftovers.remove_tree(self.storage)
+            self.storage.rename(doomed)
+            leftovers.remove_tree(doomed)
+        self.say(f"removed the images in {self.storage}")
 
     def _commit_base(self, root: Path, *, version: str) -> None:
         container = self._buildah("from", "scratch").strip()

@@ -8,7 +8,7 @@ import pytest
 
 from kais_cluster import errors, images
 from kais_cluster.host import images as host_images
-from kais_cluster.host import pause
+from kais_cluster.host import leftovers, pause
 
 
 def test_pip_settings_of_the_nearer_place_win():
@@ -43,6 +43,27 @@ def test_pause_image_is_an_archive_with_one_program(tmp_path):
     with tarfile.open(fileobj=io.BytesIO(layer)) as files:
         assert files.extractfile("pause").read() == b"program"
         assert files.getmember("pause").mode == 0o755
+
+
+def test_image_storage_whose_removal_was_interrupted_is_none(tmp_path, monkeypatch):
+    said, storage = [], tmp_path / "images"
+    (storage / "root/overlay").mkdir(parents=True)
+    builder = host_images.Builder(storage, said.append)
+
+    def interrupted(folder):
+        if folder.exists():
+            raise KeyboardInterrupt
+
+    with monkeypatch.context() as patched:
+        patched.setattr(leftovers, "remove_tree", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            builder.remove_all()
+    assert not storage.exists()
+    builder.remove_all()
+    assert list(tmp_path.iterdir()) == []
+    assert said == [f"removing the images in {storage}"] * 2 + [f"removed the images in {storage}"]
+    builder.remove_all()
+    assert len(said) == 3
 
 
 def test_base_image_keeps_nothing_of_this_machine(tmp_path):
