@@ -54,7 +54,6 @@ def text(found: Sequence[Finding]) -> str:
         if finding.advice:
             lines.append(f"{'':<8} {'':<{width}}  → {finding.advice}")
     counts = {level: sum(f.level is level for f in found) for level in Level}
-    lines.append(
-        f"{counts[Level.OK]} ok, {counts[Level.WARNING]} warnings, {counts[Level.FAILED]} failed"
-    )
+    warnings = f"{counts[Level.WARNING]} warning{'' if counts[Level.WARNING] == 1 else 's'}"
+    lines.append(f"{counts[Level.OK]} ok, {warnings}, {counts[Level.FAILED]} failed")
     return "\n".join(lines) + "\n"

@@ -116,7 +116,7 @@ def test_a_service_that_is_scaled_to_nothing_fails_with_how_to_bring_it_back(ter
 def test_another_version_is_a_warning(terminal, cluster):
     cluster.put(workload("StatefulSet", "knowledge", version="0.0.1"))
     assert broken(terminal, f"version 0.0.1, this command is {VERSION}") == 0
-    assert terminal.out.endswith("10 ok, 1 warnings, 0 failed\n")
+    assert terminal.out.endswith("10 ok, 1 warning, 0 failed\n")
 
 
 def test_a_lease_that_nobody_renews_fails(terminal, cluster):
