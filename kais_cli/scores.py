@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 _ARMS = {
     "bm25": "words of the question",
-    "session": "its conversation",
+    "session": "the rest of its conversation or run",
     "context": "what was said beside it",
     "links": "facts that it is linked with",
     "meaning": "nearness in meaning",
@@ -36,6 +36,7 @@ _FACTORS = {
 NAMED = frozenset({*_ARMS, *_FACTORS, "x_confidence"})
 """Parts that have words; another one is shown by its name."""
 _WORD = "="
+_DATE = "d:"
 _TIMES = "\N{MULTIPLICATION SIGN}"
 _SHOWN = 0.005  # what two decimals would show as nothing is left out
 
@@ -78,7 +79,9 @@ def _arm(name: str, parts: Mapping[str, float], typed: Sequence[str]) -> str:
 
 
 def _spelled(term: str, typed: Sequence[str]) -> str:
-    """Give a word as it was typed; the index knows its stem."""
+    """Give a word as it was typed; the index knows its stem, and dates as `d:2023-05`."""
+    if term.startswith(_DATE):
+        return f"the date {term.removeprefix(_DATE)}"
     return next((word for word in typed if word.casefold().startswith(term)), term)
 
 

@@ -146,6 +146,14 @@ def test_score_is_told_in_words():
     ]
 
 
+def test_dates_and_what_belongs_together_are_told_in_words():
+    fact = ranked(**{"bm25": 1.0, "=may": 0.5, "=d:2023-05": 0.5, "session": 0.3})
+    assert scores.explained(fact, "What was said in May 2023?")[0] == (
+        "3.40 = 1.00 words of the question (May 0.50, the date 2023-05 0.50)"
+        " + 0.30 the rest of its conversation or run"
+    )
+
+
 def test_fact_that_shares_no_word_says_so():
     assert scores.explained(ranked(), "x") == [
         "3.40: no word of the question, given to fill the answer up"
