@@ -28,6 +28,11 @@ from knowledge_service.store.sqlite import payloads
 BUSY_MS = 5000
 _OLDEST_SQLITE = (3, 51, 3)
 
+UNREADABLE: tuple[type[Exception], ...] = (packing.Unreadable, payloads.Unreadable)
+"""Damage that SQLite does not notice."""
+FAILURES: tuple[type[Exception], ...] = (apsw.Error, *UNREADABLE)
+"""Whatever a file that is read may be at fault for."""
+
 # What the disk or the machine does to us; any other error of SQLite is a fault of ours and stays
 # loud.
 ENVIRONMENTAL: tuple[type[Exception], ...] = (
@@ -45,8 +50,7 @@ ENVIRONMENTAL: tuple[type[Exception], ...] = (
     apsw.ProtocolError,
     apsw.NoLFSError,
     apsw.ConnectionClosedError,
-    packing.Unreadable,
-    payloads.Unreadable,
+    *UNREADABLE,
 )
 
 
@@ -80,7 +84,15 @@ def is_passing(exc: Exception) -> bool:
 
 
 def damaged(path: Path, exc: Exception) -> StartupError:
-    """Say that the file is a database that cannot be read, or none at all."""
+    """Say that the file is a database that cannot be read, or none at all, or cannot be had now.
+
+    What a disk without room says is no damage: a copy in its place would be older.
+    """
+    if isinstance(exc, ENVIRONMENTAL) and not isinstance(exc, (*_DAMAGE, *UNREADABLE)):
+        return StartupError(
+            f"database {path} cannot be used ({words(exc)}); see to its disk and to who may write"
+            " there, then try again"
+        )
     said = "it is no database" if isinstance(exc, apsw.NotADBError) else exc
     return StartupError(
         f"database {path} is damaged ({said}); restore a copy of it, or choose another file with"

@@ -6,8 +6,6 @@ from contextlib import ExitStack
 from datetime import datetime, timedelta
 from pathlib import Path
 
-import apsw
-
 from knowledge_client.models import StoreId
 from knowledge_service import clock as clocks
 from knowledge_service.progress import Progress
@@ -73,7 +71,7 @@ class SqliteStore(
         self._lock = connection.lock(path)
         try:
             store_id = self._open(path, clock, progress or Progress())
-        except apsw.Error as exc:
+        except connection.FAILURES as exc:
             self._lock.close()
             raise connection.damaged(path, exc) from exc
         except BaseException:

@@ -66,7 +66,7 @@ def _owned(path: Path) -> Iterator[apsw.Connection]:
         db = connection.open_writer(path)
         try:
             yield db
-        except apsw.Error as exc:
+        except connection.FAILURES as exc:
             raise connection.damaged(path, exc) from exc
         finally:
             connection.let_go(db)

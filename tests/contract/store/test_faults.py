@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import logging
 import re
 import struct
@@ -14,7 +15,7 @@ import pytest
 from knowledge_service.domain.visibility import Reach, View
 from knowledge_service.errors import StartupError, StoreUnavailable
 from knowledge_service.ports import Search
-from knowledge_service.store.sqlite import transaction, upkeep
+from knowledge_service.store.sqlite import exports, migrate, transaction, upkeep, verifying
 from knowledge_service.store.sqlite.store import SqliteStore
 from tests.builders_knowledge import ALL, OTHER, PERSON, TEAM, new_fact
 
@@ -71,6 +72,42 @@ def test_damaged_file_is_said_and_let_go_of(path: Path) -> None:
     for _ in range(2):
         with pytest.raises(StartupError, match=r"is damaged \(.*\); restore a copy of it"):
             SqliteStore(path)
+
+
+FULL = "the disk is full"
+REFUSALS = {
+    apsw.FullError("database or disk is full"): FULL,
+    apsw.IOError("disk I/O error"): "the disk failed, is full or lets no file be so large",
+    apsw.CantOpenError("unable to open database file"): "unable to open database file",
+    apsw.ReadOnlyError("attempt to write a readonly database"): "attempt to write a readonly",
+    apsw.BusyError("database is locked"): "database is locked",
+}
+
+
+@pytest.mark.parametrize("error", REFUSALS, ids=str)
+@pytest.mark.parametrize("does", ["serve", "rebuild", "export", "verify"])
+def test_disk_that_gives_no_room_while_a_file_is_opened_is_not_taken_for_damage(
+    path: Path, monkeypatch: pytest.MonkeyPatch, error: apsw.Error, does: str
+) -> None:
+    SqliteStore(path).close()
+
+    def refused(*_: object, **__: object) -> None:
+        raise error
+
+    module, step, run = {
+        "serve": (migrate, "migrate", lambda: SqliteStore(path)),
+        "rebuild": (migrate, "migrate", lambda: upkeep.rebuild(path)),
+        "export": (exports, "write", lambda: exports.export(path, io.BytesIO())),
+        "verify": (verifying, "verify", lambda: upkeep.verify(path)),
+    }[does]
+    monkeypatch.setattr(module, step, refused)
+    with pytest.raises(StartupError) as caught:
+        run()
+    said = str(caught.value)
+    assert said.startswith(f"database {path} cannot be used ({REFUSALS[error]}")
+    assert said.endswith("); see to its disk and to who may write there, then try again")
+    assert "damaged" not in said
+    assert "restore" not in said
 
 
 def test_page_that_is_found_damaged_while_serving_ends_writing_and_readiness(path: Path) -> None:
