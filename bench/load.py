@@ -6,6 +6,7 @@ Reads what it shall do as JSON from stdin, writes what it saw as JSON to stdout.
 from __future__ import annotations
 
 import asyncio
+import itertools
 import json
 import random
 import resource
@@ -106,7 +107,7 @@ def remembers(job: dict[str, Any], texts: Texts) -> Iterator[tuple[bytes, bytes]
 
 
 def imports(job: dict[str, Any], texts: Texts) -> Iterator[tuple[bytes, bytes]]:
-    """Remember facts 200 at a time, one scope after the other.
+    """Remember facts 200 at a time, one scope after the other; small scopes share a request.
 
     Like every job's they are written before the clock starts: making up a text costs a fifth of
     what storing it does, on one of the cores that the service has.
@@ -115,13 +116,14 @@ def imports(job: dict[str, Any], texts: Texts) -> Iterator[tuple[bytes, bytes]]:
 
 
 def _batches(job: dict[str, Any], texts: Texts) -> Iterator[tuple[bytes, bytes]]:
-    number = job.get("mark", 0)
-    for scope, count in job["plan"]:
-        for first in range(0, count, job.get("batch", 200)):
-            size = min(job.get("batch", 200), count - first)
-            facts = [{"content": texts.fact(number + n), "scope": scope} for n in range(size)]
-            number += size
-            yield request("/v1/facts:batch", {"facts": facts}), b"results"
+    number, size = job.get("mark", 0), job.get("batch", 200)
+    told = itertools.chain.from_iterable(itertools.repeat(*scope) for scope in job["plan"])
+    while scopes := list(itertools.islice(told, size)):
+        facts = [
+            {"content": texts.fact(no), "scope": scope} for no, scope in enumerate(scopes, number)
+        ]
+        number += size
+        yield request("/v1/facts:batch", {"facts": facts}), b"results"
 
 
 async def visible(job: dict[str, Any]) -> dict[str, Any]:

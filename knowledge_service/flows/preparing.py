@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import dataclasses
 import functools
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from kais import facts as kais_facts
@@ -12,7 +14,7 @@ from knowledge_service.domain import aliases, facts, redaction, told
 from knowledge_service.domain.facts import NewFact
 from knowledge_service.domain.told import Told
 from knowledge_service.domain.visibility import Principal
-from knowledge_service.errors import SecretRefused
+from knowledge_service.errors import InvalidBody, SecretRefused
 from knowledge_service.flows import access, remembering
 from knowledge_service.index.looking import Looked
 
@@ -52,6 +54,7 @@ def prepare_told(
         What `prepare` raises, for the first fact that earns it.
     """
     desk = _Desk(store, principal)
+    desk.expect({each.scope for each in given})
     return [
         desk.prepared(told.fact_in(each))
         if content_hash is None
@@ -89,9 +92,20 @@ class _Desk:
         """Return a fact that is as a Told of its scope in all that a Told does not say."""
         found = self._settled.get(given.scope)
         if found is None:
-            body = FactIn(content="x", scope=given.scope)
-            found = self._settled[given.scope] = self.prepared(body)
+            for other in self._settled.values():
+                found = dataclasses.replace(other, scope=self._path(given.scope))
+                break
+            else:
+                found = self.prepared(FactIn(content="x", scope=given.scope))
+            self._settled[given.scope] = found
         return found
+
+    def expect(self, scopes: Collection[str | None]) -> None:
+        """Have settings of many scopes read at once; who may not write there learns it later."""
+        if len(scopes) > 1:
+            with suppress(InvalidBody):
+                paths = [access.path_of(each, self._principal) for each in scopes if each]
+                self._store.scope_configs(paths)
 
     def _path(self, scope: ScopeRef | None) -> str:
         if scope not in self._paths:

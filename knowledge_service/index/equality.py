@@ -19,10 +19,12 @@ _ENTRY = np.dtype([("begin", "<u8"), ("number", "<u4")])
 SIZE = _ENTRY.itemsize
 """Bytes of an entry."""
 
-# What came last is kept apart, until it is so many or such a part of all.
-_FEW, _PART = 2_048, 16
+# What came last is kept apart, until it is so many or such a part of all. A scope that has no more
+# is kept as if it came last: arrays cost more than they save.
+_FEW, _PART = 32, 16
 
 Entries = NDArray[np.void]
+_NONE = np.empty(0, np.uint64), np.empty(0, np.uint32)
 
 
 def beginnings(hashes: Sequence[bytes]) -> list[int]:
@@ -59,12 +61,14 @@ class Known:
     """The entries of one scope, ready to be asked for."""
 
     def __init__(self, entries: Entries) -> None:
-        order = np.argsort(entries["begin"], kind="stable")
-        self._begins = entries["begin"][order]
-        self._numbers = entries["number"][order]
-        self._new: set[int] = set()
-        self._new_begins: list[int] = []
-        self._new_numbers: list[int] = []
+        few = len(entries) <= _FEW
+        self._new_begins: list[int] = entries["begin"].tolist() if few else []
+        self._new_numbers: list[int] = entries["number"].tolist() if few else []
+        self._new = set(self._new_begins)
+        self._begins, self._numbers = _NONE
+        if not few:
+            order = np.argsort(entries["begin"], kind="stable")
+            self._begins, self._numbers = entries["begin"][order], entries["number"][order]
 
     def __len__(self) -> int:
         """Count the entries."""

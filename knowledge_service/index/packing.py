@@ -48,12 +48,14 @@ class Row(NamedTuple):
 
 def alone(document: Document, first: int) -> Row:
     """Pack a run of one document: what `pack` gives for it, at a tenth of the cost."""
-    m = len(document.terms)
+    m, counts = len(document.terms), document.frequencies
+    if m and max(counts) > MAX_FREQUENCY:
+        counts = tuple([min(count, MAX_FREQUENCY) for count in counts])
     data = b"".join(
         (
             _HEAD.pack(1, m, m),
             struct.pack(f"<{m}q", *document.terms),
-            bytes([min(count, MAX_FREQUENCY) for count in document.frequencies]),
+            bytes(counts),
             _ONE.pack(document.number, min(document.length, MAX_LENGTH)),
         )
     )

@@ -23,11 +23,13 @@ _SCOPE = 24
 _END = (1 << _SCOPE) - 1
 # Entries of 12 bytes in memory, of all scopes but the one that is asked for.
 _MOST = 2_000_000
-# What a scope without entries takes, in entries.
-_EACH = 64
+# What a small scope takes beside its entries, in entries.
+_EACH = 256
 
 _ROWS = "SELECT key, data FROM equal WHERE key >= ? AND key < ? ORDER BY key"
-_LAST = f"{_ROWS} DESC LIMIT 1"
+_LAST = f"""SELECT s.value, e.key, e.data FROM json_each(?) s LEFT JOIN equal e ON e.key =
+  (SELECT max(b.key) FROM equal b
+    WHERE b.key >= s.value << {_SCOPE} AND b.key < (s.value + 1) << {_SCOPE})"""
 _PUT = "INSERT OR REPLACE INTO equal(key, data) VALUES(?, ?)"
 _DROP = "DELETE FROM equal WHERE key >= ? AND key < ?"
 _CLEAR = "DELETE FROM equal"
@@ -105,9 +107,9 @@ class Equals:
 
     def write(self) -> None:
         """Write what was added to the table, before the commit."""
-        for scope_no in self._added.keys() - self._touched.keys():
-            if self._added[scope_no][0]:
-                self._append(scope_no, *self._added[scope_no])
+        self._append(
+            [each for each in self._added.keys() - self._touched.keys() if self._added[each][0]]
+        )
         for scope_no, touched in self._touched.items():
             self._write_again(scope_no, touched)
 
@@ -150,12 +152,15 @@ class Equals:
         low = scope_no << _SCOPE
         return self._connection.execute(_ROWS, (low, low + _END)).fetchall()
 
-    def _append(self, scope_no: int, begins: Sequence[int], numbers: Sequence[int]) -> None:
-        """Put entries behind the others: a new fact's number is the highest."""
-        low = scope_no << _SCOPE
-        last: Any = self._connection.execute(_LAST, (low, low + _END)).fetchall()
-        ((key, before),) = last or ((low, b""),)
-        _put(self._connection, key, before + equality.pack(begins, numbers))
+    def _append(self, scope_nos: Sequence[int]) -> None:
+        """Put entries behind the others of their scopes: a new fact's number is the highest."""
+        last: Any = self._connection.execute(_LAST, (json.dumps(scope_nos),))
+        rows: list[tuple[int, bytes]] = []
+        for scope_no, key, before in last.fetchall():
+            data = (before or b"") + equality.pack(*self._added[scope_no])
+            begin = scope_no << _SCOPE if key is None else key
+            rows += enumerate(equality.blocks(data), begin)
+        self._connection.executemany(_PUT, rows)
 
     def _write_again(self, scope_no: int, touched: set[int]) -> None:
         """Write a scope's blocks from the first on that is another one now."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from typing import Any, TypeVar
 
 import apsw
@@ -13,7 +13,7 @@ from knowledge_service.domain.visibility import View, lineage, realm_of
 from knowledge_service.errors import IdempotencyConflict
 from knowledge_service.ports import Once
 from knowledge_service.store.sqlite.readers import Readers
-from knowledge_service.store.sqlite.transaction import Transaction
+from knowledge_service.store.sqlite.transaction import Said, Transaction
 from knowledge_service.store.sqlite.writer import Writer
 
 T = TypeVar("T")
@@ -83,16 +83,31 @@ def recall_answer(row: tuple[Any, ...] | None, once: Once) -> str | None:
 def ensure_scope(tx: Transaction, path: str, actor: str) -> int:
     """Return the number of a scope, made with its ancestors if it is new."""
     row = tx.one(_SCOPE, (path,))
-    if row:
-        return int(row[0])
-    ancestors = lineage(path)[1:]
-    if ancestors:
-        ensure_scope(tx, ancestors[0], actor)
-    realm = tx.one(_SCOPE, (realm_of(path),))
-    number = int((tx.one(_NEXT_SCOPE) or (1,))[0])
-    said = {"path": path, "realm": realm[0] if realm else number}
-    tx.record("scope.created", scope_no=number, actor=actor, parts=[said])
-    return number
+    return int(row[0]) if row else ensure_scopes(tx, [path], actor)[path]
+
+
+def ensure_scopes(tx: Transaction, paths: Collection[str], actor: str) -> dict[str, int]:
+    """Return the numbers of scopes by path, made with their ancestors where they are new."""
+    found = _numbers(tx, paths)
+    missing = [path for path in paths if path not in found]
+    if missing:
+        every = list(dict.fromkeys(each for path in missing for each in lineage(path)[::-1]))
+        known = found | _numbers(tx, every)
+        number = int((tx.one(_NEXT_SCOPE) or (1,))[0])
+        said = []
+        for path in every:
+            if path not in known:
+                known[path] = number
+                parts = [{"path": path, "realm": known[realm_of(path)]}]
+                said.append(Said(number, actor, parts))
+                number += 1
+        tx.record_all("scope.created", said)
+        found = {path: known[path] for path in paths}
+    return found
+
+
+def _numbers(tx: Transaction, paths: Collection[str]) -> dict[str, int]:
+    return {path: number for number, path in tx.all(_NAMED, (json.dumps(list(paths)),))}
 
 
 def find_scope(connection: apsw.Connection | Transaction, path: str) -> int | None:

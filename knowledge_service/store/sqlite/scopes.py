@@ -48,21 +48,20 @@ class Scopes(part.Part):
         version, known = self._declared
         if version != self._writer.scopes_version or len(known) > _REMEMBERED:
             version, known = self._declared = (self._writer.scopes_version, {})
-        found: dict[str, ScopeConfig] = {}
-        for path in paths:
-            if path not in known:
-                # Kept with the version that was read before it, so that it cannot outlive a change.
-                known[path] = self._declaration(path)
-            config = known[path]
-            if config:
-                found[path] = config
-        return found
+        asked = [path for path in paths if path not in known]
+        if asked:
+            # Kept with the version that was read before it, so that it cannot outlive a change.
+            known.update(self._declarations(asked))
+        found = {path: known[path] for path in paths}
+        return {path: config for path, config in found.items() if config}
 
-    def _declaration(self, path: str) -> ScopeConfig | None:
+    def _declarations(self, paths: Sequence[str]) -> Mapping[str, ScopeConfig | None]:
+        found: dict[str, ScopeConfig | None] = dict.fromkeys(paths)
         with self._readers.snapshot() as connection:
-            for (text,) in connection.execute(_CONFIG, (path,)):
-                return ScopeConfig.model_validate_json(text)
-        return None
+            for path in paths:
+                for (text,) in connection.execute(_CONFIG, (path,)):
+                    found[path] = ScopeConfig.model_validate_json(text)
+        return found
 
     def list_scopes(self, view: View) -> tuple[str, ...]:
         """List by path."""

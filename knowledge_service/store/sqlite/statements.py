@@ -151,7 +151,9 @@ def _created(fact_id: str) -> Remembered:
 
 def _scopes(tx: Transaction, facts: Sequence[NewFact], actor: Actor) -> dict[str, int]:
     paths = dict.fromkeys([new.scope for new in facts])
-    return {path: part.ensure_scope(tx, path, actor.name) for path in paths}
+    if len(paths) <= 1:
+        return {path: part.ensure_scope(tx, path, actor.name) for path in paths}
+    return part.ensure_scopes(tx, paths, actor.name)
 
 
 def _equals(

@@ -129,6 +129,11 @@ class Transaction:
         projections.apply(self.connection, event)
         return event
 
+    def record_all(self, kind: str, said: Sequence[Said]) -> None:
+        """Append events of a kind as `record` does, with one statement a table of the log."""
+        for event in self.append_all(kind, said):
+            projections.apply(self.connection, event)
+
     def append(
         self, kind: str, *, scope_no: int | None, actor: str, parts: Sequence[Mapping[str, Any]]
     ) -> Event:

@@ -213,7 +213,7 @@ class Played:
             ).fetchall()
             assert self.equals.among(scope_no, every) == {each for (each,) in found}
         kept = self.equals._known.items()
-        assert self.equals._size == sum(len(known) + 64 for _, known in kept)
+        assert self.equals._size == sum(len(known) + equals._EACH for _, known in kept)
         for scope_no, known in kept:
             counted: Any = self.db.execute(COUNT, (scope_no,)).fetchall()
             added, _ = self.equals._added.get(scope_no, ([], []))

@@ -82,7 +82,7 @@ def record_all(connection: apsw.Connection, told: Sequence[tuple[Event, Hashes]]
         if part["tags"]
     ]
     insert(connection, rows)
-    connection.executemany(_EVENT, events)
+    enter(connection, events)
     tag(connection, tagged)
     count(connection, live, told[-1][0].at)
 
@@ -90,6 +90,11 @@ def record_all(connection: apsw.Connection, told: Sequence[tuple[Event, Hashes]]
 def insert(connection: apsw.Connection, rows: Sequence[tuple[Any, ...]]) -> None:
     """Write rows of all columns, in the order of `_RECORD`."""
     connection.executemany(_RECORD, rows)
+
+
+def enter(connection: apsw.Connection, events: Sequence[tuple[int, int, int, int]]) -> None:
+    """Lead from facts to events: number of the fact, of the event, its operation, if undone."""
+    connection.executemany(_EVENT, events)
 
 
 def tag(

@@ -27,6 +27,10 @@ _EVENTS = """WITH RECURSIVE n(no) AS (VALUES(?1) UNION ALL SELECT no + 1 FROM n 
   INSERT OR IGNORE INTO fact_event(fact_no, seq, op, undone) SELECT no, ?3, ?3, 0 FROM n"""
 
 
+# Facts of one event: below, a statement of their own costs more than it saves.
+_FEW = 8
+
+
 class New(NamedTuple):
     """New facts without a key that one event records, as they were told and by their first number.
 
@@ -54,10 +58,20 @@ def record(connection: apsw.Connection, told: Sequence[New], at: int) -> None:
     """Write new facts."""
     sources: dict[int, str] = {}  # facts told together mostly share the object
     live: Counter[int] = Counter()
+    rows: list[tuple[Any, ...]] = []
+    events: list[tuple[int, int, int, int]] = []
     for one in told:
-        _record(connection, one, at, sources)
-        connection.execute(_EVENTS, (one.first, one.first + len(one.facts) - 1, one.seq))
+        rows += _record(connection, one, at, sources)
+        last = one.first + len(one.facts) - 1
+        if len(one.facts) < _FEW:
+            events += [(no, one.seq, one.seq, 0) for no in range(one.first, last + 1)]
+        else:
+            connection.execute(_EVENTS, (one.first, last, one.seq))
         live[one.scope_no] += len(one.facts)
+    if rows:
+        facts.insert(connection, rows)
+    if events:
+        facts.enter(connection, events)
     facts.tag(
         connection,
         [
@@ -70,7 +84,10 @@ def record(connection: apsw.Connection, told: Sequence[New], at: int) -> None:
     facts.count(connection, live, at)
 
 
-def _record(connection: apsw.Connection, told: New, at: int, sources: dict[int, str]) -> None:
+def _record(
+    connection: apsw.Connection, told: New, at: int, sources: dict[int, str]
+) -> list[tuple[Any, ...]]:
+    """Write facts that can be packed; return the rows of the others."""
     rows: list[tuple[Any, ...]] = []
     packed: dict[_Alike, list[bytes]] = {}
     numbered = enumerate(zip(told.facts, told.fact_ids, strict=True), told.first)
@@ -78,21 +95,21 @@ def _record(connection: apsw.Connection, told: New, at: int, sources: dict[int, 
         if id(new.source) not in sources:
             given = new.source.model_dump(mode="json", exclude_none=True)
             sources[id(new.source)] = canonical(given)
-        if new.terms is None or new.title:  # it may say more than these columns hold
+        # One with a title, or that was not looked at, may say more than these columns hold.
+        if new.terms is None or new.title or len(told.facts) < _FEW:
             rows.append(_row(new, (no, fact_id), told, (at, sources[id(new.source)])))
             continue
         alike = _Alike(new.kind, new.tags, new.confidence, new.review, id(new.source))
         words = new.content.encode()
         data = _PACKED % (new.content_hash, fact_id.encode(), no, words)
         packed.setdefault(alike, []).append(data)
-    if rows:
-        facts.insert(connection, rows)
     types = {id(new.source): new.source.type for new in told.facts}
     for alike, data_of in packed.items():
         source = (sources[alike.source], types[alike.source])
         tags = facts.json_list(alike.tags)
         shared = (told.scope_no, alike.kind, tags, alike.confidence, *source, alike.review)
         connection.execute(_PLAIN, (apsw.carray(tuple(data_of)), *shared, at, told.seq))
+    return rows
 
 
 def _row(new: NewFact, named: tuple[int, str], told: New, rest: tuple[int, str]) -> tuple[Any, ...]:
