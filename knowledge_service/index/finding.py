@@ -24,6 +24,7 @@ from knowledge_service.index.candidates import Candidate
 from knowledge_service.index.folding import Folder
 from knowledge_service.index.ranking import Evidence, Ranked, Uses
 from knowledge_service.index.scorer import Scores
+from knowledge_service.index.sessions import Session
 
 # Of the best by text so many are read at once, at least twice the limit; when filters leave too few
 # of them, more are.
@@ -104,11 +105,14 @@ def find(shelf: Shelf, inquiry: Inquiry, watch: Watch | None = None) -> list[Ran
     meaning = shelf.meaning()
     scores = shelf.scores(question.terms)
     rows, text, place = _by_text(shelf, scores, inquiry, watching)
-    _beside(shelf, scores, filters, (rows, text, place))
+    tied = _beside(shelf, scores, filters, (rows, text, place))
+    known = len(rows)
     missing = [number for number in meaning if number not in rows]
     rows |= _served(shelf.rows(missing), filters, watching) if missing else {}
     linked = _linked(shelf, rows, text, filters)
-    evidence = Evidence(rows, text, place, linked, {n: s for n, s in meaning.items() if n in rows})
+    near = {number: value for number, value in meaning.items() if number in rows}
+    tied = tied if len(rows) == known else None
+    evidence = Evidence(rows, text, place, linked, near, tied=tied)
     ranked = ranking.rank(question, evidence, now, size=max(_BATCH, 2 * inquiry.limit))
     ranked = _used(shelf, evidence, ranked)
     return _folded(shelf, rows, ranked, inquiry, watching)
@@ -152,8 +156,13 @@ def _served(rows: Iterable[Candidate], filters: Filters, watch: Watch) -> dict[i
     return found
 
 
-def _beside(shelf: Shelf, scores: Scores, filters: Filters, found: Found) -> None:
-    """Add what stands beside the best in the same session; adds to `found` in place."""
+def _beside(
+    shelf: Shelf, scores: Scores, filters: Filters, found: Found
+) -> Mapping[int, Session] | None:
+    """Add what stands beside the best in the same session; adds to `found` in place.
+
+    Returns the sessions of all rows, unless it added some.
+    """
     rows, text, place = found
     best = sorted(text, key=lambda number: (-text[number], number))[:_BESIDE_OF]
     tied = sessions.of_all(rows.values())
@@ -167,7 +176,8 @@ def _beside(shelf: Shelf, scores: Scores, filters: Filters, found: Found) -> Non
             near.update(range(max(spot - _REACH, 0), min(spot + _REACH + 1, len(scores.values))))
     near.difference_update(place.values())
     if not near:
-        return
+        return tied
+    count = len(rows)
     spots = _likeliest(scores, sorted(near))
     wanted = dict(zip(scores.numbers(spots).tolist(), spots.tolist(), strict=True))
     fresh = [number for number in wanted if number not in rows]
@@ -176,6 +186,7 @@ def _beside(shelf: Shelf, scores: Scores, filters: Filters, found: Found) -> Non
             spot = wanted[row.number]
             rows[row.number], place[row.number] = row, spot
             text[row.number] = float(scores.values[spot])
+    return tied if len(rows) == count else None
 
 
 def _likeliest(scores: Scores, near: Sequence[int]) -> NDArray[np.intp]:

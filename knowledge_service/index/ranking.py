@@ -62,7 +62,8 @@ class Evidence:
 
     `text` is the text score; `place` numbers the facts of each scope in the order in which they
     came; `linked` names the best facts that a fact is linked with; `meaning` is a similarity in
-    [0, 1]; `rates` are the success rates of scopes with at least ten outcomes.
+    [0, 1]; `rates` are the success rates of scopes with at least ten outcomes; `tied` are the
+    sessions of all rows, where they are known already.
     """
 
     rows: Mapping[int, Candidate]
@@ -72,6 +73,7 @@ class Evidence:
     meaning: Mapping[int, float] = field(default_factory=dict)
     uses: Mapping[int, Uses] = field(default_factory=dict)
     rates: Mapping[int, float] = field(default_factory=dict)
+    tied: Mapping[int, Session] | None = None
 
 
 @dataclass(frozen=True)
@@ -86,7 +88,9 @@ class Ranked:
 def rank(question: Question, evidence: Evidence, now: datetime, *, size: int) -> list[Ranked]:
     """Score the rows, the best first; at most `size`, the best by their arms alone."""
     now_us = (now - _EPOCH) // timedelta(microseconds=1)
-    tied = sessions.of_all(evidence.rows.values())
+    tied = evidence.tied
+    if tied is None:
+        tied = sessions.of_all(evidence.rows.values())
     asking = {number for number in tied if speakers.is_asking(evidence.rows[number])}
     arms = _arms(evidence, tied, asking)
     sums = sorted((-sum(parts.values()), number) for number, parts in arms.items())

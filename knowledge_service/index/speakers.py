@@ -26,8 +26,8 @@ _SENTENCE = re.compile(r"[^.!?]+[.!?]*")
 _ASKED = ("?", '?"', "?\u201d")
 # So many words beside its questions are a greeting or a comment ("Wow, congratulations!").
 _GREETING = 6
-# A turn of so many words says little. So few words have no more characters, which is arbitrary.
-_SHORT, _SHORT_CHARACTERS = 6, 120
+# A turn of so many words says little; before them stand a day, a moment and a name.
+_SHORT, _BEFORE = 6, 12
 _SPOKEN_TO = re.compile(r"(?i)\b(?:you|yours?|yourself)\b")
 
 
@@ -89,7 +89,7 @@ def is_asking(row: Candidate) -> bool:
 
 def is_short(row: Candidate) -> bool:
     """Tell whether a turn has so few words that it hardly says anything by itself."""
-    return len(row.content) <= _SHORT_CHARACTERS and len(_words(row).split()) <= _SHORT
+    return row.content.count(" ") < _SHORT + _BEFORE and len(_words(row).split()) <= _SHORT
 
 
 def is_spoken_to(row: Candidate) -> bool:

@@ -14,7 +14,7 @@ from knowledge_service.index.english import FRAME_WORDS, LIGHT_WORDS, STOP_WORDS
 # What each word counts beside the one that was asked for, and how many of a table are brought along
 # at most: more would cost more reading than they find. Found on half of bench/recall.
 _FAMILY, _EXCHANGED, _KIND = (0.8, 16), (0.5, 24), (0.4, 40)
-_INSTEAD, _OF_DAYS = (0.5, 32), (0.3, 32)
+_INSTEAD, _OF_DAYS = (0.5, 12), (0.3, 10)
 _LIGHT, _FRAME = 0.4, 0.6
 Table = Mapping[str, Sequence[str]]
 

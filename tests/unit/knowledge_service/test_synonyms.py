@@ -48,7 +48,7 @@ def test_question_of_many_words_brings_only_so_many() -> None:
     every = " ".join(line.split(":")[0] for line in instead.DAILY.replace("|", "\n").splitlines())
     own = set(analyser.terms(every))
     brought = [weight for term, weight in weighted(every).items() if term not in own]
-    assert len(brought) <= 16 + 24 + 40 + 32 + 32
+    assert len(brought) <= 16 + 24 + 40 + 12 + 10
 
 
 @pytest.mark.parametrize(
