@@ -16,12 +16,13 @@ from pathlib import Path
 import httpx
 import pytest
 
+from kais_cluster.host import control_plane
 from knowledge_client import KnowledgeClient, errors, retries
 from knowledge_client.models import EpisodesIn, Extraction, ExtractionIn, FactIn, RecallIn
 from knowledge_service.store.sqlite import upkeep
 from knowledge_service.store.sqlite.store import SqliteStore
 from tests.builders_knowledge import ALL, TEAM, episode, run_in
-from tests.knowledge_process import ROOT, serving
+from tests.knowledge_process import ROOT, errand, serving
 
 FAILING = tuple(
     episode(f"pod {name} was killed", type="error", error_signature="OOMKilled")
@@ -176,6 +177,22 @@ def test_no_authentication_beyond_loopback_is_refused() -> None:
     )
     assert refused.returncode == 2
     assert "--auth none makes everybody an admin, so it is refused on 0.0.0.0" in refused.stderr
+
+
+def test_service_that_could_know_nobody_makes_no_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    db, token = tmp_path / "knowledge.db", tmp_path / "token"
+    monkeypatch.setenv("KAIS_KUBE_TOKEN_FILE", str(token))
+    (port,) = control_plane.free_ports(1)
+    refused = errand("serve", "--db", db, "--auth", "kubernetes", "--port", port)
+    assert refused.returncode == 1
+    assert refused.stderr.decode() == (
+        f"kais-knowledge: there is no token to ask the API server with at {token}"
+        " (KAIS_KUBE_TOKEN_FILE), so that nobody could be known;"
+        " outside of a cluster use --auth token, or none on this machine alone\n"
+    )
+    assert not db.exists()
 
 
 def test_a_stream_of_events_does_not_hold_up_the_end(tmp_path: Path) -> None:
