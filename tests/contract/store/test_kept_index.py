@@ -78,3 +78,23 @@ def test_successor_of_an_erased_fact_is_found_by_its_own_words_only(tmp_path: Pa
         assert [fact for fact, _, _ in asked(store, "plums")] == [new.fact_id]
     finally:
         store.close()
+
+
+def test_word_kept_in_the_midst_of_a_large_run_is_read_on_when_that_is_whole(
+    tmp_path: Path,
+) -> None:
+    path = tmp_path / "k.db"
+    store = SqliteStore(path)
+    try:
+        for first, end in ((0, 5000), (5000, 8300)):  # a run has 4,096
+            # The rarer word is in few facts of each run, and in none of the newest.
+            facts = [
+                new_fact(f"rain {'snow' if n % 500 == 7 else 'sun'} n{n}", scope=TEAM)
+                for n in range(first, end)
+            ]
+            store.remember(facts, actor=PERSON)
+            found = asked(store, "snow")
+        assert [found] == of_a_copy(path, tmp_path / "copy.db", ["snow"])
+        assert len(found) == 10
+    finally:
+        store.close()
