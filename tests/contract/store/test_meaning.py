@@ -22,7 +22,7 @@ from knowledge_service.store.sqlite.store import SqliteStore
 from tests.builders_knowledge import AGENT, LEAD, OTHER, new_fact
 
 # What the endpoint takes for the same: each word of a line lies along one axis.
-AXES = (("kitten", "feline"), ("lorry", "truck"), ("rain", "storm"))
+AXES = (("zither", "lyre"), ("lorry", "truck"), ("rain", "storm"))
 
 
 class Script:
@@ -95,9 +95,9 @@ def embedder(url: str) -> Iterator[EndpointEmbedder]:
 def store(tmp_path: Path) -> Iterator[SqliteStore]:
     opened = SqliteStore(tmp_path / "k.db")
     opened.remember(
-        [new_fact("a kitten sat there", LEAD), new_fact("the lorry is blue", LEAD)], actor=AGENT
+        [new_fact("a zither lay there", LEAD), new_fact("the lorry is blue", LEAD)], actor=AGENT
     )
-    opened.remember([new_fact("a kitten of others", OTHER)], actor=AGENT)
+    opened.remember([new_fact("a zither of others", OTHER)], actor=AGENT)
     yield opened
     opened.close()
 
@@ -109,14 +109,14 @@ def found(store: SqliteStore, query: str) -> list[str]:
 def test_facts_near_in_meaning_are_found_when_it_is_on_and_not_when_it_is_off(
     store: SqliteStore, embedder: EndpointEmbedder, script: Script
 ) -> None:
-    assert found(store, "feline") == []
+    assert found(store, "lyre") == []
     assert script.asked == []
     assert Filler(store, embedder).step() == 0
     store.embedder = embedder
-    assert found(store, "feline") == ["a kitten sat there"]
+    assert found(store, "lyre") == ["a zither lay there"]
     assert found(store, "a storm over the truck")[0] == "the lorry is blue"
     store.embedder = None
-    assert found(store, "feline") == []
+    assert found(store, "lyre") == []
     assert script.asked[0]["model"] == "small"
     assert len(script.asked[0]["input"]) == 3
     assert set(script.keys) == {"Bearer s3cret"}
@@ -127,7 +127,7 @@ def test_part_of_the_score_says_what_meaning_gave(
 ) -> None:
     Filler(store, embedder).step()
     store.embedder = embedder
-    (hit, *_) = store.search(Search(View(LEAD), "feline", 10))
+    (hit, *_) = store.search(Search(View(LEAD), "lyre", 10))
     assert hit.parts["bm25"] == 0
     assert hit.parts["meaning"] > 0
 
@@ -150,7 +150,7 @@ def test_endpoint_that_answers_nonsense_leaves_recall_as_it_is_without(
     Filler(store, embedder).step()
     store.embedder = embedder
     script.answer = answer
-    assert found(store, "kitten") == ["a kitten sat there"]
+    assert found(store, "zither") == ["a zither lay there"]
     assert Filler(store, embedder).step() in (1.0, 30.0)
 
 
@@ -164,12 +164,12 @@ def test_endpoint_that_hangs_or_trickles_holds_recalls_up_once_and_is_asked_agai
     script.pause_s = 0.2  # each byte comes in time, the answer does not
     began = time.monotonic()
     for _ in range(5):
-        assert found(store, "feline kitten") == ["a kitten sat there"]
+        assert found(store, "lyre zither") == ["a zither lay there"]
     assert time.monotonic() - began < 3
     assert len(script.asked) == 2, "once for the facts, once for five questions"
     script.pause_s = 0.0
     now_s += 6
-    assert found(store, "feline") == ["a kitten sat there"]
+    assert found(store, "lyre") == ["a zither lay there"]
     embedder.close()
 
 
@@ -178,9 +178,9 @@ def test_vectors_of_another_model_do_not_count(
 ) -> None:
     Filler(store, embedder).step()
     store.embedder = EndpointEmbedder(url, "large")
-    assert found(store, "feline") == []
+    assert found(store, "lyre") == []
     assert Filler(store, store.embedder).step() == 0
-    assert found(store, "feline") == ["a kitten sat there"]
+    assert found(store, "lyre") == ["a zither lay there"]
     store.embedder.close()
 
 
