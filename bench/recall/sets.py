@@ -3,8 +3,8 @@
 Each has two halves by a seed. Weights are tuned on the first; the second is what is reported. The
 first choices of all (which arms, how they are joined) were made with both in view; the made
 conversations that are reported were never looked at, and those of other events neither, of which no
-question was used to tune. Of the four long conversations that were written later, two are there only
-to tune on; the other two were never looked at, and all their questions are reported.
+question was used to tune. Of four long conversations that were written later, two are there only to
+tune on; the other two were never looked at, and all their questions are reported.
 """
 
 import json
