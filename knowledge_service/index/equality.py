@@ -62,11 +62,13 @@ class Known:
 
     def __init__(self, entries: Entries) -> None:
         few = len(entries) <= _FEW
-        self._new_begins: list[int] = entries["begin"].tolist() if few else []
-        self._new_numbers: list[int] = entries["number"].tolist() if few else []
-        self._new = set(self._new_begins)
+        self._new_begins: list[int] = []
+        self._new_numbers: list[int] = []
+        self._new: dict[int, list[int]] = {}
         self._begins, self._numbers = _NONE
-        if not few:
+        if few:
+            self.add(entries["begin"].tolist(), entries["number"].tolist())
+        else:
             order = np.argsort(entries["begin"], kind="stable")
             self._begins, self._numbers = entries["begin"][order], entries["number"][order]
 
@@ -76,7 +78,7 @@ class Known:
 
     def among(self, begins: Sequence[int]) -> set[int]:
         """Return which of these there are."""
-        found = self._new.intersection(begins)
+        found = self._new.keys() & begins
         if len(self._begins):
             asked = np.array(begins, np.uint64)
             at = self._begins.searchsorted(asked)
@@ -92,21 +94,23 @@ class Known:
             self._begins.searchsorted(np.uint64(begin), side) for side in ("left", "right")
         )
         found: list[int] = self._numbers[low:high].tolist()
-        if begin in self._new:
-            pairs = zip(self._new_begins, self._new_numbers, strict=True)
-            found += [number for each, number in pairs if each == begin]
-        return found
+        return found + self._new.get(begin, [])
 
     def add(self, begins: Sequence[int], numbers: Sequence[int]) -> None:
         """Add entries."""
-        self._new.update(begins)
+        for begin, number in zip(begins, numbers, strict=True):
+            self._new.setdefault(begin, []).append(number)
         self._new_begins += begins
         self._new_numbers += numbers
 
     def take_back(self, count: int) -> None:
         """Take the last entries away that were added since `settle`."""
+        for begin in self._new_begins[-count:]:
+            numbers = self._new[begin]
+            numbers.pop()
+            if not numbers:
+                del self._new[begin]
         del self._new_begins[-count:], self._new_numbers[-count:]
-        self._new = set(self._new_begins)
 
     def settle(self) -> None:
         """Put what was added to the rest, once it is worth it; it cannot be taken back any more."""
@@ -118,4 +122,4 @@ class Known:
         at = self._begins.searchsorted(begins, "right")
         self._begins = np.insert(self._begins, at, begins)
         self._numbers = np.insert(self._numbers, at, numbers)
-        self._new, self._new_begins, self._new_numbers = set(), [], []
+        self._new, self._new_begins, self._new_numbers = {}, [], []

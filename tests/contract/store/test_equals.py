@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -103,6 +104,7 @@ def test_what_was_not_committed_is_not_known(path: Path, monkeypatch: pytest.Mon
     assert [status(store, content) for content in ("sun", "sun", "rain")] == [
         "created", "confirmed", "confirmed",
     ]  # fmt: skip
+    assert sum(map(len, store._writer._equals._known.values())) == 2
     store.close()
     assert upkeep.rebuild(path).changed == ()
 
@@ -264,3 +266,14 @@ def test_many_entries_are_found_before_and_after_they_are_put_to_the_rest() -> N
     assert len(known) == 9_000
     assert known.among([*begins, 5]) == set(begins)
     assert [known.numbers(begin) for begin in begins] == [[n] for n in range(9_000)]
+
+
+def test_numbers_of_what_came_last_are_found_without_going_through_all_that_came_last() -> None:
+    begins = [n << 40 for n in range(1_060_000)]
+    known = equality.Known(equality.unpack(equality.pack(begins[:1_000_000], range(1_000_000))))
+    known.add(begins[1_000_000:], range(1_000_000, 1_060_000))
+    began = time.process_time()
+    assert [known.numbers(n << 40) for n in range(1_059_000, 1_060_000)] == [
+        [n] for n in range(1_059_000, 1_060_000)
+    ]
+    assert time.process_time() - began < 0.5  # a hundredth; all that came last takes 1.5 s
