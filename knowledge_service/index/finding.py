@@ -172,9 +172,9 @@ def _beside(
         name = tied.get(number)
         if name is not None:
             names.add(name)
-            spot = place[number]
-            near.update(range(max(spot - _REACH, 0), min(spot + _REACH + 1, len(scores.values))))
-    near.difference_update(place.values())
+            near.update(range(place[number] - _REACH, place[number] + _REACH + 1))
+    end = len(scores.values)
+    near.difference_update(place.values(), range(-_REACH, 0), range(end, end + _REACH))
     if not near:
         return tied
     count = len(rows)

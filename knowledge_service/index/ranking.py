@@ -169,12 +169,14 @@ def _add_sessions(
     for numbers in members.values():
         best = sorted([text.get(number, 0.0) for number in numbers], reverse=True)
         strength = _SESSION * (sum(best[:_SESSION_BEST]) / _SESSION_BEST)
-        at = {places[number]: text.get(number, 0.0) for number in numbers if number in places}
+        # What has no word of the question gives nothing to those beside it.
+        at = {places[n]: text[n] for n in numbers if n in places and text.get(n)}
         asked = {places[n] + 1 for n in numbers if n in asking and n in places}
         for number in numbers:
+            place = places.get(number)
             # A turn that only asks is no answer to what was said before it.
-            if number in places and number not in asking:
-                context = _context(at, places[number], asked)
+            if place is not None and number not in asking:
+                context = _context(at, place, asked)
                 if context and not speakers.is_said(evidence.rows[number]):
                     context *= _UNSAID
                 arms[number]["context"] = context
@@ -185,7 +187,7 @@ def _add_sessions(
 def _context(at: Mapping[int, float], place: int, asked: Set[int]) -> float:
     """Add up what a turn gains from those beside it in its session."""
     beside = _ANSWERS if place in asked else BESIDE
-    return sum([weight * at[place + step] for step, weight in beside if place + step in at])
+    return sum([weight * at[place + step] for step, weight in beside if place + step in at], 0.0)
 
 
 def _factors(question: Question, row: Candidate, now_us: int) -> dict[str, float]:
@@ -216,9 +218,13 @@ def _heard(question: Question, rows: Iterable[Candidate]) -> dict[int, float]:
     found: dict[int, float] = {}
     others: dict[int, float] = {}
     for row in rows:
-        if speakers.is_voice(row, question.names):
+        who = speakers.speaker(row)
+        if who is None:
+            if speakers.bears_one_of(row, question.names):
+                found[row.number] = _SPEAKER
+        elif speakers.is_one_of(who, question.names):
             found[row.number] = _SPEAKER
-        elif speakers.speaker(row):
+        else:
             others[row.number] = _TO_SPEAKER if speakers.is_spoken_to(row) else _OTHER
     return found | others if found else {}
 

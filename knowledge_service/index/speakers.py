@@ -59,8 +59,16 @@ def name(row: Candidate) -> str | None:
 def is_voice(row: Candidate, names: frozenset[str]) -> bool:
     """Tell whether one of these case-folded names says the content, or the fact bears it."""
     who = speaker(row)
-    if who is not None:
-        return not names.isdisjoint((who, *who.split()))
+    return is_one_of(who, names) if who is not None else bears_one_of(row, names)
+
+
+def is_one_of(who: str, names: frozenset[str]) -> bool:
+    """Tell whether one of these names is a speaker's, whole or in part; all are case-folded."""
+    return not names.isdisjoint((who, *who.split()))
+
+
+def bears_one_of(row: Candidate, names: frozenset[str]) -> bool:
+    """Tell whether a fact bears one of these case-folded names: as subject, title or tag."""
     for text in (row.subject, row.title):
         if text:
             folded = text.casefold()
@@ -82,7 +90,10 @@ def is_asking(row: Candidate) -> bool:
     content = row.content
     if not content.endswith(_ASKED) or row.kind == "question":
         return False
-    sentences = _SENTENCE.findall(_words(row))
+    words = _words(row)
+    if "." not in words and "!" not in words:
+        return True
+    sentences = _SENTENCE.findall(words)
     said = [each for each in sentences if not each.endswith("?")]
     return sum(len(each.split()) for each in said) <= _GREETING
 

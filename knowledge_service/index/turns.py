@@ -57,10 +57,15 @@ def _turn(row: Candidate) -> int | None:
     if not name and '"refs":[{' in row.source_json:
         name = _turn_referred(row.source_json)
     if not name and row.tags_json != "[]":
-        tag = sessions.TURN_TAG.search(row.tags_json)
-        name = tag[0].strip('"') if tag else ""
-    last = _LAST_NUMBER.search(name)
+        name = _turn_tagged(row.tags_json)
+    last = _LAST_NUMBER.search(name) if name else None
     return int(last[0]) if last else row.position
+
+
+@functools.lru_cache(maxsize=4096)
+def _turn_tagged(tags_json: str) -> str:
+    tag = sessions.TURN_TAG.search(tags_json)
+    return tag[0].strip('"') if tag else ""
 
 
 @functools.lru_cache(maxsize=1024)
