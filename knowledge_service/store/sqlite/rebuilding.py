@@ -104,7 +104,9 @@ def _index_all(connection: apsw.Connection, progress: Progress | None = None) ->
     moved = _moved(connection)
     for event in _counted(connection, progress):
         for scope_no, number, text in _texts(event):
-            waiting.setdefault(moved.get(number, scope_no), []).append((number, text))
+            until, to = moved.get(number, (0, scope_no))
+            # The number of an erased fact may be another's later, which was never moved.
+            waiting.setdefault(to if event.seq < until else scope_no, []).append((number, text))
             held += 1
         if held >= _AT_ONCE:
             _index(connection, waiting)
@@ -122,12 +124,13 @@ def texts_of(connection: apsw.Connection, numbers: Sequence[int]) -> list[tuple[
     return sorted((number, text) for _, number, text in every if number in wanted)
 
 
-def _moved(connection: apsw.Connection) -> dict[int, int]:
-    found: dict[int, int] = {}
+def _moved(connection: apsw.Connection) -> dict[int, tuple[int, int]]:
+    """Return when facts were moved last, and where to."""
+    found: dict[int, tuple[int, int]] = {}
     seqs: list[Any] = connection.execute(_ADOPTIONS, (adoption.ADOPTED,)).fetchall()
     for (seq,) in seqs:
         for event in events(connection, seq, seq):
-            found |= adoption.moved(event)
+            found |= {number: (seq, to) for number, to in adoption.moved(event).items()}
     return found
 
 

@@ -16,8 +16,8 @@ from knowledge_client.models import (
     Subject,
     UsageIn,
 )
-from knowledge_service.ports import Search, Store
-from knowledge_service.store.sqlite import connection, rebuilding
+from knowledge_service.ports import Order, Search, Store
+from knowledge_service.store.sqlite import connection, rebuilding, upkeep
 from knowledge_service.store.sqlite.store import SqliteStore
 from tests.builders_knowledge import ALL, LEAD, OPERATOR, OTHER, PERSON, TEAM, new_fact, run_in
 from tests.contract.service.callers import Connect, refused
@@ -173,3 +173,18 @@ async def test_reader_beyond_its_share_gets_429_and_may_still_write(
     assert told.status_code == 201
     assert (await connect("peer").whoami()).name == "demo/lead-1"
     assert (await http.get("/readyz")).status_code == 200
+
+
+def test_fact_with_the_number_of_an_erased_adopted_one_stays_where_it_was_told(
+    tmp_path: Path,
+) -> None:
+    path = tmp_path / "knowledge.db"
+    store = SqliteStore(path)
+    store.remember([new_fact("rain of old days", LEAD)], actor=PERSON)
+    store.delete_scope(LEAD, actor=OPERATOR)
+    (moved,) = store.remember([new_fact("rain of today", LEAD)], actor=PERSON)
+    store.adopt_scope(LEAD, actor=OPERATOR)
+    store.erase(moved.fact_id, Order(PERSON, "asked for"))
+    store.remember([new_fact("wind of others", OTHER)], actor=PERSON)
+    store.close()
+    assert upkeep.rebuild(path).changed == ()
