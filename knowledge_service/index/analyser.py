@@ -78,6 +78,11 @@ def has_digits(text: str) -> bool:
     return _DIGIT.search(text) is not None
 
 
+def unspaced(text: str) -> int:
+    """Count the characters of scripts that put no spaces between words."""
+    return 0 if text.isascii() else sum(map(len, _UNSPACED.findall(text)))
+
+
 def _plain(text: str) -> str:
     """Drop accents, endings after an apostrophe, and commas between thousands."""
     plain = text if text.isascii() else _folded(text)

@@ -103,7 +103,7 @@ def rank(question: Question, evidence: Evidence, now: datetime, *, size: int) ->
             factors["x_speaker"] = heard[number]
         if number in asking:
             factors["x_asks"] = _ASKS
-        if number in tied and speakers.is_short(evidence.rows[number]):
+        if _hardly_says(evidence.rows[number], tied.get(number)):
             factors["x_short"] = _SHORT
         for value in factors.values():
             score *= value
@@ -227,6 +227,11 @@ def _heard(question: Question, rows: Iterable[Candidate]) -> dict[int, float]:
         else:
             others[row.number] = _TO_SPEAKER if speakers.is_spoken_to(row) else _OTHER
     return found | others if found else {}
+
+
+def _hardly_says(row: Candidate, session: Session | None) -> bool:
+    """Tell whether it is a turn of few words. What is known in few words says all of it."""
+    return session is not None and sessions.is_talk(session) and speakers.is_short(row)
 
 
 def _is_of(row: Candidate, asked: Sequence[dates.Moment | dates.Span]) -> bool:

@@ -87,6 +87,17 @@ def of(row: Candidate) -> Session | None:
     return _of_day(row) if speakers.who(row) else None
 
 
+def is_talk(session: Session) -> bool:
+    """Tell whether it is of what people say, not of what a run or a thing is known by."""
+    _, by, name = session
+    return by != "about" and not (isinstance(name, tuple) and by == "ref" and not _says(name[0]))
+
+
+@functools.lru_cache(maxsize=256)
+def _says(kind: str) -> bool:
+    return _TALK.search(kind) is not None or TURN.search(kind) is not None
+
+
 def _pointed(row: Candidate) -> Session | None:
     if row.about:
         return row.scope_no, "about", row.about

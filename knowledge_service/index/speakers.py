@@ -12,7 +12,7 @@ import re
 
 from knowledge_service.domain import voices
 from knowledge_service.domain.voices import Told
-from knowledge_service.index import dates
+from knowledge_service.index import analyser, dates
 from knowledge_service.index.candidates import Candidate
 
 # `Anna: text`, `[7 May, 14:05] Anna: text`, `Anna said ...`; at most three words of a name.
@@ -28,6 +28,8 @@ _ASKED = ("?", '?"', "?\u201d")
 _GREETING = 6
 # A turn of so many words says little; before them stand a day, a moment and a name.
 _SHORT, _BEFORE = 6, 12
+# So many signs of a script without spaces say as much as a word.
+_SIGNS = 2
 _SPOKEN_TO = re.compile(r"(?i)\b(?:you|yours?|yourself)\b")
 
 
@@ -99,8 +101,14 @@ def is_asking(row: Candidate) -> bool:
 
 
 def is_short(row: Candidate) -> bool:
-    """Tell whether a turn has so few words that it hardly says anything by itself."""
-    return row.content.count(" ") < _SHORT + _BEFORE and len(_words(row).split()) <= _SHORT
+    """Tell whether a turn has so few words that it hardly says anything by itself.
+
+    What a subject is by a predicate is no turn.
+    """
+    if row.predicate or row.content.count(" ") >= _SHORT + _BEFORE:
+        return False
+    words = _words(row)
+    return len(words.split()) <= _SHORT and analyser.unspaced(words) <= _SHORT * _SIGNS
 
 
 def is_spoken_to(row: Candidate) -> bool:

@@ -174,6 +174,16 @@ def test_turn_that_hardly_says_anything_comes_after_one_that_does(store: Store) 
     assert other.parts["x_short"] == 0.8
 
 
+@pytest.mark.parametrize("kind", ["run", "mission"])
+def test_short_fact_of_a_run_is_no_turn_that_hardly_says_anything(store: Store, kind: str) -> None:
+    run = Source(type="mission_extraction", refs=(Ref(type=kind, id="m-1"),), actor="x")
+    talk(store, "Pin numpy below 2.0", "etcd listens on 2379", source=run)
+    for question in ("numpy", "etcd"):
+        best = store.search(Search(VIEW, question, 10))[0]
+        assert question in best.fact.content
+        assert "x_short" not in best.parts
+
+
 def test_what_is_said_two_turns_before_its_words_come_is_found(store: Store) -> None:
     talk(
         store,

@@ -219,6 +219,29 @@ def test_same_words_of_two_stay_two(one: dict[str, object], other: dict[str, obj
 
 
 @pytest.mark.parametrize(
+    ("content", "is_short"),
+    [
+        ("Anna: Lovely, well done you!", True),
+        ("[8 May, 2023 1:56 pm] Anna: Lovely, well done you!", True),
+        ("Anna: I have been to Leith with my aunt", False),
+        ("Anna: 素敵ですね", True),
+        ("Anna: バックアップは毎晩三時に実行されるので、朝までには終わっています", False),
+        ("备份存储在上海的机房里每天凌晨三点运行", False),
+    ],
+)
+def test_turn_of_few_words_is_told_in_scripts_without_spaces_too(
+    content: str, is_short: bool
+) -> None:
+    assert speakers.is_short(row(content)) is is_short
+
+
+def test_what_a_subject_is_by_a_predicate_is_no_turn_of_few_words() -> None:
+    given = {"subject": "Redis", "predicate": "port"}
+    assert not speakers.is_short(row("It listens on 6379", **given))
+    assert speakers.is_short(row("It listens on 6379", subject="Anna"))
+
+
+@pytest.mark.parametrize(
     ("content", "kind", "is_asking"),
     [
         ("Anna: What would you study?", "fact", True),
