@@ -42,9 +42,10 @@ class Arriving(HttpToolsProtocol):
         """Take a piece, unless there is too much of what is no body."""
         self._size += len(data)
         super().data_received(data)
-        if not self._is_arriving:
-            self._wait_no_longer()
-        elif self._size > _MOST:
+        # Empty lines begin no request; while there is one to answer nobody waits for another.
+        if not self._is_arriving and self._is_answering():
+            return
+        if self._size > _MOST:
             self._end(b"431 Request Header Fields Too Large")
         elif self._timer is None:
             self._timer = self.loop.call_later(_WITHIN_S, self._end_late)
@@ -63,7 +64,12 @@ class Arriving(HttpToolsProtocol):
     def on_message_complete(self) -> None:
         """Leave the rest to the application."""
         self._is_arriving = False
+        self._wait_no_longer()
         super().on_message_complete()
+
+    def _is_answering(self) -> bool:
+        cycle: RequestResponseCycle | None = self.cycle
+        return cycle is not None and not cycle.response_complete
 
     def _wait_no_longer(self) -> None:
         if self._timer:
@@ -76,8 +82,9 @@ class Arriving(HttpToolsProtocol):
 
     def _end(self, status: bytes) -> None:
         """Close the connection; said is why unless an answer may be under way."""
-        cycle: RequestResponseCycle | None = self.cycle
-        if cycle is None or cycle.response_complete:
+        if self.transport.is_closing():
+            return
+        if not self._is_answering():
             head = b"HTTP/1.1 %b\r\ncontent-length: 0\r\nconnection: close\r\n\r\n"
             self.transport.write(head % status)
         self.transport.close()

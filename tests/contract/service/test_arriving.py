@@ -93,6 +93,7 @@ def test_body_of_any_allowed_size_comes_in_any_pieces(served: Served) -> None:
     "begun",
     [
         b"",
+        b"\r\n",
         b"GET /healthz HTTP/1.1\r\nhost:",
         b"POST /v1/facts HTTP/1.1\r\nhost: x\r\ncontent-length: 9\r\n\r\n{",
     ],
@@ -106,6 +107,16 @@ def test_request_that_does_not_come_whole_is_waited_for_only_so_long(
         said = connection.recv(1000)
         assert said == b"" or said.startswith(b"HTTP/1.1 408 Request Timeout\r\n")
         assert PATIENCE_S * 0.9 < time.monotonic() - began < 15
+
+
+def test_connection_is_not_kept_by_empty_lines_after_an_answer(impatient: Served) -> None:
+    with connected(impatient) as connection:
+        connection.sendall(b"GET /healthz HTTP/1.1\r\nhost: x\r\n\r\n")
+        while b"ok" not in connection.recv(1000):
+            pass
+        connection.sendall(b"\r\n")
+        said = connection.recv(1000)
+        assert said == b"" or said.startswith(b"HTTP/1.1 408 Request Timeout\r\n")
 
 
 def test_answer_may_take_longer_than_its_question(impatient: Served) -> None:
