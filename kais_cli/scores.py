@@ -5,7 +5,9 @@ A score is the sum of its arms times its factors, and compares facts of one answ
 
 from __future__ import annotations
 
+import re
 import string
+import unicodedata
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -37,6 +39,7 @@ NAMED = frozenset({*_ARMS, *_FACTORS, "x_confidence"})
 """Parts that have words; another one is shown by its name."""
 _WORD = "="
 _DATE = "d:"
+_MARKS = re.compile(r"[\u0300-\u036f]")
 _TIMES = "\N{MULTIPLICATION SIGN}"
 _SHOWN = 0.005  # what two decimals would show as nothing is left out
 
@@ -74,15 +77,46 @@ def _arm(name: str, parts: Mapping[str, float], typed: Sequence[str]) -> str:
         ((value, term.removeprefix(_WORD)) for term, value in parts.items() if term[:1] == _WORD),
         reverse=True,
     )
-    told = ", ".join(f"{_spelled(term, typed)} {value:.2f}" for value, term in each)
-    return f"{words} ({told})" if told else words
+    if not each:
+        return words
+    spelled = _spelled([term for _, term in each], typed)
+    told = ", ".join(f"{spelled.get(term, term)} {value:.2f}" for value, term in each)
+    are_typed = all(_is_typed(term, spelled, typed) for _, term in each)
+    return f"{words} ({told})" if are_typed else f"{words}, and others for them ({told})"
 
 
-def _spelled(term: str, typed: Sequence[str]) -> str:
-    """Give a word as it was typed; the index knows its stem, and dates as `d:2023-05`."""
-    if term.startswith(_DATE):
-        return f"the date {term.removeprefix(_DATE)}"
-    return next((word for word in typed if word.casefold().startswith(term)), term)
+def _spelled(terms: Sequence[str], typed: Sequence[str]) -> dict[str, str]:
+    """Give words as they were typed; the index knows their stems, and dates as `d:2023-05`.
+
+    A typed word is that of the longest term that it begins with: others were brought along.
+    """
+    found = {
+        term: f"the date {term.removeprefix(_DATE)}" for term in terms if term.startswith(_DATE)
+    }
+    for word in typed:
+        folded = _folded(word)
+        stems = [term for term in terms if term not in found and _is_stem(term, folded)]
+        if stems:
+            found[max(stems, key=len)] = word
+    return found
+
+
+def _is_stem(term: str, word: str) -> bool:
+    """Tell whether a word begins with a term; a stem ends in i where the word has y."""
+    if word.startswith(term.removeprefix(_WORD)):
+        return term.isascii() or 2 * len(term) > len(word)
+    return term.endswith("i") and word.startswith(f"{term[:-1]}y")
+
+
+def _is_typed(term: str, spelled: Mapping[str, str], typed: Sequence[str]) -> bool:
+    return term in spelled or any(term in _folded(word) for word in typed)
+
+
+def _folded(word: str) -> str:
+    """Fold case and drop accents, as the index does."""
+    return unicodedata.normalize(
+        "NFKC", _MARKS.sub("", unicodedata.normalize("NFKD", word))
+    ).casefold()
 
 
 def _factor(name: str, fact: RecalledFact) -> str:

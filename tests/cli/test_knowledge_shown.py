@@ -146,6 +146,27 @@ def test_score_is_told_in_words():
     ]
 
 
+def test_words_that_those_of_the_question_bring_are_not_told_as_typed():
+    fact = ranked(bm25=4.0, **{"=certif": 2.0, "=cert": 1.0, "=polici": 0.6, "=expir": 0.4})
+    assert scores.explained(fact, "Which policy has the certificate?")[0] == (
+        "3.40 = 4.00 words of the question, and others for them"
+        " (certificate 2.00, cert 1.00, policy 0.60, expir 0.40)"
+    )
+
+
+def test_parts_of_an_identifier_and_words_without_their_accents_are_of_the_question():
+    parts = {"==imagepullbackoff": 2.0, "=imag": 1.0, "=off": 0.5, "=lauft": 0.4}
+    told = scores.explained(ranked(bm25=3.9, **parts), "ImagePullBackOff läuft")[0]
+    assert told == (
+        "3.40 = 3.90 words of the question (ImagePullBackOff 2.00, imag 1.00, off 0.50, läuft 0.40)"
+    )
+
+
+def test_pieces_of_a_text_without_spaces_are_told_as_they_are():
+    fact = ranked(bm25=2.0, **{"=备份": 1.0, "=份存": 1.0})
+    assert "of the question (备份 1.00, 份存 1.00)" in scores.explained(fact, "备份存储在哪里")[0]
+
+
 def test_dates_and_what_belongs_together_are_told_in_words():
     fact = ranked(**{"bm25": 1.0, "=may": 0.5, "=d:2023-05": 0.5, "session": 0.3})
     assert scores.explained(fact, "What was said in May 2023?")[0] == (
