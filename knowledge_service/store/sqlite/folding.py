@@ -93,6 +93,8 @@ class Folding:
                     self._file.sync()
                     if self._pages - folded < _LITTLE:
                         break
+        except apsw.BusyError:
+            return  # somebody else folds it now; after the next commit it is looked at again
         except _FAILED as exc:
             _log.warning("the log is not folded", extra={"fields": {"why": str(exc)}})
             self._stopping.wait(_PAUSE_S)

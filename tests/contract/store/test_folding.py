@@ -96,3 +96,34 @@ def test_writers_go_on_while_the_thread_is_held(store: SqliteStore, path: Path) 
         assert log_pages(path) < 12 * AFTER
     store.close()
     assert facts_in(path) == 200
+
+
+def test_thread_leaves_the_log_to_who_folds_it_at_the_moment_and_complains_not(
+    store: SqliteStore, path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    write(store, 2)
+    reader, other = apsw.Connection(str(path)), apsw.Connection(str(path))
+    reader.execute("BEGIN; SELECT count(*) FROM fact").fetchall()
+    other.execute("SELECT count(*) FROM fact").fetchall()
+    write(store, 2, "again")
+    is_waiting, is_done = threading.Event(), threading.Event()
+
+    def wait_for_the_reader(_: int) -> bool:
+        is_waiting.set()
+        return not is_done.wait(10)
+
+    other.set_busy_handler(wait_for_the_reader)
+    folder = threading.Thread(target=fold_whole, args=(other,))
+    folder.start()
+    assert is_waiting.wait(10)
+    store._writer._folding._fold()
+    is_done.set()
+    folder.join()
+    reader.close()
+    other.close()
+    assert "the log is not folded" not in caplog.messages
+
+
+def fold_whole(other: apsw.Connection) -> None:
+    with contextlib.suppress(apsw.BusyError):
+        other.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_FULL)
