@@ -95,9 +95,9 @@ def _spelled(terms: Sequence[str], typed: Sequence[str]) -> dict[str, str]:
     }
     for word in typed:
         folded = _folded(word)
-        stems = [term for term in terms if term not in found and _is_stem(term, folded)]
+        stems = [term for term in terms if _is_stem(term, folded)]
         if stems:
-            found[max(stems, key=len)] = word
+            found.setdefault(max(stems, key=len), word)
     return found
 
 
