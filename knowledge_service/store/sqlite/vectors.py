@@ -21,9 +21,9 @@ _WITHOUT = """SELECT f.fact_no, f.scope_no, coalesce(f.title || char(10), '') ||
   FROM fact f LEFT JOIN vector v
   ON v.scope_no = f.scope_no AND v.fact_no = f.fact_no AND v.model = ?1
   WHERE f.fact_no > ?2 AND v.fact_no IS NULL ORDER BY f.fact_no LIMIT ?3"""
-# A fact that was erased meanwhile gets none.
+# A fact that was erased meanwhile gets none; its number may be that of another scope's by now.
 _KEEP = """INSERT OR REPLACE INTO vector(scope_no, fact_no, model, data)
-  SELECT scope_no, fact_no, ?3, ?2 FROM fact WHERE fact_no = ?1"""
+  SELECT scope_no, fact_no, ?3, ?2 FROM fact WHERE fact_no = ?1 AND scope_no = ?4"""
 _OF_SCOPE = "SELECT fact_no, data FROM vector WHERE scope_no = ? AND model = ? ORDER BY fact_no"
 
 
@@ -42,7 +42,7 @@ class Vectors(part.Part):
         """Keep them in one commit."""
 
         def work(tx: Transaction) -> None:
-            tx.executemany(_KEEP, [(number, data, model) for number, _, data in vectors])
+            tx.executemany(_KEEP, [(number, data, model, scope) for number, scope, data in vectors])
 
         self._writer.submit(work)
 

@@ -17,7 +17,7 @@ from knowledge_service.errors import StartupError
 from knowledge_service.meaning import settings
 from knowledge_service.meaning.client import EndpointEmbedder
 from knowledge_service.meaning.filling import Filler
-from knowledge_service.ports import Search
+from knowledge_service.ports import Order, Search
 from knowledge_service.store.sqlite.store import SqliteStore
 from tests.builders_knowledge import AGENT, LEAD, OTHER, new_fact
 
@@ -216,3 +216,16 @@ def test_environment_says_whether_there_are_embeddings(tmp_path: Path) -> None:
     ):
         with pytest.raises(StartupError, match=words):
             settings.read(given | wrong)
+
+
+def test_vector_of_an_erased_fact_is_not_kept_for_another_scopes_with_its_number(
+    tmp_path: Path,
+) -> None:
+    store = SqliteStore(tmp_path / "knowledge.db")
+    (told,) = store.remember([new_fact("lyre", LEAD)], actor=AGENT)
+    ((number, scope_no, _),) = store.facts_without_vector("m", 0, 10)
+    store.erase(told.fact_id, Order(AGENT, "asked for"))
+    store.remember([new_fact("truck", OTHER)], actor=AGENT)
+    store.keep_vectors("m", [(number, scope_no, b"data")])
+    assert [text for _, _, text in store.facts_without_vector("m", 0, 10)] == ["truck"]
+    store.close()
