@@ -99,7 +99,10 @@ class Known:
     def add(self, begins: Sequence[int], numbers: Sequence[int]) -> None:
         """Add entries."""
         for begin, number in zip(begins, numbers, strict=True):
-            self._new.setdefault(begin, []).append(number)
+            if begin in self._new:
+                self._new[begin].append(number)
+            else:
+                self._new[begin] = [number]  # one that is appended to has room for four
         self._new_begins += begins
         self._new_numbers += numbers
 
