@@ -7,6 +7,7 @@ of two sessions, or about two things. Pure.
 
 from __future__ import annotations
 
+import functools
 import re
 from collections.abc import Hashable, Iterable, Mapping
 from dataclasses import dataclass
@@ -22,19 +23,26 @@ _NOT = frozenset(("not", "no", "never", "without", "none", "cannot", "nor", "t")
 
 @dataclass(frozen=True)
 class Words:
-    """The words of a fact: all of them, those that must be equal, and who says them of what."""
+    """A fact and all of its words; the rest is worked out for the few that share most of them."""
 
+    row: Candidate
     all: frozenset[str]
-    exact: frozenset[str]
-    of: tuple[Hashable, ...] = ()
+
+    @functools.cached_property
+    def exact(self) -> frozenset[str]:
+        """Return the words that must be equal."""
+        return frozenset([word for word in self.all if not word.isalpha()]) | (self.all & _NOT)
+
+    @functools.cached_property
+    def of(self) -> tuple[Hashable, ...]:
+        """Return who says the words, in which session, and of what."""
+        row = self.row
+        return row.about, row.subject, row.title, speakers.speaker(row), sessions.of(row)
 
 
 def words(row: Candidate) -> Words:
     """Take the words of a fact's content."""
-    found = frozenset(_WORD.findall(row.content.casefold()))
-    exact = frozenset([word for word in found if not word.isalpha()]) | (found & _NOT)
-    of = row.about, row.subject, row.title, speakers.speaker(row), sessions.of(row)
-    return Words(found, exact, of)
+    return Words(row, frozenset(_WORD.findall(row.content.casefold())))
 
 
 def is_same(one: Words, other: Words) -> bool:
@@ -42,10 +50,10 @@ def is_same(one: Words, other: Words) -> bool:
     ours, theirs = len(one.all), len(other.all)
     if min(ours, theirs) < _SAME * max(ours, theirs):
         return False
-    if one.exact != other.exact or one.of != other.of:
-        return False
     shared = len(one.all & other.all)
-    return shared >= _SAME * (ours + theirs - shared)
+    if shared < _SAME * (ours + theirs - shared):
+        return False
+    return one.exact == other.exact and one.of == other.of
 
 
 class Folder:
