@@ -3,9 +3,9 @@
 Words are case-folded, stop words dropped, irregular forms and spellings made equal, the rest
 stemmed (English Snowball). An identifier such as `ImagePullBackOff`, `snake_case`, `pkg/mod.py`,
 `E1234` or `1.29.3` is kept whole and also split, so that both `ImagePullBackOff` and "pull the
-image" find it. Dates become terms of their own (`d:2023-05-07`, `d:2023-05`). Accents are dropped;
-scripts without spaces give pairs of characters. `VERSION` changes whenever any text gives other
-terms.
+image" find it. `GPUs` are `GPU`. Dates become terms of their own (`d:2023-05-07`, `d:2023-05`).
+Accents are dropped; scripts without spaces give pairs of characters. `VERSION` changes whenever any
+text gives other terms.
 """
 
 from __future__ import annotations
@@ -23,12 +23,14 @@ import Stemmer
 from knowledge_service.index import dates
 from knowledge_service.index.english import IRREGULAR, STOP_WORDS
 
-VERSION = "en-3"
+VERSION = "en-4"
 
 # 64 characters: longer runs are hashes and blobs, whose tails tell nothing apart in practice.
 _MAX_TERM = 64
 _TOKEN = re.compile(r"\w+(?:[-./:@]+\w+)*")
 _PART = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[^\W\dA-Z_]+|\d+")
+# Of more than one: `GPUs`, `listPVCsOf`.
+_PLURAL = re.compile(r"(?<=[A-Z]{2})s(?![a-z])")
 _HUMP = re.compile(r"[a-z][A-Z]|[A-Z]{2}[a-z]")
 _VERSION = re.compile(r"[vV]?\d+(?:\.\d+)+")
 _ISO_DATE = re.compile(r"(?:19|20)\d{2}-\d{2}(?:-\d{2})?")
@@ -111,9 +113,10 @@ def of_token(token: str) -> tuple[str, ...]:
         return tuple(_version(token))
     if not token.isascii() and _UNSPACED.search(token):
         return tuple(_pairs(token))
-    parts = _PART.findall(token)
+    plain = _PLURAL.sub("", token)
+    parts = _PART.findall(plain)
     found = []
-    if len(parts) > 1 or "_" in token or _HUMP.search(token):
+    if len(parts) > 1 or "_" in token or _HUMP.search(plain):
         # A whole identifier is never stemmed, and never a stop word.
         found.append("=" + token.casefold()[:_MAX_TERM])
     for part in parts or [token]:

@@ -58,6 +58,8 @@ travel travelled traveller
 cancel cancelled canceled|pajamas pyjamas|tire tyre|plow plough|aging ageing|judgment judgement
 2 two|3 three|4 four|5 five|6 six|7 seven|8 eight|9 nine|10 ten|11 eleven|12 twelve|20 twenty
 30 thirty
+cpu cpus|gpu gpus|vm vms|db dbs|pv pvs|pvc pvcs|crd crds|pdb pdbs|hpa hpas|vpc vpcs|rpc rpcs
+sdk sdks|ssd ssds|cve cves|pr prs|sli slis|slo slos|llm llms|mb mbs|gb gbs
 """.replace("\n", "|")
 
 IRREGULAR = {
