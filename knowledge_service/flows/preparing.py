@@ -92,11 +92,11 @@ class _Desk:
         """Return a fact that is as a Told of its scope in all that a Told does not say."""
         found = self._settled.get(given.scope)
         if found is None:
-            for other in self._settled.values():
-                found = dataclasses.replace(other, scope=self._path(given.scope))
-                break
-            else:
+            other = next(iter(self._settled.values()), None)
+            if other is None:
                 found = self.prepared(FactIn(content="x", scope=given.scope))
+            else:
+                found = dataclasses.replace(other, scope=self._path(given.scope))
             self._settled[given.scope] = found
         return found
 

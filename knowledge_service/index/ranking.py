@@ -218,13 +218,10 @@ def _heard(question: Question, rows: Iterable[Candidate]) -> dict[int, float]:
     found: dict[int, float] = {}
     others: dict[int, float] = {}
     for row in rows:
-        who = speakers.speaker(row)
-        if who is None:
-            if speakers.bears_one_of(row, question.names):
-                found[row.number] = _SPEAKER
-        elif speakers.is_one_of(who, question.names):
+        is_voice = speakers.is_voice(row, question.names)
+        if is_voice:
             found[row.number] = _SPEAKER
-        else:
+        elif is_voice is False:
             others[row.number] = _TO_SPEAKER if speakers.is_spoken_to(row) else _OTHER
     return found | others if found else {}
 

@@ -58,19 +58,18 @@ def name(row: Candidate) -> str | None:
     return None if row.tags_json == "[]" else _name_among(row.tags_json)
 
 
-def is_voice(row: Candidate, names: frozenset[str]) -> bool:
-    """Tell whether one of these case-folded names says the content, or the fact bears it."""
+def is_voice(row: Candidate, names: frozenset[str]) -> bool | None:
+    """Tell whether one of these case-folded names says the content, or the fact bears it.
+
+    None when nobody says it and it bears none of them.
+    """
     who = speaker(row)
-    return is_one_of(who, names) if who is not None else bears_one_of(row, names)
+    if who is not None:
+        return not names.isdisjoint((who, *who.split()))
+    return _bears_one_of(row, names) or None
 
 
-def is_one_of(who: str, names: frozenset[str]) -> bool:
-    """Tell whether one of these names is a speaker's, whole or in part; all are case-folded."""
-    return not names.isdisjoint((who, *who.split()))
-
-
-def bears_one_of(row: Candidate, names: frozenset[str]) -> bool:
-    """Tell whether a fact bears one of these case-folded names: as subject, title or tag."""
+def _bears_one_of(row: Candidate, names: frozenset[str]) -> bool:
     for text in (row.subject, row.title):
         if text:
             folded = text.casefold()

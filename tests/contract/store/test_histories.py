@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import time
+from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -289,16 +290,23 @@ def test_erased_text_is_nowhere_on_the_disk_while_the_store_serves(tmp_path: Pat
     store.close()
 
 
+@contextlib.contextmanager
+def _erased_while_read(store: SqliteStore) -> Iterator[None]:
+    """Erase the one fact of a store, beside a reader that still has what was."""
+    (told,) = store.remember([new_fact("xylophone is the word", scope=TEAM)], actor=PERSON)
+    with store._readers.snapshot() as connection:
+        assert connection.execute("SELECT count(*) FROM fact").fetchall() == [(1,)]
+        store.erase(told.fact_id, WHY)
+        yield
+
+
 def test_erased_text_goes_with_a_later_write_when_somebody_was_reading(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(emptying, "_AGAIN_S", 0.0)
     path = tmp_path / "knowledge.db"
     store = SqliteStore(path)
-    (told,) = store.remember([new_fact("xylophone is the word", scope=TEAM)], actor=PERSON)
-    with store._readers.snapshot() as connection:
-        assert connection.execute("SELECT count(*) FROM fact").fetchall() == [(1,)]
-        store.erase(told.fact_id, WHY)
+    with _erased_while_read(store):
         assert b"xylophon" in _bytes_of(path), "a reader still has what was"
     store.check()
     assert b"xylophon" not in _bytes_of(path)
@@ -311,10 +319,7 @@ def test_erased_text_goes_after_somebody_was_reading_also_when_nobody_writes(
     monkeypatch.setattr(emptying, "AGAIN_IDLE_S", 0.1)
     path = tmp_path / "knowledge.db"
     store = SqliteStore(path)
-    (told,) = store.remember([new_fact("xylophone is the word", scope=TEAM)], actor=PERSON)
-    with store._readers.snapshot() as connection:
-        assert connection.execute("SELECT count(*) FROM fact").fetchall() == [(1,)]
-        store.erase(told.fact_id, WHY)
+    with _erased_while_read(store):
         time.sleep(0.5)
         assert b"xylophon" in _bytes_of(path), "a reader still has what was"
     deadline = time.monotonic() + 20
