@@ -1,6 +1,62 @@
-"""Where the chart puts what commands look for: its usual namespace, and the labels of its parts."""
+"""Where the chart puts what commands look for: the names of its objects, for one release.
 
-NAMESPACE = "kais-system"
-"""Looked at alone by who may not list everywhere; a release may stand in another one."""
+The labels are for listings only. Whoever may create a pod can label it, so no label decides who
+gets a token.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from kais_cli import errors
+from kais_cli.settings import Settings
+
 OPERATOR = "app.kubernetes.io/name=kais,app.kubernetes.io/component=operator"
 KNOWLEDGE = "app.kubernetes.io/name=kais,app.kubernetes.io/component=knowledge"
+INSTANCE = "app.kubernetes.io/instance"
+_NAME = "[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?"
+
+
+@dataclass(frozen=True)
+class Release:
+    """One installation of the chart `kais`; the chart derives all names from the release's."""
+
+    namespace: str = "kais-system"
+    name: str = "kais"
+
+    @property
+    def operator(self) -> str:
+        """Name of the operator's Deployment."""
+        return f"{self.name}-operator"
+
+    @property
+    def knowledge(self) -> str:
+        """Name of the knowledge service's StatefulSet, Service and ServiceAccount."""
+        return f"{self.name}-knowledge"
+
+    @property
+    def knowledge_pod(self) -> str:
+        """Name of the one pod of that StatefulSet."""
+        return f"{self.knowledge}-0"
+
+    def __str__(self) -> str:
+        """Write it as KAIS_RELEASE takes it."""
+        return f"{self.namespace}/{self.name}"
+
+
+def release(settings: Settings) -> Release:
+    """Read which release is meant.
+
+    Raises:
+        UsageError: KAIS_RELEASE is not NAMESPACE/NAME.
+    """
+    text = settings.release
+    if text is None:
+        return Release()
+    if not re.fullmatch(f"{_NAME}/{_NAME}", text):
+        raise errors.UsageError(
+            f'KAIS_RELEASE is "{text}"; it takes NAMESPACE/NAME of the Helm release,'
+            f" such as {Release()}"
+        )
+    return Release(*text.split("/"))

@@ -1,7 +1,7 @@
 """The way to the knowledge service: a port-forward to its pod and a token of the realm's account.
 
     KAIS_KNOWLEDGE_URL set  -> that address, with KNOWLEDGE_TOKEN_FILE's token when there is one
-    else                    -> the service's pod in any namespace <- forwarded port
+    else                    -> the pod of the release KAIS_RELEASE <- forwarded port
                                ServiceAccount kais-user of the realm <- TokenRequest
 The operator registers `kais-user` where a namespace has objects of kais. In any other the account
 is made here; until it is registered the client tries again, for 30 s.
@@ -57,10 +57,11 @@ def _opened(
         with KnowledgeClient(url=url, retries=_PATIENCE, transport=transport) as client:
             yield client
         return
-    pod = _pod(cluster)["metadata"]  # first: without a service no account is made
+    release = installed.release(environment.settings)
+    _require_pod(cluster, release)  # first: without a service no account is made
     token = _token(cluster, namespace)
     with (
-        cluster.forward(pod["namespace"], pod["name"], PORT) as address,
+        cluster.forward(release.namespace, release.knowledge_pod, PORT) as address,
         KnowledgeClient(url=address, token=token, retries=_PATIENCE, transport=transport) as client,
     ):
         yield client
@@ -89,25 +90,51 @@ def _make_account(cluster: Cluster, namespace: str) -> None:
             raise
 
 
-def _pod(cluster: Cluster) -> Body:
-    try:
-        pods = cluster.list("Pod", labels=installed.KNOWLEDGE)
-    except errors.Refused:
-        pods = cluster.list("Pod", installed.NAMESPACE, labels=installed.KNOWLEDGE)
-    ready = [pod for pod in pods if _is_ready(pod)]
-    if ready:
-        return min(ready, key=lambda pod: str(pod["metadata"]["name"]))
-    if not pods:
+def _require_pod(cluster: Cluster, release: installed.Release) -> None:
+    """Require that the release's own pod is ready: it is shown a token of the realm.
+
+    Raises:
+        Refused: a pod of that name was made by somebody else.
+        Unreachable: there is no such pod, or it is not ready.
+    """
+    pod = cluster.get("Pod", release.namespace, release.knowledge_pod)
+    where = f"Pod/{release.namespace}/{release.knowledge_pod}"
+    if pod is None:
         raise errors.Unreachable(
-            f"no pod with {installed.KNOWLEDGE} in any namespace; `kais doctor` says whether it is"
-            " installed and scaled to 0, or set KAIS_KNOWLEDGE_URL"
+            f"there is no {where}, the knowledge service of the release {release}; `kais doctor`"
+            " says whether it is installed and scaled to 0; set KAIS_RELEASE to NAMESPACE/NAME of"
+            " another release, or KAIS_KNOWLEDGE_URL"
         )
-    pod = pods[0]
-    where = f"Pod/{pod['metadata']['namespace']}/{pod['metadata']['name']}"
-    phase = pod.get("status", {}).get("phase", "Unknown")
-    raise errors.Unreachable(
-        f"the knowledge service is not ready ({where} is {phase}); see `kubectl describe` of it"
-    )
+    difference = _difference(pod, release)
+    if difference:
+        raise errors.Refused(
+            f"{where} {difference}, so it is not the knowledge service of the release {release};"
+            " no token was sent to it"
+        )
+    if not _is_ready(pod):
+        phase = pod.get("status", {}).get("phase", "Unknown")
+        raise errors.Unreachable(
+            f"the knowledge service is not ready ({where} is {phase}); see `kubectl describe` of it"
+        )
+
+
+def _difference(pod: Body, release: installed.Release) -> str | None:
+    """Say in what a pod differs from one that the release's StatefulSet makes."""
+    references = pod["metadata"].get("ownerReferences") or []
+    owner = next((each for each in references if each.get("controller")), None)
+    if owner is None:
+        return f"is not controlled by StatefulSet/{release.knowledge}"
+    if (owner["apiVersion"], owner["kind"], owner["name"]) != (
+        "apps/v1",
+        "StatefulSet",
+        release.knowledge,
+    ):
+        actual = f"{owner['kind']}/{owner['name']}"
+        return f"is controlled by {actual}, not by StatefulSet/{release.knowledge}"
+    account = pod.get("spec", {}).get("serviceAccountName", "default")
+    if account != release.knowledge:
+        return f"runs as ServiceAccount {account}, not as {release.knowledge}"
+    return None
 
 
 def _is_ready(pod: Body) -> bool:

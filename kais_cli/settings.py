@@ -12,6 +12,7 @@ class Settings:
     """The variables that change what commands do; KUBECONFIG is an option's default instead."""
 
     knowledge_url: str | None = None
+    release: str | None = None
     has_colour: bool = True
 
 
@@ -20,5 +21,6 @@ def from_environment(variables: Mapping[str, str] | None = None) -> Settings:
     values = os.environ if variables is None else variables
     return Settings(
         knowledge_url=values.get("KAIS_KNOWLEDGE_URL") or None,
+        release=values.get("KAIS_RELEASE") or None,
         has_colour=not values.get("NO_COLOR") and values.get("TERM") != "dumb",
     )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 
-from kais_cli import errors, output
+from kais_cli import errors, installed, output
 from kais_cli.doctor import findings, installation, objects, rights, store
 from kais_cli.doctor.findings import Finding, Level
 from kais_cli.exit_status import ExitStatus
@@ -32,19 +32,20 @@ def _all(session: Session) -> Iterator[Finding]:
     from importlib import metadata  # noqa: PLC0415 (only here)
 
     cluster, now = session.cluster, session.environment.now()
-    version = metadata.version("kais")
+    version, release = metadata.version("kais"), installed.release(session.environment.settings)
     yield findings.ok("cluster", f"answers, Kubernetes {cluster.version()}")
     yield from _guarded("kinds", lambda: installation.crds(cluster))
     yield from _guarded(
-        "operator", lambda: installation.operator(cluster, version=version, now=now)
+        "operator", lambda: installation.operator(cluster, release, version=version, now=now)
     )
-    yield from _guarded("service", lambda: installation.service(cluster, version=version))
-    home = installation.namespace_of(cluster)
-    yield from _guarded("outbox", lambda: [installation.outbox(cluster, home)])
+    yield from _guarded("service", lambda: installation.service(cluster, release, version=version))
+    yield from installation.lookalikes(cluster, release)
+    yield from _guarded("outbox", lambda: [installation.outbox(cluster, release.namespace)])
     yield from _guarded("store", lambda: [store.check(session)])
     yield from _guarded("objects", lambda: objects.check(cluster, session.namespace, now=now))
     yield from _guarded(
-        "rights", lambda: rights.check(cluster, session.namespace, service_namespace=home)
+        "rights",
+        lambda: rights.check(cluster, session.namespace, service_namespace=release.namespace),
     )
 
 

@@ -13,10 +13,12 @@ from kais_cli import errors, installed
 from kais_cli.doctor.findings import Finding, failed, ok, warning
 
 if TYPE_CHECKING:
+    from kais_cli.installed import Release
     from kais_cli.ports import Body, Cluster
 
 _VERSION = "app.kubernetes.io/version"
 _PATIENCE = timedelta(seconds=30)  # twice what a Lease holds
+_SHOWN = 5
 
 
 def crds(cluster: Cluster) -> Iterator[Finding]:
@@ -39,35 +41,72 @@ def crds(cluster: Cluster) -> Iterator[Finding]:
         yield ok("kinds", f"all {len(kinds.BY_NAME)} are there, with every field")
 
 
-def operator(cluster: Cluster, *, version: str, now: datetime) -> Iterator[Finding]:
+def operator(
+    cluster: Cluster, release: Release, *, version: str, now: datetime
+) -> Iterator[Finding]:
     """Say whether the operator is ready, of this version, and leads."""
-    bodies = cluster.list("Deployment", labels=installed.OPERATOR)
-    if not bodies:
-        yield failed("operator", "not installed", "helm upgrade --install kais charts/kais")
+    body = cluster.get("Deployment", release.namespace, release.operator)
+    if body is None:
+        yield _missing(cluster, release, "operator", "Deployment", installed.OPERATOR)
         return
-    body = bodies[0]
     yield _ready("operator", "Deployment", body)
     yield from _skew("operator", body, version)
     yield _leader(cluster, body["metadata"]["namespace"], now)
 
 
-def service(cluster: Cluster, *, version: str) -> Iterator[Finding]:
+def service(cluster: Cluster, release: Release, *, version: str) -> Iterator[Finding]:
     """Say whether the knowledge service is ready and of this version."""
-    bodies = cluster.list("StatefulSet", labels=installed.KNOWLEDGE)
-    if not bodies:
-        yield failed("service", "not installed", "helm upgrade --install kais charts/kais")
+    body = cluster.get("StatefulSet", release.namespace, release.knowledge)
+    if body is None:
+        yield _missing(cluster, release, "service", "StatefulSet", installed.KNOWLEDGE)
         return
-    yield _ready("service", "StatefulSet", bodies[0])
-    yield from _skew("service", bodies[0], version)
+    yield _ready("service", "StatefulSet", body)
+    yield from _skew("service", body, version)
 
 
-def namespace_of(cluster: Cluster) -> str:
-    """Name the namespace of the operator; the usual one where it may not be looked for."""
+def lookalikes(cluster: Cluster, release: Release) -> Iterator[Finding]:
+    """Name the pods elsewhere that bear the labels of the knowledge service."""
+    pods = _listed(cluster, "Pod", installed.KNOWLEDGE)
+    names = [
+        f"Pod/{pod['metadata']['namespace']}/{pod['metadata']['name']}"
+        for pod in pods
+        if pod["metadata"]["namespace"] != release.namespace
+    ]
+    if names:
+        more = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
+        yield warning(
+            "service",
+            f"not of the release {release}, with the labels of its knowledge service:"
+            f" {', '.join(names[:_SHOWN])}{more}; no token is sent there",
+            "delete what you do not know; KAIS_RELEASE=NAMESPACE/NAME selects another release",
+        )
+
+
+def _missing(cluster: Cluster, release: Release, subject: str, kind: str, selector: str) -> Finding:
+    """Say that the release has no such workload, and where workloads with its labels are."""
+    others = [
+        f"{body['metadata']['namespace']}/{body['metadata']['labels'].get(installed.INSTANCE)}"
+        for body in _listed(cluster, kind, selector)
+    ]
+    name = release.operator if kind == "Deployment" else release.knowledge
+    message = f"not installed: there is no {kind}/{release.namespace}/{name}"
+    if others:
+        advice = f"there is a release {others[0]}; if it is yours, set KAIS_RELEASE={others[0]}"
+        return failed(subject, message, advice)
+    return failed(
+        subject,
+        message,
+        f"helm upgrade --install {release.name} charts/kais -n {release.namespace}"
+        " --create-namespace",
+    )
+
+
+def _listed(cluster: Cluster, kind: str, selector: str) -> list[Body]:
+    """List a kind in all namespaces; nothing for a user who may not."""
     try:
-        found = cluster.list("Deployment", labels=installed.OPERATOR)
+        return cluster.list(kind, labels=selector)
     except errors.Refused:
-        found = []
-    return str(found[0]["metadata"]["namespace"]) if found else installed.NAMESPACE
+        return []
 
 
 def outbox(cluster: Cluster, namespace: str) -> Finding:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from importlib import metadata as distribution
 from typing import Any
 
+VERSION = distribution.version("kais")
 AT = "2029-12-31T23:58:00Z"
 
 
@@ -103,7 +105,21 @@ def knowledge_pod() -> dict[str, Any]:
     return {
         "apiVersion": "v1",
         "kind": "Pod",
-        "metadata": {"name": "kais-knowledge-0", "namespace": "kais-system", "labels": labels},
+        "metadata": {
+            "name": "kais-knowledge-0",
+            "namespace": "kais-system",
+            "labels": labels,
+            "ownerReferences": [
+                {
+                    "apiVersion": "apps/v1",
+                    "kind": "StatefulSet",
+                    "name": "kais-knowledge",
+                    "uid": "uid-kais-knowledge",
+                    "controller": True,
+                }
+            ],
+        },
+        "spec": {"serviceAccountName": "kais-knowledge"},
         "status": {"phase": "Running", "conditions": [{"type": "Ready", "status": "True"}]},
     }
 
@@ -111,3 +127,20 @@ def knowledge_pod() -> dict[str, Any]:
 def account() -> dict[str, Any]:
     metadata = {"name": "kais-user", "namespace": "demo"}
     return {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": metadata}
+
+
+def workload(
+    kind: str, component: str, *, ready: int = 1, version: str = VERSION
+) -> dict[str, Any]:
+    found = {
+        "app.kubernetes.io/name": "kais",
+        "app.kubernetes.io/component": component,
+        "app.kubernetes.io/version": version,
+    }
+    name = f"kais-{component}"
+    return {
+        "kind": kind,
+        "metadata": {"name": name, "namespace": "kais-system", "labels": found},
+        "spec": {"replicas": 1},
+        "status": {"readyReplicas": ready},
+    }

@@ -7,26 +7,11 @@ import pytest
 
 from kais import crds, labels
 from kais.resources import kinds
-from kais_cli import errors
+from kais_cli import errors, settings
 from kais_cli.exit_status import ExitStatus
 from tests.cli import objects
 
 VERSION = metadata.version("kais")
-
-
-def workload(kind, component, *, ready=1, version=VERSION):
-    found = {
-        "app.kubernetes.io/name": "kais",
-        "app.kubernetes.io/component": component,
-        "app.kubernetes.io/version": version,
-    }
-    name = f"kais-{component}"
-    return {
-        "kind": kind,
-        "metadata": {"name": name, "namespace": "kais-system", "labels": found},
-        "spec": {"replicas": 1},
-        "status": {"readyReplicas": ready},
-    }
 
 
 def lease(renewed="2029-12-31T23:59:55.000000Z"):
@@ -41,8 +26,8 @@ def installed(cluster, knowledge):
         body = crds.definition(model)
         body["metadata"]["namespace"] = "none"
         cluster.put(body)
-    cluster.put(workload("Deployment", "operator"))
-    cluster.put(workload("StatefulSet", "knowledge"))
+    cluster.put(objects.workload("Deployment", "operator"))
+    cluster.put(objects.workload("StatefulSet", "knowledge"))
     cluster.put(lease())
     cluster.put(objects.knowledge_pod())
     cluster.put(objects.account())
@@ -98,13 +83,13 @@ def test_kinds_of_an_older_version_name_the_fields_they_lack(terminal, cluster):
 
 
 def test_an_operator_that_is_not_ready_fails_with_where_to_look(terminal, cluster):
-    cluster.put(workload("Deployment", "operator", ready=0))
+    cluster.put(objects.workload("Deployment", "operator", ready=0))
     assert broken(terminal, "0 of 1 ready") == ExitStatus.FAILED
     assert "kubectl logs -n kais-system Deployment/kais-operator" in terminal.out
 
 
 def test_a_service_that_is_scaled_to_nothing_fails_with_how_to_bring_it_back(terminal, cluster):
-    body = workload("StatefulSet", "knowledge", ready=0)
+    body = objects.workload("StatefulSet", "knowledge", ready=0)
     body["spec"]["replicas"] = 0
     cluster.put(body)
     assert broken(terminal, "StatefulSet/kais-system/kais-knowledge: scaled to 0") == (
@@ -114,7 +99,7 @@ def test_a_service_that_is_scaled_to_nothing_fails_with_how_to_bring_it_back(ter
 
 
 def test_another_version_is_a_warning(terminal, cluster):
-    cluster.put(workload("StatefulSet", "knowledge", version="0.0.1"))
+    cluster.put(objects.workload("StatefulSet", "knowledge", version="0.0.1"))
     assert broken(terminal, f"version 0.0.1, this command is {VERSION}") == 0
     assert terminal.out.endswith("10 ok, 1 warning, 0 failed\n")
 
@@ -126,7 +111,10 @@ def test_a_lease_that_nobody_renews_fails(terminal, cluster):
 
 def test_a_store_that_does_not_answer_fails(terminal, cluster):
     cluster._objects.pop(("Pod", "kais-system", "kais-knowledge-0"))
-    assert broken(terminal, "failed   store     no pod with ") == ExitStatus.FAILED
+    assert (
+        broken(terminal, "failed   store     there is no Pod/kais-system/kais-knowledge-0, ")
+        == ExitStatus.FAILED
+    )
 
 
 def test_calls_that_wait_in_the_outbox_are_a_warning(terminal, cluster):
@@ -151,10 +139,11 @@ def test_calls_that_the_service_refuses_are_a_warning_with_its_words(terminal, c
 
 
 def test_the_outbox_of_a_release_in_another_namespace_is_looked_at(terminal, cluster):
-    body = workload("Deployment", "operator")
+    body = objects.workload("Deployment", "operator")
     cluster._objects.pop(("Deployment", "kais-system", "kais-operator"))
-    body["metadata"]["namespace"] = "elsewhere"
+    body["metadata"] |= {"namespace": "elsewhere", "name": "team-operator"}
     cluster.put(body)
+    terminal.settings = settings.Settings(release="elsewhere/team")
     metadata_ = {
         "name": "outbox-1",
         "namespace": "elsewhere",

@@ -149,11 +149,9 @@ def test_a_missing_account_is_made_and_used(terminal, cluster, knowledge):
 
 
 def test_a_service_that_is_not_installed_is_unreachable(terminal, cluster):
-    pod = objects.knowledge_pod()
-    pod["metadata"]["labels"] = {}
-    cluster.put(pod)
+    cluster._objects.pop(("Pod", "kais-system", "kais-knowledge-0"))
     assert terminal.run("knowledge", "list") == ExitStatus.UNREACHABLE
-    assert "`kais doctor` says whether it is installed and scaled to 0, or set" in terminal.err
+    assert "`kais doctor` says whether it is installed and scaled to 0; set" in terminal.err
 
 
 def test_a_service_that_is_not_ready_is_unreachable(terminal, cluster):
