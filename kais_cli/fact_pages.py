@@ -10,6 +10,8 @@ from kais_cli import fact_tables, layout, output
 
 if TYPE_CHECKING:
     from knowledge_client.models import (
+        Approved,
+        Corrected,
         Erased,
         Explained,
         Fact,
@@ -41,6 +43,16 @@ def erased(found: Erased) -> str:
     lines += [f"  copy erased  {each}" for each in found.copies]
     lines += [f"  still there  {each}, which was made from it" for each in found.derived]
     return "\n".join([*lines, found.backups, ""])
+
+
+def copies(done: Approved | Corrected) -> str:
+    """Name the promoted copies of a fact that was put right: one line for each."""
+    lines = [f"  copy closed  {each}\n" for each in done.copies_retracted]
+    lines += [
+        f"  copy {each} was confirmed by others and waits for a review\n"
+        for each in done.copies_flagged
+    ]
+    return "".join(lines)
 
 
 def impact(found: Impact) -> str:

@@ -81,7 +81,8 @@ def correct(
 ) -> ExitStatus:
     """Close a fact that is not true (any more).
 
-    No later recall gives it; with --replacement a successor is stored.
+    No later recall gives it; with --replacement a successor is stored. Its promoted copies are
+    closed too; copies that others confirmed stay and wait for a review.
     """
     from knowledge_client import models  # noqa: PLC0415 (loads httpx)
 
@@ -89,7 +90,8 @@ def correct(
     with realm.client(session) as client:
         done = client.correct(fact, body)
     new = f"; {done.replacement_id} takes its place" if done.replacement_id else ""
-    return told(session, done, output_, page=f"{done.fact_id}: closed{new}\n")
+    page = f"{done.fact_id}: closed{new}\n{fact_pages.copies(done)}"
+    return told(session, done, output_, page=page)
 
 
 @command(app, "confirm")

@@ -53,7 +53,7 @@ def approve(  # noqa: PLR0913 (one argument per option)
 ) -> ExitStatus:
     """Approve a fact, so that agents cannot replace it.
 
-    Its flags are lifted.
+    Its flags are lifted. With other words, the promoted copies of the old ones are closed.
     """
     from knowledge_client import models  # noqa: PLC0415 (loads httpx)
 
@@ -65,7 +65,8 @@ def approve(  # noqa: PLR0913 (one argument per option)
         lambda client, why: client.approve(fact, models.ApproveIn(reason=why.reason, **edits)),
     )
     place = f" in the place of {done.replaced}" if done.replaced else ""
-    return told(session, done.fact, output_, page=f"{done.fact.id}: approved{place}\n")
+    page = f"{done.fact.id}: approved{place}\n{fact_pages.copies(done)}"
+    return told(session, done.fact, output_, page=page)
 
 
 @command(app, "reject")

@@ -149,7 +149,13 @@ class CorrectIn(Wire):
 
 
 class Corrected(Wire):
-    """The closed fact and, when there is one, its successor."""
+    """The closed fact, its successor when there is one, and its promoted copies.
+
+    `copies_retracted` are closed. `copies_flagged` were confirmed by others: they wait for a review
+    and are given to no run until then. Both name what the caller may read, nearest level first.
+    """
 
     fact_id: str
     replacement_id: str | None = None
+    copies_retracted: tuple[str, ...] = ()
+    copies_flagged: tuple[str, ...] = ()

@@ -33,10 +33,15 @@ class ApproveIn(Wire):
 
 
 class Approved(Wire):
-    """The approved fact; `replaced` is the one whose words were edited away."""
+    """The approved fact; `replaced` is the one whose words were edited away.
+
+    The promoted copies of `replaced` are named as in `Corrected`.
+    """
 
     fact: Fact
     replaced: str | None = None
+    copies_retracted: tuple[str, ...] = ()
+    copies_flagged: tuple[str, ...] = ()
 
 
 class Copied(Wire):

@@ -97,7 +97,8 @@ def approve(
     for text in (body.content, body.title, *(body.tags or ())):
         if text:
             remembering.refuse_secrets(store, fact.scope, text)
-    return store.approve(fact.id, _order(principal, body.reason, once), body)
+    done = store.approve(fact.id, _order(principal, body.reason, once), body)
+    return done.model_copy(update=remembering.visible_copies(store, principal, done))
 
 
 def reject(

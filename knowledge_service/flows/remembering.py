@@ -7,6 +7,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING
 
 from knowledge_client.models import (
+    Approved,
     Corrected,
     CorrectIn,
     Fact,
@@ -106,9 +107,21 @@ def correct(
     if body.replacement:
         refuse_secrets(store, fact.scope, body.replacement)
     reason = redaction.mask(body.reason)
-    return store.correct(
+    done = store.correct(
         fact.id, reason, body.replacement, actor=access.actor(principal), once=once
     )
+    return done.model_copy(update=visible_copies(store, principal, done))
+
+
+def visible_copies(
+    store: Store, principal: Principal, done: Corrected | Approved
+) -> dict[str, tuple[str, ...]]:
+    """Return the copies that an answer names, without those that the caller may not read."""
+    copies = {"copies_retracted": done.copies_retracted, "copies_flagged": done.copies_flagged}
+    return {
+        name: tuple(each for each in ids if store.fact(each, principal.view))
+        for name, ids in copies.items()
+    }
 
 
 def refuse_decided(principal: Principal, fact: Fact, doing: str) -> None:

@@ -31,6 +31,24 @@ def test_a_correction_keeps_the_trail_and_names_the_successor(shell):
     assert f"{new} supersedes {old}\n" in shell("why", new)
 
 
+def test_a_correction_names_the_copies_that_it_closed(shell):
+    fact = add(shell, "The lock holds six boats.")
+    copy = shell("promote", fact, "--reason", "all need it").split()[-1]
+    words = shell("correct", fact, "--reason", "counted", "--replacement", "It holds eight.")
+    assert f"\n  copy closed  {copy}\n" in words
+    assert "the fact that it was copied from was corrected" in shell("show", copy)
+
+
+def test_a_correction_names_the_copies_that_wait_for_a_review(shell):
+    fact = add(shell, "The lock opens to the left.")
+    copy = shell("promote", fact, "--reason", "all need it").split()[-1]
+    shell("approve", copy, "--reason", "seen")
+    words = shell("correct", fact, "--reason", "mirrored")
+    assert words.splitlines()[1] == (
+        f"  copy {copy} was confirmed by others and waits for a review"
+    )
+
+
 def test_why_names_who_said_it(shell):
     fact = add(shell, "The tide turns at noon.")
     assert "said by " in shell("why", fact)

@@ -9,12 +9,15 @@ from knowledge_service.domain import endings
 from knowledge_service.domain import facts as domain
 from knowledge_service.errors import Conflict
 from knowledge_service.ports import Order
-from knowledge_service.store.verbs import promoting, storing
+from knowledge_service.store.verbs import closing, storing
 from knowledge_service.store.verbs.desk import Desk, known
 
 
 def correct(desk: Desk, fact_id: str, replacement: str | None, order: Order) -> Corrected:
     """Close a live fact: superseded when there is a replacement, else retracted.
+
+    Its promoted copies are withdrawn, or flagged when others confirmed them. The successor is
+    promoted on its own evidence.
 
     Raises:
         NotFound: no such fact.
@@ -22,18 +25,19 @@ def correct(desk: Desk, fact_id: str, replacement: str | None, order: Order) -> 
         RetractedBefore: what the replacement says was retracted in the scope.
     """
     if replacement is None:
-        retract(desk, fact_id, order)
-        return Corrected(fact_id=fact_id)
+        withdrawal = _retract(desk, fact_id, order)
+        return _corrected(fact_id, None, withdrawal)
     desk.begin()
     old = _live(desk, fact_id)
     new = domain.replacement(old, replacement, order.actor.name)
     if new.content_hash == domain.hash_of(old):
         raise Conflict(f"the replacement of fact {fact_id} says the same; give other words")
-    storing.close(desk, old, "superseded", order.reason, order.actor, until=desk.at_us)
+    closing.close(desk, old, "superseded", order.reason, order.actor, until=desk.at_us)
+    withdrawal = closing.withdraw_copies(desk, fact_id, order, cause="corrected", until=desk.at_us)
     successor = storing.within(desk, new, order.actor)
     storing.link(desk, successor.fact_id, fact_id, "supersedes", scope=old.scope, actor=order.actor)
     desk.hand_over(fact_id, successor.fact_id, actor=order.actor)
-    return Corrected(fact_id=fact_id, replacement_id=successor.fact_id)
+    return _corrected(fact_id, successor.fact_id, withdrawal)
 
 
 def retract(desk: Desk, fact_id: str, order: Order) -> Fact:
@@ -43,10 +47,7 @@ def retract(desk: Desk, fact_id: str, order: Order) -> Fact:
         NotFound: no such fact.
         Conflict: it is closed already.
     """
-    desk.begin()
-    fact = _live(desk, fact_id)
-    storing.close(desk, fact, "retracted", order.reason, order.actor, until=desk.at_us)
-    promoting.take_back(desk, fact_id, order)
+    _retract(desk, fact_id, order)
     return known(desk, fact_id)
 
 
@@ -96,6 +97,22 @@ def confirm(desk: Desk, fact_id: str, order: Order, session: str | None) -> Fact
         part["reason"] = order.reason
     desk.record("fact.confirmed", scope=fact.scope, actor=order.actor, parts=[part])
     return known(desk, fact_id)
+
+
+def _retract(desk: Desk, fact_id: str, order: Order) -> closing.Withdrawal:
+    desk.begin()
+    fact = _live(desk, fact_id)
+    closing.close(desk, fact, "retracted", order.reason, order.actor, until=desk.at_us)
+    return closing.withdraw_copies(desk, fact_id, order, cause="retracted", until=desk.at_us)
+
+
+def _corrected(fact_id: str, successor: str | None, withdrawal: closing.Withdrawal) -> Corrected:
+    return Corrected(
+        fact_id=fact_id,
+        replacement_id=successor,
+        copies_retracted=withdrawal.retracted,
+        copies_flagged=withdrawal.flagged,
+    )
 
 
 def _live(desk: Desk, fact_id: str) -> Fact:

@@ -1,4 +1,4 @@
-"""Facts copied one level up, and the way back."""
+"""Facts copied one level up, on request or by the scope's own rule."""
 
 from __future__ import annotations
 
@@ -15,7 +15,6 @@ from knowledge_service.store.verbs import storing
 from knowledge_service.store.verbs.desk import Desk, known
 
 ACTOR = Actor("kais-promotion", "system")
-ORIGIN_GONE = "origin-retracted"
 
 
 def promote(desk: Desk, fact_id: str, order: Order) -> Copied:
@@ -55,7 +54,7 @@ def promote_proven(desk: Desk, fact_id: str) -> Copied | None:
     evidence = promotion.evidence([(each.mission, each.outcome) for each in desk.shown(fact_id)])
     if target == PLATFORM or promotion.refusal(fact):
         return None
-    if not promotion.is_proven(fact, settings, evidence) or _standing(desk, fact, target):
+    if not promotion.is_proven(fact, settings, evidence) or _was_copied(desk, fact, target):
         return None
     if _contradicted(desk, fact) or _otherwise(desk, fact, target):
         return None
@@ -65,27 +64,6 @@ def promote_proven(desk: Desk, fact_id: str) -> Copied | None:
         return _copy(desk, fact, target, order, rule="automatic", evidence=evidence.as_data())
     except RetractedBefore:
         return None  # somebody up there knows better
-
-
-def take_back(desk: Desk, fact_id: str, order: Order) -> None:
-    """Retract the copies of a retracted fact; flag those that others confirmed for a reviewer."""
-    origin = known(desk, fact_id)
-    for standing in desk.promotions(fact_id):
-        if standing.origin != fact_id:
-            continue
-        copy = desk.fact(standing.copy)
-        if copy is None or copy.lifecycle != "live":
-            continue
-        if _stands_without(desk, origin, copy):
-            flags = [*copy.flags, *([] if ORIGIN_GONE in copy.flags else [ORIGIN_GONE])]
-            part = {"fact": copy.id, "reason": order.reason, "set": {"flags": flags}}
-            desk.record("fact.flagged", scope=copy.scope, actor=order.actor, parts=[part])
-            continue
-        reason = "the fact that it was copied from was retracted"
-        storing.close(desk, copy, "retracted", reason, order.actor, until=desk.at_us)
-        part = {"id": standing.id, "origin": standing.origin, "copy": standing.copy}
-        desk.record("promotion.undone", scope=copy.scope, actor=order.actor, parts=[part])
-        take_back(desk, copy.id, order)
 
 
 def _copy(
@@ -115,22 +93,10 @@ def _standing(desk: Desk, fact: Fact, target: str) -> str | None:
     return None
 
 
-def _stands_without(desk: Desk, origin: Fact, copy: Fact) -> bool:
-    """Tell whether a copy is more than its origin: told there, or confirmed, by others.
-
-    Who said the origin, and the session in which it was said, confirm nothing by saying it again.
-    """
-    if copy.source.type != "promoted" or _origins(desk, copy.id) > 1:
-        return True
-    own = {ref.id for ref in origin.source.refs}
-    return any(
-        each.actor != origin.source.actor and each.session not in own
-        for each in desk.confirmations(copy.id)
-    )
-
-
-def _origins(desk: Desk, copy_id: str) -> int:
-    return sum(each.copy == copy_id for each in desk.promotions(copy_id))
+def _was_copied(desk: Desk, fact: Fact, target: str) -> bool:
+    """Tell whether a copy was made, whatever became of it there: who closed it knows better."""
+    copies = (desk.fact(each.copy) for each in desk.promotions(fact.id) if each.origin == fact.id)
+    return any(copy.scope == target for copy in copies if copy)
 
 
 def _otherwise(desk: Desk, fact: Fact, target: str) -> Fact | None:

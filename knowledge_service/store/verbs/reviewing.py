@@ -9,7 +9,7 @@ from knowledge_service.domain import endings
 from knowledge_service.domain import facts as domain
 from knowledge_service.errors import Conflict
 from knowledge_service.ports import Order
-from knowledge_service.store.verbs import storing
+from knowledge_service.store.verbs import closing, storing
 from knowledge_service.store.verbs.desk import Desk, known
 
 
@@ -30,17 +30,23 @@ def approve(desk: Desk, fact_id: str, order: Order, edits: ApproveIn) -> Approve
     if new.content_hash == domain.hash_of(fact):
         raise Conflict(f"the edited words of fact {fact_id} say the same; approve it as it is")
     _review(desk, fact, order, "approved", {}, edits=changes)
-    storing.close(desk, fact, "superseded", order.reason, order.actor, until=desk.at_us)
+    closing.close(desk, fact, "superseded", order.reason, order.actor, until=desk.at_us)
+    withdrawal = closing.withdraw_copies(desk, fact_id, order, cause="corrected", until=desk.at_us)
     stored = storing.within(desk, new, order.actor)
     storing.link(desk, stored.fact_id, fact_id, "supersedes", scope=fact.scope, actor=order.actor)
     desk.hand_over(fact_id, stored.fact_id, actor=order.actor)
     successor = known(desk, stored.fact_id)
     _review(desk, successor, order, "approved", {"review": "approved", "flags": []})
-    return Approved(fact=known(desk, stored.fact_id), replaced=fact_id)
+    return Approved(
+        fact=known(desk, stored.fact_id),
+        replaced=fact_id,
+        copies_retracted=withdrawal.retracted,
+        copies_flagged=withdrawal.flagged,
+    )
 
 
 def reject(desk: Desk, fact_id: str, order: Order) -> Fact:
-    """Reject a live fact: it is archived, and can be restored.
+    """Reject a live fact: it is archived, and can be restored; its copies are withdrawn.
 
     Raises:
         NotFound: no such fact.
@@ -53,6 +59,7 @@ def reject(desk: Desk, fact_id: str, order: Order) -> Fact:
         "closed_reason": order.reason, "closed_by": order.actor.name,
     }  # fmt: skip
     _review(desk, fact, order, "rejected", given)
+    closing.withdraw_copies(desk, fact_id, order, cause="rejected", until=desk.at_us)
     return known(desk, fact_id)
 
 

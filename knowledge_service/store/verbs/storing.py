@@ -9,8 +9,9 @@ from knowledge_client.models import Fact, Remembered
 from knowledge_service.domain import supersession
 from knowledge_service.domain.facts import NewFact
 from knowledge_service.errors import RetractedBefore
-from knowledge_service.ports import Actor
+from knowledge_service.ports import Actor, Order
 from knowledge_service.store import times
+from knowledge_service.store.verbs import closing
 from knowledge_service.store.verbs.desk import Desk
 
 
@@ -51,19 +52,6 @@ def confirm(desk: Desk, fact: Fact, new: NewFact, actor: Actor) -> None:
     desk.record("fact.confirmed", scope=fact.scope, actor=actor, parts=[part])
 
 
-def close(
-    desk: Desk, fact: Fact, lifecycle: str, reason: str, actor: Actor, *, until: int | None
-) -> None:  # fmt: skip
-    """End a live fact; `until` ends its validity in the world too, unless that ended before."""
-    ends = [each for each in (until, times.to_us(fact.valid_until)) if each is not None]
-    given = {
-        "lifecycle": lifecycle, "closed_at": desk.at_us, "closed_reason": reason,
-        "closed_by": actor.name, "valid_until": min(ends, default=None),
-    }  # fmt: skip
-    parts = [{"fact": fact.id, "set": given}]
-    desk.record("fact.closed", scope=fact.scope, actor=actor, parts=parts)
-
-
 def link(desk: Desk, from_id: str, to_id: str, kind: str, *, scope: str, actor: Actor) -> None:
     """Link two facts; a link that is live already stays as it is."""
     if any(
@@ -96,8 +84,11 @@ def _create(desk: Desk, new: NewFact, actor: Actor) -> Remembered:
         }
     desk.create(new, fact_id, actor=actor, given=given)
     for older in verdict.closes:
-        close(desk, live[older], "superseded", f"superseded by {fact_id}", actor, until=since)
+        reason = f"superseded by {fact_id}"
+        closing.close(desk, live[older], "superseded", reason, actor, until=since)
         link(desk, fact_id, older, "supersedes", scope=new.scope, actor=actor)
+        order = Order(actor, "the fact that it was copied from was superseded")
+        closing.withdraw_copies(desk, older, order, cause="superseded", until=since)
     for other in verdict.contradicts:
         link(desk, fact_id, other, "contradicts", scope=new.scope, actor=actor)
     if verdict.superseded_by:

@@ -30,6 +30,9 @@ CALLERS = {
     "watcher": Principal("watcher", "human", "realm:other", (Grant(scope=LEAD, verbs=("read",)),)),
     "auditor": Principal("auditor", "human", "realm:other", (Grant(scope=LEAD, verbs=("admin",)),)),
     "eraser": Principal("eraser", "human", "realm:other", (Grant(scope=TEAM, verbs=("admin",)),)),
+    "corrector": Principal(
+        "corrector", "human", "realm:other", (Grant(scope=TEAM, verbs=("read", "write")),)
+    ),
     "gardener": Principal(
         "gardener", "human", TEAM, (Grant(scope=TEAM, subtree=True, verbs=ALL_VERBS),)
     ),

@@ -62,6 +62,17 @@ class TestVerbs:
         with pytest.raises(errors.NotFound):
             await client.history(fact_id)
 
+    async def test_correction_names_only_copies_that_the_caller_reads(
+        self, connect: Connect
+    ) -> None:
+        correction = CorrectIn(reason="wrong", replacement="snow")
+        for caller, is_reader in (("keeper", True), ("corrector", False)):
+            fact_id = await told(connect, f"rain for {caller}")
+            copy = (await connect("keeper").promote(fact_id, WHY)).copy_id
+            done = await connect(caller).correct(fact_id, correction)
+            assert done.copies_retracted == ((copy,) if is_reader else ())
+            assert (await connect("keeper").get_fact(copy)).lifecycle == "retracted"
+
     async def test_repeat_with_the_same_key_gets_the_first_answer(self, connect: Connect) -> None:
         client, fact_id = connect("keeper"), await told(connect)
         first = await client.retract(fact_id, WHY, idempotency_key="k-1")

@@ -1,0 +1,103 @@
+"""Facts closed, and what becomes of the promoted copies of a fact that no longer stands."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from knowledge_client.models import Fact
+from knowledge_service.ports import Actor, Order
+from knowledge_service.store import times
+from knowledge_service.store.verbs.desk import Desk, known
+
+ORIGIN_GONE = "origin-retracted"
+
+
+@dataclass(frozen=True)
+class Withdrawal:
+    """The copies that were closed with their origin, and those that wait for a reviewer."""
+
+    retracted: tuple[str, ...] = ()
+    flagged: tuple[str, ...] = ()
+
+    def __add__(self, other: Withdrawal) -> Withdrawal:
+        return Withdrawal(self.retracted + other.retracted, self.flagged + other.flagged)
+
+
+def close(
+    desk: Desk, fact: Fact, lifecycle: str, reason: str, actor: Actor, *, until: int | None
+) -> None:  # fmt: skip
+    """End a live fact; `until` ends its validity in the world too, unless that ended before."""
+    ends = [each for each in (until, times.to_us(fact.valid_until)) if each is not None]
+    given = {
+        "lifecycle": lifecycle, "closed_at": desk.at_us, "closed_reason": reason,
+        "closed_by": actor.name, "valid_until": min(ends, default=None),
+    }  # fmt: skip
+    parts = [{"fact": fact.id, "set": given}]
+    desk.record("fact.closed", scope=fact.scope, actor=actor, parts=parts)
+
+
+def withdraw_copies(
+    desk: Desk,
+    origin_id: str,
+    order: Order,
+    *,
+    cause: Literal["retracted", "corrected", "rejected", "superseded"],
+    until: int,
+) -> Withdrawal:
+    """Close the copies of a fact that was closed, level by level.
+
+    A copy that others confirmed is flagged instead, with the copies made of it: a reviewer decides.
+    Nobody changes what a copy says from below. What was superseded was true before, so its copy is
+    superseded too and the same statement may be promoted again; any other copy is retracted.
+    `until` ends the validity of the copies in the world, in microseconds.
+    """
+    origin = known(desk, origin_id)
+    lifecycle = "superseded" if cause == "superseded" else "retracted"
+    withdrawal = Withdrawal()
+    for standing in desk.promotions(origin_id):
+        copy = desk.fact(standing.copy)
+        if standing.origin != origin_id or copy is None or copy.lifecycle != "live":
+            continue
+        if _stands_without(desk, origin, copy):
+            withdrawal += Withdrawal(flagged=_flag(desk, copy, order))
+            continue
+        reason = f"the fact that it was copied from was {cause}"
+        close(desk, copy, lifecycle, reason, order.actor, until=until)
+        part = {"id": standing.id, "origin": standing.origin, "copy": standing.copy}
+        desk.record("promotion.undone", scope=copy.scope, actor=order.actor, parts=[part])
+        withdrawal += Withdrawal(retracted=(copy.id,))
+        withdrawal += withdraw_copies(desk, copy.id, order, cause=cause, until=until)
+    return withdrawal
+
+
+def _flag(desk: Desk, copy: Fact, order: Order) -> tuple[str, ...]:
+    """Keep a copy out of injection until a reviewer decides, and the copies made of it as well."""
+    if ORIGIN_GONE not in copy.flags:
+        flags = [*copy.flags, ORIGIN_GONE]
+        part = {"fact": copy.id, "reason": order.reason, "set": {"flags": flags}}
+        desk.record("fact.flagged", scope=copy.scope, actor=order.actor, parts=[part])
+    flagged = [copy.id]
+    for standing in desk.promotions(copy.id):
+        above = desk.fact(standing.copy) if standing.origin == copy.id else None
+        if above and above.lifecycle == "live":
+            flagged += _flag(desk, above, order)
+    return tuple(flagged)
+
+
+def _stands_without(desk: Desk, origin: Fact, copy: Fact) -> bool:
+    """Tell whether a copy is more than its origin: told there, approved or confirmed by others.
+
+    Who said the origin, and the session in which it was said, confirm nothing by saying it again.
+    """
+    if copy.source.type != "promoted" or copy.review == "approved" or _origins(desk, copy.id) > 1:
+        return True
+    own = {ref.id for ref in origin.source.refs}
+    return any(
+        each.actor != origin.source.actor and each.session not in own
+        for each in desk.confirmations(copy.id)
+    )
+
+
+def _origins(desk: Desk, copy_id: str) -> int:
+    return sum(each.copy == copy_id for each in desk.promotions(copy_id))
