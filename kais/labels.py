@@ -99,6 +99,9 @@ AUDIENCE: Final = "kais-knowledge"
 USER_ACCOUNT: Final = "kais-user"
 """ServiceAccount of a realm whose token the CLI may ask for."""
 ROUTES_KEY: Final = "routes.json"
+"""In a topology map: the peers of every cell; left out where the lists do not fit."""
+TOPOLOGY_KEY: Final = "topology.json"
+"""In a topology map: who may talk to whom as a rule, with a version; beside `routes.json`."""
 
 # Environment of every cell.
 ENV_CELL_NAME: Final = "CELL_NAME"

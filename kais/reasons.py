@@ -72,6 +72,7 @@ class Reason(StrEnum):
     # Cells and Formations
     CELLS_READY = "CellsReady", "every cell of the formation is ready"
     WAITING_FOR_CELLS = "WaitingForCells", "the message names the cells that are not ready"
+    TOO_MANY_CELLS = "TooManyCells", "the templates ask for more cells than a formation may have"
     TOPOLOGY_INVALID = "TopologyInvalid", "a root, hub or route names no cell of the formation"
     SCALED_DOWN = (
         "ScaledDown",

@@ -45,7 +45,9 @@ def check(formation: Any, mission: Any, *, instance: str) -> Checked:
         work, more = _mission(mission, instance)
         violations += more
     if team is not None:
-        violations += [_under("formation", problem) for problem in topology.routes(team).problems]
+        violations += [_under("formation", problem) for problem in topology.problems(team)]
+        excess = team.too_many_cells()
+        violations += [] if excess is None else [Violation("formation.cells", excess)]
     if team is not None and work is not None:
         violations += _entrypoint(team, work)
     if violations or team is None:

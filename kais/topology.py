@@ -1,15 +1,83 @@
 """Topologies: which cells of a formation may talk to which.
 
 Answers with short cell names (`lead-0`). Who is not named may talk to nobody: missing routes deny.
+A topology is kept as a rule over cell templates. Its size depends on the templates, never on the
+number of cells, and only who needs the peers of one cell computes them.
 """
 
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+import itertools
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import StrEnum
 
 from kais import names
 from kais.resources.formation import FormationSpec, Route, Topology, TopologyType
 
+TemplateRoutes = Mapping[str, tuple[str, ...]]
 Pairs = Iterator[tuple[str, str]]
+_PROBLEMS = 100  # arbitrary: more than anybody reads at a time
+_LISTED = 20  # templates that a problem lists before it only counts; an arbitrary number
+
+
+class RouteRule(StrEnum):
+    """How the peers of a cell follow from the templates."""
+
+    ALL = "all"
+    RING = "ring"
+    ROUTES = "routes"
+
+
+@dataclass(frozen=True)
+class Routing:
+    """Who may talk to whom, as a rule over cell templates.
+
+    Attributes:
+        rule: `all`: every other cell. `ring`: the next and the previous cell in the order of
+            `cells`. `routes`: the cells of the templates that `routes` names.
+        cells: template names with their replicas, in the order of the spec.
+        routes: for each template, the templates whose cells it may talk to; only for `routes`.
+    """
+
+    rule: RouteRule
+    cells: tuple[tuple[str, int], ...]
+    routes: TemplateRoutes = field(default_factory=dict)
+
+    def cell_names(self) -> list[str]:
+        """Name every cell in the order of the templates."""
+        return [cell for name, count in self.cells for cell in _replicas(name, count)]
+
+    def peers(self, cell: str) -> tuple[str, ...]:
+        """Give the cells that one cell may talk to, sorted; none for a cell that does not exist."""
+        template, _, index = cell.rpartition("-")
+        if not _is_index(index) or int(index) >= dict(self.cells).get(template, 0):
+            return ()
+        if self.rule is RouteRule.RING:
+            everyone = self.cell_names()
+            return _neighbours(everyone, everyone.index(cell))
+        return tuple(peer for peer in self._targets(template) if peer != cell)
+
+    def table(self) -> dict[str, tuple[str, ...]]:
+        """Give the peers of every cell, sorted; in a full mesh their number is quadratic."""
+        everyone = self.cell_names()
+        if self.rule is RouteRule.RING:
+            peers = {cell: _neighbours(everyone, at) for at, cell in enumerate(everyone)}
+            return {cell: peers[cell] for cell in sorted(everyone)}
+        targets = {template: self._targets(template) for template, _ in self.cells}
+        return {
+            cell: tuple(peer for peer in targets[cell.rpartition("-")[0]] if peer != cell)
+            for cell in sorted(everyone)
+        }
+
+    def target_templates(self, template: str) -> tuple[str, ...]:
+        """Name the templates whose cells those of `template` may talk to; unused for a ring."""
+        if self.rule is RouteRule.ALL:
+            return tuple(name for name, _ in self.cells)
+        return self.routes.get(template, ())
+
+    def _targets(self, template: str) -> list[str]:
+        counts = dict(self.cells)
+        targets = self.target_templates(template)
+        return sorted(cell for name in targets for cell in _replicas(name, counts[name]))
 
 
 @dataclass(frozen=True)
@@ -27,20 +95,28 @@ class Routes:
 
 
 def routes(spec: FormationSpec) -> Routes:
-    """Work out a formation's routes from its topology."""
-    cells = {
-        template.name: [names.short_cell_name(template.name, i) for i in range(template.replicas)]
-        for template in spec.cells
-    }
-    everyone = [cell for replicas in cells.values() for cell in replicas]
-    allowed: dict[str, set[str]] = {cell: set() for cell in everyone}
-    for source, target in _pairs(spec.topology, cells):
-        if source != target:
-            allowed[source].add(target)
-    return Routes(
-        allowed={cell: tuple(sorted(allowed[cell])) for cell in sorted(allowed)},
-        problems=tuple(_problems(spec.topology, cells)),
-    )
+    """Work out the targets of every cell; in a full mesh their number is quadratic."""
+    return Routes(allowed=routing_of(spec).table(), problems=problems(spec))
+
+
+def routing_of(spec: FormationSpec) -> Routing:
+    """Give a formation's topology as a rule; names of no template are left out."""
+    cells = tuple((template.name, template.replicas) for template in spec.cells)
+    match spec.topology.type:
+        case TopologyType.FULL_MESH:
+            return Routing(RouteRule.ALL, cells)
+        case TopologyType.RING:
+            return Routing(RouteRule.RING, cells)
+    return Routing(RouteRule.ROUTES, cells, _template_routes(spec.topology, dict(cells)))
+
+
+def problems(spec: FormationSpec) -> tuple[str, ...]:
+    """List the names in a topology that no cell template bears, each with where it stands.
+
+    At most `_PROBLEMS` of them: a spec has room for 20,000.
+    """
+    found = _problems(spec.topology, [template.name for template in spec.cells])
+    return tuple(itertools.islice(found, _PROBLEMS))
 
 
 def default_entrypoint(spec: FormationSpec) -> str:
@@ -61,43 +137,38 @@ def entrypoint_cell(spec: FormationSpec, cell: str | None) -> str | None:
     for template in spec.cells:
         if wanted == template.name:
             return names.short_cell_name(template.name, 0)
-        short = (names.short_cell_name(template.name, i) for i in range(template.replicas))
-        if wanted in short:
-            return wanted
-    return None
+    return wanted if template_of(spec, wanted) is not None else None
 
 
 def template_of(spec: FormationSpec, short_name: str) -> str | None:
     """Name the template of a cell by its short name, None when there is no such cell."""
     template, _, index = short_name.rpartition("-")
     for candidate in spec.cells:
-        is_index = index.isdecimal() and str(int(index)) == index
-        if candidate.name == template and is_index and int(index) < candidate.replicas:
+        is_replica = _is_index(index) and int(index) < candidate.replicas
+        if candidate.name == template and is_replica:
             return template
     return None
 
 
-def _pairs(topology: Topology, cells: dict[str, list[str]]) -> Pairs:
-    everyone = [cell for replicas in cells.values() for cell in replicas]
+def _template_routes(topology: Topology, templates: Mapping[str, int]) -> TemplateRoutes:
+    targets: dict[str, set[str]] = {}
+    for source, target in _pairs(topology, templates):
+        if source in templates and target in templates:
+            targets.setdefault(source, set()).add(target)
+    return {source: tuple(sorted(targets[source])) for source in sorted(targets)}
+
+
+def _pairs(topology: Topology, templates: Iterable[str]) -> Pairs:
     match topology.type:
-        case TopologyType.FULL_MESH:
-            return _both_ways(everyone, everyone)
-        case TopologyType.RING:
-            return _next_and_previous(everyone)
         case TopologyType.HIERARCHY if topology.routes:
-            return _returned(_named(topology.routes, cells))
-        case TopologyType.HIERARCHY | TopologyType.STAR:
-            is_star = topology.type is TopologyType.STAR
-            middle = topology.hub if is_star else topology.root
-            return _both_ways(cells.get(middle or "", []), everyone)
+            return _returned(_named(topology.routes))
+        case TopologyType.HIERARCHY:
+            return _returned((topology.root or "", template) for template in templates)
+        case TopologyType.STAR:
+            return _returned((topology.hub or "", template) for template in templates)
         case TopologyType.CUSTOM:
-            return _named(topology.routes or [], cells)
-        case TopologyType.STIGMERGY:
-            return iter(())
-
-
-def _next_and_previous(everyone: list[str]) -> Pairs:
-    return _returned(zip(everyone, everyone[1:] + everyone[:1], strict=True))
+            return _named(topology.routes or [])
+    return iter(())
 
 
 def _returned(pairs: Iterable[tuple[str, str]]) -> Pairs:
@@ -106,20 +177,26 @@ def _returned(pairs: Iterable[tuple[str, str]]) -> Pairs:
         yield target, source
 
 
-def _both_ways(middle: Iterable[str], everyone: Iterable[str]) -> Pairs:
-    around = list(everyone)
-    return _returned((centre, cell) for centre in middle for cell in around)
+def _named(declared: Iterable[Route]) -> Pairs:
+    for route in declared:
+        for target in route.to:
+            yield route.from_, target
 
 
-def _named(wanted: Iterable[Route], cells: dict[str, list[str]]) -> Pairs:
-    for route in wanted:
-        for target_name in route.to:
-            for source in cells.get(route.from_, []):
-                for target in cells.get(target_name, []):
-                    yield source, target
+def _replicas(template: str, count: int) -> Iterator[str]:
+    return (names.short_cell_name(template, index) for index in range(count))
 
 
-def _problems(topology: Topology, cells: dict[str, list[str]]) -> Iterator[str]:
+def _neighbours(everyone: Sequence[str], at: int) -> tuple[str, ...]:
+    around = {everyone[at - 1], everyone[(at + 1) % len(everyone)]}
+    return tuple(sorted(around - {everyone[at]}))
+
+
+def _is_index(text: str) -> bool:
+    return text.isascii() and text.isdecimal() and str(int(text)) == text
+
+
+def _problems(topology: Topology, templates: list[str]) -> Iterator[str]:
     named = [("topology.root", topology.root), ("topology.hub", topology.hub)]
     for i, route in enumerate(topology.routes or []):
         named.append((f"topology.routes[{i}].from", route.from_))
@@ -127,7 +204,9 @@ def _problems(topology: Topology, cells: dict[str, list[str]]) -> Iterator[str]:
     if topology.broadcast is not None:
         senders = enumerate(topology.broadcast.from_)
         named.extend((f"topology.broadcast.from[{i}]", name) for i, name in senders)
-    known = ", ".join(cells)
+    known = ", ".join(templates[:_LISTED])
+    known += f" and {len(templates) - _LISTED} more" if len(templates) > _LISTED else ""
+    declared = frozenset(templates)
     for path, name in named:
-        if name is not None and name not in cells:
+        if name is not None and name not in declared:
             yield f'{path}: "{name}" is no cell of this formation; it has {known}'

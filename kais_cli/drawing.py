@@ -14,16 +14,16 @@ _MATRIX = 12  # cells; a wider matrix is no drawing any more
 
 def topology(found: Formation) -> str:
     """Draw it; problems such as a hub that no cell bears are said first."""
-    made = topologies.routes(found.spec)
+    made = _routes(found.spec)
     lines = [f"{problem}" for problem in made.problems]
     lines += [_headline(found.spec), ""]
-    lines += _picture(found.spec, made.allowed)
+    lines += _picture(found.spec, made.allowed) if made.allowed else []
     return "\n".join(lines) + "\n"
 
 
 def routes(found: Formation) -> dict[str, Any]:
     """Give the same for programs: every cell with its allowed targets."""
-    made = topologies.routes(found.spec)
+    made = _routes(found.spec)
     return {
         "type": str(found.spec.topology.type),
         "routes": {cell: list(targets) for cell, targets in made.allowed.items()},
@@ -31,8 +31,13 @@ def routes(found: Formation) -> dict[str, Any]:
     }
 
 
+def _routes(spec: FormationSpec) -> topologies.Routes:
+    """Work out who may talk to whom, unless the team is too large to be made at all."""
+    excess = spec.too_many_cells()
+    return topologies.routes(spec) if excess is None else topologies.Routes({}, (excess,))
+
+
 def _headline(spec: FormationSpec) -> str:
-    cells = sum(template.replicas for template in spec.cells)
     words = {
         TopologyType.FULL_MESH: "every cell may talk to every other",
         TopologyType.STAR: f"{spec.topology.hub} in the middle, everybody else talks to it only",
@@ -41,7 +46,7 @@ def _headline(spec: FormationSpec) -> str:
         TopologyType.STIGMERGY: "no cell talks to another; they leave marks on a blackboard",
         TopologyType.CUSTOM: "only the routes that are named",
     }
-    return f"{spec.topology.type}, {cells} cells: {words[spec.topology.type]}"
+    return f"{spec.topology.type}, {spec.cell_count} cells: {words[spec.topology.type]}"
 
 
 def _picture(spec: FormationSpec, allowed: Mapping[str, Sequence[str]]) -> Iterator[str]:

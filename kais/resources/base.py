@@ -30,7 +30,8 @@ class Rule:
     Attributes:
         cel: The rule as the API server evaluates it; `oldSelf` makes it a rule about changes.
         message: The words the user reads, in both places.
-        check: The same rule in Python; None for a rule about changes, which has no Python half.
+        check: The same rule in Python; None for a rule about changes, and for a bound that objects
+            stored before it may exceed: those stay readable, and a condition names the bound.
     """
 
     cel: str

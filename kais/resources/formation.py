@@ -20,6 +20,11 @@ from kais.resources.fields import (
 )
 from kais.resources.workload import CellTemplateSpec
 
+MAX_REPLICAS = 100
+"""Most cells of one template."""
+MAX_CELLS = 1000
+"""Most cells of one formation, all templates together: the largest team that is tested."""
+
 
 class TopologyType(StrEnum):
     """Who may talk to whom."""
@@ -115,7 +120,9 @@ class CellTemplate(Model):
     """One role of the team and how many of it there are."""
 
     name: Label = Field(description="the role's name; its cells are <formation>-<name>-<index>")
-    replicas: Int = Field(default=1, ge=1, le=100, description="how many cells play the role")
+    replicas: Int = Field(
+        default=1, ge=1, le=MAX_REPLICAS, description="how many cells play the role"
+    )
     spec: CellTemplateSpec = Field(description="what each of these cells is")
 
 
@@ -166,7 +173,18 @@ class FormationKnowledge(Model):
 
 
 class FormationSpec(Model):
-    """A team of cells and how they work together."""
+    """A team of cells and how they work together.
+
+    The bound on all cells has no Python half: a team that was stored before it must stay readable,
+    so that it can be scaled down. `too_many_cells` is what decisions ask.
+    """
+
+    RULES = (
+        Rule(
+            "self.cells.map(c, has(c.replicas) ? c.replicas : 1).sum() <= " + str(MAX_CELLS),
+            f"a formation has at most {MAX_CELLS} cells: lower the replicas or split the team",
+        ),
+    )
 
     cells: Annotated[
         list[CellTemplate],
@@ -178,7 +196,9 @@ class FormationSpec(Model):
                 "x-kubernetes-list-map-keys": ["name"],
             },
         ),
-    ] = Field(description="the roles of the team; each name stands once")
+    ] = Field(
+        description=f"the roles of the team; each name stands once, all together {MAX_CELLS} cells"
+    )
     topology: Topology = Field(
         default_factory=lambda: Topology(type=TopologyType.FULL_MESH),
         description="who may talk to whom; unset lets everybody talk to everybody",
@@ -191,6 +211,20 @@ class FormationSpec(Model):
     knowledge: FormationKnowledge | None = Field(
         default=None, description="where the team's knowledge lies"
     )
+
+    @property
+    def cell_count(self) -> int:
+        """How many cells the templates ask for."""
+        return sum(template.replicas for template in self.cells)
+
+    def too_many_cells(self) -> str | None:
+        """Say that the team is larger than a formation may be; None when it is not."""
+        if self.cell_count <= MAX_CELLS:
+            return None
+        return (
+            f"the templates ask for {self.cell_count} cells, and a formation has at most"
+            f" {MAX_CELLS}: lower the replicas or split the team"
+        )
 
 
 class CellSummary(Model):
@@ -224,13 +258,13 @@ class FormationStatus(Status):
     cells: Annotated[
         list[CellSummary],
         Field(
-            max_length=1000,
+            max_length=MAX_CELLS,
             json_schema_extra={
                 "x-kubernetes-list-type": "map",
                 "x-kubernetes-list-map-keys": ["name"],
             },
         ),
-    ] = Field(default_factory=list, description="each cell at a glance, at most 1000")
+    ] = Field(default_factory=list, description="each cell at a glance")
     message: Text | None = Field(default=None, description="the summary's words, for people")
     display: FormationDisplay | None = Field(default=None, description="texts for columns")
 

@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from kais.resources.cell import Cell
-from kais.resources.formation import Formation
+from kais.resources.formation import MAX_REPLICAS, Formation
 from kais_cli import drawing, errors, formation_pages, objects, output, scaling, tables
 from kais_cli.exit_status import ExitStatus
 from kais_cli.options import DryRun, Output
@@ -64,7 +64,9 @@ def scale(
     name: Name,
     *,
     cell: Annotated[str, typer.Option(help="Name of the cell template.")],
-    replicas: Annotated[int, typer.Option(min=1, max=1000, help="How many there shall be.")],
+    replicas: Annotated[
+        int, typer.Option(min=1, max=MAX_REPLICAS, help="How many there shall be.")
+    ],
     dry_run: DryRun = False,
     output_: Output = Format.TABLE,
 ) -> ExitStatus:

@@ -106,6 +106,26 @@ def test_scale_changes_the_one_template(terminal, cluster):
     assert [cell["replicas"] for cell in cells] == [1, 5]
 
 
+def test_scale_takes_no_more_than_a_template_may_have(terminal, cluster):
+    cluster.put(formation({"type": "full_mesh"}, ("a", 1), ("b", 2)))
+    run = terminal.run("formation", "scale", "team", "--cell", "b", "--replicas", "101")
+    assert run == ExitStatus.USAGE
+    assert "Input should be less than or equal to 100" in terminal.err
+    assert terminal.run("formation", "scale", "team", "--cell", "b", "--replicas", "100") == 0
+
+
+def test_the_topology_of_a_team_above_the_bound_is_its_size_and_what_to_do(terminal, cluster):
+    cells = [(f"worker-{i}", 100) for i in range(100)]
+    excess = (
+        "the templates ask for 10000 cells, and a formation has at most 1000: lower the replicas "
+        "or split the team"
+    )
+    lines = drawn(terminal, cluster, {"type": "full_mesh"}, *cells)
+    assert lines[0] == excess
+    terminal.run("formation", "topology", "team", "-o", "json")
+    assert json.loads(terminal.out) == {"type": "full_mesh", "routes": {}, "problems": [excess]}
+
+
 def test_scale_of_an_unknown_template_names_the_known_ones(terminal, cluster):
     cluster.put(formation({"type": "full_mesh"}, ("a", 1), ("b", 2)))
     status = terminal.run("formation", "scale", "team", "--cell", "c", "--replicas", "5")

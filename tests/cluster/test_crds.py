@@ -235,6 +235,11 @@ REFUSED = {
         "Duplicate value",
     ),
     "an object without spec": ("Blueprint", None, "spec: Required value"),
+    "more cells than a formation may have": (
+        "Formation",
+        {"cells": [{"name": f"w{i}", "replicas": 91, "spec": CONTAINER} for i in range(11)]},
+        "a formation has at most 1000 cells: lower the replicas or split the team",
+    ),
     "an unknown provider": (
         "Cell",
         {"mind": {**MIND["mind"], "provider": "oracle"}},

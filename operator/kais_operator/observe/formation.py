@@ -22,7 +22,8 @@ async def observe_formation(world: World, ref: ObjectRef) -> Seen | None:
     if isinstance(formation, reading.Unreadable) or formation.is_deleting:
         return Seen(body, _of_one_going(formation))
     cells = await reading.cells_by_label(world.cluster, ref.namespace, ref.name)
-    for name in decision.wanted_names(formation):
+    is_too_large = formation.spec.too_many_cells() is not None
+    for name in () if is_too_large else decision.wanted_names(formation):
         if name not in cells:
             namesake = await world.cluster.get_child(ObjectRef("Cell", ref.namespace, name))
             if namesake is not None:

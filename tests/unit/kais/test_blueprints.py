@@ -49,6 +49,10 @@ def spec(**changes):
     return {**copy.deepcopy(made), **changes}
 
 
+def hundred(name):
+    return {"name": name, "replicas": 100, "spec": {"container": {"image": "i"}}}
+
+
 def render(given, blueprint=None, **options):
     return blueprints.render_blueprint(blueprint or spec(), given, **NAMES, **options)
 
@@ -162,6 +166,11 @@ CELL = ("formation", "cells", 0)
             broken(("formation", "topology"), {"type": "star", "hub": "lead"}),
             'formation.topology.hub: "lead" is no cell of this formation; it has worker',
             id="a hub that names no cell",
+        ),
+        pytest.param(
+            broken(("formation", "cells"), [hundred(f"w{i}") for i in range(11)]),
+            "formation.cells: the templates ask for 1100 cells, and a formation has at most 1000:",
+            id="more cells than a formation may have",
         ),
         pytest.param(
             broken(("mission", "entrypoint", "cell"), "wrker"),

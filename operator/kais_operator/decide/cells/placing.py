@@ -10,13 +10,10 @@ from dataclasses import dataclass
 
 from kais import labels, names, scopes
 from kais.resources.cell import Cell
-from kais.resources.formation import Formation
+from kais.resources.formation import MAX_REPLICAS, Formation
 from kais.resources.knowledge_scope import KnowledgeScope
 from kais.scopes import Level, Scope
 from knowledge_client import models
-
-MOST_REPLICAS = 100
-"""Bound of `replicas` in the CRD: the indices that a cell of a formation may have."""
 
 
 @dataclass(frozen=True)
@@ -50,7 +47,7 @@ def short_name(cell: Cell) -> str:
     template = cell.metadata.labels.get(labels.CELL_TEMPLATE)
     if formation is None or template is None:
         return cell.metadata.name
-    for index in range(MOST_REPLICAS):
+    for index in range(MAX_REPLICAS):
         if names.cell_name(formation, template, index) == cell.metadata.name:
             return names.short_cell_name(template, index)
     return cell.metadata.name

@@ -7,8 +7,7 @@ wanted any more, the last made first.
 from __future__ import annotations
 
 import itertools
-import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
@@ -19,6 +18,7 @@ from kais.reasons import Reason
 from kais.resources.base import API_VERSION
 from kais.resources.cell import Cell
 from kais.resources.formation import (
+    MAX_CELLS,
     CellSummary,
     CellTemplate,
     Formation,
@@ -28,11 +28,10 @@ from kais.resources.formation import (
 )
 from kais_operator.decide import children, saying
 from kais_operator.decide.children import ChildDecision, Parent
-from kais_operator.decide.formations import workspaces
+from kais_operator.decide.formations import topology_maps, workspaces
 from kais_operator.decide.plan import Action, Body, Delete, Plan
 
 _NAMED = 5  # cells that a message names before it only counts; an arbitrary number
-_LISTED = 1000  # cells that status lists: the bound of the field in the CRD
 _PASSED_ON = (labels.BLUEPRINT, labels.REVISION, labels.INSTANCE)
 
 
@@ -58,17 +57,36 @@ def decide_formation(observed: FormationObserved, now: datetime) -> Plan:
     formation = observed.formation
     if formation.is_deleting:
         return Plan()
-    routes = topology.routes(formation.spec)
-    desired = [*cell_bodies(formation)]
-    decided = [] if is_paused(formation) else _decide_children(observed, desired, routes)
-    said = [_applied(formation, decided, routes.problems), _cells_ready(observed, desired)]
+    excess = formation.spec.too_many_cells()
+    if excess is not None:
+        return _decide_excess(observed, excess, now)
+    desired = cell_bodies(formation)
+    cells = _own_cells(observed, (body["metadata"]["name"] for body in desired))
+    topology_map = topology_maps.map_body(formation, parent_of(formation))
+    decided = [] if is_paused(formation) else _decide_children(observed, desired, topology_map)
+    said = [_applied(formation, decided, topology_map), _cells_ready(cells)]
     said.append(conditions.summary(said, message=_all_well(formation, len(desired))))
     told = saying.timed(formation, said, now)
     actions: list[Action] = [action for d in decided for action in d.actions]
     actions += [] if is_paused(formation) else _pruned(observed, desired)
     actions += saying.events(formation, told, types=(Type.READY,))
-    status = _status(observed, desired, told=told)
-    return Plan(tuple(actions), saying.body_of(status), _soonest(decided))
+    return Plan(
+        tuple(actions), saying.body_of(_status(formation, cells, told=told)), _soonest(decided)
+    )
+
+
+def _decide_excess(observed: FormationObserved, excess: str, now: datetime) -> Plan:
+    """Write nothing for a team larger than the bound; the cells that it has stay as they are."""
+    formation = observed.formation
+    message = f"{excess}; nothing is written until then, and the cells that exist are kept"
+    wanted = [
+        conditions.false(Type.APPLIED, Reason.TOO_MANY_CELLS, message),
+        conditions.false(Type.CELLS_READY, Reason.TOO_MANY_CELLS, excess),
+    ]
+    wanted.append(conditions.summary(wanted, message=""))
+    timed = saying.timed(formation, wanted, now)
+    status = _status(formation, _own_cells(observed, observed.cells), told=timed)
+    return Plan(saying.events(formation, timed, types=(Type.READY,)), saying.body_of(status))
 
 
 def parent_of(formation: Formation) -> Parent:
@@ -89,13 +107,16 @@ def wanted_names(formation: Formation) -> list[str]:
 def cell_bodies(formation: Formation) -> list[Body]:
     """Make every Cell that the spec asks for, in its order."""
     return [
-        _cell_body(formation, template, index)
-        for template in formation.spec.cells
-        for index in range(template.replicas)
+        body for template in formation.spec.cells for body in _template_bodies(formation, template)
     ]
 
 
-def _cell_body(formation: Formation, template: CellTemplate, index: int) -> Body:
+def _template_bodies(formation: Formation, template: CellTemplate) -> Iterator[Body]:
+    spec = {**template.spec.to_dict(), "formationRef": formation.metadata.name}
+    return (_cell_body(formation, template, index, spec) for index in range(template.replicas))
+
+
+def _cell_body(formation: Formation, template: CellTemplate, index: int, spec: Body) -> Body:
     name = names.cell_name(formation.metadata.name, template.name, index)
     known = formation.metadata.labels
     return children.child_body(
@@ -110,9 +131,7 @@ def _cell_body(formation: Formation, template: CellTemplate, index: int) -> Body
             labels.ROLE: labels.ROLE_CELL,
         },
         annotated=_resting(formation),
-        content={
-            "spec": {**template.spec.to_dict(), "formationRef": formation.metadata.name},
-        },
+        content={"spec": spec},
     )
 
 
@@ -122,33 +141,19 @@ def _resting(formation: Formation) -> dict[str, str]:
     return {labels.SCALED_DOWN: labels.SCALED_DOWN_YES} if is_resting else {}
 
 
-def map_body(formation: Formation, routes: topology.Routes) -> Body:
-    """Make the map of who may talk to whom; a topology with mistakes lets nobody talk."""
-    allowed = {
-        cell: [] if routes.problems else list(targets) for cell, targets in routes.allowed.items()
-    }
-    return children.child_body(
-        parent_of(formation),
-        api_version="v1",
-        kind="ConfigMap",
-        name=names.topology_map_name(formation.metadata.name),
-        content={"data": {labels.ROUTES_KEY: json.dumps(allowed, sort_keys=True)}},
-    )
-
-
 def is_paused(formation: Formation) -> bool:
     """Whether somebody asked that nothing of the formation be written."""
     return formation.metadata.annotations.get(labels.RECONCILE) == labels.RECONCILE_SUSPENDED
 
 
 def _decide_children(
-    observed: FormationObserved, desired: Sequence[Body], routes: topology.Routes
+    observed: FormationObserved, desired: Sequence[Body], topology_map: Body
 ) -> list[ChildDecision]:
     """Decide on the map and the claim first: the pods of the cells mount them."""
     formation, parent = observed.formation, parent_of(observed.formation)
     claim = workspaces.decide_claim(formation, observed.claim, parent)
     return [
-        children.decide_child(map_body(formation, routes), observed.routes, parent),
+        children.decide_child(topology_map, observed.routes, parent),
         *([claim] if claim is not None else []),
         *_decide_cells(observed, desired),
     ]
@@ -180,9 +185,7 @@ def _made_order(body: Body) -> tuple[str, str]:
     return (body["metadata"].get("creationTimestamp", ""), body["metadata"]["name"])
 
 
-def _applied(
-    formation: Formation, decided: Sequence[ChildDecision], problems: Sequence[str]
-) -> Wanted:
+def _applied(formation: Formation, decided: Sequence[ChildDecision], topology_map: Body) -> Wanted:
     if is_paused(formation):
         words = f"nothing is written while {labels.RECONCILE} is {labels.RECONCILE_SUSPENDED}"
         return conditions.false(Type.APPLIED, Reason.SUSPENDED, words)
@@ -193,32 +196,30 @@ def _applied(
         return conditions.false(
             Type.APPLIED, reason, "; ".join(d.message for d in blocked[:_NAMED])
         )
+    problems = topology.problems(formation.spec)
     if problems:
         words = "; ".join(problems[:_NAMED])
         return conditions.false(
             Type.APPLIED, Reason.TOPOLOGY_INVALID, f"{words}; until it is mended nobody may talk"
         )
-    count = len(wanted_names(formation))
+    count = formation.spec.cell_count
     claim = ", the workspace" if formation.spec.workspace is not None else ""
     words = f"{count} {'cell' if count == 1 else 'cells'}{claim} and the topology map are stored"
+    words += topology_maps.what_is_left_out(topology_map)
     return conditions.true(Type.APPLIED, Reason.APPLIED, words)
 
 
-def _cells_ready(observed: FormationObserved, desired: Sequence[Body]) -> Wanted:
-    waiting = []
-    for body in desired:
-        name = body["metadata"]["name"]
-        words = waits_for(_own_cell(observed, name), name)
-        if words is not None:
-            waiting.append(words)
+def _cells_ready(cells: Mapping[str, Cell | None]) -> Wanted:
+    reasons = [waits_for(cell, name) for name, cell in cells.items()]
+    waiting = [reason for reason in reasons if reason is not None]
     if not waiting:
-        words = f"all {len(desired)} cells are ready" if len(desired) > 1 else "its cell is ready"
+        words = f"all {len(cells)} cells are ready" if len(cells) > 1 else "its cell is ready"
         return conditions.true(Type.CELLS_READY, Reason.CELLS_READY, words)
     more = f"; and {len(waiting) - _NAMED} more" if len(waiting) > _NAMED else ""
     return conditions.false(
         Type.CELLS_READY,
         Reason.WAITING_FOR_CELLS,
-        f"{len(desired) - len(waiting)} of {len(desired)} cells are ready; "
+        f"{len(cells) - len(waiting)} of {len(cells)} cells are ready; "
         f"{'; '.join(waiting[:_NAMED])}{more}",
     )
 
@@ -240,6 +241,11 @@ def waits_for(cell: Cell | None, name: str) -> str | None:
     )
 
 
+def _own_cells(observed: FormationObserved, wanted: Iterable[str]) -> dict[str, Cell | None]:
+    """Read the formation's own cells of these names, None for one that cannot be counted."""
+    return {name: _own_cell(observed, name) for name in wanted}
+
+
 def _own_cell(observed: FormationObserved, name: str) -> Cell | None:
     body = observed.cells.get(name)
     if body is None or children.controller_uid(body) != observed.formation.metadata.uid:
@@ -258,24 +264,23 @@ def _all_well(formation: Formation, count: int) -> str:
 
 
 def _status(
-    observed: FormationObserved, desired: Sequence[Body], *, told: list[conditions.Condition]
+    formation: Formation, cells: Mapping[str, Cell | None], *, told: list[conditions.Condition]
 ) -> FormationStatus:
-    wanted = [body["metadata"]["name"] for body in desired]
-    cells = {name: _own_cell(observed, name) for name in wanted}
     ready = sum(waits_for(cell, name) is None for name, cell in cells.items())
+    total = formation.spec.cell_count
     summary = told[-1]
     return FormationStatus(
-        observed_generation=observed.formation.metadata.generation,
+        observed_generation=formation.metadata.generation,
         conditions=told,
-        phase=_phase(observed.formation, summary),
+        phase=_phase(formation, summary),
         ready_cells=ready,
-        total_cells=len(wanted),
+        total_cells=total,
         cells=[
             CellSummary(name=name, phase=cell.status.phase if cell else None)
-            for name, cell in itertools.islice(cells.items(), _LISTED)
+            for name, cell in itertools.islice(cells.items(), MAX_CELLS)
         ],
         message=summary.message,
-        display=FormationDisplay(cells=f"{ready}/{len(wanted)}", cost=saying.NO_COST),
+        display=FormationDisplay(cells=f"{ready}/{total}", cost=saying.NO_COST),
     )
 
 

@@ -70,6 +70,10 @@ def entry_cell(mission: Mission, team: Team) -> Cell | Obstacle:
     if team.formation is None:
         words = f"Formation/{namespace}/{mission.spec.formation_ref} does not exist; create it"
         return Obstacle(Reason.FORMATION_NOT_FOUND, words)
+    excess = team.formation.spec.too_many_cells()
+    if excess is not None:
+        words = f"{team.formation.ref} makes no cells: {excess}"
+        return Obstacle(Reason.WAITING_FOR_FORMATION, words)
     wanted = mission.spec.entrypoint.cell if mission.spec.entrypoint else None
     short = topology.entrypoint_cell(team.formation.spec, wanted)
     if short is None:
@@ -82,7 +86,7 @@ def entry_cell(mission: Mission, team: Team) -> Cell | Obstacle:
 
 
 def _no_such_entry(formation: Formation, wanted: str) -> Obstacle:
-    known = sorted(topology.routes(formation.spec).allowed)
+    known = sorted(topology.routing_of(formation.spec).cell_names())
     more = f" and {len(known) - _NAMED} more" if len(known) > _NAMED else ""
     return Obstacle(
         Reason.ENTRYPOINT_NOT_FOUND,

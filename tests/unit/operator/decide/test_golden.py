@@ -9,13 +9,13 @@ from pathlib import Path
 
 import pytest
 
-from kais import topology
 from kais.resources.cell import Cell
 from kais.resources.formation import Formation
 from kais_operator.decide.cells import placing, service_workloads
 from kais_operator.decide.cells.placing import Housed
 from kais_operator.decide.children import Parent
 from kais_operator.decide.formations import formation as formations
+from kais_operator.decide.formations import topology_maps
 from kais_operator.decide.missions import attempt_jobs
 from kais_operator.decide.plan import Body
 
@@ -35,11 +35,6 @@ WORK = attempt_jobs.Work(
 )
 
 
-def children_of(formation: Formation) -> list[Body]:
-    routes = formations.map_body(formation, topology.routes(formation.spec))
-    return [*formations.cell_bodies(formation), routes]
-
-
 def job_of(formation: Formation, body: Body, *, number: int) -> Body:
     cell = Cell.from_dict({**body, "metadata": {**body["metadata"], "uid": f"cell-{number}"}})
     return attempt_jobs.attempt_job(
@@ -53,14 +48,25 @@ def job_of(formation: Formation, body: Body, *, number: int) -> Body:
 
 
 @pytest.mark.parametrize("name", DECLARED)
-def test_the_children_of_a_formation_are_what_they_were(name: str) -> None:
-    assert children_of(Formation.from_dict(DECLARED[name])) == RENDERED[name]["children"]
+def test_the_cells_of_a_formation_are_what_they_were(name: str) -> None:
+    *cells, _ = RENDERED[name]["children"]
+    assert formations.cell_bodies(Formation.from_dict(DECLARED[name])) == cells
+
+
+@pytest.mark.parametrize("name", DECLARED)
+def test_the_map_that_pods_mount_keeps_its_name_and_its_peers_file(name: str) -> None:
+    """A file was added beside it, which restarts nobody: pods mount the whole map."""
+    *_, before = RENDERED[name]["children"]
+    formation = Formation.from_dict(DECLARED[name])
+    routes = topology_maps.map_body(formation, formations.parent_of(formation))
+    assert routes["metadata"]["name"] == before["metadata"]["name"]
+    assert routes["data"] == {**before["data"], "topology.json": routes["data"]["topology.json"]}
 
 
 @pytest.mark.parametrize("name", DECLARED)
 def test_the_pod_of_an_attempt_is_what_it_was(name: str) -> None:
     formation = Formation.from_dict(DECLARED[name])
-    cells = [body for body in children_of(formation) if body["kind"] == "Cell"]
+    cells = formations.cell_bodies(formation)
     jobs = [job_of(formation, body, number=i) for i, body in enumerate(cells)]
     assert [template(job) for job in jobs] == [template(job) for job in RENDERED[name]["jobs"]]
 
@@ -72,19 +78,18 @@ def test_the_pod_of_a_service_is_what_it_was() -> None:
 def services_of(formation: Formation) -> dict[str, Body]:
     """The Deployment and the Service of each cell; they were written by the first of their kind."""
     made = {}
-    for body in children_of(formation):
-        if body["kind"] == "Cell":
-            metadata = {**body["metadata"], "uid": f"uid-{body['metadata']['name']}"}
-            cell = Cell.from_dict({**body, "metadata": metadata})
-            housed = Housed(cell, formation)
-            work = service_workloads.workload(
-                Parent("kais.io/v1", "Cell", "demo", cell.metadata.name, cell.metadata.uid),
-                housed,
-                placing.identity(housed, sharing=()),
-                knowledge_url="http://kais-knowledge.kais:8000",
-                replicas=1,
-            )
-            made[cell.metadata.name] = {"deployment": work.deployment, "service": work.service}
+    for body in formations.cell_bodies(formation):
+        metadata = {**body["metadata"], "uid": f"uid-{body['metadata']['name']}"}
+        cell = Cell.from_dict({**body, "metadata": metadata})
+        housed = Housed(cell, formation)
+        work = service_workloads.workload(
+            Parent("kais.io/v1", "Cell", "demo", cell.metadata.name, cell.metadata.uid),
+            housed,
+            placing.identity(housed, sharing=()),
+            knowledge_url="http://kais-knowledge.kais:8000",
+            replicas=1,
+        )
+        made[cell.metadata.name] = {"deployment": work.deployment, "service": work.service}
     return made
 
 

@@ -1,0 +1,135 @@
+"""How large a team may be: the bound on its cells, the size of its map, the price of a pass."""
+
+import json
+import time
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+
+from kais.resources.formation import MAX_CELLS, Formation
+from kais_operator.decide.formations import formation as decision
+from kais_operator.decide.formations.formation import FormationObserved
+from kais_operator.decide.plan import Body, ObjectRef
+from kais_operator.observe import formation, mission
+from tests.fakes import teams
+from tests.fakes.teams import FORMATION, MISSION, condition, status
+from tests.fakes.world import FakeWorld, fake_world
+
+NOW = datetime(2026, 1, 1, tzinfo=UTC)
+ROUTES = ObjectRef("ConfigMap", "demo", "topology-team")
+MESH = {"type": "full_mesh"}
+EXCESS = (
+    "the templates ask for 10000 cells, and a formation has at most 1000: lower the replicas or "
+    "split the team"
+)
+
+
+def cells(count: int, *, templates: int = 10) -> list[Body]:
+    replicas = count // templates
+    return [
+        {"name": f"worker-{i}", "replicas": replicas, "spec": teams.task()}
+        for i in range(templates)
+    ]
+
+
+def resized(fake: FakeWorld, count: int, *, templates: int = 10) -> None:
+    fake.cluster.edit(FORMATION, {"spec": {"cells": cells(count, templates=templates)}})
+
+
+def with_uids(body: Body) -> Body:
+    return {**body, "metadata": {**body["metadata"], "uid": "x", "generation": 1}}
+
+
+async def test_a_team_above_the_bound_is_refused_before_anything_is_made() -> None:
+    fake = fake_world(teams.team(cells=cells(10_000, templates=100), topology=MESH))
+    began = time.process_time()
+    await fake.settle(formation.RECONCILER, FORMATION)
+    assert time.process_time() - began < 1.0
+    assert fake.cluster.refs("Cell") == []
+    assert fake.cluster.refs("ConfigMap") == []
+    assert condition(fake, "Applied", FORMATION) == (
+        "False",
+        "TooManyCells",
+        f"{EXCESS}; nothing is written until then, and the cells that exist are kept",
+    )
+    assert condition(fake, "Ready", FORMATION)[0] == "False"
+    assert status(fake, FORMATION)["display"]["cells"] == "0/10000"
+
+
+async def test_a_team_that_grows_above_the_bound_keeps_its_cells_until_it_is_mended() -> None:
+    fake = fake_world(teams.team(cells=cells(20), topology=MESH))
+    await teams.settle_team(fake)
+    assert condition(fake, "Ready", FORMATION)[0] == "True"
+    resized(fake, 10_000, templates=100)
+    await fake.settle(formation.RECONCILER, FORMATION)
+    assert condition(fake, "Applied", FORMATION)[:2] == ("False", "TooManyCells")
+    assert len(fake.cluster.refs("Cell")) == 20
+    assert status(fake, FORMATION)["readyCells"] == 20
+    resized(fake, 10)
+    await fake.settle(formation.RECONCILER, FORMATION)
+    assert condition(fake, "Applied", FORMATION)[:2] == ("True", "Applied")
+    assert condition(fake, "Ready", FORMATION)[0] == "True"
+    assert len(fake.cluster.refs("Cell")) == 10
+
+
+async def test_a_mission_says_that_its_team_is_above_the_bound() -> None:
+    fake = fake_world(teams.team(cells=cells(10_000, templates=100)), teams.work())
+    await fake.settle(formation.RECONCILER, FORMATION)
+    await fake.settle(mission.RECONCILER, MISSION)
+    assert condition(fake, "Started", MISSION) == (
+        "False",
+        "WaitingForFormation",
+        f"Formation/demo/team makes no cells: {EXCESS}",
+    )
+
+
+async def test_a_mesh_whose_lists_do_not_fit_is_told_as_a_rule_and_says_so() -> None:
+    fake = fake_world(teams.team(cells=cells(400), topology=MESH))
+    await fake.settle(formation.RECONCILER, FORMATION)
+    data = fake.cluster.read(ROUTES)["data"]
+    assert list(data) == ["topology.json"]
+    assert json.loads(data["topology.json"])["rule"] == "all"
+    assert condition(fake, "Applied", FORMATION)[2] == (
+        "400 cells and the topology map are stored; routes.json is left out, as its lists would "
+        "exceed 1048576 bytes: cells read topology.json"
+    )
+    resized(fake, 20)
+    await fake.settle(formation.RECONCILER, FORMATION)
+    data = fake.cluster.read(ROUTES)["data"]
+    assert sorted(data) == ["routes.json", "topology.json"]
+    assert len(json.loads(data["routes.json"])["worker-0-0"]) == 19
+    assert condition(fake, "Applied", FORMATION)[2] == "20 cells and the topology map are stored"
+
+
+@pytest.mark.parametrize(
+    "topology",
+    [
+        pytest.param(MESH, id="full_mesh"),
+        pytest.param({"type": "ring"}, id="ring"),
+        pytest.param({"type": "star", "hub": "worker-0"}, id="star"),
+        pytest.param(
+            {
+                "type": "custom",
+                "routes": [
+                    {"from": f"worker-{i}", "to": [f"worker-{j}" for j in range(10)]}
+                    for i in range(10)
+                ],
+            },
+            id="custom, everybody to everybody",
+        ),
+    ],
+)
+def test_a_pass_over_the_largest_team_is_short_whatever_its_shape(topology: Body) -> None:
+    spec: dict[str, Any] = {"cells": cells(MAX_CELLS), "topology": topology}
+    team = Formation.from_dict(
+        {"metadata": {"name": "team", "namespace": "demo", "uid": "u"}, "spec": spec}
+    )
+    observed = FormationObserved(
+        team, {body["metadata"]["name"]: with_uids(body) for body in decision.cell_bodies(team)}
+    )
+    began = time.process_time()
+    plan = decision.decide_formation(observed, NOW)
+    took = time.process_time() - began
+    assert len(plan.actions) == 1, "only the map is missing"
+    assert took < 0.5, "the loop serves nobody else meanwhile"
