@@ -27,6 +27,7 @@ _OTHERS = {
     "ConfigMap": ("v1", "configmaps"),
     "CustomResourceDefinition": ("apiextensions.k8s.io/v1", "customresourcedefinitions"),
     "Deployment": ("apps/v1", "deployments"),
+    "Event": ("v1", "events"),
     "Lease": ("coordination.k8s.io/v1", "leases"),
     "Namespace": ("v1", "namespaces"),
     "Pod": ("v1", "pods"),

@@ -57,8 +57,10 @@ class State:
     def after(self, change: Change) -> State:
         """Take in one change; what was deleted stays as it was last seen."""
         if change.body is None:
-            followed = "BlueprintInstance" if self.instance else "Mission"
-            return replace(self, is_deleted=self.is_deleted or change.target.kind == followed)
+            is_last = change.target.kind == "BlueprintInstance" or (
+                change.target.kind == "Mission" and self.instance is None
+            )
+            return replace(self, is_deleted=self.is_deleted or is_last)
         kind = change.target.kind
         if kind == "BlueprintInstance":
             return replace(self, instance=BlueprintInstance.from_dict(change.body))

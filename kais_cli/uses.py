@@ -58,14 +58,17 @@ def follow_mission(
     form: Format,
     timeout: timedelta,
     after_run: str | None = None,
+    instance: str | None = None,
 ) -> ExitStatus:
     """Follow a mission that exists, and report it; the status tells the outcome.
 
-    What the mission says of the run `after_run`, which has ended, is passed over.
+    What the mission says of the run `after_run`, which has ended, is passed over. `instance` names
+    the use that owns the mission, and that makes it anew when the use was updated.
     """
     shown = display.of(session.environment, form=form)
-    target = Target("Mission", session.namespace, name)
-    state = watching.follow(session, [target], display=shown, timeout=timeout, after_run=after_run)
+    targets = [Target("Mission", session.namespace, name)]
+    targets += [Target("BlueprintInstance", session.namespace, instance)] if instance else []
+    state = watching.follow(session, targets, display=shown, timeout=timeout, after_run=after_run)
     return report(session, state, name=name, form=form)
 
 

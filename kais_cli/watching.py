@@ -28,17 +28,20 @@ def follow(
 ) -> State:
     """Show what happens to the targets until their run has ended.
 
-    A mission that still tells of the run `after_run` is passed over.
+    What still tells of the run `after_run` is passed over. So is the deletion of its mission when
+    the instance is a target too: a use that was updated makes its mission anew for the next run.
 
     Raises:
         WaitedTooLong: the timeout passed first; the run goes on.
     """
     began = changed = session.environment.now()
     state, ended_at = State(), None
+    is_use = any(target.kind == "BlueprintInstance" for target in targets)
     with display:
         for change in session.cluster.watch(targets):
             now = session.environment.now()
-            if change is not None and not _tells_of(change, after_run):
+            is_old = change is not None and _tells_of(change, after_run, state, is_use=is_use)
+            if change is not None and not is_old:
                 before, state = state, state.after(change)
                 for line in following.news(before, state):
                     display.line(line)
@@ -64,7 +67,9 @@ def _waited(target: Target, timeout: timedelta) -> str:
     )
 
 
-def _tells_of(change: Change, run: str | None) -> bool:
-    if run is None or change.body is None or change.target.kind != "Mission":
+def _tells_of(change: Change, run: str | None, state: State, *, is_use: bool) -> bool:
+    if run is None or change.target.kind not in ("Mission", "BlueprintInstance"):
         return False
+    if change.body is None:
+        return is_use and change.target.kind == "Mission" and state.mission is None
     return bool(change.body.get("status", {}).get("runId") == run)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 
 from kais_cli import errors, installed, output
-from kais_cli.doctor import findings, installation, objects, rights, store
+from kais_cli.doctor import findings, installation, objects, refusals, rights, store
 from kais_cli.doctor.findings import Finding, Level
 from kais_cli.exit_status import ExitStatus
 from kais_cli.options import Output
@@ -43,6 +43,7 @@ def _all(session: Session) -> Iterator[Finding]:
     yield from _guarded("outbox", lambda: [installation.outbox(cluster, release.namespace)])
     yield from _guarded("store", lambda: [store.check(session)])
     yield from _guarded("objects", lambda: objects.check(cluster, session.namespace, now=now))
+    yield from _guarded("operator", lambda: refusals.check(cluster, session.namespace))
     yield from _guarded(
         "rights",
         lambda: rights.check(cluster, session.namespace, service_namespace=release.namespace),

@@ -54,6 +54,7 @@ def retry(
         form=output_,
         timeout=uses.patience(timeout),
         after_run=found.status.run_id,
+        instance=owner,
     )
 
 

@@ -19,6 +19,7 @@ A user's mistake is never an error here: decisions turn it into a condition.
 
 from __future__ import annotations
 
+import logging
 from typing import Literal
 
 
@@ -85,3 +86,12 @@ class Invalid(ClusterError):
 
 class ClusterUnavailable(ClusterError):
     """No answer, or one that says to try later."""
+
+
+def log_level(exc: BaseException, *, otherwise: int = logging.WARNING) -> int:
+    """Choose the level at which a failure is logged: ERROR for a refusal that nobody awaits.
+
+    Other failures pass by themselves. A refused right, quota or admission waits for a person.
+    """
+    causes = (exc, exc.__cause__)
+    return logging.ERROR if any(isinstance(one, Forbidden) for one in causes) else otherwise

@@ -54,8 +54,9 @@ def test_all_is_well(terminal):
         "ok       outbox    empty: nothing waits for the service",
         "ok       store     answers; here you are kais-user, at home in realm:demo",
         "ok       objects   0 in demo, none of them stuck",
+        "ok       operator  nothing was refused it in demo within the hour",
         "ok       rights    you may do all that kais does in demo",
-        "11 ok, 0 warnings, 0 failed",
+        "12 ok, 0 warnings, 0 failed",
     ]
 
 
@@ -101,7 +102,7 @@ def test_a_service_that_is_scaled_to_nothing_fails_with_how_to_bring_it_back(ter
 def test_another_version_is_a_warning(terminal, cluster):
     cluster.put(objects.workload("StatefulSet", "knowledge", version="0.0.1"))
     assert broken(terminal, f"version 0.0.1, this command is {VERSION}") == 0
-    assert terminal.out.endswith("10 ok, 1 warning, 0 failed\n")
+    assert terminal.out.endswith("11 ok, 1 warning, 0 failed\n")
 
 
 def test_a_lease_that_nobody_renews_fails(terminal, cluster):
@@ -164,6 +165,40 @@ def test_an_object_that_cannot_go_is_a_warning(terminal, cluster):
     body["metadata"]["deletionTimestamp"] = "2029-12-31T23:50:00Z"
     cluster.put(body)
     assert broken(terminal, "deleted more than 5 min ago and still here: Mission/doctor-x2k4f") == 0
+
+
+def refusal(name, *, reason="Forbidden", at="2029-12-31T23:50:00Z", component="kais-operator"):
+    return {
+        "kind": "Event",
+        "metadata": {"name": f"{name}.{reason}", "namespace": "demo"},
+        "type": "Warning",
+        "reason": reason,
+        "message": f'missions.kais.io "{name}" is forbidden: cannot delete resource "missions"',
+        "involvedObject": {"kind": "BlueprintInstance", "name": name},
+        "reportingComponent": component,
+        "lastTimestamp": at,
+    }
+
+
+def test_what_the_operator_was_refused_fails_with_the_api_servers_message(terminal, cluster):
+    cluster.put(refusal("use"))
+    words = 'refused it on BlueprintInstance/use: missions.kais.io "use" is forbidden'
+    assert broken(terminal, words) == ExitStatus.FAILED
+    assert "→ if it lacks a right, helm upgrade kais charts/kais" in terminal.out
+
+
+def test_a_refusal_that_ended_is_no_finding(terminal, cluster):
+    cluster.put(refusal("use"))
+    cluster.put(refusal("use", reason="Allowed", at="2029-12-31T23:55:00Z"))
+    cluster.put(refusal("other", component="somebody"))
+    assert broken(terminal, "nothing was refused it in demo within the hour") == 0
+
+
+def test_many_refusals_name_three_objects_and_count_the_others(terminal, cluster):
+    for number in range(5):
+        cluster.put(refusal(f"use-{number}"))
+    assert broken(terminal, "and on 2 more objects") == ExitStatus.FAILED
+    assert terminal.out.count("the API server refused it on") == 3
 
 
 def test_missing_rights_name_the_role(terminal, cluster):

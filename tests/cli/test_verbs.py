@@ -60,6 +60,42 @@ def test_retry_follows_the_new_run_and_not_the_one_that_ended(terminal, cluster,
     assert f"{NAME}: Succeeded" in terminal.out
 
 
+def test_retry_of_an_updated_use_follows_the_mission_that_is_made_anew(
+    terminal, cluster, knowledge
+):
+    put(cluster, objects.ended("Failed", runId="run-1"), owner=NAME)
+    cluster.put(objects.instance(runId="run-1", outcome="Failed"))
+    cluster.put(objects.knowledge_pod())
+    cluster.put(objects.account())
+    knowledge.answers["GET /v1/facts"] = {"facts": []}
+    cluster.script = [
+        ("Mission", NAME),
+        objects.instance(runId="run-2"),
+        objects.mission(phase="Running", attempt=1, runId="run-2"),
+        objects.ended("Succeeded", runId="run-2"),
+    ]
+    assert terminal.run("mission", "retry", NAME) == ExitStatus.SUCCEEDED
+    assert f"{NAME}: Succeeded" in terminal.out
+    assert "deleted" not in terminal.out + terminal.err
+
+
+def test_retry_shows_what_the_api_server_refuses_the_use(terminal, cluster):
+    put(cluster, objects.ended("Failed", runId="run-1"), owner=NAME)
+    cluster.put(objects.instance(runId="run-1", outcome="Failed"))
+    message = 'missions.kais.io "x" is forbidden: cannot delete resource "missions"'
+    applied = objects.condition("Applied", "False", "ApplyFailed", message)
+    cluster.script = [objects.instance(runId="run-2", conditions=[applied]), None]
+    assert terminal.run("mission", "retry", NAME, "--timeout", "1s") == ExitStatus.TIMED_OUT
+    assert f"BlueprintInstance Applied: ApplyFailed: {message}" in terminal.out + terminal.err
+
+
+def test_retry_ends_when_the_use_is_deleted(terminal, cluster):
+    put(cluster, objects.ended("Failed", runId="run-1"), owner=NAME)
+    cluster.put(objects.instance(runId="run-1", outcome="Failed"))
+    cluster.script = [("Mission", NAME), ("BlueprintInstance", NAME)]
+    assert terminal.run("mission", "retry", NAME) == ExitStatus.CANCELLED
+
+
 def test_abort_writes_the_reason(terminal, cluster):
     put(cluster, objects.mission(phase="Running", attempt=1))
     assert terminal.run("mission", "abort", NAME, "--reason", "wrong namespace") == 0

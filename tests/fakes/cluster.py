@@ -20,6 +20,7 @@ from kais_operator import errors
 from kais_operator.decide.plan import Body, ObjectRef
 from tests.fakes.clock import FakeClock
 from tests.fakes.merging import apply_owned, merge_patch
+from tests.fakes.rights import Rights, of_call
 
 _WITH_STATUS = frozenset(
     {"Blueprint", "BlueprintRevision", "BlueprintInstance", "Formation", "Cell", "Mission"}
@@ -34,7 +35,10 @@ def ref_of(body: Body) -> ObjectRef:
 
 
 class FakeCluster:
-    """The Cluster port. `writes` lists (verb, ref) of each write made through the port."""
+    """The Cluster port. `writes` lists (verb, ref) of each write made through the port.
+
+    A call that one of `rights` lacks raises Forbidden; without any everything is allowed.
+    """
 
     def __init__(
         self,
@@ -42,9 +46,11 @@ class FakeCluster:
         clock: FakeClock | None = None,
         leads: Callable[[], bool] = lambda: True,
         namespaces: Sequence[str] = ("demo", "kais-system"),
+        rights: Sequence[Rights] = (),
     ) -> None:
         self.clock = clock or FakeClock()
         self.leads = leads
+        self.rights = tuple(rights)
         self.writes: list[tuple[str, ObjectRef]] = []
         self.events: list[Body] = []
         self.terminating: set[str] = set()
@@ -109,7 +115,7 @@ class FakeCluster:
     # The port
 
     async def get(self, ref: ObjectRef, *, fresh: bool = True) -> Body | None:
-        self._maybe_fail("get", ref)
+        self._require("get", ref)
         body = self._objects.get(ref)
         return copy.deepcopy(body) if body else None
 
@@ -119,7 +125,7 @@ class FakeCluster:
     async def list(
         self, kind: str, namespace: str | None, *, labels: str = "", fresh: bool = True
     ) -> Sequence[Body]:
-        self._maybe_fail("list", ObjectRef(kind, namespace or "", ""))
+        self._require("list", ObjectRef(kind, namespace or "", ""))
         return [
             copy.deepcopy(body)
             for ref, body in sorted(self._objects.items())
@@ -130,7 +136,7 @@ class FakeCluster:
 
     async def create(self, body: Body) -> Body:
         ref = ref_of(body)
-        self._write("create", ref)
+        self._write("create", ref, body)
         if ref.namespace in self.terminating:
             raise errors.NamespaceTerminating(f"namespace {ref.namespace} is being terminated")
         if ref.namespace and ObjectRef("Namespace", "", ref.namespace) not in self._objects:
@@ -147,7 +153,7 @@ class FakeCluster:
 
     async def apply(self, body: Body, *, uid: str) -> Body:
         ref = ref_of(body)
-        self._write("apply", ref)
+        self._write("apply", ref, body)
         live = self._objects.get(ref)
         if live is None or live["metadata"]["uid"] != uid:
             raise errors.Conflict(f"{ref} is no longer the object with uid {uid}")
@@ -162,7 +168,7 @@ class FakeCluster:
         return self._store_changed(ref, merged)
 
     async def patch_metadata(self, ref: ObjectRef, patch: Body, *, resource_version: str) -> Body:
-        self._write("patch", ref)
+        self._write("patch", ref, {"metadata": patch})
         live = self._objects.get(ref)
         if live is None:
             raise errors.NotFound(f"{ref} not found")
@@ -196,11 +202,17 @@ class FakeCluster:
 
     # Inside
 
-    def _write(self, verb: str, ref: ObjectRef) -> None:
+    def _write(self, verb: str, ref: ObjectRef, body: Body | None = None) -> None:
         if not self.leads():
             raise errors.NotLeading(f"the Lease is lost; {verb} of {ref} was not sent")
-        self._maybe_fail(verb, ref)
+        self._require(verb, ref, body)
         self.writes.append((verb, ref))
+
+    def _require(self, verb: str, ref: ObjectRef, body: Body | None = None) -> None:
+        self._maybe_fail(verb, ref)
+        for rights in self.rights:
+            for needed, of, subresource in of_call(verb, ref, body):
+                rights.require(needed, of, subresource=subresource)
 
     def _maybe_fail(self, verb: str, ref: ObjectRef) -> None:
         for failure in self._failures:

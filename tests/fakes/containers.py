@@ -2,35 +2,46 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from kais_operator import errors
 from kais_operator.decide.missions.checks import Process
 from kais_operator.decide.plan import ObjectRef, RunInContainer
 from tests.fakes.clock import FakeClock
+from tests.fakes.rights import Rights
 
 
 class FakeContainers:
     """The Containers port. `logs` are by container; `read` counts their reads."""
 
-    def __init__(self, clock: FakeClock) -> None:
+    def __init__(self, clock: FakeClock, *, rights: Sequence[Rights] = ()) -> None:
         self.clock = clock
+        self.rights = tuple(rights)
         self.logs: dict[str, str] = {}
         self.read = 0
         self.started: list[RunInContainer] = []
         self.known: dict[str, tuple[Process, str]] = {}
 
     async def log(self, pod: ObjectRef, container: str) -> str:
+        self._require(pod, "log", "get")
         self.read += 1
         if container not in self.logs:
             raise errors.NotFound(f"{pod}: no log of {container}")
         return self.logs[container]
 
     def run(self, command: RunInContainer) -> None:
+        self._require(command.pod, "exec", "get", "create")
         if command.key not in self.known:
             self.started.append(command)
             self.known[command.key] = (Process(self.clock.now()), "")
 
     def found(self, key: str) -> tuple[Process, str] | None:
         return self.known.get(key)
+
+    def _require(self, pod: ObjectRef, subresource: str, *verbs: str) -> None:
+        for rights in self.rights:
+            for verb in verbs:
+                rights.require(verb, pod, subresource=subresource)
 
     def end(self, check: str, *, code: int = 0, out: str = "", words: str = "") -> None:
         """End the latest command of a check."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -16,6 +17,7 @@ from tests.fakes.cluster import FakeCluster
 from tests.fakes.containers import FakeContainers
 from tests.fakes.knowledge import FakeKnowledge
 from tests.fakes.renderer import InProcessRenderer
+from tests.fakes.rights import EVERY_WAY, HOME, Rights
 
 
 @dataclass
@@ -57,19 +59,24 @@ class FakeWorld:
         self.memory.note_stats(await self.knowledge.stats_batch(self.memory.due()))
 
 
-def fake_world(*bodies: Body, renderer: Any = None) -> FakeWorld:
-    """Build a world that holds `bodies`, with the operator in `kais-system`."""
+def fake_world(
+    *bodies: Body, renderer: Any = None, rights: Sequence[Rights] = EVERY_WAY
+) -> FakeWorld:
+    """Build a world that holds `bodies`, with the operator in `kais-system`.
+
+    The operator has the rights that the chart gives it, whichever way it is installed.
+    """
     clock = FakeClock()
-    cluster = FakeCluster(*bodies, clock=clock)
+    cluster = FakeCluster(*bodies, clock=clock, rights=rights)
     knowledge = FakeKnowledge(clock=clock)
     memory = StoreMemory(clock)
     placement = Placement(
-        operator_namespace="kais-system",
+        operator_namespace=HOME,
         knowledge_url="http://knowledge.kais-system:8000",
         check_image="kais/operator:1",
     )
     noted = NotedKnowledge(knowledge, memory)
-    containers = FakeContainers(clock)
+    containers = FakeContainers(clock, rights=rights)
     world = World(
         cluster, noted, memory, renderer or InProcessRenderer(), clock, placement, containers
     )

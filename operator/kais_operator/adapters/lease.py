@@ -79,7 +79,7 @@ class Election:
                     logger.warning("lost %s: %s", self._ref, exc)
                     break
             except (errors.ClusterError, TimeoutError) as exc:
-                logger.warning("%s not renewed: %s", self._ref, exc)
+                logger.log(errors.log_level(exc), "%s not renewed: %s", self._ref, exc)
             if not self.leads():
                 logger.warning("lost %s: no renewal within its time", self._ref)
                 break
@@ -98,7 +98,7 @@ class Election:
                 if await self._is_still_ours():
                     await self._patch(patch)
         except errors.ClusterError as exc:
-            logger.warning("%s not released: %s", self._ref, exc)
+            logger.log(errors.log_level(exc), "%s not released: %s", self._ref, exc)
 
     async def _try_to_take(self) -> bool:
         asked_at = self._clock.monotonic()
@@ -112,14 +112,14 @@ class Election:
             else:
                 lease = await self._take(lease)
         except errors.ClusterError as exc:
-            self._say_once(f"standing by: {exc}")
+            self._say_once(f"standing by: {exc}", errors.log_level(exc, otherwise=logging.INFO))
             return False
         self._note(lease, asked_at)
         return True
 
-    def _say_once(self, text: str) -> None:
+    def _say_once(self, text: str, level: int = logging.INFO) -> None:
         if text != self._said:
-            logger.info("%s", text)
+            logger.log(level, "%s", text)
         self._said = text
 
     def _is_free(self, lease: Body) -> bool:

@@ -165,4 +165,4 @@ async def announce(plan: plans.Plan, about: Body, world: World) -> None:
                 about, severity=action.type, reason=action.reason, message=action.message
             )
         except errors.OperatorError as exc:
-            logger.warning("event %s was not written: %s", action.reason, exc)
+            logger.log(errors.log_level(exc), "event %s was not written: %s", action.reason, exc)

@@ -96,4 +96,4 @@ async def _tried(touch: Touch) -> None:
     try:
         await touch()
     except (errors.ClusterError, errors.NotLeading) as exc:
-        logger.warning("the Lease of the watch probe was not touched: %s", exc)
+        logger.log(errors.log_level(exc), "the Lease of the watch probe was not touched: %s", exc)

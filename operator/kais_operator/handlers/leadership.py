@@ -258,7 +258,13 @@ class Term:
                 "BlueprintRevision", namespace, labels=selector
             )
         except errors.ClusterError as exc:
-            logger.warning("revisions of %s/%s not listed: %s", namespace, blueprint, exc)
+            logger.log(
+                errors.log_level(exc),
+                "revisions of %s/%s not listed: %s",
+                namespace,
+                blueprint,
+                exc,
+            )
             return
         for body in found:
             self.queue.add(routing.ref_of("BlueprintRevision", body))
@@ -284,5 +290,5 @@ class Term:
             for namespace in self._namespaces or (None,):
                 found.extend(await self._office.world.cluster.list(kind, namespace))
         except errors.ClusterError as exc:
-            logger.warning("%s not listed: %s", kind, exc)
+            logger.log(errors.log_level(exc), "%s not listed: %s", kind, exc)
         return found

@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import timedelta
 
+from kais import labels
 from kais_operator import errors
 from kais_operator.apply import executor, refusals, status
 from kais_operator.decide.plan import Body, EmitEvent, ObjectRef, Plan
@@ -34,6 +35,8 @@ WROTE_S = 1.0
 """When a key is looked at again that still found something to do after its rounds."""
 ROUNDS = 4
 """So often one pass looks and acts: what it wrote may be what the next step waits for."""
+REFUSED_AGAIN_S = 1800.0
+"""When a refusal that lasts is an Event again: the API server keeps Events for an hour."""
 RESTLESS = 20
 """After so many rounds in a row that found something to do, a key is slowed down."""
 
@@ -65,6 +68,7 @@ class Passes:
         self._announced: dict[ObjectRef, frozenset[EmitEvent]] = {}
         self._looked_at: dict[ObjectRef, Body] = {}
         self._news: dict[ObjectRef, list[_News]] = {}
+        self._refused: dict[ObjectRef, tuple[str, float]] = {}
         self._first_words = FirstWords(world.clock.monotonic)
 
     async def __call__(self, key: ObjectRef) -> float | None:
@@ -84,6 +88,7 @@ class Passes:
         except Exception as exc:
             # Nothing is judged here: what ends a pass is told with its fields, and goes on.
             self._log_failure(key, exc)
+            self._note_forbidden(key, exc)
             raise
         finally:
             self._looked_at.pop(key, None)
@@ -93,7 +98,7 @@ class Passes:
     async def _judged(self, reconciler: Reconciler, key: ObjectRef) -> float | None:
         """Make a pass, and turn what it raises into a delay or a Backoff."""
         try:
-            return await self._pass(reconciler, key)
+            next_look_s = await self._pass(reconciler, key)
         except errors.NotReady as exc:
             return exc.requeue_after_s
         except errors.NotLeading as exc:
@@ -106,9 +111,32 @@ class Passes:
             raise Backoff(str(exc)) from exc
         except KnowledgeError as exc:
             raise Backoff(str(exc), cap_s=STORE_CAP_S) from exc
+        self._note_allowed(key)
+        return next_look_s
 
     def _log_failure(self, key: ObjectRef, exc: Exception) -> None:
-        _log(key, self._looked_at.get(key), _reason(exc), str(exc))
+        level = errors.log_level(exc, otherwise=logging.INFO)
+        _log(key, self._looked_at.get(key), _reason(exc), str(exc), level=level)
+
+    def _note_forbidden(self, key: ObjectRef, exc: Exception) -> None:
+        """Have a Warning Event written about a 403, and again while it lasts."""
+        if not isinstance(exc.__cause__, errors.Forbidden):
+            return
+        message, now_s = str(exc), self._world.clock.monotonic()
+        last_message, last_s = self._refused.get(key, ("", 0.0))
+        body = self._looked_at.get(key)
+        if body is None or (message == last_message and now_s - last_s < REFUSED_AGAIN_S):
+            return
+        self._refused[key] = (message, now_s)
+        event = EmitEvent("Warning", labels.EVENT_FORBIDDEN, message)
+        self._news.setdefault(key, []).append(_News((event,), body))
+
+    def _note_allowed(self, key: ObjectRef) -> None:
+        message, _ = self._refused.pop(key, ("", 0.0))
+        body = self._looked_at.get(key)
+        if message and body is not None:
+            event = EmitEvent("Normal", labels.EVENT_ALLOWED, f"no longer refused: {message}")
+            self._news.setdefault(key, []).append(_News((event,), body))
 
     async def _pass(self, reconciler: Reconciler, key: ObjectRef) -> float | None:
         """Look and act until nothing is left to do, then write the status."""
@@ -154,6 +182,7 @@ class Passes:
     def _forget(self, key: ObjectRef) -> None:
         self._restless.pop(key, None)
         self._announced.pop(key, None)
+        self._refused.pop(key, None)
         self._first_words.forget(key)
 
     def _moves_on(self, key: ObjectRef, executed: executor.Executed) -> bool:
@@ -239,9 +268,12 @@ def _acts(plan: Plan) -> str:
     return ", ".join(dict.fromkeys(acts))
 
 
-def _log(key: ObjectRef, body: Body | None, reason: str, message: str) -> None:
+def _log(
+    key: ObjectRef, body: Body | None, reason: str, message: str, *, level: int = logging.INFO
+) -> None:
     generation = body["metadata"].get("generation") if body else None
-    logger.info(
+    logger.log(
+        level,
         "kind=%s namespace=%s name=%s generation=%s reason=%s%s",
         key.kind,
         key.namespace,

@@ -114,7 +114,7 @@ class Sweeper:
             await (self.fill(subject) if is_first else self.sweep(subject))
         except errors.ClusterError as exc:
             if self._said.get(subject) != str(exc):
-                logger.warning("%s: %s", subject, exc)
+                logger.log(errors.log_level(exc), "%s: %s", subject, exc)
             self._said[subject] = str(exc)
             return False
         self._said.pop(subject, None)

@@ -1,0 +1,106 @@
+"""What the operator calls, held against the rules of the chart, for both ways to install it.
+
+Every decision of the unit tests is carried out with these rights: `fake_world` refuses what no rule
+grants. Here is shown that it does refuse, and what lies beside the decisions: watches, the Lease,
+the outbox at home.
+"""
+
+from __future__ import annotations
+
+import inspect
+from dataclasses import replace
+
+import pytest
+
+from kais_operator import errors, ports
+from kais_operator.adapters import api_paths, watch_probe
+from kais_operator.decide import outbox
+from kais_operator.decide.plan import ObjectRef
+from kais_operator.handlers import hearing, watches
+from kais_operator.observe import blueprint_instance
+from kais_operator.observe import outbox as outbox_reading
+from tests.fakes import blueprints, rights, uses
+from tests.fakes.rights import Rights
+from tests.fakes.world import FakeWorld, fake_world
+
+WAYS = {"cluster": rights.OF_CLUSTER, "namespaces": rights.OF_NAMESPACES}
+ways = pytest.mark.parametrize("way", WAYS.values(), ids=WAYS.keys())
+
+
+async def run_again_on_another_revision(fake: FakeWorld) -> None:
+    """Update a use whose run has ended, and ask for another run: its Mission is made anew."""
+    await uses.settle(fake)
+    uses.end(fake)
+    await uses.settle(fake)
+    fake.cluster.edit(uses.USE, {"spec": {"parameters": {"topic": "nodes", "count": 3}}})
+    await uses.settle(fake)
+    uses.annotate(fake, rerun="again")
+    for _ in range(4):
+        await fake.step(blueprint_instance.RECONCILER, uses.USE)
+
+
+async def world_with(way: Rights) -> FakeWorld:
+    use = blueprints.instance(parameters={"topic": "pods", "count": 2})
+    fake = await uses.world(use)
+    fake.cluster.rights = (way,)
+    return fake
+
+
+@ways
+async def test_a_use_that_was_updated_may_run_again_with_the_charts_rights(way: Rights) -> None:
+    fake = await world_with(way)
+    await run_again_on_another_revision(fake)
+    assert ("delete", uses.MISSION) in fake.cluster.writes
+
+
+@ways
+async def test_a_decision_that_lacks_a_right_of_the_chart_fails_its_test(way: Rights) -> None:
+    lacking = replace(way, watched=way.watched - {("kais.io", "missions", "delete")})
+    fake = await world_with(lacking)
+    message = 'missions.kais.io "use" is forbidden: .* cannot delete resource "missions"'
+    with pytest.raises(errors.Forbidden, match=message):
+        await run_again_on_another_revision(fake)
+
+
+@ways
+@pytest.mark.parametrize("kind", watches.KINDS)
+def test_whatever_is_watched_may_be_listed_and_watched(way: Rights, kind: str) -> None:
+    for namespace in ("demo", rights.HOME):
+        for verb in ("list", "watch"):
+            way.require(verb, ObjectRef(kind, namespace, ""))
+
+
+@ways
+@pytest.mark.parametrize("verb", ["get", "create", "patch"])
+def test_the_leases_of_election_and_of_the_watch_probe_may_be_written(
+    way: Rights, verb: str
+) -> None:
+    for name in ("kais-operator", watch_probe.LEASE):
+        way.require(verb, ObjectRef(hearing.PROBE, rights.HOME, name))
+
+
+@ways
+async def test_the_outbox_is_kept_and_emptied_with_the_rights_at_home(way: Rights) -> None:
+    kept = outbox.body(rights.HOME, key="demo/run", calls=[])
+    fake = fake_world(rights=(way,))
+    await fake.world.cluster.create(kept)
+    ref = ObjectRef(outbox_reading.KIND, rights.HOME, kept["metadata"]["name"])
+    await fake.step(outbox_reading.RECONCILER, ref)
+    assert fake.cluster.refs("ConfigMap") == []
+
+
+def test_every_call_of_the_cluster_port_is_held_against_the_rules() -> None:
+    """A method that is added to the port needs its verbs in `rights.of_call`."""
+    calls = {name for name, _ in inspect.getmembers(ports.Cluster, inspect.isfunction)}
+    reads, writes = {"get", "get_child", "list"}, {"create", "apply", "patch_metadata", "delete"}
+    assert {c for c in calls if not c.startswith("_")} == {
+        *reads,
+        *writes,
+        "apply_status",
+        "emit",
+    }
+
+
+def test_every_kind_that_the_operator_calls_has_a_rule() -> None:
+    resources = {resource for _, resource, _ in rights.OF_CLUSTER.home}
+    assert {place.plural for place in api_paths.RESOURCES.values()} <= resources
