@@ -136,6 +136,7 @@ def _review(
     verdict, feedback = said
     attempt = found.status.attempt or 1
     words = {"attempt": attempt, "verdict": verdict, "feedback": feedback}
+    words |= {"run": found.status.run_id} if found.status.run_id else {}
     text = json.dumps(words, ensure_ascii=False)
     made = _annotate(session, "Mission", name, {labels.REVIEW: text}, dry_run=dry_run)
     return _acknowledged(session, made, f"{found.ref}: attempt {attempt}: {verdict}", form)

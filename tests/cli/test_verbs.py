@@ -110,11 +110,12 @@ def test_abort_of_an_ended_mission_is_refused(terminal, cluster):
 
 
 @pytest.mark.parametrize("verb", ["approve", "reject"])
-def test_a_verdict_names_the_attempt_that_waits(terminal, cluster, verb):
-    put(cluster, objects.mission(phase="Running", attempt=2), review="Pending")
+def test_a_verdict_names_the_run_and_the_attempt_that_wait(terminal, cluster, verb):
+    put(cluster, objects.mission(phase="Running", attempt=2, runId="run-3"), review="Pending")
     assert terminal.run("mission", verb, NAME, "--feedback", "say $(HOME) why") == 0
     said = json.loads(annotations(cluster)[labels.REVIEW])
-    assert said == {"attempt": 2, "verdict": verb, "feedback": "say $(HOME) why"}
+    verdict = {"attempt": 2, "verdict": verb, "feedback": "say $(HOME) why"}
+    assert said == {**verdict, "run": "run-3"}
     assert terminal.err == f"Mission/demo/{NAME}: attempt 2: {verb}\n"
 
 

@@ -106,7 +106,9 @@ def _take_up(observed: MissionObserved, now: datetime) -> Plan:
         return _plan(Standing(observed, None), (), now)
     nonce = rerunning.nonce_of(mission)
     run_id = rerunning.run_id_for(mission, nonce)
-    taken = {labels.RERUN_TAKEN: nonce} if nonce is not None else {}
+    taken: dict[str, str | None] = {labels.RERUN_TAKEN: nonce} if nonce is not None else {}
+    if labels.REVIEW in mission.metadata.annotations:  # no work was there to judge
+        taken[labels.REVIEW] = None
     stamp = _held(mission, {labels.RUN_ID: run_id, labels.ACCEPTED_AT: rfc3339(now), **taken})
     entry = entries.find(mission, observed.team, now=now)
     return _go_on(observed, (), entry, run_id=run_id, now=now, before=(stamp,))

@@ -213,7 +213,8 @@ def _asking(standing: Standing, last: Attempt) -> str:
     """Ask the reviewer: what to judge by, and how to answer with kubectl."""
     review = standing.mission.spec.completion.review
     criteria = review.criteria if review is not None else ""
-    answer = f'{{"attempt": {last.number}, "verdict": "approve", "feedback": ""}}'
+    run = f'"run": "{standing.run_id}", ' if standing.run_id is not None else ""
+    answer = f'{{{run}"attempt": {last.number}, "verdict": "approve", "feedback": ""}}'
     words = (
         f"attempt {last.number}: {last.words}; criteria: {criteria[:_CRITERIA_LIMIT]}; answer with "
         f"the annotation {labels.REVIEW}={answer} (or reject)"

@@ -44,7 +44,8 @@ def stamp(
 ) -> PatchMetadata | None:
     """Choose the write that begins another run; None when none is asked for, or not all is told.
 
-    It takes the abort of the run before away: whoever asks for another run wants it to run.
+    It removes the abort and the review of the run before: whoever asks for another run wants it to
+    run, and a verdict is about the work that was judged.
     """
     mission = observed.mission
     nonce = wanted(mission)
@@ -64,6 +65,7 @@ def stamp(
             labels.ENDING: None,
             labels.ATTEMPTS: None,
             labels.ABORT: None,
+            labels.REVIEW: None,
         },
         finalizers=(*finalizers, labels.FINALIZER),
     )

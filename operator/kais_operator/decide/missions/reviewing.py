@@ -1,9 +1,10 @@
 """What a reviewer wrote: the annotation `kais.io/review`, read letter by letter.
 
-    {"attempt": 2, "verdict": "approve" | "reject", "feedback": "…"}
+    {"run": "…", "attempt": 2, "verdict": "approve" | "reject", "feedback": "…"}
 
-The attempt is in it because a verdict is about one piece of work: one that comes late, or that
-stays on the object, must not judge the next attempt.
+A verdict is about one piece of work: one that comes late, or that stays on the object, must not
+judge the next attempt, nor the same attempt of another run. A verdict without a run is about the
+run in which it is written: the annotation is removed when a run begins.
 """
 
 from __future__ import annotations
@@ -17,6 +18,8 @@ from kais.resources.mission import Mission
 from kais_operator.decide import notes
 
 FEEDBACK_LIMIT = 4096
+_RUN_SHOWN = 128
+"""Characters of a run-id that a message repeats; ours have 36."""
 _VERDICTS = {
     "approve": ReviewStatus.APPROVED,
     "approved": ReviewStatus.APPROVED,
@@ -57,6 +60,9 @@ def read(mission: Mission) -> Verdict | str | None:
         return f"{labels.REVIEW} is no JSON ({exc}); write {_FORM}"
     if not isinstance(said, dict):
         return f"{labels.REVIEW} is no object; write {_FORM}"
+    run_id = said.get("run")
+    if run_id is not None and run_id != notes.run_id(mission.metadata.annotations):
+        return f"{labels.REVIEW} speaks of run {str(run_id)[:_RUN_SHOWN]} and is ignored"
     return _verdict(said)
 
 

@@ -34,19 +34,24 @@ def feedback(fake: FakeWorld, attempt: int) -> str:
     return next(e["value"] for e in task["env"] if e["name"] == "KAIS_FEEDBACK")
 
 
-ASKED = (
-    "attempt 1: the task succeeded; it waits for the review by ana; criteria: Is the cause named?; "
-    'answer with the annotation kais.io/review={"attempt": 1, "verdict": "approve", '
-    '"feedback": ""} (or reject)'
-)
+def run_id(fake: FakeWorld) -> str:
+    return str(fake.cluster.read(MISSION)["metadata"]["annotations"]["kais.io/run-id"])
+
+
+def asked_of(fake: FakeWorld) -> str:
+    return (
+        "attempt 1: the task succeeded; it waits for the review by ana; criteria: Is the cause "
+        f'named?; answer with the annotation kais.io/review={{"run": "{run_id(fake)}", '
+        '"attempt": 1, "verdict": "approve", "feedback": ""} (or reject)'
+    )
 
 
 async def test_the_reviewer_is_asked_with_the_criteria_once() -> None:
     fake = await waiting()
-    assert condition(fake, "Succeeded") == ("Unknown", "ReviewRequested", ASKED)
+    assert condition(fake, "Succeeded") == ("Unknown", "ReviewRequested", asked_of(fake))
     assert (status(fake)["phase"], status(fake)["review"]) == ("Running", {"status": "Pending"})
     asked = [event for event in fake.cluster.events if event["reason"] == "ReviewRequested"]
-    assert [(event["type"], event["message"]) for event in asked] == [("Normal", ASKED)]
+    assert [(event["type"], event["message"]) for event in asked] == [("Normal", asked_of(fake))]
     await teams.settle(fake)
     assert len([e for e in fake.cluster.events if e["reason"] == "ReviewRequested"]) == 1
 
@@ -97,6 +102,57 @@ async def test_a_verdict_on_an_earlier_attempt_is_ignored_and_said() -> None:
     assert status(fake)["review"] == {"status": "Pending"}
 
 
+async def again(fake: FakeWorld, nonce: str = "n1") -> None:
+    """Begin another run, and have its first attempt wait for its review."""
+    fake.cluster.edit(MISSION, {"metadata": {"annotations": {"kais.io/rerun": nonce}}})
+    await teams.passes(fake)
+    fake.cluster.collect_garbage()
+    await teams.settle(fake)
+    teams.succeed(fake, "it is the disk")
+    await teams.settle(fake)
+
+
+@pytest.mark.parametrize("verdict", ["approve", "reject"])
+async def test_the_verdict_on_the_run_before_does_not_judge_the_next_one(verdict: str) -> None:
+    fake = await waiting(maxAttempts=1)
+    say(fake, {"attempt": 1, "verdict": verdict, "feedback": "as it was"})
+    await teams.settle(fake)
+    await again(fake)
+    assert condition(fake, "Succeeded") == ("Unknown", "ReviewRequested", asked_of(fake))
+    assert status(fake)["review"] == {"status": "Pending"}
+    assert "kais.io/review" not in fake.cluster.read(MISSION)["metadata"]["annotations"]
+
+
+async def test_a_verdict_that_comes_when_the_next_run_has_begun_is_ignored_and_said() -> None:
+    fake = await waiting(maxAttempts=1)
+    first = run_id(fake)
+    fake.cluster.edit(MISSION, {"metadata": {"annotations": {"kais.io/abort": "enough"}}})
+    await teams.settle(fake)
+    await again(fake)
+    say(fake, {"run": first, "attempt": 1, "verdict": "approve"})
+    await teams.settle(fake)
+    message = condition(fake, "Succeeded")[2]
+    assert message == f"{asked_of(fake)}; kais.io/review speaks of run {first} and is ignored"
+    assert "outcome" not in status(fake)
+
+
+async def test_a_verdict_that_names_the_present_run_counts() -> None:
+    fake = await waiting()
+    say(fake, {"run": run_id(fake), "attempt": 1, "verdict": "approve"})
+    await teams.settle(fake)
+    assert status(fake)["outcome"] == "Succeeded"
+
+
+async def test_a_verdict_that_a_mission_is_created_with_judges_nothing() -> None:
+    early = '{"attempt": 1, "verdict": "approve"}'
+    body = reviewed()
+    body["metadata"]["annotations"] = {"kais.io/review": early}
+    fake = await teams.started(body)
+    teams.succeed(fake, "done")
+    await teams.settle(fake)
+    assert condition(fake, "Succeeded")[1] == "ReviewRequested"
+
+
 async def test_a_verdict_given_before_its_attempt_ended_counts_then() -> None:
     fake = await teams.started(reviewed())
     say(fake, {"attempt": 1, "verdict": "approve"})
@@ -128,7 +184,7 @@ async def test_a_verdict_that_cannot_be_read_decides_nothing_and_is_told(
     fake = await waiting()
     say(fake, said)
     await teams.settle(fake)
-    assert condition(fake, "Succeeded")[2] == f"{ASKED}; kais.io/review {words}; {FORM}"
+    assert condition(fake, "Succeeded")[2] == f"{asked_of(fake)}; kais.io/review {words}; {FORM}"
     assert "outcome" not in status(fake)
     assert "acknowledged" not in status(fake)
 
