@@ -132,10 +132,13 @@ class KubernetesCluster:
                 return
             yield piece
 
-    def may(self, verb: str, resource: str, *, namespace: str | None, group: str = "") -> bool:
+    def may(
+        self, verb: str, resource: str, *, namespace: str | None, group: str = "", name: str = ""
+    ) -> bool:
         """Ask by a SelfSubjectAccessReview, which every user may make."""
         plural, _, subresource = resource.partition("/")
         asked = {"verb": verb, "group": group, "resource": plural, "subresource": subresource}
+        asked |= {"name": name} if name else {}
         body = {
             "apiVersion": "authorization.k8s.io/v1",
             "kind": "SelfSubjectAccessReview",
@@ -186,10 +189,15 @@ class KubernetesCluster:
 
     @contextmanager
     def forward(self, namespace: str, pod: str, port: int) -> Iterator[str]:
-        """Open a local address that leads to a pod's port, closed with the block."""
+        """Open a local address that leads to a pod's port, closed with the block.
+
+        The way is tried once before: kr8s would repeat a refused connection without end, while
+        whoever uses the address waits.
+        """
         what = f"forward a port to Pod/{namespace}/{pod}"
-        found = self._run(Pod.get(pod, namespace=namespace, api=self._api), what)
-        forwarding = found.portforward(port, local_port="auto")
+        self._run(_try_forward(self._api, namespace, pod, port), what)
+        body = {"metadata": {"name": pod, "namespace": namespace}}
+        forwarding = Pod(body, api=self._api).portforward(port, local_port="auto")
         local = self._run(_enter(forwarding), what)
         try:
             yield f"http://127.0.0.1:{local}"
@@ -245,6 +253,13 @@ async def _start(work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
 
 async def _stop(task: asyncio.Task[None]) -> None:
     task.cancel()
+
+
+async def _try_forward(api: Any, namespace: str, pod: str, port: int) -> None:
+    url = f"pods/{pod}/portforward"
+    params = {"ports": str(port)}
+    async with api.open_websocket(version="v1", namespace=namespace, url=url, params=params):
+        return
 
 
 async def _enter(forwarding: Any) -> int:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ssl
 
 import httpx
+import httpx_ws
 import kr8s
 
 from kais_cli import errors
@@ -17,6 +18,7 @@ ALL = (
     kr8s.ServerError,
     httpx.HTTPError,
     httpx.InvalidURL,
+    httpx_ws.HTTPXWSException,
     ssl.SSLError,
     OSError,
 )
@@ -27,12 +29,15 @@ BAD_KUBECONFIG = (ValueError, KeyError, TypeError, IndexError, RuntimeError)
 
 _UNAUTHORIZED = 401
 _SERVER_FAULT = 500
+_LOGIN = "the login is not accepted; renew it, then try again"
 
 
 def translate(failure: Exception, what: str) -> errors.CliError:
     """Say what failed while `what` (`get Mission/demo/x`) and what to do next."""
     if isinstance(failure, kr8s.ServerError):
         return _refusal(failure, what)
+    if isinstance(failure, httpx_ws.WebSocketUpgradeError):
+        return _no_websocket(failure.response.status_code, what)
     if isinstance(failure, kr8s.NotFoundError):
         return errors.Refused(f"{what}: {failure}")
     said = str(failure) or type(failure).__name__
@@ -59,7 +64,7 @@ def is_missing(failure: kr8s.ServerError) -> bool:
 def _refusal(failure: kr8s.ServerError, what: str) -> errors.CliError:
     status = _status(failure)
     if status == _UNAUTHORIZED:
-        return errors.Unreachable(f"{what}: the login is not accepted; renew it, then try again")
+        return errors.Unreachable(f"{what}: {_LOGIN}")
     if status >= _SERVER_FAULT:
         return errors.Unreachable(f"{what}: the API server answers {status}; try again later")
     if status == httpx.codes.NOT_FOUND and not isinstance(failure.status, dict):
@@ -67,6 +72,20 @@ def _refusal(failure: kr8s.ServerError, what: str) -> errors.CliError:
             f"{what}: the cluster does not know this kind; install the charts kais-crds and kais"
         )
     return errors.Refused(f"{what}: {failure}")
+
+
+def _no_websocket(status: int, what: str) -> errors.CliError:
+    """Say why the API server opens no connection; its body was not read."""
+    if status == httpx.codes.FORBIDDEN:
+        return errors.Refused(
+            f"{what}: forbidden; it takes the verbs get and create on pods/portforward,"
+            " see `kais doctor`"
+        )
+    if status == _UNAUTHORIZED:
+        return errors.Unreachable(f"{what}: {_LOGIN}")
+    if status >= _SERVER_FAULT:
+        return errors.Unreachable(f"{what}: the API server answers {status}; try again later")
+    return errors.Refused(f"{what}: the API server answers {status}")
 
 
 def _status(failure: kr8s.ServerError) -> int:

@@ -40,6 +40,11 @@ class Release:
         """Name of the one pod of that StatefulSet."""
         return f"{self.knowledge}-0"
 
+    @property
+    def people(self) -> str:
+        """Name of the Role by which people reach the service."""
+        return f"{self.name}-people"
+
     def __str__(self) -> str:
         """Write it as KAIS_RELEASE takes it."""
         return f"{self.namespace}/{self.name}"

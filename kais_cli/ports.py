@@ -79,8 +79,19 @@ class Cluster(Protocol):
         """Yield what a container wrote, piece by piece; nothing while it has not started."""
         ...
 
-    def may(self, verb: str, resource: str, *, namespace: str | None, group: str = ...) -> bool:
-        """Ask whether the kubeconfig's user may do something; a subresource is `pods/log`."""
+    def may(
+        self,
+        verb: str,
+        resource: str,
+        *,
+        namespace: str | None,
+        group: str = ...,
+        name: str = ...,
+    ) -> bool:
+        """Ask whether the kubeconfig's user may do something; a subresource is `pods/log`.
+
+        Without a `name` the right must hold for all objects of the resource.
+        """
         ...
 
     def version(self) -> str:
@@ -99,7 +110,10 @@ class Cluster(Protocol):
         ...
 
     def forward(self, namespace: str, pod: str, port: int) -> AbstractContextManager[str]:
-        """Open a local address, `http://127.0.0.1:…`, that leads to a pod's port."""
+        """Open a local address, `http://127.0.0.1:…`, that leads to a pod's port.
+
+        A refusal is raised at once, before anything is sent.
+        """
         ...
 
 

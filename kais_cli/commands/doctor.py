@@ -44,10 +44,7 @@ def _all(session: Session) -> Iterator[Finding]:
     yield from _guarded("store", lambda: [store.check(session)])
     yield from _guarded("objects", lambda: objects.check(cluster, session.namespace, now=now))
     yield from _guarded("operator", lambda: refusals.check(cluster, session.namespace))
-    yield from _guarded(
-        "rights",
-        lambda: rights.check(cluster, session.namespace, service_namespace=release.namespace),
-    )
+    yield from _guarded("rights", lambda: rights.check(cluster, session.namespace, release))
 
 
 def _guarded(subject: str, check: Callable[[], Iterable[Finding]]) -> Iterator[Finding]:

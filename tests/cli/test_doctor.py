@@ -203,9 +203,11 @@ def test_many_refusals_name_three_objects_and_count_the_others(terminal, cluster
 
 def test_missing_rights_name_the_role(terminal, cluster):
     cluster.forbidden = {("create", "blueprintinstances"), ("create", "pods/portforward")}
-    assert broken(terminal, "you may not use blueprints in demo") == 0
+    assert (
+        broken(terminal, "you may not use blueprints: no right to create blueprintinstances") == 0
+    )
     assert "→ ask for the role edit" in terminal.out
-    assert "→ ask for create on pods/portforward in kais-system" in terminal.out
+    assert "→ ask for the Role kais-people of kais-system" in terminal.out
 
 
 def test_what_may_not_be_read_is_said_and_the_rest_is_checked(terminal, cluster, monkeypatch):

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from kais_cluster import errors
+from kais_cluster import errors, settings
+from kais_cluster.host import build, temporary
 from kais_cluster.host import cluster as host_cluster
-from kais_cluster.host import temporary
 from tests.cluster.running import Cluster, Operator, Process, Start, free_port
 
 CRDS = Path(__file__).parents[2] / "crds"
@@ -76,6 +76,12 @@ def control_plane() -> Iterator[ControlPlane]:
             plane.kubectl(*wait, "-f", str(CRDS))
             wait_until_listed(plane)
         yield plane
+
+
+@pytest.fixture(scope="session")
+def helm() -> Path:
+    build.build(build.by_name(["helm"]), settings.binaries_dir())
+    return settings.binaries_dir() / "helm"
 
 
 @pytest.fixture

@@ -9,8 +9,7 @@ from typing import Any
 import pytest
 import yaml
 
-from kais_cluster import errors, settings, tools
-from kais_cluster.host import build
+from kais_cluster import errors, tools
 from tests.cluster.conftest import ControlPlane
 from tests.cluster.running import Cluster, Start, wait_for
 
@@ -18,12 +17,6 @@ pytestmark = pytest.mark.cluster
 
 CHART = Path(__file__).parents[2] / "charts/kais"
 Body = dict[str, Any]
-
-
-@pytest.fixture(scope="module")
-def helm() -> Path:
-    build.build(build.by_name(["helm"]), settings.binaries_dir())
-    return settings.binaries_dir() / "helm"
 
 
 def rendered(helm: Path, *values: str, namespace: str) -> list[Body]:

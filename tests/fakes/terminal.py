@@ -13,6 +13,7 @@ from typing import Any
 
 import httpx
 
+from kais.resources import kinds
 from kais_cli import app, errors, settings
 from kais_cli.environment import Environment, Where
 from kais_cli.ports import Body, Change, Target
@@ -35,6 +36,8 @@ class FakeCluster:
         self.patched: list[tuple[str, str, Any, bool]] = []
         self.written: dict[tuple[str, str], list[str]] = {}
         self.followed = False
+        self.checked: set[tuple[str, str]] = set()
+        self.used: set[tuple[str, str]] = set()
         self.forbidden: set[tuple[str, str]] = set()
         self.failure: errors.CliError | None = None
         self._objects: dict[tuple[str, str, str], Body] = {}
@@ -48,11 +51,11 @@ class FakeCluster:
         self._objects[key] = body
 
     def get(self, kind: str, namespace: str, name: str) -> Body | None:
-        self._fail()
+        self._use("get", kind)
         return copy.deepcopy(self._objects.get((kind, namespace, name)))
 
     def list(self, kind: str, namespace: str | None = None, *, labels: str = "") -> list[Body]:
-        self._fail()
+        self._use("list", kind)
         wanted = dict(part.split("=") for part in labels.split(",") if part)
         return [
             copy.deepcopy(body)
@@ -63,9 +66,9 @@ class FakeCluster:
         ]
 
     def create(self, body: Body, *, dry_run: bool = False) -> Body:
-        self._fail()
+        self._use("create", body["kind"])
         metadata = body["metadata"]
-        if self.get(body["kind"], metadata["namespace"], metadata["name"]):
+        if (body["kind"], metadata["namespace"], metadata["name"]) in self._objects:
             raise errors.Refused(f"create {metadata['name']}: already exists")
         if not dry_run:
             self.created.append(body)
@@ -81,8 +84,8 @@ class FakeCluster:
         *,
         dry_run: bool = False,
     ) -> Body:
-        self._fail()
-        body = self.get(kind, namespace, name)
+        self._use("patch", kind)
+        body = copy.deepcopy(self._objects.get((kind, namespace, name)))
         if body is None:
             raise errors.Refused(f"change {kind}/{namespace}/{name}: not found")
         self.patched.append((kind, name, patch, dry_run))
@@ -98,12 +101,15 @@ class FakeCluster:
     def logs(
         self, namespace: str, pod: str, *, container: str, tail: int, follow: bool
     ) -> Iterator[str]:
-        self._fail()
+        self._use("get", "Pod", "log")
         self.followed = follow
         yield from self.written.get((pod, container), ())
 
-    def may(self, verb: str, resource: str, *, namespace: str | None, group: str = "") -> bool:
+    def may(
+        self, verb: str, resource: str, *, namespace: str | None, group: str = "", name: str = ""
+    ) -> bool:
         self._fail()
+        self.checked.add((verb, resource))
         return (verb, resource) not in self.forbidden
 
     def version(self) -> str:
@@ -113,7 +119,9 @@ class FakeCluster:
     def watch(self, targets: Sequence[Target]) -> Iterator[Change | None]:
         by_key = {(t.kind, t.name): t for t in targets}
         for target in targets:
-            body = self.get(target.kind, target.namespace, target.name)
+            self._use("list", target.kind)
+            self._use("watch", target.kind)
+            body = copy.deepcopy(self._objects.get((target.kind, target.namespace, target.name)))
             if body is not None:
                 yield Change(target, body)
         for step in itertools.chain(self.script, itertools.repeat(None)):
@@ -127,15 +135,23 @@ class FakeCluster:
                 yield Change(by_key[step["kind"], step["metadata"]["name"]], step)
 
     def token(self, namespace: str, account: str, audience: str) -> str | None:
-        self._fail()
+        self._use("create", "ServiceAccount", "token")
         self.tokens.append((namespace, account, audience))
         exists = ("ServiceAccount", namespace, account) in self._objects
         return f"token-of-{namespace}-{account}" if exists else None
 
     @contextmanager
     def forward(self, namespace: str, pod: str, port: int) -> Iterator[str]:
+        self._use("get", "Pod", "portforward")
+        self._use("create", "Pod", "portforward")
         self.forwarded.append((namespace, pod, port))
         yield "http://127.0.0.1:1"
+
+    def _use(self, verb: str, kind: str, subresource: str = "") -> None:
+        """Note the right that a call takes, as a role would name it; fail if one was planned."""
+        self._fail()
+        plural = kinds.BY_NAME[kind].PLURAL if kind in kinds.BY_NAME else f"{kind.lower()}s"
+        self.used.add((verb, f"{plural}/{subresource}" if subresource else plural))
 
     def _fail(self) -> None:
         if self.failure is not None:
