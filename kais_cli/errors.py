@@ -3,6 +3,7 @@
 CliError                carries the exit status and a message that says what to do next
 ├── UsageError          options, parameters or a file are wrong (2)
 ├── Refused             the cluster or the service said no, or something is not there (1)
+│   └── NoAccount       the realm has no account yet, and none was to be made (1)
 ├── WaitedTooLong       what was followed did not end within --timeout (3)
 ├── Unreachable         the cluster or the service does not answer (7)
 └── ReaderGone          nobody reads what is written any more (141, without a word)
@@ -27,6 +28,10 @@ class UsageError(CliError):
 
 class Refused(CliError):
     """The cluster or the service did not do what was asked."""
+
+
+class NoAccount(Refused):
+    """The namespace has no ServiceAccount whose token the knowledge service takes."""
 
 
 class WaitedTooLong(CliError):

@@ -30,19 +30,27 @@ _PATIENCE = RetryPolicy(unavailable_s=5)
 
 @contextmanager
 def connect(
-    environment: Environment, cluster: Cluster | None, *, namespace: str
+    environment: Environment,
+    cluster: Cluster | None,
+    *,
+    namespace: str,
+    creates_account: bool = True,
 ) -> Iterator[KnowledgeClient]:
     """Open a client that speaks for the realm of a namespace.
 
-    `cluster` may be None when KAIS_KNOWLEDGE_URL is set.
+    `cluster` may be None when KAIS_KNOWLEDGE_URL is set. With `creates_account` a missing
+    ServiceAccount of the realm is created.
 
     Raises:
+        NoAccount: there is no account and none is to be created.
         Unreachable: no service is ready, or it does not answer.
         Refused: the service or the cluster says no.
     """
     url = environment.settings.knowledge_url
     try:
-        with _opened(environment, cluster, namespace=namespace) as client:
+        with _opened(
+            environment, cluster, namespace=namespace, creates_account=creates_account
+        ) as client:
             yield client
     except knowledge_errors.KnowledgeError as exc:
         raise refusals.translate(exc, namespace=namespace, url=url) from exc
@@ -50,7 +58,11 @@ def connect(
 
 @contextmanager
 def _opened(
-    environment: Environment, cluster: Cluster | None, *, namespace: str
+    environment: Environment,
+    cluster: Cluster | None,
+    *,
+    namespace: str,
+    creates_account: bool,
 ) -> Iterator[KnowledgeClient]:
     url, transport = environment.settings.knowledge_url, environment.knowledge_transport
     if url is not None or cluster is None:
@@ -59,7 +71,7 @@ def _opened(
         return
     release = installed.release(environment.settings)
     _require_pod(cluster, release)  # first: without a service no account is made
-    token = _token(cluster, namespace)
+    token = _token(cluster, namespace, creates_account=creates_account)
     with (
         cluster.forward(release.namespace, release.knowledge_pod, PORT) as address,
         KnowledgeClient(url=address, token=token, retries=_PATIENCE, transport=transport) as client,
@@ -67,10 +79,12 @@ def _opened(
         yield client
 
 
-def _token(cluster: Cluster, namespace: str) -> str:
+def _token(cluster: Cluster, namespace: str, *, creates_account: bool) -> str:
     token = cluster.token(namespace, labels.USER_ACCOUNT, labels.AUDIENCE)
     if token is not None:
         return token
+    if not creates_account:
+        raise errors.NoAccount(f"there is no ServiceAccount/{namespace}/{labels.USER_ACCOUNT}")
     _make_account(cluster, namespace)
     token = cluster.token(namespace, labels.USER_ACCOUNT, labels.AUDIENCE)
     if token is None:

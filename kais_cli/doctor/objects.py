@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING
 
+from kais.conditions import Type
 from kais.resources import kinds
+from kais_cli import output
 from kais_cli.doctor.findings import Finding, ok, warning
 
 if TYPE_CHECKING:
@@ -15,10 +19,26 @@ if TYPE_CHECKING:
 _UNSEEN = timedelta(minutes=1)  # the operator looks at a new object within seconds
 _DELETING = timedelta(minutes=5)
 _SHOWN = 5
+_MESSAGE_LIMIT = 200  # arbitrary; a message may have 4,096 characters, and doctor prints lines
+
+
+@dataclass(frozen=True)
+class _Failure:
+    """An object whose summary condition is False."""
+
+    kind: str
+    name: str
+    reason: str
+    message: str
+    since: datetime
 
 
 def check(cluster: Cluster, namespace: str, *, now: datetime) -> Iterator[Finding]:
-    """Say which objects nobody has looked at, and which cannot go."""
+    """Say which objects nobody has looked at, which cannot go, and which fail.
+
+    Objects that fail are counted by reason, the most frequent one first. The worst of a reason is
+    the object that has failed for the longest time.
+    """
     bodies = [body for kind in kinds.BY_NAME for body in cluster.list(kind, namespace)]
     unseen = [_ref(body) for body in bodies if _is_unseen(body, now)]
     stuck = [_ref(body) for body in bodies if _is_stuck(body, now)]
@@ -34,8 +54,42 @@ def check(cluster: Cluster, namespace: str, *, now: datetime) -> Iterator[Findin
             f"deleted more than 5 min ago and still here: {_listed(stuck)}",
             "kubectl describe shows which finalizer waits for what",
         )
-    if not unseen and not stuck:
-        yield ok("objects", f"{len(bodies)} in {namespace}, none of them stuck")
+    failures = [failure for body in bodies if (failure := _failure(body)) is not None]
+    for reason, count in Counter(failure.reason for failure in failures).most_common():
+        group = [failure for failure in failures if failure.reason == reason]
+        yield _failing(reason, count, group, namespace, now)
+    if not unseen and not stuck and not failures:
+        yield ok("objects", f"{len(bodies)} in {namespace}, none of them stuck or failing")
+
+
+def _failing(
+    reason: str, count: int, group: list[_Failure], namespace: str, now: datetime
+) -> Finding:
+    by_kind = Counter(failure.kind for failure in group)
+    counts = " and ".join(f"{n} {kind}{'' if n == 1 else 's'}" for kind, n in by_kind.items())
+    worst = min(group, key=lambda failure: failure.since)
+    message = worst.message
+    if len(message) > _MESSAGE_LIMIT:
+        message = f"{message[: _MESSAGE_LIMIT - 1]}…"
+    which = "" if count == 1 else "the longest "
+    return warning(
+        "objects",
+        f"{reason}: {counts}; {which}{worst.kind}/{worst.name}"
+        f" for {output.age(worst.since, now)}: {' '.join(message.split())}",
+        f"kubectl describe {worst.kind.lower()} {worst.name} -n {namespace}",
+    )
+
+
+def _failure(body: Body) -> _Failure | None:
+    """Read the summary condition of an object; None unless it is False."""
+    summary = Type.SUCCEEDED if body["kind"] == "Mission" else Type.READY
+    for condition in body.get("status", {}).get("conditions", []):
+        if condition["type"] == summary and condition["status"] == "False":
+            since = datetime.fromisoformat(condition["lastTransitionTime"].replace("Z", "+00:00"))
+            metadata = body["metadata"]
+            reason, message = condition["reason"], condition.get("message", "")
+            return _Failure(body["kind"], metadata["name"], reason, message, since)
+    return None
 
 
 def _is_unseen(body: Body, now: datetime) -> bool:

@@ -17,9 +17,16 @@ def check(session: Session) -> Finding:
 
     try:
         with knowledge_access.connect(
-            session.environment, session.cluster, namespace=session.namespace
+            session.environment,
+            session.cluster,
+            namespace=session.namespace,
+            creates_account=False,
         ) as client:
             known = client.whoami()
+    except errors.NoAccount as exc:
+        return ok(
+            "store", f"not asked: {exc} yet; the first object of kais or `kais knowledge` makes it"
+        )
     except errors.CliError as exc:
         return failed("store", str(exc), "kais commands that recall or list facts do not work")
     return ok("store", f"answers; here you are {known.name}, at home in {known.home}")

@@ -53,7 +53,7 @@ def test_all_is_well(terminal):
         f"ok       service   version {VERSION}",
         "ok       outbox    empty: nothing waits for the service",
         "ok       store     answers; here you are kais-user, at home in realm:demo",
-        "ok       objects   0 in demo, none of them stuck",
+        "ok       objects   0 in demo, none of them stuck or failing",
         "ok       operator  nothing was refused it in demo within the hour",
         "ok       rights    you may do all that kais does in demo",
         "12 ok, 0 warnings, 0 failed",
@@ -199,6 +199,52 @@ def test_many_refusals_name_three_objects_and_count_the_others(terminal, cluster
         cluster.put(refusal(f"use-{number}"))
     assert broken(terminal, "and on 2 more objects") == ExitStatus.FAILED
     assert terminal.out.count("the API server refused it on") == 3
+
+
+def failing(kind, name, reason, since, message="words"):
+    summary = "Succeeded" if kind == "Mission" else "Ready"
+    wrong = objects.condition(summary, "False", reason, message) | {"lastTransitionTime": since}
+    return objects.made(kind, name, {}, observedGeneration=1, conditions=[wrong])
+
+
+def test_failing_objects_are_counted_by_reason_and_the_longest_is_named(terminal, cluster):
+    for number in range(19):
+        since = f"2029-12-31T20:{59 - number:02}:00Z"
+        cluster.put(failing("Blueprint", f"b{number}", "NoGoodRevision", since))
+    for number in range(3):
+        cluster.put(failing("Cell", f"c{number}", "NotYetSupported", objects.AT))
+    cluster.put(failing("Formation", "f", "ApplyFailed", objects.AT, "quota\n" + "x" * 300))
+    cluster.put(failing("Mission", "m", "TaskFailed", objects.AT))
+    cluster.put(failing("BlueprintInstance", "m", "TaskFailed", objects.AT))
+    assert terminal.run("doctor") == 0
+    lines = [line for line in terminal.out.splitlines() if " objects " in line]
+    assert lines == [
+        "warning  objects   NoGoodRevision: 19 Blueprints; the longest Blueprint/b18 for 3h: words",
+        "warning  objects   NotYetSupported: 3 Cells; the longest Cell/c0 for 2m: words",
+        (
+            "warning  objects   TaskFailed: 1 BlueprintInstance and 1 Mission; the longest"
+            " BlueprintInstance/m for 2m: words"
+        ),
+        f"warning  objects   ApplyFailed: 1 Formation; Formation/f for 2m: quota {'x' * 193}…",
+    ]
+    assert "→ kubectl describe blueprint b18 -n demo" in terminal.out
+
+
+def test_an_object_without_a_false_summary_is_not_counted(terminal, cluster):
+    running = [objects.condition("Ready", "Unknown", "Running")]
+    running += [objects.condition("CellsReady", "False", "WaitingForCells")]
+    cluster.put(objects.made("Formation", "f", {}, observedGeneration=1, conditions=running))
+    terminal.run("doctor")
+    assert "ok       objects   1 in demo, none of them stuck or failing" in terminal.out
+
+
+def test_doctor_writes_nothing_where_there_is_no_account(terminal, cluster):
+    cluster._objects.pop(("ServiceAccount", "demo", "kais-user"))
+    assert terminal.run("doctor") == 0
+    assert "ok       store     not asked: there is no ServiceAccount/demo/kais-user yet" in (
+        terminal.out
+    )
+    assert (cluster.created, cluster.patched) == ([], [])
 
 
 def test_missing_rights_name_the_role(terminal, cluster):
