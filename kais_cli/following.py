@@ -17,9 +17,10 @@ from kais.resources.base import Condition, Resource
 from kais.resources.blueprint_instance import BlueprintInstance
 from kais.resources.formation import Formation
 from kais.resources.mission import Mission
-from kais_cli import output
+from kais_cli import output, waiting_reasons
 from kais_cli.exit_status import ExitStatus, of_outcome
 from kais_cli.ports import Change
+from kais_cli.waiting_reasons import Wait
 
 _WAITING = frozenset(
     {
@@ -93,6 +94,13 @@ class State:
             return None
         return f"{self.mission.status.attempt}/{self.mission.spec.completion.max_attempts}"
 
+    @property
+    def wait(self) -> Wait | None:
+        """What the run waits for; None while it goes on or has ended."""
+        if self.is_deleted or self.outcome is not None:
+            return None
+        return waiting_reasons.of_run(self.instance, self.formation, self.mission)
+
     def troubles(self) -> dict[str, str]:
         """The messages of conditions that are not on the good way, by message: each once."""
         objects = [o for o in (self.instance, self.formation, self.mission) if o is not None]
@@ -110,12 +118,18 @@ def _told(found: Resource, condition: Condition) -> str:
 
 
 def news(before: State, now: State) -> list[str]:
-    """Say what changed, a line each: attempts and troubles; the report tells the outcome."""
+    """Say what changed, a line each: attempts, troubles, and what the run waits for.
+
+    The report tells the outcome. What is printed as a trouble is not repeated as a reason to wait.
+    """
     lines = []
     if now.attempt and now.attempt != before.attempt:
         lines.append(f"attempt {now.attempt} started")
     known = before.troubles()
     lines += [told for message, told in now.troubles().items() if message not in known]
+    wait = now.wait
+    if wait is not None and not wait.is_like(before.wait) and wait.message not in now.troubles():
+        lines.append(wait.line)
     if now.is_deleted and not before.is_deleted:
         lines.append("deleted while it was followed")
     return lines

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
-from kais_cli import errors, following
+from kais_cli import errors, following, waiting_reasons
 from kais_cli.following import State
 
 if TYPE_CHECKING:
@@ -35,17 +35,14 @@ def follow(
         WaitedTooLong: the timeout passed first; the run goes on.
     """
     began = changed = session.environment.now()
-    state, ended_at = State(), None
     is_use = any(target.kind == "BlueprintInstance" for target in targets)
+    progress, ended_at = _Progress(after_run, is_use=is_use), None
     with display:
         for change in session.cluster.watch(targets):
             now = session.environment.now()
-            is_old = change is not None and _tells_of(change, after_run, state, is_use=is_use)
-            if change is not None and not is_old:
-                before, state = state, state.after(change)
-                for line in following.news(before, state):
-                    display.line(line)
+            if change is not None and progress.take(change, display):
                 changed = now
+            state = progress.state
             display.tick(state, now - began)
             if following.end(state) is not None:
                 ended_at = ended_at or now
@@ -56,7 +53,40 @@ def follow(
             elif now - changed > _SILENCE and state.phase == "Pending":
                 display.line("nothing has happened for 30 s; check that the operator runs")
                 changed = now
-    return state
+    return progress.state
+
+
+class _Progress:
+    """The state of a followed run, and which reasons of the wait for it were printed."""
+
+    def __init__(self, after_run: str | None, *, is_use: bool) -> None:
+        self.state = State()
+        self._after_run = after_run
+        self._is_use = is_use
+        self._printed: set[str] = set()
+
+    def take(self, change: Change, display: Display) -> bool:
+        """Take in a change and print what is new; False for one that brings nothing."""
+        if not self._is_of_run_before(change):
+            before, self.state = self.state, self.state.after(change)
+            for line in following.news(before, self.state):
+                display.line(line)
+            return True
+        waits = waiting_reasons.of_next_run(change.body) if change.body is not None else ()
+        new = [wait.line for wait in waits if wait.line not in self._printed]
+        for line in new:
+            display.line(line)
+        self._printed.update(new)
+        return bool(new)
+
+    def _is_of_run_before(self, change: Change) -> bool:
+        run = self._after_run
+        if run is None or change.target.kind not in ("Mission", "BlueprintInstance"):
+            return False
+        if change.body is None:
+            is_mission = change.target.kind == "Mission"
+            return self._is_use and is_mission and self.state.mission is None
+        return bool(change.body.get("status", {}).get("runId") == run)
 
 
 def _waited(target: Target, timeout: timedelta) -> str:
@@ -65,11 +95,3 @@ def _waited(target: Target, timeout: timedelta) -> str:
         f" {int(timeout.total_seconds())} s and goes on;"
         f" follow it with `kais mission watch {target.name} -n {target.namespace}`"
     )
-
-
-def _tells_of(change: Change, run: str | None, state: State, *, is_use: bool) -> bool:
-    if run is None or change.target.kind not in ("Mission", "BlueprintInstance"):
-        return False
-    if change.body is None:
-        return is_use and change.target.kind == "Mission" and state.mission is None
-    return bool(change.body.get("status", {}).get("runId") == run)
