@@ -251,7 +251,7 @@ def test_a_busybox_cell_that_keeps_running_is_checked_inside(
     bad = results(cluster.finished_mission("serve-badly", namespace))
     assert bad["fails"] == ("Failed", "exit code 4: no")
     assert bad["hangs"] == ("Error", "it did not end within 3 s")
-    assert bad["floods"] == ("Error", "it printed more than 8 MiB and was given up on")
+    assert bad["floods"] == ("Error", "it printed more than 16 MiB and was given up on")
     assert bad["missing"] == ("Failed", "/workspace/shared/there is missing")
     assert cluster.list("job", namespace) == []
 

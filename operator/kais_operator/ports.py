@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Protocol
 
-from kais_operator.decide.missions.checks import Process
+from kais_operator.decide.missions.checks import Log, Process
 from kais_operator.decide.plan import Body, ObjectRef, RunInContainer
 from knowledge_client import models
 
@@ -137,11 +137,14 @@ class Renderer(Protocol):
 class Containers(Protocol):
     """What the checks of missions need of containers: their logs, and commands run in them."""
 
-    async def log(self, pod: ObjectRef, container: str) -> str:
-        """Read the end of a container's log, at most some hundred KiB.
+    def log(self, pod: ObjectRef, container: str) -> Log | None:
+        """Give the last 256 KiB of a container's log, once; None while it is read.
+
+        The first call begins to read, in the background. A log that is too long or takes too long
+        has a problem instead of a text.
 
         Raises:
-            ClusterError: as `Cluster` does.
+            ClusterError: as `Cluster` does; the next call reads anew.
         """
         ...
 

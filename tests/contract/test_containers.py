@@ -8,7 +8,6 @@ import pytest
 from aiohttp import web
 from kubernetes.aio.client.configuration import Configuration
 
-from kais_operator import errors
 from kais_operator.adapters.clock import SystemClock
 from kais_operator.adapters.connection import Connection
 from kais_operator.adapters.containers import ApiContainers
@@ -31,7 +30,6 @@ class Server:
     def __init__(self) -> None:
         self.play: Play = self.nothing
         self.asked: list[web.Request] = []
-        self.log = b""
 
     async def nothing(self, socket: web.WebSocketResponse) -> None:
         await asyncio.sleep(60)
@@ -44,13 +42,6 @@ class Server:
         await socket.close()
         return socket
 
-    async def logs(self, request: web.Request) -> web.StreamResponse:
-        self.asked.append(request)
-        if request.query["container"] == "gone":
-            told = {"kind": "Status", "message": 'container "gone" is not valid', "code": 400}
-            return web.json_response(told, status=400)
-        return web.Response(body=self.log, content_type="text/plain")
-
 
 @pytest.fixture
 async def server() -> AsyncIterator[tuple[Server, ApiContainers]]:
@@ -58,7 +49,6 @@ async def server() -> AsyncIterator[tuple[Server, ApiContainers]]:
     app = web.Application()
     root = "/api/v1/namespaces/demo/pods/solo-1"
     app.router.add_get(f"{root}/exec", made.exec)
-    app.router.add_get(f"{root}/log", made.logs)
     runner = web.AppRunner(app, shutdown_timeout=0.1)
     await runner.setup()
     site = web.TCPSite(runner, "127.0.0.1", 0)
@@ -145,7 +135,7 @@ async def test_a_flood_is_given_up_on_and_not_kept(server: tuple[Server, ApiCont
     fake.play = playing(*[(1, b"x" * 2**20)] * 100)
     containers.run(command())
     process, text = await ended(containers)
-    assert process.failure == "it printed more than 8 MiB and was given up on"
+    assert process.failure == "it printed more than 16 MiB and was given up on"
     assert text == ""
 
 
@@ -193,17 +183,3 @@ async def test_commands_that_hang_do_not_hold_up_the_loop(
         containers.run(command(f"k{number}"))
     await asyncio.sleep(0.3)
     assert len(fake.asked) == 32, "no more than that at once"
-
-
-async def test_the_end_of_a_log_is_asked_for(server: tuple[Server, ApiContainers]) -> None:
-    fake, containers = server
-    fake.log = b"fine \xff\n"
-    assert await containers.log(POD, "check-0") == "fine �\n"
-    asked = fake.asked[0].query
-    assert (asked["tailLines"], asked["limitBytes"]) == ("2000", str(256 * 1024))
-
-
-async def test_a_log_that_is_gone_is_an_error(server: tuple[Server, ApiContainers]) -> None:
-    _, containers = server
-    with pytest.raises(errors.Invalid, match="is not valid"):
-        await containers.log(POD, "gone")

@@ -4,30 +4,36 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from kais_operator import errors
-from kais_operator.decide.missions.checks import Process
+from kais_operator.decide.missions.checks import Log, Process
 from kais_operator.decide.plan import ObjectRef, RunInContainer
 from tests.fakes.clock import FakeClock
 from tests.fakes.rights import Rights
 
 
 class FakeContainers:
-    """The Containers port. `logs` are by container; `read` counts their reads."""
+    """The Containers port. `logs` are by container; `read` counts the calls for them.
+
+    While it `is_slow`, every log is still being read.
+    """
 
     def __init__(self, clock: FakeClock, *, rights: Sequence[Rights] = ()) -> None:
         self.clock = clock
         self.rights = tuple(rights)
         self.logs: dict[str, str] = {}
+        self.log_problems: dict[str, str] = {}
+        self.is_slow = False
         self.read = 0
         self.started: list[RunInContainer] = []
         self.known: dict[str, tuple[Process, str]] = {}
 
-    async def log(self, pod: ObjectRef, container: str) -> str:
+    def log(self, pod: ObjectRef, container: str) -> Log | None:
         self._require(pod, "log", "get")
         self.read += 1
+        if self.is_slow:
+            return None
         if container not in self.logs:
-            raise errors.NotFound(f"{pod}: no log of {container}")
-        return self.logs[container]
+            return Log(problem=f"its output is gone with its pod: {pod}: no log of {container}")
+        return Log(self.logs[container], self.log_problems.get(container))
 
     def run(self, command: RunInContainer) -> None:
         self._require(command.pod, "exec", "get", "create")

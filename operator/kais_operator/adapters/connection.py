@@ -29,6 +29,8 @@ MERGE_PATCH = "application/merge-patch+json"
 APPLY_PATCH = "application/apply-patch+yaml"
 _CONNECT_S = 10
 _TIMEOUT = aiohttp.ClientTimeout(total=30, sock_connect=_CONNECT_S)
+_STREAM = aiohttp.ClientTimeout(total=None, sock_connect=_CONNECT_S)
+"""Whoever reads a stream bounds its time."""
 _SOCKET_CLOSE = aiohttp.ClientWSTimeout(ws_close=1.0)
 """A side that goes on sending does not answer a goodbye: it is not waited for."""
 _FIRST_REFUSAL = 300
@@ -62,6 +64,13 @@ class Connection:
         self._transport = _Transport(configuration)
         self._refresher: asyncio.Task[None] | None = None
         self.requests: Counter[str] = Counter()
+
+    def twin(self) -> Connection:
+        """Give a connection with the same login, for another event loop; close it there.
+
+        Its requests are counted by who sends them.
+        """
+        return Connection(self.configuration)
 
     def refresh_with(self, loader: Any) -> None:
         """Keep the login of a kubeconfig fresh; logins by certificate or token need nothing."""
@@ -120,16 +129,18 @@ class Connection:
                 raise cluster_failures.translate(exc, what=f"GET {path}") from exc
         return content
 
-    async def text(self, path: str, *, query: Mapping[str, str]) -> str:
-        """Send one request and give the answer as text, whatever bytes it has.
+    @contextlib.asynccontextmanager
+    async def chunks(
+        self, path: str, *, query: Mapping[str, str]
+    ) -> AsyncIterator[AsyncIterator[bytes]]:
+        """Send one request and give the answer's bytes as they come, for as long as they come.
 
         Raises:
             ClusterError: the mapping is that of `cluster_failures`.
         """
-        self.requests["get"] += 1
-        async with self._answer("GET", _with(path, query), None, limits=_TIMEOUT) as response:
+        async with self._answer("GET", _with(path, query), None, limits=_STREAM) as response:
             try:
-                return (await response.read()).decode("utf-8", "replace")
+                yield response.content.iter_any()
             except cluster_failures.CONNECTION as exc:
                 raise cluster_failures.translate(exc, what=f"GET {path}") from exc
 

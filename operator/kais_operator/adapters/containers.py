@@ -1,4 +1,4 @@
-"""The Containers port: logs by the API, and commands over its WebSocket exec, in the background.
+"""The Containers port: logs, and commands over the API's WebSocket exec, in the background.
 
 A pass never waits for a command: it is started here, runs as a task of its own with its time and
 size limits, and a later pass finds its end. What runs is forgotten when this process ends.
@@ -17,15 +17,12 @@ import aiohttp
 from kais_operator import errors
 from kais_operator.adapters import api_paths
 from kais_operator.adapters.connection import Connection
-from kais_operator.decide.missions.checks import Process
+from kais_operator.adapters.container_logs import KEPT_BYTES, MOST_BYTES, LogReader
+from kais_operator.adapters.side_loop import SideLoop
+from kais_operator.decide.missions.checks import Log, Process
 from kais_operator.decide.plan import ObjectRef, RunInContainer
 from kais_operator.ports import Clock
 
-LIMIT_BYTES = 256 * 1024
-_LINES = 2000
-"""Of a log the last lines are read, since verdicts stand at the end; an arbitrary number."""
-_MOST_BYTES = 8 * 2**20
-"""A command that prints more is given up on: all of it would come through this process."""
 _WORDS_BYTES = 2048
 _AT_ONCE = 32
 _KEPT = 128
@@ -40,18 +37,16 @@ class ApiContainers:
     def __init__(self, connection: Connection, *, clock: Clock) -> None:
         self._connection = connection
         self._clock = clock
+        self._side = SideLoop("containers")
+        self._twin = connection.twin()
+        self._logs = LogReader(connection, self._twin, self._side)
         self._known: OrderedDict[str, tuple[Process, str]] = OrderedDict()
         self._tasks: set[asyncio.Task[None]] = set()
         self._room = asyncio.Semaphore(_AT_ONCE)
 
-    async def log(self, pod: ObjectRef, container: str) -> str:
-        """Read the end of a container's log; both streams are in it."""
-        query = {
-            "container": container,
-            "tailLines": str(_LINES),
-            "limitBytes": str(LIMIT_BYTES),
-        }
-        return await self._connection.text(f"{api_paths.single(pod)}/log", query=query)
+    def log(self, pod: ObjectRef, container: str) -> Log | None:
+        """Give the end of a container's log, both streams; None while it is read."""
+        return self._logs.take(pod, container)
 
     def run(self, command: RunInContainer) -> None:
         """Start a command in the background; nothing happens when its key is known."""
@@ -78,6 +73,7 @@ class ApiContainers:
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
+        await self._side.close(last=self._twin.close())
 
     async def _run(self, command: RunInContainer) -> None:
         async with self._room:
@@ -125,7 +121,7 @@ class _Heard:
     @property
     def is_over(self) -> bool:
         """Whether nothing more is wanted."""
-        return self._status is not None or self._bytes > _MOST_BYTES
+        return self._status is not None or self._bytes > MOST_BYTES
 
     def take(self, channel: int, data: bytes) -> None:
         """Keep the end of what comes."""
@@ -135,7 +131,7 @@ class _Heard:
             self._bytes += len(data)
             stream = self._streams[channel]
             stream += data
-            del stream[: max(0, len(stream) - LIMIT_BYTES)]
+            del stream[: max(0, len(stream) - KEPT_BYTES)]
 
     def text(self) -> str:
         """Give the standard output."""
@@ -145,8 +141,8 @@ class _Heard:
         """Read the status: how the command ended, or why it could not be started."""
         if self._status is None:
             why = "the connection ended before the command did"
-            if self._bytes > _MOST_BYTES:
-                why = f"it printed more than {_MOST_BYTES // 2**20} MiB and was given up on"
+            if self._bytes > MOST_BYTES:
+                why = f"it printed more than {MOST_BYTES // 2**20} MiB and was given up on"
             return Process(began, failure=why)
         said = bytes(self._streams[_ERR] or self._streams[_OUT])[-_WORDS_BYTES:]
         words = said.decode("utf-8", "replace")

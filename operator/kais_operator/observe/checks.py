@@ -16,7 +16,7 @@ from kais_operator.decide.cells import pods as pods_of_cells
 from kais_operator.decide.missions import checking, checks, entry, rounds
 from kais_operator.decide.missions import mission as decision
 from kais_operator.decide.missions.attempts import Attempt
-from kais_operator.decide.missions.checking import GONE, Asked
+from kais_operator.decide.missions.checking import Asked
 from kais_operator.decide.missions.checks import Output, Process
 from kais_operator.decide.missions.mission_observed import (
     MissionObserved,
@@ -44,7 +44,9 @@ async def with_checks(world: World, observed: MissionObserved) -> MissionObserve
         observed = replace(observed, container=_container(observed.pods))
         return await _with_commands(world, observed, checking.judged(observed, found, now))
     asked = checking.asked(observed, found, now)
-    return replace(observed, outputs={one.check.name: await _output(world, one) for one in asked})
+    read = {one.check.name: await _output(world, one) for one in asked}
+    outputs = {name: output for name, output in read.items() if output is not None}
+    return replace(observed, outputs=outputs, is_reading=len(outputs) < len(read))
 
 
 async def _with_commands(
@@ -86,14 +88,16 @@ def _container(pods: Sequence[Body]) -> RunningContainer | None:
     return None
 
 
-async def _output(world: World, asked: Asked) -> Output:
+async def _output(world: World, asked: Asked) -> Output | None:
+    """Look for a check's patterns in what has to be read; None while that is being read."""
     if asked.pod is None:
         return await _matched(world, asked.check, asked.text)
-    try:
-        text = await world.containers.log(asked.pod, asked.container)
-    except (errors.NotFound, errors.Invalid, errors.Forbidden) as exc:
-        return Output(problem=f"{GONE}: {exc}")
-    return await _matched(world, asked.check, text)
+    log = world.containers.log(asked.pod, asked.container)
+    if log is None:
+        return None
+    if log.problem is not None:
+        return Output(problem=log.problem)
+    return await _matched(world, asked.check, log.text)
 
 
 async def _matched(world: World, check: Check, text: str) -> Output:

@@ -61,6 +61,19 @@ class Process:
 
 
 @dataclass(frozen=True)
+class Log:
+    """The end of a container's log.
+
+    Attributes:
+        text: at most 256 KiB, the last ones.
+        problem: why there is none to judge by; None when there is.
+    """
+
+    text: str = ""
+    problem: str | None = None
+
+
+@dataclass(frozen=True)
 class Output:
     """What a check printed, and what its patterns found there.
 

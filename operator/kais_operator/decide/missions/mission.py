@@ -215,6 +215,8 @@ def _wait(
     limits += checking.limits(observed, last)
     if last.is_counted:
         limits = [now + judging.COUNTING]
+    if observed.is_reading:
+        look_again = _SOON
     return _plan(standing, actions, now, requeue_after=_soonest(limits, now, look_again))
 
 

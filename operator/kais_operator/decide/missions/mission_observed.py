@@ -65,6 +65,7 @@ class MissionObserved:
         ledger: what is known of the run in the store.
         outputs: what the checks of the latest attempt printed, by the check's name, as far as it
             was needed.
+        is_reading: more of it is needed, and is being read; no watch event tells of its end.
         execs: the commands of a round of checks in a running container, by the check's name.
         container: the running container that such a round is done in; None without a ready pod.
         knowledge_url: the store's address as pods reach it.
@@ -81,6 +82,7 @@ class MissionObserved:
     instance: BlueprintInstance | None = None
     ledger: Ledger = field(default_factory=Ledger)
     outputs: Mapping[str, Output] = field(default_factory=dict)
+    is_reading: bool = False
     execs: Mapping[str, Process] = field(default_factory=dict)
     container: RunningContainer | None = None
     knowledge_url: str = ""

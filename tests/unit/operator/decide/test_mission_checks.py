@@ -1,5 +1,6 @@
 """Missions with checks: containers beside the work, each judged once, and what follows."""
 
+from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -212,6 +213,35 @@ async def test_a_catastrophic_pattern_is_an_error_and_looked_for_once() -> None:
         "name": "tests",
         "status": "Error",
         "message": "its pattern is too slow and was stopped; write one that does not backtrack",
+    }
+
+
+async def test_a_check_waits_while_its_log_is_read_and_is_looked_at_again() -> None:
+    fake = await teams.started(checked({**TESTS, "successPattern": "ok"}, maxAttempts=1))
+    fake.containers.logs["check-0"] = "ok"
+    fake.containers.is_slow = True
+    teams.checked_pod(fake, checks={0: teams.check_ended(fake)}, phase="Succeeded")
+    teams.end_job(fake, condition="Complete")
+    plan = await teams.pass_(fake)
+    assert plan.requeue_after == timedelta(seconds=1)
+    assert checks_of(fake) == {"tests": "Pending"}
+    fake.containers.is_slow = False
+    await teams.settle(fake)
+    assert (status(fake)["outcome"], checks_of(fake)) == ("Succeeded", {"tests": "Passed"})
+
+
+@pytest.mark.parametrize("pattern", ["successPattern", "failPattern"])
+async def test_a_log_that_is_too_long_is_an_error_and_never_a_verdict(pattern: str) -> None:
+    fake = await teams.started(checked({**TESTS, pattern: "ok"}, maxAttempts=1))
+    fake.containers.logs["check-0"] = "ok"
+    fake.containers.log_problems["check-0"] = "its log is longer than 16 MiB; print less"
+    teams.checked_pod(fake, checks={0: teams.check_ended(fake)}, phase="Succeeded")
+    teams.end_job(fake, condition="Complete")
+    await teams.settle(fake)
+    assert status(fake)["checks"][0] == {
+        "name": "tests",
+        "status": "Error",
+        "message": "its log is longer than 16 MiB; print less",
     }
 
 

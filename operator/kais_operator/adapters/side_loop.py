@@ -1,0 +1,66 @@
+"""An event loop in a thread of its own, for streams that may be long.
+
+What comes over them is read and cut there, so the loop that reconciles never waits for it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Coroutine
+from concurrent.futures import Future
+from typing import Any, TypeVar
+
+T = TypeVar("T")
+_END_S = 5.0
+"""What is still running after this long at the end is left to the process's own end."""
+
+
+class SideLoop:
+    """A loop that starts with its first work; `close` cancels what runs in it."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._thread: threading.Thread | None = None
+
+    def submit(self, work: Coroutine[Any, Any, T]) -> Future[T]:
+        """Start work in the thread; the future may be asked from any thread, and cancelled."""
+        return asyncio.run_coroutine_threadsafe(work, self._started())
+
+    async def close(self, *, last: Coroutine[Any, Any, None]) -> None:
+        """Cancel what runs, do one `last` thing in the thread, and wait for its end."""
+        if self._loop is None or self._thread is None:
+            last.close()
+            return
+        loop, thread = self._loop, self._thread
+        self._loop = self._thread = None
+        ended = asyncio.run_coroutine_threadsafe(_end(last), loop)
+        await asyncio.wait([asyncio.wrap_future(ended)], timeout=_END_S)
+        loop.call_soon_threadsafe(loop.stop)
+        await asyncio.to_thread(thread.join, _END_S)
+
+    def _started(self) -> asyncio.AbstractEventLoop:
+        if self._loop is None:
+            self._loop = asyncio.new_event_loop()
+            self._thread = threading.Thread(
+                target=_run, args=(self._loop,), name=self._name, daemon=True
+            )
+            self._thread.start()
+        return self._loop
+
+
+def _run(loop: asyncio.AbstractEventLoop) -> None:
+    asyncio.set_event_loop(loop)
+    try:
+        loop.run_forever()
+    finally:
+        loop.close()
+
+
+async def _end(last: Coroutine[Any, Any, None]) -> None:
+    tasks = asyncio.all_tasks() - {asyncio.current_task()}
+    for task in tasks:
+        task.cancel()
+    await asyncio.gather(*tasks, return_exceptions=True)
+    await last
