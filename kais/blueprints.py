@@ -251,10 +251,11 @@ def _render(
 
 def _template_errors(template: TemplateSpec, progress: Progress) -> list[str]:
     known = {*RESERVED_NAMES, *(parameter.name for parameter in template.parameters)}
+    budget = Budget()
     found = [
         error
         for path, tree in _trees(template)
-        for error in templates.check(tree, known, path=path, progress=progress)
+        for error in templates.check(tree, known, path=path, budget=budget, progress=progress)
     ]
     return [str(error) for error in found]
 

@@ -14,14 +14,18 @@ from jinja2.exceptions import TemplateError, TemplateSyntaxError
 from jinja2.runtime import Context
 from jinja2.visitor import NodeTransformer
 
-from kais import parameter_rules, template_filters, template_limits, template_sandbox
+from kais import (
+    parameter_rules,
+    template_limits,
+    template_metering,
+    template_sandbox,
+)
 from kais.template_limits import LeafError, Refused, TemplateFailed
 
 RESULT = "result"
 """Under this name an expression leaves its value."""
-BUDGET = " budget"  # no expression can name it, because of the space
-"""Under this name a scope holds what its rendering may still use."""
-_COUNT, _CONCAT = " count", " concat"
+BUDGET = template_metering.BUDGET
+_COUNT, _CONCAT, _WEIGHED, _COPIED = " count", " concat", " weighed", " copied"
 _MARK = re.compile(r"{[{%#]")
 _FORBIDDEN: Mapping[type[nodes.Node], str] = {
     nodes.AssignBlock: "set without =",
@@ -51,6 +55,7 @@ class Leaf:
         start: Offset of the expression, or 1.
         is_expression: Whether it yields a typed value.
         member: A name and attributes, when the expression is nothing else; else empty.
+        size: How many nodes it parses to.
     """
 
     source: str
@@ -59,6 +64,7 @@ class Leaf:
     is_expression: bool
     template: Template
     member: tuple[str, ...] = ()
+    size: int = 1
 
 
 def compile_leaf(source: str, *, path: str, names: Set[str]) -> Leaf:
@@ -68,13 +74,28 @@ def compile_leaf(source: str, *, path: str, names: Set[str]) -> Leaf:
         TemplateFailed: When it does not parse or takes a name that is not in `names`.
     """
     leaf = _located(_compiled, source, path)
+    require_names(leaf, path=path, names=names)
+    return leaf
+
+
+def require_names(leaf: Leaf, *, path: str, names: Set[str]) -> None:
+    """Look up every name in a leaf.
+
+    Raises:
+        TemplateFailed: When it takes a name that is not in `names`.
+    """
     if leaf.names.keys() <= names:
-        return leaf
+        return
     known = sorted(names)
     unknown = sorted((at, name) for name, at in leaf.names.items() if name not in names)
     raise TemplateFailed(
-        [error_at(path, source, _undeclared(name, known), at) for at, name in unknown]
+        [error_at(path, leaf.source, _undeclared(name, known), at) for at, name in unknown]
     )
+
+
+def nodes_of_failed(source: str) -> int:
+    """Estimate how many nodes were parsed of a leaf that does not compile."""
+    return len(source) // template_limits.OPERATION_CHARACTERS
 
 
 def compile_expression(source: str, *, path: str, names: Set[str]) -> Leaf:
@@ -122,14 +143,15 @@ def words_of(exc: BaseException) -> str:
 
 
 class _Guarding(NodeTransformer):
-    """Counts the steps of loops, and sizes what `~` joins."""
+    """Has loops, comparisons, slices, keys and what `~` joins counted."""
 
     def __init__(self, environment: Environment) -> None:
         self.environment = environment
 
     def visit_For(self, node: nodes.For) -> nodes.Node:  # noqa: N802 - the visitor's own spelling
+        body_nodes = nodes.Const(_size(node), lineno=node.lineno, environment=self.environment)
         self.generic_visit(node)
-        node.iter = self._filtered(node.iter, _COUNT)
+        node.iter = self._filtered(node.iter, _COUNT, body_nodes)
         return node
 
     def visit_Concat(self, node: nodes.Concat) -> nodes.Node:  # noqa: N802 - the visitor's spelling
@@ -137,23 +159,57 @@ class _Guarding(NodeTransformer):
         parts = nodes.List(node.nodes, lineno=node.lineno, environment=self.environment)
         return self._filtered(parts, _CONCAT)
 
-    def _filtered(self, node: nodes.Node, name: str) -> nodes.Filter:
+    def visit_Compare(self, node: nodes.Compare) -> nodes.Node:  # noqa: N802 - as above
+        self.generic_visit(node)
+        node.expr = self._weighed(node.expr)
+        for operand in node.ops:
+            operand.expr = self._weighed(operand.expr)
+        return node
+
+    def visit_Getitem(self, node: nodes.Getitem) -> nodes.Node:  # noqa: N802 - as above
+        self.generic_visit(node)
+        if isinstance(node.arg, nodes.Slice):  # compiled without asking the sandbox
+            node.node = self._filtered(node.node, _COPIED)
+        return node
+
+    def visit_Pair(self, node: nodes.Pair) -> nodes.Node:  # noqa: N802 - as above
+        self.generic_visit(node)
+        node.key = self._weighed(node.key)
+        return node
+
+    def _weighed(self, node: nodes.Expr) -> nodes.Expr:
+        return node if isinstance(node, nodes.Const) else self._filtered(node, _WEIGHED)
+
+    def _filtered(self, node: nodes.Node, name: str, *args: nodes.Node) -> nodes.Filter:
         at = {"lineno": node.lineno, "environment": self.environment}
-        return nodes.Filter(node, name, [], [], None, None, **at)
+        return nodes.Filter(node, name, list(args), [], None, None, **at)
 
 
 @pass_context
-def _counted(context: Context, items: Iterable[Any]) -> list[Any]:
+def _counted(context: Context, items: Iterable[Any], body_nodes: int = 0) -> list[Any]:
     listed = list(items)
-    context.parent[BUDGET].spend_steps(len(listed))
+    budget = template_metering.budget_of(context)
+    budget.spend_steps(len(listed))
+    budget.spend_operations(len(listed) * body_nodes)
     return listed
+
+
+@pass_context
+def _copied(context: Context, value: Any) -> Any:
+    template_metering.spend_operator(context, value)
+    return value
 
 
 @functools.cache
 def environment() -> template_sandbox.Sandbox:
     """Give the sandbox that all leaves are compiled and run in."""
     made = template_sandbox.Sandbox()
-    made.filters |= {_COUNT: _counted, _CONCAT: template_filters.concat}
+    made.filters |= {
+        _COUNT: _counted,
+        _COPIED: _copied,
+        _CONCAT: made.filters["join"],
+        _WEIGHED: pass_context(template_metering.weighed),
+    }
     return made
 
 
@@ -165,6 +221,7 @@ def _compiled(source: str) -> Leaf:
     tree = sandbox.parse(source)
     _check_nodes(tree)
     names = meta.find_undeclared_variables(tree) - set(sandbox.globals)
+    size = _size(tree)
     places = {name: _first_use(source, tree, name) for name in names}
     expression = _only_expression(tree)
     start = 1 if expression is None else expression.lineno
@@ -174,7 +231,9 @@ def _compiled(source: str) -> Leaf:
         tree.set_environment(sandbox)
     _Guarding(sandbox).visit(tree)
     template = sandbox.from_string(tree)
-    return Leaf(source, places, start, expression is not None, template, _member_of(expression))
+    return Leaf(
+        source, places, start, expression is not None, template, _member_of(expression), size
+    )
 
 
 def _only_expression(tree: nodes.Template) -> nodes.Expr | None:
@@ -222,6 +281,10 @@ def _every(node: nodes.Node) -> Iterator[nodes.Node]:
     yield node
     for child in node.iter_child_nodes():
         yield from _every(child)
+
+
+def _size(tree: nodes.Node) -> int:
+    return sum(1 for _ in _every(tree))
 
 
 def _first_use(source: str, tree: nodes.Template, name: str) -> int:

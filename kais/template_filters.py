@@ -1,17 +1,19 @@
 """The written list of filters and tests that a template may use.
 
-Those of Jinja that can multiply their input are replaced here by ones that look at the size first.
+Those of Jinja that can multiply their input, or compute with numbers of any size, are replaced here
+by ones that look at the size first.
 """
 
 import json
 from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
-from jinja2 import Undefined
+from jinja2 import Undefined, pass_context
 from jinja2.filters import FILTERS
+from jinja2.runtime import Context
 from jinja2.tests import TESTS
 
-from kais import template_limits
+from kais import template_limits, template_metering
 from kais.template_limits import CapExceeded, Refused
 
 _KEPT_FILTERS: Final = (
@@ -23,7 +25,6 @@ _KEPT_FILTERS: Final = (
     "dictsort",
     "first",
     "float",
-    "int",
     "items",
     "last",
     "length",
@@ -35,11 +36,9 @@ _KEPT_FILTERS: Final = (
     "reject",
     "rejectattr",
     "reverse",
-    "round",
     "select",
     "selectattr",
     "sort",
-    "sum",
     "title",
     "trim",
     "truncate",
@@ -55,9 +54,7 @@ _KEPT_TESTS: Final = (
     ">=",
     "boolean",
     "defined",
-    "divisibleby",
     "eq",
-    "even",
     "false",
     "float",
     "ge",
@@ -72,7 +69,6 @@ _KEPT_TESTS: Final = (
     "ne",
     "none",
     "number",
-    "odd",
     "sequence",
     "string",
     "true",
@@ -81,20 +77,32 @@ _KEPT_TESTS: Final = (
 )
 TOO_LONG: Final = f"a text is longer than {template_limits.OUTPUT_BYTES // 1024} KiB"
 _WIDEST_INDENT = 64  # an arbitrary width that no prompt needs
+_LONGEST_NUMBER = 400  # characters; the longest float written out has about 310
+_DECIMALS = 20  # more than a float or 64 bits hold
 
 
 def filters() -> dict[str, Any]:
     """Give every filter that a template may use."""
     known: Mapping[str, Any] = FILTERS
     kept = {name: known[name] for name in _KEPT_FILTERS}
-    own = {"indent": indent, "join": join, "replace": replace, "string": text, "tojson": to_json}
+    own = {
+        "indent": indent,
+        "int": integer,
+        "join": join,
+        "replace": replace,
+        "round": rounded,
+        "string": text,
+        "sum": total,
+        "tojson": to_json,
+    }
     return kept | own
 
 
 def tests() -> dict[str, Any]:
     """Give every test that a template may use."""
     known: Mapping[str, Any] = TESTS
-    return {name: known[name] for name in _KEPT_TESTS}
+    own = {"divisibleby": is_divisible, "even": is_even, "odd": is_odd}
+    return {name: known[name] for name in _KEPT_TESTS} | own
 
 
 def text(value: Any) -> str:
@@ -107,11 +115,6 @@ def text(value: Any) -> str:
         raise Refused("a function has no text; call it")
     template_limits.check_value(value)
     return str(value)
-
-
-def concat(parts: Iterable[Any]) -> str:
-    """Join parts as `~` does."""
-    return join(parts)
 
 
 def join(parts: Iterable[Any], separator: str = "", attribute: str | None = None) -> str:
@@ -147,6 +150,56 @@ def indent(value: Any, width: int = 4, first: bool = False) -> str:
     lines = whole.split("\n")
     padded = [" " * width + line if line else line for line in lines]
     return "\n".join(padded if first else [lines[0], *padded[1:]])
+
+
+def integer(value: Any, default: Any = 0, base: int = 10) -> Any:
+    """Read a whole number, or give `default`."""
+    if isinstance(value, str) and len(value) > _LONGEST_NUMBER:
+        raise Refused(f"int takes a text of at most {_LONGEST_NUMBER} characters")
+    number = FILTERS["int"](value, default, base)
+    if isinstance(number, int) and number.bit_length() > template_limits.INTEGER_BITS:
+        raise Refused("the number is too large")
+    return number
+
+
+def rounded(value: Any, precision: Any = 0, method: str = "common") -> Any:
+    """Round a number."""
+    template_metering.check_number(value, subject="round")
+    if not isinstance(precision, int) or abs(precision) > _DECIMALS:
+        raise Refused(f"round takes a precision of -{_DECIMALS} to {_DECIMALS}")
+    return FILTERS["round"](value, precision, method)
+
+
+@pass_context
+def total(context: Context, items: Any, attribute: Any = None, start: Any = 0) -> Any:
+    """Add up items as `+` does, which bounds each sum."""
+    sandbox: Any = context.environment
+    if attribute is not None:
+        kwargs = {"attribute": attribute}
+        items = sandbox.call_filter("map", items, (), kwargs, context=context)
+    result = start
+    for item in items:
+        result = sandbox.call_binop(context, "+", result, item)
+    return result
+
+
+def is_divisible(value: Any, number: Any) -> bool:
+    """Whether a number is divisible by another one."""
+    template_metering.check_number(value, subject="divisibleby")
+    template_metering.check_number(number, subject="divisibleby")
+    return bool(value % number == 0)
+
+
+def is_even(value: Any) -> bool:
+    """Whether a number is even."""
+    template_metering.check_number(value, subject="even")
+    return bool(value % 2 == 0)
+
+
+def is_odd(value: Any) -> bool:
+    """Whether a number is odd."""
+    template_metering.check_number(value, subject="odd")
+    return bool(value % 2 == 1)
 
 
 def to_json(value: Any, indent: int | None = None) -> str:

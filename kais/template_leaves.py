@@ -45,14 +45,15 @@ def evaluate(leaf: Leaf, scope: Scope, *, path: str) -> Any:
         TemplateFailed: When the expression fails; the error names the leaf and the place in it.
         CapExceeded: When the rendering uses more than its budget.
     """
-    template = leaf.template
+    template, budget = leaf.template, scope.values[template_compiling.BUDGET]
     try:
+        budget.spend_operations(leaf.size)
         if leaf.member and leaf.member[0] in scope.values:
-            return _member(leaf.member, scope.values)
+            return _member(leaf.member, scope.values, budget)
         context = Context(template.environment, scope.values, None, {})
         text = _limited(template.root_render_func(context))
         given = template_compiling.RESULT
-        return plain(context.vars[given], Budget()) if leaf.is_expression else text
+        return _plain(context.vars[given], budget) if leaf.is_expression else text
     except CapExceeded:
         raise
     except Exception as exc:
@@ -66,12 +67,22 @@ def evaluate(leaf: Leaf, scope: Scope, *, path: str) -> Any:
         ) from exc
 
 
-def _member(names: tuple[str, ...], values: Mapping[str, Any]) -> Any:
+def _plain(value: Any, budget: Budget) -> Any:
+    """Make plain JSON of one value, which may be as large as an output, and count it as work."""
+    if type(value) is str:
+        return value
+    used = Budget()
+    made = plain(value, used)
+    budget.spend_operations(used.nodes)
+    return made
+
+
+def _member(names: tuple[str, ...], values: Mapping[str, Any], budget: Budget) -> Any:
     """Look a value up as the compiled template would, by the sandbox's rules."""
     value = values[names[0]]
     for name in names[1:]:
         value = template_compiling.environment().getattr(value, name)
-    return value if type(value) is str else plain(value, Budget())
+    return _plain(value, budget)
 
 
 def _limited(pieces: Iterable[str]) -> str:
@@ -98,6 +109,8 @@ def plain(value: Any, budget: Budget, *, depth: int = 0) -> Any:
     if isinstance(value, Undefined):
         str(value)  # a strict one raises here and says which name has no value
     budget.spend_node()
+    if isinstance(value, int) and value.bit_length() > template_limits.INTEGER_BITS:
+        raise Refused("the number is too large")
     if value is None or isinstance(value, bool | int | str):
         return value
     if isinstance(value, float):

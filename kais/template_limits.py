@@ -9,6 +9,18 @@ from kais.errors import KaisError
 OUTPUT_BYTES = 256 * 1024
 NODES = 10_000
 LOOP_STEPS = 1_000
+OPERATIONS = 500_000
+"""What the expressions of one rendering may cost in all: about half a second of processor time.
+
+One operation is one node of an expression that is evaluated, one item that a filter, a test, a
+method or a comparison looks at, or `OPERATION_CHARACTERS` characters that it reads or copies.
+"""
+OPERATION_CHARACTERS = 16
+LEAF_TOKENS = 5_000  # arbitrary; a prompt with hundreds of expressions has some thousand
+COMPILE_OPERATIONS = 1_000_000
+"""What compiling the expressions of a template may cost in all: about a second, or 3,000 leaves."""
+LEAF_OPERATIONS = 250  # what compiling costs for a leaf, measured
+NODE_OPERATIONS = 40  # and besides for each of its nodes, or each text of 16 characters that fails
 DEPTH = 64  # far deeper than any Formation; keeps recursion in Python away from its limit
 LEAF_CHARACTERS = 65_536  # the bound of the longest text field
 INTEGER_BITS = 64  # what the API server stores
@@ -55,6 +67,8 @@ class Budget:
         self.bytes = 0
         self.nodes = 0
         self.steps = 0
+        self.operations = 0
+        self.compiling = 0
 
     def take(self, used: "Budget") -> bool:
         """Count what another one counted, if there is room for all of it; else count nothing."""
@@ -82,6 +96,40 @@ class Budget:
         if self.steps > LOOP_STEPS:
             raise CapExceeded(f"loops take more than {LOOP_STEPS:,} steps in all")
 
+    def spend_operations(self, count: int) -> None:
+        """Count what evaluating costs; see `OPERATIONS`."""
+        self.operations += count
+        if self.operations > OPERATIONS:
+            raise CapExceeded(f"expressions take more than {OPERATIONS:,} operations in all")
+
+    def spend_compiling(self, nodes: int) -> None:
+        """Count what compiling a leaf of so many nodes costs."""
+        self.compiling += LEAF_OPERATIONS + NODE_OPERATIONS * nodes
+        if self.compiling > COMPILE_OPERATIONS:
+            raise CapExceeded("the expressions of the template are too many to be compiled")
+
+
+def weigh(value: Any, limit: int) -> int:
+    """Count the operations of looking at a value with all that is in it.
+
+    Members that are shared count each time. Counting stops at the first number over `limit`.
+    """
+    pending, total = [value], 0
+    while pending:
+        current = pending.pop()
+        total += 1
+        if isinstance(current, str):
+            total += len(current) // OPERATION_CHARACTERS
+        elif isinstance(current, dict | list | tuple):
+            if total + len(pending) + len(current) > limit:
+                return limit + 1
+            pending += current
+            if isinstance(current, dict):
+                pending += current.values()
+        if total > limit:
+            break
+    return total
+
 
 def check_value(value: Any) -> None:
     """Refuse a value that is too large to be written as text.
@@ -95,9 +143,11 @@ def check_value(value: Any) -> None:
         current = left.pop()
         if isinstance(current, str):
             size += len(current)
-        elif isinstance(current, dict):
-            left += [*current.keys(), *current.values()]
-        elif isinstance(current, list | tuple):
+        elif isinstance(current, dict | list | tuple):
             left += current
+            if isinstance(current, dict):
+                left += current.values()
+            if len(left) > NODES:
+                break
     if left or size > OUTPUT_BYTES:
         raise CapExceeded(f"a value is larger than {OUTPUT_BYTES // 1024} KiB or {NODES:,} nodes")

@@ -28,6 +28,7 @@ class Run:
         self.budget = budget
         self.progress = progress
         self.errors: list[LeafError] = []
+        self.compiled: set[Node] = set()
 
     def spend_node(self, path: str) -> None:
         """Count a value of the output."""
@@ -123,11 +124,12 @@ class _Expression(Node):
         super().__init__(path)
         self._source = source
         self._compiler = compiler
+        self._leaf: template_compiling.Leaf | None = None
 
     def render(self, run: Run, scope: Scope) -> Any:
         run.progress(self.path)
         try:
-            leaf = self._compiler(self._source, path=self.path, names=scope.names)
+            leaf = self._compiled(run, scope)
             value = template_leaves.evaluate(leaf, scope, path=self.path)
         except TemplateFailed as exc:
             run.errors += exc.errors
@@ -135,6 +137,16 @@ class _Expression(Node):
         except CapExceeded as exc:
             raise run.over(self.path, exc) from exc
         return _DROPPED if value is None else value
+
+    def _compiled(self, run: Run, scope: Scope) -> template_compiling.Leaf:
+        """Compile once, and count that in each rendering alike."""
+        leaf = self._leaf or self._compiler(self._source, path=self.path, names=scope.names)
+        self._leaf = leaf
+        template_compiling.require_names(leaf, path=self.path, names=scope.names)
+        if self not in run.compiled:
+            run.compiled.add(self)
+            run.budget.spend_compiling(leaf.size)
+        return leaf
 
 
 class _Leaf(_Expression):
@@ -221,9 +233,8 @@ class _If(Node):
         self._node = node
 
     def render(self, run: Run, scope: Scope) -> Any:
-        keep: Any = self._condition
-        if isinstance(keep, Node):
-            keep = keep.render(run, scope)
+        keep = self._condition
+        keep = keep.render(run, scope) if isinstance(keep, Node) else keep
         return self._node.render(run, scope) if keep is not _DROPPED and keep else _DROPPED
 
 
@@ -305,9 +316,8 @@ def prepare(tree: Any, *, path: str = "") -> Program:
     return Program(_node(tree, path, depth=0))
 
 
-def unheard(path: str) -> None:
+def unheard(_: str) -> None:
     """Stand for a progress that nobody wants to hear of."""
-    del path
 
 
 def _node(tree: Any, path: str, *, depth: int) -> Node:
@@ -344,9 +354,8 @@ def _folded(node: Node) -> Node:
 
 
 def _key(key: str, path: str) -> Node:
-    if template_compiling.is_template(key):
-        return _Leaf(key, path, is_key=True)
-    return _folded(_Text(key, path, is_key=True))
+    is_leaf = template_compiling.is_template(key)
+    return _Leaf(key, path, is_key=True) if is_leaf else _folded(_Text(key, path, is_key=True))
 
 
 def _item(tree: Any, path: str, depth: int) -> Node:

@@ -1,7 +1,8 @@
 """The sandbox in which template expressions run.
 
 Jinja's immutable sandbox, and beside it: attributes by a written list, operators that look at the
-size of their result first, and every token placed, so that an error can name line and column.
+size of their result first, a count of what everything costs, and every token placed, so that an
+error can name line and column.
 """
 
 from collections.abc import Iterator, Mapping
@@ -10,10 +11,10 @@ from typing import Any, Final
 from jinja2 import StrictUndefined, Undefined
 from jinja2.exceptions import TemplateSyntaxError
 from jinja2.lexer import TokenStream
-from jinja2.runtime import LoopContext
+from jinja2.runtime import Context, LoopContext
 from jinja2.sandbox import ImmutableSandboxedEnvironment
 
-from kais import template_filters, template_limits
+from kais import template_filters, template_limits, template_metering
 from kais.template_limits import CapExceeded, Refused
 
 _OPERAND_BITS = 1024  # computed in no time; the result is held to INTEGER_BITS afterwards
@@ -40,14 +41,14 @@ _METHODS: Final[Mapping[type, frozenset[str]]] = {
 }
 
 
-class Sandbox(ImmutableSandboxedEnvironment):
+class _Sandbox(ImmutableSandboxedEnvironment):
     """An environment without loaders whose line numbers are offsets into the leaf, from 1.
 
     Jinja knows lines only. Every token's line number is replaced by its offset, so that errors of
     parsing and of running name the place; `place` turns an offset back into line and column.
     """
 
-    intercepted_binops = frozenset({"*", "**", "+", "%"})
+    intercepted_binops = frozenset({"*", "**", "+", "-", "/", "//", "%"})
 
     def __init__(self) -> None:
         super().__init__(
@@ -66,6 +67,7 @@ class Sandbox(ImmutableSandboxedEnvironment):
         self, source: str, name: str | None, filename: str | None = None, state: str | None = None
     ) -> TokenStream:
         placed = _placed(self.lexer.tokeniter(source, name, filename, state), source)
+        placed = _bounded(placed)
         return TokenStream(self.lexer.wrap(placed, name, filename), name, filename)
 
     def is_safe_attribute(self, obj: Any, attr: str, value: Any) -> bool:
@@ -96,6 +98,8 @@ class Sandbox(ImmutableSandboxedEnvironment):
             str(obj)
         if not isinstance(obj, dict | list | tuple | str):
             raise Refused(f"a {type(obj).__name__} has no items")
+        if isinstance(argument, dict | list | tuple):
+            raise Refused(f"a {type(argument).__name__} is no key; use a text or a number")
         try:
             return obj[argument]
         except (TypeError, LookupError):
@@ -103,11 +107,32 @@ class Sandbox(ImmutableSandboxedEnvironment):
 
     def call_binop(self, context: Any, operator: str, left: Any, right: Any) -> Any:
         """Run an operator, unless its result would be huge."""
-        _OPERATORS[operator](left, right)
+        for operand in (left, right):
+            if isinstance(operand, int):
+                _check_bits(operand.bit_length())
+        if operator in _OPERATORS:
+            _OPERATORS[operator](left, right)
         result = super().call_binop(context, operator, left, right)
+        template_metering.spend_operator(context, left, right, result)
         if isinstance(result, int) and result.bit_length() > template_limits.INTEGER_BITS:
             raise Refused("the number is too large")
         return result
+
+
+class Sandbox(_Sandbox):
+    """The sandbox of templates: it counts what each filter, test, method and operator costs."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        plain = _Sandbox()
+        self.filters = template_metering.metered_filters(plain.filters, plain)
+        self.tests = template_metering.metered_tests(plain.tests, plain)
+
+    def call(__self, __context: Context, __obj: Any, *args: Any, **kwargs: Any) -> Any:  # noqa: N805 - so that no keyword of a template collides
+        """Call what a template may call, and count it."""
+        if not __self.is_safe_callable(__obj):
+            raise Refused("this is no function for templates")
+        return template_metering.call(__context, __obj, args, kwargs)
 
 
 def bounded_range(*bounds: int) -> list[int]:
@@ -146,6 +171,14 @@ def _placed(tokens: Iterator[tuple[int, str, str]], source: str) -> Iterator[tup
         start = found if found >= 0 else at
         yield start + 1, kind, value
         at = start + len(value)
+
+
+def _bounded(tokens: Iterator[tuple[int, str, str]]) -> Iterator[tuple[int, str, str]]:
+    """Refuse a leaf whose parsing and compiling would take long."""
+    for count, token in enumerate(tokens, start=1):
+        if count > template_limits.LEAF_TOKENS:
+            raise Refused(f"has more than {template_limits.LEAF_TOKENS:,} tokens")
+        yield token
 
 
 def _sized(value: Any) -> int | None:

@@ -13,17 +13,32 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from kais import template_compiling, template_limits, template_programs
-from kais.template_limits import Budget, LeafError, TemplateFailed
+from kais.template_limits import Budget, CapExceeded, LeafError, TemplateFailed
 from kais.template_programs import FOR, IF, Progress, join, members, unheard
 
 __all__ = ["Budget", "LeafError", "Progress", "TemplateFailed", "check", "render"]
 
 
 def check(
-    tree: Any, names: Iterable[str], *, path: str = "", progress: Progress | None = None
+    tree: Any,
+    names: Iterable[str],
+    *,
+    path: str = "",
+    budget: Budget | None = None,
+    progress: Progress | None = None,
 ) -> list[LeafError]:
-    """Parse every leaf, key and directive, and list all that is wrong; nothing is evaluated."""
-    return list(_Checker(progress or unheard).node(tree, frozenset(names), path, depth=0))
+    """Parse every leaf, key and directive, and list all that is wrong; nothing is evaluated.
+
+    Several trees of one template share a budget; a cap that is exceeded ends the list.
+    """
+    found: list[LeafError] = []
+    checker = _Checker(progress or unheard, budget or Budget())
+    try:
+        for error in checker.node(tree, frozenset(names), path, depth=0):
+            found.append(error)  # noqa: PERF402 - what was found before a cap is kept
+    except TemplateFailed as exc:
+        found += exc.errors
+    return found
 
 
 def render(
@@ -50,8 +65,9 @@ def render(
 class _Checker:
     """Walks one tree and parses its leaves."""
 
-    def __init__(self, progress: Progress) -> None:
+    def __init__(self, progress: Progress, budget: Budget) -> None:
         self.progress = progress
+        self.budget = budget
 
     def node(
         self, tree: Any, names: frozenset[str], path: str, *, depth: int, may_direct: bool = False
@@ -120,8 +136,14 @@ class _Checker:
         self, compiler: Any, source: str, names: frozenset[str], path: str
     ) -> list[LeafError]:
         self.progress(path)
+        errors: list[LeafError] = []
         try:
-            compiler(source, path=path, names=names)
+            size = compiler(source, path=path, names=names).size
         except TemplateFailed as exc:
-            return list(exc.errors)
-        return []
+            errors += exc.errors
+            size = template_compiling.nodes_of_failed(source)
+        try:
+            self.budget.spend_compiling(size)
+        except CapExceeded as exc:
+            raise TemplateFailed([*errors, LeafError(path, str(exc))]) from exc
+        return errors

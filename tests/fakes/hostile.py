@@ -264,7 +264,7 @@ SLOW: tuple[str, ...] = (
         "{% set z = ('a' * 250000)|replace('ab', 'c')|title|trim %}{% endfor %}"
     ),
 )
-"""Small and within every count: only the clock ends them, or an undeclared name."""
+"""Small, and long at work: filters and comparisons of large values in loops."""
 
 HARMLESS: tuple[tuple[str, str], ...] = (
     ("{{ '__class__' }}", "__class__"),
@@ -358,6 +358,12 @@ def trees() -> dict[str, dict[str, Any]]:
         "a key that escapes": {"cells": [{"{{ s.__class__ }}": 1}]},
         "two keys that become one": {"cells": [{"{{ s }}": 1, "pods": 2}]},
         "a key of 10 MB": {"cells": [{"{{ 'x' * 10000000 }}": 1}]},
+        "expressions without number": {
+            "cells": [{f"k{i}": f"{{{{ n + {i} }}}}" for i in range(8_000)}]
+        },
+        "texts without number that do not parse": {
+            "cells": [{f"k{i}": "{{ " + "n " * 30_000 for i in range(60)}]
+        },
         "10 MB of small leaves": {
             "cells": [{"$for": {"item": "i", "in": "range(1000)"}, "a": "x" * 10_000}]
         },

@@ -1,0 +1,137 @@
+"""Counts what filters, tests and methods cost, before they run.
+
+Jinja's own ones are called through a sandbox that counts nothing; templates find the counting ones
+only. A call into C cannot be stopped half-way, so its cost is bounded by the size of what it is
+called with. What a filter yields piece by piece is listed at once, so that it is counted once.
+"""
+
+from collections.abc import (
+    Callable,
+    ItemsView,
+    Iterable,
+    Iterator,
+    KeysView,
+    Mapping,
+    ValuesView,
+)
+from typing import Any, Final
+
+from jinja2 import Environment, pass_context
+from jinja2.runtime import Context
+
+from kais import template_limits
+from kais.template_limits import Budget, Refused
+
+BUDGET: Final = " budget"  # no expression can name it, because of the space
+"""Under this name a scope holds what its rendering may still use."""
+
+_CONSTANT: Final = frozenset(
+    {
+        *("abs", "count", "d", "default", "first", "float", "int", "last", "length", "round"),
+        *("boolean", "defined", "divisibleby", "even", "false", "integer", "iterable", "mapping"),
+        *("none", "number", "odd", "sequence", "string", "true", "undefined"),
+    }
+)
+"""Those whose cost does not depend on the size of their input."""
+_EACH: Final = frozenset(
+    {"items", "list", "map", "reject", "rejectattr", "reverse", "select", "selectattr"}
+)
+"""Those that take each item once and do not look inside it."""
+_LETTERS: Final = frozenset({"join", "max", "min", "sort", "sum", "unique"})
+"""Those that take a text letter by letter."""
+_SORTING: Final = frozenset({"dictsort", "sort"})
+
+
+def budget_of(context: Context) -> Budget:
+    """Give what the rendering may still use."""
+    budget: Budget = context.parent[BUDGET]
+    return budget
+
+
+def metered_filters(names: Iterable[str], plain: Environment) -> dict[str, Any]:
+    """Give filters that count what they cost and run those of `plain`."""
+    return {name: _metered(name, plain.call_filter) for name in names}
+
+
+def metered_tests(names: Iterable[str], plain: Environment) -> dict[str, Any]:
+    """Give tests that count what they cost and run those of `plain`."""
+    return {name: _metered(name, plain.call_test) for name in names}
+
+
+def call(context: Context, function: Callable[..., Any], args: Any, kwargs: Any) -> Any:
+    """Call a method of a value and count what it costs."""
+    owner = getattr(function, "__self__", None)
+    _spend(budget_of(context), _work(budget_of(context), owner), (args, kwargs))
+    return listed(context.call(function, *args, **kwargs))
+
+
+def spend_operator(context: Context, *values: Any) -> None:
+    """Count what an operator reads and writes: it copies, and looks into nothing."""
+    sizes = (len(v) for v in values if isinstance(v, str | list | tuple))
+    budget_of(context).spend_operations(1 + sum(sizes) // template_limits.OPERATION_CHARACTERS)
+
+
+def weighed(context: Context, value: Any) -> Any:
+    """Count a value that is compared or hashed, with all that is in it."""
+    if isinstance(value, str):
+        if len(value) >= template_limits.OPERATION_CHARACTERS:
+            spend_operator(context, value)
+    elif isinstance(value, dict | list | tuple):
+        budget = budget_of(context)
+        budget.spend_operations(_work(budget, value))
+    return value
+
+
+def listed(value: Any) -> Any:
+    """List what would be computed, or change, piece by piece."""
+    is_lazy = isinstance(value, Iterator | KeysView | ItemsView | ValuesView)
+    return list(value) if is_lazy else value
+
+
+def _metered(name: str, run: Callable[..., Any]) -> Any:
+    is_constant = name in _CONSTANT
+
+    @pass_context
+    def metered(context: Context, value: Any = None, *args: Any, **kwargs: Any) -> Any:
+        budget = context.parent[BUDGET]
+        if is_constant:
+            budget.spend_operations(1)
+        else:
+            _spend(budget, _cost(name, value, budget), (args, kwargs))
+        result = listed(run(name, value, args, kwargs, context=context))
+        if isinstance(result, str):
+            budget.spend_operations(len(result) // template_limits.OPERATION_CHARACTERS)
+        return result
+
+    return metered
+
+
+def _cost(name: str, value: Any, budget: Budget) -> int:
+    size = len(value) if isinstance(value, str | dict | list | tuple) else 0
+    if name in _EACH or (name in _LETTERS and isinstance(value, str)):
+        cost = 1 + size
+    else:
+        cost = _work(budget, value)
+    return cost * max(1, size.bit_length()) if name in _SORTING else cost
+
+
+def _spend(budget: Budget, cost: int, rest: tuple[Any, Mapping[str, Any]]) -> None:
+    """Count work that may be done again for each part of what else it is called with."""
+    budget.spend_operations(cost)
+    args, kwargs = rest
+    if args or kwargs:
+        budget.spend_operations(cost * _work(budget, [*args, *kwargs.values()]))
+
+
+def _work(budget: Budget, value: Any) -> int:
+    if isinstance(value, str):
+        return 1 + len(value) // template_limits.OPERATION_CHARACTERS
+    return template_limits.weigh(value, template_limits.OPERATIONS - budget.operations)
+
+
+def check_number(value: Any, *, subject: str) -> None:
+    """Refuse what is no number, and one that arithmetic would take long over."""
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        raise Refused(f"{subject} takes a number")
+    if isinstance(value, int) and value.bit_length() > template_limits.INTEGER_BITS:
+        raise Refused("the number is too large")
