@@ -264,9 +264,9 @@ def put_run(run_id: str, run: models.RunIn) -> Request[models.Run]:
     return _put(f"/v1/runs/{_segment(run_id)}", run, models.Run)
 
 
-def get_run(run_id: str) -> Request[models.Run]:
-    """Read one run."""
-    return _get(f"/v1/runs/{_segment(run_id)}", models.Run)
+def get_run(run_id: str, namespace: str | None = None) -> Request[models.Run]:
+    """Read one run; `namespace` says whose, by default the caller's own."""
+    return _get(f"/v1/runs/{_segment(run_id)}", models.Run, namespace=namespace)
 
 
 def list_runs(**filters: str | int | None) -> Request[models.RunPage]:
@@ -294,9 +294,9 @@ def start_extraction(
     return _post("/v1/extractions", order, models.Extraction, key)
 
 
-def get_extraction(run_id: str) -> Request[models.Extraction]:
-    """Read the state of a run's extraction."""
-    return _get(f"/v1/extractions/{_segment(run_id)}", models.Extraction)
+def get_extraction(run_id: str, namespace: str | None = None) -> Request[models.Extraction]:
+    """Read the state of a run's extraction; `namespace` says whose, by default the caller's own."""
+    return _get(f"/v1/extractions/{_segment(run_id)}", models.Extraction, namespace=namespace)
 
 
 def _scope_path(path: str) -> str:

@@ -289,18 +289,27 @@ class KnowledgeClient:
         return self._run(requests.add_episodes(episodes, idempotency_key))
 
     def list_episodes(
-        self, run_id: str, *, cursor: str | None = None, limit: int | None = None
+        self,
+        run_id: str,
+        *,
+        namespace: str | None = None,
+        cursor: str | None = None,
+        limit: int | None = None,
     ) -> models.EpisodePage:
-        """Page through a run's record, oldest first."""
-        return self._run(requests.list_episodes(run_id, cursor=cursor, limit=limit))
+        """Page through a run's record, oldest first; `namespace` as in `get_run`."""
+        page = requests.list_episodes(run_id, namespace=namespace, cursor=cursor, limit=limit)
+        return self._run(page)
 
     def put_run(self, run_id: str, run: models.RunIn) -> models.Run:
         """Open, extend or close a run; `Conflict` when it was closed with another outcome."""
         return self._run(requests.put_run(run_id, run))
 
-    def get_run(self, run_id: str) -> models.Run:
-        """Read one run of the ledger."""
-        return self._run(requests.get_run(run_id))
+    def get_run(self, run_id: str, *, namespace: str | None = None) -> models.Run:
+        """Read one run of the ledger.
+
+        A run id is unique in a realm: `namespace` says whose is meant, by default the caller's own.
+        """
+        return self._run(requests.get_run(run_id, namespace))
 
     def list_runs(
         self,
@@ -329,9 +338,9 @@ class KnowledgeClient:
         """Ask for the durable job that draws facts from a closed run; one per run."""
         return self._run(requests.start_extraction(order, idempotency_key))
 
-    def get_extraction(self, run_id: str) -> models.Extraction:
-        """Read how far a run's extraction is."""
-        return self._run(requests.get_extraction(run_id))
+    def get_extraction(self, run_id: str, *, namespace: str | None = None) -> models.Extraction:
+        """Read how far a run's extraction is; `namespace` as in `get_run`."""
+        return self._run(requests.get_extraction(run_id, namespace))
 
     def put_scope(self, path: str, config: models.ScopeConfig) -> models.ScopeOut:
         """Declare how knowledge behaves in one scope."""

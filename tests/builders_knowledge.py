@@ -7,6 +7,7 @@ from typing import Any
 from knowledge_client.models import EpisodeIn, FactIn, RunIn, Source
 from knowledge_service.domain import facts
 from knowledge_service.domain.facts import NewFact
+from knowledge_service.domain.runs import RunKey
 from knowledge_service.domain.visibility import Reach, View
 from knowledge_service.ports import Actor
 
@@ -24,6 +25,10 @@ def new_fact(content: str = "the build needs Java 21", scope: str = TEAM, **give
     source = given.pop("source", Source(type="user_input", actor="ada"))
     body = FactIn(content=content, **given)
     return facts.new_fact(body, scope=scope, source=source, confidence=confidence)
+
+
+def run_key(run_id: str, realm: str = "realm:demo") -> RunKey:
+    return RunKey(realm, run_id)
 
 
 def run_in(**given: Any) -> RunIn:

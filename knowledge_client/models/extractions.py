@@ -10,9 +10,13 @@ from knowledge_client.wire import Wire
 
 
 class ExtractionIn(Wire):
-    """Ask for the extraction of a closed run, once per run. `max_facts` 0 to 7."""
+    """Ask for the extraction of a closed run, once per run. `max_facts` 0 to 7.
+
+    `namespace` is that of the run, as in `EpisodesIn`.
+    """
 
     run_id: str
+    namespace: str | None = Field(default=None, max_length=63)
     max_facts: int = Field(default=7, ge=0, le=7)
 
 

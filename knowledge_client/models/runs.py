@@ -30,9 +30,14 @@ class EpisodeIn(Wire):
 
 
 class EpisodesIn(Wire):
-    """Episodes of one run, in order."""
+    """Episodes of one run, in order.
+
+    `namespace` says whose run is meant where several realms have one of this id; by default the
+    caller's own.
+    """
 
     run_id: str
+    namespace: str | None = Field(default=None, max_length=63)
     episodes: tuple[EpisodeIn, ...] = Field(min_length=1, max_length=200)
 
 

@@ -3,12 +3,25 @@
 from __future__ import annotations
 
 from datetime import datetime
+from typing import NamedTuple
 
 from kais import outcomes
 from knowledge_client.models import Fact, Run, RunIn
-from knowledge_service.domain.visibility import PrincipalType
+from knowledge_service.domain.visibility import PrincipalType, realm_of
 
 _IDENTITY = ("kind", "namespace", "scope")
+
+
+class RunKey(NamedTuple):
+    """What names a run: an id is unique in its realm, and another realm may have the same."""
+
+    realm: str
+    run_id: str
+
+
+def key_of(run: Run) -> RunKey:
+    """Return what names a run of the ledger."""
+    return RunKey(realm_of(run.scope), run.run_id)
 
 
 class Differs(Exception):

@@ -13,35 +13,36 @@ from knowledge_service.ports import Actor
 
 if TYPE_CHECKING:
     from knowledge_client.models import Extraction
+    from knowledge_service.domain.runs import RunKey
     from knowledge_service.ports import Store
 
 ACTOR = Actor("kais-extraction", "system")
 
 
-def run(store: Store, run_id: str) -> Extraction:
+def run(store: Store, key: RunKey) -> Extraction:
     """Gather, extract and store; the outcome of the run is read and never changed.
 
     Raises:
         NotFound: the run is gone, as when its realm was made anew.
     """
-    store.begin_extraction(run_id)
-    found = store.run(run_id, EVERYTHING)
+    store.begin_extraction(key)
+    found = store.run(key, EVERYTHING)
     if found is None:
-        raise NotFound(f"run {run_id} is gone; there is nothing to extract from")
+        raise NotFound(f"run {key.run_id} is gone; there is nothing to extract from")
     config = store.scope_configs([found.scope]).get(found.scope)
     settings = config.extraction if config else ExtractionConfig()
     if not settings.enabled:
         reason = f"extraction is switched off in {found.scope}"
-        return store.finish_extraction(run_id, (), reason, actor=ACTOR)
+        return store.finish_extraction(key, (), reason, actor=ACTOR)
     if config and config.read_only:
         reason = f"{found.scope} is read-only"
-        return store.finish_extraction(run_id, (), reason, actor=ACTOR)
-    episodes = store.episodes(run_id)
-    earlier = store.earlier_signatures(run_id, records.signatures(episodes))
-    limit = min(store.extraction_limit(run_id), settings.max_facts)
+        return store.finish_extraction(key, (), reason, actor=ACTOR)
+    episodes = store.episodes(key)
+    earlier = store.earlier_signatures(key, records.signatures(episodes))
+    limit = min(store.extraction_limit(key), settings.max_facts)
     outcome = extraction.extract(found, episodes, earlier, limit=limit)
     facts = [_new_fact(found, fact) for fact in outcome.facts]
-    return store.finish_extraction(run_id, facts, outcome.reason, actor=ACTOR)
+    return store.finish_extraction(key, facts, outcome.reason, actor=ACTOR)
 
 
 def _new_fact(found: Run, fact: extraction.Found) -> NewFact:

@@ -20,6 +20,7 @@ from knowledge_service.extraction import job
 
 if TYPE_CHECKING:
     from knowledge_client.models import Extraction
+    from knowledge_service.domain.runs import RunKey
     from knowledge_service.ports import Store
 
 _log = logging.getLogger(__name__)
@@ -35,7 +36,7 @@ class Worker:
         self,
         store: Store,
         on_end: Callable[[str], object] = lambda _: None,
-        run: Callable[[Store, str], Extraction] = job.run,
+        run: Callable[[Store, RunKey], Extraction] = job.run,
         *,
         retry_s: float = 1.0,
     ) -> None:
@@ -77,22 +78,22 @@ class Worker:
     def _drain(self) -> bool:
         """Run every open job once; tell whether any is still open."""
         jobs = self._store.open_extractions(_AT_ONCE)
-        for extraction in jobs:
+        for key, extraction in jobs:
             if self._stopping:
                 return False
-            self._one(extraction)
+            self._one(key, extraction)
         return bool(self._store.open_extractions(1))
 
-    def _one(self, extraction: Extraction) -> None:
-        run_id = extraction.run_id
+    def _one(self, key: RunKey, extraction: Extraction) -> None:
+        run_id = key.run_id
         try:
-            ended = self._run_job(self._store, run_id)
+            ended = self._run_job(self._store, key)
         except StoreUnavailable:
             raise
         except Exception as exc:  # noqa: BLE001 - one bad record must not stop the others
             retry = extraction.attempts + 1 < _ATTEMPTS
             reason = exc.detail if isinstance(exc, ServiceError) else f"{type(exc).__name__}: {exc}"
-            ended = self._store.fail_extraction(run_id, reason, retry=retry)
+            ended = self._store.fail_extraction(key, reason, retry=retry)
             _log.warning("extraction failed", exc_info=exc, extra={"fields": {"run": run_id}})
         if ended.state in ("done", "failed"):
             self._on_end(ended.state)

@@ -14,8 +14,15 @@ from typing import TYPE_CHECKING
 
 from kais import scopes
 from knowledge_client.models import ProblemViolation, Run, ScopeRef, Verb
-from knowledge_service.domain.visibility import EVERYTHING, Principal, contains
-from knowledge_service.errors import Forbidden, InvalidBody, NotFound, ScopeForbidden, ScopeReadOnly
+from knowledge_service.domain.visibility import Principal, Reach, View, realm_of
+from knowledge_service.errors import (
+    Conflict,
+    Forbidden,
+    InvalidBody,
+    NotFound,
+    ScopeForbidden,
+    ScopeReadOnly,
+)
 from knowledge_service.ports import Actor
 
 if TYPE_CHECKING:
@@ -94,19 +101,51 @@ def require(principal: Principal, verb: Verb, path: str) -> None:
     raise Forbidden(f"{principal.name} may read {path} but lacks the verb {verb!r} there")
 
 
-def run_of(store: Store, run_id: str, principal: Principal) -> Run:
+def run_of(
+    store: Store,
+    run_id: str,
+    principal: Principal,
+    *,
+    namespace: str | None = None,
+    near: str | None = None,
+) -> Run:
     """Return a run that the caller works in: its scope is the caller's home or above that.
 
     A cell may so speak about the runs of its own Formation and no other. Whoever may write to the
-    run's scope, as the operator may, needs no such home.
+    run's scope, as the operator may, needs no such home. `namespace` and `near` are those of
+    `one_run`.
 
     Raises:
         NotFound: there is none, or it is another's.
+        Conflict: the id is that of a run in several realms.
     """
-    run = store.run(run_id, EVERYTHING)
-    if run and (contains(run.scope, principal.home) or principal.may("write", run.scope)):
-        return run
-    raise no_run(run_id)
+    writable_in = (g for g in principal.grants if "write" in g.verbs or "admin" in g.verbs)
+    view = View(principal.home, tuple(Reach(g.scope, g.subtree) for g in writable_in))
+    runs = store.runs_named(run_id, view)
+    return one_run(run_id, runs, namespace=namespace, near=near or principal.home)
+
+
+def one_run(run_id: str, runs: Sequence[Run], *, namespace: str | None, near: str) -> Run:
+    """Choose the run that an id means among those that the caller reaches.
+
+    With `namespace` only its runs count. Without, the realm that the scope `near` lies in comes
+    first, then missions: agents cannot open these, so no session of an agent hides one.
+
+    Raises:
+        NotFound: there is none.
+        Conflict: several realms have one.
+    """
+    realm = realm_of(near) if namespace is None else f"realm:{namespace}"
+    if namespace is not None:
+        runs = [run for run in runs if run.namespace == namespace]
+    runs = [run for run in runs if realm_of(run.scope) == realm] or runs
+    runs = [run for run in runs if run.kind == "mission"] or runs
+    if not runs:
+        raise no_run(run_id)
+    if len(runs) > 1:
+        realms = ", ".join(realm_of(run.scope) for run in runs)
+        raise Conflict(f"run {run_id} exists in each of {realms}; name its namespace")
+    return runs[0]
 
 
 def no_run(run_id: str) -> NotFound:

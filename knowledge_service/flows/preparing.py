@@ -13,7 +13,7 @@ from knowledge_client.models import FactIn, Ref, Run, ScopeRef, Source
 from knowledge_service.domain import aliases, facts, redaction, told
 from knowledge_service.domain.facts import NewFact
 from knowledge_service.domain.told import Told
-from knowledge_service.domain.visibility import Principal
+from knowledge_service.domain.visibility import Principal, realm_of
 from knowledge_service.errors import InvalidBody, SecretRefused
 from knowledge_service.flows import access, remembering
 from knowledge_service.index.looking import Looked
@@ -70,13 +70,13 @@ class _Desk:
         self._store = store
         self._principal = principal
         self._paths: dict[ScopeRef | None, str] = {}
-        self._sources: dict[tuple[Source | None, str | None], Source] = {}
+        self._sources: dict[tuple[Source | None, str | None, str], Source] = {}
         self._settled: dict[str | None, NewFact] = {}
 
     def prepared(self, body: FactIn) -> NewFact:
         """Prepare a fact."""
         scope = self._path(body.scope)
-        source = self._source(body.source, body.run)
+        source = self._source(body.source, body.run, scope)
         if body.about and aliases.is_alias(body.about):
             about = remembering.visible(self._store, self._principal, body.about)
             body = body.model_copy(update={"about": about.id})
@@ -112,10 +112,12 @@ class _Desk:
             self._paths[scope] = access.writable(self._store, scope, self._principal)
         return self._paths[scope]
 
-    def _source(self, given: Source | None, run_id: str | None) -> Source:
-        key = (given, run_id)
+    def _source(self, given: Source | None, run_id: str | None, scope: str) -> Source:
+        key = (given, run_id, realm_of(scope) if run_id else "")
         if key not in self._sources:
-            run = access.run_of(self._store, run_id, self._principal) if run_id else None
+            run = None
+            if run_id:
+                run = access.run_of(self._store, run_id, self._principal, near=scope)
             self._sources[key] = _source(given, run, self._principal)
         return self._sources[key]
 

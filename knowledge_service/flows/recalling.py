@@ -33,6 +33,7 @@ from knowledge_service.domain.visibility import (
     contains,
     lineage,
     nearest_first,
+    realm_of,
 )
 from knowledge_service.errors import Forbidden, NotFound, StoreUnavailable
 from knowledge_service.flows import access
@@ -76,7 +77,7 @@ def recall(
     if query != body.query:
         body = body.model_copy(update={"query": query})
     reader = _act_as(store, principal, body.act_as) if body.act_as else principal
-    run = access.run_of(store, body.run, principal) if body.run else None
+    run = access.run_of(store, body.run, principal, near=reader.home) if body.run else None
     known_at = body.known_at or now
     plan = _plan(store, reader, body, run)
     plan = replace(plan, search=replace(plan.search, now=known_at, explain=body.explain))
@@ -116,7 +117,12 @@ def recall(
     if body.why_not:
         told = _explained(store, plan, hits, receipt.facts, body.why_not)
         answer = answer.model_copy(update={"why_not": told})
-    return _record(store, NewReceipt(receipt, reader.home), answer, once)
+    return _record(
+        store,
+        NewReceipt(receipt, reader.home, run_realm=realm_of(run.scope) if run else None),
+        answer,
+        once,
+    )
 
 
 def again(

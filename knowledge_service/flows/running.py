@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from knowledge_client.models import (
@@ -14,6 +15,7 @@ from knowledge_client.models import (
     RunIn,
 )
 from knowledge_service.domain import facts, redaction
+from knowledge_service.domain.runs import RunKey, key_of
 from knowledge_service.domain.visibility import EVERYTHING, PLATFORM, Principal, realm_of
 from knowledge_service.errors import Conflict, Forbidden, InvalidBody, NotFound
 from knowledge_service.flows import access
@@ -27,7 +29,7 @@ def put_run(store: Store, principal: Principal, run_id: str, body: RunIn) -> Run
 
     Raises:
         Forbidden: an agent would decide what becomes of a mission.
-        NotFound: a run of that id is another's, of which nothing is told.
+        NotFound: the realm has a run of that id that is another's, of which nothing is told.
         InvalidBody: the scope lies in another realm than the namespace.
         RunClosedOtherwise: it has another outcome already.
     """
@@ -38,7 +40,7 @@ def put_run(store: Store, principal: Principal, run_id: str, body: RunIn) -> Run
             f"{principal.name} is an agent; missions are opened and closed by the operator,"
             " an agent tells what happens by episodes"
         )
-    known = store.run(run_id, EVERYTHING)
+    known = store.run(RunKey(realm_of(path), run_id), EVERYTHING)
     if known and not principal.may("write", known.scope):
         raise access.no_run(run_id)
     if realm_of(path) not in (PLATFORM, f"realm:{body.namespace}"):
@@ -53,28 +55,29 @@ def put_run(store: Store, principal: Principal, run_id: str, body: RunIn) -> Run
     return store.put_run(run_id, body.model_copy(update=kept), actor=access.actor(principal))
 
 
-def visible_run(store: Store, principal: Principal, run_id: str) -> Run:
-    """Return a run whose scope the caller may read.
+def visible_run(
+    store: Store, principal: Principal, run_id: str, namespace: str | None = None
+) -> Run:
+    """Return a run whose scope the caller may read, in its own realm unless it names another's.
 
     Raises:
         NotFound: there is none, or it is another's.
+        Conflict: several realms have one; the namespace says which is meant.
     """
-    run = store.run(run_id, principal.view)
-    if run is None:
-        raise access.no_run(run_id)
-    return run
+    runs = store.runs_named(run_id, principal.view)
+    return access.one_run(run_id, runs, namespace=namespace, near=principal.home)
 
 
 def add_episodes(
     store: Store, principal: Principal, body: EpisodesIn, once: Once | None
 ) -> EpisodesAccepted:
     """Append to the record of a run that the caller works in."""
-    run = access.run_of(store, body.run_id, principal)
+    run = access.run_of(store, body.run_id, principal, namespace=body.namespace)
     episodes = [
         each.model_copy(update={"refs": facts.masked_refs(each.refs)}) if each.refs else each
         for each in body.episodes
     ]
-    return store.add_episodes(run.run_id, episodes, actor=access.actor(principal), once=once)
+    return store.add_episodes(key_of(run), episodes, actor=access.actor(principal), once=once)
 
 
 def start_extraction(store: Store, principal: Principal, body: ExtractionIn) -> Extraction:
@@ -83,23 +86,27 @@ def start_extraction(store: Store, principal: Principal, body: ExtractionIn) -> 
     Raises:
         Conflict: the run is still open.
     """
-    run = store.run(body.run_id, EVERYTHING)
-    if run is None or not principal.view.sees(run.scope):
-        raise access.no_run(body.run_id)
+    run = visible_run(store, principal, body.run_id, body.namespace)
     access.require(principal, "extract", run.scope)
     if run.outcome is None:
         raise Conflict(f"run {run.run_id} is still open; close it with its outcome first")
-    return store.accept_extraction(run.run_id, body.max_facts, actor=access.actor(principal))
+    return store.accept_extraction(key_of(run), body.max_facts, actor=access.actor(principal))
 
 
-def visible_extraction(store: Store, principal: Principal, run_id: str) -> Extraction:
+def visible_extraction(
+    store: Store, principal: Principal, run_id: str, namespace: str | None = None
+) -> Extraction:
     """Return the state of an extraction whose run the caller may read.
 
     Raises:
         NotFound: nobody asked for one, or the run is another's.
+        Conflict: several realms have a run of that id.
     """
-    run = store.run(run_id, principal.view)
-    found = store.extraction(run_id) if run else None
+    runs = store.runs_named(run_id, principal.view)
+    found = None
+    with suppress(NotFound):
+        run = access.one_run(run_id, runs, namespace=namespace, near=principal.home)
+        found = store.extraction(key_of(run))
     if found is None:
         raise NotFound(f"no extraction of run {run_id} exists or it is not yours")
     return found

@@ -16,6 +16,7 @@ from knowledge_service.migrations import (
     m006_link_ends,
     m007_outcomes,
     m008_equality,
+    m009_run_realms,
 )
 
 SQLITE: tuple[tuple[int, str, str], ...] = (
@@ -27,5 +28,6 @@ SQLITE: tuple[tuple[int, str, str], ...] = (
     (6, "m006_link_ends", m006_link_ends.SQLITE),
     (7, "m007_outcomes", m007_outcomes.SQLITE),
     (8, "m008_equality", m008_equality.SQLITE),
+    (9, "m009_run_realms", m009_run_realms.SQLITE),
 )
 """(number, name, script) in order; the runner is the store's."""

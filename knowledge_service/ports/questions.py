@@ -11,7 +11,8 @@ from knowledge_client.models import (
     Receipt,
 )
 from knowledge_service.domain.filtering import Filters
-from knowledge_service.domain.visibility import PrincipalType, Reach, View
+from knowledge_service.domain.runs import RunKey
+from knowledge_service.domain.visibility import PrincipalType, Reach, View, realm_of
 
 
 @dataclass(frozen=True)
@@ -112,15 +113,24 @@ class RunListing:
     limit: int
     namespace: str | None = None
     blueprint: str | None = None
-    before: str | None = None
+    before: RunKey | None = None
 
 
 @dataclass(frozen=True)
 class NewReceipt:
-    """A receipt to be kept, and the home scope of whom the recall was for."""
+    """A receipt to be kept, and the home scope of whom the recall was for.
+
+    `run_realm` is the realm of the receipt's run; None takes the observer's.
+    """
 
     receipt: Receipt
     observer: str
+    run_realm: str | None = None
+
+    @property
+    def realm(self) -> str:
+        """The realm in which the run of the receipt is looked for."""
+        return self.run_realm or realm_of(self.observer)
 
 
 @dataclass(frozen=True)

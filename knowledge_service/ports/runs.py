@@ -17,6 +17,7 @@ from knowledge_client.models import (
     RunIn,
 )
 from knowledge_service.domain.facts import NewFact
+from knowledge_service.domain.runs import RunKey
 from knowledge_service.domain.visibility import View
 from knowledge_service.ports.questions import (
     Actor,
@@ -37,8 +38,12 @@ class RunStore(Protocol):
         """
         ...
 
-    def run(self, run_id: str, view: View) -> Run | None:
+    def run(self, key: RunKey, view: View) -> Run | None:
         """Return a run whose scope is visible."""
+        ...
+
+    def runs_named(self, run_id: str, view: View) -> tuple[Run, ...]:
+        """Return the visible runs of an id: at most one in each realm, by scope."""
         ...
 
     def list_runs(self, listing: RunListing) -> tuple[Run, ...]:
@@ -46,7 +51,7 @@ class RunStore(Protocol):
         ...
 
     def add_episodes(
-        self, run_id: str, episodes: Sequence[EpisodeIn], *, actor: Actor, once: Once | None = None
+        self, key: RunKey, episodes: Sequence[EpisodeIn], *, actor: Actor, once: Once | None = None
     ) -> EpisodesAccepted:
         """Append episodes in order; equal ones of the same attempt are counted as duplicates.
 
@@ -57,7 +62,7 @@ class RunStore(Protocol):
         ...
 
     def episodes(
-        self, run_id: str, *, after: int = 0, limit: int | None = None
+        self, key: RunKey, *, after: int = 0, limit: int | None = None
     ) -> tuple[Episode, ...]:
         """Return a run's episodes by `seq`, those after `after`, at most `limit`."""
         ...
@@ -76,32 +81,35 @@ class RunStore(Protocol):
 class ExtractionStore(Protocol):
     """The durable job of each run."""
 
-    def accept_extraction(self, run_id: str, max_facts: int, *, actor: Actor) -> Extraction:
+    def accept_extraction(self, key: RunKey, max_facts: int, *, actor: Actor) -> Extraction:
         """Record the wish for an extraction; a repeat returns the state of the first."""
         ...
 
-    def extraction(self, run_id: str) -> Extraction | None:
+    def extraction(self, key: RunKey) -> Extraction | None:
         """Return the state of a run's extraction."""
         ...
 
-    def extraction_limit(self, run_id: str) -> int:
+    def extraction_limit(self, key: RunKey) -> int:
         """Return how many facts were asked for at most."""
         ...
 
-    def open_extractions(self, limit: int) -> tuple[Extraction, ...]:
-        """Return what is pending, or was running when a process died; the oldest first."""
+    def open_extractions(self, limit: int) -> tuple[tuple[RunKey, Extraction], ...]:
+        """Return what is pending, or was running when a process died; the oldest first.
+
+        Those of retired realms are left out.
+        """
         ...
 
-    def begin_extraction(self, run_id: str) -> Extraction:
+    def begin_extraction(self, key: RunKey) -> Extraction:
         """Count one more attempt and say `running`."""
         ...
 
-    def earlier_signatures(self, run_id: str, signatures: Sequence[str]) -> Mapping[str, int]:
+    def earlier_signatures(self, key: RunKey, signatures: Sequence[str]) -> Mapping[str, int]:
         """Count episodes with these signatures in earlier runs of the same scope."""
         ...
 
     def finish_extraction(
-        self, run_id: str, facts: Sequence[NewFact], reason: str | None, *, actor: Actor
+        self, key: RunKey, facts: Sequence[NewFact], reason: str | None, *, actor: Actor
     ) -> Extraction:
         """Store the facts and the state `done` together; does nothing when it is done already.
 
@@ -110,6 +118,6 @@ class ExtractionStore(Protocol):
         """
         ...
 
-    def fail_extraction(self, run_id: str, reason: str, *, retry: bool) -> Extraction:
+    def fail_extraction(self, key: RunKey, reason: str, *, retry: bool) -> Extraction:
         """Record why an attempt failed; without `retry` the state becomes `failed`."""
         ...

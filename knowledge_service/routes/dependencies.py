@@ -128,6 +128,10 @@ def is_rehearsal(
 
 
 RehearsalDep = Annotated[bool, Depends(is_rehearsal)]
+Namespace = Annotated[
+    str | None,
+    Query(max_length=63, description="the run's, where several realms have one of this id"),
+]
 KeyHeader = Annotated[str | None, Header(alias="Idempotency-Key")]
 
 

@@ -7,7 +7,7 @@ from fastapi import APIRouter
 from knowledge_client.models import Extraction, ExtractionIn
 from knowledge_service.flows import running
 from knowledge_service.routes.bodies import StrictRoute
-from knowledge_service.routes.dependencies import CallerDep, ServicesDep
+from knowledge_service.routes.dependencies import CallerDep, Namespace, ServicesDep
 
 router = APIRouter(prefix="/v1", tags=["extractions"], route_class=StrictRoute)
 
@@ -21,6 +21,8 @@ def start_extraction(body: ExtractionIn, services: ServicesDep, principal: Calle
 
 
 @router.get("/extractions/{run_id}")
-def get_extraction(run_id: str, services: ServicesDep, principal: CallerDep) -> Extraction:
+def get_extraction(
+    run_id: str, services: ServicesDep, principal: CallerDep, namespace: Namespace = None
+) -> Extraction:
     """Read the state of a run's extraction."""
-    return running.visible_extraction(services.store, principal, run_id)
+    return running.visible_extraction(services.store, principal, run_id, namespace)

@@ -18,11 +18,12 @@ from knowledge_client.models import (
     Stats,
     StatsIn,
 )
+from knowledge_service.domain.runs import RunKey, key_of
 from knowledge_service.flows import access, running
 from knowledge_service.ports import RunListing
 from knowledge_service.routes import cursors
 from knowledge_service.routes.bodies import StrictRoute
-from knowledge_service.routes.dependencies import CallerDep, KeyHeader, ServicesDep, once
+from knowledge_service.routes.dependencies import CallerDep, KeyHeader, Namespace, ServicesDep, once
 
 RunId = Annotated[str, Path(max_length=128)]
 
@@ -43,13 +44,14 @@ def list_episodes(
     run_id: str,
     services: ServicesDep,
     principal: CallerDep,
+    namespace: Namespace = None,
     cursor: str | None = None,
     limit: Annotated[int, Query(ge=1, le=500)] = 200,
 ) -> EpisodePage:
     """Read a run's record by `seq`."""
-    run = running.visible_run(services.store, principal, run_id)
+    run = running.visible_run(services.store, principal, run_id, namespace)
     after = cursors.unseal_number(cursor)
-    found = services.store.episodes(run.run_id, after=after, limit=limit + 1)
+    found = services.store.episodes(key_of(run), after=after, limit=limit + 1)
     page = found[:limit]
     return EpisodePage(
         episodes=page, cursor=cursors.seal(str(page[-1].seq)) if len(found) > limit else None
@@ -63,9 +65,11 @@ def put_run(run_id: RunId, body: RunIn, services: ServicesDep, principal: Caller
 
 
 @router.get("/runs/{run_id}")
-def get_run(run_id: str, services: ServicesDep, principal: CallerDep) -> Run:
+def get_run(
+    run_id: str, services: ServicesDep, principal: CallerDep, namespace: Namespace = None
+) -> Run:
     """Read one run."""
-    return running.visible_run(services.store, principal, run_id)
+    return running.visible_run(services.store, principal, run_id, namespace)
 
 
 @router.get("/runs")
@@ -78,13 +82,15 @@ def list_runs(
     limit: Annotated[int, Query(ge=1, le=500)] = 50,
 ) -> RunPage:
     """List visible runs, the one opened last first."""
-    before = cursors.unseal(cursor)
+    position = cursors.unseal(cursor)
+    before = RunKey(*position.partition(" ")[::2]) if position else None
     if before and services.store.run(before, principal.view) is None:
         raise cursors.none_of_ours()  # where another's run stands in time is not told
     asked = RunListing(principal.view, limit + 1, namespace, blueprint, before=before)
     found = services.store.list_runs(asked)
     page = found[:limit]
-    return RunPage(runs=page, cursor=cursors.seal(page[-1].run_id) if len(found) > limit else None)
+    more = cursors.seal(" ".join(key_of(page[-1]))) if len(found) > limit else None
+    return RunPage(runs=page, cursor=more)
 
 
 @router.get("/stats/blueprints/{namespace}/{name}")

@@ -10,6 +10,7 @@ from knowledge_service.domain import statistics
 from knowledge_service.domain.visibility import PLATFORM, View, realm_of
 from knowledge_service.errors import Conflict
 from knowledge_service.ports import Actor
+from tests.fakes.store_base import StoredScope
 from tests.fakes.store_changes import Watched
 from tests.fakes.store_lives import Lives
 from tests.fakes.store_provenance import Provenance
@@ -65,17 +66,35 @@ class MemoryStore(Provenance, Watched, Runs, Lives):
             together = [last]
             if path == realm_of(path):
                 together = [s for at, s in self._graves if at == when and realm_of(s.path) == path]
+            for each in together:
+                self._refuse_equal_runs(each, self._scopes.get(each.path))
             facts = sum(row.fact.lifecycle == "live" for s in together for row in s.rows)
             for old in together:
                 now = self._scope(old.path)
                 now.rows = [*old.rows, *now.rows]
                 now.config = now.config or old.config
-                for run_id, realm in self._run_realms.items():
-                    if realm is old:
-                        self._run_realms[run_id] = now
+                self._move_runs(old, now)
             self._graves = [grave for grave in self._graves if grave[1] not in together]
             paths = tuple(sorted(scope.path for scope in together))
             return Adopted(path=path, scopes=paths, facts=facts)
+
+    def _move_runs(self, old: StoredScope, now: StoredScope) -> None:
+        moved = {slot: (now.number, slot[1]) for slot in self._ledger if slot[0] == old.number}
+        self._ledger = {moved.get(slot, slot): entry for slot, entry in self._ledger.items()}
+        for fact_id, slots in self._shown.items():
+            self._shown[fact_id] = [moved.get(slot, slot) for slot in slots]
+
+    def _refuse_equal_runs(self, old: StoredScope, now: StoredScope | None) -> None:
+        ids = {number: set[str]() for number in (old.number, now.number if now else 0)}
+        for number, run_id in self._ledger:
+            if number in ids:
+                ids[number].add(run_id)
+        if now and (equal := sorted(ids[old.number] & ids[now.number])[:3]):
+            raise Conflict(
+                f"{old.path} has runs of its own with ids that the old one has"
+                f" ({', '.join(equal)}): export it, delete it, adopt the old one,"
+                " then import the export"
+            )
 
     def scope_stats(self, paths: Sequence[str], view: View) -> tuple[ScopeStats, ...]:
         self._check()

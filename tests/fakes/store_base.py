@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import itertools
 import threading
 from collections import Counter
 from collections.abc import Callable, Sequence
@@ -22,6 +23,7 @@ from knowledge_client.models import (
 from knowledge_service import clock as clocks
 from knowledge_service import ids
 from knowledge_service.domain.facts import NewFact
+from knowledge_service.domain.runs import RunKey
 from knowledge_service.domain.visibility import (
     View,
     lineage,
@@ -41,6 +43,8 @@ from knowledge_service.store.verbs.rehearsing import Rehearsed
 from tests.fakes.store_desk import Book
 
 T = TypeVar("T")
+Slot = tuple[int, str]
+"""Number of the realm's scope, and run id."""
 
 
 @dataclass
@@ -55,8 +59,27 @@ class Row:
 
 
 @dataclass
+class Entry:
+    """A run with all that is recorded of it."""
+
+    run: Run
+    last_at: datetime
+    is_credited: bool = False
+    episodes: list[Episode] = field(default_factory=list)
+    episode_keys: set[tuple[int, str]] = field(default_factory=set)
+    extraction: Extraction | None = None
+    limit: int = 0
+
+
+_numbers = itertools.count(1)
+
+
+@dataclass
 class StoredScope:
+    """A scope; `number` tells it from a later one of its path."""
+
     path: str
+    number: int = field(default_factory=lambda: next(_numbers))
     realm_uid: str | None = None
     config: ScopeConfig | None = None
     last_write_at: datetime | None = None
@@ -84,15 +107,8 @@ class Base:
         self._by_observer: Counter[tuple[str, str, str]] = Counter()
         self._names: dict[tuple[str, str, str], str] = {}
         self._sequences: dict[tuple[str, str, str], int] = {}
-        self._shown: dict[str, list[str]] = {}
-        self._runs: dict[str, Run] = {}
-        self._run_realms: dict[str, StoredScope] = {}
-        self._last_at: dict[str, datetime] = {}
-        self._credited: set[str] = set()
-        self._episodes: dict[str, list[Episode]] = {}
-        self._episode_keys: set[tuple[str, int, str]] = set()
-        self._extractions: dict[str, Extraction] = {}
-        self._limits: dict[str, int] = {}
+        self._shown: dict[str, list[Slot]] = {}
+        self._ledger: dict[Slot, Entry] = {}
         self._answers: dict[tuple[str, str], tuple[str, Any]] = {}
 
     def _now(self) -> datetime:
@@ -216,13 +232,26 @@ class Base:
     def shown_in(self, fact_id: str) -> list[Shown]:
         """Return the closed runs of missions that had a fact in front of them."""
         found = []
-        for run_id in self._shown.get(fact_id, []):
-            run = self._runs[run_id]
+        for slot in self._shown.get(fact_id, []):
+            run = self._ledger[slot].run
             if run.kind != "mission":
                 continue
-            named = f"{run.namespace}/{run.mission}" if run.mission else run_id
-            found.append(Shown(run_id, named, run.outcome or ""))
+            named = f"{run.namespace}/{run.mission}" if run.mission else run.run_id
+            found.append(Shown(run.run_id, named, run.outcome or ""))
         return found
+
+    def _slot(self, key: RunKey) -> Slot | None:
+        realm = self._scopes.get(key.realm)
+        return realm and (realm.number, key.run_id)
+
+    def _entry(self, key: RunKey) -> Entry | None:
+        slot = self._slot(key)
+        return self._ledger.get(slot) if slot else None
+
+    def _run_of(self, new: NewReceipt) -> Run | None:
+        """Return the run that a receipt is bound to."""
+        entry = self._entry(RunKey(new.realm, new.receipt.run)) if new.receipt.run else None
+        return entry and entry.run
 
     def name_all(
         self, facts: Sequence[NewFact], stored: Sequence[Remembered]

@@ -17,7 +17,7 @@ from knowledge_client.models import (
 )
 from knowledge_service.domain import retention, statistics
 from knowledge_service.domain.visibility import View
-from knowledge_service.ports import Order, Queue
+from knowledge_service.ports import NewReceipt, Order, Queue
 from knowledge_service.store import times
 from knowledge_service.store.verbs import (
     archiving,
@@ -120,14 +120,14 @@ class Lives(Base):
             old = [
                 key
                 for key, new in self._receipts.items()
-                if new.receipt.known_at < before and not self._is_open(new.receipt.run)
+                if new.receipt.known_at < before and not self._is_open(new)
             ]
             for key in old:
                 del self._receipts[key]
             return len(old)
 
-    def _is_open(self, run_id: str | None) -> bool:
-        run = self._runs.get(run_id) if run_id else None
+    def _is_open(self, new: NewReceipt) -> bool:
+        run = self._run_of(new)
         return run is not None and run.outcome is None
 
     def retain(self) -> int:
@@ -154,7 +154,7 @@ class Lives(Base):
         named = {
             fact_id
             for new in self._receipts.values()
-            if new.receipt.run in self._runs and self._runs[new.receipt.run].outcome is None
+            if self._is_open(new)
             for fact_id in new.receipt.facts
         }
         return retention.Candidate(

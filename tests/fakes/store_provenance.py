@@ -16,7 +16,7 @@ from knowledge_client.models import (
     UsageCount,
     Why,
 )
-from knowledge_service.domain.visibility import View
+from knowledge_service.domain.visibility import PLATFORM, View, realm_of
 from knowledge_service.ports import (
     Once,
     Reader,
@@ -40,11 +40,11 @@ class Provenance(Links, Names):
         chain = list(self._derivation(fact_id, view))
         run = next(
             (
-                self._runs[ref.id]
+                run
                 for ref in fact.source.refs
                 if ref.type == "run"
-                and ref.id in self._runs
-                and view.sees(self._runs[ref.id].scope)
+                for run in self.runs_named(ref.id, view)
+                if realm_of(fact.scope) in (PLATFORM, realm_of(run.scope))
             ),
             None,
         )
@@ -57,7 +57,7 @@ class Provenance(Links, Names):
                 each.receipt
                 for each in self._receipts.values()
                 if run
-                and each.receipt.run == run.run_id
+                and self._run_of(each) == run
                 and each.receipt.known_at <= fact.recorded_at
                 and reader.sees_receipt(each.observer, each.receipt.principal)
             ),

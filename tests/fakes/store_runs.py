@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from datetime import datetime
 
 from knowledge_client.models import (
     BlueprintName,
@@ -22,6 +23,7 @@ from knowledge_service.domain import (
     statistics,
 )
 from knowledge_service.domain.facts import NewFact, canonical
+from knowledge_service.domain.runs import RunKey
 from knowledge_service.domain.visibility import (
     View,
     realm_of,
@@ -39,6 +41,7 @@ from knowledge_service.ports import (
     RunListing,
 )
 from knowledge_service.store.verbs import promoting, storing
+from tests.fakes.store_base import Entry, Slot
 from tests.fakes.store_desk import MemoryDesk
 from tests.fakes.store_facts import Facts
 
@@ -51,7 +54,9 @@ class Runs(Facts):
     def put_run(self, run_id: str, run: RunIn, *, actor: Actor) -> Run:
         with self._lock:
             self._check()
-            old = self._runs.get(run_id)
+            slot = (self._scope(realm_of(run.scope)).number, run_id)
+            entry = self._ledger.get(slot)
+            old = entry.run if entry else None
             try:
                 merged = runs.merge(run_id, old, run, self._now())
             except runs.Differs as exc:
@@ -65,75 +70,85 @@ class Runs(Facts):
                 ) from exc
             if merged == old:
                 return merged
-            was_open = run_id not in self._credited
             self._scope(merged.scope)
-            self._run_realms.setdefault(run_id, self._scope(realm_of(merged.scope)))
+            entry = self._ledger.setdefault(slot, Entry(merged, self._now()))
+            was_open = not entry.is_credited
             if not (old and old.closed_at):
-                self._last_at[run_id] = self._now()
-            self._runs[run_id] = merged
-            self._credit(merged, actor)
-            for fact_id in self._in_front(run_id) if was_open else ():
+                entry.last_at = self._now()
+            entry.run = merged
+            self._credit(slot, entry, actor)
+            for fact_id in self._in_front(slot) if was_open else ():
                 promoting.promote_proven(MemoryDesk(self), fact_id)
             return merged
 
-    def _in_front(self, run_id: str) -> list[str]:
-        return [fact_id for fact_id, runs_ in self._shown.items() if run_id in runs_]
+    def _in_front(self, slot: Slot) -> list[str]:
+        return [fact_id for fact_id, slots in self._shown.items() if slot in slots]
 
-    def _credit(self, run: Run, actor: Actor) -> None:
-        if run.outcome is None or run.run_id in self._credited:
+    def _credit(self, slot: Slot, entry: Entry, actor: Actor) -> None:
+        run = entry.run
+        if run.outcome is None or entry.is_credited:
             return
-        self._credited.add(run.run_id)
+        entry.is_credited = True
         kind = runs.credit(run, actor.type)
         if kind is None:
             return
         seen: set[tuple[str, str]] = set()
         for new in self._receipts.values():
-            if new.receipt.run == run.run_id:
+            if self._run_of(new) is run:
                 for fact_id in new.receipt.facts:
                     row = self.row(fact_id)
                     is_other = row and not runs.is_own(run.run_id, row.fact)
                     if row and is_other and (fact_id, new.observer) not in seen:
                         seen.add((fact_id, new.observer))
                         shown = self._shown.setdefault(fact_id, [])
-                        shown += [] if run.run_id in shown else [run.run_id]
+                        shown += [] if slot in shown else [slot]
                         self._usage[(row.fact.scope, new.observer, kind)] += 1
                         self._fact_usage[(fact_id, kind)] += 1
                         self._by_observer[(fact_id, new.observer, kind)] += 1
 
-    def _current_runs(self) -> list[Run]:
-        return [
-            run
-            for run_id, run in self._runs.items()
-            if self._scopes.get(realm_of(run.scope)) is self._run_realms[run_id]
-        ]
+    def _current(self) -> list[Entry]:
+        current = {scope.number for scope in self._scopes.values()}
+        return [entry for (number, _), entry in self._ledger.items() if number in current]
 
-    def run(self, run_id: str, view: View) -> Run | None:
+    def _current_runs(self) -> list[Run]:
+        return [entry.run for entry in self._current()]
+
+    def run(self, key: RunKey, view: View) -> Run | None:
         self._check()
-        found = next((run for run in self._current_runs() if run.run_id == run_id), None)
-        return found if found and view.sees(found.scope) else None
+        entry = self._entry(key)
+        return entry.run if entry and view.sees(entry.run.scope) else None
+
+    def runs_named(self, run_id: str, view: View) -> tuple[Run, ...]:
+        self._check()
+        found = [run for run in self._current_runs() if run.run_id == run_id]
+        found.sort(key=lambda run: run.scope)
+        return tuple(run for run in found if view.sees(run.scope))
 
     def list_runs(self, listing: RunListing) -> tuple[Run, ...]:
         self._check()
-        before = self._runs.get(listing.before or "")
+        before = self._entry(listing.before) if listing.before else None
         found = [
             run
             for run in self._current_runs()
             if listing.view.sees(run.scope)
             and listing.namespace in (None, run.namespace)
             and listing.blueprint in (None, run.blueprint)
-            and (before is None or (run.opened_at, run.run_id) < (before.opened_at, before.run_id))
+            and (before is None or _place(run) < _place(before.run))
         ]
-        found.sort(key=lambda run: (run.opened_at, run.run_id), reverse=True)
+        found.sort(key=_place, reverse=True)
         return tuple(found[: listing.limit])
 
     def add_episodes(
-        self, run_id: str, episodes: Sequence[EpisodeIn], *, actor: Actor, once: Once | None = None
+        self, key: RunKey, episodes: Sequence[EpisodeIn], *, actor: Actor, once: Once | None = None
     ) -> EpisodesAccepted:
+        run_id = key.run_id
+
         def work() -> EpisodesAccepted:
-            if not any(run.run_id == run_id for run in self._current_runs()):
+            entry = self._entry(key)
+            if entry is None:
                 raise NotFound(f"run {run_id} does not exist or is not visible to you")
-            record = self._episodes.setdefault(run_id, [])
-            new: dict[tuple[str, int, str], EpisodeIn] = {}
+            record = entry.episodes
+            new: dict[tuple[int, str], EpisodeIn] = {}
             for episode in episodes:
                 signature = episode.error_signature
                 masked = episode.model_copy(
@@ -144,14 +159,14 @@ class Runs(Facts):
                 )
                 refs = [ref.model_dump() for ref in episode.refs]
                 parts = [masked.type, masked.content, masked.error_signature, refs]
-                key = (run_id, episode.attempt, canonical(parts))
-                if key not in self._episode_keys:
-                    new.setdefault(key, masked)
+                identity = (episode.attempt, canonical(parts))
+                if identity not in entry.episode_keys:
+                    new.setdefault(identity, masked)
             if len(record) + len(new) > MAX_EPISODES:
                 raise QuotaExceeded(
                     f"run {run_id} may have {MAX_EPISODES} episodes; it has {len(record)}"
                 )
-            self._episode_keys |= set(new)
+            entry.episode_keys |= set(new)
             for episode in new.values():
                 record.append(
                     Episode(**dict(episode), seq=len(record) + 1, run_id=run_id, actor=actor.name)
@@ -161,10 +176,11 @@ class Runs(Facts):
         return self._once(once, work)
 
     def episodes(
-        self, run_id: str, *, after: int = 0, limit: int | None = None
+        self, key: RunKey, *, after: int = 0, limit: int | None = None
     ) -> tuple[Episode, ...]:
         self._check()
-        return tuple(e for e in self._episodes.get(run_id, []) if e.seq > after)[:limit]
+        entry = self._entry(key)
+        return tuple(e for e in (entry.episodes if entry else []) if e.seq > after)[:limit]
 
     def parameter_stats(self, name: BlueprintName, view: View) -> tuple[ParameterStats, ...]:
         self._check()
@@ -172,12 +188,13 @@ class Runs(Facts):
             statistics.LedgerRow(
                 run.revision,
                 run.outcome,
-                self._last_at[run.run_id],
+                entry.last_at,
                 runs.duration_s(run),
                 run.cost,
                 run.parameters or {},
             )
-            for run in self._current_runs()
+            for entry in self._current()
+            for run in (entry.run,)
             if (run.namespace, run.blueprint) == (name.namespace, name.name)
             and view.sees(run.scope)
         ]
@@ -194,11 +211,12 @@ class Runs(Facts):
                     statistics.LedgerRow(
                         run.revision,
                         run.outcome,
-                        self._last_at[run.run_id],
+                        entry.last_at,
                         runs.duration_s(run),
                         run.cost,
                     )
-                    for run in self._current_runs()
+                    for entry in self._current()
+                    for run in (entry.run,)
                     if (run.namespace, run.blueprint) == (name.namespace, name.name)
                     and view.sees(run.scope)
                 ],
@@ -206,55 +224,70 @@ class Runs(Facts):
             for name in names
         )
 
-    def accept_extraction(self, run_id: str, max_facts: int, *, actor: Actor) -> Extraction:
+    def accept_extraction(self, key: RunKey, max_facts: int, *, actor: Actor) -> Extraction:
         with self._lock:
             self._check()
-            self._limits.setdefault(run_id, max_facts)
-            return self._extractions.setdefault(run_id, Extraction(run_id=run_id, state="pending"))
+            entry = self._entry(key)
+            if entry is None:
+                raise NotFound(f"no extraction was asked for run {key.run_id}")
+            if entry.extraction is None:
+                entry.limit = max_facts
+                entry.extraction = Extraction(run_id=key.run_id, state="pending")
+            return entry.extraction
 
-    def extraction(self, run_id: str) -> Extraction | None:
+    def extraction(self, key: RunKey) -> Extraction | None:
         self._check()
-        return self._extractions.get(run_id)
+        entry = self._entry(key)
+        return entry.extraction if entry else None
 
-    def extraction_limit(self, run_id: str) -> int:
+    def extraction_limit(self, key: RunKey) -> int:
         self._check()
-        return self._limits.get(run_id, 0)
+        entry = self._entry(key)
+        return entry.limit if entry else 0
 
-    def open_extractions(self, limit: int) -> tuple[Extraction, ...]:
+    def open_extractions(self, limit: int) -> tuple[tuple[RunKey, Extraction], ...]:
         self._check()
-        found = [e for e in self._extractions.values() if e.state in ("pending", "running")]
+        found = [
+            (runs.key_of(entry.run), entry.extraction)
+            for entry in self._current()
+            if entry.extraction and entry.extraction.state in ("pending", "running")
+        ]
         return tuple(found[:limit])
 
-    def _known_extraction(self, run_id: str) -> Extraction:
+    def _extracting(self, key: RunKey) -> tuple[Entry, Extraction]:
         self._check()
-        if run_id not in self._extractions:
-            raise NotFound(f"no extraction was asked for run {run_id}")
-        return self._extractions[run_id]
+        entry = self._entry(key)
+        if entry is None or entry.extraction is None:
+            raise NotFound(f"no extraction was asked for run {key.run_id}")
+        return entry, entry.extraction
 
-    def begin_extraction(self, run_id: str) -> Extraction:
+    def begin_extraction(self, key: RunKey) -> Extraction:
         with self._lock:
-            found = self._known_extraction(run_id)
+            entry, found = self._extracting(key)
             if found.state in ("pending", "running"):
                 update = {"state": "running", "attempts": found.attempts + 1}
-                self._extractions[run_id] = found.model_copy(update=update)
-            return self._extractions[run_id]
+                entry.extraction = found = found.model_copy(update=update)
+            return found
 
-    def earlier_signatures(self, run_id: str, signatures: Sequence[str]) -> Mapping[str, int]:
+    def earlier_signatures(self, key: RunKey, signatures: Sequence[str]) -> Mapping[str, int]:
         self._check()
-        this = self._runs[run_id]
+        this = self._entry(key)
+        assert this is not None
         return Counter(
             episode.error_signature
-            for run in self._current_runs()
-            if run.scope == this.scope and run.run_id != run_id and run.opened_at <= this.opened_at
-            for episode in self._episodes.get(run.run_id, [])
+            for entry in self._current()
+            if entry.run.scope == this.run.scope
+            and entry is not this
+            and entry.run.opened_at <= this.run.opened_at
+            for episode in entry.episodes
             if episode.error_signature in signatures and episode.error_signature
         )
 
     def finish_extraction(
-        self, run_id: str, facts: Sequence[NewFact], reason: str | None, *, actor: Actor
+        self, key: RunKey, facts: Sequence[NewFact], reason: str | None, *, actor: Actor
     ) -> Extraction:
         with self._lock:
-            found = self._known_extraction(run_id)
+            entry, found = self._extracting(key)
             if found.state == "done":
                 return found
             stored: list[str] = []
@@ -269,8 +302,8 @@ class Runs(Facts):
                 note = f"{left_out} left out: retracted in this scope before"
                 reason = f"{reason}; {note}" if reason else note
             update = {"state": "done", "facts": tuple(stored), "reason": reason}
-            self._extractions[run_id] = found.model_copy(update=update)
-            return self._extractions[run_id]
+            entry.extraction = found = found.model_copy(update=update)
+            return found
 
     def _extracted(self, fact: NewFact, actor: Actor) -> str | None:
         rows = [
@@ -289,9 +322,14 @@ class Runs(Facts):
         except RetractedBefore:
             return None
 
-    def fail_extraction(self, run_id: str, reason: str, *, retry: bool) -> Extraction:
+    def fail_extraction(self, key: RunKey, reason: str, *, retry: bool) -> Extraction:
         with self._lock:
-            found = self._known_extraction(run_id)
+            entry, found = self._extracting(key)
             update = {"state": "pending" if retry else "failed", "reason": reason}
-            self._extractions[run_id] = found.model_copy(update=update)
-            return self._extractions[run_id]
+            entry.extraction = found = found.model_copy(update=update)
+            return found
+
+
+def _place(run: Run) -> tuple[datetime, str, str]:
+    """Return what a list of runs is ordered by."""
+    return (run.opened_at, run.run_id, run.scope)

@@ -24,6 +24,8 @@ _LAST = """SELECT scope_no, retired_at FROM scope WHERE path = ? AND retired_at 
 _WITH_IT = """SELECT scope_no, path FROM scope WHERE realm_no = ? AND retired_at = ?
   ORDER BY scope_no"""
 _MOVING = "SELECT fact_no FROM fact WHERE scope_no = ? ORDER BY fact_no"
+_EQUAL_RUNS = """SELECT a.run_id FROM run a JOIN run b USING(run_id)
+  WHERE a.realm_no = ? AND b.realm_no = ? ORDER BY a.run_id LIMIT 3"""
 _COUNT = "SELECT count(*) FROM fact WHERE scope_no = ? AND lifecycle = 'live'"
 # Usage and receipts are no projections: they follow their observer here and nowhere else.
 _FOLLOW = (
@@ -39,6 +41,8 @@ _FOLLOW = (
     last_at = max(last_at, excluded.last_at)""",
     "DELETE FROM scope_usage WHERE ?2 IN (scope_no, observer_no)",
     "UPDATE receipt SET observer_no = ?1 WHERE observer_no = ?2",
+    "UPDATE receipt SET realm_no = ?1 WHERE realm_no = ?2",
+    "UPDATE fact_run SET realm_no = ?1 WHERE realm_no = ?2",
     "UPDATE served SET observer_no = ?1 WHERE observer_no = ?2",
 )
 
@@ -74,6 +78,7 @@ def _adopt(tx: Transaction, old: tuple[int, str], realm_no: int, actor: Actor) -
             f"{path} has learnt {len(moving)} facts since; adopting moves {_MOST_MOVED} at most:"
             " export it, delete it, adopt the old one, then import the export"
         )
+    _refuse_equal_runs(tx, old, now)
     known = int((tx.one(_COUNT, (number,)) or (0,))[0])
     said: dict[str, Any] = {"path": path, "from": now, "realm": realm_no, "numbers": moving}
     tx.record(projected.ADOPTED, scope_no=number, actor=actor.name, parts=[said])
@@ -85,3 +90,14 @@ def _adopt(tx: Transaction, old: tuple[int, str], realm_no: int, actor: Actor) -
         for fact_no in moving:
             tx.unindex(now, fact_no)
     return known
+
+
+def _refuse_equal_runs(tx: Transaction, old: tuple[int, str], now: int | None) -> None:
+    """Raise Conflict when old and present realm have runs of one id: ids are unique in a realm."""
+    number, path = old
+    runs = [row[0] for row in tx.all(_EQUAL_RUNS, (number, now))] if now is not None else []
+    if runs:
+        raise Conflict(
+            f"{path} has runs of its own with ids that the old one has ({', '.join(runs)}):"
+            " export it, delete it, adopt the old one, then import the export"
+        )

@@ -35,7 +35,7 @@ _CONFIRMATIONS = """SELECT DISTINCT c.actor, c.session FROM confirmation c
   JOIN fact f USING(fact_no) WHERE f.id = ? ORDER BY c.actor, c.session"""
 _CONFIG = "SELECT config FROM scope WHERE path = ? AND retired_at IS NULL AND config IS NOT NULL"
 _SHOWN = """SELECT r.run_id, r.body, r.outcome FROM fact_run s JOIN fact f USING(fact_no)
-  JOIN run r USING(run_id) WHERE f.id = ? AND r.outcome IS NOT NULL
+  JOIN run r USING(realm_no, run_id) WHERE f.id = ? AND r.outcome IS NOT NULL
   AND json_extract(r.body, '$.kind') = 'mission' ORDER BY r.run_id"""
 _NEXT = "SELECT coalesce(max(fact_no), 0) + 1 FROM fact"
 _OPERATION = """SELECT max(op) FROM fact_event JOIN fact f USING(fact_no)

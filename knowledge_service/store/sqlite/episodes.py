@@ -15,6 +15,7 @@ from knowledge_client.models import (
 )
 from knowledge_service.domain import redaction
 from knowledge_service.domain.episodes import identity_hash
+from knowledge_service.domain.runs import RunKey
 from knowledge_service.errors import NotFound, QuotaExceeded
 from knowledge_service.ports import Actor, Once
 from knowledge_service.store.sqlite import part, runs, times
@@ -23,27 +24,31 @@ from knowledge_service.store.sqlite.transaction import Transaction
 _ACCEPTED: TypeAdapter[EpisodesAccepted] = TypeAdapter(EpisodesAccepted)
 MAX_EPISODES = 5000
 _EPISODES = """SELECT attempt, type, content, error_signature, refs, at, seq, actor FROM episode
-  WHERE run_id = ? AND seq > ? ORDER BY seq LIMIT ?"""
-_EQUAL = "SELECT 1 FROM episode WHERE run_id = ? AND attempt = ? AND content_hash = ?"
-_LAST_SEQ = "SELECT coalesce(max(seq), 0) FROM episode WHERE run_id = ?"
+  WHERE realm_no = ? AND run_id = ? AND seq > ? ORDER BY seq LIMIT ?"""
+_EQUAL = """SELECT 1 FROM episode
+  WHERE realm_no = ? AND run_id = ? AND attempt = ? AND content_hash = ?"""
+_LAST_SEQ = "SELECT coalesce(max(seq), 0) FROM episode WHERE realm_no = ? AND run_id = ?"
 
 
 class Episodes(part.Part):
     """The episodes' half of the `RunStore` port."""
 
     def add_episodes(
-        self, run_id: str, episodes: Sequence[EpisodeIn], *, actor: Actor, once: Once | None = None
+        self, key: RunKey, episodes: Sequence[EpisodeIn], *, actor: Actor, once: Once | None = None
     ) -> EpisodesAccepted:
         """Append what is new."""
-        return self._once(once, _ACCEPTED, lambda tx: _append(tx, run_id, episodes, actor))
+        return self._once(once, _ACCEPTED, lambda tx: _append(tx, key, episodes, actor))
 
     def episodes(
-        self, run_id: str, *, after: int = 0, limit: int | None = None
+        self, key: RunKey, *, after: int = 0, limit: int | None = None
     ) -> tuple[Episode, ...]:
         """Read the record."""
-        page = (run_id, after, MAX_EPISODES if limit is None else limit)
         with self._readers.snapshot() as connection:
-            return tuple(_episode(run_id, row) for row in connection.execute(_EPISODES, page))
+            columns = runs.numbered(connection, key)
+            if columns is None:
+                return ()
+            page = (*columns, after, MAX_EPISODES if limit is None else limit)
+            return tuple(_episode(key.run_id, row) for row in connection.execute(_EPISODES, page))
 
 
 def _episode(run_id: str, row: Sequence[Any]) -> Episode:
@@ -61,24 +66,25 @@ def _episode(run_id: str, row: Sequence[Any]) -> Episode:
 
 
 def _append(
-    tx: Transaction, run_id: str, episodes: Sequence[EpisodeIn], actor: Actor
+    tx: Transaction, key: RunKey, episodes: Sequence[EpisodeIn], actor: Actor
 ) -> EpisodesAccepted:
-    run = runs.find_run(tx, run_id)
-    if run is None:
-        raise NotFound(f"run {run_id} does not exist or is not visible to you")
-    first = last = (tx.one(_LAST_SEQ, (run_id,)) or (0,))[0]
+    run, columns = runs.find_run(tx, key), runs.numbered(tx, key)
+    if run is None or columns is None:
+        raise NotFound(f"run {key.run_id} does not exist or is not visible to you")
+    realm_no, run_id = columns
+    first = last = (tx.one(_LAST_SEQ, columns) or (0,))[0]
     added: dict[tuple[int, bytes], dict[str, Any]] = {}
     for episode in episodes:
         signature = redaction.mask(episode.error_signature) if episode.error_signature else None
         new = {
-            "run": run_id, "attempt": episode.attempt, "type": episode.type,
+            "run": run_id, "realm": realm_no, "attempt": episode.attempt, "type": episode.type,
             "at": times.to_us(episode.at), "content": redaction.mask(episode.content),
             "error_signature": signature, "refs": [ref.model_dump() for ref in episode.refs],
         }  # fmt: skip
-        key = (episode.attempt, identity_hash(new))
-        if key not in added and not tx.one(_EQUAL, (run_id, *key)):
+        identity = (episode.attempt, identity_hash(new))
+        if identity not in added and not tx.one(_EQUAL, (*columns, *identity)):
             last += 1
-            added[key] = new | {"seq": last}
+            added[identity] = new | {"seq": last}
     if last > MAX_EPISODES:
         raise QuotaExceeded(f"run {run_id} may have {MAX_EPISODES} episodes; it has {first}")
     if added:

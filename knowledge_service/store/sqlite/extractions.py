@@ -8,82 +8,95 @@ from typing import Any
 
 from knowledge_client.models import Extraction
 from knowledge_service.domain.facts import NewFact
+from knowledge_service.domain.runs import RunKey
 from knowledge_service.errors import NotFound, RetractedBefore
 from knowledge_service.ports import Actor
-from knowledge_service.store.sqlite import part
+from knowledge_service.store.sqlite import part, runs
 from knowledge_service.store.sqlite.desk import TableDesk
 from knowledge_service.store.sqlite.transaction import Transaction
 from knowledge_service.store.verbs import desk as desk_of
 from knowledge_service.store.verbs import storing
 
-_COLUMNS = "run_id, state, facts, reason, attempts"
-_GET = f"SELECT {_COLUMNS} FROM extraction WHERE run_id = ?"
-_OPEN = f"""SELECT {_COLUMNS} FROM extraction WHERE state IN ('pending', 'running')
-  ORDER BY accepted_at LIMIT ?"""
-_LIMIT = "SELECT max_facts FROM extraction WHERE run_id = ?"
+_COLUMNS = "x.run_id, x.state, x.facts, x.reason, x.attempts"
+_GET = f"SELECT {_COLUMNS} FROM extraction x WHERE x.realm_no = ? AND x.run_id = ?"
+# Those of a retired realm wait until it is adopted.
+_OPEN = f"""SELECT s.path, {_COLUMNS} FROM extraction x JOIN scope s ON s.scope_no = x.realm_no
+  WHERE x.state IN ('pending', 'running') AND s.retired_at IS NULL ORDER BY x.accepted_at LIMIT ?"""
+_LIMIT = "SELECT max_facts FROM extraction WHERE realm_no = ? AND run_id = ?"
 _EARLIER = """SELECT e.error_signature, count(*) FROM run this
   JOIN run other ON other.scope = this.scope AND other.realm_no = this.realm_no
     AND other.run_id <> this.run_id AND other.opened_at <= this.opened_at
-  JOIN episode e ON e.run_id = other.run_id
-  WHERE this.run_id = ? AND e.error_signature IN (SELECT value FROM json_each(?))
+  JOIN episode e ON e.realm_no = other.realm_no AND e.run_id = other.run_id
+  WHERE this.realm_no = ? AND this.run_id = ?
+  AND e.error_signature IN (SELECT value FROM json_each(?))
   GROUP BY e.error_signature"""
 _BY_KEY = """SELECT id, lifecycle FROM fact WHERE scope_no = ? AND key_hash = ?
   AND lifecycle IN ('live', 'retracted') ORDER BY lifecycle = 'live' DESC, id LIMIT 1"""
-_SCOPE_OF = "SELECT scope FROM run WHERE run_id = ?"
+_SCOPE_OF = "SELECT scope FROM run WHERE realm_no = ? AND run_id = ?"
 
 
 class Extractions(part.Part):
     """The `ExtractionStore` port."""
 
-    def accept_extraction(self, run_id: str, max_facts: int, *, actor: Actor) -> Extraction:
+    def accept_extraction(self, key: RunKey, max_facts: int, *, actor: Actor) -> Extraction:
         """Record the wish."""
 
         def work(tx: Transaction) -> Extraction:
-            if tx.one(_GET, (run_id,)) is None:
-                _record(tx, "extraction.accepted", run_id, actor.name, {"max_facts": max_facts})
-            return _get(tx, run_id)
+            columns = _numbered(tx, key)
+            if tx.one(_GET, columns) is None:
+                _record(tx, "extraction.accepted", columns, actor.name, {"max_facts": max_facts})
+            return _get(tx, key)
 
         return self._writer.submit(work)
 
-    def extraction(self, run_id: str) -> Extraction | None:
+    def extraction(self, key: RunKey) -> Extraction | None:
         """Look one up."""
         with self._readers.snapshot() as connection:
-            for row in connection.execute(_GET, (run_id,)):
+            columns = runs.numbered(connection, key)
+            for row in connection.execute(_GET, columns) if columns else ():
                 return _extraction(row)
         return None
 
-    def extraction_limit(self, run_id: str) -> int:
+    def extraction_limit(self, key: RunKey) -> int:
         """Return how many facts were asked for."""
         with self._readers.snapshot() as connection:
-            return int(next(iter(connection.execute(_LIMIT, (run_id,))), (0,))[0])
+            columns = runs.numbered(connection, key)
+            found = connection.execute(_LIMIT, columns) if columns else ()
+            return int(next(iter(found), (0,))[0])
 
-    def open_extractions(self, limit: int) -> tuple[Extraction, ...]:
+    def open_extractions(self, limit: int) -> tuple[tuple[RunKey, Extraction], ...]:
         """List what is not finished, the oldest first."""
         with self._readers.snapshot() as connection:
-            return tuple(_extraction(row) for row in connection.execute(_OPEN, (limit,)))
+            return tuple(
+                (RunKey(realm, row[0]), _extraction(row))
+                for realm, *row in connection.execute(_OPEN, (limit,))
+            )
 
-    def begin_extraction(self, run_id: str) -> Extraction:
+    def begin_extraction(self, key: RunKey) -> Extraction:
         """Count an attempt."""
 
         def work(tx: Transaction) -> Extraction:
-            if _get(tx, run_id).state in ("pending", "running"):
-                _record(tx, "extraction.begun", run_id, "extraction", {})
-            return _get(tx, run_id)
+            if _get(tx, key).state in ("pending", "running"):
+                _record(tx, "extraction.begun", _numbered(tx, key), "extraction", {})
+            return _get(tx, key)
 
         return self._writer.submit(work)
 
-    def earlier_signatures(self, run_id: str, signatures: Sequence[str]) -> Mapping[str, int]:
+    def earlier_signatures(self, key: RunKey, signatures: Sequence[str]) -> Mapping[str, int]:
         """Count episodes of earlier runs in the same scope."""
         with self._readers.browsing() as connection:
-            return dict(connection.execute(_EARLIER, (run_id, json.dumps(list(signatures)))))
+            columns = runs.numbered(connection, key)
+            if columns is None:
+                return {}
+            return dict(connection.execute(_EARLIER, (*columns, json.dumps(list(signatures)))))
 
     def finish_extraction(
-        self, run_id: str, new: Sequence[NewFact], reason: str | None, *, actor: Actor
+        self, key: RunKey, new: Sequence[NewFact], reason: str | None, *, actor: Actor
     ) -> Extraction:
         """Store the facts and the state in one transaction."""
 
         def work(tx: Transaction) -> Extraction:
-            before = _get(tx, run_id)
+            before = _get(tx, key)
             if before.state == "done":
                 return before
             found, left_out = [], 0
@@ -95,18 +108,18 @@ class Extractions(part.Part):
                     found.append(fact_id)
             said = _say(reason, left_out)
             given = {"facts": found, "reason": said}
-            _record(tx, "extraction.done", run_id, actor.name, given)
-            return _get(tx, run_id)
+            _record(tx, "extraction.done", _numbered(tx, key), actor.name, given)
+            return _get(tx, key)
 
         return self._writer.submit(work)
 
-    def fail_extraction(self, run_id: str, reason: str, *, retry: bool) -> Extraction:
+    def fail_extraction(self, key: RunKey, reason: str, *, retry: bool) -> Extraction:
         """Record why it did not work."""
 
         def work(tx: Transaction) -> Extraction:
             given = {"reason": reason, "retry": retry}
-            _record(tx, "extraction.failed", run_id, "extraction", given)
-            return _get(tx, run_id)
+            _record(tx, "extraction.failed", _numbered(tx, key), "extraction", given)
+            return _get(tx, key)
 
         return self._writer.submit(work)
 
@@ -134,20 +147,35 @@ def _say(reason: str | None, left_out: int) -> str | None:
     return f"{reason}; {note}" if reason else note
 
 
-def _get(tx: Transaction, run_id: str) -> Extraction:
-    row = tx.one(_GET, (run_id,))
+def _get(tx: Transaction, key: RunKey) -> Extraction:
+    row = tx.one(_GET, _numbered(tx, key))
     if row is None:
-        raise NotFound(f"no extraction was asked for run {run_id}")
+        raise _no_extraction(key)
     return _extraction(row)
 
 
-def _extraction(row: tuple[Any, ...]) -> Extraction:
+def _numbered(tx: Transaction, key: RunKey) -> tuple[int, str]:
+    columns = runs.numbered(tx, key)
+    if columns is None:
+        raise _no_extraction(key)
+    return columns
+
+
+def _no_extraction(key: RunKey) -> NotFound:
+    return NotFound(f"no extraction was asked for run {key.run_id}")
+
+
+def _extraction(row: Sequence[Any]) -> Extraction:
     return Extraction(
         run_id=row[0], state=row[1], facts=tuple(json.loads(row[2])), reason=row[3], attempts=row[4]
     )
 
 
-def _record(tx: Transaction, kind: str, run_id: str, actor: str, given: Mapping[str, Any]) -> None:
-    scope = tx.one(_SCOPE_OF, (run_id,))
+def _record(
+    tx: Transaction, kind: str, columns: tuple[int, str], actor: str, given: Mapping[str, Any]
+) -> None:
+    scope = tx.one(_SCOPE_OF, columns)
     number = part.find_scope(tx, scope[0]) if scope else None
-    tx.record(kind, scope_no=number, actor=actor, parts=[{"run": run_id, **given}])
+    realm_no, run_id = columns
+    parts = [{"run": run_id, "realm": realm_no, **given}]
+    tx.record(kind, scope_no=number, actor=actor, parts=parts)

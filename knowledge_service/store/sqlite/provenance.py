@@ -21,7 +21,8 @@ from knowledge_client.models import (
     Served,
     Why,
 )
-from knowledge_service.domain.visibility import View
+from knowledge_service.domain.runs import RunKey, key_of
+from knowledge_service.domain.visibility import PLATFORM, View, realm_of
 from knowledge_service.ports import Reader
 from knowledge_service.store.sqlite import graph, link_rows, naming, part, rows, runs, times, usage
 
@@ -49,7 +50,8 @@ _CONFIRMATIONS = "SELECT actor, session, at FROM confirmation WHERE fact_no = ? 
 _REVIEWS = """SELECT decision, actor, actor_type, reason, at FROM review WHERE fact_no = ?
   ORDER BY seq"""
 _RECEIPTS = """SELECT r.body, o.path FROM receipt r JOIN scope o ON o.scope_no = r.observer_no
-  WHERE r.run_id = ? AND r.at <= ? AND o.retired_at IS NULL ORDER BY r.at, r.id"""
+  WHERE r.realm_no = ? AND r.run_id = ? AND r.at <= ? AND o.retired_at IS NULL
+  ORDER BY r.at, r.id"""
 _SERVED = """SELECT receipt, principal, observer_no, run_id, at FROM served
   WHERE fact_no = ? ORDER BY at DESC, receipt DESC"""
 _SCOPES = "SELECT scope_no, path FROM scope WHERE retired_at IS NULL"
@@ -108,7 +110,7 @@ def _why(connection: apsw.Connection, number: int, fact: Fact, reader: Reader) -
         corrections=tuple(_corrections(connection, number, scopes)),
         confirmations=tuple(
             Confirmed(
-                actor=actor, session=_told(connection, session, reader.view),
+                actor=actor, session=_told(connection, fact, session, reader.view),
                 at=times.from_us(at),
             )
             for actor, session, at in connection.execute(_CONFIRMATIONS, (number,))
@@ -153,23 +155,40 @@ def _served(
 
 def _run(connection: apsw.Connection, fact: Fact, view: View) -> Run | None:
     for ref in fact.source.refs:
-        run = runs.find_run(connection, ref.id) if ref.type == "run" else None
-        if run and view.sees(run.scope):
-            return run
+        if ref.type == "run":
+            found = _runs_of(connection, fact, ref.id, view)
+            if len(found) == 1:
+                return found[0]
     return None
 
 
-def _told(connection: apsw.Connection, session: str | None, view: View) -> str | None:
-    """Name a session unless it is a run that the reader may not see."""
-    run = runs.find_run(connection, session) if session else None
-    return None if run and not view.sees(run.scope) else session
+def _runs_of(connection: apsw.Connection, fact: Fact, run_id: str, view: View) -> tuple[Run, ...]:
+    """Return the visible runs that an id at a fact may mean: its realm's, of the platform any."""
+    realm = realm_of(fact.scope)
+    found = runs.visible_runs(connection, run_id, view)
+    return tuple(run for run in found if realm in (PLATFORM, realm_of(run.scope)))
+
+
+def _told(connection: apsw.Connection, fact: Fact, session: str | None, view: View) -> str | None:
+    """Name a session unless it is a run that the reader may not see.
+
+    Those of the platform's facts are of any realm: only runs that the reader sees are named, so
+    that the answer does not depend on what other realms have.
+    """
+    if session is None or _runs_of(connection, fact, session, view):
+        return session
+    if realm_of(fact.scope) == PLATFORM:
+        return session if view.sees_all_below(PLATFORM) else None
+    hidden = runs.find_run(connection, RunKey(realm_of(fact.scope), session))
+    return None if hidden else session
 
 
 def _receipts(
     connection: apsw.Connection, run: Run, fact: Fact, reader: Reader
 ) -> tuple[Receipt, ...]:
     """Return what had been put in front of the run when the fact was made."""
-    asked = (run.run_id, times.to_us(fact.recorded_at))
+    columns = runs.numbered(connection, key_of(run)) or ()
+    asked = (*columns, times.to_us(fact.recorded_at))
     found = [
         (Receipt.model_validate_json(body), observer)
         for body, observer in connection.execute(_RECEIPTS, asked)

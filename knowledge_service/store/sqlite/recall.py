@@ -29,8 +29,8 @@ _RECENT = f"""{rows.SELECT} WHERE f.scope_no = ? AND f.lifecycle = 'live'
   ORDER BY f.confidence DESC, f.id DESC"""
 _RECENT_THEN = f"""SELECT * FROM ({rows.select_as_of("?2")} WHERE f.scope_no = ?1
   AND f.recorded_at <= ?2) WHERE lifecycle = 'live' ORDER BY confidence DESC, id DESC"""
-_RECEIPT = """INSERT INTO receipt(id, principal, observer_no, run_id, attempt, at, query_hash, body)
-  VALUES(?, ?, ?, ?, ?, ?, ?, ?)"""
+_RECEIPT = """INSERT INTO receipt(id, principal, observer_no, run_id, attempt, at, query_hash, body,
+  realm_no) VALUES(?, ?, ?, ?, ?, ?, ?, ?, ?)"""
 _FIND = """SELECT r.body, s.path FROM receipt r JOIN scope s ON s.scope_no = r.observer_no
   WHERE r.id = ? AND s.retired_at IS NULL"""
 _FACTS = "SELECT fact_no, scope_no FROM fact WHERE id = ?"
@@ -177,9 +177,9 @@ def _record(tx: Transaction, receipts: Sequence[NewReceipt]) -> None:
         receipt = new.receipt
         observer_no = part.ensure_scope(tx, new.observer, receipt.principal)
         who = (receipt.id, receipt.principal, observer_no, receipt.run)
-        told.append(
-            (*who, receipt.attempt, tx.at_us, receipt.query_hash, receipt.model_dump_json())
-        )
+        realm_no = part.ensure_scope(tx, new.realm, receipt.principal) if receipt.run else None
+        body = receipt.model_dump_json()
+        told.append((*who, receipt.attempt, tx.at_us, receipt.query_hash, body, realm_no))
         own = [found[fact_id] for fact_id in receipt.facts if fact_id in found]
         kind = "injected" if receipt.run else "recalled"
         served += [(fact_no, tx.at_us, *who) for fact_no, _ in own]

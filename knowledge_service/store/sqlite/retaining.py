@@ -24,7 +24,7 @@ _LIVE = """SELECT f.id, f.confidence,
     f.review = 'approved'
       OR f.fact_no IN (SELECT p.copy_no FROM promotion p WHERE p.undone_at IS NULL)
   FROM fact f WHERE f.scope_no = ? AND f.lifecycle = 'live'"""
-_OLD_RECEIPTS = """SELECT r.id, r.at FROM receipt r LEFT JOIN run USING(run_id)
+_OLD_RECEIPTS = """SELECT r.id, r.at FROM receipt r LEFT JOIN run USING(realm_no, run_id)
   WHERE r.at < ? AND (run.run_id IS NULL OR run.outcome IS NOT NULL) ORDER BY r.at LIMIT ?"""
 # `served` is found by fact; the facts of a receipt are in its body.
 _NOT_SERVED = """DELETE FROM served WHERE at = ?1 AND receipt = ?2 AND fact_no IN
@@ -32,7 +32,9 @@ _NOT_SERVED = """DELETE FROM served WHERE at = ?1 AND receipt = ?2 AND fact_no I
    WHERE r.id = ?2)"""
 _NO_RECEIPT = "DELETE FROM receipt WHERE id = ?"
 _PORTION = 500  # about 10 ms of the writer's time
-_OPEN_RUNS = "SELECT r.body FROM receipt r JOIN run USING(run_id) WHERE run.outcome IS NULL"
+_OPEN_RUNS = (
+    "SELECT r.body FROM receipt r JOIN run USING(realm_no, run_id) WHERE run.outcome IS NULL"
+)
 
 
 def retain(tx: Transaction) -> int:

@@ -15,7 +15,8 @@ from knowledge_client.models import (
     RunIn,
 )
 from knowledge_service.domain import runs, statistics
-from knowledge_service.domain.visibility import View, realm_of
+from knowledge_service.domain.runs import RunKey
+from knowledge_service.domain.visibility import PLATFORM, View, realm_of
 from knowledge_service.errors import Conflict, RunClosedOtherwise
 from knowledge_service.ports import Actor, RunListing
 from knowledge_service.store.sqlite import crediting, part, times
@@ -24,12 +25,14 @@ from knowledge_service.store.sqlite.transaction import Transaction
 from knowledge_service.store.verbs import promoting
 
 _VISIBLE = "realm_no IN (SELECT scope_no FROM scope WHERE retired_at IS NULL)"
-_RUN = f"SELECT body FROM run WHERE run_id = ? AND {_VISIBLE}"
+_RUN = "SELECT body FROM run WHERE realm_no = ? AND run_id = ?"
+_NAMED = f"SELECT body FROM run WHERE run_id = ? AND {_VISIBLE} ORDER BY scope"
 _RUNS = f"""SELECT body FROM run WHERE {_VISIBLE}
   AND (?1 IS NULL OR namespace = ?1) AND (?2 IS NULL OR blueprint = ?2)
-  AND (?3 IS NULL OR (opened_at, run_id) < (SELECT opened_at, run_id FROM run WHERE run_id = ?3))
-  ORDER BY opened_at DESC, run_id DESC"""
-_OLD = "SELECT body, realm_no, credited, last_at FROM run WHERE run_id = ?"
+  AND (?4 IS NULL OR (opened_at, run_id, scope) <
+    (SELECT opened_at, run_id, scope FROM run WHERE realm_no = ?3 AND run_id = ?4))
+  ORDER BY opened_at DESC, run_id DESC, scope DESC"""
+_OLD = "SELECT body, credited, last_at FROM run WHERE realm_no = ? AND run_id = ?"
 _LEDGER = f"""SELECT scope, revision, outcome, last_at, duration_us, cost FROM run
   WHERE namespace = ? AND blueprint = ? AND {_VISIBLE}"""
 
@@ -46,17 +49,23 @@ class Runs(part.Part):
         """Merge, and credit the facts when this closes the run."""
         return self._writer.submit(lambda tx: _put(tx, run_id, run, actor))
 
-    def run(self, run_id: str, view: View) -> Run | None:
+    def run(self, key: RunKey, view: View) -> Run | None:
         """Look one up."""
         with self._readers.snapshot() as connection:
-            run = find_run(connection, run_id)
+            run = find_run(connection, key)
         return run if run and view.sees(run.scope) else None
+
+    def runs_named(self, run_id: str, view: View) -> tuple[Run, ...]:
+        """Look an id up in every realm."""
+        with self._readers.snapshot() as connection:
+            return visible_runs(connection, run_id, view)
 
     def list_runs(self, listing: RunListing) -> tuple[Run, ...]:
         """List a page."""
         found: list[Run] = []
-        asked = (listing.namespace, listing.blueprint, listing.before)
         with self._readers.browsing() as connection:
+            before = numbered(connection, listing.before) if listing.before else (None, None)
+            asked = (listing.namespace, listing.blueprint, *(before or (None, "")))
             for (body,) in connection.execute(_RUNS, asked):
                 run = Run.model_validate_json(body)
                 if listing.view.sees(run.scope):
@@ -86,15 +95,35 @@ class Runs(part.Part):
         return statistics.parameter_stats(rows)
 
 
-def find_run(connection: apsw.Connection | Transaction, run_id: str) -> Run | None:
+def numbered(connection: apsw.Connection | Transaction, key: RunKey) -> tuple[int, str] | None:
+    """Return the columns that name a run; None when the realm does not exist."""
+    realm_no = part.find_scope(connection, key.realm)
+    return None if realm_no is None else (realm_no, key.run_id)
+
+
+def find_run(connection: apsw.Connection | Transaction, key: RunKey) -> Run | None:
     """Return a run of a realm that is not retired."""
-    for (body,) in connection.execute(_RUN, (run_id,)):
+    columns = numbered(connection, key)
+    for (body,) in connection.execute(_RUN, columns) if columns else ():
         return Run.model_validate_json(body)
     return None
 
 
+def visible_runs(connection: apsw.Connection, run_id: str, view: View) -> tuple[Run, ...]:
+    """Return the visible runs of an id, at most one in each realm."""
+    if view.sees_all_below(PLATFORM):
+        bodies = connection.execute(_NAMED, (run_id,))
+        return tuple(Run.model_validate_json(body) for (body,) in bodies)
+    # Only realms in reach are read: what others have must not set how long the reader waits.
+    scopes = (PLATFORM, view.home, *(reach.scope for reach in view.reaches))
+    realms = sorted({realm_of(scope) for scope in scopes})
+    found = (find_run(connection, RunKey(realm, run_id)) for realm in realms)
+    return tuple(run for run in found if run and view.sees(run.scope))
+
+
 def _put(tx: Transaction, run_id: str, run: RunIn, actor: Actor) -> Run:
-    row = tx.one(_OLD, (run_id,))
+    realm_no = part.ensure_scope(tx, realm_of(run.scope), actor.name)
+    row = tx.one(_OLD, (realm_no, run_id))
     old = Run.model_validate_json(row[0]) if row else None
     try:
         merged = runs.merge(run_id, old, run, tx.now)
@@ -107,13 +136,12 @@ def _put(tx: Transaction, run_id: str, run: RunIn, actor: Actor) -> Run:
     if merged == old:
         return merged
     scope_no = part.ensure_scope(tx, merged.scope, actor.name)
-    realm_no = row[1] if row else part.ensure_scope(tx, realm_of(merged.scope), actor.name)
-    credited, shown = _credit(tx, merged, actor, credited=bool(row and row[2]))
+    credited, shown = _credit(tx, merged, realm_no, actor, credited=bool(row and row[1]))
     kind = "run.closed" if merged.outcome and not (old and old.outcome) else "run.recorded"
     part_ = {
         "run": merged.model_dump(mode="json", exclude_none=True),
         "realm": realm_no,
-        "last_at": row[3] if row and old and old.closed_at else tx.at_us,
+        "last_at": row[2] if row and old and old.closed_at else tx.at_us,
         "credited": credited,
     }
     tx.record(kind, scope_no=scope_no, actor=actor.name, parts=[part_])
@@ -123,13 +151,13 @@ def _put(tx: Transaction, run_id: str, run: RunIn, actor: Actor) -> Run:
 
 
 def _credit(
-    tx: Transaction, run: Run, actor: Actor, *, credited: bool
+    tx: Transaction, run: Run, realm_no: int, actor: Actor, *, credited: bool
 ) -> tuple[bool, tuple[str, ...]]:
     """Credit the facts that were in front of a run that just closed; return these too."""
     if credited or run.outcome is None:
         return credited, ()
     kind = runs.credit(run, actor.type)
-    return True, crediting.credit(tx, run.run_id, kind) if kind else ()
+    return True, crediting.credit(tx, realm_no, run.run_id, kind) if kind else ()
 
 
 def _ledger(

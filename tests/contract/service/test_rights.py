@@ -231,9 +231,13 @@ class TestAttackers:
     ) -> None:
         theirs = run_in(namespace="other", scope=OTHER, outcome="Failed")
         await connect("operator").put_run("theirs", theirs)
-        for guess in (run_in(), run_in(outcome="Succeeded"), run_in(kind="import")):
-            said = await refused(connect("ada").put_run("theirs", guess), CODE.NOT_FOUND)
-            assert said == "run theirs does not exist or is not yours"
+        assert await refused(connect("ada").get_run("theirs"), CODE.NOT_FOUND) == (
+            "run theirs does not exist or is not yours"
+        )
+        opened = await connect("ada").put_run("theirs", run_in(kind="import", outcome="Succeeded"))
+        assert (opened.namespace, opened.outcome) == ("demo", "Succeeded")
+        other = await connect("operator").get_run("theirs", namespace="other")
+        assert (other.scope, other.outcome) == (OTHER, "Failed")
 
     async def test_cell_at_home_in_its_formation_decides_no_outcome(self, connect: Connect) -> None:
         await connect("operator").put_run("r", run_in())

@@ -30,6 +30,7 @@ from tests.builders_knowledge import (
     episode,
     new_fact,
     run_in,
+    run_key,
 )
 from tests.contract.store.conftest import Time
 
@@ -82,20 +83,22 @@ class TestRuns:
 
         assert names(View(LEAD)) == ["c", "b", "a"]
         assert names(ALL, namespace="other") == ["d"]
-        assert names(ALL, blueprint="review", before="c") == ["b", "a"]
-        assert store.run("d", View(LEAD)) is None
+        assert names(ALL, blueprint="review", before=run_key("c")) == ["b", "a"]
+        assert store.run(run_key("d"), View(LEAD)) is None
 
 
 class TestEpisodes:
     def test_are_numbered_in_order_and_equal_ones_are_kept_once(self, store: Store) -> None:
         store.put_run("r", run_in(), actor=OPERATOR)
-        first = store.add_episodes("r", [episode("a"), episode("b"), episode("a")], actor=AGENT)
+        first = store.add_episodes(
+            run_key("r"), [episode("a"), episode("b"), episode("a")], actor=AGENT
+        )
         assert (first.accepted, first.duplicates) == (2, 1)
         second = store.add_episodes(
-            "r", [episode("b"), episode("b", attempt=2), episode("c")], actor=AGENT
+            run_key("r"), [episode("b"), episode("b", attempt=2), episode("c")], actor=AGENT
         )
         assert (second.accepted, second.duplicates) == (2, 1)
-        found = store.episodes("r")
+        found = store.episodes(run_key("r"))
         assert [(e.seq, e.attempt, e.content) for e in found] == [
             (1, 1, "a"),
             (2, 1, "b"),
@@ -103,24 +106,26 @@ class TestEpisodes:
             (4, 1, "c"),
         ]
         assert {e.actor for e in found} == {AGENT.name}
-        assert [e.seq for e in store.episodes("r", after=1, limit=2)] == [2, 3]
+        assert [e.seq for e in store.episodes(run_key("r"), after=1, limit=2)] == [2, 3]
 
     def test_secrets_are_masked(self, store: Store) -> None:
         store.put_run("r", run_in(), actor=OPERATOR)
-        store.add_episodes("r", [episode("used password=hunter2hunter2 to log in")], actor=AGENT)
-        assert store.episodes("r")[0].content == "used password=[masked] to log in"
+        store.add_episodes(
+            run_key("r"), [episode("used password=hunter2hunter2 to log in")], actor=AGENT
+        )
+        assert store.episodes(run_key("r"))[0].content == "used password=[masked] to log in"
 
     def test_of_a_run_that_nobody_opened_are_refused(self, store: Store) -> None:
         with pytest.raises(NotFound, match="run r does not exist"):
-            store.add_episodes("r", [episode()], actor=AGENT)
+            store.add_episodes(run_key("r"), [episode()], actor=AGENT)
 
     def test_record_is_bounded(self, store: Store) -> None:
         store.put_run("r", run_in(), actor=OPERATOR)
         lines = [episode(f"line {n}") for n in range(5000)]
-        store.add_episodes("r", lines, actor=AGENT)
+        store.add_episodes(run_key("r"), lines, actor=AGENT)
         with pytest.raises(QuotaExceeded, match="run r may have 5000 episodes; it has 5000"):
-            store.add_episodes("r", [episode("one more")], actor=AGENT)
-        assert store.add_episodes("r", lines[:1], actor=AGENT).duplicates == 1
+            store.add_episodes(run_key("r"), [episode("one more")], actor=AGENT)
+        assert store.add_episodes(run_key("r"), lines[:1], actor=AGENT).duplicates == 1
 
 
 class TestStatistics:
@@ -214,13 +219,13 @@ class TestStatistics:
 class TestExtractions:
     def test_is_accepted_once_and_finished_once(self, store: Store) -> None:
         store.put_run("r", run_in(outcome="Failed"), actor=OPERATOR)
-        assert store.accept_extraction("r", 5, actor=OPERATOR).state == "pending"
-        assert store.begin_extraction("r").attempts == 1
-        assert store.accept_extraction("r", 7, actor=OPERATOR).state == "running"
-        assert store.extraction_limit("r") == 5
-        assert [e.run_id for e in store.open_extractions(10)] == ["r"]
-        done = store.finish_extraction("r", [new_fact()], "little", actor=OPERATOR)
-        again = store.finish_extraction("r", [new_fact("other")], None, actor=OPERATOR)
+        assert store.accept_extraction(run_key("r"), 5, actor=OPERATOR).state == "pending"
+        assert store.begin_extraction(run_key("r")).attempts == 1
+        assert store.accept_extraction(run_key("r"), 7, actor=OPERATOR).state == "running"
+        assert store.extraction_limit(run_key("r")) == 5
+        assert [e.run_id for _, e in store.open_extractions(10)] == ["r"]
+        done = store.finish_extraction(run_key("r"), [new_fact()], "little", actor=OPERATOR)
+        again = store.finish_extraction(run_key("r"), [new_fact("other")], None, actor=OPERATOR)
         assert (done.state, len(done.facts), done.reason) == ("done", 1, "little")
         assert again == done
         assert store.open_extractions(10) == ()
@@ -230,9 +235,9 @@ class TestExtractions:
         keyed = {"subject": "OOMKilled", "predicate": "recurs"}
         (known,) = store.remember([new_fact("memory is short", **keyed)], actor=PERSON)
         store.put_run("r", run_in(outcome="Failed"), actor=OPERATOR)
-        store.accept_extraction("r", 7, actor=OPERATOR)
+        store.accept_extraction(run_key("r"), 7, actor=OPERATOR)
         done = store.finish_extraction(
-            "r", [new_fact("too little memory", **keyed)], None, actor=OPERATOR
+            run_key("r"), [new_fact("too little memory", **keyed)], None, actor=OPERATOR
         )
         assert done.facts == (known.fact_id,)
 
@@ -241,15 +246,17 @@ class TestExtractions:
         (known,) = store.remember([new_fact("memory is short", **keyed)], actor=PERSON)
         store.correct(known.fact_id, "no", None, actor=PERSON)
         store.put_run("r", run_in(outcome="Failed"), actor=OPERATOR)
-        store.accept_extraction("r", 7, actor=OPERATOR)
-        done = store.finish_extraction("r", [new_fact("short", **keyed)], "few", actor=OPERATOR)
+        store.accept_extraction(run_key("r"), 7, actor=OPERATOR)
+        done = store.finish_extraction(
+            run_key("r"), [new_fact("short", **keyed)], "few", actor=OPERATOR
+        )
         assert (done.facts, done.reason) == ((), "few; 1 left out: retracted in this scope before")
 
     def test_failed_attempt_is_open_until_it_is_given_up(self, store: Store) -> None:
         store.put_run("r", run_in(outcome="Failed"), actor=OPERATOR)
-        store.accept_extraction("r", 7, actor=OPERATOR)
-        assert store.fail_extraction("r", "odd", retry=True).state == "pending"
-        assert store.fail_extraction("r", "odd", retry=False).state == "failed"
+        store.accept_extraction(run_key("r"), 7, actor=OPERATOR)
+        assert store.fail_extraction(run_key("r"), "odd", retry=True).state == "pending"
+        assert store.fail_extraction(run_key("r"), "odd", retry=False).state == "failed"
         assert store.open_extractions(10) == ()
 
     def test_signatures_of_earlier_runs_in_the_scope_are_counted(
@@ -261,17 +268,17 @@ class TestExtractions:
         ]
         for run_id, scope in (("old", TEAM), ("elsewhere", "realm:demo")):
             store.put_run(run_id, run_in(scope=scope), actor=OPERATOR)
-            store.add_episodes(run_id, failing, actor=AGENT)
+            store.add_episodes(run_key(run_id), failing, actor=AGENT)
         time.pass_(minutes=1)
         store.put_run("new", run_in(), actor=OPERATOR)
-        store.add_episodes("new", failing, actor=AGENT)
-        assert dict(store.earlier_signatures("new", ["OOM", "other"])) == {"OOM": 2}
-        assert dict(store.earlier_signatures("old", ["OOM"])) == {}
+        store.add_episodes(run_key("new"), failing, actor=AGENT)
+        assert dict(store.earlier_signatures(run_key("new"), ["OOM", "other"])) == {"OOM": 2}
+        assert dict(store.earlier_signatures(run_key("old"), ["OOM"])) == {}
 
     def test_unknown_one_is_absent(self, store: Store) -> None:
-        assert store.extraction("nobody") is None
+        assert store.extraction(run_key("nobody")) is None
         with pytest.raises(NotFound, match="no extraction was asked for run nobody"):
-            store.begin_extraction("nobody")
+            store.begin_extraction(run_key("nobody"))
 
 
 class TestScopesAndPrincipals:
@@ -310,7 +317,7 @@ class TestScopesAndPrincipals:
         assert store.fact(told.fact_id, ALL) is not None
         register("two")
         assert store.fact(told.fact_id, ALL) is None
-        assert store.run("r", ALL) is None
+        assert store.run(run_key("r"), ALL) is None
         assert store.blueprint_stats([REVIEW], ALL)[0].uses == 0
         with pytest.raises(Conflict, match="belonged to namespace UID one before, now to two"):
             register("one")
@@ -343,8 +350,8 @@ class TestScopesAndPrincipals:
     def test_repeated_episodes_call_gets_its_first_answer(self, store: Store) -> None:
         store.put_run("r", run_in(), actor=OPERATOR)
         once = Once("demo/lead-0", "k", "h")
-        first = store.add_episodes("r", [episode()], actor=AGENT, once=once)
-        assert store.add_episodes("r", [episode()], actor=AGENT, once=once) == first
+        first = store.add_episodes(run_key("r"), [episode()], actor=AGENT, once=once)
+        assert store.add_episodes(run_key("r"), [episode()], actor=AGENT, once=once) == first
         assert first.accepted == 1
 
 

@@ -21,7 +21,7 @@ from knowledge_service.ports import Listing, Once
 from knowledge_service.store.sqlite import connection, upkeep
 from knowledge_service.store.sqlite.store import SqliteStore
 from tests import disks, settings
-from tests.builders_knowledge import ALL, OPERATOR, PERSON, new_fact, run_in
+from tests.builders_knowledge import ALL, OPERATOR, PERSON, new_fact, run_in, run_key
 
 WRITES = 24
 NAME = "knowledge.db"
@@ -101,7 +101,7 @@ def losses(story: Story, to: Path) -> list[str]:
         return [str(exc)]
     found = [fact.content for fact in store.list_facts(Listing(ALL, 1000))]
     missing = [content for content in story.told.values() if content not in found]
-    missing += [run_id for run_id in story.runs if store.run(run_id, ALL) is None]
+    missing += [run_id for run_id in story.runs if store.run(run_key(run_id), ALL) is None]
     doubled = sorted({content for content in found if found.count(content) > 1})
     with suppress(StoreUnavailable):
         store.remember([new_fact("written after the power came back")], actor=PERSON)

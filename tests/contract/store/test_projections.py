@@ -26,6 +26,7 @@ from tests.builders_knowledge import (
     episode,
     new_fact,
     run_in,
+    run_key,
 )
 
 M001 = Path(__file__).with_name("m001.sql")
@@ -70,13 +71,13 @@ def live_a_little(path: Path) -> None:
     store.correct(told[0].fact_id, "old", "the build needs Java 25", actor=AGENT)
     store.remember([new_fact("the build needs Java 21")], actor=PERSON)
     store.put_run("r", run_in(), actor=OPERATOR)
-    store.add_episodes("r", [episode("a"), episode("a"), episode("b")], actor=AGENT)
+    store.add_episodes(run_key("r"), [episode("a"), episode("a"), episode("b")], actor=AGENT)
     store.put_run("r", run_in(outcome="Succeeded", cost=0.1), actor=OPERATOR)
-    store.accept_extraction("r", 7, actor=OPERATOR)
-    store.begin_extraction("r")
-    store.fail_extraction("r", "busy", retry=True)
-    store.begin_extraction("r")
-    store.finish_extraction("r", [new_fact("learnt")], "one", actor=OPERATOR)
+    store.accept_extraction(run_key("r"), 7, actor=OPERATOR)
+    store.begin_extraction(run_key("r"))
+    store.fail_extraction(run_key("r"), "busy", retry=True)
+    store.begin_extraction(run_key("r"))
+    store.finish_extraction(run_key("r"), [new_fact("learnt")], "one", actor=OPERATOR)
     store.put_scope("realm:old", ScopeConfig(), actor=OPERATOR)
     store.delete_scope("realm:old", actor=OPERATOR)
     store.close()
@@ -230,8 +231,8 @@ class TestOldestFile:
         assert (java.tags, java.confidence) == (("Build", "java"), 0.9)
         assert store.search(Search(VIEW, "number 3", 1))[0].fact.content == "number 3 of many"
         assert store.scope_stats([TEAM], ALL)[0].facts == 3
-        assert [e.content for e in store.episodes("run-1")] == ["looked", "OOMKilled"]
-        extraction = store.extraction("run-1")
+        assert [e.content for e in store.episodes(run_key("run-1"))] == ["looked", "OOMKilled"]
+        extraction = store.extraction(run_key("run-1"))
         assert extraction is not None
         assert (extraction.state, extraction.attempts) == ("done", 2)
         assert store.principals()[0].name == "demo/lead-0"

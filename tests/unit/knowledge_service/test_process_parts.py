@@ -10,12 +10,12 @@ import pytest
 
 from knowledge_client.models import Extraction
 from knowledge_service import ids, logs, settings
-from knowledge_service.domain.runs import duration_s
+from knowledge_service.domain.runs import RunKey, duration_s
 from knowledge_service.domain.statistics import usefulness
 from knowledge_service.errors import Conflict
 from knowledge_service.extraction.worker import Worker
 from knowledge_service.ports import Store
-from tests.builders_knowledge import OPERATOR, run_in
+from tests.builders_knowledge import OPERATOR, run_in, run_key
 from tests.fakes.clock import START
 from tests.fakes.store import MemoryStore
 
@@ -65,7 +65,7 @@ class TestWorker:
     def accepted(self) -> MemoryStore:
         store = MemoryStore()
         store.put_run("r", run_in(outcome="Failed"), actor=OPERATOR)
-        store.accept_extraction("r", 7, actor=OPERATOR)
+        store.accept_extraction(run_key("r"), 7, actor=OPERATOR)
         return store
 
     def finish(self, worker: Worker, done: threading.Event) -> None:
@@ -75,11 +75,11 @@ class TestWorker:
 
     def test_takes_up_what_an_earlier_process_left(self) -> None:
         store, done, states = self.accepted(), threading.Event(), list[str]()
-        store.begin_extraction("r")
+        store.begin_extraction(run_key("r"))
         worker = Worker(store, on_end=lambda state: (states.append(state), done.set()))
         self.finish(worker, done)
         assert states == ["done"]
-        found = store.extraction("r")
+        found = store.extraction(run_key("r"))
         assert found is not None
         assert (found.attempts, found.reason) == (
             2,
@@ -89,13 +89,13 @@ class TestWorker:
     def test_gives_up_loudly_after_three_attempts(self, caplog: pytest.LogCaptureFixture) -> None:
         store, done = self.accepted(), threading.Event()
 
-        def fail(store: Store, run_id: str) -> Extraction:
-            store.begin_extraction(run_id)
+        def fail(store: Store, key: RunKey) -> Extraction:
+            store.begin_extraction(key)
             raise Conflict("the record is odd")
 
         worker = Worker(store, on_end=lambda _: done.set(), run=fail, retry_s=0.01)
         self.finish(worker, done)
-        found = store.extraction("r")
+        found = store.extraction(run_key("r"))
         assert found is not None
         assert (found.state, found.attempts) == ("failed", 3)
         assert found.reason == "the record is odd"

@@ -32,6 +32,8 @@ _MOVE = (
     "DELETE FROM sequence WHERE scope_no = ?2",
     "UPDATE scope SET realm_no = ?1 WHERE realm_no = ?2 AND retired_at IS NULL",
     "UPDATE run SET realm_no = ?1 WHERE realm_no = ?2",
+    "UPDATE episode SET realm_no = ?1 WHERE realm_no = ?2",
+    "UPDATE extraction SET realm_no = ?1 WHERE realm_no = ?2",
 )
 _RESET = "UPDATE scope SET config = NULL WHERE scope_no = ?"
 

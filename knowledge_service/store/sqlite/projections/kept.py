@@ -20,6 +20,12 @@ TABLES = (
 TYPE = "row.kept"
 
 
+# Tables that had no realm when they were kept; runs are kept before them.
+_OF_RUNS = ("episode", "extraction")
+_REALM = "SELECT realm_no FROM run WHERE run_id = ?"
+_HAS_REALMS = "SELECT 1 FROM pragma_table_info(?) WHERE name = 'realm_no'"
+
+
 def part(table: str, row: Mapping[str, Any]) -> dict[str, Any]:
     """Write a row as JSON has it."""
     written = {
@@ -54,9 +60,16 @@ def _apply(connection: apsw.Connection, event: Event) -> None:
             raise ValueError(f"event {event.seq} keeps a row of {table!r}, which is no projection")
         if table == "fact":
             row["changed_seq"] = event.seq
+        if table in _OF_RUNS and _has_realms(connection, table):
+            row["realm_no"] = next(iter(connection.execute(_REALM, (row["run_id"],))))[0]
         names = ", ".join(f'"{name}"' for name in row)
         marks = ", ".join("?" * len(row))
         connection.execute(f'INSERT INTO "{table}"({names}) VALUES({marks})', tuple(row.values()))
+
+
+def _has_realms(connection: apsw.Connection, table: str) -> bool:
+    """Tell whether schema 9 is applied: migration 2 replays rows before it."""
+    return any(True for _ in connection.execute(_HAS_REALMS, (table,)))
 
 
 EVENTS: Mapping[str, Callable[[apsw.Connection, Event], None]] = {TYPE: _apply}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from typing import Any
 
 import apsw
 
@@ -16,13 +17,15 @@ from knowledge_service.store.sqlite import times
 _RUN = """INSERT OR REPLACE INTO run(run_id, scope, realm_no, namespace, blueprint, revision,
   outcome, cost, duration_us, opened_at, closed_at, last_at, credited, body)
   VALUES(?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"""
-_EPISODE = """INSERT INTO episode(run_id, seq, attempt, type, content, error_signature,
-  refs, at, recorded_at, actor, content_hash) VALUES(?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"""
-_ACCEPT = """INSERT INTO extraction(run_id, state, max_facts, actor, accepted_at, updated_at)
-  VALUES(?, 'pending', ?, ?, ?, ?)"""
+_EPISODE = """INSERT INTO episode(realm_no, run_id, seq, attempt, type, content, error_signature,
+  refs, at, recorded_at, actor, content_hash) VALUES(?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"""
+_ACCEPT = """INSERT INTO extraction(realm_no, run_id, state, max_facts, actor, accepted_at,
+  updated_at) VALUES(?, ?, 'pending', ?, ?, ?, ?)"""
 _BEGIN = """UPDATE extraction SET state = 'running', attempts = attempts + 1, updated_at = ?
-  WHERE run_id = ?"""
-_FINISH = "UPDATE extraction SET state = ?, facts = ?, reason = ?, updated_at = ? WHERE run_id = ?"
+  WHERE realm_no = ? AND run_id = ?"""
+_FINISH = """UPDATE extraction SET state = ?, facts = ?, reason = ?, updated_at = ?
+  WHERE realm_no = ? AND run_id = ?"""
+_REALM = "SELECT realm_no FROM run WHERE run_id = ?"
 
 
 def _recorded(connection: apsw.Connection, event: Event) -> None:
@@ -41,13 +44,14 @@ def _recorded(connection: apsw.Connection, event: Event) -> None:
 
 
 def _appended(connection: apsw.Connection, event: Event) -> None:
+    realms = {part["run"]: _key(connection, part)[0] for part in event.known()}
     connection.executemany(
         _EPISODE,
         [
             (
-                part["run"], part["seq"], part["attempt"], part["type"], part["content"],
-                part.get("error_signature"), canonical(part["refs"]), part.get("at"), event.at,
-                event.actor, identity_hash(part),
+                realms[part["run"]], part["run"], part["seq"], part["attempt"],
+                part["type"], part["content"], part.get("error_signature"), canonical(part["refs"]),
+                part.get("at"), event.at, event.actor, identity_hash(part),
             )
             for part in event.known()
         ],
@@ -56,25 +60,38 @@ def _appended(connection: apsw.Connection, event: Event) -> None:
 
 def _accepted(connection: apsw.Connection, event: Event) -> None:
     for part in event.known():
-        row = (part["run"], part["max_facts"], event.actor, event.at, event.at)
+        row = (*_key(connection, part), part["max_facts"], event.actor, event.at, event.at)
         connection.execute(_ACCEPT, row)
 
 
 def _begun(connection: apsw.Connection, event: Event) -> None:
     for part in event.known():
-        connection.execute(_BEGIN, (event.at, part["run"]))
+        connection.execute(_BEGIN, (event.at, *_key(connection, part)))
 
 
 def _done(connection: apsw.Connection, event: Event) -> None:
     for part in event.known():
         facts = canonical(part["facts"])
-        connection.execute(_FINISH, ("done", facts, part.get("reason"), event.at, part["run"]))
+        said = ("done", facts, part.get("reason"), event.at)
+        connection.execute(_FINISH, (*said, *_key(connection, part)))
 
 
 def _failed(connection: apsw.Connection, event: Event) -> None:
     for part in event.known():
         state = "pending" if part["retry"] else "failed"
-        connection.execute(_FINISH, (state, "[]", part["reason"], event.at, part["run"]))
+        said = (state, "[]", part["reason"], event.at)
+        connection.execute(_FINISH, (*said, *_key(connection, part)))
+
+
+def _key(connection: apsw.Connection, part: Mapping[str, Any]) -> tuple[int, str]:
+    """Return realm and id of the run of an event.
+
+    Events from before schema 9 name no realm; until then an id was unique in the whole file.
+    """
+    realm = part.get("realm")
+    if realm is None:
+        realm = next(iter(connection.execute(_REALM, (part["run"],))))[0]
+    return realm, part["run"]
 
 
 EVENTS: Mapping[str, Callable[[apsw.Connection, Event], None]] = {

@@ -1,0 +1,193 @@
+"""A run id is unique in its realm: what one realm calls its runs concerns no other realm."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from pathlib import Path
+
+import apsw
+import pytest
+
+from knowledge_client.models import Recalled, Receipt, Ref, Source
+from knowledge_service.domain.runs import RunKey
+from knowledge_service.domain.visibility import Reach, View
+from knowledge_service.errors import Conflict
+from knowledge_service.ports import Listing, NewReceipt, Reader, RunListing, Store
+from knowledge_service.store.sqlite import connection, rebuilding
+from knowledge_service.store.sqlite.store import SqliteStore
+from tests.acts_on_facts import known, told
+from tests.builders_knowledge import (
+    AGENT,
+    ALL,
+    LEAD,
+    OPERATOR,
+    OTHER,
+    TEAM,
+    episode,
+    new_fact,
+    run_in,
+    run_key,
+)
+from tests.contract.store.conftest import Time
+
+OURS, THEIRS = run_key("nightly"), run_key("nightly", "realm:other")
+MEMBER = View(LEAD)
+
+
+def open_both(store: Store) -> None:
+    store.put_run("nightly", run_in(mission="m"), actor=OPERATOR)
+    store.put_run("nightly", run_in(namespace="other", scope=OTHER, mission="m"), actor=OPERATOR)
+
+
+def recalled(store: Store, fact_id: str, observer: str) -> None:
+    receipt = Receipt(
+        id=f"receipt-{observer}", query_hash="", principal="p", scopes=(observer,),
+        known_at=datetime(2026, 1, 1, tzinfo=UTC), ranker="", analyser="", run="nightly",
+        facts=(fact_id,), scores=(1.0,),
+    )  # fmt: skip
+    answer = Recalled(receipt=receipt.id, facts=(), scopes=(), known_at=receipt.known_at, ranker="")
+    store.record_recall(NewReceipt(receipt, observer), answer, None)
+
+
+def assert_rebuilt_alike(path: Path) -> None:
+    db = connection.open_writer(path)
+    before = rebuilding.fingerprint(db)
+    rebuilding.rebuild(db)
+    assert rebuilding.fingerprint(db) == before
+    db.close()
+
+
+class TestTwoRealms:
+    def test_runs_of_one_id_live_side_by_side(self, store: Store) -> None:
+        open_both(store)
+        store.put_run(
+            "nightly", run_in(namespace="other", scope=OTHER, outcome="Failed"), actor=OPERATOR
+        )
+        ours, theirs = store.run(OURS, ALL), store.run(THEIRS, ALL)
+        assert ours is not None
+        assert theirs is not None
+        assert (ours.namespace, ours.outcome) == ("demo", None)
+        assert (theirs.namespace, theirs.outcome) == ("other", "Failed")
+        assert [run.namespace for run in store.runs_named("nightly", ALL)] == ["demo", "other"]
+        assert [run.namespace for run in store.runs_named("nightly", MEMBER)] == ["demo"]
+        assert len(store.list_runs(RunListing(ALL, 9))) == 2
+
+    def test_page_goes_on_after_the_run_of_the_right_realm(self, store: Store) -> None:
+        open_both(store)
+        (newest, oldest) = store.list_runs(RunListing(ALL, 9))
+        key = RunKey("realm:" + newest.namespace, "nightly")
+        assert store.list_runs(RunListing(ALL, 9, before=key)) == (oldest,)
+
+    def test_each_has_its_own_episodes(self, store: Store) -> None:
+        open_both(store)
+        store.add_episodes(OURS, [episode("a"), episode("b")], actor=AGENT)
+        accepted = store.add_episodes(THEIRS, [episode("a")], actor=AGENT)
+        assert (accepted.accepted, accepted.duplicates) == (1, 0)
+        assert [each.content for each in store.episodes(OURS)] == ["a", "b"]
+        assert [each.seq for each in store.episodes(THEIRS)] == [1]
+
+    def test_each_has_its_own_extraction(self, store: Store) -> None:
+        open_both(store)
+        store.accept_extraction(OURS, 5, actor=OPERATOR)
+        assert store.extraction(THEIRS) is None
+        store.accept_extraction(THEIRS, 2, actor=OPERATOR)
+        assert (store.extraction_limit(OURS), store.extraction_limit(THEIRS)) == (5, 2)
+        store.finish_extraction(THEIRS, [], "little", actor=OPERATOR)
+        assert [key for key, _ in store.open_extractions(9)] == [OURS]
+
+    def test_outcome_credits_facts_of_its_own_receipts_only(self, store: Store) -> None:
+        open_both(store)
+        shared = told(store, scope="platform")
+        recalled(store, shared, LEAD)
+        recalled(store, shared, OTHER)
+        store.put_run(
+            "nightly", run_in(namespace="other", scope=OTHER, outcome="Succeeded"), actor=OPERATOR
+        )
+        ours = store.impact(shared, Reader(MEMBER, "p"), limit=9)
+        every = store.impact(shared, Reader(ALL, "p"), limit=9)
+        assert ours is not None
+        assert every is not None
+        assert "succeeded" not in ours.usage
+        assert every.usage["succeeded"].count == 1
+
+    def test_open_run_of_another_realm_keeps_no_receipt(self, store: Store, time: Time) -> None:
+        open_both(store)
+        shared = told(store, scope="platform")
+        recalled(store, shared, LEAD)
+        store.put_run("nightly", run_in(outcome="Succeeded"), actor=OPERATOR)
+        assert store.forget_recalls(time.pass_(days=400)) == 1
+
+    def test_fact_names_the_run_of_its_own_realm(self, store: Store) -> None:
+        open_both(store)
+        fact_id = told(store, source=Source(refs=(Ref(type="run", id="nightly"),)))
+        why = store.why(fact_id, Reader(View(LEAD, (Reach(OTHER, subtree=True),)), "p"))
+        assert why is not None
+        assert why.run is not None
+        assert why.run.namespace == "demo"
+        assert known(store, fact_id).scope == TEAM
+
+
+class TestAdoption:
+    def test_realm_made_again_may_use_the_ids_of_the_one_before(self, store: Store) -> None:
+        store.put_run("nightly", run_in(outcome="Failed"), actor=OPERATOR)
+        store.delete_scope("realm:demo", actor=OPERATOR)
+        assert store.run(OURS, ALL) is None
+        store.put_run("nightly", run_in(outcome="Succeeded"), actor=OPERATOR)
+        run = store.run(OURS, ALL)
+        assert run is not None
+        assert run.outcome == "Succeeded"
+
+    def test_is_refused_while_both_realms_have_a_run_of_one_id(self, store: Store) -> None:
+        store.put_run("nightly", run_in(), actor=OPERATOR)
+        store.delete_scope("realm:demo", actor=OPERATOR)
+        store.put_run("nightly", run_in(), actor=OPERATOR)
+        with pytest.raises(Conflict, match=r"ids that the old one has \(nightly\): export it"):
+            store.adopt_scope("realm:demo", actor=OPERATOR)
+
+    def test_brings_runs_with_their_episodes_and_open_extractions_back(self, store: Store) -> None:
+        store.put_run("nightly", run_in(outcome="Failed"), actor=OPERATOR)
+        store.add_episodes(OURS, [episode("a")], actor=AGENT)
+        store.accept_extraction(OURS, 5, actor=OPERATOR)
+        store.delete_scope("realm:demo", actor=OPERATOR)
+        assert store.open_extractions(9) == ()
+        store.put_run("weekly", run_in(), actor=OPERATOR)
+        store.add_episodes(run_key("weekly"), [episode("b")], actor=AGENT)
+        store.adopt_scope("realm:demo", actor=OPERATOR)
+        assert [each.content for each in store.episodes(OURS)] == ["a"]
+        assert [each.content for each in store.episodes(run_key("weekly"))] == ["b"]
+        assert [key for key, _ in store.open_extractions(9)] == [OURS]
+
+
+def test_ledger_of_two_realms_is_rebuilt_to_the_byte(tmp_path: Path) -> None:
+    store = SqliteStore(tmp_path / "knowledge.db")
+    open_both(store)
+    store.add_episodes(OURS, [episode("a")], actor=AGENT)
+    store.add_episodes(THEIRS, [episode("a")], actor=AGENT)
+    store.accept_extraction(THEIRS, 3, actor=OPERATOR)
+    store.finish_extraction(THEIRS, [new_fact("learnt", OTHER)], None, actor=OPERATOR)
+    store.close()
+    assert_rebuilt_alike(tmp_path / "knowledge.db")
+
+
+def test_file_of_schema_8_keeps_runs_episodes_extractions_and_receipts(tmp_path: Path) -> None:
+    path = tmp_path / "knowledge.db"
+    db = apsw.Connection(str(path))
+    db.execute(Path(__file__).with_name("m008.sql").read_text())
+    db.close()
+    store = SqliteStore(path)
+    weekly = run_key("weekly", "realm:other")
+    run = store.run(OURS, ALL)
+    assert run is not None
+    assert (run.mission, run.outcome) == ("m", "Succeeded")
+    for key in (OURS, weekly):
+        assert [each.content for each in store.episodes(key)] == ["looked", "OOMKilled"]
+    ((key, extraction),) = store.open_extractions(9)
+    assert (key, extraction.attempts, store.extraction_limit(key)) == (OURS, 1, 4)
+    (fact,) = store.list_facts(Listing(ALL, 9))
+    # The receipt still belongs to its run: the run's facts were learnt in front of it.
+    other = told(store, "needs Java 25", source=Source(refs=(Ref(type="run", id="nightly"),)))
+    why = store.why(other, Reader(ALL, "p"))
+    assert why is not None
+    assert [receipt.facts for receipt in why.receipts] == [(fact.id,)]
+    store.close()
+    assert_rebuilt_alike(path)
