@@ -60,7 +60,7 @@ async def assembled(
         )
         memory = StoreMemory(clock)
         cache = Cache(labelled=routing.CHILDREN)
-        running = containers.ApiContainers(link, clock=clock)
+        running = containers.ApiContainers(link, leads=election.leads, clock=clock)
         stack.push_async_callback(running.close)
         world = World(
             cluster=CachedCluster(ApiCluster(link, leads=election.leads, clock=clock), cache),

@@ -149,11 +149,27 @@ class Containers(Protocol):
         ...
 
     def run(self, command: RunInContainer) -> None:
-        """Start a command in the background; nothing happens when its key is known."""
+        """Start a command in the background; nothing happens when its key is known.
+
+        Raises:
+            NotLeading: the Lease is lost; nothing was started.
+        """
         ...
 
-    def found(self, key: str) -> tuple[Process, str] | None:
+    def found(self, mission: ObjectRef, key: str) -> tuple[Process, str] | None:
         """Give how a started command stands and its standard output; None for an unknown key."""
+        ...
+
+    def is_running(self, mission: ObjectRef) -> bool:
+        """Whether a command of a mission has not ended."""
+        ...
+
+    def end_commands(self, mission: ObjectRef) -> None:
+        """End the commands of a mission, those that wait to be started too, and forget them."""
+        ...
+
+    def end_all(self) -> None:
+        """End all commands: this operator does not lead any more."""
         ...
 
 

@@ -28,7 +28,7 @@ async def connected(kubeconfig: Path) -> tuple[World, connection.Connection]:
     cluster = ApiCluster(link, leads=lambda: True, clock=clock)
     knowledge = NotedKnowledge(FakeKnowledge(), memory)
     place = Placement(operator_namespace="default", knowledge_url="http://knowledge:8000")
-    running = ApiContainers(link, clock=clock)
+    running = ApiContainers(link, leads=lambda: True, clock=clock)
     made = World(cluster, knowledge, memory, InProcessRenderer(), clock, place, running)
     return made, link
 

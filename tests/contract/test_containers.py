@@ -8,6 +8,7 @@ import pytest
 from aiohttp import web
 from kubernetes.aio.client.configuration import Configuration
 
+from kais_operator import errors
 from kais_operator.adapters.clock import SystemClock
 from kais_operator.adapters.connection import Connection
 from kais_operator.adapters.containers import ApiContainers
@@ -15,6 +16,7 @@ from kais_operator.decide.missions.checks import Process
 from kais_operator.decide.plan import ObjectRef, RunInContainer
 
 POD = ObjectRef("Pod", "demo", "solo-1")
+MISSION = ObjectRef("Mission", "demo", "solo")
 Play = Callable[[web.WebSocketResponse], Awaitable[None]]
 SUCCESS = {"metadata": {}, "status": "Success"}
 
@@ -30,15 +32,21 @@ class Server:
     def __init__(self) -> None:
         self.play: Play = self.nothing
         self.asked: list[web.Request] = []
+        self.leads = True
+        self.closed = 0
 
     async def nothing(self, socket: web.WebSocketResponse) -> None:
-        await asyncio.sleep(60)
+        async for _ in socket:
+            pass
 
     async def exec(self, request: web.Request) -> web.StreamResponse:
         self.asked.append(request)
         socket = web.WebSocketResponse(protocols=("v4.channel.k8s.io",))
         await socket.prepare(request)
-        await self.play(socket)
+        try:
+            await self.play(socket)
+        finally:
+            self.closed += 1
         await socket.close()
         return socket
 
@@ -47,7 +55,7 @@ class Server:
 async def server() -> AsyncIterator[tuple[Server, ApiContainers]]:
     made = Server()
     app = web.Application()
-    root = "/api/v1/namespaces/demo/pods/solo-1"
+    root = "/api/v1/namespaces/{namespace}/pods/solo-1"
     app.router.add_get(f"{root}/exec", made.exec)
     runner = web.AppRunner(app, shutdown_timeout=0.1)
     await runner.setup()
@@ -57,7 +65,7 @@ async def server() -> AsyncIterator[tuple[Server, ApiContainers]]:
     configuration = Configuration(client_session_kwargs={"trust_env": False})
     configuration.host = f"http://{host}:{port}"
     link = Connection(configuration)
-    containers = ApiContainers(link, clock=SystemClock())
+    containers = ApiContainers(link, leads=lambda: made.leads, clock=SystemClock())
     yield made, containers
     await containers.close()
     await link.close()
@@ -65,16 +73,16 @@ async def server() -> AsyncIterator[tuple[Server, ApiContainers]]:
 
 
 def command(key: str = "k", *argv: str, timeout_s: float = 20) -> RunInContainer:
-    return RunInContainer(key, POD, "cell", argv or ("true",), timeout_s)
+    return RunInContainer(key, MISSION, POD, "cell", argv or ("true",), timeout_s)
 
 
 async def ended(containers: ApiContainers, key: str = "k") -> tuple[Process, str]:
     for _ in range(500):
-        found = containers.found(key)
+        found = containers.found(MISSION, key)
         if found and (found[0].ended_at or found[0].failure):
             return found
         await asyncio.sleep(0.01)
-    raise AssertionError(f"not ended: {containers.found(key)}")
+    raise AssertionError(f"not ended: {containers.found(MISSION, key)}")
 
 
 def playing(*frames: tuple[int, bytes]) -> Play:
@@ -158,7 +166,7 @@ async def test_a_connection_that_breaks_is_told(server: tuple[Server, ApiContain
 
 async def test_a_pod_that_is_gone_is_told(server: tuple[Server, ApiContainers]) -> None:
     _, containers = server
-    gone = RunInContainer("k", ObjectRef("Pod", "demo", "gone"), "cell", ("true",), 5)
+    gone = RunInContainer("k", MISSION, ObjectRef("Pod", "demo", "gone"), "cell", ("true",), 5)
     containers.run(gone)
     process, _ = await ended(containers)
     assert process.failure is not None
@@ -175,11 +183,93 @@ async def test_a_key_is_run_once(server: tuple[Server, ApiContainers]) -> None:
     assert len(fake.asked) == 1
 
 
-async def test_commands_that_hang_do_not_hold_up_the_loop(
+def at(namespace: str, number: int) -> RunInContainer:
+    mission = ObjectRef("Mission", namespace, f"work-{number}")
+    return RunInContainer(
+        "k", mission, ObjectRef("Pod", namespace, "solo-1"), "cell", ("true",), 20.0
+    )
+
+
+async def until(is_so: Callable[[], bool]) -> None:
+    for _ in range(1000):
+        if is_so():
+            return
+        await asyncio.sleep(0.01)
+    raise AssertionError("it did not come to that")
+
+
+async def test_commands_that_hang_in_one_namespace_hold_up_no_other(
     server: tuple[Server, ApiContainers],
 ) -> None:
     fake, containers = server
     for number in range(100):
-        containers.run(command(f"k{number}"))
-    await asyncio.sleep(0.3)
-    assert len(fake.asked) == 32, "no more than that at once"
+        containers.run(at("greedy", number))
+    await until(lambda: len(fake.asked) == 8)
+    fake.play = playing((1, b"fine"), status(SUCCESS))
+    containers.run(command())
+    assert (await ended(containers))[1] == "fine"
+    assert len(fake.asked) == 9, "the greedy namespace has its share and no more"
+
+
+async def test_the_commands_of_a_mission_are_ended_and_others_run_on(
+    server: tuple[Server, ApiContainers],
+) -> None:
+    fake, containers = server
+    one, other = at("demo", 1), at("demo", 2)
+    containers.run(one)
+    containers.run(other)
+    await until(lambda: len(fake.asked) == 2)
+    containers.end_commands(one.mission)
+    await until(lambda: fake.closed == 1)
+    assert containers.found(one.mission, "k") is None
+    assert (containers.is_running(one.mission), containers.is_running(other.mission)) == (
+        False,
+        True,
+    )
+
+
+async def test_a_command_that_is_ended_while_it_waits_is_never_sent(
+    server: tuple[Server, ApiContainers],
+) -> None:
+    fake, containers = server
+    for number in range(9):
+        containers.run(at("demo", number))
+    await until(lambda: len(fake.asked) == 8)
+    containers.end_commands(at("demo", 8).mission)
+    containers.end_commands(at("demo", 0).mission)
+    containers.run(at("demo", 9))
+    await until(lambda: len(fake.asked) == 9)
+    assert containers.is_running(at("demo", 9).mission)
+
+
+async def test_a_lost_lease_ends_all_commands_and_lets_none_start(
+    server: tuple[Server, ApiContainers],
+) -> None:
+    fake, containers = server
+    for number in range(10):
+        containers.run(at("demo", number))
+    await until(lambda: len(fake.asked) == 8)
+    fake.leads = False
+    with pytest.raises(errors.NotLeading, match="the Lease is lost"):
+        containers.run(at("other", 1))
+    containers.end_commands(at("demo", 0).mission)
+    await until(lambda: fake.closed == 1)
+    assert len(fake.asked) == 8, "one that waited is not sent without the Lease"
+    containers.end_all()
+    await until(lambda: fake.closed == 8)
+    assert not containers.is_running(at("demo", 1).mission)
+
+
+async def test_a_command_that_met_a_lost_lease_can_be_run_again(
+    server: tuple[Server, ApiContainers],
+) -> None:
+    fake, containers = server
+    for number in range(9):
+        containers.run(at("demo", number))
+    await until(lambda: len(fake.asked) == 8)
+    fake.leads = False
+    containers.end_commands(at("demo", 0).mission)
+    await until(lambda: containers.found(at("demo", 8).mission, "k") is None)
+    fake.leads = True
+    containers.run(at("demo", 8))
+    await until(lambda: len(fake.asked) == 9)

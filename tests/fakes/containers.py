@@ -24,6 +24,7 @@ class FakeContainers:
         self.is_slow = False
         self.read = 0
         self.started: list[RunInContainer] = []
+        self.ended: list[RunInContainer] = []
         self.known: dict[str, tuple[Process, str]] = {}
 
     def log(self, pod: ObjectRef, container: str) -> Log | None:
@@ -41,8 +42,23 @@ class FakeContainers:
             self.started.append(command)
             self.known[command.key] = (Process(self.clock.now()), "")
 
-    def found(self, key: str) -> tuple[Process, str] | None:
+    def found(self, mission: ObjectRef, key: str) -> tuple[Process, str] | None:
         return self.known.get(key)
+
+    def is_running(self, mission: ObjectRef) -> bool:
+        return any(_is_open(self.known[command.key]) for command in self._of(mission))
+
+    def end_commands(self, mission: ObjectRef) -> None:
+        for command in self._of(mission):
+            if _is_open(self.known.pop(command.key)):
+                self.ended.append(command)
+
+    def end_all(self) -> None:
+        for command in self.started:
+            self.end_commands(command.mission)
+
+    def _of(self, mission: ObjectRef) -> list[RunInContainer]:
+        return [one for one in self.started if one.mission == mission and one.key in self.known]
 
     def _require(self, pod: ObjectRef, subresource: str, *verbs: str) -> None:
         for rights in self.rights:
@@ -63,3 +79,7 @@ class FakeContainers:
     def forget(self) -> None:
         """Lose everything, as a new process does."""
         self.known.clear()
+
+
+def _is_open(found: tuple[Process, str]) -> bool:
+    return found[0].ended_at is None and found[0].failure is None

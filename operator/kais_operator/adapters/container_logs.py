@@ -8,13 +8,12 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections import Counter
 from concurrent.futures import Future
 
 from kais_operator import errors
 from kais_operator.adapters import api_paths
 from kais_operator.adapters.connection import Connection
-from kais_operator.adapters.fair_slots import FairSlots
+from kais_operator.adapters.fair_slots import FairSlots, surplus
 from kais_operator.adapters.side_loop import SideLoop
 from kais_operator.decide.missions.checks import Log
 from kais_operator.decide.plan import ObjectRef
@@ -74,14 +73,10 @@ class LogReader:
         return read.result()
 
     def _forget_untaken(self) -> None:
-        """Forget logs that nobody takes, those of the namespace that has most of them first."""
+        """Forget logs that nobody takes."""
         untaken = [key for key, read in self._reads.items() if read.done()]
-        while len(untaken) >= _UNTAKEN:
-            counts = Counter(pod.namespace for pod, _ in untaken)
-            most, _ = counts.most_common(1)[0]
-            oldest = next(key for key in untaken if key[0].namespace == most)
-            untaken.remove(oldest)
-            del self._reads[oldest]
+        for key in surplus(untaken, limit=_UNTAKEN, namespace=lambda key: key[0].namespace):
+            del self._reads[key]
 
     async def _read(self, pod: ObjectRef, container: str) -> Log:
         async with self._slots.slot(pod.namespace):
@@ -125,10 +120,14 @@ class Tail:
         self._bytes += data
         del self._bytes[: max(0, len(self._bytes) - self._limit)]
 
-    def text(self) -> str:
-        """Give the bytes as text; a character that was cut in two is left out."""
+    def text(self, *, last: int | None = None) -> str:
+        """Give the `last` bytes as text, all that were kept when None.
+
+        A character that was cut in two is left out.
+        """
+        kept = self._bytes if last is None else self._bytes[-last:]
         start = 0
-        if self.received > len(self._bytes):
-            while start < _LONGEST_REST and self._bytes[start] & _UPPER_TWO == _CONTINUES:
+        if self.received > len(kept):
+            while start < _LONGEST_REST and kept[start] & _UPPER_TWO == _CONTINUES:
                 start += 1
-        return self._bytes[start:].decode("utf-8", "replace")
+        return kept[start:].decode("utf-8", "replace")

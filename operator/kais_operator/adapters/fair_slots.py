@@ -9,7 +9,22 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections import Counter, deque
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from typing import TypeVar
+
+K = TypeVar("K")
+
+
+def surplus(keys: Sequence[K], *, limit: int, namespace: Callable[[K], str]) -> Iterator[K]:
+    """Choose what exceeds a limit: the oldest of whichever namespace has most, one by one.
+
+    `keys` are ordered by age, the oldest first.
+    """
+    by_namespace: dict[str, deque[K]] = {}
+    for key in keys:
+        by_namespace.setdefault(namespace(key), deque()).append(key)
+    for _ in range(len(keys) - limit):
+        yield max(by_namespace.values(), key=len).popleft()
 
 
 class FairSlots:

@@ -75,10 +75,16 @@ class _Pass:
             logger.debug("left out %s: the store was not told", action)
         elif type(action) in writing.ACTIONS:
             await self._write(action)
-        elif isinstance(action, plans.RunInContainer):
-            self.world.containers.run(action)
+        elif isinstance(action, plans.RunInContainer | plans.EndCommands):
+            self._command(action)
         elif isinstance(action, plans.RefreshStatistics) and self.store_problem is None:
             self.world.memory.want_fresh(action.namespace, action.blueprint, soon=action.soon)
+
+    def _command(self, action: plans.RunInContainer | plans.EndCommands) -> None:
+        if isinstance(action, plans.RunInContainer):
+            self.world.containers.run(action)
+        else:
+            self.world.containers.end_commands(action.mission)
 
     async def _write(self, action: plans.Action) -> None:
         try:

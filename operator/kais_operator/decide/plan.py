@@ -169,14 +169,22 @@ class RunInContainer:
     """Run a check's command in a running container, in the background; once for each `key`.
 
     Its end is seen by a later look. A process that is gone by then may have run it: the next one
-    runs it again.
+    runs it again. It is ended with its mission.
     """
 
     key: str
+    mission: ObjectRef
     pod: ObjectRef
     container: str
     argv: tuple[str, ...]
     timeout_s: float
+
+
+@dataclass(frozen=True)
+class EndCommands:
+    """End the commands in containers that a mission has running: nobody waits for them."""
+
+    mission: ObjectRef
 
 
 @dataclass(frozen=True)
@@ -217,6 +225,7 @@ Action = (
     | RequestExtraction
     | InjectKnowledge
     | RunInContainer
+    | EndCommands
     | RefreshStatistics
     | EmitEvent
 )

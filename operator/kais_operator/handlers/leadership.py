@@ -126,6 +126,7 @@ class Term:
             for task in (*parts, *ends):
                 task.cancel()
             results = await asyncio.gather(*parts, return_exceptions=True)
+            self._office.world.containers.end_all()
             await asyncio.gather(*ends, return_exceptions=True)
         for result in results:
             if isinstance(result, Exception):

@@ -184,6 +184,7 @@ class Passes:
         self._announced.pop(key, None)
         self._refused.pop(key, None)
         self._first_words.forget(key)
+        self._world.containers.end_commands(key)
 
     def _moves_on(self, key: ObjectRef, executed: executor.Executed) -> bool:
         """Whether the next look comes so soon that it shall write the status, not this one.

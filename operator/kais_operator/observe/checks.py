@@ -22,6 +22,7 @@ from kais_operator.decide.missions.mission_observed import (
     MissionObserved,
     RunningContainer,
     exec_key,
+    ref_of,
 )
 from kais_operator.decide.plan import Body, ObjectRef
 from kais_operator.ports import World
@@ -59,7 +60,8 @@ async def _with_commands(
     execs: dict[str, Process] = {}
     outputs: dict[str, Output] = {}
     for check in observed.mission.spec.completion.checks:
-        known = world.containers.found(exec_key(observed.mission, last.number, check.name))
+        key = exec_key(observed.mission, last.number, check.name)
+        known = world.containers.found(ref_of(observed.mission), key)
         if known is None or check.name in final:
             continue
         process, text = known

@@ -64,6 +64,7 @@ async def observe_mission(world: World, ref: ObjectRef) -> Seen | None:
         knowledge_url=world.placement.knowledge_url,
         operator_namespace=world.placement.operator_namespace,
         check_image=world.placement.check_image,
+        has_commands=world.containers.is_running(ref),
     )
     return Seen(body, observed if has_ended else await checks.with_checks(world, observed))
 

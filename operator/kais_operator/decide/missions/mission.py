@@ -37,11 +37,17 @@ from kais_operator.decide.missions import entry as entries
 from kais_operator.decide.missions.attempts import Attempt, State
 from kais_operator.decide.missions.endings import Ending
 from kais_operator.decide.missions.entry import Entry, Obstacle
-from kais_operator.decide.missions.mission_observed import MissionObserved, is_held, run_id_of
+from kais_operator.decide.missions.mission_observed import (
+    MissionObserved,
+    is_held,
+    ref_of,
+    run_id_of,
+)
 from kais_operator.decide.missions.standing import Standing
 from kais_operator.decide.plan import (
     Action,
     Delete,
+    EndCommands,
     InjectKnowledge,
     ObjectRef,
     PatchMetadata,
@@ -71,7 +77,7 @@ def decide_mission(observed: MissionObserved, now: datetime) -> Plan:
     obstacle = None if seen else _what_delays(observed, entry, run_id=run_id, now=now)
     ending = judging.judge(observed, seen, obstacle=obstacle, now=now)
     if ending is not None:
-        stopped = [endings.stamp(mission, ending), *_stop(seen)]
+        stopped = [*_end_commands(observed), endings.stamp(mission, ending), *_stop(seen)]
         standing = Standing(observed, run_id, seen, ending)
         return _plan(standing, stopped, now, requeue_after=_SOON)
     return _go_on(observed, seen, entry, run_id=run_id, now=now, before=_hold(mission))
@@ -206,7 +212,8 @@ def _wait(
     """Give the open attempt its knowledge, and look again when a limit is reached."""
     mission, last = observed.mission, seen[-1]
     if last.is_exec:
-        obstacle, given, look_again = rounds.go_on(observed, last)
+        until = judging.deadline(mission, seen)
+        obstacle, given, look_again = rounds.go_on(observed, last, deadline=until, now=now)
     else:
         obstacle, given, look_again = _give_knowledge(observed, last, run_id=run_id)
     actions += given
@@ -251,7 +258,7 @@ def _finish(
     """Tell the ledger, have facts extracted, let the object go; then only report."""
     mission = observed.mission
     standing = Standing(observed, run_id, seen, ending)
-    actions: list[Action] = _stop(seen)
+    actions: list[Action] = [*_end_commands(observed), *_stop(seen)]
     if mission.metadata.annotations.get(labels.OUTCOME) != ending.outcome:
         return _plan(standing, [endings.stamp(mission, ending), *actions], now, requeue_after=_SOON)
     if recording.must_write_down(observed, now):
@@ -266,6 +273,10 @@ def _finish(
     if mission.is_deleting and observed.ledger.problem is None:
         return Plan(tuple(actions), requeue_after=_SOON)  # nobody reads the status of what is gone
     return _plan(standing, actions, now, requeue_after=_next_look(observed, ending, now))
+
+
+def _end_commands(observed: MissionObserved) -> list[EndCommands]:
+    return [EndCommands(ref_of(observed.mission))] if observed.has_commands else []
 
 
 def _stop(seen: Sequence[Attempt]) -> list[Action]:

@@ -67,6 +67,7 @@ class MissionObserved:
             was needed.
         is_reading: more of it is needed, and is being read; no watch event tells of its end.
         execs: the commands of a round of checks in a running container, by the check's name.
+        has_commands: a command of the mission runs in a container, of whatever attempt.
         container: the running container that such a round is done in; None without a ready pod.
         knowledge_url: the store's address as pods reach it.
         check_image: the image whose program looks for files.
@@ -84,6 +85,7 @@ class MissionObserved:
     outputs: Mapping[str, Output] = field(default_factory=dict)
     is_reading: bool = False
     execs: Mapping[str, Process] = field(default_factory=dict)
+    has_commands: bool = False
     container: RunningContainer | None = None
     knowledge_url: str = ""
     check_image: str = ""
@@ -110,6 +112,11 @@ def exec_key(mission: Mission, attempt: int, check: str) -> str:
     there to read its results, or to be judged in its place.
     """
     return f"{mission.metadata.uid}/{run_id_of(mission)}/{attempt}/{check}"
+
+
+def ref_of(mission: Mission) -> ObjectRef:
+    """Name a Mission."""
+    return ObjectRef(mission.kind, mission.metadata.namespace, mission.metadata.name)
 
 
 def is_held(mission: Mission) -> bool:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from datetime import datetime, timedelta
 
-from kais import labels
+from kais import durations, labels
 from kais.reasons import Reason
 from kais.resources.cell import Cell
 from kais.resources.judgement import Check, CheckType
@@ -21,12 +21,15 @@ from kais_operator.decide.missions.mission_observed import (
     MissionObserved,
     RunningContainer,
     exec_key,
+    ref_of,
 )
 from kais_operator.decide.plan import Action, ObjectRef, PatchMetadata, RunInContainer
 
 PAUSE = timedelta(seconds=15)
 """Between a round that failed and the next one; an arbitrary number."""
 _LOOK = timedelta(seconds=1)
+_GRACE = timedelta(seconds=5)
+"""A mission whose time is over ends its commands; they end by themselves this much later."""
 _FIND_FILES = 'for p in "$@"; do [ -e "$p" ] || { echo "$p is missing"; exit 1; }; done'
 
 Step = tuple[Obstacle | None, tuple[Action, ...], timedelta | None]
@@ -56,8 +59,13 @@ def start(observed: MissionObserved, seen: Sequence[Attempt], now: datetime) -> 
     return None, (written,), None
 
 
-def go_on(observed: MissionObserved, last: Attempt) -> Step:
-    """Choose the commands that nobody has started, and look again until all have ended."""
+def go_on(
+    observed: MissionObserved, last: Attempt, *, deadline: datetime | None, now: datetime
+) -> Step:
+    """Choose the commands that nobody has started, and look again until all have ended.
+
+    `deadline` is when the time of the mission is over: no command is given more than that.
+    """
     if last.state is State.REVIEWING:
         return None, (), None
     wanted = checking.to_run(observed, last)
@@ -65,20 +73,30 @@ def go_on(observed: MissionObserved, last: Attempt) -> Step:
     if wanted and container is None:
         words = "the checks wait for a ready pod of the cell"
         return Obstacle(Reason.WAITING_FOR_PODS, words), (), _LOOK
-    actions = tuple(_run(observed, last, check, container) for check in wanted if container)
+    whole = durations.parse(observed.mission.spec.completion.timeout)
+    most = whole if deadline is None else min(whole, deadline - now + _GRACE)
+    actions = tuple(
+        _run(observed, last, check, container, most=most) for check in wanted if container
+    )
     return None, actions, _LOOK
 
 
 def _run(
-    observed: MissionObserved, last: Attempt, check: Check, container: RunningContainer
+    observed: MissionObserved,
+    last: Attempt,
+    check: Check,
+    container: RunningContainer,
+    *,
+    most: timedelta,
 ) -> RunInContainer:
     argv = checks.argv_of(check)
     if check.type is CheckType.FILE_EXISTS:
         argv = ["sh", "-c", _FIND_FILES, "sh", *(check.paths or ())]
     return RunInContainer(
         exec_key(observed.mission, last.number, check.name),
+        ref_of(observed.mission),
         container.pod,
         container.name,
         tuple(argv),
-        checks.timeout_of(check).total_seconds(),
+        min(checks.timeout_of(check), most).total_seconds(),
     )

@@ -1,5 +1,6 @@
 """Missions of a cell that keeps running: rounds of checks inside its container."""
 
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -196,6 +197,46 @@ async def test_an_abort_ends_a_round() -> None:
     fake.cluster.edit(MISSION, {"metadata": {"annotations": {"kais.io/abort": "enough"}}})
     await teams.settle(fake)
     assert status(fake)["outcome"] == "Cancelled"
+
+
+def ended(fake: FakeWorld) -> list[str]:
+    return [command.key.rpartition("/")[2] for command in fake.containers.ended]
+
+
+def abort(fake: FakeWorld) -> None:
+    fake.cluster.edit(MISSION, {"metadata": {"annotations": {"kais.io/abort": "enough"}}})
+
+
+def delete(fake: FakeWorld) -> None:
+    fake.cluster.remove(MISSION)
+
+
+def run_out(fake: FakeWorld) -> None:
+    fake.clock.advance(60)
+
+
+@pytest.mark.parametrize("happens", [abort, delete, run_out])
+async def test_commands_end_with_their_mission(happens: Callable[[FakeWorld], None]) -> None:
+    fake = await begun({**BUILT, "timeoutSeconds": 86_400}, COVERED, timeout="1m")
+    fake.containers.end("covered", out="{}")
+    assert ended(fake) == []
+    happens(fake)
+    await teams.pass_(fake)
+    assert ended(fake) == ["built"], "covered had ended by itself"
+    await teams.settle(fake)
+    assert ended(fake) == ["built"]
+
+
+async def test_a_command_gets_no_more_time_than_its_mission_has() -> None:
+    fake = await begun({**BUILT, "timeoutSeconds": 86_400}, maxAttempts=2, timeout="1m")
+    assert fake.containers.started[0].timeout_s == 60
+    fake.containers.end("built", code=1)
+    for seconds in (0, 15, 0):
+        fake.clock.advance(seconds)
+        await teams.pass_(fake)
+        await teams.pass_(fake)
+    assert len(fake.containers.started) == 2
+    assert fake.containers.started[1].timeout_s == 60 - 15 + 5, "what is left, and a moment"
 
 
 async def test_a_round_is_reviewed() -> None:

@@ -9,8 +9,9 @@ from typing import Any
 import pytest
 
 from kais_operator.adapters.cache import Cache
+from kais_operator.decide.plan import ObjectRef, RunInContainer
 from kais_operator.handlers import leadership
-from tests.fakes.world import fake_world
+from tests.fakes.world import FakeWorld, fake_world
 
 
 class Ear:
@@ -29,8 +30,12 @@ class Ear:
 
 
 @pytest.fixture
-async def term() -> leadership.Term:
-    fake = fake_world()
+def fake() -> FakeWorld:
+    return fake_world()
+
+
+@pytest.fixture
+async def term(fake: FakeWorld) -> leadership.Term:
     unused: Any = None
     metrics: Any = SimpleNamespace(reconciled=None)
     made = leadership.Term(
@@ -61,3 +66,18 @@ async def test_an_event_that_fails_keeps_none_of_the_others_back(term, caplog):
     await asyncio.sleep(0.05)
     assert term._ear.heard == ["one", "two", "three"]
     assert "ValueError: bad" in caplog.text
+
+
+async def test_the_commands_of_a_term_end_with_it(term, fake, monkeypatch):
+    """Whoever leads next runs the open ones again."""
+
+    async def nothing() -> None:
+        return None
+
+    monkeypatch.setattr(term, "_watch", nothing)
+    monkeypatch.setattr(term, "_parts", lambda: [nothing()])
+    mission, pod = ObjectRef("Mission", "demo", "m"), ObjectRef("Pod", "demo", "p")
+    command = RunInContainer("k", mission, pod, "cell", ("sleep", "1000"), 1000.0)
+    fake.containers.run(command)
+    await term.run(nothing(), asyncio.Event())
+    assert fake.containers.ended == [command]

@@ -228,3 +228,15 @@ async def test_a_lease_that_is_lost_before_the_events_fails_no_pass(fakes):
     fakes.cluster.fail("emit", errors.NotLeading("lost"))
     assert await passes_of(fakes, creates_once(fakes))(KEY) is None
     assert fakes.cluster.read(KEY)["status"] == says("True")
+
+
+async def test_an_object_that_is_gone_has_its_commands_in_containers_ended(fakes):
+    passes = passes_of(fakes, lambda _: Plan(status=says()))
+    pod = ObjectRef("Pod", "demo", "p")
+    command = plans.RunInContainer("k", KEY, pod, "cell", ("sleep", "1000"), 1000.0)
+    fakes.containers.run(command)
+    await passes(KEY)
+    assert fakes.containers.ended == []
+    fakes.cluster.vanish(KEY)
+    await passes(KEY)
+    assert fakes.containers.ended == [command]
