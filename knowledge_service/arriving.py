@@ -1,17 +1,32 @@
-"""How a request may arrive: with a head of bounded size, and whole within a minute.
+"""How a request may arrive: on one of so many connections, with a small head, within a minute.
 
-The server's library bounds neither. A head without an end would be kept, and looked through anew
-with each piece of it, before anybody was asked who he is; and who never ends a request, or never
-begins one, would keep the connection.
+The server's library bounds none of these. A head without an end would be kept, and looked through
+anew with each piece of it, before anybody was asked who he is; and who never ends a request, or
+never begins one, would keep the connection. When all connections are taken a new one takes the
+place of the one that has been idle longest; where none is idle its requests get 503.
 """
 
 from __future__ import annotations
 
 import asyncio
-from typing import Any
+import ipaddress
+import time
+from typing import TYPE_CHECKING, Any
 
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 
+from knowledge_service.errors import QuotaExceeded, ServiceError, StoreUnavailable
+from knowledge_service.routes import problems
+
+if TYPE_CHECKING:
+    from starlette.types import ASGIApp
+
+# With files and readers fewer than the 1,024 descriptors that a process may have by default.
+_CONNECTIONS = 900
+# Of one address; a pod's client needs a few. Proxies and port-forwards come from this machine.
+_OF_ONE_ADDRESS = 128
+# Connections beyond the bound that live until they are told so.
+_REFUSED = 64
 # What is no body: a head, the trailers of a body in chunks, extensions of a chunk. A token has a
 # few thousand characters. What comes in one piece with a message's begin is not counted.
 _MOST = 64 * 1024
@@ -26,12 +41,44 @@ class Arriving(HttpToolsProtocol):
         super().__init__(*given, **named)
         self._size = 0
         self._is_arriving = False
+        self.idle_since_s = 0.0
+        """When a request ended last, or the connection began; by the monotonic clock."""
         self._timer: asyncio.TimerHandle | None = None
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        """Begin to wait for a request."""
+        """Begin to wait for a request, unless there are too many connections."""
         super().connection_made(transport)
-        self._timer = self.loop.call_later(_WITHIN_S, self._end_late)
+        self.idle_since_s = time.monotonic()
+        self._timer = self.loop.call_later(_WITHIN_S, self.end_late)
+        refusal = self._refusal()
+        if len(self.connections) > _CONNECTIONS + _REFUSED:
+            transport.abort()
+        elif refusal:
+            self.app = _refusing(refusal)
+
+    def _refusal(self) -> ServiceError | None:
+        """Return why this connection is one too many; makes room where one is idle."""
+        if len(self.connections) > _OF_ONE_ADDRESS and self._is_one_too_many():
+            return QuotaExceeded(
+                f"{_OF_ONE_ADDRESS} connections of one address are open; use each for many"
+                " requests, and close those that you do not use",
+                retry_after_s=2,
+            )
+        if len(self.connections) <= _CONNECTIONS:
+            return None
+        others = (each for each in self.connections if each is not self)
+        idle = [each for each in others if isinstance(each, Arriving) and each.is_idle()]
+        if not idle:
+            return StoreUnavailable(f"all {_CONNECTIONS} connections are in use; try again")
+        min(idle, key=lambda each: each.idle_since_s).end_late()
+        return None
+
+    def _is_one_too_many(self) -> bool:
+        address = self.client[0] if self.client else ""
+        if not address or ipaddress.ip_address(address.partition("%")[0]).is_loopback:
+            return False
+        ours = [each.client for each in self.connections if isinstance(each, Arriving)]
+        return [client[0] for client in ours if client].count(address) > _OF_ONE_ADDRESS
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Wait no longer."""
@@ -48,7 +95,7 @@ class Arriving(HttpToolsProtocol):
         if self._size > _MOST:
             self._end(b"431 Request Header Fields Too Large")
         elif self._timer is None:
-            self._timer = self.loop.call_later(_WITHIN_S, self._end_late)
+            self._timer = self.loop.call_later(_WITHIN_S, self.end_late)
 
     def on_message_begin(self) -> None:
         """Count anew."""
@@ -64,8 +111,13 @@ class Arriving(HttpToolsProtocol):
     def on_message_complete(self) -> None:
         """Leave the rest to the application."""
         self._is_arriving = False
+        self.idle_since_s = time.monotonic()
         self._wait_no_longer()
         super().on_message_complete()
+
+    def is_idle(self) -> bool:
+        """Tell whether nothing is being answered; a head that never ends counts as nothing."""
+        return not self._is_answering() and not self.transport.is_closing()
 
     def _is_answering(self) -> bool:
         cycle: RequestResponseCycle | None = self.cycle
@@ -76,7 +128,8 @@ class Arriving(HttpToolsProtocol):
             self._timer.cancel()
             self._timer = None
 
-    def _end_late(self) -> None:
+    def end_late(self) -> None:
+        """Close a connection on which no request came."""
         self._timer = None
         self._end(b"408 Request Timeout")
 
@@ -88,3 +141,10 @@ class Arriving(HttpToolsProtocol):
             head = b"HTTP/1.1 %b\r\ncontent-length: 0\r\nconnection: close\r\n\r\n"
             self.transport.write(head % status)
         self.transport.close()
+
+
+def _refusing(refusal: ServiceError) -> ASGIApp:
+    """Return what answers every request of a connection with one refusal, and hangs up."""
+    answer = problems.response(refusal)
+    answer.headers["connection"] = "close"
+    return answer

@@ -50,7 +50,12 @@ def serve(chosen: Settings) -> None:
     memory.share()
     progress = Progress()
     with waiting.answered(chosen.host, chosen.port, progress):
-        store = SqliteStore(chosen.db, progress=progress, reads_within=chosen.reads_within)
+        store = SqliteStore(
+            chosen.db,
+            progress=progress,
+            reads_within=chosen.reads_within,
+            undeclared_facts=chosen.undeclared_facts,
+        )
     metrics = Metrics()
     worker = Worker(store, on_end=lambda state: metrics.extractions.labels(state).inc())
     embedder = _embed(store)

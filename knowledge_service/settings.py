@@ -31,6 +31,7 @@ _OF_AUTH = (
 _OF_FILE = {"--to": "file to write, which must not exist", "--from": "file to read"}
 _MOST_DAYS = 36_500
 _MOST_SECONDS = 3600
+_MOST_FACTS = 100_000_000
 _LAST_PORT, _DIGITS = 65535, 5
 
 
@@ -51,6 +52,8 @@ class Settings:
     log_level: str
     receipts_for: timedelta | None = None
     """How long receipts are kept; None for ever."""
+    undeclared_facts: int = 50_000
+    """How many live facts agents may bring a scope that nobody declared to."""
     reads_within: timedelta = timedelta(seconds=8)
     """How long one read of the store may take. A client waits 10 s for an answer."""
 
@@ -109,6 +112,7 @@ def parse(
         kube_ca_file=Path(env.get("KAIS_KUBE_CA_FILE") or _ACCOUNT / "ca.crt"),
         log_level=level,
         receipts_for=_receipts_for(env, parser),
+        undeclared_facts=_undeclared_facts(env, parser),
         reads_within=_reads_within(env, parser),
     )
 
@@ -171,6 +175,16 @@ def _reads_within(env: Mapping[str, str], parser: argparse.ArgumentParser) -> ti
             f"KAIS_READ_SECONDS: {given!r} is no number of seconds; give 1 to {_MOST_SECONDS}"
         )
     return timedelta(seconds=int(given))
+
+
+def _undeclared_facts(env: Mapping[str, str], parser: argparse.ArgumentParser) -> int:
+    given = env.get("KAIS_UNDECLARED_FACTS") or "50000"
+    is_count = given.isascii() and given.isdecimal() and len(given) <= len(str(_MOST_FACTS))
+    if not (is_count and 0 < int(given) <= _MOST_FACTS):
+        parser.error(
+            f"KAIS_UNDECLARED_FACTS: {given!r} is no number of facts; give 1 to {_MOST_FACTS}"
+        )
+    return int(given)
 
 
 def _port(given: str, parser: argparse.ArgumentParser) -> int:

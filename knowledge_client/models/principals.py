@@ -33,6 +33,7 @@ class Quota(Wire):
     """
 
     writes_per_minute: int | None = Field(default=None, ge=1)
+    facts_per_minute: int | None = Field(default=None, ge=1)
     bytes_per_minute: int | None = Field(default=None, ge=1)
     recalls_per_minute: int | None = Field(default=None, ge=1)
     reads_per_minute: int | None = Field(default=None, ge=1)

@@ -11,6 +11,7 @@ _MINUTE_S = 60.0
 # have no bound unless one is given.
 AGENTS = Quota(
     writes_per_minute=6_000,
+    facts_per_minute=6_000,
     bytes_per_minute=64 * 1024**2,
     recalls_per_minute=6_000,
     reads_per_minute=6_000,

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from knowledge_service.domain.runs import RunKey
     from knowledge_service.ports import Store
 
-ACTOR = Actor("kais-extraction", "system")
+ACTOR = Actor("kais-extraction", "system", for_agents=True)
 
 
 def run(store: Store, key: RunKey) -> Extraction:

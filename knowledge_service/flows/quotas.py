@@ -17,7 +17,7 @@ from knowledge_service.domain import quotas
 from knowledge_service.domain.visibility import Principal
 from knowledge_service.errors import QuotaExceeded
 
-Share = Literal["writes", "bytes", "recalls", "reads"]
+Share = Literal["writes", "facts", "bytes", "recalls", "reads"]
 # The principals that were quiet longest start anew with full buckets.
 _PRINCIPALS = 10_000
 

@@ -15,6 +15,7 @@ from collections.abc import Callable, Collection
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
+import anyio
 import anyio.to_thread
 import httpx
 
@@ -24,10 +25,13 @@ from knowledge_service.identity.cache import Cache, Identity
 from knowledge_service.identity.lanes import Lanes
 
 if TYPE_CHECKING:
+    from knowledge_client.models import PrincipalIn
     from knowledge_service.ports import PrincipalStore
 
 _REVIEWS = "/apis/authentication.k8s.io/v1/tokenreviews"
 _TIMEOUT_S = 5.0
+# Threads of its own, so that no slow request keeps callers from being known.
+_THREADS = 4
 
 
 class TokenReviewer:
@@ -92,6 +96,7 @@ class KubernetesAuthentication:
         self._administrators = frozenset(administrators)
         self._cache = Cache(monotonic)
         self._lanes = Lanes(self._is_known)
+        self._threads = anyio.CapacityLimiter(_THREADS)
         self._under_way: dict[bytes, asyncio.Future[Identity | None]] = {}
 
     async def principal(self, bearer: str | None) -> Principal:
@@ -106,7 +111,7 @@ class KubernetesAuthentication:
             )
         if identity.username in self._administrators:
             return administrator(identity.username, "system")
-        found = await anyio.to_thread.run_sync(self._principals.principal, identity.username)
+        found = await self._registered(identity.username)
         if found is None or (found.subject.uid and found.subject.uid != identity.uid):
             raise Unregistered(f"{identity.username} is not registered yet; try again in a moment")
         # An account that is made anew is another one: it has another UID.
@@ -116,7 +121,11 @@ class KubernetesAuthentication:
     async def _is_known(self, username: str) -> bool:
         if username in self._administrators:
             return True
-        return await anyio.to_thread.run_sync(self._principals.principal, username) is not None
+        return await self._registered(username) is not None
+
+    async def _registered(self, username: str) -> PrincipalIn | None:
+        find = self._principals.principal
+        return await anyio.to_thread.run_sync(find, username, limiter=self._threads)
 
     async def _review(self, bearer: str) -> Identity | None:
         """Ask once for all who come with the same token while the answer is under way."""

@@ -20,6 +20,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Literal
 
+import anyio
 import anyio.to_thread
 import pydantic
 from pydantic import Field, StringConstraints
@@ -79,6 +80,8 @@ class TokenAuthentication:
         self._path = path
         self._monotonic = monotonic
         self._lock = threading.Lock()
+        # A thread of its own, so that no slow request keeps callers from being known.
+        self._threads = anyio.CapacityLimiter(1)
         self._problem: str | None = None
         try:
             self._loaded = _load(path)
@@ -91,7 +94,7 @@ class TokenAuthentication:
         if not bearer:
             raise Unauthenticated("send a bearer token that the service's token file knows")
         if self._monotonic() - self._looked_at >= _LOOK_AGAIN_S:
-            await anyio.to_thread.run_sync(self._look_again)
+            await anyio.to_thread.run_sync(self._look_again, limiter=self._threads)
         if self._problem:
             raise IdentityUnavailable("the service's token file cannot be read; its log says why")
         digest = hashlib.sha256(bearer.encode()).digest()

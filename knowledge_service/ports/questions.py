@@ -17,10 +17,19 @@ from knowledge_service.domain.visibility import PrincipalType, Reach, View, real
 
 @dataclass(frozen=True)
 class Actor:
-    """Who writes: the name goes into sources and the event log."""
+    """Who writes: the name goes into sources and the event log.
+
+    `for_agents` marks an actor of ours that stores what agents caused, such as the extraction.
+    """
 
     name: str
     type: PrincipalType
+    for_agents: bool = False
+
+    @property
+    def is_bounded(self) -> bool:
+        """Tell whether the bound of undeclared scopes holds the actor."""
+        return self.for_agents or self.type == "agent"
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,10 @@ from typing import Any
 import pydantic_core
 from fastapi import Request, Response
 from fastapi.routing import APIRoute
+from starlette.exceptions import HTTPException
+from starlette.requests import ClientDisconnect
 
+from knowledge_service.flows import concurrency
 from knowledge_service.routes import dependencies
 
 
@@ -36,6 +39,14 @@ class _StrictRequest(Request):
             raise json.JSONDecodeError(str(exc), "", 0) from exc
 
 
+async def _receive(request: Request) -> None:
+    """Read the body before a slot is taken: who sends slowly holds up nobody else."""
+    try:
+        await request.body()
+    except ClientDisconnect as exc:
+        raise HTTPException(400, "the connection ended before the body did") from exc
+
+
 class StrictRoute(APIRoute):
     """A route whose body is strict JSON; what is not is refused with the place of the mistake."""
 
@@ -45,7 +56,14 @@ class StrictRoute(APIRoute):
 
         async def strict(request: Request) -> Response:
             # A body costs memory and time: nobody unknown has one read.
-            await dependencies.caller(request, request.app.state.services)
-            return await handle(_StrictRequest(request.scope, request.receive))
+            services: dependencies.Services = request.app.state.services
+            principal = await dependencies.caller(request, services)
+            whole = _StrictRequest(request.scope, request.receive)
+            kind = concurrency.kind_of(request.method, request.url.path)
+            size = dependencies.body_bytes(request.method, request.headers.get("content-length"))
+            with services.concurrency.counted(principal, size):
+                await _receive(whole)
+                async with services.concurrency.running(principal, kind):
+                    return await handle(whole)
 
         return strict

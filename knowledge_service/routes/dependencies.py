@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Annotated
 
+import anyio
 from fastapi import Depends, Header, Query, Request
 from pydantic import BaseModel, BeforeValidator
 
@@ -17,7 +18,7 @@ from knowledge_service.domain.facts import canonical
 from knowledge_service.domain.told import Told
 from knowledge_service.domain.visibility import Principal
 from knowledge_service.errors import InvalidBody
-from knowledge_service.flows import listening, quotas
+from knowledge_service.flows import concurrency, listening, quotas
 from knowledge_service.index import looking
 from knowledge_service.index.looking import Looked
 from knowledge_service.metrics import Metrics
@@ -28,9 +29,12 @@ _MAX_KEY = 255
 _UNSAID_BYTES = 8 * 1024 * 1024
 _DIGITS = 15  # more than any body that is let through
 _QUESTIONS = frozenset({"/v1/recall", "/recall"})
+# Each request of these brings one fact; how many a batch has is known when its body is read.
+_ONE_FACT = frozenset({"/v1/facts", "/remember"})
 # What asks a recall's question again costs what a recall does.
 _AGAIN = re.compile(r"/v1/receipts/.*:(?:replay|diff|explain)", re.DOTALL)
 _READING = frozenset({"GET", "HEAD", "OPTIONS"})
+_BODILESS = _READING | {"DELETE"}
 # Where a request keeps its caller, who is known before the body is read.
 CALLER = "kais.caller"
 
@@ -56,8 +60,11 @@ class Services:
     metrics: Metrics
     wake_extractor: Callable[[], None]
     quotas: quotas.Quotas = field(default_factory=quotas.Quotas)
+    concurrency: concurrency.Concurrency = field(default_factory=concurrency.Concurrency)
     listeners: listening.Listeners = field(default_factory=listening.Listeners)
     look: Look = look_here
+    probes: anyio.CapacityLimiter = field(default_factory=lambda: anyio.CapacityLimiter(2))
+    """Threads of probes, which nobody else takes."""
 
     def now(self) -> datetime:
         """Return the time, and never one before the last write: a clock may be set back."""
@@ -107,10 +114,18 @@ def shares(method: str, path: str, length: str | None) -> dict[quotas.Share, int
         return {"recalls": 1}
     if method in _READING or path == "/v1/stats:batch":
         return {"reads": 1}
+    writes: dict[quotas.Share, int] = {"writes": 1}
+    if path in _ONE_FACT:
+        writes["facts"] = 1
+    return {**writes, "bytes": body_bytes(method, length)}
+
+
+def body_bytes(method: str, length: str | None) -> int:
+    """Return how many bytes a request's body may have, by its `Content-Length`."""
     if length is None:
-        return {"writes": 1, "bytes": 0 if method == "DELETE" else _UNSAID_BYTES}
-    is_said = length.isdecimal() and len(length) <= _DIGITS
-    return {"writes": 1, "bytes": int(length) if is_said else _UNSAID_BYTES}
+        return 0 if method in _BODILESS else _UNSAID_BYTES
+    is_number = length.isdecimal() and len(length) <= _DIGITS
+    return int(length) if is_number else _UNSAID_BYTES
 
 
 CallerDep = Annotated[Principal, Depends(caller)]

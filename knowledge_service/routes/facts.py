@@ -82,6 +82,7 @@ def remember_batch_or_rehearse(
     if not dry_run:
         return remember_batch(body, services, principal, key)
     response.status_code = 200
+    services.quotas.take(principal, {"facts": len(body.facts)})
     facts = preparing.prepare_all(services.store, principal, body.facts)
     return RememberedBatch(results=remembering.rehearse(services.store, principal, facts))
 
@@ -99,6 +100,7 @@ def prepared(
     body: FactsIn, services: Services, principal: Principal, key: str | None
 ) -> tuple[list[NewFact], Once | None]:
     """Do of a batch all that comes before it is stored."""
+    services.quotas.take(principal, {"facts": len(body.facts)})
     facts = preparing.prepare_all(services.store, principal, body.facts)
     return facts, once(key, principal, "facts:batch", body)
 
@@ -108,6 +110,7 @@ def prepared_told(
     key: str | None,
 ) -> tuple[list[NewFact], Once | None]:  # fmt: skip
     """Do what `prepared` does with facts that say nothing unusual."""
+    services.quotas.take(principal, {"facts": len(body)})
     facts = preparing.prepare_told(services.store, principal, body, looked)
     if key is None:
         return facts, None

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 
+import anyio.to_thread
 from fastapi import APIRouter, Response
 
 from knowledge_client.models import Health
@@ -22,9 +24,10 @@ async def healthz(services: ServicesDep, response: Response) -> Health:
 
 @router.get("/readyz", responses={503: {"model": Health}})
 @router.get("/health", responses={503: {"model": Health}})
-def readyz(services: ServicesDep, response: Response) -> Health:
+async def readyz(services: ServicesDep, response: Response) -> Health:
     """Say `ok` only when the store answers; 503 with the reason otherwise."""
-    return _health(services.store.check, response)
+    check = functools.partial(_health, services.store.check, response)
+    return await anyio.to_thread.run_sync(check, limiter=services.probes)
 
 
 @router.get("/metrics", include_in_schema=False)

@@ -23,10 +23,10 @@ from fastapi import Response
 from knowledge_client import wire
 from knowledge_client.models import FactIn, FactsIn, RecallIn, RememberedBatch
 from knowledge_service.domain import told
-from knowledge_service.errors import ServiceError
+from knowledge_service.errors import QuotaExceeded, ServiceError, StoreUnavailable
 from knowledge_service.flows import access, preparing
 from knowledge_service.routes import bodies, facts, middleware, problems, recall, reference
-from knowledge_service.routes.dependencies import CALLER, once, principal_of
+from knowledge_service.routes.dependencies import CALLER, body_bytes, once, principal_of
 
 if TYPE_CHECKING:
     from starlette.types import ASGIApp, Message, Receive, Scope, Send
@@ -95,11 +95,8 @@ class Hot:
                 answer = await self._identified(scope, asked)
                 messages: list[Message] = []
                 if answer is None:
-                    messages = await _read(receive)
-                    body = b"".join([message.get("body", b"") for message in messages])
-                    given = route[0](body)
-                    if given is not None:
-                        answer = await self._answer(route[1], given, scope[CALLER], asked)
+                    counted = self._counted(route, receive, scope[CALLER], asked)
+                    answer, messages = await counted
                 if answer is not None:
                     await _send(answer, send)
                     seconds = time.perf_counter() - started
@@ -108,6 +105,24 @@ class Hot:
                     return
                 receive = _again(messages, receive)
         await self._app(scope, receive, send)
+
+    async def _counted(
+        self, route: tuple[Read, Handle], receive: Receive, principal: Principal, asked: Asked
+    ) -> tuple[_Answer | None, list[Message]]:
+        """Read the body and answer it; the call counts as one of its principal's until then.
+
+        The answer is None where the application is to answer what was read.
+        """
+        try:
+            size = body_bytes("POST", asked.header(b"content-length"))
+            with self._services.concurrency.counted(principal, size):
+                messages = await _read(receive)
+                given = route[0](b"".join([message.get("body", b"") for message in messages]))
+                if given is None:
+                    return None, messages
+                return await self._answer(route[1], given, principal, asked), messages
+        except (QuotaExceeded, StoreUnavailable) as exc:
+            return _refusal(problems.refused(asked.path, exc)), []
 
     async def _identified(self, scope: Scope, asked: Asked) -> _Answer | None:
         """Note who calls, or return the refusal."""
@@ -147,7 +162,8 @@ class Hot:
     async def _stored(self, body: FactIn, principal: Principal, repeat: Once | None) -> Remembered:
         prepare = partial(preparing.prepare, self._services.store, principal, body)
         # A run or another fact is looked up in the database; the event loop must not wait for it.
-        fact = await self._in_thread(prepare) if body.run or body.about else prepare()
+        is_looked_up = body.run or body.about
+        fact = await self._in_thread(prepare, principal) if is_looked_up else prepare()
         actor = access.actor(principal)
         (found,) = await self._services.store.remembered([fact], actor=actor, once=repeat)
         return found
@@ -157,7 +173,7 @@ class Hot:
     ) -> _Answer | None:
         key = asked.header(b"idempotency-key")
         # No thread waits for the commit: recalls have the same threads.
-        stored = await self._in_thread(partial(self._stored_batch, body, principal, key))
+        stored = await self._in_thread(partial(self._stored_batch, body, principal, key), principal)
         if stored is None:
             return None
         return _Answer(201, _dump(wire.built(RememberedBatch, {"results": await stored})))
@@ -181,7 +197,7 @@ class Hot:
     async def _recall(self, body: RecallIn, principal: Principal, asked: Asked) -> _Answer:
         key = asked.header(b"idempotency-key")
         call = partial(recall.recall, body, self._services, principal, key)
-        return _Answer(200, await self._in_thread(lambda: _dump(call())))
+        return _Answer(200, await self._in_thread(lambda: _dump(call()), principal))
 
     async def _recall_as_reference(
         self, body: reference.RecallBody, principal: Principal, _: Asked
@@ -192,13 +208,14 @@ class Hot:
         def text() -> bytes:
             return b"[" + b",".join([_dump(fact) for fact in call()]) + b"]"
 
-        found = await self._in_thread(text)
+        found = await self._in_thread(text, principal)
         receipt = response.headers.get("Kais-Receipt")
         told = ((b"kais-receipt", receipt.encode()),) if receipt else ()
         return _Answer(200, found, ((b"content-type", _JSON), *told))
 
-    async def _in_thread(self, call: Callable[[], Any]) -> Any:
-        return await asyncio.get_running_loop().run_in_executor(self._threads, call)
+    async def _in_thread(self, call: Callable[[], Any], principal: Principal) -> Any:
+        async with self._services.concurrency.running(principal, "recalls"):
+            return await asyncio.get_running_loop().run_in_executor(self._threads, call)
 
 
 def _is_plain(headers: Mapping[bytes, bytes]) -> bool:

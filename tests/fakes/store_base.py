@@ -22,6 +22,7 @@ from knowledge_client.models import (
 )
 from knowledge_service import clock as clocks
 from knowledge_service import ids
+from knowledge_service.domain.capacity import UNDECLARED_FACTS
 from knowledge_service.domain.facts import NewFact
 from knowledge_service.domain.runs import RunKey
 from knowledge_service.domain.visibility import (
@@ -89,8 +90,11 @@ class StoredScope:
 class Base:
     """Everything that is kept, in dictionaries under one lock."""
 
-    def __init__(self, clock: clocks.Clock = clocks.now) -> None:
+    def __init__(
+        self, clock: clocks.Clock = clocks.now, *, undeclared_facts: int = UNDECLARED_FACTS
+    ) -> None:
         self.problem: str | None = None
+        self.undeclared_facts = undeclared_facts
         self.book = Book()
         self._clock = clock
         self._lock = threading.RLock()

@@ -9,6 +9,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 from knowledge_client.models import Fact, ScopeConfig
+from knowledge_service.domain import capacity
 from knowledge_service.domain.facts import NewFact, canonical
 from knowledge_service.index import analyser
 from knowledge_service.ports import Actor
@@ -171,6 +172,11 @@ class MemoryDesk:
         self._book.changed_at[fact_id] = event.at
         self._touch(event, fact_id, undone=False)
         self._store.wrote(new.scope, now)
+
+    def require_room(self, scope: str) -> None:
+        live = sum(row.fact.lifecycle == "live" for row in self._store.rows(scope))
+        if self._store.declared(scope) is None and live >= self._store.undeclared_facts:
+            raise capacity.full(scope, self._store.undeclared_facts)
 
     def hand_over(self, old_id: str, new_id: str, *, actor: Actor) -> None:
         self._store.rename(old_id, new_id)

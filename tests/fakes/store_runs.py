@@ -291,21 +291,23 @@ class Runs(Facts):
             if found.state == "done":
                 return found
             stored: list[str] = []
-            left_out = 0
+            left_out: Counter[str] = Counter()
             for fact in facts:
-                fact_id = self._extracted(fact, actor)
-                if fact_id is None:
-                    left_out += 1
-                elif fact_id not in stored:
-                    stored.append(fact_id)
-            if left_out:
-                note = f"{left_out} left out: retracted in this scope before"
-                reason = f"{reason}; {note}" if reason else note
+                try:
+                    fact_id = self._extracted(fact, actor)
+                except RetractedBefore:
+                    left_out["retracted in this scope before"] += 1
+                except QuotaExceeded as exc:
+                    left_out[exc.detail] += 1
+                else:
+                    stored += [fact_id] if fact_id not in stored else []
+            notes = [f"{count} left out: {why}" for why, count in left_out.items()]
+            reason = "; ".join([*([reason] if reason else []), *notes]) or None
             update = {"state": "done", "facts": tuple(stored), "reason": reason}
             entry.extraction = found = found.model_copy(update=update)
             return found
 
-    def _extracted(self, fact: NewFact, actor: Actor) -> str | None:
+    def _extracted(self, fact: NewFact, actor: Actor) -> str:
         rows = [
             row.fact
             for row in self._scope(fact.scope).rows
@@ -316,11 +318,8 @@ class Runs(Facts):
             storing.confirm(MemoryDesk(self), live, fact, actor)
             return live.id
         if any(each.lifecycle == "retracted" for each in rows):
-            return None
-        try:
-            return storing.store(MemoryDesk(self), fact, actor).fact_id
-        except RetractedBefore:
-            return None
+            raise RetractedBefore(f"what {fact.scope} knew of this key was retracted")
+        return storing.store(MemoryDesk(self), fact, actor).fact_id
 
     def fail_extraction(self, key: RunKey, reason: str, *, retry: bool) -> Extraction:
         with self._lock:

@@ -10,7 +10,7 @@ from knowledge_client.models import Fact, ScopeConfig
 from knowledge_service.domain.facts import NewFact
 from knowledge_service.ports import Actor
 from knowledge_service.store.event import Event
-from knowledge_service.store.sqlite import erasing, part, payloads, rows, written
+from knowledge_service.store.sqlite import capacity, erasing, part, payloads, rows, written
 from knowledge_service.store.sqlite.projections import facts as projected
 from knowledge_service.store.sqlite.transaction import Transaction
 from knowledge_service.store.verbs.desk import Confirmation, LiveLink, Shown, Standing
@@ -135,6 +135,12 @@ class TableDesk:
         self._tx.equals.add(number, [new.content_hash], [fact_no])
         self._tx.index(number, projected.texts(event))
         self._op = self._op or event.seq
+
+    def require_room(self, scope: str) -> None:
+        """Refuse one more live fact where there are too many."""
+        number = part.find_scope(self._tx, scope)
+        if number is not None:
+            capacity.require_room(self._tx, number, 1)
 
     def hand_over(self, old_id: str, new_id: str, *, actor: Actor) -> None:
         """Let a fact's names go on to another."""

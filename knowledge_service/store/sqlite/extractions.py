@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 from knowledge_client.models import Extraction
 from knowledge_service.domain.facts import NewFact
 from knowledge_service.domain.runs import RunKey
-from knowledge_service.errors import NotFound, RetractedBefore
+from knowledge_service.errors import NotFound, QuotaExceeded, RetractedBefore
 from knowledge_service.ports import Actor
 from knowledge_service.store.sqlite import part, runs
 from knowledge_service.store.sqlite.desk import TableDesk
@@ -99,13 +100,17 @@ class Extractions(part.Part):
             before = _get(tx, key)
             if before.state == "done":
                 return before
-            found, left_out = [], 0
+            found: list[str] = []
+            left_out: Counter[str] = Counter()
             for fact in new:
-                fact_id = _store(tx, fact, actor)
-                if fact_id is None:
-                    left_out += 1
-                elif fact_id not in found:
-                    found.append(fact_id)
+                try:
+                    fact_id = _store(tx, fact, actor)
+                except RetractedBefore:
+                    left_out["retracted in this scope before"] += 1
+                except QuotaExceeded as exc:
+                    left_out[exc.detail] += 1
+                else:
+                    found += [fact_id] if fact_id not in found else []
             said = _say(reason, left_out)
             given = {"facts": found, "reason": said}
             _record(tx, "extraction.done", _numbered(tx, key), actor.name, given)
@@ -124,27 +129,27 @@ class Extractions(part.Part):
         return self._writer.submit(work)
 
 
-def _store(tx: Transaction, fact: NewFact, actor: Actor) -> str | None:
-    """Store a fact or confirm what the scope knows of its key; None when that was retracted."""
+def _store(tx: Transaction, fact: NewFact, actor: Actor) -> str:
+    """Store a fact or confirm what the scope knows of its key.
+
+    Raises:
+        RetractedBefore: that was retracted, or its equal was.
+        QuotaExceeded: nobody declared the scope, and it is full.
+    """
     scope_no = part.ensure_scope(tx, fact.scope, actor.name)
     known = tx.one(_BY_KEY, (scope_no, fact.key_hash)) if fact.key_hash else None
     desk = TableDesk(tx)
     if known:
         if known[1] != "live":
-            return None
+            raise RetractedBefore(f"what {fact.scope} knew of this key was retracted")
         storing.confirm(desk, desk_of.known(desk, known[0]), fact, actor)
         return str(known[0])
-    try:
-        return storing.store(desk, fact, actor).fact_id
-    except RetractedBefore:
-        return None
+    return storing.store(desk, fact, actor).fact_id
 
 
-def _say(reason: str | None, left_out: int) -> str | None:
-    if not left_out:
-        return reason
-    note = f"{left_out} left out: retracted in this scope before"
-    return f"{reason}; {note}" if reason else note
+def _say(reason: str | None, left_out: Mapping[str, int]) -> str | None:
+    notes = [f"{count} left out: {why}" for why, count in left_out.items()]
+    return "; ".join([*([reason] if reason else []), *notes]) or None
 
 
 def _get(tx: Transaction, key: RunKey) -> Extraction:

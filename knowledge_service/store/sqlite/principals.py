@@ -18,6 +18,8 @@ _GET = f"SELECT {_COLUMNS} FROM principal WHERE username = ?"
 _REALM = "SELECT scope_no, realm_uid FROM scope WHERE path = ? AND retired_at IS NULL"
 _USED = "SELECT 1 FROM scope WHERE path = ? AND realm_uid = ? AND retired_at IS NOT NULL"
 _IN_REALM = "SELECT scope_no, path FROM scope WHERE realm_no = ? AND retired_at IS NULL"
+# An arbitrary number: so many registrations are kept in memory, a kilobyte each.
+_REMEMBERED = 20_000
 
 
 class Principals(part.Part):
@@ -36,8 +38,19 @@ class Principals(part.Part):
 
         self._writer.submit(work)
 
+    _registered: tuple[int, dict[str, PrincipalIn | None]] = (-1, {})
+
     def principal(self, username: str) -> PrincipalIn | None:
-        """Look one up."""
+        """Look one up; every request asks, so that what was read is kept until it changes."""
+        version, known = self._registered
+        if version != self._writer.scopes_version or len(known) > _REMEMBERED:
+            version, known = self._registered = (self._writer.scopes_version, {})
+        if username not in known:
+            # Kept with the version that was read before it, so that it cannot outlive a change.
+            known[username] = self._read(username)
+        return known[username]
+
+    def _read(self, username: str) -> PrincipalIn | None:
         with self._readers.snapshot() as connection:
             for row in connection.execute(_GET, (username,)):
                 return _principal(row)

@@ -16,13 +16,15 @@ from knowledge_service.errors import StoreDamaged, StoreUnavailable, TookTooLong
 from knowledge_service.index.keeping import Keeping
 from knowledge_service.store.sqlite import connection as connections
 
-# Queries release the GIL in SQLite only, so more readers than this add memory and no speed.
-_READERS = 4
+# Queries release the GIL in SQLite only, so more readers than this add memory and no speed. Lists
+# and searches leave one to what reads a row or two, as authentication does.
+READERS = 6
+_LISTS = 3
 # More recalls at once take the interpreter's lock from each other: with four of them 16 clients
 # had up to a fifth fewer answers than with two.
 _SEARCHES = 2
 # Pages of each reader; most of what recalls read of the index is kept decoded beside them.
-_PAGES_KIB = 16_384
+_PAGES_KIB = 12_288
 _DECODED = 80 << 20
 # A client that waits 10 s for an answer gets the reason instead.
 WITHIN = timedelta(seconds=8)
@@ -62,10 +64,10 @@ class Readers:
         self._on_damage = on_damage
         self.decoded = Keeping(_DECODED)
         self._within_s = within.total_seconds()
-        self._browsing = threading.BoundedSemaphore(_READERS // 2)
+        self._browsing = threading.BoundedSemaphore(_LISTS)
         self._searching = threading.BoundedSemaphore(_SEARCHES)
         self._free: queue.LifoQueue[_Reader] = queue.LifoQueue()
-        for _ in range(_READERS):
+        for _ in range(READERS):
             self._free.put(_Reader(path))
 
     @contextmanager
@@ -108,7 +110,7 @@ class Readers:
         return self._in_turn(self._searching)
 
     def browsing(self) -> AbstractContextManager[apsw.Connection]:
-        """Borrow as `snapshot` does for what may read much; half of the readers stay for the rest.
+        """Borrow as `snapshot` does for what may read much; other readers stay for the rest.
 
         Raises:
             StoreUnavailable, TookTooLong: as `snapshot`.
@@ -136,5 +138,5 @@ class Readers:
 
     def close(self) -> None:
         """Close every connection, waiting for those in use."""
-        for _ in range(_READERS):
+        for _ in range(READERS):
             self._free.get().connection.close()

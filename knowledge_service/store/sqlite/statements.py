@@ -7,6 +7,7 @@ statements.
 from __future__ import annotations
 
 import itertools
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -16,7 +17,7 @@ from knowledge_client.models import Remembered
 from knowledge_service.domain.facts import NewFact
 from knowledge_service.index import terms
 from knowledge_service.ports import Actor
-from knowledge_service.store.sqlite import part, postings, written
+from knowledge_service.store.sqlite import capacity, part, postings, written
 from knowledge_service.store.sqlite.desk import TableDesk
 from knowledge_service.store.sqlite.projections import facts as projected
 from knowledge_service.store.sqlite.projections import newfacts
@@ -66,10 +67,13 @@ class Telling(Mergeable):
             scopes |= _scopes(tx, [new for new in job.facts if new.scope not in scopes], job.actor)
         known = _equals(tx, facts, scopes)
         told: list[_Told] = []
+        room = _Room(tx)
         for job in jobs:
             scope_no = scopes[job.facts[0].scope]
             keys = {(scopes[new.scope], new.content_hash) for new in job.facts}
             if len(keys) < len(job.facts) or keys & known or {no for no, _ in keys} != {scope_no}:
+                break
+            if not room.takes(scope_no, len(keys), job.actor):
                 break
             known |= keys
             fact_ids = tx.new_ids(len(job.facts))
@@ -77,6 +81,19 @@ class Telling(Mergeable):
             told.append(_Told(scope_no, job.actor.name, *parts))
         _record(tx, told)
         return [tuple(map(_created, one.fact_ids)) for one in told]
+
+
+class _Room:
+    """What still fits into scopes while several calls are done as one."""
+
+    def __init__(self, tx: Transaction) -> None:
+        self._tx = tx
+        self._taken: Counter[int] = Counter()
+
+    def takes(self, scope_no: int, count: int, actor: Actor) -> bool:
+        """Take room for so many facts of an agent; False when there is none."""
+        self._taken[scope_no] += count
+        return not actor.is_bounded or capacity.has_room(self._tx, scope_no, self._taken[scope_no])
 
 
 def is_plain(new: NewFact) -> bool:
@@ -183,6 +200,9 @@ def _write(
         told[scope_no].facts.append(new)
         told[scope_no].fact_ids.append(fact_id)
         told[scope_no].worked_out.append(more)
+    for scope_no, one in told.items():
+        if actor.is_bounded:
+            capacity.require_room(tx, scope_no, len(one.facts))
     _record(tx, list(told.values()))
 
 

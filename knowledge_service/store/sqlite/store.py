@@ -8,6 +8,7 @@ from pathlib import Path
 
 from knowledge_client.models import StoreId
 from knowledge_service import clock as clocks
+from knowledge_service.domain.capacity import UNDECLARED_FACTS
 from knowledge_service.progress import Progress
 from knowledge_service.store.sqlite import connection, migrate, readers, rebuilding, times
 from knowledge_service.store.sqlite.adoption import Adoption
@@ -66,8 +67,10 @@ class SqliteStore(
         *,
         progress: Progress | None = None,
         reads_within: timedelta = readers.WITHIN,
+        undeclared_facts: int = UNDECLARED_FACTS,
     ) -> None:
         self._reads_within = reads_within
+        self._undeclared_facts = undeclared_facts
         self._lock = connection.lock(path)
         try:
             store_id = self._open(path, clock, progress or Progress())
@@ -91,7 +94,9 @@ class SqliteStore(
             connection.let_go(writing)
             raise
         self._file = connection.File(path)
-        writer = Writer(writing, clock, self._file, Folding(path, self._file))
+        folding = Folding(path, self._file)
+        bound = self._undeclared_facts
+        writer = Writer(writing, clock, self._file, folding, undeclared_facts=bound)
         super().__init__(readers.Readers(path, self._reads_within, writer.condemn), writer)
         return str(store_id)
 

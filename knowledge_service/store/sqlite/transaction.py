@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 import apsw
 import msgspec
 
+from knowledge_service.domain.capacity import UNDECLARED_FACTS
 from knowledge_service.domain.facts import canonical
 from knowledge_service.ids import IdMaker
 from knowledge_service.store.event import Event
@@ -72,7 +73,8 @@ class Transaction:
     """What a job of the writer works with. `at_us` never goes back, whatever the clock does."""
 
     def __init__(
-        self, connection: apsw.Connection, head: Head, ids: IdMaker, now: datetime, equals: Equals
+        self, connection: apsw.Connection, head: Head, ids: IdMaker, now: datetime, equals: Equals,
+        *, undeclared_facts: int = UNDECLARED_FACTS,
     ) -> None:  # fmt: skip
         self.connection = connection
         self._ids = ids
@@ -84,6 +86,7 @@ class Transaction:
         self.unindexed: dict[int, list[tuple[int, postings.Text]]] = {}
         self.erased: list[tuple[int, int]] = []
         self.moves_scopes = False
+        self.undeclared_facts = undeclared_facts
 
     def execute(self, sql: str, bindings: Sequence[Any] | Mapping[str, Any] = ()) -> apsw.Cursor:
         """Run a statement."""

@@ -25,6 +25,7 @@ from typing import Any, NamedTuple, TypeVar, cast
 import apsw
 
 from knowledge_service.clock import Clock
+from knowledge_service.domain.capacity import UNDECLARED_FACTS
 from knowledge_service.errors import StoreDamaged, StoreUnavailable
 from knowledge_service.ids import IdMaker
 from knowledge_service.store.sqlite import answers, emptying, postings
@@ -39,6 +40,8 @@ T = TypeVar("T")
 # A commit waits for nobody: it takes what is queued, at most this many, so that no answer waits for
 # long.
 _GROUP = 256
+# So many jobs wait at most: some seconds of the writer's work.
+_QUEUED = 2_048
 # So many jobs at most are done as one, since one that must be alone has the rest looked at again.
 _TOGETHER = 32
 _REFUSED: tuple[type[Exception], ...] = (StoreUnavailable, *connections.ENVIRONMENTAL)
@@ -101,6 +104,8 @@ class Writer:
         clock: Clock,
         file: connections.File,
         folding: Folding,
+        *,
+        undeclared_facts: int = UNDECLARED_FACTS,
     ) -> None:
         self._connection = connection
         self._folding = folding
@@ -109,6 +114,7 @@ class Writer:
         self._down: StoreUnavailable | None = None
         self._clock = clock
         self._ids = IdMaker()
+        self._undeclared_facts = undeclared_facts
         self._scopes_version = 0
         self._edition = 0
         self._emptying = emptying.Emptying(connection)
@@ -159,9 +165,8 @@ class Writer:
         Raises:
             StoreUnavailable: it is not stored, or nobody knows whether it is.
         """
-        self._refuse_for_good()
         done: Future[Any] = Future()
-        self._queue.put(_Job(work, done))
+        self._enqueue(_Job(work, done))
         try:
             return cast("T", done.result(patience_s))
         except TimeoutError as exc:
@@ -169,14 +174,22 @@ class Writer:
 
     async def submitted(self, work: Callable[[Transaction], T]) -> T:
         """Do what `submit` does without blocking the event loop."""
-        self._refuse_for_good()
         done: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
-        self._queue.put(_Job(work, done))
+        self._enqueue(_Job(work, done))
         try:
             async with asyncio.timeout(_PATIENCE_S):
                 return cast("T", await done)
         except TimeoutError as exc:
             raise _no_commit(_PATIENCE_S) from exc
+
+    def _enqueue(self, job: _Job) -> None:
+        self._refuse_for_good()
+        if self._queue.qsize() >= _QUEUED:
+            raise StoreUnavailable(
+                f"{_QUEUED} writes wait for the disk already; nothing of this one is stored, try"
+                " again"
+            )
+        self._queue.put(job)
 
     def submit_later(self, work: Callable[[Transaction], Any]) -> None:
         """Run a job soon; nobody learns whether it was stored.
@@ -335,7 +348,10 @@ class Writer:
         return head, [] if error else [(result, None) for result in results]
 
     def _one(self, job: _Job, head: Head, made: _Made) -> tuple[Head, Any, BaseException | None]:
-        transaction = Transaction(self._connection, head, self._ids, self._clock(), self._equals)
+        transaction = Transaction(
+            self._connection, head, self._ids, self._clock(), self._equals,
+            undeclared_facts=self._undeclared_facts,
+        )  # fmt: skip
         mark = self._equals.mark()
         # The first one fails alone without it; to keep what a savepoint would restore has its cost.
         has_savepoint = made.is_begun

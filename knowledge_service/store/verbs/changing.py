@@ -57,6 +57,7 @@ def restore(desk: Desk, fact_id: str, order: Order) -> Fact:
     Raises:
         NotFound: no such fact.
         Conflict: it is live, or another live fact says the same or holds its key.
+        QuotaExceeded: an agent restores it in a scope that is full.
     """
     desk.begin()
     fact = known(desk, fact_id)
@@ -71,6 +72,8 @@ def restore(desk: Desk, fact_id: str, order: Order) -> Fact:
             f"fact {holder.id} is live and holds the same subject and predicate;"
             " retract or correct that one first"
         )
+    if order.actor.is_bounded:
+        desk.require_room(fact.scope)
     # What ended by the closing holds on; an end that the fact was told with stays.
     (until,) = desk.ended_live(fact_id) or (None,)
     given = {

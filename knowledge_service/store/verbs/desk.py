@@ -110,6 +110,14 @@ class Desk(Protocol):
         """Record a new fact, made with its scope if that is new; `given` adds to its event."""
         ...
 
+    def require_room(self, scope: str) -> None:
+        """Let pass when one more live fact fits into a scope; a declared one has its own bound.
+
+        Raises:
+            QuotaExceeded: nobody declared it, and it holds as many as it may.
+        """
+        ...
+
     def hand_over(self, old_id: str, new_id: str, *, actor: Actor) -> None:
         """Let a fact's names go on to its successor."""
         ...

@@ -82,6 +82,8 @@ def _create(desk: Desk, new: NewFact, actor: Actor) -> Remembered:
             "closed_reason": f"superseded by {verdict.superseded_by}",
             "valid_until": min(ends),
         }
+    if actor.is_bounded and not given and not verdict.closes:
+        desk.require_room(new.scope)
     desk.create(new, fact_id, actor=actor, given=given)
     for older in verdict.closes:
         reason = f"superseded by {fact_id}"

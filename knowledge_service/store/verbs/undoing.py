@@ -21,6 +21,7 @@ def undo(desk: Desk, fact_id: str, order: Order) -> Undone:
     Raises:
         NotFound: no such fact.
         Conflict: nothing is left to undo, or something later depends on it.
+        QuotaExceeded: an agent makes a fact live again in a scope that is full.
     """
     fact = known(desk, fact_id)
     op = desk.operation(fact_id)
@@ -36,6 +37,9 @@ def undo(desk: Desk, fact_id: str, order: Order) -> Undone:
             raise Conflict(
                 f"{named} was changed after what is to be undone; undo that change first"
             )
+    reopened = sum((event.type == "fact.closed") - (event.type == _RECORDED) for event, _ in done)
+    if order.actor.is_bounded and reopened > 0:
+        desk.require_room(fact.scope)
     desk.begin()
     for event, part in reversed(done):
         _take_back(desk, fact.scope, event, part, order, op)

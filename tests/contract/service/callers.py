@@ -22,6 +22,7 @@ CALLERS = {
     "limited": Principal(
         "demo/limited", "agent", f"{TEAM}/cell:limited", quota=Quota(writes_per_minute=3)
     ),
+    "telling": Principal("demo/telling", "agent", LEAD, quota=Quota(facts_per_minute=3)),
     "reading": Principal("demo/reading", "agent", LEAD, quota=Quota(reads_per_minute=3)),
     "asking": Principal("demo/asking", "agent", LEAD, quota=Quota(recalls_per_minute=3)),
     # A person and a cell elsewhere that happen to be called as `lead` is.

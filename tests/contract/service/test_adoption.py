@@ -3,6 +3,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import httpx
+import pytest
 
 from knowledge_client import errors
 from knowledge_client.models import (
@@ -157,6 +158,28 @@ async def test_writer_beyond_its_share_gets_429_and_others_go_on(
     assert 1 <= int(answers[3].headers["retry-after"]) <= 60
     assert (await connect("peer").remember(FactIn(content="x"))).status == "created"
     assert (await http.get("/v1/facts", headers=headers)).status_code == 200
+
+
+@pytest.mark.parametrize("query", ["", "?dry_run"])
+@pytest.mark.parametrize("subject", [None, "sky"], ids=["plain", "with a key"])
+async def test_facts_of_a_batch_are_counted_one_by_one(
+    http: httpx.AsyncClient, query: str, subject: str | None
+) -> None:
+    headers = {"Authorization": "Bearer telling"}
+    keyed = {"subject": subject, "predicate": "is"} if subject else {}
+    facts = [{"content": f"fact {n}", **keyed} for n in range(2)]
+    statuses = []
+    for path, body in (("/v1/facts:batch", {"facts": facts}), ("/v1/facts", facts[0])):
+        for _ in range(2):
+            answer = await http.post(path + query, json=body, headers=headers)
+            statuses.append(answer.status_code)
+    created = 200 if query else 201
+    assert statuses[:2] == [created, 429]
+    assert statuses[2] < 300, "one fact is left of the share"
+    assert statuses[3] == 429
+    assert answer.json()["code"] == "quota-exceeded"
+    assert "may have 3 facts a minute" in answer.json()["detail"]
+    assert 1 <= int(answer.headers["retry-after"]) <= 60
 
 
 async def test_reader_beyond_its_share_gets_429_and_may_still_write(

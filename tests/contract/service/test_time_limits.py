@@ -19,7 +19,7 @@ from knowledge_client.requests import list_facts
 from knowledge_service.app import create_app
 from knowledge_service.errors import StoreUnavailable
 from knowledge_service.identity.none import NoAuthentication
-from knowledge_service.store.sqlite import facts, writer
+from knowledge_service.store.sqlite import facts, readers, writer
 from knowledge_service.store.sqlite.store import SqliteStore
 
 ENDLESS = (
@@ -95,7 +95,7 @@ async def test_caller_who_finds_every_reader_busy_is_not_kept_waiting(
     http: httpx.AsyncClient, store: SqliteStore
 ) -> None:
     with ExitStack() as held:
-        for _ in range(4):
+        for _ in range(readers.READERS):
             held.enter_context(store._readers.snapshot())
         answer = await http.get("/v1/facts")
         assert answer.status_code == 503
@@ -138,6 +138,28 @@ async def test_service_whose_disk_hangs_is_not_ready_and_says_why_before_the_pro
     assert ready.json()["detail"].startswith("no commit for 3 s: the disk is slow or hangs")
     assert (await http.get("/healthz")).status_code == 200, "a restart mends no disk"
     assert (await http.get("/v1/facts")).status_code == 200, "reads go on"
+
+
+@pytest.mark.usefixtures("hung")
+async def test_writes_beyond_the_queue_are_refused_and_others_are_stored_later(
+    http: httpx.AsyncClient, store: SqliteStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(writer, "_QUEUED", 3)
+    waiting: list[asyncio.Task[httpx.Response]] = []
+    async with asyncio.timeout(10):
+        while store._writer._queue.qsize() < 3:
+            body = {"content": f"rain {len(waiting)}"}
+            waiting.append(asyncio.create_task(http.post("/v1/facts", json=body)))
+            await asyncio.sleep(0)
+    for path, body in (("facts", {"content": "x"}), ("facts:batch", BATCH)):
+        answer = await asyncio.wait_for(http.post(f"/v1/{path}", json=body), 5)
+        assert answer.status_code == 503
+        assert answer.headers["Retry-After"] == "2"
+        assert answer.json()["detail"] == (
+            "3 writes wait for the disk already; nothing of this one is stored, try again"
+        )
+    for each in waiting:
+        each.cancel()
 
 
 BATCH = {"facts": [{"content": f"rain {n}"} for n in range(40)]}

@@ -10,6 +10,7 @@ import pytest
 
 from knowledge_client.models import Extraction
 from knowledge_service import ids, logs, settings
+from knowledge_service.domain import capacity
 from knowledge_service.domain.runs import RunKey, duration_s
 from knowledge_service.domain.statistics import usefulness
 from knowledge_service.errors import Conflict
@@ -145,6 +146,11 @@ class TestWrongSettings:
                 {"KAIS_RECEIPT_DAYS": "-1"},
                 "KAIS_RECEIPT_DAYS: '-1' is no number of days; give 1 to 36500",
             ),
+            (
+                {"KAIS_UNDECLARED_FACTS": "many"},
+                "KAIS_UNDECLARED_FACTS: 'many' is no number of facts; give 1 to 100000000",
+            ),
+            ({"KAIS_UNDECLARED_FACTS": "0"}, "KAIS_UNDECLARED_FACTS: '0' is no number of facts"),
             ({"KAIS_LOG_LEVEL": "chatty"}, "KAIS_LOG_LEVEL: 'chatty' is unknown; give DEBUG, INFO"),
         ],
     )
@@ -157,13 +163,21 @@ class TestWrongSettings:
         assert said in capsys.readouterr().err
 
     def test_read_and_receipts_last_as_long_as_the_environment_says(self) -> None:
-        given = {"KAIS_READ_SECONDS": "30", "KAIS_RECEIPT_DAYS": "7"}
+        given = {
+            "KAIS_READ_SECONDS": "30", "KAIS_RECEIPT_DAYS": "7", "KAIS_UNDECLARED_FACTS": "9",
+        }  # fmt: skip
         found = settings.parse(["serve"], given)
         assert isinstance(found, settings.Settings)
         assert (found.reads_within, found.receipts_for) == (
             timedelta(seconds=30),
             timedelta(days=7),
         )
+        assert found.undeclared_facts == 9
+
+    def test_scope_without_a_declaration_has_the_bound_of_the_store(self) -> None:
+        found = settings.parse(["serve"], {})
+        assert isinstance(found, settings.Settings)
+        assert found.undeclared_facts == capacity.UNDECLARED_FACTS
 
     def test_empty_variable_is_one_that_is_not_set(self) -> None:
         names = (

@@ -106,7 +106,15 @@ def test_clock_that_goes_back_gives_nothing(quotas: Quotas, clock: FakeClock) ->
         "reading has a share of its own": (("GET", "/v1/facts", None), {"reads": 1}),
         "asking for statistics is reading": (("POST", "/v1/stats:batch", "9"), {"reads": 1}),
         "recall has a share of its own": (("POST", "/v1/recall", "9"), {"recalls": 1}),
-        "writing counts its bytes": (("POST", "/v1/facts", "9"), {"writes": 1, "bytes": 9}),
+        "writing counts its bytes": (("PUT", "/v1/runs/r", "9"), {"writes": 1, "bytes": 9}),
+        "a fact is counted as one": (
+            ("POST", "/v1/facts", "9"),
+            {"writes": 1, "facts": 1, "bytes": 9},
+        ),
+        "facts of a batch are counted when it is read": (
+            ("POST", "/v1/facts:batch", "9"),
+            {"writes": 1, "bytes": 9},
+        ),
         "deleting has no body": (("DELETE", "/v1/links", None), {"writes": 1, "bytes": 0}),
         "length that is not said is the largest": (
             ("PUT", "/v1/runs/r", None),

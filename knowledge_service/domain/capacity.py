@@ -1,0 +1,23 @@
+"""How many live facts a scope that nobody declared may hold. Pure.
+
+A declared scope has its own bound, `retention.maxFacts`, beyond which facts are archived. Of a
+scope without a declaration nothing is ever archived, so what agents add there has to end.
+"""
+
+from __future__ import annotations
+
+from knowledge_service.errors import QuotaExceeded
+
+# A recall in a scope of this size takes some 4 ms.
+UNDECLARED_FACTS = 50_000
+# Somebody has to act first; a client that waits a minute gives up before that.
+_RETRY_AFTER_S = 60
+
+
+def full(scope: str, bound: int) -> QuotaExceeded:
+    """Return the refusal of one more live fact."""
+    return QuotaExceeded(
+        f"scope {scope} holds {bound} live facts, as many as a scope without a KnowledgeScope may;"
+        " declare one with spec.retention.maxFacts, or retract facts that are out of date",
+        retry_after_s=_RETRY_AFTER_S,
+    )

@@ -1,0 +1,271 @@
+"""Concurrency limits: how many calls of one principal may be under way, and who runs next.
+
+A call is counted from the moment its caller is known; beyond its bound a principal gets 429. Calls
+that need a thread or a reader of the database then wait for a slot of their kind. A freed slot goes
+to the group (a realm) and the principal whose last turn is longest ago, so nobody waits behind the
+queue of another. Used from one event loop only.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import re
+from collections import Counter, deque
+from collections.abc import AsyncIterator, Mapping
+from contextlib import AbstractContextManager, asynccontextmanager
+from dataclasses import dataclass
+from typing import Literal
+
+from knowledge_service.domain.visibility import PLATFORM, Principal, realm_of
+from knowledge_service.errors import QuotaExceeded, StoreUnavailable
+
+Kind = Literal["lists", "lookups", "recalls", "writes"]
+# Slots of each kind. Together they are fewer than the 40 threads of the framework's pool, so that
+# event streams find one. "lists" are as many as readers that may browse, "recalls" as many as
+# threads of the hot routes.
+SLOTS: Mapping[Kind, int] = {"lists": 3, "lookups": 8, "recalls": 4, "writes": 16}
+# A client gives up after 10 s.
+_PATIENCE_S = 8.0
+# Principals and groups whose last turn is remembered; an arbitrary number.
+_REMEMBERED = 10_000
+
+
+@dataclass(frozen=True)
+class Limits:
+    """Calls of one principal: all under way, their bodies, and those that run at once, by kind."""
+
+    in_flight: int
+    bytes_in_flight: int
+    running: Mapping[Kind, int]
+
+
+# With one list and two recalls an agent leaves slots of each kind to others, also in its realm.
+AGENTS = Limits(64, 16 << 20, {"lists": 1, "lookups": 2, "recalls": 2, "writes": 4})
+PEOPLE = Limits(256, 32 << 20, {"lists": 1, "lookups": 4, "recalls": 4, "writes": 8})
+# The operator acts for everybody.
+SYSTEM = Limits(512, 64 << 20, {"lists": 2, "lookups": 8, "recalls": 4, "writes": 16})
+_LIMITS = {"agent": AGENTS, "human": PEOPLE, "system": SYSTEM}
+
+# Bodies in memory, parsed ones are several times larger; a realm may have half of that.
+_BYTES = 128 << 20
+
+_READING = frozenset({"GET", "HEAD", "OPTIONS"})
+# Reads of one row or a few; every other read may go through many.
+_LOOKUPS = re.compile(
+    r"/v1/(?:whoami|events|(?:facts|runs|receipts|extractions|principals)/[^/:]+)", re.DOTALL
+)
+_RECALLS = re.compile(r"/recall|/v1/recall|/v1/receipts/.*:(?:replay|diff|explain)", re.DOTALL)
+
+
+def kind_of(method: str, path: str) -> Kind:
+    """Return the kind of slot that a request needs."""
+    if _RECALLS.fullmatch(path):
+        return "recalls"
+    if method in _READING:
+        return "lookups" if _LOOKUPS.fullmatch(path) else "lists"
+    return "lists" if path == "/v1/stats:batch" else "writes"
+
+
+@dataclass(frozen=True)
+class Client:
+    """Whom a slot is for: a principal in its group, which may hold `most` slots at once."""
+
+    principal: str
+    group: str
+    most: int
+
+    @property
+    def is_alone(self) -> bool:
+        """Tell whether the group is that of one principal."""
+        return self.group.startswith(f"{PLATFORM}\n")
+
+
+class FairSemaphore:
+    """Slots that are shared fairly: the group that waited longest for its turn comes first.
+
+    Within a group it is the principal, within a principal the order of arrival. A group of several
+    principals leaves one slot to others.
+    """
+
+    def __init__(self, slots: int) -> None:
+        self._slots = slots
+        self._free = slots
+        self._held: Counter[str] = Counter()
+        self._waiting: dict[Client, deque[asyncio.Future[None]]] = {}
+        self._turns = itertools.count(1)
+        self._last_turn: dict[str, int] = {}
+
+    @asynccontextmanager
+    async def slot(self, client: Client) -> AsyncIterator[None]:
+        """Wait for a slot and hold it."""
+        if self._is_eligible(client) and client not in self._waiting:
+            self._take(client)
+        else:
+            await self._wait(client)
+        try:
+            yield
+        finally:
+            self._release(client)
+
+    async def _wait(self, client: Client) -> None:
+        turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._waiting.setdefault(client, deque()).append(turn)
+        try:
+            await turn
+        except asyncio.CancelledError:
+            if turn.cancelled():
+                self._leave(client, turn)
+            else:
+                self._release(client)
+            raise
+
+    def _leave(self, client: Client, turn: asyncio.Future[None]) -> None:
+        queue = self._waiting.get(client, deque())
+        if turn in queue:
+            queue.remove(turn)
+            if not queue:
+                del self._waiting[client]
+
+    def _take(self, client: Client) -> None:
+        self._free -= 1
+        self._held[client.principal] += 1
+        self._held[client.group] += 1
+        if len(self._last_turn) > _REMEMBERED:
+            self._last_turn.clear()
+        self._last_turn[client.principal] = self._last_turn[client.group] = next(self._turns)
+
+    def _release(self, client: Client) -> None:
+        self._free += 1
+        for key in (client.principal, client.group):
+            self._held[key] -= 1
+            if not self._held[key]:
+                del self._held[key]
+        while eligible := [each for each in self._waiting if self._is_eligible(each)]:
+            chosen = min(eligible, key=self._turn)
+            turn = self._waiting[chosen][0]
+            self._leave(chosen, turn)
+            if not turn.cancelled():
+                self._take(chosen)
+                turn.set_result(None)
+
+    def _is_eligible(self, client: Client) -> bool:
+        if not self._free or self._held[client.principal] >= client.most:
+            return False
+        return client.is_alone or self._held[client.group] < max(1, self._slots - 1)
+
+    def _turn(self, client: Client) -> tuple[int, int]:
+        last = self._last_turn
+        return last.get(client.group, 0), last.get(client.principal, 0)
+
+
+@dataclass(slots=True)
+class _Load:
+    """What a principal or a group has under way."""
+
+    calls: int = 0
+    size: int = 0
+
+
+class _Call:
+    """One call under way, counted for its principal and its group until the block ends."""
+
+    __slots__ = ("_concurrency", "_keys", "_size")
+
+    def __init__(self, concurrency: Concurrency, keys: tuple[str, str], size: int) -> None:
+        self._concurrency = concurrency
+        self._keys = keys
+        self._size = size
+
+    def __enter__(self) -> None:
+        """Begin: it is counted already."""
+
+    def __exit__(self, *_: object) -> None:
+        self._concurrency.end(self._keys, self._size)
+
+
+class Concurrency:
+    """What is under way, for each principal."""
+
+    def __init__(self) -> None:
+        self._loads: dict[str, _Load] = {}
+        self._size = 0
+        self._slots = {kind: FairSemaphore(slots) for kind, slots in SLOTS.items()}
+
+    def counted(self, principal: Principal, size: int = 0) -> AbstractContextManager[None]:
+        """Count a call and the bytes of its body until the block ends.
+
+        Raises:
+            QuotaExceeded: the principal has as much under way as it may.
+            StoreUnavailable: everybody together has.
+        """
+        identity = principal.identity
+        keys = (identity, _group(principal, identity))
+        own = self._loads.get(identity) or _Load()
+        _refuse_beyond(principal, own, size)
+        shared = self._loads.get(keys[1]) or _Load()
+        is_too_much = self._size + size > _BYTES or shared.size + size > _BYTES // 2
+        if size and is_too_much:
+            raise StoreUnavailable("too many large requests are under way; try again")
+        self._size += size
+        for key in keys:
+            load = self._loads.setdefault(key, _Load())
+            load.calls += 1
+            load.size += size
+        return _Call(self, keys, size)
+
+    def end(self, keys: tuple[str, str], size: int) -> None:
+        """Count a call no longer."""
+        self._size -= size
+        for key in keys:
+            load = self._loads[key]
+            load.calls -= 1
+            load.size -= size
+            if not load.calls:
+                del self._loads[key]
+
+    @asynccontextmanager
+    async def running(self, principal: Principal, kind: Kind) -> AsyncIterator[None]:
+        """Wait for a slot and hold it while the call runs.
+
+        Raises:
+            StoreUnavailable: none became free in time.
+        """
+        most = _LIMITS[principal.type].running[kind]
+        identity = principal.identity
+        client = Client(identity, _group(principal, identity), most)
+        slot = self._slots[kind].slot(client)
+        try:
+            async with asyncio.timeout(_PATIENCE_S):
+                await slot.__aenter__()
+        except TimeoutError as exc:
+            raise StoreUnavailable(
+                f"the calls before this one took more than {_PATIENCE_S:g} s;"
+                " send fewer at once, or try again"
+            ) from exc
+        try:
+            yield
+        finally:
+            await slot.__aexit__(None, None, None)
+
+
+def _group(principal: Principal, identity: str) -> str:
+    """Return the realm of a principal; one at home on the platform is a group of its own."""
+    realm = realm_of(principal.home)
+    return f"{PLATFORM}\n{identity}" if realm == PLATFORM else realm
+
+
+def _refuse_beyond(principal: Principal, own: _Load, size: int) -> None:
+    limits = _LIMITS[principal.type]
+    if own.calls >= limits.in_flight:
+        raise QuotaExceeded(
+            f"{principal.name} has {limits.in_flight} calls under way, as many as it may;"
+            " wait for answers before sending more",
+            retry_after_s=1,
+        )
+    if size and own.size + size > limits.bytes_in_flight:
+        raise QuotaExceeded(
+            f"{principal.name} may have {limits.bytes_in_flight} bytes under way;"
+            " wait for answers before sending more",
+            retry_after_s=1,
+        )
