@@ -83,8 +83,9 @@ async def _close_run(world: World, action: plans.CloseRun) -> None:
         run = await world.knowledge.get_run(action.run_id)
     except errors.NotFound:
         return
-    if action.namespace not in (None, run.namespace):
-        logger.warning("run %s is not closed: it is of another namespace", action.run_id)
+    is_of_another = action.mission is not None and run.mission not in (None, action.mission)
+    if action.namespace not in (None, run.namespace) or is_of_another:
+        logger.warning("run %s is not closed: it is another mission's", action.run_id)
         return
     if run.outcome is None:
         ended = models.RunIn(

@@ -97,6 +97,7 @@ def close_run(action: CloseRun) -> Body:
         "outcome": action.outcome.value,
         "finished_at": action.finished_at.isoformat(),
         "namespace": action.namespace,
+        "mission": action.mission,
     }
 
 
@@ -127,7 +128,8 @@ def _action(call: dict[str, Any]) -> Action:
         case "close_run":
             ended = datetime.fromisoformat(call["finished_at"])
             outcome = Outcome(call["outcome"])
-            return CloseRun(call["run_id"], outcome, ended, call.get("namespace"))
+            of = call.get("namespace"), call.get("mission")
+            return CloseRun(call["run_id"], outcome, ended, *of)
         case "record_episodes":
             episodes = tuple(models.EpisodeIn.model_validate(e) for e in call["episodes"])
             return RecordEpisodes(call["run_id"], episodes)

@@ -126,13 +126,14 @@ class PutRun:
 class CloseRun:
     """Close a run of which only the id is known: the ledger knows the rest. None there is fine.
 
-    A run of another namespace than `namespace` is left alone; None closes it wherever it is.
+    A run of another namespace or mission than these is left alone; None closes it whosever it is.
     """
 
     run_id: str
     outcome: Outcome
     finished_at: datetime
     namespace: str | None = None
+    mission: str | None = None
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,7 @@ idle operator would write.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any
 
 from kais import conditions, labels
@@ -59,6 +59,7 @@ TROUBLES = frozenset(
 NO_COST = "-"
 """What a column of costs shows while nobody reported any; 0 would be a claim."""
 
+_LOOK_AGAIN = timedelta(seconds=30)
 _EVENT_LIMIT = 1024  # the API server's bound of an Event's message
 
 
@@ -123,12 +124,20 @@ def _let_go(kind: str, metadata: Body) -> tuple[PatchMetadata, ...]:
     return (PatchMetadata(ref, resource_version=version, finalizers=left),)
 
 
-def refuse(kind: str, body: Body, *, summary: str, problem: str, now: datetime) -> Plan:
+def refuse(
+    body: Body,
+    *,
+    summary: str,
+    problem: str,
+    now: datetime,
+    reason: Reason = Reason.INVALID,
+) -> Plan:
     """Decide on an object that breaks rules which the API server could not check: only say so.
 
     One that is being deleted is let go: what cannot be read must not hold its namespace either.
+    With another reason than Invalid the object may be right, and is looked at again.
     """
-    metadata = body["metadata"]
+    kind, metadata = body["kind"], body["metadata"]
     if metadata.get("deletionTimestamp"):
         return Plan(_let_go(kind, metadata))
     read = [
@@ -136,6 +145,9 @@ def refuse(kind: str, body: Body, *, summary: str, problem: str, now: datetime) 
         for condition in (body.get("status") or {}).get("conditions") or ()
     ]
     generation = metadata.get("generation", 0)
-    said = [conditions.false(summary, Reason.INVALID, f"{kind} is invalid: {problem}")]
+    is_invalid = reason is Reason.INVALID
+    message = f"{kind} is invalid: {problem}" if is_invalid else problem
+    said = [conditions.false(summary, reason, message)]
     merged = conditions.merge(read, said, generation=generation, now=now)
-    return Plan(status=body_of(Status(observed_generation=generation, conditions=merged)))
+    status = body_of(Status(observed_generation=generation, conditions=merged))
+    return Plan(status=status, requeue_after=None if is_invalid else _LOOK_AGAIN)

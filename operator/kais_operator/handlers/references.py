@@ -8,9 +8,12 @@ queue only: a decision never reads it.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from msgspec import json
 
 from kais import labels, names
+from kais_operator.decide import run_stamps
 from kais_operator.decide.plan import Body, ObjectRef
 
 _MOVES = frozenset({"resourceVersion", "managedFields"})
@@ -132,7 +135,7 @@ def _target(ref: ObjectRef, body: Body) -> ObjectRef | None:
 
 
 def _target_of_mission(ref: ObjectRef, body: Body) -> ObjectRef | None:
-    if labels.OUTCOME in (body["metadata"].get("annotations") or {}):
+    if labels.OUTCOME in _own_annotations(ref, body):
         return None
     spec = body.get("spec") or {}
     for field, kind in (("formationRef", "Formation"), ("cellRef", "Cell")):
@@ -145,10 +148,15 @@ def _target_of_instance(ref: ObjectRef, body: Body) -> ObjectRef | None:
     spec = body.get("spec") or {}
     name = _name(spec.get("blueprintRef"))
     follows = spec.get("updatePolicy") == "Automatic"
-    has_begun = labels.RUN_ID in (body["metadata"].get("annotations") or {})
+    has_begun = labels.RUN_ID in _own_annotations(ref, body)
     if not name or (has_begun and not follows):
         return None
     return ObjectRef("Blueprint", ref.namespace, name)
+
+
+def _own_annotations(ref: ObjectRef, body: Body) -> Mapping[str, str]:
+    """Give the annotations; none of a copy, which still carries the run of its original."""
+    return {} if run_stamps.is_own(ref, body) is False else run_stamps.annotations_of(body)
 
 
 def _name(reference: object) -> str | None:

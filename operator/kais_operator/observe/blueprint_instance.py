@@ -6,7 +6,7 @@ import logging
 from dataclasses import replace
 
 from kais import labels, names
-from kais.conditions import Type
+from kais.conditions import Reason, Type
 from kais.resources.blueprint import Blueprint
 from kais.resources.blueprint_instance import BlueprintInstance
 from kais.resources.blueprint_revision import BlueprintRevision
@@ -14,7 +14,7 @@ from kais_operator.decide.instances import blueprint_instance as decisions
 from kais_operator.decide.instances import instance_resolution, instance_run
 from kais_operator.decide.instances.instance_observed import BlueprintInstanceObserved, Choice
 from kais_operator.decide.plan import Body, ObjectRef
-from kais_operator.observe import reading, verdicts
+from kais_operator.observe import reading, stamps, verdicts
 from kais_operator.observe.reconcilers import Reconciler, Seen
 from kais_operator.ports import World
 from knowledge_client import errors
@@ -29,7 +29,11 @@ async def observe_blueprint_instance(world: World, ref: ObjectRef) -> Seen | Non
     body = await world.cluster.get(ref)
     if body is None or body["metadata"].get("deletionTimestamp"):
         return None
-    instance = reading.read(BlueprintInstance, body)
+    stamped = await stamps.of_instance(world, body)
+    if stamped.problem is not None:
+        reason = Reason.STORE_UNAVAILABLE
+        return Seen(body, reading.Unreadable(body, stamped.problem, reason))
+    instance = reading.read(BlueprintInstance, stamped.body)
     if isinstance(instance, reading.Unreadable):
         return Seen(body, instance)
     mission = await world.cluster.get_child(ObjectRef("Mission", ref.namespace, ref.name))
@@ -48,6 +52,7 @@ async def observe_blueprint_instance(world: World, ref: ObjectRef) -> Seen | Non
         mission,
         await _ledger_outcome(world, instance, mission),
         _is_run_told(world, instance),
+        stamped.copied,
     )
     return Seen(body, observed)
 
@@ -120,20 +125,22 @@ async def _ledger_outcome(
 ) -> str | None:
     """Ask how a begun run ended whose Mission is missing: deleted by hand before it was noted.
 
-    A store that does not answer leaves the run as begun: knowledge never stops a mission.
+    The run of another use, whose id somebody wrote here, says nothing of this one. A store that
+    does not answer leaves the run as begun: knowledge never stops a mission.
     """
     run = instance_run.run_of(instance)
     is_session = instance_run.is_session(instance)
     if run is None or is_session or run.outcome is not None or mission is not None:
         return None
     try:
-        return (await world.knowledge.get_run(run.run_id)).outcome
+        found = await world.knowledge.get_run(run.run_id)
     except errors.NotFound:
         return None
     except errors.KnowledgeError as exc:
         ref = f"{instance.kind}/{instance.metadata.namespace}/{instance.metadata.name}"
         _LOG.warning("%s: run %s is not looked up: %s", ref, run.run_id, exc)
         return None
+    return found.outcome if stamps.is_run_of(found, instance.to_dict()) else None
 
 
 def _is_run_told(world: World, instance: BlueprintInstance) -> bool:

@@ -8,6 +8,7 @@ from datetime import datetime
 from typing import TypeVar
 
 from kais import durations, labels, names
+from kais.reasons import Reason
 from kais.resources.blueprint_instance import BlueprintInstance
 from kais.resources.cell import Cell
 from kais.resources.formation import Formation
@@ -21,12 +22,17 @@ from kais_operator.decide.missions.entry import Team
 from kais_operator.decide.missions.mission_observed import Ledger, MissionObserved, run_id_of
 from kais_operator.decide.missions.unreadable_mission import UnreadableMission
 from kais_operator.decide.plan import Body, ObjectRef, Plan
-from kais_operator.observe import checks, reading
+from kais_operator.observe import checks, reading, stamps
 from kais_operator.observe.reconcilers import Reconciler, Seen
 from kais_operator.ports import World
 from knowledge_client import errors
 
 T = TypeVar("T")
+_BORROWED = (
+    f"annotation {labels.RUN_ID} names a run of another namespace; to have this mission run, "
+    f"create it without its {labels.RUN_ID} and {labels.OUTCOME} annotations"
+)
+"""Of a Mission on which somebody wrote another one's run, with the hash that binds it."""
 
 
 async def observe_mission(world: World, ref: ObjectRef) -> Seen | None:
@@ -34,22 +40,20 @@ async def observe_mission(world: World, ref: ObjectRef) -> Seen | None:
     body = await world.cluster.get(ref)
     if body is None:
         return None
-    mission = reading.read(Mission, body)
+    stamped = await stamps.of_mission(world, body)
+    if stamped.problem is not None:
+        unknown = _unreadable(world, stamped, stamped.problem)
+        return Seen(body, replace(unknown, reason=Reason.STORE_UNAVAILABLE))
+    mission = reading.read(Mission, stamped.body)
     if isinstance(mission, reading.Unreadable):
-        broken = UnreadableMission(
-            body,
-            mission.problem,
-            world.memory.store_problem(),
-            world.placement.operator_namespace,
-        )
-        return Seen(body, broken)
+        return Seen(body, _unreadable(world, stamped, mission.problem))
     has_ended = labels.OUTCOME in mission.metadata.annotations
     is_late = not has_ended and _is_late(mission, world.clock.now())
     jobs = await _jobs(world, mission, fresh=is_late)
     is_new = not any(attempts.run_of(job) in (None, run_id_of(mission)) for job in jobs)
     ledger = await _ledger(world, mission, has_ended=has_ended, is_new=is_new)
     if ledger.run is not None and ledger.run.namespace != ref.namespace:
-        return Seen(body, _of_elsewhere(world, body))
+        return Seen(body, _unreadable(world, stamped, _BORROWED))
     is_told = has_ended and ledger.run is not None and ledger.run.outcome is not None
     team = Team() if is_told else await _team(world, mission)
     observed = MissionObserved(
@@ -61,6 +65,7 @@ async def observe_mission(world: World, ref: ObjectRef) -> Seen | None:
         declared=await reading.declared_scopes(world.cluster, ref.namespace),
         instance=None if is_told else await _instance(world, mission, ledger, jobs),
         ledger=ledger,
+        copied=stamped.copied,
         knowledge_url=world.placement.knowledge_url,
         operator_namespace=world.placement.operator_namespace,
         check_image=world.placement.check_image,
@@ -69,13 +74,9 @@ async def observe_mission(world: World, ref: ObjectRef) -> Seen | None:
     return Seen(body, observed if has_ended else await checks.with_checks(world, observed))
 
 
-def _of_elsewhere(world: World, body: Body) -> UnreadableMission:
-    """Refuse a Mission that was copied from another namespace, or that borrows a run there."""
-    words = (
-        f"annotation {labels.RUN_ID} names a run of another namespace; to have this mission run, "
-        f"create it without its {labels.RUN_ID} and {labels.OUTCOME} annotations"
-    )
-    return UnreadableMission(body, words, None, world.placement.operator_namespace)
+def _unreadable(world: World, stamped: stamps.Stamped, problem: str) -> UnreadableMission:
+    store_problem, home = world.memory.store_problem(), world.placement.operator_namespace
+    return UnreadableMission(stamped.body, problem, store_problem, home)
 
 
 def _is_late(mission: Mission, now: datetime) -> bool:

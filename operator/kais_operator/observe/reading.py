@@ -9,6 +9,7 @@ from typing import Any, TypeVar
 
 from kais import labels, names
 from kais.errors import InvalidResource
+from kais.reasons import Reason
 from kais.resources.base import Resource
 from kais.resources.cell import Cell
 from kais.resources.formation import Formation
@@ -23,10 +24,14 @@ R = TypeVar("R", bound=Resource)
 
 @dataclass(frozen=True)
 class Unreadable:
-    """An object that breaks rules which the API server could not check."""
+    """An object that breaks rules which the API server could not check.
+
+    With another reason than Invalid it may be right, and nobody can tell now.
+    """
 
     body: Body
     problem: str
+    reason: Reason = Reason.INVALID
 
 
 def read(model: type[R], body: Body) -> R | Unreadable:
@@ -44,9 +49,12 @@ def deciding(
 
     def decide_or_refuse(observed: Any, now: datetime) -> Plan:
         if isinstance(observed, Unreadable):
-            kind = observed.body["kind"]
             return saying.refuse(
-                kind, observed.body, summary=summary, problem=observed.problem, now=now
+                observed.body,
+                summary=summary,
+                problem=observed.problem,
+                reason=observed.reason,
+                now=now,
             )
         return decide(observed, now)
 

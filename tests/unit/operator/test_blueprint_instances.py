@@ -79,6 +79,7 @@ async def test_a_use_gets_its_formation_and_mission_under_one_run() -> None:
     assert mission["metadata"]["finalizers"] == ["kais.io/finalizer"]
     assert mission["metadata"]["annotations"] == {
         "kais.io/run-id": run_id,
+        "kais.io/run-object": names.short_hash("Mission/demo/use", length=16),
         "kais.io/arm": "on",
         "kais.io/parameters": '{"topic": "pods", "count": 3}',
     }

@@ -245,6 +245,7 @@ def _stamp(
         kept |= instance_resolution.kept_labels(observed.instance, revision.spec.revision)
         marks |= instance_run.fixed(observed.instance, revision, rendered)
     missing = {k: v for k, v in marks.items() if metadata.annotations.get(k) != v}
+    missing = {**dict.fromkeys(observed.copied), **missing}
     unkept = {k: v for k, v in kept.items() if metadata.labels.get(k) != v}
     if not missing and not unkept:
         return ()

@@ -15,7 +15,7 @@ from kais.resources.base import API_VERSION
 from kais.resources.blueprint import BlueprintKnowledge, KnowledgePolicy
 from kais.resources.blueprint_instance import BlueprintInstance
 from kais.resources.blueprint_revision import BlueprintRevision
-from kais_operator.decide import children
+from kais_operator.decide import children, run_stamps
 from kais_operator.decide.plan import Body
 
 SIZE_LIMIT_BYTES = 1_400_000
@@ -88,6 +88,7 @@ def mission_body(
         labelled=_labels(instance, revision),
     )
     annotations = {labels.RUN_ID: run.run_id, labels.ARM: arm}
+    annotations |= run_stamps.mark("Mission", instance.metadata.namespace, instance.metadata.name)
     if values is not None:
         annotations[labels.PARAMETERS] = json.dumps(told_values(values), ensure_ascii=False)
     taken = instance.metadata.annotations.get(labels.RERUN_TAKEN)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 
@@ -42,6 +43,8 @@ class BlueprintInstanceObserved:
         mission: what stands under the Mission's name.
         ledger_outcome: how the ledger says that the begun run ended; only asked when the Mission
             is missing.
+        copied: annotations of the run of another object, which the use was copied from; `instance`
+            is without them.
         is_run_told: whether the store was told of a run without a mission, or refused it for good.
     """
 
@@ -54,3 +57,4 @@ class BlueprintInstanceObserved:
     mission: Body | None = None
     ledger_outcome: str | None = None
     is_run_told: bool = False
+    copied: Sequence[str] = ()

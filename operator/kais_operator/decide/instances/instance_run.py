@@ -17,7 +17,7 @@ from kais.conditions import Reason, Type
 from kais.outcomes import Outcome
 from kais.resources.blueprint_instance import BlueprintInstance, InstancePhase
 from kais.resources.blueprint_revision import BlueprintRevision
-from kais_operator.decide import notes
+from kais_operator.decide import notes, run_stamps
 from kais_operator.decide.instances import instance_children
 from kais_operator.decide.instances.instance_children import Run
 from kais_operator.decide.plan import Action, Body, PutRun, RefreshStatistics
@@ -80,6 +80,9 @@ def marks(
     if run.outcome is not None:
         wanted[labels.OUTCOME] = run.outcome
     is_new = carried.get(labels.RUN_ID) != run.run_id
+    if is_new or run.outcome is None:  # what an older version stamped and ended stays as it is
+        metadata = instance.metadata
+        wanted |= run_stamps.mark(instance.kind, metadata.namespace, metadata.name)
     if is_new:
         wanted |= {labels.OUTCOME: None, labels.RUN_KIND: None}
         nonce = taken or carried.get(labels.RERUN, "")[:NONCE_LIMIT]

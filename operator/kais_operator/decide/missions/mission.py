@@ -16,10 +16,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
 
-from kais import labels
+from kais import labels, names
 from kais.resources.fields import rfc3339
 from kais.resources.mission import Mission
-from kais_operator.decide import children
+from kais_operator.decide import children, run_stamps
 from kais_operator.decide.missions import (
     attempts,
     checking,
@@ -112,17 +112,37 @@ def _take_up(observed: MissionObserved, now: datetime) -> Plan:
         return _plan(Standing(observed, None), (), now)
     nonce = rerunning.nonce_of(mission)
     run_id = rerunning.run_id_for(mission, nonce)
-    taken: dict[str, str | None] = {labels.RERUN_TAKEN: nonce} if nonce is not None else {}
-    if labels.REVIEW in mission.metadata.annotations:  # no work was there to judge
-        taken[labels.REVIEW] = None
-    stamp = _held(mission, {labels.RUN_ID: run_id, labels.ACCEPTED_AT: rfc3339(now), **taken})
+    if observed.copied:  # its owner reference may be its original's too
+        run_id = names.run_id(mission.metadata.uid, nonce or "")
+    stale = list(observed.copied)
+    if _carries(mission, labels.REVIEW):  # no work was there to judge
+        stale.append(labels.REVIEW)
+    annotations: dict[str, str | None] = {
+        **dict.fromkeys(stale),
+        labels.RUN_ID: run_id,
+        **_mark(mission),
+        labels.ACCEPTED_AT: rfc3339(now),
+        **({labels.RERUN_TAKEN: nonce} if nonce is not None else {}),
+    }
+    stamp = _held(mission, annotations)
     entry = entries.find(mission, observed.team, now=now)
     return _go_on(observed, (), entry, run_id=run_id, now=now, before=(stamp,))
 
 
+def _carries(mission: Mission, name: str) -> bool:
+    return name in mission.metadata.annotations
+
+
+def _mark(mission: Mission) -> dict[str, str]:
+    return run_stamps.mark(mission.kind, mission.metadata.namespace, mission.metadata.name)
+
+
 def _hold(mission: Mission) -> tuple[PatchMetadata, ...]:
-    """Hold a mission whose run goes on; one that was saved and applied again may lack it."""
-    return () if is_held(mission) else (_held(mission, {}),)
+    """Hold a mission whose run goes on, and bind its stamp; a restored or older one may lack it."""
+    is_bound = _carries(mission, labels.RUN_OBJECT)
+    if is_held(mission) and is_bound:
+        return ()
+    return (_held(mission, {} if is_bound else {**_mark(mission)}),)
 
 
 def _held(mission: Mission, annotations: dict[str, str | None]) -> PatchMetadata:

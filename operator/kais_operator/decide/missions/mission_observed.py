@@ -63,6 +63,8 @@ class MissionObserved:
         instance: the instance that made the mission, where the ledger still needs its words or an
             attempt is to be started.
         ledger: what is known of the run in the store.
+        copied: annotations of the run of another object, which this one was copied from; `mission`
+            is without them.
         outputs: what the checks of the latest attempt printed, by the check's name, as far as it
             was needed.
         is_reading: more of it is needed, and is being read; no watch event tells of its end.
@@ -82,6 +84,7 @@ class MissionObserved:
     declared: Sequence[KnowledgeScope] = ()
     instance: BlueprintInstance | None = None
     ledger: Ledger = field(default_factory=Ledger)
+    copied: Sequence[str] = ()
     outputs: Mapping[str, Output] = field(default_factory=dict)
     is_reading: bool = False
     execs: Mapping[str, Process] = field(default_factory=dict)

@@ -25,8 +25,10 @@ def nonce_of(mission: Mission) -> str | None:
 
 def run_id_for(mission: Mission, nonce: str | None) -> str:
     """Give the id of the run of a nonce, or of the first run."""
-    owner = next((o for o in mission.metadata.owner_references if o.controller), None)
-    is_use = owner is not None and owner.kind == "BlueprintInstance"
+    metadata = mission.metadata
+    owner = next((o for o in metadata.owner_references if o.controller), None)
+    # A copy under another name keeps the owner of its original, and is not its mission.
+    is_use = owner and (owner.kind, owner.name) == ("BlueprintInstance", metadata.name)
     return names.run_id(owner.uid if owner and is_use else mission.metadata.uid, nonce or "")
 
 

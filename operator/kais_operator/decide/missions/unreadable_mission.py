@@ -14,6 +14,7 @@ from datetime import datetime, timedelta
 from kais import labels
 from kais.conditions import Type
 from kais.outcomes import Outcome
+from kais.reasons import Reason
 from kais_operator.decide import notes, outbox, saying
 from kais_operator.decide.missions import attempts, recording
 from kais_operator.decide.plan import Body, CloseRun, Create, ObjectRef, PatchMetadata, Plan
@@ -23,12 +24,16 @@ _AGAIN = timedelta(seconds=1)
 
 @dataclass(frozen=True)
 class UnreadableMission:
-    """The object as it stands, why it cannot be read, and why the store does not answer."""
+    """The object as it stands, why it cannot be read, and why the store does not answer.
+
+    `reason` is another one than Invalid where the object may be right; it is looked at again then.
+    """
 
     body: Body
     problem: str
     store_problem: str | None
     operator_namespace: str
+    reason: Reason = Reason.INVALID
 
 
 def decide(observed: UnreadableMission, now: datetime) -> Plan:
@@ -42,11 +47,15 @@ def decide(observed: UnreadableMission, now: datetime) -> Plan:
         return Plan((_released(metadata),))  # somebody took the run-id away, or wrote none
     if going_since is None or not is_held or run_id is None:
         return saying.refuse(
-            "Mission", observed.body, summary=Type.SUCCEEDED, problem=observed.problem, now=now
+            observed.body,
+            summary=Type.SUCCEEDED,
+            problem=observed.problem,
+            reason=observed.reason,
+            now=now,
         )
     given = annotations.get(labels.OUTCOME)
     outcome = Outcome(given) if given in set(Outcome) else Outcome.CANCELLED
-    closing = CloseRun(run_id, outcome, now, metadata["namespace"])
+    closing = CloseRun(run_id, outcome, now, metadata["namespace"], metadata["name"])
     is_away = observed.store_problem is not None
     if now - going_since >= (recording.PATIENCE if is_away else recording.GIVE_UP):
         calls = [outbox.close_run(closing)]

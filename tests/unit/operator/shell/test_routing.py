@@ -148,8 +148,14 @@ def test_a_mission_of_one_cell_waits_for_that_cell():
         ({"blueprintRef": {"name": "bp"}}, {}, True),
         ({"blueprintRef": {"name": "bp"}}, {labels.RUN_ID: "r"}, False),
         ({"blueprintRef": {"name": "bp"}, "updatePolicy": "Automatic"}, {labels.RUN_ID: "r"}, True),
+        ({"blueprintRef": {"name": "bp"}}, {labels.RUN_ID: "r", labels.RUN_OBJECT: "other"}, True),
     ],
-    ids=["whose run has not begun", "whose run has begun", "that follows new revisions"],
+    ids=[
+        "whose run has not begun",
+        "whose run has begun",
+        "that follows new revisions",
+        "that is a copy and has its original's run",
+    ],
 )
 def test_an_instance_waits_for_its_blueprint(spec, marks, waits):
     references = References()
