@@ -64,6 +64,7 @@ rooms: venv ## every module and what it answers; ROOMS="recall receipt" finds so
 .PHONY: crds reference binaries images charts
 crds: venv ## crds/*.yaml from the models in kais/resources
 	$(BIN)/python -m kais.crds
+	$(BIN)/python -m kais.admission
 
 reference: venv ## the generated pages of docs/reference, from the models and the commands
 	$(BIN)/python -m kais.reference

@@ -35,6 +35,12 @@ ALLOW_CELLS: Final = "kais.io/allow-cells"
 APPROVED: Final = "kais.io/approved"
 """On a Cell that another cell made, where that one's spawnPolicy asks for approval: "true"."""
 APPROVED_YES: Final = "true"
+CREATED_BY: Final = "kais.io/created-by"
+"""On a Cell whose creator may not approve cells: the creator's user name. The admission policy of
+the chart requires it, compares it with the request, and lets nobody change it."""
+APPROVED_CELLS: Final = "kais.io/approved-cells"
+"""On the ServiceAccount of a cell, where no admission policy is in force: names of Cells that the
+cell may make although its spawnPolicy asks for approval, separated by spaces or commas."""
 
 # Annotations that the operator writes: what must outlive status.
 LAST_REVISION: Final = "kais.io/last-revision"

@@ -239,12 +239,14 @@ class Placement:
         knowledge_url: the store's address as pods reach it (`KNOWLEDGE_SERVICE_URL`).
         watched_namespaces: empty for all of the cluster.
         check_image: what looks for files in the workspace of a task's attempt.
+        has_spawn_policy: whether the chart's admission policy tells who created a Cell.
     """
 
     operator_namespace: str
     knowledge_url: str
     watched_namespaces: tuple[str, ...] = ()
     check_image: str = ""
+    has_spawn_policy: bool = False
 
 
 @dataclass(frozen=True)

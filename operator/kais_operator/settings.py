@@ -35,6 +35,7 @@ class Settings:
         cell_knowledge_url: the same store's address as pods reach it.
         watch_namespaces: empty for all of the cluster.
         check_image: what looks for the files of fileExists checks; the operator's own image does.
+        has_spawn_policy: whether the chart's admission policy for Cells is in force.
     """
 
     kubeconfig: str | None
@@ -48,6 +49,7 @@ class Settings:
     metrics_port: int
     log_level: str
     check_image: str = ""
+    has_spawn_policy: bool = False
 
 
 def from_environment(environ: Mapping[str, str] | None = None) -> Settings:
@@ -71,7 +73,15 @@ def from_environment(environ: Mapping[str, str] | None = None) -> Settings:
         log_level=_level(env.get("KAIS_LOG_LEVEL") or "INFO"),
         check_image=env.get("KAIS_CHECK_IMAGE")
         or f"localhost/kais/operator:{metadata.version('kais')}",
+        has_spawn_policy=_switch(env, "KAIS_SPAWN_POLICY"),
     )
+
+
+def _switch(env: Mapping[str, str], name: str) -> bool:
+    value = env.get(name) or "false"
+    if value not in ("true", "false"):
+        raise SettingsError(f"{name}: {value!r} is neither true nor false")
+    return value == "true"
 
 
 def _kubeconfig(env: Mapping[str, str]) -> str | None:

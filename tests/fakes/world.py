@@ -60,7 +60,10 @@ class FakeWorld:
 
 
 def fake_world(
-    *bodies: Body, renderer: Any = None, rights: Sequence[Rights] = EVERY_WAY
+    *bodies: Body,
+    renderer: Any = None,
+    rights: Sequence[Rights] = EVERY_WAY,
+    has_spawn_policy: bool = True,
 ) -> FakeWorld:
     """Build a world that holds `bodies`, with the operator in `kais-system`.
 
@@ -74,6 +77,7 @@ def fake_world(
         operator_namespace=HOME,
         knowledge_url="http://knowledge.kais-system:8000",
         check_image="kais/operator:1",
+        has_spawn_policy=has_spawn_policy,
     )
     noted = NotedKnowledge(knowledge, memory)
     containers = FakeContainers(clock, rights=rights)

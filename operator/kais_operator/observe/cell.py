@@ -14,7 +14,7 @@ from kais_operator.decide.cells.cell import CellObserved
 from kais_operator.decide.cells.placing import Housed
 from kais_operator.decide.cells.service_cells import Children
 from kais_operator.decide.plan import Body, ObjectRef
-from kais_operator.observe import reading
+from kais_operator.observe import kin, reading
 from kais_operator.observe.reconcilers import Reconciler, Seen
 from kais_operator.ports import Cluster, World
 
@@ -40,7 +40,7 @@ async def observe_cell(world: World, ref: ObjectRef) -> Seen | None:
         account=await _account(cluster, cell),
         workloads=workloads,
         sharing=await reading.sharing(cluster, cell),
-        kin=await _kin(cluster, cell),
+        kin=await kin.read_kin(world, Housed(cell, formation)),
         realm_uid=namespace["metadata"]["uid"] if namespace else "",
         store_problem=world.memory.store_problem(),
         knowledge_url=world.placement.knowledge_url,
@@ -63,15 +63,6 @@ async def _workloads(world: World, cell: Cell) -> Children:
     selector = ",".join(f"{key}={value}" for key, value in told.items())
     found = await cluster.list("Pod", metadata.namespace, labels=selector)
     return Children(deployment, service, service_workloads.own_pods(cell, found))
-
-
-async def _kin(cluster: Cluster, cell: Cell) -> tuple[Cell, ...]:
-    """Read the cells of the namespace, among which are those above and beside one that was made."""
-    if cell.spec.parent_ref is None:
-        return ()
-    bodies = await cluster.list("Cell", cell.metadata.namespace)
-    found = [reading.read(Cell, body) for body in bodies]
-    return tuple(one for one in found if isinstance(one, Cell) and not one.is_deleting)
 
 
 async def _account(cluster: Cluster, cell: Cell) -> Body | None:

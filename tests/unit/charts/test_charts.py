@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 import yaml
 
+from kais import admission
 from kais.resources.kinds import KINDS
 
 ROOT = Path(__file__).parents[3]
@@ -135,6 +136,12 @@ def test_people_with_edit_may_ask_for_a_token_of_their_realms_account_only() -> 
     (token,) = [r for r in rules("people-edit") if r["resources"] == ["serviceaccounts/token"]]
 
     assert (token["resourceNames"], token["verbs"]) == (["kais-user"], ["create"])
+
+
+def test_the_admission_policy_of_the_chart_is_what_the_code_generates() -> None:
+    assert (ROOT / admission.FILE).read_text() == admission.text()
+    assert ("kais.io", "cells", admission.APPROVE) in grants(rules("people-edit"))
+    assert ("kais.io", "cells", admission.APPROVE) in grants(rules("operator"))
 
 
 @pytest.mark.parametrize("chart", ["kais", "kais-crds"])

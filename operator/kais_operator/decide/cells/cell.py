@@ -30,6 +30,7 @@ from kais_operator.decide.cells.service_cells import NO_CHILDREN, Children, Work
 from kais_operator.decide.cells.service_pods import ServicePods
 from kais_operator.decide.children import Parent
 from kais_operator.decide.formations import spawning
+from kais_operator.decide.formations.spawning import NO_KIN, Kin
 from kais_operator.decide.plan import Action, Body, Plan, RegisterPrincipal
 from knowledge_client import models
 
@@ -48,7 +49,7 @@ class CellObserved:
         account: the ServiceAccount under the name that its pods would use.
         workloads: what stands under the names of a service cell's children, and its pods.
         sharing: the other cells that run under the same borrowed account.
-        kin: the cells of the namespace, read only for a cell that another one made.
+        kin: the cells of the namespace, read only for a cell that another one may have made.
         realm_uid: UID of the namespace.
         is_registered: whether the store was told exactly what would be told now.
         store_problem: why the store last did not answer; None since it did.
@@ -59,7 +60,7 @@ class CellObserved:
     account: Body | None
     workloads: Children = NO_CHILDREN
     sharing: Sequence[Housed] = ()
-    kin: Sequence[Cell] = ()
+    kin: Kin = NO_KIN
     realm_uid: str = ""
     is_registered: bool = False
     store_problem: str | None = None

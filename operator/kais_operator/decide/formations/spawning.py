@@ -2,79 +2,185 @@
 
 Nobody asks before a Cell is created, so twenty may be created at once. The oldest are within the
 limits and the others are refused, whoever is looked at first: the order decides, not the moment.
+
+What a cell wrote about a Cell that it made decides nothing:
+
+    admission policy in force      kais.io/created-by is true, for every creator who may not approve
+                                   cells; all cells that run under that account are the parents
+    no policy                      every older cell that may call the Kubernetes API is a parent;
+                                   approvals stand on its ServiceAccount, labels do not count
+In both cases a parentRef adds a parent and takes none away. A Cell of a Formation was made by the
+operator.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+import functools
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 
 from kais import labels
 from kais.resources.cell import Cell
+from kais.resources.formation import Formation
 from kais.resources.workload import Recursion, SpawnPolicy
+from kais_operator.decide.cells import placing
+from kais_operator.decide.formations import formation as formations
 
 
-def problem(cell: Cell, kin: Sequence[Cell]) -> str | None:
+@dataclass(frozen=True)
+class Kin:
+    """The cells among which one was made, and what else tells who made it.
+
+    Attributes:
+        cells: the cells of the namespace that are not being deleted.
+        has_policy: whether the admission policy of the chart is in force.
+        of_formations: names of the cells that the operator made; needed without the policy.
+        approvals: names of Cells that each ServiceAccount's annotation approves, by account;
+            needed without the policy.
+    """
+
+    cells: Sequence[Cell] = ()
+    has_policy: bool = False
+    of_formations: frozenset[str] = frozenset()
+    approvals: Mapping[str, frozenset[str]] = field(default_factory=dict)
+
+
+NO_KIN = Kin()
+
+
+def of_formations(cells: Iterable[Cell], teams: Iterable[Formation]) -> frozenset[str]:
+    """Name the cells that the operator made: their controller lists them in its spec.
+
+    An owner reference alone proves nothing, since whoever creates a Cell may write it.
+    """
+    listed = {team.metadata.uid: frozenset(formations.wanted_names(team)) for team in teams}
+    return frozenset(
+        cell.metadata.name
+        for cell in cells
+        if cell.metadata.name in listed.get(cell.metadata.controller_uid or "", frozenset())
+    )
+
+
+def creator(cell: Cell) -> str | None:
+    """Give the ServiceAccount of the namespace that created a Cell, as the policy vouches for."""
+    user = cell.metadata.annotations.get(labels.CREATED_BY, "")
+    prefix = f"system:serviceaccount:{cell.metadata.namespace}:"
+    return user.removeprefix(prefix) if user.startswith(prefix) else None
+
+
+def problem(cell: Cell, kin: Kin) -> str | None:
     """Say why a cell may not have been made; None when it may, or when no cell made it.
 
-    `kin` are the cells of its namespace. A parent that is gone has no limits any more.
+    A parent that is gone has no limits any more.
     """
-    by_name = {one.metadata.name: one for one in kin} | {cell.metadata.name: cell}
-    above = list(_ancestors(cell, by_name))
-    if not above:
-        return None
-    refusal = _policy_problem(cell, above[0])
-    for generations, ancestor in enumerate(above, start=1):
-        limits = _limits(ancestor)
-        if refusal is None and generations > limits.max_depth:
-            refusal = (
-                f"{ancestor.ref} allows {limits.max_depth} generations of cells below it, and this "
-                f"is generation {generations}"
-            )
-        if refusal is None and _rank(cell, ancestor, by_name) > limits.max_descendants:
-            refusal = (
-                f"{ancestor.ref} allows {limits.max_descendants} cells below it, and as many are "
-                "older than this one"
-            )
+    family = _Family(cell, kin)
+    for name, generation in family.above(cell).items():
+        refusal = _refusal(cell, family.by_name[name], generation, family)
+        if refusal is not None:
+            return refusal
+    return None
+
+
+def _refusal(cell: Cell, ancestor: Cell, generation: int, family: _Family) -> str | None:
+    limits = _limits(ancestor)
+    refusal = _policy_problem(cell, ancestor, family.kin) if generation == 1 else None
+    if refusal is None and generation > limits.max_depth:
+        refusal = (
+            f"{ancestor.ref} allows {limits.max_depth} generations of cells below it, and this "
+            f"is generation {generation}"
+        )
+    if refusal is None and family.rank(cell, ancestor) > limits.max_descendants:
+        refusal = (
+            f"{ancestor.ref} allows {limits.max_descendants} cells below it, and as many are "
+            "older than this one"
+        )
     return refusal
 
 
-def _policy_problem(cell: Cell, parent: Cell) -> str | None:
+def _policy_problem(cell: Cell, parent: Cell, kin: Kin) -> str | None:
     policy = _limits(parent).spawn_policy
     if policy is SpawnPolicy.DISABLED:
         return f"{parent.ref} may make no cells (spawnPolicy: disabled)"
-    if policy is SpawnPolicy.BLUEPRINT_ONLY and labels.BLUEPRINT not in cell.metadata.labels:
+    is_labelled = kin.has_policy and labels.BLUEPRINT in cell.metadata.labels
+    if policy is SpawnPolicy.BLUEPRINT_ONLY and not is_labelled:
         return f"{parent.ref} makes cells of Blueprints only (spawnPolicy: blueprint_only)"
-    is_approved = cell.metadata.annotations.get(labels.APPROVED) == labels.APPROVED_YES
-    if policy is SpawnPolicy.APPROVAL_REQUIRED and not is_approved:
-        return (
-            f"cells that {parent.ref} makes need approval (spawnPolicy: approval_required); "
-            f'annotate this one {labels.APPROVED}: "{labels.APPROVED_YES}"'
-        )
+    if policy is SpawnPolicy.APPROVAL_REQUIRED:
+        return _approval_problem(cell, parent, kin)
     return None
+
+
+def _approval_problem(cell: Cell, parent: Cell, kin: Kin) -> str | None:
+    need = f"cells that {parent.ref} makes need approval (spawnPolicy: approval_required)"
+    if kin.has_policy:
+        is_approved = cell.metadata.annotations.get(labels.APPROVED) == labels.APPROVED_YES
+        advice = f'annotate this one {labels.APPROVED}: "{labels.APPROVED_YES}"'
+    else:
+        account = placing.account_name(parent)
+        is_approved = cell.metadata.name in kin.approvals.get(account, frozenset())
+        advice = (
+            f"add {cell.metadata.name} to {labels.APPROVED_CELLS} of ServiceAccount"
+            f"/{cell.metadata.namespace}/{account}"
+        )
+    return None if is_approved else f"{need}; {advice}"
+
+
+class _Family:
+    """The cells of a namespace with the parents of each, indexed so that no look is quadratic."""
+
+    def __init__(self, cell: Cell, kin: Kin) -> None:
+        self.kin = kin
+        self.by_name = {one.metadata.name: one for one in kin.cells} | {cell.metadata.name: cell}
+        self._by_account: dict[str, list[str]] = {}
+        for one in self.by_name.values():
+            self._by_account.setdefault(placing.account_name(one), []).append(one.metadata.name)
+        self._callers = [one for one in self.by_name.values() if one.spec.api_access]
+
+    def above(self, cell: Cell) -> dict[str, int]:
+        """Give the names of the cells above, each with its generation, nearest first."""
+        return _reached(cell.metadata.name, self._parents)
+
+    def rank(self, cell: Cell, ancestor: Cell) -> int:
+        """Count the cells below an ancestor up to this one, oldest first."""
+        below = _reached(ancestor.metadata.name, lambda name: self._children.get(name, ()))
+        return 1 + sum(_age(self.by_name[name]) < _age(cell) for name in below)
+
+    @functools.cached_property
+    def _children(self) -> dict[str, list[str]]:
+        children: dict[str, list[str]] = {}
+        for name in self.by_name:
+            for parent in self._parents(name):
+                children.setdefault(parent, []).append(name)
+        return children
+
+    def _parents(self, name: str) -> Iterator[str]:
+        cell = self.by_name[name]
+        if cell.spec.parent_ref is not None and cell.spec.parent_ref in self.by_name:
+            yield cell.spec.parent_ref
+        if self.kin.has_policy:
+            yield from self._by_account.get(creator(cell) or "", ())
+        elif name not in self.kin.of_formations:
+            yield from (
+                caller.metadata.name for caller in self._callers if _age(caller) < _age(cell)
+            )
+
+
+def _reached(start: str, neighbours: Callable[[str], Iterable[str]]) -> dict[str, int]:
+    """Give what is reached from a name, each with its fewest steps; a circle ends there."""
+    steps, row = {start: 0}, [start]
+    while row:
+        following = []
+        for name in row:
+            for other in neighbours(name):
+                if other not in steps:
+                    steps[other] = steps[name] + 1
+                    following.append(other)
+        row = following
+    del steps[start]
+    return steps
 
 
 def _limits(cell: Cell) -> Recursion:
     return cell.spec.recursion or Recursion()
-
-
-def _ancestors(cell: Cell, by_name: Mapping[str, Cell]) -> Iterator[Cell]:
-    """Give the cells above, nearest first; a circle ends where it closes."""
-    seen = {cell.metadata.name}
-    name = cell.spec.parent_ref
-    while name is not None and name in by_name and name not in seen:
-        seen.add(name)
-        yield by_name[name]
-        name = by_name[name].spec.parent_ref
-
-
-def _rank(cell: Cell, ancestor: Cell, by_name: Mapping[str, Cell]) -> int:
-    """Count the cells below an ancestor up to this one, oldest first."""
-    below = [
-        one
-        for one in by_name.values()
-        if any(a.metadata.name == ancestor.metadata.name for a in _ancestors(one, by_name))
-    ]
-    return 1 + sum(_age(one) < _age(cell) for one in below)
 
 
 def _age(cell: Cell) -> tuple[str, str]:

@@ -50,6 +50,7 @@ def test_every_setting_is_read():
         ("KAIS_METRICS_PORT", "http"),
         ("KAIS_METRICS_PORT", "70000"),
         ("KAIS_WATCH_NAMESPACES", "Demo"),
+        ("KAIS_SPAWN_POLICY", "yes"),
         ("KAIS_LOG_LEVEL", "loud"),
     ],
 )

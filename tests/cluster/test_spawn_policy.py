@@ -1,0 +1,117 @@
+"""The admission policy for Cells before a real API server: a creator is on record, or approves."""
+
+from __future__ import annotations
+
+import itertools
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from kais_cluster import errors
+from tests.cluster.conftest import ControlPlane
+from tests.cluster.running import wait_for
+from tests.cluster.test_namespaced_rights import rendered
+
+pytestmark = pytest.mark.cluster
+
+Body = dict[str, Any]
+Write = Callable[..., str]
+POLICIES = ("ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyBinding")
+VERBS = ["get", "list", "create", "update", "patch"]
+
+
+def cell(name: str, *, annotations: Body | None = None, **more: Any) -> Body:
+    spec = {"mode": "Task", "container": {"image": "x"}, **more.pop("spec", {})}
+    metadata = {"name": name, "annotations": annotations or {}, **more}
+    return {"apiVersion": "kais.io/v1", "kind": "Cell", "metadata": metadata, "spec": spec}
+
+
+@pytest.fixture(scope="module")
+def policy(control_plane: ControlPlane, helm: Path):
+    bodies = [b for b in rendered(helm, namespace="default") if b["kind"] in POLICIES]
+    assert len(bodies) == 2
+    control_plane.kubectl("apply", "-f", "-", stdin=yaml.safe_dump_all(bodies))
+    yield
+    for body in bodies:
+        control_plane.kubectl("delete", body["kind"], body["metadata"]["name"])
+
+
+def writer(
+    plane: ControlPlane, namespace: str, account: str, folder: Path, verbs: list[str]
+) -> Write:
+    """Give a function that applies as a ServiceAccount and returns the refusal, or nothing."""
+    rule = f"--verb={','.join(verbs)}"
+    plane.kubectl("create", "serviceaccount", account, "-n", namespace)
+    plane.kubectl("create", "role", account, rule, "--resource=cells.kais.io", "-n", namespace)
+    subject = f"--serviceaccount={namespace}:{account}"
+    plane.kubectl("create", "rolebinding", account, f"--role={account}", subject, "-n", namespace)
+    config = json.loads(plane.kubectl("config", "view", "--raw", "--minify", "-o", "json"))
+    token = plane.kubectl("create", "token", account, "-n", namespace).strip()
+    config["users"] = [{"name": config["users"][0]["name"], "user": {"token": token}}]
+    path = folder / f"{account}.kubeconfig"
+    path.write_text(json.dumps(config))
+
+    def write(body: Body) -> str:
+        arguments = ("--kubeconfig", str(path), "apply", "-n", namespace, "-f", "-")
+        try:
+            plane.kubectl(*arguments, stdin=json.dumps(body))
+        except errors.CommandFailed as exc:
+            return str(exc)
+        return ""
+
+    return write
+
+
+@pytest.fixture
+def spawner(policy: None, control_plane: ControlPlane, namespace: str, tmp_path: Path) -> Write:
+    write = writer(control_plane, namespace, "spawner", tmp_path, VERBS)
+    # A new binding is in force within seconds.
+    number = itertools.count()
+    wait_for(lambda: "created-by" in write(cell(f"probe-{next(number)}")), what="the policy")
+    return write
+
+
+def test_a_creator_who_may_not_approve_is_on_record(spawner: Write, namespace: str):
+    user = f"system:serviceaccount:{namespace}:spawner"
+    message = f"a Cell bears the annotation kais.io/created-by: {user} of a creator who lacks"
+    assert message in spawner(cell("a"))
+    assert message in spawner(cell("a", annotations={"kais.io/created-by": "ada"}))
+    record = {"kais.io/created-by": user}
+    assert spawner(cell("a", annotations=record)) == ""
+    assert "it is never changed" in spawner(cell("a", annotations={"kais.io/created-by": "ada"}))
+    assert spawner(cell("a", annotations={**record, "note": "x"})) == ""
+    approved = {**record, "kais.io/approved": "true"}
+    for name in ("a", "b"):
+        assert "kais.io/approved takes the verb approve" in spawner(
+            cell(name, annotations=approved)
+        )
+        labelled = cell(name, annotations=record, labels={"kais.io/blueprint": "reviews"})
+        assert "the label kais.io/blueprint" in spawner(labelled)
+    moved = cell("a", annotations=record, spec={"parentRef": "somebody"})
+    assert "to change parentRef" in spawner(moved)
+
+
+def test_who_may_approve_is_asked_for_nothing(
+    spawner: Write, control_plane: ControlPlane, namespace: str, tmp_path: Path
+):
+    approver = writer(control_plane, namespace, "approver", tmp_path, [*VERBS, "approve"])
+    assert approver(cell("mine", labels={"kais.io/blueprint": "reviews"})) == ""
+    record = {"kais.io/created-by": f"system:serviceaccount:{namespace}:spawner"}
+    assert spawner(cell("made", annotations=record)) == ""
+    assert approver(cell("made", annotations={**record, "kais.io/approved": "true"})) == ""
+    kept = {**record, "kais.io/approved": "true", "note": "x"}
+    assert spawner(cell("made", annotations=kept)) == "", "an approval of another stays"
+
+
+def test_an_installation_for_some_namespaces_has_no_policy_and_its_operator_is_told(helm: Path):
+    for values, has_policy in ((("namespaces={a}",), False), ((), True)):
+        bodies = rendered(helm, *values, namespace="home")
+        assert any(body["kind"] in POLICIES for body in bodies) is has_policy
+        (operator,) = (body for body in bodies if body["kind"] == "Deployment")
+        env = operator["spec"]["template"]["spec"]["containers"][0]["env"]
+        value = json.dumps(has_policy)
+        assert {"name": "KAIS_SPAWN_POLICY", "value": value} in env
