@@ -19,7 +19,7 @@ from kais_operator.adapters.clock import SystemClock
 from kais_operator.adapters.cluster import ApiCluster
 from kais_operator.adapters.lease import Election
 from kais_operator.adapters.listing import Listing
-from kais_operator.adapters.renderer import WorkerRenderer
+from kais_operator.adapters.renderer import PATIENCE_S, WorkerRenderer
 from kais_operator.adapters.store_memory import StoreMemory
 from kais_operator.adapters.watch_probe import WatchProbe
 from kais_operator.handlers import routing
@@ -52,7 +52,7 @@ async def assembled(
         stack.push_async_callback(store.aclose)
         metrics = Metrics()
         metrics.watch_requests(link.requests)
-        renderer = WorkerRenderer(count=metrics.rendered)
+        renderer = WorkerRenderer(count=metrics.rendered, patience_s=PATIENCE_S)
         stack.push_async_callback(renderer.close)
         await renderer.start()
         election = Election(

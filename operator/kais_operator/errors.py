@@ -2,6 +2,7 @@
 
     OperatorError
     ├── NotReady            look again after `requeue_after_s`; nothing is wrong
+    │   └── RenderingPending    a template is being rendered; look again when it is
     ├── NotLeading          the Lease is lost: stop writing, stand for election
     ├── RenderingFailed     the render worker passed a cap or died
     └── ClusterError        the API server said no, or nothing
@@ -19,8 +20,11 @@ A user's mistake is never an error here: decisions turn it into a condition.
 
 from __future__ import annotations
 
+import asyncio
 import logging
-from typing import Literal
+from typing import Any, Literal
+
+_ANSWERED_S = 30.0  # longer than a rendering may take on the clock
 
 
 class OperatorError(Exception):
@@ -35,6 +39,18 @@ class NotReady(OperatorError):
         self.requeue_after_s = requeue_after_s
 
 
+class RenderingPending(NotReady):
+    """A rendering takes longer than a pass may wait for it.
+
+    Attributes:
+        done: Ends when the answer is there to be asked for again.
+    """
+
+    def __init__(self, done: asyncio.Future[Any]) -> None:
+        super().__init__("a template is being rendered", requeue_after_s=_ANSWERED_S)
+        self.done = done
+
+
 class NotLeading(OperatorError):
     """The Lease is no longer ours."""
 
@@ -45,11 +61,19 @@ class RenderingFailed(OperatorError):
     Attributes:
         cap: "time" or "memory" when the template passed that limit; "worker" when the worker died
             twice over it, for a reason that it could not tell.
+        retry_after_s: When another try is made; until then the same request fails at once.
     """
 
-    def __init__(self, message: str, *, cap: Literal["time", "memory", "worker"]) -> None:
+    def __init__(
+        self,
+        message: str,
+        *,
+        cap: Literal["time", "memory", "worker"],
+        retry_after_s: float = 0.0,
+    ) -> None:
         super().__init__(message)
         self.cap = cap
+        self.retry_after_s = retry_after_s
 
 
 class ClusterError(OperatorError):

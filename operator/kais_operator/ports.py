@@ -109,9 +109,10 @@ class Renderer(Protocol):
 
     Raises:
         RenderingFailed: the worker passed its time or memory cap; the message says which.
+        RenderingPending: there is no answer yet; ask again when there is one.
     """
 
-    async def compile(self, spec: Body) -> Any:
+    async def compile(self, spec: Body, *, namespace: str) -> Any:
         """Compile a Blueprint's spec to a `kais.blueprints.CompileReport`."""
         ...
 
@@ -129,7 +130,7 @@ class Renderer(Protocol):
         """Validate parameters and render; what `kais.blueprints.render_blueprint` returns."""
         ...
 
-    async def find(self, pattern: str, text: str, *, ignore_case: bool) -> bool:
+    async def find(self, pattern: str, text: str, *, ignore_case: bool, namespace: str) -> bool:
         """Look for a user's regular expression in a text; ValueError when it is none."""
         ...
 

@@ -22,14 +22,14 @@ NAMES: dict[str, Any] = {
 
 class RendererContract:
     async def test_a_good_template_compiles(self, renderer: Renderer) -> None:
-        report = await renderer.compile(blueprints.blueprint()["spec"])
+        report = await renderer.compile(blueprints.blueprint()["spec"], namespace="n")
         assert (report.is_good, report.reason) == (True, Reason.COMPILED)
 
     async def test_an_undeclared_name_is_an_error_with_its_leaf_and_place(
         self, renderer: Renderer
     ) -> None:
         spec = blueprints.blueprint(mission={"objective": "explain {{ subject }}"})["spec"]
-        report = await renderer.compile(spec)
+        report = await renderer.compile(spec, namespace="n")
         assert (report.is_good, report.reason) == (False, Reason.TEMPLATE_ERROR)
         assert "mission.objective, line 1, column" in report.message
         assert "'subject' is not declared" in report.message

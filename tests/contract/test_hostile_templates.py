@@ -70,7 +70,7 @@ async def renderer() -> AsyncIterator[WorkerRenderer]:
 
 async def compiled(renderer: WorkerRenderer, spec: dict[str, Any]) -> tuple[bool, str]:
     try:
-        report = await renderer.compile(spec)
+        report = await renderer.compile(spec, namespace="n")
     except errors.RenderingFailed as exc:
         return False, str(exc)
     return report.is_good, report.message
@@ -143,7 +143,7 @@ async def test_a_use_whose_value_makes_a_pattern_hang_is_stopped_too(
 
 async def test_with_the_limits_of_the_operator_the_answer_comes_in_time() -> None:
     renderer = WorkerRenderer(workers=1)
-    await renderer.compile(hostile.spec("warm"))
+    await renderer.compile(hostile.spec("warm"), namespace="n")
     started = time.monotonic()
     is_good, message = await compiled(renderer, parameter(*hostile.PATTERNS[0]))
     await renderer.close()

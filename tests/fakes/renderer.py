@@ -17,7 +17,8 @@ class InProcessRenderer:
         self.compiled = 0
         self.fails: list[errors.RenderingFailed] = []
 
-    async def compile(self, spec: Body) -> blueprints.CompileReport:
+    async def compile(self, spec: Body, *, namespace: str) -> blueprints.CompileReport:
+        del namespace
         self.compiled += 1
         self._maybe_fail()
         return blueprints.compile_blueprint(spec)
@@ -26,7 +27,8 @@ class InProcessRenderer:
         self._maybe_fail()
         return blueprints.render_blueprint(spec, parameters, **names)
 
-    async def find(self, pattern: str, text: str, *, ignore_case: bool) -> bool:
+    async def find(self, pattern: str, text: str, *, ignore_case: bool, namespace: str) -> bool:
+        del namespace
         self._maybe_fail()
         try:
             return re.search(pattern, text, re.IGNORECASE if ignore_case else 0) is not None

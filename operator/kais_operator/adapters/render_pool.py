@@ -1,8 +1,9 @@
 """The processes that render: started early, killed at their limits, replaced at once.
 
 A request takes an idle worker, at most as many as there are workers run at a time and the others
-queue. A worker that passes its limit of time is killed, one that ran out of memory or died is not
-used again, and its successor starts importing before anybody asks for it.
+queue, by namespace; see `fair_share`. A worker that passes its limit of time is killed, one that
+ran out of memory or died is not used again, and its successor starts importing before anybody asks
+for it.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ import asyncio
 import logging
 
 from kais_operator import errors
+from kais_operator.adapters.fair_share import FairShare
 from kais_operator.adapters.render_process import Answer, RenderProcess
 
 _LOG = logging.getLogger(__name__)
@@ -19,8 +21,9 @@ _LOG = logging.getLogger(__name__)
 class RenderPool:
     """A fixed number of workers, shared by everybody who renders."""
 
-    def __init__(self, *, workers: int = 2, limit_s: float = 2.0, memory_mib: int = 256) -> None:
+    def __init__(self, *, workers: int = 3, limit_s: float = 2.0, memory_mib: int = 256) -> None:
         self._wanted = workers
+        self._share = FairShare(workers)
         self._limit_s = limit_s
         self._memory_mib = memory_mib
         self._idle: asyncio.Queue[RenderProcess | None] = asyncio.Queue()
@@ -42,8 +45,8 @@ class RenderPool:
             if worker is not None:
                 await worker.kill()
 
-    async def ask(self, line: bytes) -> Answer:
-        """Have one request answered, waiting for an idle worker first.
+    async def ask(self, line: bytes, *, namespace: str) -> Answer:
+        """Have one request of a namespace answered, waiting for an idle worker first.
 
         A worker that dies is no proof against the template (the kernel may have needed its memory),
         so the request gets a second one.
@@ -52,12 +55,13 @@ class RenderPool:
             RenderingFailed: A cap was passed; the message names it and the leaf.
         """
         await self.start()
-        try:
+        async with self._share.turn(namespace):
+            try:
+                return await self._ask_once(line)
+            except errors.RenderingFailed as exc:
+                if exc.cap != "worker":
+                    raise
             return await self._ask_once(line)
-        except errors.RenderingFailed as exc:
-            if exc.cap != "worker":
-                raise
-        return await self._ask_once(line)
 
     async def _ask_once(self, line: bytes) -> Answer:
         worker = await self._idle.get()

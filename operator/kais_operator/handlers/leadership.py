@@ -89,7 +89,7 @@ class Term:
         self._watching: asyncio.Task[None] | None = None
         self._ear = hearing.Ear(office.cache, self.freshness, self.told)
         echoes = Echoes()
-        self._passes = Passes(world, office.reconcilers, echoes)
+        self._passes = Passes(world, office.reconcilers, echoes, look_again=self._look_again)
         self._triggers = Triggers(echoes, lambda key, after_s: self.queue.add(key, after=after_s))
         self.queue: WorkQueue[ObjectRef] = WorkQueue(
             self._look,
@@ -199,6 +199,9 @@ class Term:
     async def _look(self, key: ObjectRef) -> float | None:
         with self._triggers.looking(key):
             return await self._passes(key)
+
+    def _look_again(self, key: ObjectRef) -> None:
+        self.queue.add(key)
 
     async def _drain(self, working: asyncio.Task[None]) -> None:
         """Take no more keys, and let what runs end."""

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import timedelta
 
@@ -58,10 +58,21 @@ class _News:
 
 
 class Passes:
-    """Runs passes; what the queue calls for each key."""
+    """Runs passes; what the queue calls for each key.
 
-    def __init__(self, world: World, reconcilers: Mapping[str, Reconciler], echoes: Echoes) -> None:
+    `look_again` is called with a key whose pass ended because it would have had to wait.
+    """
+
+    def __init__(
+        self,
+        world: World,
+        reconcilers: Mapping[str, Reconciler],
+        echoes: Echoes,
+        *,
+        look_again: Callable[[ObjectRef], None],
+    ) -> None:
         self._world = world
+        self._look_again = look_again
         self._reconcilers = reconcilers
         self._echoes = echoes
         self._restless: dict[ObjectRef, int] = {}
@@ -99,6 +110,9 @@ class Passes:
         """Make a pass, and turn what it raises into a delay or a Backoff."""
         try:
             next_look_s = await self._pass(reconciler, key)
+        except errors.RenderingPending as exc:
+            exc.done.add_done_callback(lambda _: self._look_again(key))
+            return exc.requeue_after_s
         except errors.NotReady as exc:
             return exc.requeue_after_s
         except errors.NotLeading as exc:

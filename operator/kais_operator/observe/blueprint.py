@@ -89,14 +89,16 @@ async def _verdicts(
     world: World, blueprint: Blueprint, revisions: Sequence[BlueprintRevision], number: int
 ) -> dict[int, Verdict]:
     """Compile the present spec, and older revisions only until one is good."""
-    found = {number: await verdicts.verdict_of(world, blueprint.spec)}
+    namespace = blueprint.metadata.namespace
+    found = {number: await verdicts.verdict_of(world, blueprint.spec, namespace=namespace)}
     annotated = revision_history.annotated(blueprint, labels.SERVED_REVISION)
     order = revision_history.order_to_compile(revisions, present=number, annotated=annotated)
     for revision in order:
         if any(verdict.is_good for verdict in found.values()):
             break
         if revision.spec.revision not in found:
-            found[revision.spec.revision] = await verdicts.verdict_of(world, revision.spec)
+            verdict = await verdicts.verdict_of(world, revision.spec, namespace=namespace)
+            found[revision.spec.revision] = verdict
     return found
 
 

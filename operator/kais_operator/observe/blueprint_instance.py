@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import logging
 from dataclasses import replace
 
@@ -39,15 +40,15 @@ async def observe_blueprint_instance(world: World, ref: ObjectRef) -> Seen | Non
     mission = await world.cluster.get_child(ObjectRef("Mission", ref.namespace, ref.name))
     choice = await _choose(world, instance, mission)
     revision = await _revision(world, instance, choice.number)
-    rendering, may_mend = None, False
+    rendering, retry_after = None, None
     if revision is not None:
-        rendering, may_mend = await verdicts.rendering_of(world, instance, revision)
+        rendering, retry_after = await verdicts.rendering_of(world, instance, revision)
     observed = BlueprintInstanceObserved(
         instance,
         choice,
         revision,
         rendering,
-        may_mend,
+        retry_after,
         await world.cluster.get_child(ObjectRef("Formation", ref.namespace, ref.name)),
         mission,
         await _ledger_outcome(world, instance, mission),
@@ -94,7 +95,9 @@ async def _between(
     numbers = range(first, newer.served or 0)[-_BETWEEN:]
     found = [await _revision(world, instance, number) for number in reversed(numbers)]
     kept = [revision for revision in found if revision is not None]
-    return tuple([r for r in kept if (await verdicts.verdict_of(world, r.spec)).is_good])
+    namespace = instance.metadata.namespace
+    verdict_of = functools.partial(verdicts.verdict_of, world, namespace=namespace)
+    return tuple([revision for revision in kept if (await verdict_of(revision.spec)).is_good])
 
 
 async def _blueprint(

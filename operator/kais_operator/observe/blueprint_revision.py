@@ -21,7 +21,7 @@ async def observe_blueprint_revision(world: World, ref: ObjectRef) -> Seen | Non
         return Seen(body, revision)
     observed = decisions.BlueprintRevisionObserved(
         revision,
-        await verdicts.verdict_of(world, revision.spec),
+        await verdicts.verdict_of(world, revision.spec, namespace=ref.namespace),
         world.memory.blueprint_stats(ref.namespace, revision.spec.blueprint),
     )
     return Seen(body, observed)

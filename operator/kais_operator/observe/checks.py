@@ -6,6 +6,7 @@ kept on the Mission. Patterns are users' own and run where they can be killed.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Sequence
 from dataclasses import replace
 
@@ -45,7 +46,8 @@ async def with_checks(world: World, observed: MissionObserved) -> MissionObserve
         observed = replace(observed, container=_container(observed.pods))
         return await _with_commands(world, observed, checking.judged(observed, found, now))
     asked = checking.asked(observed, found, now)
-    read = {one.check.name: await _output(world, one) for one in asked}
+    namespace = observed.mission.metadata.namespace
+    read = {one.check.name: await _output(world, one, namespace) for one in asked}
     outputs = {name: output for name, output in read.items() if output is not None}
     return replace(observed, outputs=outputs, is_reading=len(outputs) < len(read))
 
@@ -69,7 +71,9 @@ async def _with_commands(
             process = replace(process, failure=_failure(check, process.failure))
         execs[check.name] = process
         if process.ended_at is not None and checks.needs_output(check):
-            outputs[check.name] = await _matched(world, check, text)
+            outputs[check.name] = await _matched(
+                world, check, text, observed.mission.metadata.namespace
+            )
     return replace(observed, execs=execs, outputs=outputs)
 
 
@@ -90,27 +94,29 @@ def _container(pods: Sequence[Body]) -> RunningContainer | None:
     return None
 
 
-async def _output(world: World, asked: Asked) -> Output | None:
+async def _output(world: World, asked: Asked, namespace: str) -> Output | None:
     """Look for a check's patterns in what has to be read; None while that is being read."""
     if asked.pod is None:
-        return await _matched(world, asked.check, asked.text)
+        return await _matched(world, asked.check, asked.text, namespace)
     log = world.containers.log(asked.pod, asked.container)
     if log is None:
         return None
     if log.problem is not None:
         return Output(problem=log.problem)
-    return await _matched(world, asked.check, log.text)
+    return await _matched(world, asked.check, log.text, namespace)
 
 
-async def _matched(world: World, check: Check, text: str) -> Output:
+async def _matched(world: World, check: Check, text: str, namespace: str) -> Output:
     """Look for a check's patterns; the cell's answer is searched whatever its case."""
-    ignore = checks.is_response(check)
+    find = functools.partial(
+        world.renderer.find, ignore_case=checks.is_response(check), namespace=namespace
+    )
     try:
         fails = succeeds = None
         if check.fail_pattern is not None:
-            fails = await world.renderer.find(check.fail_pattern, text, ignore_case=ignore)
+            fails = await find(check.fail_pattern, text)
         if check.success_pattern is not None and not fails:
-            succeeds = await world.renderer.find(check.success_pattern, text, ignore_case=ignore)
+            succeeds = await find(check.success_pattern, text)
     except ValueError as exc:
         return Output(text, problem=str(exc))
     except errors.RenderingFailed as exc:

@@ -6,6 +6,8 @@ condition; only time and a dead worker may be the machine's, and are tried again
 
 from __future__ import annotations
 
+from datetime import timedelta
+
 from kais.blueprints import CompileReport, Rendering, Violations
 from kais.conditions import Reason
 from kais.resources import blueprint_revision
@@ -18,19 +20,20 @@ from kais_operator.decide.instances import instance_run
 from kais_operator.ports import World
 
 
-async def verdict_of(world: World, spec: TemplateSpec) -> Verdict:
+async def verdict_of(world: World, spec: TemplateSpec, *, namespace: str) -> Verdict:
     """Have the template of a Blueprint or revision compiled."""
+    template = blueprint_revision.template_of(spec)
     try:
-        report: CompileReport = await world.renderer.compile(blueprint_revision.template_of(spec))
+        report: CompileReport = await world.renderer.compile(template, namespace=namespace)
     except errors.RenderingFailed as exc:
-        return Verdict(False, Reason.TEMPLATE_ERROR, str(exc), may_mend=_may_mend(exc))
+        return Verdict(False, Reason.TEMPLATE_ERROR, str(exc), retry_after=_retry_after(exc))
     return Verdict(report.is_good, report.reason, report.message)
 
 
 async def rendering_of(
     world: World, instance: BlueprintInstance, revision: BlueprintRevision
-) -> tuple[Rendering, bool]:
-    """Have a revision rendered for a use; the second value says that another try may do better."""
+) -> tuple[Rendering, timedelta | None]:
+    """Have a revision rendered for a use; the second value says when another try may do better."""
     try:
         rendering: Rendering = await world.renderer.render(
             blueprint_revision.template_of(revision.spec),
@@ -42,9 +45,9 @@ async def rendering_of(
             previous=instance_run.fixed_of(instance),
         )
     except errors.RenderingFailed as exc:
-        return Violations(Reason.RENDER_FAILED, (str(exc),)), _may_mend(exc)
-    return rendering, False
+        return Violations(Reason.RENDER_FAILED, (str(exc),)), _retry_after(exc)
+    return rendering, None
 
 
-def _may_mend(failed: errors.RenderingFailed) -> bool:
-    return failed.cap != "memory"
+def _retry_after(failed: errors.RenderingFailed) -> timedelta | None:
+    return timedelta(seconds=failed.retry_after_s) if failed.cap != "memory" else None

@@ -34,13 +34,13 @@ async def test_a_pattern_is_found_anywhere_in_the_text(
     ignore_case: bool,
     found: bool,
 ) -> None:
-    assert await renderer.find(pattern, text, ignore_case=ignore_case) is found
+    assert await renderer.find(pattern, text, ignore_case=ignore_case, namespace="n") is found
 
 
 @pytest.mark.parametrize("pattern", ["(", "a{99999999999}", "(?P<x", "*"])
 async def test_what_is_no_pattern_is_named(renderer: WorkerRenderer, pattern: str) -> None:
     with pytest.raises(ValueError, match="is no regular expression"):
-        await renderer.find(pattern, "text", ignore_case=False)
+        await renderer.find(pattern, "text", ignore_case=False, namespace="n")
 
 
 @pytest.mark.parametrize(
@@ -49,20 +49,22 @@ async def test_what_is_no_pattern_is_named(renderer: WorkerRenderer, pattern: st
 async def test_a_pattern_that_never_ends_is_stopped_and_the_loop_goes_on(
     renderer: WorkerRenderer, pattern: str
 ) -> None:
-    await renderer.find("a", "a", ignore_case=False)  # warm: what follows is the limit alone
+    await renderer.find(
+        "a", "a", ignore_case=False, namespace="n"
+    )  # warm: what follows is the limit alone
     ticks = asyncio.create_task(_longest_pause())
     began = time.monotonic()
     with pytest.raises(errors.RenderingFailed, match=r"more than 0\.5 s"):
-        await renderer.find(pattern, "a" * 60 + "!", ignore_case=False)
+        await renderer.find(pattern, "a" * 60 + "!", ignore_case=False, namespace="n")
     took = time.monotonic() - began
     ticks.cancel()
     assert (await ticks) < 0.2
     assert took < 3
-    assert await renderer.find("a", "a", ignore_case=False)
+    assert await renderer.find("a", "a", ignore_case=False, namespace="n")
 
 
 async def test_a_text_as_long_as_a_log_may_be_is_searched(renderer: WorkerRenderer) -> None:
-    assert await renderer.find("end$", "x" * 256 * 1024 + "end", ignore_case=False)
+    assert await renderer.find("end$", "x" * 256 * 1024 + "end", ignore_case=False, namespace="n")
 
 
 async def _longest_pause() -> float:

@@ -32,7 +32,6 @@ from kais_operator.decide.plan import (
 from knowledge_client import models
 
 _CHANGES_TOLD = 900  # characters; an Event's message holds 1024
-_RETRY_COMPILE = timedelta(minutes=1)
 _RETRY_COLLECT = timedelta(minutes=5)
 _RETRY_STATISTICS = timedelta(seconds=30)
 """Waits that no watch event ends; all arbitrary, and none of them writes anything by itself."""
@@ -201,7 +200,7 @@ def _requeue(
     observed: BlueprintObserved, unnamed: list[BlueprintRevision], now: datetime
 ) -> timedelta | None:
     waits = [
-        _RETRY_COMPILE if any(v.may_mend for v in observed.verdicts.values()) else None,
+        *(verdict.retry_after for verdict in observed.verdicts.values()),
         _RETRY_COLLECT if observed.in_use or observed.is_name_taken else None,
         _RETRY_STATISTICS if observed.stats is None or observed.store_problem else None,
         revision_collection.next_look(unnamed, now),

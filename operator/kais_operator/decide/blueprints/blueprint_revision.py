@@ -8,7 +8,7 @@ uses may take it.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import datetime
 
 from kais import conditions
 from kais.conditions import Reason, Type, Wanted
@@ -22,9 +22,6 @@ from kais_operator.decide.blueprints import revision_history, statistics
 from kais_operator.decide.blueprints.revision_history import Verdict
 from kais_operator.decide.plan import ObjectRef, PatchMetadata, Plan
 from knowledge_client import models
-
-_RETRY_COMPILE = timedelta(minutes=1)
-"""A limit may have been passed because the machine was busy; arbitrary."""
 
 
 @dataclass(frozen=True)
@@ -61,7 +58,7 @@ def decide_blueprint_revision(observed: BlueprintRevisionObserved, now: datetime
     return Plan(
         _relabelled(revision),
         status=saying.body_of(new),
-        requeue_after=_RETRY_COMPILE if verdict.may_mend else None,
+        requeue_after=verdict.retry_after,
     )
 
 

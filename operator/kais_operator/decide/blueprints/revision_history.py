@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import timedelta
 
 from kais import compatibility, labels, names
 from kais.conditions import Reason
@@ -26,14 +27,14 @@ class Verdict:
     """Whether a template can be rendered, and what the condition says of it.
 
     Attributes:
-        may_mend: it was a limit of time or a dead worker, which another try may pass.
+        retry_after: when it is compiled again, after a limit of time or a dead worker.
         is_unmade: the revision itself could not be stored, whatever its template is worth.
     """
 
     is_good: bool
     reason: Reason
     message: str
-    may_mend: bool = False
+    retry_after: timedelta | None = None
     is_unmade: bool = False
 
 

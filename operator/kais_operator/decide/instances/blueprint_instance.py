@@ -36,8 +36,6 @@ _STEPS = (
     Type.APPLIED,
     Type.CELLS_READY,
 )
-_RETRY_RENDER = timedelta(minutes=1)
-"""A limit may have been passed because the machine was busy; arbitrary."""
 
 
 def decide_blueprint_instance(observed: BlueprintInstanceObserved, now: datetime) -> Plan:
@@ -172,6 +170,6 @@ def _soonest(
         observed.choice.requeue_after,
         applied.requeue_after,
         expiry - now if expiry is not None else None,
-        _RETRY_RENDER if observed.may_mend else None,
+        observed.retry_after,
     )
     return min((wait for wait in waits if wait is not None), default=None)

@@ -38,7 +38,7 @@ class BlueprintInstanceObserved:
         choice: the revision that it wants, or why there is none.
         revision: that revision, None when it does not exist.
         rendering: what the template gave, or every violation; None without a revision.
-        may_mend: the rendering passed a limit that another try may keep, on a busy machine.
+        retry_after: when another try of a rendering that passed a limit is made, if it may help.
         formation: what stands under the Formation's name, whoever made it.
         mission: what stands under the Mission's name.
         ledger_outcome: how the ledger says that the begun run ended; only asked when the Mission
@@ -52,7 +52,7 @@ class BlueprintInstanceObserved:
     choice: Choice
     revision: BlueprintRevision | None = None
     rendering: blueprints.Rendering | None = None
-    may_mend: bool = False
+    retry_after: timedelta | None = None
     formation: Body | None = None
     mission: Body | None = None
     ledger_outcome: str | None = None

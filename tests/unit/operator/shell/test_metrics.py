@@ -119,11 +119,11 @@ async def test_renders_are_counted_by_what_came_of_them_and_answers_from_memory_
     renderer = WorkerRenderer(workers=1, limit_s=0.5, count=metrics.rendered)
     await renderer.start()
     try:
-        assert await renderer.find("b+", "abbc", ignore_case=False)
+        assert await renderer.find("b+", "abbc", ignore_case=False, namespace="n")
         for _ in range(2):
-            await renderer.compile({"formation": {"cells": []}})
+            await renderer.compile({"formation": {"cells": []}}, namespace="n")
         with pytest.raises(errors.RenderingFailed):
-            await renderer.find("(a+)+$", "a" * 40 + "b", ignore_case=False)
+            await renderer.find("(a+)+$", "a" * 40 + "b", ignore_case=False, namespace="n")
     finally:
         await renderer.close()
     counted = read(metrics)

@@ -46,7 +46,9 @@ def passes_of(fakes: worlds.FakeWorld, decide: Callable[[Any], Plan]) -> reconci
         return Seen(body, body) if body else None
 
     reconciler = Reconciler("Formation", observe, lambda observed, now: decide(observed))
-    return reconcile.Passes(fakes.world, {"Formation": reconciler}, Echoes())
+    return reconcile.Passes(
+        fakes.world, {"Formation": reconciler}, Echoes(), look_again=lambda _: None
+    )
 
 
 def says(phase: str = "Running") -> dict[str, Any]:

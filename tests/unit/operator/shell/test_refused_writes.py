@@ -43,7 +43,9 @@ def passes(fakes: worlds.FakeWorld) -> reconcile.Passes:
         return Plan(() if is_there else (plans.Create(MAP),), status={"phase": "Running"})
 
     reconciler = Reconciler("Formation", observe, decide)
-    return reconcile.Passes(fakes.world, {"Formation": reconciler}, Echoes())
+    return reconcile.Passes(
+        fakes.world, {"Formation": reconciler}, Echoes(), look_again=lambda _: None
+    )
 
 
 async def refused(

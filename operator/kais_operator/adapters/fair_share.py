@@ -1,0 +1,75 @@
+"""Shares a few places among namespaces, so that none waits for another's backlog.
+
+One place is always left to the other namespaces, and of those that wait the one goes first whose
+last turn is longest ago.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import itertools
+from collections import Counter, OrderedDict, deque
+from collections.abc import AsyncIterator
+
+_REMEMBERED = 1000  # namespaces; arbitrary, one that is forgotten goes first once
+
+
+class FairShare:
+    """Grants at most `places` turns at a time, and one namespace all but one of them."""
+
+    def __init__(self, places: int) -> None:
+        self._free = places
+        self._most = max(1, places - 1)
+        self._held: Counter[str] = Counter()
+        self._waiting: dict[str, deque[asyncio.Future[None]]] = {}
+        self._grants = itertools.count(1)
+        self._last_grant: OrderedDict[str, int] = OrderedDict()
+
+    @contextlib.asynccontextmanager
+    async def turn(self, namespace: str) -> AsyncIterator[None]:
+        """Wait for a place and hold it for the block."""
+        await self._acquire(namespace)
+        try:
+            yield
+        finally:
+            self._release(namespace)
+
+    async def _acquire(self, namespace: str) -> None:
+        granted: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._waiting.setdefault(namespace, deque()).append(granted)
+        self._grant()
+        try:
+            await granted
+        except asyncio.CancelledError:
+            if not granted.cancelled():
+                self._release(namespace)
+            raise
+
+    def _release(self, namespace: str) -> None:
+        self._free += 1
+        self._held[namespace] -= 1
+        self._held += Counter()  # forgets namespaces that hold nothing
+        self._grant()
+
+    def _grant(self) -> None:
+        while self._free > 0:
+            eligible = (n for n in self._waiting if self._held[n] < self._most)
+            namespace = min(eligible, key=lambda n: self._last_grant.get(n, 0), default=None)
+            if namespace is None:
+                return
+            queue = self._waiting[namespace]
+            granted = queue.popleft()
+            if not queue:
+                del self._waiting[namespace]
+            if not granted.done():
+                self._free -= 1
+                self._held[namespace] += 1
+                self._note_grant(namespace)
+                granted.set_result(None)
+
+    def _note_grant(self, namespace: str) -> None:
+        self._last_grant[namespace] = next(self._grants)
+        self._last_grant.move_to_end(namespace)
+        if len(self._last_grant) > _REMEMBERED:
+            self._last_grant.popitem(last=False)
