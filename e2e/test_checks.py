@@ -212,7 +212,7 @@ def ready(cluster: Installed, name: str, namespace: str) -> None:
 def test_a_busybox_cell_that_keeps_running_is_checked_inside(
     cluster: Installed, namespace: str
 ) -> None:
-    serve = "mkdir -p /workspace/shared; echo hi > /workspace/shared/here; exec sleep 100000"
+    serve = "cd /workspace/shared; echo hi > here; ln -s /etc/passwd out; exec sleep 100000"
     cluster.apply(cell("serve", namespace, BUSYBOX, "sh", "-c", serve, mode="Service"))
     ready(cluster, "serve", namespace)
     # The kubelet looks every ten seconds whether a log is to be rotated; what it puts aside is not
@@ -223,7 +223,7 @@ def test_a_busybox_cell_that_keeps_running_is_checked_inside(
             "serve", namespace,
             shell("passes", "grep -q hi /workspace/shared/here"),
             shell("out", "echo warn >&2; echo fine", successPattern="^fine$", failPattern="warn"),
-            {"name": "files", "type": "fileExists", "paths": ["/workspace/shared/here"]},
+            {"name": "files", "type": "fileExists", "paths": ["/workspace/shared/here", "here"]},
             {"name": "covered", "type": "coverage", "command": "echo '{\"n\": 3}'", "jsonPath": "n",
              "operator": "==", "value": 3},
             completion={"maxAttempts": 1},
@@ -234,7 +234,9 @@ def test_a_busybox_cell_that_keeps_running_is_checked_inside(
                 shell("fails", "echo no >&2; exit 4"),
                 shell("hangs", "sleep 1000", timeoutSeconds=3),
                 shell("floods", much),
-                {"name": "missing", "type": "fileExists", "paths": ["/workspace/shared/there"]},
+                {"name": "missing", "type": "fileExists", "paths": ["there"]},
+                {"name": "outside", "type": "fileExists", "paths": ["/etc/passwd"]},
+                {"name": "linked", "type": "fileExists", "paths": ["out"]},
                 completion={"maxAttempts": 1},
             ),
             "metadata": {"name": "serve-badly", "namespace": namespace},
@@ -252,7 +254,15 @@ def test_a_busybox_cell_that_keeps_running_is_checked_inside(
     assert bad["fails"] == ("Failed", "exit code 4: no")
     assert bad["hangs"] == ("Error", "it did not end within 3 s")
     assert bad["floods"] == ("Error", "it printed more than 16 MiB and was given up on")
-    assert bad["missing"] == ("Failed", "/workspace/shared/there is missing")
+    assert bad["missing"] == ("Failed", "missing: there")
+    assert bad["outside"] == (
+        "Error",
+        "the files could not be looked for: not inside the workspace: /etc/passwd",
+    )
+    assert bad["linked"] == (
+        "Error",
+        "the files could not be looked for: not inside the workspace: out",
+    )
     assert cluster.list("job", namespace) == []
 
 

@@ -1,34 +1,35 @@
 """The program `kais-file-check PATH…`: whether files are there, inside the workspace only.
 
 It runs as a container of an attempt's pod, with the workspace mounted read-only and nothing else.
-Paths are taken from the shared folder on; a path or a link that leads out of the workspace counts
-as an error, whatever is there.
+The rule is that of `kais.workspace_paths`, which has the same program for the shell of an image
+that is not ours.
 
     exit 0: all are there      1: some are missing, named in one line      2: a path leads out
 """
 
 from __future__ import annotations
 
+import os.path
 import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-WORKSPACE = Path("/workspace")
-SHARED = "shared"
+from kais import workspace_paths
 
 
-def look(paths: Sequence[str], *, workspace: Path = WORKSPACE) -> tuple[int, str]:
+def look(paths: Sequence[str], *, workspace: str = workspace_paths.WORKSPACE) -> tuple[int, str]:
     """Look for the paths; gives the exit status and what to print."""
-    root = workspace.resolve()
+    root = Path(workspace).resolve()
     outside, missing = [], []
     for path in paths:
-        target = (root / SHARED / path).resolve()
-        if not target.is_relative_to(root):
+        located = workspace_paths.located(path, workspace=workspace)
+        target = None if located is None else Path(os.path.realpath(located))
+        if target is None or not target.is_relative_to(root):
             outside.append(path)
         elif not target.exists():
             missing.append(path)
     if outside:
-        return 2, f"not inside the workspace: {', '.join(outside)}"
+        return 2, workspace_paths.leads_out(outside)
     return (1, f"missing: {', '.join(missing)}") if missing else (0, "")
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from datetime import datetime, timedelta
 
-from kais import durations, labels
+from kais import durations, labels, workspace_paths
 from kais.reasons import Reason
 from kais.resources.cell import Cell
 from kais.resources.judgement import Check, CheckType
@@ -30,7 +30,6 @@ PAUSE = timedelta(seconds=15)
 _LOOK = timedelta(seconds=1)
 _GRACE = timedelta(seconds=5)
 """A mission whose time is over ends its commands; they end by themselves this much later."""
-_FIND_FILES = 'for p in "$@"; do [ -e "$p" ] || { echo "$p is missing"; exit 1; }; done'
 
 Step = tuple[Obstacle | None, tuple[Action, ...], timedelta | None]
 
@@ -91,7 +90,7 @@ def _run(
 ) -> RunInContainer:
     argv = checks.argv_of(check)
     if check.type is CheckType.FILE_EXISTS:
-        argv = ["sh", "-c", _FIND_FILES, "sh", *(check.paths or ())]
+        argv = workspace_paths.in_shell(check.paths or ())
     return RunInContainer(
         exec_key(observed.mission, last.number, check.name),
         ref_of(observed.mission),

@@ -1,0 +1,66 @@
+"""Where the paths of a `fileExists` check lead: one rule for every place that looks for them.
+
+A relative path starts in the shared folder. `..` is taken out of the text before any link is
+followed. What then lies outside the workspace, or is reached by a link that leads out, is an error.
+"""
+
+import posixpath
+from collections.abc import Sequence
+from typing import Final
+
+WORKSPACE: Final = "/workspace"
+SHARED: Final = "shared"
+OUTSIDE: Final = "not inside the workspace"
+
+FIND_FILES = """
+root=$(cd -P "$1" && pwd -P) || exit 2
+shift
+missing= outside=
+while [ $# -gt 0 ]; do
+  name=$1 path=$2
+  shift 2
+  links=0
+  while [ -h "$path" ] && [ ! -d "$path" ]; do
+    links=$((links + 1))
+    [ $links -le 40 ] || break
+    target=$(readlink "$path" 2>/dev/null) ||
+      { echo "$name is a link, and the image has no readlink"; exit 2; }
+    case $target in /*) path=$target ;; *) path=${path%/*}/$target ;; esac
+  done
+  if [ -d "$path" ]; then
+    real=$(cd -P "$path" && pwd -P)
+  else
+    folder=$(cd -P "${path%/*}/" 2>/dev/null && pwd -P) || folder=${path%/*}
+    real=$folder/${path##*/}
+  fi
+  case $real/ in
+    "$root"/*) [ -e "$path" ] || missing="$missing, $name" ;;
+    *) outside="$outside, $name" ;;
+  esac
+done
+[ -z "$outside" ] || { echo "not inside the workspace: ${outside#, }"; exit 2; }
+[ -z "$missing" ] || { echo "missing: ${missing#, }"; exit 1; }
+"""
+"""For `sh -c`: takes the workspace, then each path as it was written and as it is located."""
+
+
+def located(path: str, *, workspace: str = WORKSPACE) -> str | None:
+    """Give the absolute path that a check means; None for one that leads out of the workspace."""
+    whole = posixpath.normpath(posixpath.join(workspace, SHARED, path))
+    is_inside = whole == workspace or whole.startswith(f"{workspace}/")
+    return whole if is_inside else None
+
+
+def leads_out(paths: Sequence[str]) -> str:
+    """Say which paths lead out of the workspace."""
+    return f"{OUTSIDE}: {', '.join(paths)}"
+
+
+def in_shell(paths: Sequence[str], *, workspace: str = WORKSPACE) -> list[str]:
+    """Give the command that does the same in the shell of an image."""
+    places = {path: located(path, workspace=workspace) for path in paths}
+    outside = [path for path, place in places.items() if place is None]
+    if outside:
+        return ["sh", "-c", 'echo "$1"; exit 2', "sh", leads_out(outside)]
+    named = [text for path, place in places.items() for text in (path, place or "")]
+    return ["sh", "-c", FIND_FILES, "sh", workspace, *named]
