@@ -1,9 +1,9 @@
-"""`python -m bench [NAME]...`, of renders, commands, service, marks, recall, control_plane.
+"""`python -m bench [NAME]...`, of renders, commands, service, marks, upkeep, recall, control_plane.
 
 Without a name all are measured, and docs/benchmarks.md is written.
 
-With names, only those are measured and printed, and the file stays as it is. `service` alone takes
-options, as `--quick` or `--sizes 10000 --scopes 10`.
+With names, only those are measured and printed, and the file stays as it is. `service` and `upkeep`
+alone take options, as `--quick` or `--sizes 10000 --scopes 10`.
 """
 
 import importlib
@@ -12,7 +12,7 @@ from pathlib import Path
 
 from bench.figures import machine
 
-ALL = ("renders", "commands", "service", "marks", "recall", "control_plane")
+ALL = ("renders", "commands", "service", "marks", "upkeep", "recall", "control_plane")
 PAGE = Path(__file__).parent.parent / "docs" / "benchmarks.md"
 HEAD = """# Benchmarks
 
@@ -26,8 +26,8 @@ NOTES = Path(__file__).with_name("notes.md")
 def main() -> None:
     """Run the named benches, or all of them, and write the page."""
     named = sys.argv[1:]
-    if named[:1] == ["service"] and len(named) > 1 and named[1].startswith("--"):
-        print(importlib.import_module("bench.service").run(named[1:]))
+    if named[:1] in (["service"], ["upkeep"]) and named[1:2] and named[1].startswith("--"):
+        print(importlib.import_module(f"bench.{named[0]}").run(named[1:]))
         return
     sections = [importlib.import_module(f"bench.{name}").run() for name in named or ALL]
     if named:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from prometheus_client import CollectorRegistry, Counter, Histogram, generate_latest
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 
@@ -32,6 +32,11 @@ class Metrics:
             registry=self.registry,
         )
 
+        self.erased_pending_s = Gauge(
+            "kais_knowledge_erased_bytes_pending_seconds",
+            "How long the write-ahead log has held bytes of erased facts; 0 when it holds none.",
+            registry=self.registry,
+        )
         self._answered: dict[tuple[str, str, int], tuple[Counter, Histogram]] = {}
 
     def answered(self, route: str, method: str, status: int, seconds: float) -> None:

@@ -57,6 +57,7 @@ def serve(chosen: Settings) -> None:
             undeclared_facts=chosen.undeclared_facts,
         )
     metrics = Metrics()
+    metrics.erased_pending_s.set_function(store.erased_pending_s)
     worker = Worker(store, on_end=lambda state: metrics.extractions.labels(state).inc())
     embedder = _embed(store)
     keeper = Keeper(store, receipts_for=chosen.receipts_for)

@@ -67,7 +67,8 @@ class Erased(Wire):
     Copies of the database made before `erased_at` still hold the text. `derived` names facts that
     were made from an erased one and stand on their own words: read them, and erase them too; those
     that the caller sees. `links` and `events` are counted for who sees everything that they may be
-    of, absent for others.
+    of, absent for others. No route serves the text any more; `on_disk` says that its bytes are
+    still in the write-ahead log, because another process reads the file just then.
     """
 
     facts: tuple[str, ...]
@@ -77,6 +78,7 @@ class Erased(Wire):
     events: int | None
     erased_at: Moment
     backups: str
+    on_disk: bool = False
 
 
 class HistoryEntry(Wire):

@@ -19,6 +19,9 @@ _ENTRY = np.dtype([("begin", "<u8"), ("number", "<u4")])
 SIZE = _ENTRY.itemsize
 """Bytes of an entry."""
 
+TOMBSTONE = 0
+"""The beginning of an erased fact's hash: the entry keeps its place and its number."""
+
 # What came last is kept apart, until it is so many or such a part of all. A scope that has no more
 # is kept as if it came last: arrays cost more than they save.
 _FEW, _PART = 32, 16
@@ -50,11 +53,21 @@ def blocks(data: bytes) -> Iterator[bytes]:
     return (data[at : at + BLOCK * SIZE] for at in range(0, len(data), BLOCK * SIZE))
 
 
-def ordered(entries: Entries, without: Sequence[int], more: bytes) -> bytes:
-    """Pack entries but some numbers, with more entries among them, by number."""
-    left = entries[np.isin(entries["number"], without, invert=True)]
-    every = np.concatenate([left, unpack(more)])
-    return bytes(every[np.argsort(every["number"], kind="stable")].tobytes())
+def first_live(data: bytes) -> int | None:
+    """Return the first number of a block that is no tombstone's."""
+    entries = unpack(data)
+    live = entries["number"][entries["begin"] != TOMBSTONE]
+    return int(live[0]) if len(live) else None
+
+
+def blank(data: bytes, begin: int, number: int) -> bytes | None:
+    """Put a tombstone in the place of a block's entry; None when the block has no such entry."""
+    entries = unpack(data).copy()
+    (places,) = ((entries["begin"] == begin) & (entries["number"] == number)).nonzero()
+    if not len(places):
+        return None
+    entries["begin"][places[0]] = TOMBSTONE
+    return entries.tobytes()
 
 
 class Known:

@@ -21,7 +21,15 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from knowledge_service.index.runs import MAX_FREQUENCY, MAX_LENGTH, Document, Run, distances
+from knowledge_service.index import runs
+from knowledge_service.index.runs import (
+    MAX_FREQUENCY,
+    MAX_LENGTH,
+    TOMBSTONE,
+    Document,
+    Run,
+    distances,
+)
 
 SPLIT = 4096
 BUCKETS = 1024
@@ -30,6 +38,7 @@ WHOLE = -1
 _SHIFT = 54  # leaves the first 10 bits of a term's number
 _HEAD = struct.Struct("<III")
 _ONE = struct.Struct("<IH")
+_NUMBER, _LENGTH = struct.Struct("<I"), struct.Struct("<H")
 _NARROW = 64
 
 
@@ -83,7 +92,7 @@ def packed_alone(data: bytes) -> tuple[int, bytes] | None:
 def pack(run: Run, first: int) -> Iterator[Row]:
     """Pack a run that begins at document `first` of its scope."""
     size = len(run.numbers)
-    starts, columns = _columns(run)
+    starts, columns = _columns(run, size)
     if size < SPLIT:
         everything = (0, len(starts)), (0, len(run.terms))
         yield Row(WHOLE, first, size, columns.some(*everything, size) + _documents(run))
@@ -97,6 +106,30 @@ def pack(run: Run, first: int) -> Iterator[Row]:
         if low < high:
             data = columns.some((low, high), (ends[number], ends[number + 1]), 0)
             yield Row(number, first, size, data)
+
+
+def blank(row: Row, place: int) -> Row | None:
+    """Put a tombstone in the place of a document; None when a row of postings has none left."""
+    if row.size == SPLIT and row.bucket == WHOLE:
+        data = bytearray(row.data)
+        _NUMBER.pack_into(data, len(data) - 6 * SPLIT + 4 * place, TOMBSTONE)
+        _LENGTH.pack_into(data, len(data) - 2 * SPLIT + 2 * place, 0)
+        return row._replace(data=bytes(data))
+    run = runs.blank(unpack(row.data), place)
+    if row.size == 1:
+        return pack_one(run, 0, row.first)
+    if row.bucket == WHOLE:
+        return next(pack(run, row.first))
+    if not len(run.terms):
+        return None
+    starts, columns = _columns(run, row.size)
+    return row._replace(data=columns.some((0, len(starts)), (0, len(run.terms)), 0))
+
+
+def numbers(data: bytes) -> NDArray[np.uint32]:
+    """Read which documents a row holds, without its postings."""
+    n, _, _ = head(data)
+    return np.frombuffer(data, "<u4", n, len(data) - 6 * n)
 
 
 def pack_one(run: Run, place: int, first: int) -> Row:
@@ -168,12 +201,12 @@ def _documents(run: Run) -> bytes:
     return run.numbers.astype("<u4").tobytes() + run.lengths.astype("<u2").tobytes()
 
 
-def _columns(run: Run) -> tuple[NDArray[np.intp], _Columns]:
-    """Pack each column; returned with where each term's postings begin."""
+def _columns(run: Run, size: int) -> tuple[NDArray[np.intp], _Columns]:
+    """Pack each column of a run of `size`; returned with where each term's postings begin."""
     is_first = np.ones(len(run.terms), dtype=bool)
     np.not_equal(run.terms[1:], run.terms[:-1], out=is_first[1:])
     starts = np.flatnonzero(is_first)
-    kind, width = ("u1", 1) if len(run.numbers) <= _NARROW else ("<u2", 2)
+    kind, width = ("u1", 1) if size <= _NARROW else ("<u2", 2)
     return starts, _Columns(
         run.terms[starts].astype("<i8").tobytes(),
         distances(starts, len(run.terms)).astype(kind).tobytes(),

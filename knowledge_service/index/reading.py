@@ -79,6 +79,8 @@ class Texts:
 
     numbers: Sequence[Numbers]
     count: int
+    live: int
+    """How many of them are no tombstones."""
     total_length: int
     found: Sequence[Found]
 
@@ -87,11 +89,20 @@ class Texts:
 class _Documents:
     numbers: Numbers
     lengths: NDArray[np.uint16]
+    live: int
     total_length: int
 
     @property
     def size_bytes(self) -> int:
         return self.numbers.nbytes + self.lengths.nbytes
+
+    def without(self, place: int) -> _Documents:
+        """Return them with a tombstone at a place."""
+        if place >= len(self.numbers):
+            return self
+        numbers, lengths = self.numbers.copy(), self.lengths.copy()
+        numbers[place], lengths[place] = runs.TOMBSTONE, 0
+        return _documents_of(numbers, lengths)
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,6 +116,17 @@ class _Postings:
         if documents == self.documents:
             return self.columns
         return self.columns.some(0, int(self.columns.places.searchsorted(documents)))
+
+    def without(self, place: int) -> _Postings:
+        """Return them without those of a document."""
+        spot = int(self.columns.places.searchsorted(place))
+        if spot == len(self.columns.places) or self.columns.places[spot] != place:
+            return self
+        places, frequencies, lengths = self.columns
+        columns = Columns(
+            np.delete(places, spot), np.delete(frequencies, spot), np.delete(lengths, spot)
+        )
+        return _Postings(self.documents, columns)
 
 
 @dataclass(frozen=True)
@@ -124,6 +146,11 @@ class _Whole:
     def size_bytes(self) -> int:
         columns = (self.terms, self.spans, *self.columns)
         return self.documents.size_bytes + sum([column.nbytes for column in columns])
+
+    def without(self, place: int) -> _Whole | None:
+        """Return it as it is, or None when it has that document: it is soon decoded again."""
+        is_here = self.first <= place < self.first + len(self.documents.numbers)
+        return None if is_here else self
 
     def is_of(self, first: int, end: int) -> bool:
         return self.first == first and len(self.documents.numbers) == end - first
@@ -152,7 +179,8 @@ def texts(source: Source, kept: Kept, scope_no: int, asked: NDArray[np.int64]) -
     else:
         found = [each for whole in wholes for each in whole.found(asked)]
     length = sum([piece.total_length for piece in pieces])
-    return Texts([piece.numbers for piece in pieces], count, length, found)
+    live = sum([piece.live for piece in pieces])
+    return Texts([piece.numbers for piece in pieces], count, live, length, found)
 
 
 def _wholes(source: Source, kept: Kept, begin: tuple[int, int], count: int) -> list[_Whole]:
@@ -283,7 +311,8 @@ def _documents(source: Source, kept: Kept, scope_no: int, count: int) -> _Docume
 
 
 def _documents_of(numbers: Numbers, lengths: NDArray[np.uint16]) -> _Documents:
-    return _Documents(numbers, lengths, int(lengths.sum(dtype=np.int64)))
+    live = int(np.count_nonzero(numbers))  # the number of a tombstone is 0
+    return _Documents(numbers, lengths, live, int(lengths.sum(dtype=np.int64)))
 
 
 @functools.lru_cache(maxsize=4096)

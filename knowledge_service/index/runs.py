@@ -13,6 +13,8 @@ MAX_LENGTH = 65_535
 """A longer document counts as one of so many terms."""
 MAX_FREQUENCY = 255
 """A term that comes more often in a document counts so often."""
+TOMBSTONE = 0
+"""The number at the place of an erased document: no fact has it. It has no terms and no length."""
 
 
 @dataclass(frozen=True)
@@ -96,17 +98,13 @@ def join(runs: Sequence[Run]) -> Run:
     )
 
 
-def drop(run: Run, place: int) -> Run:
-    """Take a document out of a run, as if it had never come."""
+def blank(run: Run, place: int) -> Run:
+    """Put a tombstone in the place of a document; the others stay where they are."""
     chosen = run.places != place
-    places = run.places[chosen]
-    return Run(
-        np.delete(run.numbers, place),
-        np.delete(run.lengths, place),
-        run.terms[chosen],
-        places - (places > place),
-        run.frequencies[chosen],
-    )
+    numbers, lengths = run.numbers.copy(), run.lengths.copy()
+    numbers[place : place + 1], lengths[place : place + 1] = TOMBSTONE, 0
+    columns = (run.terms[chosen], run.places[chosen], run.frequencies[chosen])
+    return Run(numbers, lengths, *columns)
 
 
 def part(run: Run, start: int, size: int) -> Run:

@@ -163,7 +163,8 @@ def _scores(
     scopes: Sequence[Texts], words: tuple[str, ...], question: Mapping[str, float]
 ) -> Scores:
     documents = sum([scope.count for scope in scopes])
-    scale = _scale(scopes, documents, [question[word] for word in words])
+    live = sum([scope.live for scope in scopes])
+    scale = _scale(scopes, live, [question[word] for word in words])
     batches = list(_batches(scopes))
     if len(batches) == 1:
         return Scores(scopes, _values(scopes, scale), words, scale)

@@ -17,6 +17,7 @@ from knowledge_service.migrations import (
     m007_outcomes,
     m008_equality,
     m009_run_realms,
+    m010_tombstones,
 )
 
 SQLITE: tuple[tuple[int, str, str], ...] = (
@@ -29,5 +30,6 @@ SQLITE: tuple[tuple[int, str, str], ...] = (
     (7, "m007_outcomes", m007_outcomes.SQLITE),
     (8, "m008_equality", m008_equality.SQLITE),
     (9, "m009_run_realms", m009_run_realms.SQLITE),
+    (10, "m010_tombstones", m010_tombstones.SQLITE),
 )
 """(number, name, script) in order; the runner is the store's."""

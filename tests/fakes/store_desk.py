@@ -109,6 +109,11 @@ class MemoryDesk:
         every = self._book.promotions.values()
         return [each for each in every if fact_id in (each.origin, each.copy)]
 
+    def copies(self, fact_id: str) -> Sequence[str]:
+        book = self._book
+        every = (*book.promotions.values(), *book.undone_promotions.values())
+        return sorted({each.copy for each in every if each.origin == fact_id})
+
     def confirmations(self, fact_id: str) -> Sequence[Confirmation]:
         seqs = {seq for seq, _ in self._book.confirmations.get(fact_id, [])}
         said = [

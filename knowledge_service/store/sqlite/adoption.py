@@ -87,8 +87,7 @@ def _adopt(tx: Transaction, old: tuple[int, str], realm_no: int, actor: Actor) -
             tx.execute(statement, (number, now))
         tx.equals.move(now, number, moving)
         tx.index(number, rebuilding.texts_of(tx.connection, moving))
-        for fact_no in moving:
-            tx.unindex(now, fact_no)
+        tx.unindex_scope(now)
     return known
 
 

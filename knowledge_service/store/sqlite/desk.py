@@ -31,6 +31,8 @@ _LINKS = """SELECT l.id, a.id, b.id, l.type FROM link l
 _PROMOTIONS = """SELECT p.id, a.id, b.id FROM promotion p
   JOIN fact a ON a.fact_no = p.origin_no JOIN fact b ON b.fact_no = p.copy_no
   WHERE p.undone_at IS NULL AND (a.id = ?1 OR b.id = ?1) ORDER BY p.id"""
+_COPIES = """SELECT DISTINCT b.id FROM promotion p JOIN fact a ON a.fact_no = p.origin_no
+  JOIN fact b ON b.fact_no = p.copy_no WHERE a.id = ? ORDER BY b.id"""
 _CONFIRMATIONS = """SELECT DISTINCT c.actor, c.session FROM confirmation c
   JOIN fact f USING(fact_no) WHERE f.id = ? ORDER BY c.actor, c.session"""
 _CONFIG = "SELECT config FROM scope WHERE path = ? AND retired_at IS NULL AND config IS NOT NULL"
@@ -97,6 +99,10 @@ class TableDesk:
     def promotions(self, fact_id: str) -> Sequence[Standing]:
         """List standing promotions."""
         return [Standing(*row) for row in self._tx.all(_PROMOTIONS, (fact_id,))]
+
+    def copies(self, fact_id: str) -> Sequence[str]:
+        """List what promotions made."""
+        return [copy for (copy,) in self._tx.all(_COPIES, (fact_id,))]
 
     def confirmations(self, fact_id: str) -> Sequence[Confirmation]:
         """List who confirmed."""

@@ -2,19 +2,21 @@
 
 The table is a projection of the facts' own and is written once in a commit, like the index. What
 was read of a scope stays in memory, with what the jobs of the present commit have added; what a
-failed one added is taken back. A hash that begins alike is compared whole with the fact's.
+failed one added is taken back. A hash that begins alike is compared whole with the fact's. An
+erased fact leaves a tombstone, so that only the block that had it is written.
 """
 
 from __future__ import annotations
 
 import json
+from collections import deque
 from collections.abc import Iterable, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import apsw
 
 from knowledge_service.clock import Clock
-from knowledge_service.index import equality
+from knowledge_service.index import bisection, equality
 from knowledge_service.index.equality import Known
 from knowledge_service.progress import Progress
 
@@ -30,6 +32,8 @@ _ROWS = "SELECT key, data FROM equal WHERE key >= ? AND key < ? ORDER BY key"
 _LAST = f"""SELECT s.value, e.key, e.data FROM json_each(?) s LEFT JOIN equal e ON e.key =
   (SELECT max(b.key) FROM equal b
     WHERE b.key >= s.value << {_SCOPE} AND b.key < (s.value + 1) << {_SCOPE})"""
+_HIGHEST = "SELECT max(key) FROM equal WHERE key >= ? AND key < ?"
+_BLOCK = "SELECT data FROM equal WHERE key = ?"
 _PUT = "INSERT OR REPLACE INTO equal(key, data) VALUES(?, ?)"
 _DROP = "DELETE FROM equal WHERE key >= ? AND key < ?"
 _CLEAR = "DELETE FROM equal"
@@ -37,6 +41,27 @@ _FACTS = "SELECT scope_no, fact_no, substr(content_hash, 1, 8) FROM fact ORDER B
 # The numbers lead to the facts; without a sign SQLite would go through the scope.
 _AMONG = """SELECT fact_no, content_hash FROM fact
   WHERE fact_no IN (SELECT value FROM json_each(?)) AND +scope_no = ?"""
+
+
+class Mark(NamedTuple):
+    """How much was done when a job began."""
+
+    added: int
+    erased: int
+    emptied: int
+
+
+class Tombstone(NamedTuple):
+    """The entry of an erased fact; `behind` is the number of the last fact before it, or 0."""
+
+    scope_no: int
+    behind: int
+    number: int
+
+    @property
+    def entry(self) -> bytes:
+        """Pack it."""
+        return equality.pack([equality.TOMBSTONE], [self.number])
 
 
 class Equals:
@@ -48,8 +73,10 @@ class Equals:
         self._known: dict[int, Known] = {}  # that which was asked for last is the last
         self._size = 0
         self._added: dict[int, tuple[list[int], list[int]]] = {}
-        self._touched: dict[int, set[int]] = {}
         self._journal: list[tuple[int, int]] = []
+        # (scope, number, beginning) of what was erased; (scope, how many were added before).
+        self._erased: list[tuple[int, int, int]] = []
+        self._emptied: list[tuple[int, int]] = []
 
     def numbers(self, scope_no: int, content_hash: bytes) -> list[int]:
         """Return the numbers of facts of a scope among which are all with this hash."""
@@ -78,24 +105,32 @@ class Equals:
         of_scope[1].extend(numbers)
         self._journal.append((scope_no, len(begins)))
 
-    def erase(self, scope_no: int, numbers: Iterable[int]) -> None:
-        """Leave facts out that are not there any more."""
-        self._touched.setdefault(scope_no, set()).update(numbers)
+    def erase(self, scope_no: int, number: int, content_hash: bytes) -> None:
+        """Put a tombstone in the place of a fact that is not there any more."""
+        (begin,) = equality.beginnings([content_hash])
+        self._erased.append((scope_no, number, begin))
 
     def move(self, scope_no: int, to: int, numbers: Sequence[int]) -> None:
-        """Follow facts that are in another scope now."""
-        found: Any = self._connection.execute(_AMONG, (json.dumps(numbers), to)).fetchall()
-        self.add(to, [content_hash for _, content_hash in found], [number for number, _ in found])
-        self.erase(scope_no, numbers)
-        self.erase(to, numbers)
+        """Follow facts into another scope, whose own are older: all that the scope had."""
+        moved: Any = self._connection.execute(_AMONG, (json.dumps(numbers), to)).fetchall()
+        moved.sort()
+        self.add(to, [content_hash for _, content_hash in moved], [number for number, _ in moved])
+        self.empty(scope_no)
 
-    def mark(self) -> int:
+    def empty(self, scope_no: int) -> None:
+        """Leave out all facts of a scope."""
+        added, _ = self._added.get(scope_no, ((), ()))
+        self._emptied.append((scope_no, len(added)))
+        self._let_go(scope_no)
+
+    def mark(self) -> Mark:
         """Return where a job begins."""
-        return len(self._journal)
+        return Mark(len(self._journal), len(self._erased), len(self._emptied))
 
-    def back(self, mark: int) -> None:
-        """Take back what was added since; what was touched is looked at again in any case."""
-        while len(self._journal) > mark:
+    def back(self, mark: Mark) -> None:
+        """Take back what was done since."""
+        del self._erased[mark.erased :], self._emptied[mark.emptied :]
+        while len(self._journal) > mark.added:
             scope_no, count = self._journal.pop()
             if not count:
                 continue
@@ -107,19 +142,22 @@ class Equals:
 
     def write(self) -> None:
         """Write what was added to the table, before the commit."""
-        self._append(
-            [each for each in self._added.keys() - self._touched.keys() if self._added[each][0]]
-        )
-        for scope_no, touched in self._touched.items():
-            self._write_again(scope_no, touched)
+        for scope_no, before in dict(self._emptied).items():
+            low = scope_no << _SCOPE
+            self._connection.execute(_DROP, (low, low + _END))
+            for column in self._added.get(scope_no, ()):
+                del column[:before]
+        self._append([each for each in self._added if self._added[each][0]])
+        for erased in self._erased:
+            self._blank(*erased)
 
     def settle(self) -> None:
-        """Keep what was added, after the commit."""
-        for scope_no in self._added.keys() - self._touched.keys():
+        """Keep what was added, after the commit; what was erased is compared with no fact."""
+        for scope_no, _ in self._emptied:
+            self._let_go(scope_no)
+        for scope_no in self._added:
             if scope_no in self._known:
                 self._known[scope_no].settle()
-        for scope_no in self._touched:
-            self._let_go(scope_no)
         self._begin()
 
     def forget(self) -> None:
@@ -129,7 +167,7 @@ class Equals:
         self._begin()
 
     def _begin(self) -> None:
-        self._added, self._touched, self._journal = {}, {}, []
+        self._added, self._journal, self._erased, self._emptied = {}, [], [], []
 
     def _of(self, scope_no: int) -> Known:
         known = self._known.pop(scope_no, None)
@@ -162,36 +200,49 @@ class Equals:
             rows += enumerate(equality.blocks(data), begin)
         self._connection.executemany(_PUT, rows)
 
-    def _write_again(self, scope_no: int, touched: set[int]) -> None:
-        """Write a scope's blocks from the first on that is another one now."""
-        rows = self._rows(scope_no)
-        begins, numbers = self._added.get(scope_no, ([], []))
-        every = b"".join([data for _, data in rows]) + equality.pack(begins, numbers)
-        found: Any = self._connection.execute(_AMONG, (json.dumps(list(touched)), scope_no))
-        there = found.fetchall()
-        more = equality.pack(equality.beginnings([h for _, h in there]), [no for no, _ in there])
-        data = equality.ordered(equality.unpack(every), list(touched), more)
-        same = 0
-        for (_, old), new in zip(rows, equality.blocks(data), strict=False):
-            if old != new:
-                break
-            same += 1
-        key = (scope_no << _SCOPE) + same
-        self._connection.execute(_DROP, (key, (scope_no << _SCOPE) + _END))
-        _put(self._connection, key, data[same * equality.BLOCK * equality.SIZE :])
+    def _blank(self, scope_no: int, number: int, begin: int) -> None:
+        """Write the one block that has an entry."""
+        low = scope_no << _SCOPE
+        highest: Any = self._connection.execute(_HIGHEST, (low, low + _END)).fetchall()
+        last = highest[0][0]
+
+        def block(at: int) -> bytes:
+            rows: Any = self._connection.execute(_BLOCK, (low + at,)).fetchall()
+            return bytes(rows[0][0])
+
+        count = 0 if last is None else last - low + 1
+        at = bisection.last_at_most(count, lambda at: equality.first_live(block(at)), number)
+        data = None if at is None else equality.blank(block(at), begin, number)
+        if at is not None and data is not None:
+            self._connection.execute(_PUT, (low + at, data))
 
 
 def fill(
     connection: apsw.Connection, _clock: Clock | None = None, _progress: Progress | None = None
 ) -> None:
-    """Make the table anew from the facts, inside the caller's transaction."""
+    """Make the table anew from the facts of a file from before there were tombstones."""
+    refill(connection, ())
+
+
+def refill(connection: apsw.Connection, tombstones: Iterable[Tombstone]) -> None:
+    """Make the table anew from the facts and from what was erased, in the caller's transaction.
+
+    Tombstones are in the order of their scopes' documents.
+    """
     connection.execute(_CLEAR)
-    found: dict[int, bytearray] = {}
+    waiting: dict[int, deque[Tombstone]] = {}
+    for each in tombstones:
+        waiting.setdefault(each.scope_no, deque()).append(each)
+    scopes: dict[int, bytearray] = {}
     for scope_no, fact_no, begin in connection.execute(_FACTS):
-        found.setdefault(scope_no, bytearray()).extend(begin + fact_no.to_bytes(4, "little"))
-    for scope_no, data in sorted(found.items()):
-        _put(connection, scope_no << _SCOPE, bytes(data))
-
-
-def _put(connection: apsw.Connection, key: int, data: bytes) -> None:
-    connection.executemany(_PUT, enumerate(equality.blocks(data), key))
+        entries = scopes.setdefault(scope_no, bytearray())
+        own = waiting.get(scope_no)
+        while own and own[0].behind < fact_no:
+            entries += own.popleft().entry
+        entries += begin + fact_no.to_bytes(4, "little")
+    for scope_no, own in waiting.items():
+        for each in own:
+            scopes.setdefault(scope_no, bytearray()).extend(each.entry)
+    for scope_no, data in sorted(scopes.items()):
+        blocks = equality.blocks(bytes(data))
+        connection.executemany(_PUT, enumerate(blocks, scope_no << _SCOPE))

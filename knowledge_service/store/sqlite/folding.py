@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import logging
 import threading
+from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 
@@ -39,7 +40,11 @@ class Folding:
         self._after = after
         self._file = file
         self._pages = 0
+        self._folded = 0
         self._is_nearly_done = False
+        self._is_to_shorten = False
+        self.on_short: Callable[[], None] = lambda: None
+        """Called from the thread when little is left, after `shorten`."""
         self.at_work = threading.Lock()
         """Held while the log is folded: who needs the whole log for itself takes it."""
         self._wanted = threading.Event()
@@ -61,8 +66,18 @@ class Folding:
             return
         self._is_nearly_done = False
         with suppress(*connection.ENVIRONMENTAL):  # the next one may succeed; the log keeps it
-            writing.wal_checkpoint(mode=_PASSIVE)
+            _, self._folded = writing.wal_checkpoint(mode=_PASSIVE)
         self._pages = 0
+
+    @property
+    def is_short(self) -> bool:
+        """Tell whether little of the log is left to fold."""
+        return self._is_nearly_done or self._pages - self._folded < _LITTLE
+
+    def shorten(self) -> None:
+        """Have the thread fold now, however short the log is."""
+        self._is_to_shorten = True
+        self._wanted.set()
 
     def stop(self) -> None:
         """End the thread and let go of the file."""
@@ -72,6 +87,8 @@ class Folding:
         connection.let_go(self._connection)
 
     def _grown(self, _connection: apsw.Connection, _name: str, pages: int) -> int:
+        if pages < self._pages:  # it was begun anew
+            self._folded = 0
         self._pages = pages
         if pages >= self._after and not self._is_nearly_done:
             self._wanted.set()
@@ -88,10 +105,10 @@ class Folding:
         try:
             with self.at_work:
                 for _ in range(_TIMES):
-                    _, folded = self._connection.wal_checkpoint(mode=_PASSIVE)
+                    _, self._folded = self._connection.wal_checkpoint(mode=_PASSIVE)
                     # SQLite does so only with the end of the log, which is the writer's to fold.
                     self._file.sync()
-                    if self._pages - folded < _LITTLE:
+                    if self._pages - self._folded < _LITTLE:
                         break
         except apsw.BusyError:
             return  # somebody else folds it now; after the next commit it is looked at again
@@ -100,3 +117,6 @@ class Folding:
             self._stopping.wait(_PAUSE_S)
         else:
             self._is_nearly_done = True
+            if self._is_to_shorten:
+                self._is_to_shorten = False
+                self.on_short()

@@ -9,7 +9,7 @@ import apsw
 from knowledge_client.models import History, HistoryEntry
 from knowledge_service.domain.visibility import View
 from knowledge_service.store.sqlite import payloads, rows, times
-from knowledge_service.store.sqlite.projections import kept
+from knowledge_service.store.sqlite.projections import facts, kept
 
 _BY_ID = f"{rows.SELECT} WHERE f.id = ? AND s.retired_at IS NULL"
 _THEN = f"{rows.select_as_of('?2')} WHERE f.id = ?1"
@@ -53,11 +53,12 @@ def _entries(
                 seen = _visible(connection, others, fact_id, view)
                 if not seen and "fact" not in said and set(others) != {fact_id}:
                     continue  # it is with facts that the reader does not see
+                is_again = kind == facts.RESTATED
                 found.append(
                     HistoryEntry(
-                        type=kind,
-                        actor=actor,
-                        at=times.from_us(at),
+                        type="fact.reviewed" if is_again else kind,
+                        actor=said["by"] if is_again else actor,
+                        at=times.from_us(said["at"] if is_again else at),
                         reason=_reason(said),
                         set=_readable(said.get("set", {})),
                         facts=seen,

@@ -66,10 +66,12 @@ class Lives(part.Part):
         )
 
     def erase(self, fact_id: str, order: Order) -> Erased:
-        """Erase."""
-        return self._once(
+        """Erase; answer when nobody can read the text any more, reads under way included."""
+        erased = self._once(
             order.once, _ERASED, lambda tx: erasing.erase(TableDesk(tx), fact_id, order)
         )
+        self._readers.wait_for_open()
+        return erased.model_copy(update={"on_disk": self._writer.erased_since_s is not None})
 
     def history(self, fact_id: str, view: View) -> History | None:
         """Read versions and events in one snapshot."""

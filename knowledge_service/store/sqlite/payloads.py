@@ -10,7 +10,7 @@ from __future__ import annotations
 import hashlib
 import json
 import secrets
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -69,12 +69,19 @@ def unseal(sealed: Sealed) -> tuple[Part | None, ...]:
         raise Unreadable("an event says nothing that can be read") from exc
 
 
-def erase(sealed: Sealed, concerns: Callable[[Part], bool]) -> Sealed | None:
-    """Take the parts of a kind out; None when nothing would be left."""
+def mentioning(sealed: Sealed, marks: Sequence[bytes]) -> Iterator[tuple[int, Part]]:
+    """Go through the parts, by their places, whose bytes have one of these: few of many."""
+    for place, (_, line) in enumerate(_lines(sealed)):
+        if not line.startswith(_GONE) and any(mark in line for mark in marks):
+            yield place, json.loads(line)
+
+
+def erase(sealed: Sealed, places: Collection[int]) -> Sealed | None:
+    """Take the parts at some places out; None when nothing would be left."""
     salts, lines, left = [], [], 0
-    for salt, line in _lines(sealed):
+    for place, (salt, line) in enumerate(_lines(sealed)):
         is_gone = line.startswith(_GONE)
-        if is_gone or concerns(json.loads(line)):
+        if is_gone or place in places:
             salts.append(bytes(_SALT))
             lines.append(line if is_gone else _GONE + _hash(salt, line).hex().encode())
         else:

@@ -8,19 +8,30 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, NamedTuple
 
 import apsw
 
-from knowledge_service.index import analyser, packing, runs, scorer, segments, terms
+from knowledge_service.index import analyser, bisection, packing, scorer, segments, terms
 from knowledge_service.index.keeping import Kept
 from knowledge_service.index.packing import WHOLE, Row
 from knowledge_service.index.reading import Rows
+from knowledge_service.index.runs import TOMBSTONE
 
 VERSION = f"segments-2 {analyser.VERSION}"
 """What `meta.index` must be; an index of another version is made anew."""
 
 Text = str | bytes
 """A text, or what `terms.packed_of` makes of it."""
+
+
+class Erased(NamedTuple):
+    """A fact that leaves the index, and the text that it was indexed by."""
+
+    scope_no: int
+    fact_no: int
+    text: Text
+
 
 # 2**28 documents a scope, 2**11 buckets, 2**24 scopes: together one positive key.
 _BUCKET, _SCOPE = 28, 39
@@ -30,6 +41,8 @@ _FIRST = (1 << _BUCKET) - 1
 _ONE_SEARCH = 1 << 24
 
 _LAST = "SELECT key, size FROM posting WHERE key >= ? AND key < ? ORDER BY key DESC LIMIT 1"
+_KEYS = "SELECT key FROM posting WHERE key >= ? AND key < ? ORDER BY key"
+_ROW = "SELECT size, data FROM posting WHERE key = ?"
 _RANGE = "SELECT key, size, data FROM posting WHERE key >= ? AND key < ?"
 _DATA = """SELECT p.key, p.data FROM json_each(?1) b
   CROSS JOIN posting p WHERE p.key >= b.value AND p.key < b.value + ?2"""
@@ -46,19 +59,31 @@ def add(connection: apsw.Connection, scope_no: int, texts: Iterable[tuple[int, T
         _append(connection, scope_no, found)
 
 
-def erase(connection: apsw.Connection, scope_no: int, fact_no: int) -> None:
-    """Leave the index as if the fact had never come; costs as much as what came after it."""
-    whole = _rows(connection, scope_no, WHOLE)
-    for row in whole:
-        places = (packing.unpack(row.data).numbers == fact_no).nonzero()[0]
-        if len(places):
-            later = [
-                r for b in range(WHOLE, packing.BUCKETS) for r in _rows(connection, scope_no, b)
-            ]
-            later = [r for r in later if r.first >= row.first]
-            run = runs.drop(segments.restore(later), int(places[0]))
-            _replace(connection, scope_no, later, segments.cut(run, row.first))
-            return
+def erase(connection: apsw.Connection, erased: Erased) -> int | None:
+    """Put a tombstone in the place of a fact; return the place.
+
+    All other facts keep theirs, so that only rows of the fact's own run are written. None when the
+    scope has no such fact.
+    """
+    scope_no, fact_no, text = erased
+    row = _holding(connection, scope_no, fact_no)
+    if row is None:
+        return None
+    place = int((packing.numbers(row.data) == fact_no).nonzero()[0][0])
+    rows = [row]
+    if row.size == packing.SPLIT:
+        packed = terms.packed_of(text) if isinstance(text, str) else text
+        document = terms.document_packed(fact_no, packed)
+        for bucket in sorted({packing.bucket(term) for term in document.terms}):
+            rows += _rows(connection, scope_no, bucket, row.first, row.first + 1)
+    blanked = [packing.blank(each, place) for each in rows]
+    _replace(connection, scope_no, rows, [each for each in blanked if each])
+    return row.first + place
+
+
+def clear_scope(connection: apsw.Connection, scope_no: int) -> None:
+    """Empty the index of one scope."""
+    connection.execute(_DROP_RANGE, (scope_no << _SCOPE, (scope_no + 1) << _SCOPE))
 
 
 def clear(connection: apsw.Connection) -> None:
@@ -127,10 +152,33 @@ def _replace(
     connection.executemany(_PUT, rows)
 
 
-def _rows(connection: apsw.Connection, scope_no: int, bucket: int, first: int = 0) -> list[Row]:
+def _rows(
+    connection: apsw.Connection, scope_no: int, bucket: int, first: int = 0, end: int = _FIRST
+) -> list[Row]:
     low = _key(scope_no, bucket, 0)
-    found = connection.execute(_RANGE, (low + first, low + _FIRST))
+    found = connection.execute(_RANGE, (low + first, low + end))
     return [Row(bucket, key - low, size, data) for key, size, data in found]
+
+
+def _holding(connection: apsw.Connection, scope_no: int, fact_no: int) -> Row | None:
+    """Find the row of documents that holds a fact: their numbers ascend, but for tombstones."""
+    low = _key(scope_no, WHOLE, 0)
+    keys = [key for (key,) in connection.execute(_KEYS, (low, low + _FIRST))]
+
+    def row(at: int) -> Row:
+        found: Any = connection.execute(_ROW, (keys[at],)).fetchall()
+        return Row(WHOLE, keys[at] - low, *found[0])
+
+    def first_of(at: int) -> int | None:
+        numbers = packing.numbers(row(at).data)
+        live = numbers[numbers != TOMBSTONE]
+        return int(live[0]) if len(live) else None
+
+    at = bisection.last_at_most(len(keys), first_of, fact_no)
+    if at is None:
+        return None
+    held = row(at)
+    return held if (packing.numbers(held.data) == fact_no).any() else None
 
 
 def _key(scope_no: int, bucket: int, first: int) -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import queue
 import threading
 import time
@@ -66,6 +67,9 @@ class Readers:
         self._within_s = within.total_seconds()
         self._browsing = threading.BoundedSemaphore(_LISTS)
         self._searching = threading.BoundedSemaphore(_SEARCHES)
+        self._ended = threading.Condition()
+        self._open: set[int] = set()
+        self._snapshots = itertools.count()
         self._free: queue.LifoQueue[_Reader] = queue.LifoQueue()
         for _ in range(READERS):
             self._free.put(_Reader(path))
@@ -80,6 +84,8 @@ class Readers:
         """
         reader = self._borrowed()
         connection = reader.connection
+        number = next(self._snapshots)
+        self._open.add(number)
         try:
             reader.ends_at_s = time.monotonic() + self._within_s
             connection.execute("BEGIN")
@@ -99,7 +105,16 @@ class Readers:
                 self._on_damage(error)
             raise error from exc
         finally:
+            with self._ended:
+                self._open.discard(number)
+                self._ended.notify_all()
             self._free.put(reader)
+
+    def wait_for_open(self) -> None:
+        """Wait until all snapshots have ended that are open now, or for as long as one may take."""
+        with self._ended:
+            open_now = set(self._open)
+            self._ended.wait_for(lambda: not open_now & self._open, self._within_s)
 
     def searching(self) -> AbstractContextManager[apsw.Connection]:
         """Borrow as `snapshot` does for what keeps a processor busy; the others wait their turn.

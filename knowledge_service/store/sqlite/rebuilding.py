@@ -8,16 +8,17 @@ Receipts, usage and keys of repeats are no projections: they are kept as they ar
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
 import apsw
 
 from knowledge_service.domain.facts import canonical
+from knowledge_service.index import runs
 from knowledge_service.progress import Progress
 from knowledge_service.store.event import Event
-from knowledge_service.store.sqlite import equals, payloads, postings, projections
+from knowledge_service.store.sqlite import equals, payloads, postings, projections, tombstones
 from knowledge_service.store.sqlite.projections import adoption, facts, kept
 
 _REPLAY_FROM = "SELECT coalesce((SELECT value FROM meta WHERE key = 'replay_from'), '1')"
@@ -97,21 +98,30 @@ def _together(connection: apsw.Connection) -> Iterator[None]:
 
 def _index_all(connection: apsw.Connection, progress: Progress | None = None) -> None:
     """Index every recorded fact that was not erased, many of a scope at a time."""
-    equals.fill(connection)
     postings.clear(connection)
-    waiting: dict[int, list[tuple[int, str]]] = {}
+    waiting: dict[int, list[tuple[int, postings.Text]]] = {}
     held = 0
     moved = _moved(connection)
+    erased = tombstones.by_event(connection)
+    last: dict[int, int] = {}
+    blank: list[equals.Tombstone] = []
     for event in _counted(connection, progress):
-        for scope_no, number, text in _texts(event):
-            until, to = moved.get(number, (0, scope_no))
-            # The number of an erased fact may be another's later, which was never moved.
-            waiting.setdefault(to if event.seq < until else scope_no, []).append((number, text))
+        for scope_no, number, text in _documents(event, erased.get(event.seq, {})):
+            if isinstance(text, tombstones.Tombstone):
+                blank.append(equals.Tombstone(scope_no, last.get(scope_no, 0), number))
+                waiting.setdefault(scope_no, []).append((runs.TOMBSTONE, b""))
+            else:
+                until, to = moved.get(number, (0, scope_no))
+                # The number of an erased fact may be another's later, which was never moved.
+                where = to if event.seq < until else scope_no
+                waiting.setdefault(where, []).append((number, text))
+                last[where] = number
             held += 1
         if held >= _AT_ONCE:
             _index(connection, waiting)
             held = 0
     _index(connection, waiting)
+    equals.refill(connection, blank)
     connection.execute(_INDEX_NOW, (postings.VERSION,))
 
 
@@ -120,8 +130,8 @@ def texts_of(connection: apsw.Connection, numbers: Sequence[int]) -> list[tuple[
     wanted = set(numbers)
     if not wanted:
         return []
-    every = (each for event in events(connection) for each in _texts(event))
-    return sorted((number, text) for _, number, text in every if number in wanted)
+    every = (each for event in events(connection) for each in _documents(event, {}))
+    return sorted((number, str(text)) for _, number, text in every if number in wanted)
 
 
 def _moved(connection: apsw.Connection) -> dict[int, tuple[int, int]]:
@@ -134,18 +144,36 @@ def _moved(connection: apsw.Connection) -> dict[int, tuple[int, int]]:
     return found
 
 
-def _index(connection: apsw.Connection, waiting: dict[int, list[tuple[int, str]]]) -> None:
+def _index(
+    connection: apsw.Connection, waiting: dict[int, list[tuple[int, postings.Text]]]
+) -> None:
     for scope_no, texts in waiting.items():
         postings.add(connection, scope_no, texts)
     waiting.clear()
 
 
-def _texts(event: Event) -> Iterator[tuple[int, int, str]]:
-    if event.type == facts.RECORDED and event.scope_no is not None:
-        for number, text in facts.texts(event):
-            yield event.scope_no, number, text
-    elif event.type == kept.TYPE:
-        yield from kept.texts(event)
+def _documents(
+    event: Event, erased: Mapping[int, tombstones.Tombstone]
+) -> Iterator[tuple[int, int, str | tombstones.Tombstone]]:
+    """Give scope, number and text of what an event brought to the index, erased facts included.
+
+    Those are named by the place of their part; nothing else is left of an event of which all parts
+    were erased.
+    """
+    if event.type not in {facts.RECORDED, kept.TYPE}:
+        return
+    for place in range(max([len(event.parts), *(each + 1 for each in erased)])):
+        part = event.parts[place] if place < len(event.parts) else None
+        if part is None:
+            tombstone = erased.get(place)
+            if tombstone:
+                yield tombstone.scope_no, tombstone.fact_no, tombstone
+        elif event.type == kept.TYPE:
+            found = kept.text(part)
+            if found:
+                yield found
+        elif event.scope_no is not None:
+            yield event.scope_no, *facts.text(part)
 
 
 def _rows(connection: apsw.Connection, table: str) -> Iterator[Any]:

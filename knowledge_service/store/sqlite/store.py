@@ -97,7 +97,9 @@ class SqliteStore(
         folding = Folding(path, self._file)
         bound = self._undeclared_facts
         writer = Writer(writing, clock, self._file, folding, undeclared_facts=bound)
-        super().__init__(readers.Readers(path, self._reads_within, writer.condemn), writer)
+        reading = readers.Readers(path, self._reads_within, writer.condemn)
+        writer.on_erased = reading.decoded.blank
+        super().__init__(reading, writer)
         return str(store_id)
 
     def identity(self) -> StoreId:
@@ -107,6 +109,10 @@ class SqliteStore(
     def latest(self) -> datetime:
         """Look at the end of the log."""
         return times.from_us(self._writer.latest_us)
+
+    def erased_pending_s(self) -> float:
+        """Return for how long the write-ahead log has held erased bytes; 0 when it holds none."""
+        return self._writer.erased_since_s or 0.0
 
     def check(self) -> None:
         """Write one page, which stays as it is, in a transaction of its own."""

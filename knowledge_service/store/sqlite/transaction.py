@@ -84,7 +84,8 @@ class Transaction:
         self.now = times.from_us(self.at_us)
         """The moment of this write."""
         self.unindexed: dict[int, list[tuple[int, postings.Text]]] = {}
-        self.erased: list[tuple[int, int]] = []
+        self.erased: list[postings.Erased] = []
+        self.emptied: list[int] = []
         self.moves_scopes = False
         self.undeclared_facts = undeclared_facts
 
@@ -112,9 +113,13 @@ class Transaction:
         """Have the texts of new facts indexed before the commit, with those of other writes."""
         self.unindexed.setdefault(scope_no, []).extend(texts)
 
-    def unindex(self, scope_no: int, fact_no: int) -> None:
-        """Have a fact leave the index before the commit."""
-        self.erased.append((scope_no, fact_no))
+    def unindex(self, scope_no: int, fact_no: int, text: postings.Text) -> None:
+        """Have a fact, indexed by this text, leave the index before the commit."""
+        self.erased.append(postings.Erased(scope_no, fact_no, text))
+
+    def unindex_scope(self, scope_no: int) -> None:
+        """Have all facts of a scope leave the index before the commit."""
+        self.emptied.append(scope_no)
 
     def new_id(self) -> str:
         """Return a new id, later than all before it."""

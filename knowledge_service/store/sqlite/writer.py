@@ -18,7 +18,6 @@ import time
 from collections import deque
 from collections.abc import Callable
 from concurrent.futures import Future
-from contextlib import nullcontext
 from functools import partial
 from typing import Any, NamedTuple, TypeVar, cast
 
@@ -28,11 +27,13 @@ from knowledge_service.clock import Clock
 from knowledge_service.domain.capacity import UNDECLARED_FACTS
 from knowledge_service.errors import StoreDamaged, StoreUnavailable
 from knowledge_service.ids import IdMaker
-from knowledge_service.store.sqlite import answers, emptying, postings
+from knowledge_service.index.keeping import Blanked
+from knowledge_service.store.sqlite import answers, emptying
 from knowledge_service.store.sqlite import connection as connections
 from knowledge_service.store.sqlite.answers import Answer, Waiting
 from knowledge_service.store.sqlite.equals import Equals
 from knowledge_service.store.sqlite.folding import Folding
+from knowledge_service.store.sqlite.group_commit import GroupCommit
 from knowledge_service.store.sqlite.transaction import Head, Mergeable, Transaction, read_head
 
 _log = logging.getLogger(__name__)
@@ -62,37 +63,8 @@ class _Job(NamedTuple):
 
 _LATER = _Job(lambda _: None, None)
 """Says that there is work that nobody waits for."""
-
-
-class _Made:
-    """What the jobs of a commit leave to its end."""
-
-    def __init__(self) -> None:
-        self._unindexed: dict[int, list[tuple[int, postings.Text]]] = {}
-        self._erased: list[tuple[int, int]] = []
-        self.moves_scopes = False
-        self.is_begun = False
-        """Whether a job has written something that a later one must not take back."""
-
-    def take(self, tx: Transaction) -> None:
-        """Add what one job leaves."""
-        for scope_no, texts in tx.unindexed.items():
-            self._unindexed.setdefault(scope_no, []).extend(texts)
-        self._erased += tx.erased
-        self.is_begun = True
-        self.moves_scopes = self.moves_scopes or tx.moves_scopes
-
-    @property
-    def erases(self) -> bool:
-        """Tell whether facts leave the index."""
-        return bool(self._erased)
-
-    def index(self, connection: apsw.Connection) -> None:
-        """Index what the jobs wrote, all facts of a scope together."""
-        for scope_no, texts in self._unindexed.items():
-            postings.add(connection, scope_no, texts)
-        for scope_no, fact_no in self._erased:
-            postings.erase(connection, scope_no, fact_no)
+_FOLDED = _Job(lambda _: None, None)
+"""Says that little of the log is left to fold, so that it can be emptied."""
 
 
 class Writer:
@@ -117,7 +89,10 @@ class Writer:
         self._undeclared_facts = undeclared_facts
         self._scopes_version = 0
         self._edition = 0
-        self._emptying = emptying.Emptying(connection)
+        self._emptying = emptying.Emptying(connection, folding)
+        folding.on_short = lambda: self._queue.put(_FOLDED)
+        self.on_erased: Callable[[int, Blanked], None] = lambda _edition, _blanked: None
+        """Called after a commit that erased, before its edition can be read."""
         self._head = read_head(connection)
         self._equals = Equals(connection)
         self._queue: queue.SimpleQueue[_Job | None] = queue.SimpleQueue()
@@ -153,6 +128,11 @@ class Writer:
     def scopes_version(self) -> int:
         """Return a number that is another one after scopes or principals have changed."""
         return self._scopes_version
+
+    @property
+    def erased_since_s(self) -> float | None:
+        """For how long erased bytes have been in the write-ahead log; None when none are."""
+        return self._emptying.due_for_s
 
     @property
     def edition(self) -> int:
@@ -226,9 +206,11 @@ class Writer:
                 due = time.monotonic() if self._later else None
                 continue
             group, open_ = self._gather(job)
-            urgent = [job for job in group if job is not _LATER]
+            urgent = [job for job in group if job is not _LATER and job is not _FOLDED]
             if urgent:
                 self._commit([*urgent, *self._put_off(_BESIDE)])
+            elif _FOLDED in group:
+                self._empty()
             if due is None and self._later:
                 due = time.monotonic() + _LATER_S
         while jobs := self._put_off(_GROUP):
@@ -242,8 +224,7 @@ class Writer:
 
     def _empty(self) -> None:
         if self._failure is None and self._damage is None:
-            with self._folding.at_work:
-                self._emptying.step(erases=False)
+            self._emptying.step(erases=False)
 
     def _put_off(self, most: int) -> list[_Job]:
         """Take some of the work that nobody waits for."""
@@ -265,7 +246,7 @@ class Writer:
 
     def _commit(self, jobs: list[_Job]) -> None:
         found: list[Answer] = []
-        head, made = self._head, _Made()
+        head, made = self._head, GroupCommit()
         try:
             self._refuse_if_lost()
             self._folding.finish(self._connection)
@@ -281,14 +262,11 @@ class Writer:
                     if job.done:
                         found.append(Answer(job.done, result, error))
             self._edition += made.erases
-            made.index(self._connection)
+            blanked = made.index(self._connection)
             self._equals.write()
             self._end()
             self._head = head
-            self._equals.settle()
-            self._scopes_version += made.moves_scopes
-            with self._folding.at_work if made.erases else nullcontext():
-                self._emptying.step(erases=made.erases)
+            self._settle(made, blanked)
             if any(job.done for job in jobs):  # a little of nobody's work proves no room
                 self._tell(None)
         except Exception as exc:  # noqa: BLE001 - were the thread to end, nobody would be answered
@@ -301,6 +279,14 @@ class Writer:
             self._tell(error)
         self._edition += self._edition % 2
         answers.give(found)
+
+    def _settle(self, made: GroupCommit, blanked: Blanked) -> None:
+        """Do what is left to do after a commit."""
+        self._equals.settle()
+        self._scopes_version += made.moves_scopes
+        if made.erases:
+            self.on_erased(self._edition + 1, blanked)
+        self._emptying.step(erases=made.erases)
 
     def _refuse_if_lost(self) -> None:
         if self._failure is None:
@@ -332,7 +318,7 @@ class Writer:
         self._down = error
 
     def _together(
-        self, left: deque[_Job], head: Head, made: _Made
+        self, left: deque[_Job], head: Head, made: GroupCommit
     ) -> tuple[Head, list[tuple[Any, BaseException | None]]]:
         """Do the first jobs of these with fewer statements, when they can be merged.
 
@@ -347,7 +333,9 @@ class Writer:
         head, results, error = self._one(merged, head, made)
         return head, [] if error else [(result, None) for result in results]
 
-    def _one(self, job: _Job, head: Head, made: _Made) -> tuple[Head, Any, BaseException | None]:
+    def _one(
+        self, job: _Job, head: Head, made: GroupCommit
+    ) -> tuple[Head, Any, BaseException | None]:
         transaction = Transaction(
             self._connection, head, self._ids, self._clock(), self._equals,
             undeclared_facts=self._undeclared_facts,

@@ -85,6 +85,10 @@ class Desk(Protocol):
         """Return the standing promotions that a fact is origin or copy of."""
         ...
 
+    def copies(self, fact_id: str) -> Sequence[str]:
+        """Return what promotions of a fact made or confirmed, those taken back included."""
+        ...
+
     def confirmations(self, fact_id: str) -> Sequence[Confirmation]:
         """Return who confirmed a fact and in which session, each pair once."""
         ...

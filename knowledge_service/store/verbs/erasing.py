@@ -39,11 +39,11 @@ def erase(desk: Desk, fact_id: str, order: Order) -> Erased:
 
 def _copies(desk: Desk, fact_id: str) -> tuple[str, ...]:
     found: list[str] = []
-    for each in desk.promotions(fact_id):
-        copy = desk.fact(each.copy)
+    for copy_id in desk.copies(fact_id):
+        copy = desk.fact(copy_id)
         # An equal fact that stood above already is somebody else's; it is named as derived.
-        if each.origin == fact_id and copy and copy.source.type == "promoted":
-            found += [each.copy, *_copies(desk, each.copy)]
+        if copy and copy.source.type == "promoted":
+            found += [copy_id, *_copies(desk, copy_id)]
     return tuple(dict.fromkeys(found))
 
 

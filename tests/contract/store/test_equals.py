@@ -18,9 +18,10 @@ from knowledge_client.models import Remembered
 from knowledge_service import clock
 from knowledge_service.errors import RetractedBefore, StoreUnavailable
 from knowledge_service.index import equality
+from knowledge_service.migrations import m008_equality
 from knowledge_service.ports import Order
 from knowledge_service.store.sqlite import connection, equals, migrate, upkeep
-from knowledge_service.store.sqlite.equals import Equals
+from knowledge_service.store.sqlite.equals import Equals, Tombstone
 from knowledge_service.store.sqlite.store import SqliteStore
 from tests.builders_knowledge import PERSON, new_fact
 
@@ -136,7 +137,9 @@ def test_file_of_before_is_filled_as_a_rebuild_would(path: Path) -> None:
     made = rows(path)
     db = apsw.Connection(str(path))
     db.execute("DROP TABLE equal; CREATE INDEX fact_equal ON fact(scope_no, content_hash)")
-    db.execute("DELETE FROM migration WHERE number = 8")
+    with db:
+        db.execute(m008_equality.SQLITE)
+        equals.fill(db)
     db.close()
     store = SqliteStore(path)
     assert rows(path) == made
@@ -167,6 +170,8 @@ class Played:
         self.db = db
         self.equals = Equals(db, most=most)
         self.last = 0
+        self.tombstones: list[Tombstone] = []
+        self.committed: list[Tombstone] = []
         db.execute("BEGIN")
 
     def tell(self, scope_no: int, given: list[int]) -> None:
@@ -186,25 +191,37 @@ class Played:
         self.equals.back(mark)
 
     def erase(self, scope_no: int, number: int) -> None:
-        self.db.execute("DELETE FROM fact WHERE fact_no = ? AND scope_no = ?", (number, scope_no))
-        self.equals.erase(scope_no, [number])
+        asked = (number, scope_no)
+        deleted = "DELETE FROM fact WHERE fact_no = ? AND scope_no = ? RETURNING content_hash"
+        found: Any = self.db.execute(deleted, asked).fetchall()
+        for (content_hash,) in found:
+            self.equals.erase(scope_no, number, content_hash)
+            # No number is given twice here, so that entries are in their order.
+            self.tombstones.append(Tombstone(scope_no, number, number))
 
     def move(self, scope_no: int, to: int) -> None:
         found: Any = self.db.execute("SELECT fact_no FROM fact WHERE scope_no = ?", (scope_no,))
         moving = [number for (number,) in found]
+        there: Any = self.db.execute("SELECT max(fact_no) FROM fact WHERE scope_no = ?", (to,))
+        newest = there.fetchall()[0][0] or 0
+        if scope_no == to or (moving and min(moving) < newest):
+            return  # only facts that are newer than those of the other scope are moved
         self.db.execute("UPDATE fact SET scope_no = ? WHERE scope_no = ?", (to, scope_no))
         self.equals.move(scope_no, to, moving)
+        self.tombstones = [each for each in self.tombstones if each.scope_no != scope_no]
 
     def commit(self) -> None:
         self.equals.write()
         self.db.execute("COMMIT")
         self.equals.settle()
+        self.committed = list(self.tombstones)
         self.db.execute("BEGIN")
 
     def fail(self) -> None:
         self.equals.write()
         self.db.execute("ROLLBACK")
         self.equals.forget()
+        self.tombstones = list(self.committed)
         self.db.execute("BEGIN")
 
     def check(self) -> None:
@@ -252,7 +269,7 @@ def test_whatever_is_told_taken_back_erased_and_moved_the_equals_are_those_of_th
         played.check()
     played.commit()
     written = db.execute(ROWS).fetchall()
-    equals.fill(db)
+    equals.refill(db, sorted(played.tombstones, key=lambda each: each.number))
     assert db.execute(ROWS).fetchall() == written
     db.execute("COMMIT")
 

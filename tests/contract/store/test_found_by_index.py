@@ -57,3 +57,34 @@ def test_facts_that_may_be_equal_are_found_by_their_numbers(tmp_path: Path) -> N
         told = plan(tmp_path / "knowledge.db", sql)
         assert "USING INTEGER PRIMARY KEY (rowid=?)" in told
         assert "(scope_no=?" not in told
+
+
+ERASING = {
+    "tags of a fact": erasure._UNTAG,
+    "a fact, and whatever refers to it": "DELETE FROM fact WHERE fact_no = ?",
+    "answers that hold a fact": erasing._FORGET_ANSWERS,
+    "events of a fact's operations": erasing._ABOUT,
+    "runs that had a fact in front of them": erasing._FORGET_RUNS,
+}
+
+
+@pytest.mark.parametrize("sql", ERASING.values(), ids=ERASING.keys())
+def test_erasure_looks_through_no_whole_table(tmp_path: Path, sql: str) -> None:
+    told = plan(tmp_path / "knowledge.db", sql)
+    scans = [line for line in told.splitlines() if line.startswith("SCAN")]
+    assert [line for line in scans if "idempotency_content" not in line] == []
+
+
+def test_nothing_that_refers_to_facts_makes_their_deletion_look_through_it(tmp_path: Path) -> None:
+    path = tmp_path / "knowledge.db"
+    SqliteStore(path).close()
+    reading = apsw.Connection(str(path), flags=apsw.SQLITE_OPEN_READONLY)
+    tables = [name for (name,) in reading.execute("SELECT name FROM sqlite_schema")]
+    for table in tables:
+        keys = reading.execute('SELECT "from", "table" FROM pragma_foreign_key_list(?)', (table,))
+        for column, parent in keys.fetchall():
+            if parent == "fact":
+                asked = f"EXPLAIN QUERY PLAN SELECT 1 FROM {table} WHERE {column} = 1"  # noqa: S608
+                steps = reading.execute(asked)
+                assert all("SCAN" not in str(step[3]) for step in steps), (table, column)
+    reading.close()

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import json
-import time
-from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -17,7 +15,7 @@ from hypothesis import strategies as st
 from knowledge_client.models import ApproveIn, Fact
 from knowledge_service.errors import Conflict, RetractedBefore
 from knowledge_service.ports import Listing, Order, Store
-from knowledge_service.store.sqlite import connection, emptying, rebuilding, upkeep
+from knowledge_service.store.sqlite import connection, rebuilding, upkeep
 from knowledge_service.store.sqlite.store import SqliteStore
 from tests.builders_knowledge import AGENT, ALL, PERSON, TEAM, new_fact
 from tests.contract.store.conftest import Time
@@ -270,60 +268,3 @@ def test_erased_text_is_nowhere_in_the_file(tmp_path: Path) -> None:
     assert b"other is the word" in data
     assert upkeep.verify(path).problems == ()
     assert upkeep.rebuild(path).changed == ()
-
-
-def _bytes_of(path: Path) -> bytes:
-    """Read the file with its write-ahead log, as somebody who takes the disk would."""
-    files = [path.with_name(path.name + suffix) for suffix in ("", "-wal")]
-    return b"".join(each.read_bytes() for each in files if each.exists())
-
-
-def test_erased_text_is_nowhere_on_the_disk_while_the_store_serves(tmp_path: Path) -> None:
-    path = tmp_path / "knowledge.db"
-    store = SqliteStore(path)
-    facts = [new_fact(f"{word} is the word", scope=TEAM) for word in ("xylophone", "other")]
-    told = store.remember(facts, actor=PERSON)
-    assert b"xylophon" in _bytes_of(path)
-    store.erase(told[0].fact_id, WHY)
-    assert b"xylophon" not in _bytes_of(path)
-    assert b"other is the word" in _bytes_of(path)
-    store.close()
-
-
-@contextlib.contextmanager
-def _erased_while_read(store: SqliteStore) -> Iterator[None]:
-    """Erase the one fact of a store, beside a reader that still has what was."""
-    (told,) = store.remember([new_fact("xylophone is the word", scope=TEAM)], actor=PERSON)
-    with store._readers.snapshot() as connection:
-        assert connection.execute("SELECT count(*) FROM fact").fetchall() == [(1,)]
-        store.erase(told.fact_id, WHY)
-        yield
-
-
-def test_erased_text_goes_with_a_later_write_when_somebody_was_reading(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(emptying, "_AGAIN_S", 0.0)
-    path = tmp_path / "knowledge.db"
-    store = SqliteStore(path)
-    with _erased_while_read(store):
-        assert b"xylophon" in _bytes_of(path), "a reader still has what was"
-    store.check()
-    assert b"xylophon" not in _bytes_of(path)
-    store.close()
-
-
-def test_erased_text_goes_after_somebody_was_reading_also_when_nobody_writes(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(emptying, "AGAIN_IDLE_S", 0.1)
-    path = tmp_path / "knowledge.db"
-    store = SqliteStore(path)
-    with _erased_while_read(store):
-        time.sleep(0.5)
-        assert b"xylophon" in _bytes_of(path), "a reader still has what was"
-    deadline = time.monotonic() + 20
-    while b"xylophon" in _bytes_of(path):
-        assert time.monotonic() < deadline
-        time.sleep(0.05)
-    store.close()

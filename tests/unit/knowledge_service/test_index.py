@@ -106,14 +106,17 @@ def test_scopes_score_together_as_one(
 
 
 @given(TEXTS, st.integers(0, 89))
-def test_dropped_document_leaves_the_index_as_if_it_had_never_come(
+def test_blanked_document_leaves_the_index_as_if_it_had_come_without_a_word(
     texts: list[list[str]], at: int
 ) -> None:
     at = min(at, len(texts) - 1)
-    run = runs.drop(segments.restore(packed(texts)), at)
-    left = [d for n, d in enumerate(documents(texts)) if n != at]
-    expected = list(segments.cut(runs.gather(left), 0)) if left else []
-    assert list(segments.cut(run, 0)) == expected
+    empty = runs.Document(runs.TOMBSTONE, 0, (), ())
+    left = [empty if n == at else d for n, d in enumerate(documents(texts))]
+    blanked = [
+        packing.blank(row, at - row.first) if 0 <= at - row.first < row.size else row
+        for row in packed(texts)
+    ]
+    assert blanked == list(segments.cut(runs.gather(left), 0))
 
 
 @given(st.lists(st.sampled_from([0.0, 1.0, 2.0, 3.0]), max_size=30), st.integers(1, 10))
@@ -139,8 +142,10 @@ def scores_of(values: list[float]) -> scorer.Scores:
     cut = len(values) // 3
     pieces = (numbers[: cut // 2], numbers[cut // 2 : cut])
     scopes = [
-        reading.Texts(pieces, cut, cut, ()),
-        reading.Texts((numbers[cut:],), len(values) - cut, len(values) - cut, ()),
+        reading.Texts(pieces, cut, cut, cut, ()),
+        reading.Texts(
+            (numbers[cut:],), len(values) - cut, len(values) - cut, len(values) - cut, ()
+        ),
     ]
     return scorer.Scores(scopes, np.array(values, dtype=np.float64))
 

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Mapping
+from typing import Any
 
 import apsw
 
+from kais.facts import normal_tag
 from knowledge_service.store.event import Event
 
 _FIND = "SELECT fact_no, scope_no, lifecycle = 'live' FROM fact WHERE id = ?"
+_TAGS = "SELECT scope_no, tags FROM fact WHERE fact_no = ?"
+_UNTAG = "DELETE FROM fact_tag WHERE scope_no = ? AND tag = ? AND fact_no = ?"
 _GONE = (
-    "DELETE FROM fact_tag WHERE fact_no = ?1",
     "DELETE FROM fact_past WHERE fact_no = ?1",
     "DELETE FROM fact_event WHERE fact_no = ?1",
     "DELETE FROM alias WHERE fact_no = ?1",
@@ -28,17 +32,27 @@ _GONE = (
 )
 # Of these events nothing can be replayed any more, for the other facts in them neither.
 _NOTHING_LEFT = "DELETE FROM fact_event WHERE seq = ?"
+_DETACH = "DELETE FROM fact_event WHERE seq = ? AND fact_no = ?"
 _COUNT = "UPDATE scope SET live_facts = live_facts - ?, last_write_at = ? WHERE scope_no = ?"
 
 
 def _erased(connection: apsw.Connection, event: Event) -> None:
     for part in event.known():
-        for fact_no, scope_no, is_live in connection.execute(_FIND, (part["fact"],)).fetchall():
+        rows: Any = connection.execute(_FIND, (part["fact"],)).fetchall()
+        for fact_no, scope_no, is_live in rows:
+            _untag(connection, fact_no)
             for statement in _GONE:
                 connection.execute(statement, (fact_no,))
             connection.execute(_COUNT, (is_live, event.at, scope_no))
         connection.executemany(_NOTHING_LEFT, [(seq,) for seq in part["events"]])
+        connection.executemany(_DETACH, part.get("detached", ()))
         connection.execute(_COUNT, (0, event.at, part["scope"]))
+
+
+def _untag(connection: apsw.Connection, fact_no: int) -> None:
+    for scope_no, tags in connection.execute(_TAGS, (fact_no,)).fetchall():
+        spelt = {normal_tag(tag) for tag in json.loads(str(tags))}
+        connection.executemany(_UNTAG, [(scope_no, tag, fact_no) for tag in sorted(spelt)])
 
 
 EVENTS: Mapping[str, Callable[[apsw.Connection, Event], None]] = {"fact.erased": _erased}

@@ -37,6 +37,7 @@ _UNDONE_ONE = """UPDATE fact_event SET undone = 1 WHERE op = ?
   AND fact_no = (SELECT fact_no FROM fact WHERE id = ?)"""
 _UNCONFIRM = "DELETE FROM confirmation WHERE fact_no = ? AND seq = ?"
 _UNREVIEW = "DELETE FROM review WHERE fact_no = ? AND seq = ?"
+_NUMBER = "SELECT fact_no FROM fact WHERE id = ?"
 CHANGING = (
     "tags", "confidence", "lifecycle", "review", "flags", "expires_at", "valid_from", "valid_until",
     "closed_at", "closed_reason", "closed_by",
@@ -52,6 +53,8 @@ _CHANGE = f"""UPDATE fact SET {", ".join(f"{name} = ?" for name in CHANGING)},
 _CONFIRM = "INSERT INTO confirmation(fact_no, at, seq, session, actor) VALUES(?, ?, ?, ?, ?)"
 _REVIEW = """INSERT INTO review(seq, fact_no, decision, actor, actor_type, reason, at, edits)
   VALUES(?, ?, ?, ?, ?, ?, ?, ?)"""
+
+_REVIEW_AGAIN = _REVIEW.replace("INSERT", "INSERT OR REPLACE", 1)
 
 
 def recorded(connection: apsw.Connection, event: Event) -> None:
@@ -154,8 +157,12 @@ def key_hash_of(part: Part) -> bytes | None:
 
 def texts(event: Event) -> Iterable[tuple[int, str]]:
     """Give what the index is made of: the number and the rendering of each recorded fact."""
-    for part in event.known():
-        yield part["no"], rendering(part)
+    return [text(part) for part in event.known()]
+
+
+def text(part: Part) -> tuple[int, str]:
+    """Return the number and the rendering of a recorded fact."""
+    return part["no"], rendering(part)
 
 
 def changed(connection: apsw.Connection, event: Event) -> None:
@@ -226,9 +233,26 @@ def _review(event: Event, part: Part, fact_no: int) -> tuple[Any, ...]:
     )  # fmt: skip
 
 
+def restated(connection: apsw.Connection, event: Event) -> None:
+    """Write a review again, without edits: these were the words of a fact that was erased."""
+    for part in event.known():
+        numbers = connection.execute(_NUMBER, (part["fact"],)).fetchall()
+        for (fact_no,) in numbers:
+            # It is a part of the fact's history, and nothing that an undo takes back.
+            connection.execute(_EVENT, (fact_no, event.seq, event.op, 1))
+            if part["stands"]:
+                row = (
+                    part["seq"], fact_no, part["decision"], part["by"], part["actor_type"],
+                    part.get("reason"), part["at"], None,
+                )  # fmt: skip
+                connection.execute(_REVIEW_AGAIN, row)
+
+
 RECORDED = "fact.recorded"
+RESTATED = "fact.restated"
 EVENTS: Mapping[str, Callable[[apsw.Connection, Event], None]] = {
     RECORDED: recorded,
+    RESTATED: restated,
     **dict.fromkeys(
         ("fact.confirmed", "fact.closed", "fact.restored", "fact.reviewed", "fact.flagged",
          "fact.archived", "fact.undone", "fact.bounded"),

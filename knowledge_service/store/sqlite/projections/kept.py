@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import apsw
@@ -44,13 +44,13 @@ def row_of(part: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def texts(event: Event) -> Iterator[tuple[int, int, str]]:
-    """Give what the index is made of: scope, number and rendering of each kept fact."""
-    for each in event.known():
-        if each["table"] == "fact":
-            row = each["row"]
-            read = {name: json.loads(row.get(name) or "null") for name in ("tags", "data")}
-            yield row["scope_no"], row["fact_no"], rendering(row | read)
+def text(part: Mapping[str, Any]) -> tuple[int, int, str] | None:
+    """Return what the index is made of: scope, number and rendering; None of what is no fact."""
+    if part["table"] != "fact":
+        return None
+    row = part["row"]
+    read = {name: json.loads(row.get(name) or "null") for name in ("tags", "data")}
+    return row["scope_no"], row["fact_no"], rendering(row | read)
 
 
 def _apply(connection: apsw.Connection, event: Event) -> None:

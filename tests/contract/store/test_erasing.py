@@ -1,0 +1,246 @@
+"""Erased words are nowhere: whatever was done before, and at a cost that does not grow."""
+
+from __future__ import annotations
+
+import io
+import threading
+from pathlib import Path
+from typing import Any
+
+import apsw
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from knowledge_client.models import AliasIn, ApproveIn, Fact
+from knowledge_service.errors import Conflict, RetractedBefore
+from knowledge_service.ports import Listing, Order
+from knowledge_service.store.sqlite import connection, exports, rebuilding, upkeep
+from knowledge_service.store.sqlite.store import SqliteStore
+from tests.builders_knowledge import AGENT, ALL, LEAD, PERSON, TEAM, new_fact
+from tests.contract.store.conftest import Time
+
+WHY = Order(PERSON, "because")
+VERBS = (
+    "tell", "tell", "tell keyed", "name", "correct", "retract", "restore", "confirm", "promote",
+    "approve", "approve with edits", "approve with edits", "reject", "undo",
+)  # fmt: skip
+STEPS = st.lists(
+    st.tuples(
+        st.sampled_from(VERBS),
+        st.integers(0, 5),
+        st.integers(0, 2),
+        st.none() | st.integers(0, 20),
+    ),
+    min_size=1,
+    max_size=9,
+)
+EVERY = settings(
+    max_examples=40, deadline=None, suppress_health_check=list(HealthCheck), derandomize=True
+)
+
+
+def facts(store: SqliteStore) -> list[Fact]:
+    return sorted(store.list_facts(Listing(ALL, 1000)), key=lambda fact: fact.id)
+
+
+class Telling:
+    """Does verbs on facts; each text that it gives has a word of its own."""
+
+    def __init__(self, store: SqliteStore) -> None:
+        self.store = store
+        self.words: list[str] = []
+
+    def word(self, which: int) -> str:
+        """Return a new word, or one that was given before: two facts may say the same."""
+        if which < len(self.words) and which % 2:
+            return self.words[which]
+        self.words.append(f"zwq{len(self.words)}vex")
+        return self.words[-1]
+
+    def take(self, verb: str, which: int, other: int) -> None:
+        try:
+            self._take(verb, which, other)
+        except (Conflict, RetractedBefore):
+            return
+
+    def _take(self, verb: str, which: int, other: int) -> None:
+        every = facts(self.store)
+        if verb in {"tell", "tell keyed", "name"} or not every:
+            self._tell(verb, which, other)
+            return
+        fact_id = every[which % len(every)].id
+        if verb == "correct":
+            self.store.correct(fact_id, "old", f"it is {self.word(other)}", actor=PERSON)
+        elif verb == "approve with edits":
+            given: dict[str, Any] = {"content": f"rather {self.word(other)}"}
+            given |= {"title": f"on {self.word(9)}"} if other else {}
+            given |= {"tags": (self.word(9),)} if other == 2 else {}
+            self.store.approve(fact_id, WHY, ApproveIn(reason="r", **given))
+        elif verb == "approve":
+            self.store.approve(fact_id, WHY, ApproveIn(reason="r"))
+        else:
+            getattr(self.store, verb)(fact_id, WHY)
+
+    def _tell(self, verb: str, which: int, other: int) -> None:
+        given: dict[str, Any] = {}
+        if verb == "tell keyed":
+            given = {"subject": f"build {other}", "predicate": "needs"}
+        if verb == "name":
+            given = {"aliases": (AliasIn(namespace="name", value=self.word(which)),)}
+        scope = (TEAM, LEAD, "realm:demo")[other]
+        fact = new_fact(f"it is {self.word(which)}", scope=scope, **given)
+        self.store.remember([fact], actor=AGENT if which % 3 else PERSON)
+
+    def gone(self) -> set[str]:
+        """Return the words that no fact has any more, as it is now or was before."""
+        left = set()
+        for fact in facts(self.store):
+            history = self.store.history(fact.id, ALL)
+            assert history is not None
+            left.add(" ".join(each.model_dump_json() for each in history.versions))
+            with self.store._readers.snapshot() as reading:
+                found: Any = reading.execute("SELECT value FROM alias").fetchall()
+                left |= {value for (value,) in found}
+        return {word for word in self.words if not any(word in text for text in left)}
+
+
+@EVERY
+@given(steps=STEPS)
+def test_words_of_erased_facts_are_nowhere_whatever_verb_came_before(
+    tmp_path_factory: Any, steps: list[tuple[str, int, int, int | None]]
+) -> None:
+    time, path = Time(), tmp_path_factory.mktemp("erasing") / "knowledge.db"
+    store = SqliteStore(path, time)
+    telling = Telling(store)
+    for verb, which, other, erased in steps:
+        telling.take(verb, which, other)
+        time.pass_(minutes=1)
+        every = facts(store)
+        if erased is not None and every:
+            store.erase(every[erased % len(every)].id, WHY)
+            data, exported = bytes_of(path), export_of(path)
+            for word in telling.gone():
+                assert word.encode() not in data
+                assert word.encode() not in exported
+    store.close()
+    db = connection.open_writer(path)
+    before = rebuilding.fingerprint(db)
+    db.close()
+    assert upkeep.rebuild(path).changed == ()
+    assert upkeep.verify(path).problems == ()
+    db = connection.open_writer(path)
+    assert rebuilding.fingerprint(db) == before
+    db.close()
+
+
+def bytes_of(path: Path) -> bytes:
+    """Read the file with its write-ahead log, as somebody who takes the disk would."""
+    files = [path.with_name(path.name + suffix) for suffix in ("", "-wal")]
+    return b"".join(each.read_bytes() for each in files if each.exists())
+
+
+def export_of(path: Path) -> bytes:
+    out = io.BytesIO()
+    exports.export(path, out)
+    return out.getvalue()
+
+
+def test_edited_words_of_an_approval_go_with_the_fact_that_has_them(tmp_path: Path) -> None:
+    path = tmp_path / "knowledge.db"
+    store = SqliteStore(path)
+    (old,) = store.remember([new_fact("it rains")], actor=AGENT)
+    edits = ApproveIn(reason="checked", content="xylophone plays", title="on xylophones")
+    successor = store.approve(old.fact_id, WHY, edits).fact.id
+    assert b"xylophone" in export_of(path)
+    store.erase(successor, WHY)
+    assert b"xylophone" not in export_of(path)
+    assert b"xylophone" not in bytes_of(path)
+    history = store.history(old.fact_id, ALL)
+    assert history is not None
+    (review,) = [each for each in history.entries if each.type == "fact.reviewed"]
+    assert (review.actor, review.reason) == (PERSON.name, "because")
+    store.close()
+
+
+def test_name_goes_with_the_fact_that_holds_it_and_a_rebuild_knows_that(tmp_path: Path) -> None:
+    path = tmp_path / "knowledge.db"
+    store = SqliteStore(path)
+    named = new_fact("it rains", aliases=(AliasIn(namespace="name", value="xylophone"),))
+    (old,) = store.remember([named], actor=PERSON)
+    successor = store.correct(old.fact_id, "old", "it pours", actor=PERSON).replacement_id
+    assert successor
+    store.erase(successor, WHY)
+    assert b"xylophone" not in export_of(path)
+    store.close()
+    assert upkeep.rebuild(path).changed == ()
+
+
+def test_name_that_was_handed_over_outlives_the_fact_that_had_it_before(tmp_path: Path) -> None:
+    path = tmp_path / "knowledge.db"
+    store = SqliteStore(path)
+    named = new_fact("it rains", aliases=(AliasIn(namespace="name", value="xylophone"),))
+    (old,) = store.remember([named], actor=PERSON)
+    store.correct(old.fact_id, "old", "it pours", actor=PERSON)
+    store.erase(old.fact_id, WHY)
+    store.close()
+    assert upkeep.rebuild(path).changed == ()
+    store = SqliteStore(path)
+    with store._readers.snapshot() as reading:
+        assert reading.execute("SELECT value FROM alias").fetchall() == [("xylophone",)]
+    store.close()
+
+
+def test_erasure_in_a_large_scope_writes_the_rows_of_one_run_and_one_block(tmp_path: Path) -> None:
+    path = tmp_path / "knowledge.db"
+    store = SqliteStore(path)
+    told = store.remember([new_fact(f"rain {n} word{n % 97}") for n in range(9_000)], actor=PERSON)
+    before = rows_of(path)
+    store.erase(told[5_000].fact_id, WHY)
+    after = rows_of(path)
+    changed = {each for each in before.keys() | after.keys() if before.get(each) != after.get(each)}
+    firsts = {key & ((1 << 28) - 1) for table, key in changed if table == "posting"}
+    assert firsts == {4_096}, "only the run of documents 4,096 to 8,191 has the fact"
+    assert len([key for table, key in changed if table == "posting"]) <= 1 + 5, "terms, and one"
+    assert len([key for table, key in changed if table == "equal"]) == 1
+    store.close()
+    assert upkeep.rebuild(path).changed == ()
+
+
+def rows_of(path: Path) -> dict[tuple[str, int], bytes]:
+    reading = apsw.Connection(str(path), flags=apsw.SQLITE_OPEN_READONLY)
+    found = {
+        (table, key): data
+        for table in ("posting", "equal")
+        for key, data in reading.execute(f"SELECT key, data FROM {table}")  # noqa: S608 - two names
+    }
+    reading.close()
+    return found
+
+
+def test_erasure_is_answered_when_reads_that_began_before_it_have_ended(tmp_path: Path) -> None:
+    store = SqliteStore(tmp_path / "knowledge.db")
+    (told,) = store.remember([new_fact("xylophone")], actor=PERSON)
+    is_reading, is_over, answered = threading.Event(), threading.Event(), threading.Event()
+
+    def read() -> None:
+        with store._readers.snapshot() as reading:
+            reading.execute("SELECT count(*) FROM fact").fetchall()
+            is_reading.set()
+            is_over.wait(10)
+            assert not answered.is_set()
+
+    def erase() -> None:
+        store.erase(told.fact_id, WHY)
+        answered.set()
+
+    threads = [threading.Thread(target=work) for work in (read, erase)]
+    threads[0].start()
+    assert is_reading.wait(10)
+    threads[1].start()
+    while store.fact(told.fact_id, ALL) is not None:  # until the erasure is committed
+        pass
+    is_over.set()
+    for thread in threads:
+        thread.join(10)
+    assert answered.is_set()
+    store.close()
