@@ -7,11 +7,12 @@ import functools
 import hashlib
 import json
 import re
-import unicodedata
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
+
+from kais.normalization import normalized
 
 
 class Kind(StrEnum):
@@ -54,14 +55,14 @@ def is_kind(text: str) -> bool:
 
 def normal_content(text: str) -> str:
     """Give the content that equality compares: NFC, runs of white space as one space."""
-    return " ".join(unicodedata.normalize("NFC", text).split())
+    return " ".join(normalized("NFC", text).split())
 
 
 def normal_key(text: str | None) -> str | None:
     """Give a subject or predicate as supersession compares it: normalised and case-folded."""
     if text is None:
         return None
-    return unicodedata.normalize("NFC", normal_content(text).casefold()) or None
+    return normalized("NFC", normal_content(text).casefold()) or None
 
 
 def normal_tag(tag: str) -> str:

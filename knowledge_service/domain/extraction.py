@@ -25,7 +25,10 @@ _SENTENCE_CHARS = 600
 
 @dataclass(frozen=True)
 class Found:
-    """A fact that the record proves. (`subject`, `predicate`) is what it is recognised by."""
+    """A fact that the record proves. (`subject`, `predicate`) is what it is recognised by.
+
+    `quoted` is the text of the episodes as it was sent, of which the content may show a part.
+    """
 
     kind: str
     title: str
@@ -35,6 +38,7 @@ class Found:
     confidence: float
     tags: tuple[str, ...]
     episodes: tuple[int, ...]
+    quoted: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -64,12 +68,12 @@ def extract(
 
 
 def _failed_checks(episodes: Sequence[Episode]) -> Iterable[Found]:
-    by_failure: dict[tuple[str, str], list[int]] = {}
+    by_failure: dict[tuple[str, str], list[Episode]] = {}
     for episode in episodes:
         failed = records.failed_check(episode)
         if failed:
-            by_failure.setdefault(failed, []).append(episode.seq)
-    for (name, message), places in by_failure.items():
+            by_failure.setdefault(failed, []).append(episode)
+    for (name, message), same in by_failure.items():
         yield Found(
             kind=kais_facts.Kind.PITFALL,
             title=f"Check {name} fails"[:200],
@@ -78,7 +82,8 @@ def _failed_checks(episodes: Sequence[Episode]) -> Iterable[Found]:
             predicate="fails",
             confidence=0.6,
             tags=("check", name[: kais_facts.LIMITS.tag]),
-            episodes=tuple(places),
+            episodes=tuple(e.seq for e in same),
+            quoted=_quoted(same[0]),
         )
 
 
@@ -97,6 +102,7 @@ def _recurring(episodes: Sequence[Episode], earlier: Mapping[str, int]) -> Itera
             confidence=0.7,
             tags=("recurring-error", signature[: kais_facts.LIMITS.tag]),
             episodes=tuple(e.seq for e in same),
+            quoted=_quoted(same[0]),
         )
 
 
@@ -133,6 +139,7 @@ def _what_helped(run: Run, episodes: Sequence[Episode]) -> Iterable[Found]:
             confidence=0.75,
             tags=("what-helped",),
             episodes=(last.seq, change.seq),
+            quoted=_quoted(last, change),
         )
 
 
@@ -150,6 +157,15 @@ def _change(episodes: Sequence[Episode], before: int, after: int, since: int) ->
 def _succeeded(run: Run, episodes: Sequence[Episode], attempt: int) -> bool:
     last = max(e.attempt for e in episodes)
     return attempt == last and run.outcome == "Succeeded"
+
+
+def _quoted(*episodes: Episode) -> tuple[str, ...]:
+    """Return the texts that episodes were sent with, the words of a check apart from its name."""
+    texts = []
+    for each in episodes:
+        failed = records.failed_check(each)
+        texts += [each.content, each.error_signature, failed[1] if failed else None]
+    return tuple(text for text in texts if text)
 
 
 def _short(text: str) -> str:

@@ -6,8 +6,8 @@ import dataclasses
 import functools
 import hashlib
 import json
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import InitVar, dataclass
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
@@ -26,10 +26,12 @@ _CANONICAL = json.JSONEncoder(sort_keys=True, separators=(",", ":"), ensure_asci
 
 @dataclass(frozen=True)
 class NewFact:
-    """A fact that may be stored: secrets masked, source and scope settled by the service.
+    """A fact that may be stored: source and scope settled by the service, and both gates passed.
 
-    `session` names what a confirmation happened in, usually the run. `flags` keep it out of
-    injection; `force` stores it although its equal was retracted.
+    Whoever makes one, and of what: secrets are masked, and text that wants to be obeyed is added to
+    `flags`, which keep it out of injection. `quoted` is text that the content was drawn from; it is
+    judged and not kept. `session` names what a confirmation happened in, usually the run; `force`
+    stores a fact although its equal was retracted.
     """
 
     scope: str
@@ -53,11 +55,35 @@ class NewFact:
     review: Literal["none", "draft"] = "none"
     flags: tuple[str, ...] = ()
     force: bool = False
+    quoted: InitVar[tuple[str, ...]] = ()
     terms: ClassVar[bytes | None] = None
     """What the index keeps of the rendering, where that was worked out before (`index.looking`).
 
     No field: what is made of this fact has other words.
     """
+
+    def __post_init__(self, quoted: tuple[str, ...]) -> None:
+        """Pass the gates."""
+        signed = signs.of(self.content)
+        judged = self.content if signed & signs.ORDER else None
+        refs = [text for ref in self.source.refs for text in (ref.type, ref.id)]
+        earned = gate.flags_of(
+            judged, self.title, self.subject, self.predicate, self.data, " ".join(self.tags),
+            self.schema, self.about, *refs, *quoted,
+        )  # fmt: skip
+        # The class is frozen, so that setting a field is a call; all of them are set at once.
+        self.__dict__.update(
+            content=redaction.mask(self.content) if signed & signs.SECRET else self.content,
+            title=_masked(self.title),
+            data=None if self.data is None else redaction.mask_tree(self.data),
+            schema=redaction.mask_known(self.schema) if self.schema else None,
+            about=redaction.mask_known(self.about) if self.about else None,
+            subject=_masked(self.subject),
+            predicate=_masked(self.predicate),
+            tags=_tags(self.tags) if self.tags else (),
+            source=_masked_source(self.source),
+            flags=merged_flags(self.flags, earned),
+        )
 
     @functools.cached_property
     def content_hash(self) -> bytes:
@@ -94,33 +120,47 @@ class NewFact:
 
 
 def new_fact(body: FactIn, *, scope: str, source: Source, confidence: float) -> NewFact:
-    """Mask secrets in a body and settle where it goes."""
-    found = signs.of(body.content)
-    judged = body.content if found & signs.ORDER else None
-    others = (body.title, body.subject, body.predicate, body.data, *body.tags)
+    """Settle where a fact goes that somebody sent."""
     return NewFact(
         scope=scope,
         kind=body.kind,
-        content=redaction.mask(body.content) if found & signs.SECRET else body.content,
-        title=redaction.mask(body.title) if body.title else None,
-        data=None if body.data is None else redaction.mask_tree(body.data),
-        schema=redaction.mask_known(body.schema_) if body.schema_ else None,
-        about=redaction.mask_known(body.about) if body.about else None,
+        content=body.content,
+        title=body.title,
+        data=body.data,
+        schema=body.schema_,
+        about=body.about,
         position=body.position,
-        subject=redaction.mask(body.subject) if body.subject else None,
-        predicate=redaction.mask(body.predicate) if body.predicate else None,
-        tags=_tags(body.tags) if body.tags else (),
+        subject=body.subject,
+        predicate=body.predicate,
+        tags=body.tags,
         confidence=confidence,
-        source=_masked(source),
+        source=source,
         expires_at=body.expires_at,
         valid_from=body.valid_from,
         valid_until=body.valid_until,
         session=body.run,
         aliases=body.aliases,
         review=body.review,
-        flags=gate.flags_of(judged, *others),
         force=body.force,
     )
+
+
+def violations(body: FactIn) -> list[str]:
+    """List every limit that a fact breaks as it was sent: both gates take time for each word."""
+    statement = facts.Statement(
+        body.kind, body.content, body.subject, body.predicate, body.about, body.data
+    )
+    return facts.violations(statement, title=body.title)
+
+
+def flags_of_tags(tags: Sequence[str]) -> tuple[str, ...]:
+    """Return the flags that tags earn together."""
+    return gate.flags_of(" ".join(tags))
+
+
+def merged_flags(flags: tuple[str, ...], added: Iterable[str]) -> tuple[str, ...]:
+    """Put flags together, each once, those that are there first."""
+    return tuple(dict.fromkeys((*flags, *added)))
 
 
 def plain(told: Told, settled: NewFact, *, content_hash: bytes, terms: bytes) -> NewFact:
@@ -161,7 +201,11 @@ def _tags(given: tuple[str, ...]) -> tuple[str, ...]:
     return tuple(facts.merged_tags((), map(redaction.mask, given)))
 
 
-def _masked(source: Source) -> Source:
+def _masked(text: str | None) -> str | None:
+    return redaction.mask(text) if text else None
+
+
+def _masked_source(source: Source) -> Source:
     if not source.refs:
         return source
     return source.model_copy(update={"refs": masked_refs(source.refs)})
@@ -176,12 +220,13 @@ def masked_refs(refs: tuple[Ref, ...]) -> tuple[Ref, ...]:
 def replacement(old: Fact, content: str, actor: str) -> NewFact:
     """Return the successor of a corrected fact.
 
-    New content and actor, everything else inherited.
+    New content and actor, everything else inherited; the title goes, because it may say what was
+    wrong. Flags stay: only a person's approval lifts them. A draft stays one.
     """
     return NewFact(
         scope=old.scope,
         kind=old.kind,
-        content=redaction.mask(content),
+        content=content,
         title=None,
         data=old.data,
         schema=old.schema_,
@@ -195,22 +240,23 @@ def replacement(old: Fact, content: str, actor: str) -> NewFact:
         expires_at=old.expires_at,
         valid_from=None,
         valid_until=None,
-        flags=gate.flags_of(content),
+        review="draft" if old.review == "draft" else "none",
+        flags=old.flags,
     )
 
 
 def edited(old: Fact, edits: ApproveIn, actor: str) -> NewFact:
     """Return the successor that a reviewer approves: the edited words, everything else inherited.
 
-    It is true since when the old one was; the reviewer answers for its words, so none is flagged.
+    It is true since when the old one was. It passes the gates as any other; what lifts its flags is
+    the approval, if it is a person's.
     """
     new = replacement(old, edits.content or old.content, actor)
     return dataclasses.replace(
         new,
-        title=redaction.mask(edits.title) if edits.title else old.title,
-        tags=old.tags if edits.tags is None else _tags(edits.tags),
+        title=edits.title or old.title,
+        tags=old.tags if edits.tags is None else edits.tags,
         valid_until=old.valid_until,
-        flags=(),
         force=True,
     )
 
@@ -219,6 +265,7 @@ def promoted(fact: Fact, target: str, *, about: str | None, actor: str) -> NewFa
     """Return the copy of a fact for the scope above: a little less sure, its source reduced.
 
     At the platform nothing of a realm is named; `about` is the entity when the scope above sees it.
+    An approval below lifts no flag above: there the copy's words are for other people to judge.
     """
     refs = () if target == PLATFORM else fact.source.refs
     return NewFact(

@@ -9,9 +9,11 @@ rule needs two things together, an order and what it is about, so that ordinary 
 from __future__ import annotations
 
 import re
-import unicodedata
 from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import Any
+
+from kais import normalization
 
 INSTRUCTIONS = "instructions"
 """The flag of such a fact."""
@@ -21,8 +23,6 @@ def _any(words: str) -> str:
     return "(?:" + "|".join(word.strip() for word in words.split(",")) + ")"
 
 
-# Every repetition has a bound: text comes from anybody, and the gate is on the way of each write.
-_GAP = r"[^.!?\n]{0,60}?"
 _EARLIER = _any(
     "previous, prior, earlier, above, preceding, all, any, your, system, existing, other, safety,"
     " former, those, these"
@@ -74,126 +74,182 @@ _MACHINES = """
 assistant assistants agent agents ai ais model models llm llms bot bots chatbot chatbots language
 """
 
-# Each rule with words of which it needs at least one; "" where it needs none. Only rules whose
-# words are there are tried, so that the gate costs little.
-_RULES = tuple(
-    (frozenset(words.split()), re.compile(rule, re.IGNORECASE))
-    for words, rule in (
-        # Setting earlier orders aside.
-        (_SETTING, rf"\b{_SET_ASIDE}\b{_GAP}\b{_EARLIER}\b{_GAP}\b{_ORDERS}\b"),
-        (_SETTING, rf"\b{_SET_ASIDE}\b{_GAP}\b{_ORDERS} (?:above|before)\b"),
-        (
-            _SETTING,
-            rf"\b{_SET_ASIDE} (?:everything|anything|all)\b{_GAP}\b(?:told|said|above|before)\b",
-        ),
-        (
-            "instruction instructions prompt order orders",
-            r"\b(?:new|updated|real|actual|revised) (?:system )?(?:instructions?|prompt|orders?):",
-        ),
-        (
-            "henceforth now",
-            rf"\b(?:from now on|henceforth|starting now),? (?:you|{_OBEY}|act|always|never)\b",
-        ),
-        (
-            "override overrides precedence",
-            r"\bthis (?:memory|fact|note|entry|instruction) (?:overrides?|takes? precedence)\b",
-        ),
-        (
-            "obeyed followed",
-            r"\b(?:fact|note|entry|record|instruction)s? must be (?:obeyed|followed)\b",
-        ),
-        # Another role.
-        (
-            (
-                "unrestricted unfiltered jailbroken different new evil longer developer debug admin"
-                " god dan system now"
-            ),
-            rf"\byou (?:are|will be|must be|shall be) (?:now |always |henceforth )?{_ROLE}",
-        ),
-        (
-            "act behave respond pretend pose operate",
-            r"\b(?:act|behave|respond|pretend|pose) (?:as if you|as though you|like you|you are)\b",
-        ),
-        (
-            "act behave respond pose operate",
-            rf"\b(?:act|behave|respond|pose|operate) as (?:an? |the )?{_POWERS}\b",
-        ),
-        (
-            "mode",
-            r"\b(?:developer|debug|god|jailbreak|sudo) mode (?:is )?(?:now )?(?:enabled|activated)\b",
-        ),
-        # Marks of roles and templates.
-        ("", r"<\|?/?(?:im_start|im_end|system|assistant|endoftext|eot_id)\b[^>\n]{0,20}>"),
-        ("", r"<<\s{0,3}/?sys\s{0,3}>>|\[/?(?:inst|system)\]"),
-        ("", r"#{2,9} ?(?:new |system )?instructions?\b"),
-        (
-            "system assistant developer",
-            r"(?:^|\n)\s{0,8}(?:system|assistant|developer)(?: message| prompt)?\s?:\s",
-        ),
-        (
-            "system admin hidden",
-            r"\b(?:begin|end)[ _-](?:system|admin|hidden)[ _-](?:prompt|message|override)",
-        ),
-        # Secrecy and disclosure.
-        (
-            "tell inform mention reveal alert notify disclose show warn report",
-            rf"\b(?:do not|don't|never) {_TELL}\b{_GAP}\b{_PEOPLE}\b",
-        ),
-        (
-            "telling informing mentioning asking notifying alerting warning showing",
-            rf"(?:^|[.:;!?]\s?)(?:please )?{_DO}\b{_GAP}\bwithout {_TELLING}\b{_GAP}\b{_ASKED}\b",
-        ),
-        (
-            "prompt",
-            rf"\b(?:reveal|print|output|repeat|show|leak|dump|recite)\b{_GAP}\bsystem prompt\b",
-        ),
-        (
-            "reveal print output repeat show leak dump",
-            rf"\b(?:reveal|print|output|repeat|show|leak)\b{_GAP}\byour (?:\w+ )?(?:prompt|instruct)",
-        ),
-        (
-            "send post upload forward exfiltrate transmit email mail leak copy submit append",
-            rf"\b{_PASS_ON}\b(?>{_GAP}\b{_PRIVATE}\b)(?>{_GAP}\b(?:to|at|via)\b){_GAP}{_OUTSIDE}",
-        ),
-        ("curl wget", r"\b(?:curl|wget)\b[^\n]{0,200}\|\s{0,3}(?:sudo )?(?:ba|z|da)?sh\b"),
-        # Orders to a reader who is a machine.
-        (_MACHINES, rf"\b(?:as an ai|dear {_READER})\b"),
-        (
-            _MACHINES,
-            rf"\b(?:attention|(?:note|message|instructions?) (?:for|to)) (?:\w+ )?{_READER}\b",
-        ),
-        (_MACHINES, rf"\b{_READER} (?:reading this|that reads? this|who reads? this)\b"),
-        (_MACHINES, rf"\b{_READER} (?:must|should|shall|has to|needs to) (?:\w+ )?{_OBEY}\b"),
-        (
-            "read reads see sees recall recalls retrieve retrieves ask asks asked receive receives",
-            (
-                r"\b(?:whenever|when|if|every time|each time) "
-                r"(?:you|the (?:assistant|agent|ai|user)) "
-                rf"(?:are |is )?(?:reads?|sees?|recalls?|retrieves?|asks?|asked|receives?)\b{_GAP}"
-                rf"(?:,|\bthen\b) ?(?:you must|always|instead|silently|please|{_OBEY})\b"
-            ),
-        ),
-        (
-            "critical imperative mandatory essential",
-            r"\bit is (?:very |extremely )?(?:critical|imperative|mandatory|essential) that you\b",
-        ),
-        (
-            "disable turn switch skip bypass circumvent",
-            (
-                r"\b(?:disable|turn off|switch off|skip|bypass|circumvent) "
-                rf"(?:\w+ ){{0,2}}{_SAFETY}"
-                rf"\b{_GAP}\b(?:before|and|without|for (?:this|all|any)|when you)\b"
-            ),
-        ),
-    )
+
+@dataclass(frozen=True)
+class _Rule:
+    """Phrases that follow each other within one sentence, each at most `gap` characters on.
+
+    A text can break the rule only if it has one of the `signs`; without any, it needs a mark
+    (`_has_marks`).
+    """
+
+    signs: frozenset[str]
+    phrases: tuple[re.Pattern[str], ...]
+    gap: int = 60
+    stops: re.Pattern[str] = re.compile(r"[.!?\n]")
+
+    def is_broken_by(self, text: str) -> bool:
+        """Tell whether a text in small letters has the phrases, in time linear in its length."""
+        first, *others = self.phrases
+        if not others:
+            return first.search(text) is not None
+        ends = [match.end() for match in first.finditer(text)]
+        for phrase in others:
+            if not ends:
+                return False
+            ends = self._continued(text, ends, phrase)
+        return bool(ends)
+
+    def _continued(self, text: str, ends: list[int], phrase: re.Pattern[str]) -> list[int]:
+        """Return where the phrase ends wherever it follows one of the ends.
+
+        The nearest end before a match decides: it leaves the smallest gap and the fewest stops.
+        """
+        found = []
+        index, end = 0, None
+        for match in phrase.finditer(text):
+            start = match.start()
+            while index < len(ends) and ends[index] <= start:
+                end = ends[index]
+                index += 1
+            if end is None or start - end > self.gap:
+                continue
+            if self.stops.search(text, end, start) is None:
+                found.append(match.end())
+        return found
+
+
+def _rule(signs: str, *phrases: str) -> _Rule:
+    return _Rule(frozenset(signs.split()), tuple(map(re.compile, phrases)))
+
+
+_PIPED = re.compile(r"\n")
+
+# Only rules whose signs a text has are tried, so that the gate costs little. No phrase has a
+# repetition that can begin at each of many places and run on from there: text comes from anybody.
+_RULES = (
+    # Setting earlier orders aside.
+    _rule(_SETTING, rf"\b{_SET_ASIDE}\b", rf"\b{_EARLIER}\b", rf"\b{_ORDERS}\b"),
+    _rule(_SETTING, rf"\b{_SET_ASIDE}\b", rf"\b{_ORDERS} (?:above|before)\b"),
+    _rule(
+        _SETTING,
+        rf"\b{_SET_ASIDE} (?:everything|anything|all)\b",
+        r"\b(?:told|said|above|before)\b",
+    ),
+    _rule(
+        "instruction instructions prompt order orders",
+        r"\b(?:new|updated|real|actual|revised) (?:system )?(?:instructions?|prompt|orders?):",
+    ),
+    _rule(
+        "henceforth now",
+        rf"\b(?:from now on|henceforth|starting now),? (?:you|{_OBEY}|act|always|never)\b",
+    ),
+    _rule(
+        "override overrides precedence",
+        r"\bthis (?:memory|fact|note|entry|instruction) (?:overrides?|takes? precedence)\b",
+    ),
+    _rule(
+        "obeyed followed",
+        r"\b(?:fact|note|entry|record|instruction)s? must be (?:obeyed|followed)\b",
+    ),
+    # Another role.
+    _rule(
+        "unrestricted unfiltered jailbroken different new evil longer developer debug admin god dan"
+        " system now",
+        rf"\byou (?:are|will be|must be|shall be) (?:now |always |henceforth )?{_ROLE}",
+    ),
+    _rule(
+        "act behave respond pretend pose operate",
+        r"\b(?:act|behave|respond|pretend|pose) (?:as if you|as though you|like you|you are)\b",
+    ),
+    _rule(
+        "act behave respond pose operate",
+        rf"\b(?:act|behave|respond|pose|operate) as (?:an? |the )?{_POWERS}\b",
+    ),
+    _rule(
+        "mode",
+        r"\b(?:developer|debug|god|jailbreak|sudo) mode (?:is )?(?:now )?(?:enabled|activated)\b",
+    ),
+    # Marks of roles and templates.
+    _rule("", r"<\|?/?(?:im_start|im_end|system|assistant|endoftext|eot_id)\b[^>\n]{0,20}>"),
+    _rule("", r"<<\s{0,3}/?sys\s{0,3}>>|\[/?(?:inst|system)\]"),
+    _rule("", r"## ?(?:new |system )?instructions?\b"),
+    _rule(
+        "system assistant developer",
+        r"(?:^|\n)[^\S\n]{0,8}(?:system|assistant|developer)(?: message| prompt)?\s?:\s",
+    ),
+    _rule(
+        "system admin hidden",
+        r"\b(?:begin|end)[ _-](?:system|admin|hidden)[ _-](?:prompt|message|override)",
+    ),
+    # Secrecy and disclosure.
+    _rule(
+        "tell inform mention reveal alert notify disclose show warn report",
+        rf"\b(?:do not|don't|never) {_TELL}\b",
+        rf"\b{_PEOPLE}\b",
+    ),
+    _rule(
+        "telling informing mentioning asking notifying alerting warning showing",
+        rf"(?:^|[.:;!?]\s?)(?:please )?{_DO}\b",
+        rf"\bwithout {_TELLING}\b",
+        rf"\b{_ASKED}\b",
+    ),
+    _rule(
+        "prompt",
+        r"\b(?:reveal|print|output|repeat|show|leak|dump|recite)\b",
+        r"\bsystem prompt\b",
+    ),
+    _rule(
+        "reveal print output repeat show leak dump",
+        r"\b(?:reveal|print|output|repeat|show|leak)\b",
+        r"\byour (?:\w{1,40} )?(?:prompt|instruct)",
+    ),
+    _rule(
+        "send post upload forward exfiltrate transmit email mail leak copy submit append",
+        rf"\b{_PASS_ON}\b",
+        rf"\b{_PRIVATE}\b",
+        r"\b(?:to|at|via)\b",
+        _OUTSIDE,
+    ),
+    _Rule(
+        frozenset({"curl", "wget"}),
+        (re.compile(r"\b(?:curl|wget)\b"), re.compile(r"\|\s{0,3}(?:sudo )?(?:ba|z|da)?sh\b")),
+        gap=200,
+        stops=_PIPED,
+    ),
+    # Orders to a reader who is a machine.
+    _rule(_MACHINES, rf"\b(?:as an ai|dear {_READER})\b"),
+    _rule(
+        _MACHINES,
+        rf"\b(?:attention|(?:note|message|instructions?) (?:for|to)) (?:\w{{1,40}} )?{_READER}\b",
+    ),
+    _rule(_MACHINES, rf"\b{_READER} (?:reading this|that reads? this|who reads? this)\b"),
+    _rule(
+        _MACHINES,
+        rf"\b{_READER} (?:must|should|shall|has to|needs to) (?:\w{{1,40}} )?{_OBEY}\b",
+    ),
+    _rule(
+        "read reads see sees recall recalls retrieve retrieves ask asks asked receive receives",
+        r"\b(?:whenever|when|if|every time|each time) (?:you|the (?:assistant|agent|ai|user))"
+        r" (?:are |is )?(?:reads?|sees?|recalls?|retrieves?|asks?|asked|receives?)\b",
+        rf"(?:,|\bthen\b) ?(?:you must|always|instead|silently|please|{_OBEY})\b",
+    ),
+    _rule(
+        "critical imperative mandatory essential",
+        r"\bit is (?:very |extremely )?(?:critical|imperative|mandatory|essential) that you\b",
+    ),
+    _rule(
+        "disable turn switch skip bypass circumvent",
+        rf"\b(?:disable|turn off|switch off|skip|bypass|circumvent) (?:\w{{1,40}} ){{0,2}}{_SAFETY}\b",
+        r"\b(?:before|and|without|for (?:this|all|any)|when you)\b",
+    ),
 )
-_NEEDED = frozenset().union(*(needed for needed, _ in _RULES))
+_NEEDED = frozenset[str]().union(*(rule.signs for rule in _RULES))
 _BETWEEN_WORDS = {n: " " for n in range(128) if not chr(n).isalnum()}
 # What somebody tells of doing is no order: `I'll never tell anyone`, `she had to skip the review`.
 _TELLS = re.compile(
     r"\b(?:i|he|she|they)(?:['\u2019](?:ll|d|ve)|[ ](?:will|would|can|could|did|do|had to"
-    r"|have to|has to|never|always|just|not|don['\u2019]?t)){1,3}[ ][a-z]{1,20}(?=[ ])",
-    re.IGNORECASE,
+    r"|have to|has to|never|always|just|not|don['\u2019]?t)){1,3}[ ][a-z]{1,20}(?=[ ])"
 )
 # Characters that are not seen hide words from rules.
 _UNSEEN = re.compile(
@@ -222,13 +278,14 @@ def _is_instruction(value: Any) -> bool:
         text = _UNSEEN.sub("", text)
     if not text.isascii():
         text = _plain(text)
+    text = text.lower()
     # Words that stand one a line are read as a sentence too.
     return _breaks_rules(text) or ("\n" in text and _breaks_rules(" ".join(text.split())))
 
 
 def has_sign(words: str) -> bool:
     """Tell whether a plain text may earn a flag, if these are words of it."""
-    return _has_marks(words) or bool(_words(words))
+    return _has_marks(words) or bool(_words(words.lower()))
 
 
 def _breaks_rules(text: str) -> bool:
@@ -236,14 +293,14 @@ def _breaks_rules(text: str) -> bool:
     if words:
         text = _TELLS.sub("", text)
     return (has_marks or bool(words)) and any(
-        rule.search(text)
-        for needed, rule in _RULES
-        if (has_marks and not needed) or not needed.isdisjoint(words)
+        rule.is_broken_by(text)
+        for rule in _RULES
+        if (has_marks and not rule.signs) or not rule.signs.isdisjoint(words)
     )
 
 
 def _words(text: str) -> frozenset[str]:
-    return _NEEDED.intersection(text.lower().translate(_BETWEEN_WORDS).split())
+    return _NEEDED.intersection(text.translate(_BETWEEN_WORDS).split())
 
 
 def _has_marks(text: str) -> bool:
@@ -252,8 +309,8 @@ def _has_marks(text: str) -> bool:
 
 def _plain(text: str) -> str:
     """Write letters that look alike, and accented ones, as the plain ones that a reader takes."""
-    apart = unicodedata.normalize("NFKD", text.translate(_LOOKALIKES))
-    return "".join(letter for letter in apart if not unicodedata.combining(letter))
+    letters = normalization.without_marks(text.translate(_LOOKALIKES))
+    return normalization.without_marks(normalization.normalized("NFKD", letters))
 
 
 def _strings(value: Any) -> Iterator[str]:

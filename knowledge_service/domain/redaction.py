@@ -10,56 +10,71 @@ secret is kept (`${DB_PASSWORD}`, `secretKeyRef`, a path) are not secrets, nor a
 from __future__ import annotations
 
 import functools
-import itertools
 import re
+import string
 from collections.abc import Mapping
 from typing import Any
 
 MASK = "[masked]"
 
-# Every repetition has a bound: text comes from anybody, and masking is on the way of each write.
+# Text comes from anybody, and masking is on the way of each write: no repetition may begin at each
+# of many places and run on from there. Each is short, or begins where its run begins.
 _WHOLE = re.compile(
-    "|".join(
+    # One boundary for all forms: most places are then left at the first letter of each.
+    r"\b(?:"
+    + "|".join(
         (
-            r"-----BEGIN [A-Z ]*PRIVATE KEY-----[\s\S]*?(?:-----END [A-Z ]*PRIVATE KEY-----|\Z)",
-            r"\beyJ[\w-]{8,2000}+\.[\w-]{8,2000}+\.[\w-]{8,}",  # JSON web token
-            r"\b(?:AKIA|ASIA)[A-Z0-9]{16}\b",  # AWS access key
-            r"\bgh[pousr]_[A-Za-z0-9]{36,}\b",
-            r"\bgithub_pat_\w{22,}\b",
-            r"\bgl(?:pat|ptt|dt|rt|ft|soat|agent|sa)[-_][\w-]{20,}",
-            r"\bglc_[A-Za-z0-9+/=]{32,}",
-            r"\bsk-[A-Za-z0-9_-]{20,}",  # model providers
-            r"\b[sr]k_(?:live|test)_[A-Za-z0-9]{16,}\b",
-            r"\bxox[abeprs]-[A-Za-z0-9-]{10,}",
-            r"\bhooks\.slack\.com/services/[\w/-]{20,}",
-            r"\bAIza[\w-]{35}",
-            r"\bya29\.[\w-]{20,}",
-            r"\bnpm_[A-Za-z0-9]{36}\b",
-            r"\bpypi-[\w-]{50,}",
-            r"\bhf_[A-Za-z0-9]{30,}\b",
-            r"\bSG\.[\w-]{16,64}\.[\w-]{16,}",
-            r"\bdckr_pat_[\w-]{20,}",
-            r"\bdo[opr]_v1_[a-f0-9]{64}\b",
-            r"\bhv[sbr]\.[\w-]{20,}",
-            r"\bdapi[a-f0-9]{32}\b",
-            r"\bshp(?:at|ca|pa|ss)_[a-fA-F0-9]{32}\b",
-            r"\blin_api_[A-Za-z0-9]{40}\b",
-            r"\bNRAK-[A-Z0-9]{27}\b",
-            r"\bAGE-SECRET-KEY-1[A-Z0-9]{58}\b",
-            r"\b\d{8,10}:AA[\w-]{33}\b",  # bots of a messenger
-            r"(?<=[?&]sig=)[\w%+/=-]{30,}",  # signed addresses of a cloud
+            r"AKIA[A-Z0-9]{16}\b",  # AWS access key
+            r"ASIA[A-Z0-9]{16}\b",
+            r"gh[pousr]_[A-Za-z0-9]{36,}+\b",
+            r"github_pat_\w{22,}+\b",
+            r"gl(?:pat|ptt|dt|rt|ft|soat|agent|sa)[-_][\w-]{20,}+",
+            r"glc_[A-Za-z0-9+/=]{32,}+",
+            r"sk-[A-Za-z0-9_-]{20,}+",  # model providers
+            r"[sr]k_(?:live|test)_[A-Za-z0-9]{16,}+\b",
+            r"xox[abeprs]-[A-Za-z0-9-]{10,}+",
+            r"hooks\.slack\.com/services/[\w/-]{20,}+",
+            r"AIza[\w-]{35}",
+            r"ya29\.[\w-]{20,}+",
+            r"npm_[A-Za-z0-9]{36}\b",
+            r"pypi-[\w-]{50,}+",
+            r"hf_[A-Za-z0-9]{30,}+\b",
+            r"SG\.[\w-]{16,64}+\.[\w-]{16,}+",
+            r"dckr_pat_[\w-]{20,}+",
+            r"do[opr]_v1_[a-f0-9]{64}\b",
+            r"hv[sbr]\.[\w-]{20,}+",
+            r"dapi[a-f0-9]{32}\b",
+            r"shp(?:at|ca|pa|ss)_[a-fA-F0-9]{32}\b",
+            r"lin_api_[A-Za-z0-9]{40}\b",
+            r"NRAK-[A-Z0-9]{27}\b",
+            r"AGE-SECRET-KEY-1[A-Z0-9]{58}\b",
+            r"\d{8,10}+:AA[\w-]{33}\b",  # bots of a messenger
         )
     )
+    + ")"
 )
-# A name that says so, then the value: the name stays, so that the sentence can still be read.
+_PRIVATE_KEY = re.compile(
+    r"-----BEGIN [A-Z ]*PRIVATE KEY-----[\s\S]*?(?:-----END [A-Z ]*PRIVATE KEY-----|\Z)"
+)
+# A JSON web token. Where the first `eyJ` of a run begins none, no later one of that run does.
+_JWT = re.compile(r"(?<![\w-])(?>([\w-]*?)\beyJ)[\w-]{8,}+\.[\w-]{8,}+\.[\w-]{8,}+")
+_SIGNED_ADDRESS = re.compile(r"(?<=[?&]sig=)[\w%+/=-]{30,}+")
+# A name that says so, then the value: the name stays, so that the sentence can still be read. The
+# first letter stands apart because a search for a few letters is many times as fast.
 _NAMED = re.compile(
-    r"""(?ix)(\b[\w-]{0,40}(?:password|passwd|passphrase|pwd|secret[_-]?key|secret|credential|private[_-]?key
-    |api[_-]?key|access[_-]?key|account[_-]?key|auth[_-]?token|access[_-]?token|(?<![a-z])token)
-    ["']?)(\s*[:=]\s*["']?|\ (?:is|was)\ ["']?)(?!\[masked\])([^\s"',;}\])]{6,500})"""
+    r"""(?x)([pscatPSCAT](?i:
+        (?<=p)(?:ass(?:word|wd|phrase)|wd|rivate[_-]?key)
+        |(?<=s)ecret(?:[_-]?key)?
+        |(?<=c)redential
+        |(?<=a)(?:pi[_-]?key|c(?:cess[_-]?(?:key|token)|count[_-]?key)|uth[_-]?token)
+        |(?<=t)(?<![a-z]t)oken)
+    ["']?)(\s*+[:=]\s*+["']?|\ (?:is|was)\ ["']?)(?!\[masked\])([^\s"',;}\])]{6,500})"""
 )
 _REFERENCE = re.compile(r"[$<{/*(%&~]|\w+://|\[|(?i:secret|env|vault|file|configmap|redacted)[:/*]")
-_BEARER = re.compile(r"(?i)(\bbearer\s+|\bbasic\s+(?=[\w+/-]{0,400}\d))([\w.~+/-]{16,}=*)")
-_URL = re.compile(r"(\b[a-z][a-z0-9+.-]{0,20}://[^\s:/@]{0,100}:)([^\s/@]{1,500})(@)")
+_BEARER = re.compile(
+    r"(\b(?:[bB](?i:earer)\s++|[bB](?i:asic)\s++(?=[\w+/-]{0,400}\d)))([\w.~+/-]{16,}+=*)"
+)
+_URL = re.compile(r"(?<=[\w+.-])(://[^\s:/@]{0,100}+:)([^\s/@]{1,500}+)(@)")
 
 # What a text has in small letters when one of the above can match: looking for these costs a
 # hundredth of the patterns, and nearly every text has none. Most need a character that few have.
@@ -121,8 +136,15 @@ def _may_hold_one(small: str) -> bool:
 
 
 def _masked(text: str) -> str:
+    if "sig=" in text:
+        text = _SIGNED_ADDRESS.sub(MASK, text)
+    if "-----BEGIN " in text:
+        text = _PRIVATE_KEY.sub(MASK, text)
+    if "eyJ" in text:
+        text = _JWT.sub(rf"\1{MASK}", text)
     text = _WHOLE.sub(MASK, text)
-    text = _URL.sub(rf"\1{MASK}\3", text)
+    if "://" in text:
+        text = _URL.sub(rf"\1{MASK}\3", text)
     text = _BEARER.sub(rf"\1{MASK}", text)
     return _NAMED.sub(_mask_named, text)
 
@@ -155,24 +177,21 @@ def _is_random(word: str) -> bool:
         return False
     if "/" in plain and max(map(len, plain.split("/"))) < _WORD:
         return False
-    kinds = [_kind(letter) for letter in plain]
-    if len({"a", "A", "0"} & set(kinds)) < 3 or kinds.count("0") < 2:  # noqa: PLR2004 - the kinds
+    kinds = plain.translate(_KINDS)
+    if not {"a", "A", "0"}.issubset(kinds) or kinds.count("0") < 2:  # noqa: PLR2004 - two digits
         return False
-    changes = sum(a != b for a, b in itertools.pairwise(kinds))
+    changes = len(_SAME_KIND.findall(kinds)) - 1
     return changes / len(plain) > _CHANGES and len(set(plain)) > len(plain) // 3
 
 
 _DIGEST = re.compile(r"sha(?:1|256|384|512)-")
 _WORD = 16
 _CHANGES = 0.42
-
-
-def _kind(letter: str) -> str:
-    if letter.isdigit():
-        return "0"
-    if letter.isalpha():
-        return "A" if letter.isupper() else "a"
-    return "-"
+_KINDS = str.maketrans(
+    string.ascii_lowercase + string.ascii_uppercase + string.digits + "+/_-",
+    "a" * 26 + "A" * 26 + "0" * 10 + "-" * 4,
+)
+_SAME_KIND = re.compile(r"a+|A+|0+|-+")
 
 
 def mask_tree(value: Any) -> Any:
@@ -192,21 +211,25 @@ def mask_tree(value: Any) -> Any:
 
 def _mask_members(members: Mapping[str, Any]) -> dict[str, Any]:
     masked: dict[str, Any] = {}
+    counts: dict[str, int] = {}
     for key, item in members.items():
         name = plain = mask(key)
-        count = 1
         while name != key and (name in masked or name in members):
-            count += 1
-            name = f"{plain} {count}"
+            counts[plain] = counts.get(plain, 1) + 1
+            name = f"{plain} {counts[plain]}"
         masked[name] = _mask_item(key, item)
     return masked
 
 
 def _mask_item(key: str, item: Any) -> Any:
-    if (
-        isinstance(item, str)
-        and mask(f"{key}={item}") != f"{mask(key)}={item}"
-        and mask(item) == item
-    ):
+    if not isinstance(item, str):
+        return mask_tree(item)
+    masked = mask(item)
+    # A name says something of what follows it at once, no more than the longest value.
+    head = item[:_LONGEST_VALUE]
+    if masked == item and mask(f"{key}={head}") != f"{mask(key)}={mask(head)}":
         return MASK
-    return mask_tree(item)
+    return masked
+
+
+_LONGEST_VALUE = 500

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from knowledge_client.models import ExtractionConfig, Ref, Run, Source
-from knowledge_service.domain import extraction, records, redaction
+from knowledge_service.domain import extraction, records
 from knowledge_service.domain.facts import NewFact, merge_refs
 from knowledge_service.domain.visibility import EVERYTHING
 from knowledge_service.errors import NotFound
@@ -53,7 +53,7 @@ def _new_fact(found: Run, fact: extraction.Found) -> NewFact:
     return NewFact(
         scope=found.scope,
         kind=fact.kind,
-        content=redaction.mask(fact.content),
+        content=fact.content,
         title=fact.title,
         data=None,
         schema=None,
@@ -68,4 +68,5 @@ def _new_fact(found: Run, fact: extraction.Found) -> NewFact:
         valid_from=None,
         valid_until=None,
         session=found.run_id,
+        quoted=fact.quoted,
     )

@@ -81,9 +81,10 @@ class _Desk:
             about = remembering.visible(self._store, self._principal, body.about)
             body = body.model_copy(update={"about": about.id})
         confidence = kais_facts.DEFAULT_CONFIDENCE if body.confidence is None else body.confidence
+        remembering.refuse_beyond_limits(facts.violations(body))
         fact = facts.new_fact(body, scope=scope, source=source, confidence=confidence)
-        remembering.refuse_beyond_limits(fact)
         if _is_masked(fact, body, source):
+            remembering.refuse_beyond_limits(fact.violations)
             remembering.refuse_secrets(self._store, scope)
         _refuse_secret_names(body)
         return fact

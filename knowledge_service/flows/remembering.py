@@ -74,14 +74,13 @@ def refuse_secrets(store: Store, scope: str, text: str | None = None) -> None:
         )
 
 
-def refuse_beyond_limits(fact: NewFact) -> None:
-    """Let pass what every limit allows.
+def refuse_beyond_limits(found: Sequence[str]) -> None:
+    """Let pass what breaks no limit.
 
     Raises:
         TooLarge: the data is too large.
         InvalidBody: anything else, all violations at once.
     """
-    found = fact.violations
     if any(violation.startswith("data has") for violation in found):
         raise TooLarge("; ".join(found))
     if found:

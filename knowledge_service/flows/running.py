@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
+from collections.abc import Mapping
 from contextlib import suppress
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from knowledge_client.models import (
     EpisodesAccepted,
@@ -17,11 +19,14 @@ from knowledge_client.models import (
 from knowledge_service.domain import facts, redaction
 from knowledge_service.domain.runs import RunKey, key_of
 from knowledge_service.domain.visibility import EVERYTHING, PLATFORM, Principal, realm_of
-from knowledge_service.errors import Conflict, Forbidden, InvalidBody, NotFound
+from knowledge_service.errors import Conflict, Forbidden, InvalidBody, NotFound, TooLarge
 from knowledge_service.flows import access
 
 if TYPE_CHECKING:
     from knowledge_service.ports import Once, Store
+
+# What the operator sends comes from annotations, which have this many bytes at most.
+_PARAMETERS_BYTES = 256 * 1024
 
 
 def put_run(store: Store, principal: Principal, run_id: str, body: RunIn) -> Run:
@@ -51,8 +56,18 @@ def put_run(store: Store, principal: Principal, run_id: str, body: RunIn) -> Run
     if body.objective:
         kept["objective"] = redaction.mask(body.objective)
     if body.parameters:
+        _refuse_large(body.parameters)
         kept["parameters"] = redaction.mask_tree(body.parameters)
     return store.put_run(run_id, body.model_copy(update=kept), actor=access.actor(principal))
+
+
+def _refuse_large(parameters: Mapping[str, Any]) -> None:
+    size = len(json.dumps(parameters, ensure_ascii=False).encode())
+    if size > _PARAMETERS_BYTES:
+        raise TooLarge(
+            f"parameters have {size} bytes, at most {_PARAMETERS_BYTES}; leave out the values"
+            " that no comparison of runs needs"
+        )
 
 
 def visible_run(

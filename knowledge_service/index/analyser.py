@@ -13,13 +13,13 @@ from __future__ import annotations
 import functools
 import re
 import threading
-import unicodedata
 from collections import Counter
 from collections.abc import Iterator
 from itertools import chain
 
 import Stemmer
 
+from kais.normalization import normalized
 from knowledge_service.index import dates
 from knowledge_service.index.english import IRREGULAR, STOP_WORDS
 
@@ -100,7 +100,7 @@ def word(text: str) -> str:
 
 def _folded(text: str) -> str:
     """Drop accents of Latin, Greek and Cyrillic; every other script keeps its marks."""
-    return unicodedata.normalize("NFKC", _MARKS.sub("", unicodedata.normalize("NFKD", text)))
+    return normalized("NFKC", _MARKS.sub("", normalized("NFKD", text)))
 
 
 def of_token(token: str) -> tuple[str, ...]:

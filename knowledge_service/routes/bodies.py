@@ -12,12 +12,16 @@ from typing import Any
 
 import pydantic_core
 from fastapi import Request, Response
+from fastapi.concurrency import run_in_threadpool
 from fastapi.routing import APIRoute
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect
 
 from knowledge_service.flows import concurrency
 from knowledge_service.routes import dependencies
+
+# A body of so many bytes is read in less time than another thread takes to begin.
+_AT_ONCE = 16 * 1024
 
 
 def read(body: bytes) -> Any:
@@ -33,7 +37,7 @@ class _StrictRequest(Request):
     async def json(self) -> Any:
         body = await self.body()
         try:
-            return read(body)
+            return read(body) if len(body) <= _AT_ONCE else await run_in_threadpool(read, body)
         except ValueError as exc:
             # The one error that FastAPI takes for a mistake of the caller, with its words.
             raise json.JSONDecodeError(str(exc), "", 0) from exc

@@ -32,12 +32,15 @@ if TYPE_CHECKING:
     from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
     from knowledge_client.models import Remembered
+    from knowledge_service.domain.facts import NewFact
     from knowledge_service.domain.visibility import Principal
     from knowledge_service.ports import Once
     from knowledge_service.routes.dependencies import Services
 
 # More threads than this wait for each other: a recall is half Python, half SQLite and numpy.
 _THREADS = 4
+# A body of so many bytes is read and judged in less time than another thread takes to begin.
+_AT_ONCE = 1024
 _JSON = b"application/json"
 M = TypeVar("M", bound=pydantic.BaseModel)
 
@@ -48,6 +51,11 @@ class Asked:
 
     path: str
     headers: Mapping[bytes, bytes]
+
+    @property
+    def is_short(self) -> bool:
+        """Tell whether the body is read and judged at once."""
+        return middleware.is_within(self.headers.get(b"content-length", b""), _AT_ONCE)
 
     def header(self, name: bytes) -> str | None:
         """Return a header as text."""
@@ -88,7 +96,7 @@ class Hot:
             route = self._routes.get(scope["path"])
             # Of a header that comes twice the first counts, as in the application.
             headers = dict(reversed(scope["headers"])) if route else {}
-            if route and _is_plain(headers):
+            if route and _is_plain(scope["path"], headers):
                 started = time.perf_counter()
                 asked = Asked(scope["path"], headers)
                 # Who calls is known before the body is read: it costs memory and time.
@@ -117,7 +125,8 @@ class Hot:
             size = body_bytes("POST", asked.header(b"content-length"))
             with self._services.concurrency.counted(principal, size):
                 messages = await _read(receive)
-                given = route[0](b"".join([message.get("body", b"") for message in messages]))
+                body = b"".join([message.get("body", b"") for message in messages])
+                given = await self._read_body(route[0], body, principal)
                 if given is None:
                     return None, messages
                 return await self._answer(route[1], given, principal, asked), messages
@@ -148,22 +157,32 @@ class Hot:
         except Exception as exc:  # noqa: BLE001 - where a fault becomes an answer, as in `Faults`
             return _refusal(problems.fault(asked.path, exc))
 
+    async def _read_body(self, read: Read, body: bytes, principal: Principal) -> Any:
+        if len(body) <= _AT_ONCE or read is bytes:
+            return read(body)
+        return await self._in_thread(partial(read, body), principal)
+
     async def _remember(self, body: FactIn, principal: Principal, asked: Asked) -> _Answer:
-        repeat = once(asked.header(b"idempotency-key"), principal, "facts", body)
-        found = await self._stored(body, principal, repeat)
+        found = await self._stored(body, principal, asked, asked.header(b"idempotency-key"))
         return _Answer(201 if found.status == "created" else 200, _dump(found))
 
     async def _remember_as_reference(
-        self, body: reference.RememberBody, principal: Principal, _: Asked
+        self, body: reference.RememberBody, principal: Principal, asked: Asked
     ) -> _Answer:
-        found = await self._stored(reference.fact_in(body), principal, None)
+        found = await self._stored(reference.fact_in(body), principal, asked, None)
         return _Answer(200, json.dumps({"factId": found.fact_id}).encode())
 
-    async def _stored(self, body: FactIn, principal: Principal, repeat: Once | None) -> Remembered:
-        prepare = partial(preparing.prepare, self._services.store, principal, body)
-        # A run or another fact is looked up in the database; the event loop must not wait for it.
-        is_looked_up = body.run or body.about
-        fact = await self._in_thread(prepare, principal) if is_looked_up else prepare()
+    async def _stored(
+        self, body: FactIn, principal: Principal, asked: Asked, key: str | None
+    ) -> Remembered:
+        def prepare() -> tuple[NewFact, Once | None]:
+            repeat = once(key, principal, "facts", body)
+            return preparing.prepare(self._services.store, principal, body), repeat
+
+        # A run or another fact is looked up in the database, and the gates take time for each word;
+        # the event loop must wait for neither.
+        is_quick = asked.is_short and not (body.run or body.about)
+        fact, repeat = prepare() if is_quick else await self._in_thread(prepare, principal)
         actor = access.actor(principal)
         (found,) = await self._services.store.remembered([fact], actor=actor, once=repeat)
         return found
@@ -218,10 +237,10 @@ class Hot:
             return await asyncio.get_running_loop().run_in_executor(self._threads, call)
 
 
-def _is_plain(headers: Mapping[bytes, bytes]) -> bool:
+def _is_plain(path: str, headers: Mapping[bytes, bytes]) -> bool:
     length = headers.get(b"content-length", b"")
     is_json = headers.get(b"content-type", b"").partition(b";")[0].strip() == _JSON
-    return is_json and middleware.is_within(length, middleware.MAX_BODY)
+    return is_json and middleware.is_within(length, middleware.limit_of(path))
 
 
 async def _read(receive: Receive) -> list[Message]:

@@ -19,8 +19,16 @@ if TYPE_CHECKING:
 _log = logging.getLogger("knowledge_service.access")
 # 200 facts of 8,192 characters and the JSON around them, with room for escapes.
 MAX_BODY = 8 * 1024 * 1024
+_BATCHES = frozenset({"/v1/facts:batch", "/v1/episodes", "/v1/stats:batch"})
+# One fact with all that it may have, each character of it escaped.
+_MAX_ONE = 1024 * 1024
 # Callers may make methods up; a label of each would fill the memory.
 _METHODS = frozenset({"GET", "HEAD", "OPTIONS", "POST", "PUT", "PATCH", "DELETE"})
+
+
+def limit_of(path: str) -> int:
+    """Return how many bytes the body of a request may have."""
+    return MAX_BODY if path in _BATCHES else _MAX_ONE
 
 
 def is_within(length: bytes, limit: int) -> bool:
@@ -33,17 +41,17 @@ def is_within(length: bytes, limit: int) -> bool:
 class BodyLimit:
     """Refuses bodies beyond the limit, whether they say their length or not."""
 
-    def __init__(self, app: ASGIApp, limit: int = MAX_BODY) -> None:
+    def __init__(self, app: ASGIApp) -> None:
         self._app = app
-        self._limit = limit
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Count the body's bytes as they come."""
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
-        refusal = TooLarge(f"the body may have {self._limit} bytes")
-        if not is_within(dict(scope["headers"]).get(b"content-length", b"0"), self._limit):
+        limit = limit_of(scope["path"])
+        refusal = TooLarge(f"the body may have {limit} bytes")
+        if not is_within(dict(scope["headers"]).get(b"content-length", b"0"), limit):
             await problems.response(refusal)(scope, receive, send)
             return
         received = 0
@@ -52,7 +60,7 @@ class BodyLimit:
             nonlocal received
             message = await receive()
             received += len(message.get("body", b""))
-            if received > self._limit:
+            if received > limit:
                 # FastAPI lets nothing but this through from reading a body.
                 raise HTTPException(refusal.status, refusal.detail)
             return message

@@ -14,7 +14,9 @@ from knowledge_service.store.verbs.desk import Desk, known
 
 
 def approve(desk: Desk, fact_id: str, order: Order, edits: ApproveIn) -> Approved:
-    """Approve a live fact and lift its flags; with other words, approve a successor instead.
+    """Approve a live fact; with other words, approve a successor instead.
+
+    A person's approval lifts the flags; one by the service's own accounts leaves them.
 
     Raises:
         NotFound: no such fact.
@@ -23,7 +25,7 @@ def approve(desk: Desk, fact_id: str, order: Order, edits: ApproveIn) -> Approve
     desk.begin()
     fact = _reviewable(desk, fact_id, "approved")
     if edits.content is None and edits.title is None and edits.tags is None:
-        _review(desk, fact, order, "approved", {"review": "approved", "flags": []})
+        _review(desk, fact, order, "approved", _approval(order))
         return Approved(fact=known(desk, fact_id))
     changes = edits.model_dump(exclude={"reason"}, exclude_none=True, mode="json")
     new = domain.edited(fact, edits, order.actor.name)
@@ -36,7 +38,7 @@ def approve(desk: Desk, fact_id: str, order: Order, edits: ApproveIn) -> Approve
     storing.link(desk, stored.fact_id, fact_id, "supersedes", scope=fact.scope, actor=order.actor)
     desk.hand_over(fact_id, stored.fact_id, actor=order.actor)
     successor = known(desk, stored.fact_id)
-    _review(desk, successor, order, "approved", {"review": "approved", "flags": []})
+    _review(desk, successor, order, "approved", _approval(order))
     return Approved(
         fact=known(desk, stored.fact_id),
         replaced=fact_id,
@@ -61,6 +63,11 @@ def reject(desk: Desk, fact_id: str, order: Order) -> Fact:
     _review(desk, fact, order, "rejected", given)
     closing.withdraw_copies(desk, fact_id, order, cause="rejected", until=desk.at_us)
     return known(desk, fact_id)
+
+
+def _approval(order: Order) -> dict[str, Any]:
+    given: dict[str, Any] = {"review": "approved"}
+    return given | {"flags": []} if order.actor.type == "human" else given
 
 
 def _reviewable(desk: Desk, fact_id: str, decision: str) -> Fact:

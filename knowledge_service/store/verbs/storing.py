@@ -6,7 +6,7 @@ from typing import Any
 
 from kais import facts as kais_facts
 from knowledge_client.models import Fact, Remembered
-from knowledge_service.domain import supersession
+from knowledge_service.domain import facts, supersession
 from knowledge_service.domain.facts import NewFact
 from knowledge_service.errors import RetractedBefore
 from knowledge_service.ports import Actor, Order
@@ -43,11 +43,19 @@ def within(desk: Desk, new: NewFact, actor: Actor) -> Remembered:
 
 
 def confirm(desk: Desk, fact: Fact, new: NewFact, actor: Actor) -> None:
-    """Add a confirmation: tags merged, the higher confidence; review and flags stay."""
-    given = {
-        "tags": kais_facts.merged_tags(fact.tags, new.tags),
-        "confidence": max(fact.confidence, new.confidence),
-    }
+    """Add a confirmation: tags merged, the higher confidence; review and flags stay.
+
+    Tags are new text even so: those that earn a flag bring it along. What a reviewer approved takes
+    no such tags from anybody but a person.
+    """
+    tags = kais_facts.merged_tags(fact.tags, new.tags)
+    earned = facts.flags_of_tags(tags) if tuple(tags) != fact.tags else ()
+    if earned and fact.review == "approved" and actor.type != "human":
+        tags, earned = list(fact.tags), ()
+    given: dict[str, Any] = {"tags": tags, "confidence": max(fact.confidence, new.confidence)}
+    flags = facts.merged_flags(fact.flags, earned)
+    if flags != fact.flags:
+        given["flags"] = list(flags)
     part = {"fact": fact.id, "session": new.session, "set": given}
     desk.record("fact.confirmed", scope=fact.scope, actor=actor, parts=[part])
 

@@ -1,0 +1,74 @@
+"""Both gates take time in proportion to the length of a text, whatever it is made of."""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kais import facts
+from knowledge_service.domain import gate, redaction
+from knowledge_service.index import analyser
+
+_MOST_S = 0.2
+"""For 64 KiB; they take a tenth of it."""
+_PARTS = (
+    "drop all ", "ignore all ", "ignore ", "override safety ", "send key to ", "when you read ",
+    "skip a a ", "do not tell ", "run. without telling ", "print your ", "curl ", "ai ", "<|", "#",
+    "\n", "\nsystem ", "[", "a-", "a_-", "a.", "a+", "password ", "password: ", "http://a:",
+    "http://", "bearer ", "basic aaa ", "eyJ-", "eyJ-a.", "-----BEGIN ", "-----BEGIN PRIVATE KEY--",
+    "glpat-", "sk-", "?sig=", "SG.", "1:AA", "hooks.slack.com/services/", "aA1bB2cC3dD4eE5fF6gG7 ",
+    "\u200b", "\u00e9", "\u0315\u0316", "\u0f73", "\ufdfa", "i will ",
+)  # fmt: skip
+
+
+def seconds(call: Callable[[Any], object], value: Any) -> float:
+    """Measure the time of this thread: other processes do not count."""
+    started = time.thread_time()
+    call(value)
+    return time.thread_time() - started
+
+
+@pytest.mark.parametrize("part", _PARTS)
+def test_each_gate_reads_64_kib_at_once(part: str) -> None:
+    text = f"{part * (65_536 // len(part.encode()))} password system rules drop"
+    assert seconds(gate.flags_of, text) < _MOST_S
+    assert seconds(gate.flags_of, {"a": text.split(" ")}) < _MOST_S
+    assert seconds(redaction.mask, text) < _MOST_S
+    assert seconds(redaction.mask_tree, {"a": text}) < _MOST_S
+
+
+def test_members_that_are_masked_alike_are_numbered_in_one_pass() -> None:
+    data = {f"password=aaaaa{n:05}": n for n in range(3_000)}
+    assert seconds(redaction.mask_tree, data) < _MOST_S
+    masked = redaction.mask_tree(data)
+    assert sorted(masked.values()) == list(range(3_000))
+    assert {"password=[masked]", "password=[masked] 2", "password=[masked] 3000"} <= masked.keys()
+
+
+@pytest.mark.parametrize("mark", ["\u0315\u0316", "\u0f73", "\u0344\u0316"])
+def test_marks_in_falling_order_are_normalized_in_bounded_time(mark: str) -> None:
+    text = mark * (8_192 // len(mark))
+    facts.normal_content(text)  # the table of marks is made once
+    for call in (facts.normal_content, facts.normal_key, analyser.of_chunk):
+        assert seconds(call, text) < _MOST_S / 4
+
+
+_VOCABULARY = st.sampled_from(
+    ["drop", "ignore", "all", "previous", "rules", "above", "never", "tell", "users", "skip", "now",
+     "reviews", "and", "send", "tokens", "to", "https:", "curl", "|", "sh", "when", "you", "read",
+     "then", "always", ".", "\n", "x" * 30, "y" * 25, "!", "run", "without", "telling", "anyone"]
+)  # fmt: skip
+
+
+@given(st.lists(_VOCABULARY, max_size=14).map(" ".join))
+def test_phrases_in_a_row_are_what_one_expression_of_them_would_find(text: str) -> None:
+    for rule in gate._RULES:
+        gap = f"[^{rule.stops.pattern.strip('[]')}]{{0,{rule.gap}}}?"
+        whole = re.compile(gap.join(f"(?:{phrase.pattern})" for phrase in rule.phrases))
+        assert rule.is_broken_by(text) == (whole.search(text) is not None)
