@@ -35,7 +35,10 @@ async def observe_blueprint(world: World, ref: ObjectRef) -> Seen | None:
     blueprint = reading.read(Blueprint, body)
     if isinstance(blueprint, reading.Unreadable):
         return Seen(body, blueprint)
-    revisions, number, is_name_taken = await _numbered(world, blueprint, revisions)
+    try:
+        revisions, number, is_name_taken = await _numbered(world, blueprint, revisions)
+    except errors.KnowledgeError as exc:
+        return Seen(body, await _unnumbered(world, blueprint, exc))
     count = max(len(revisions), len({number, *(r.spec.revision for r in revisions)}))
     may_collect = count > blueprint.spec.revision_history_limit
     observed = decisions.BlueprintObserved(
@@ -51,12 +54,34 @@ async def observe_blueprint(world: World, ref: ObjectRef) -> Seen | None:
     return Seen(body, observed)
 
 
+async def _unnumbered(
+    world: World, blueprint: Blueprint, exc: errors.KnowledgeError
+) -> decisions.BlueprintObserved:
+    """Describe a Blueprint whose first number waits for the ledger."""
+    metadata = blueprint.metadata
+    return decisions.BlueprintObserved(
+        blueprint,
+        verdicts={
+            0: await verdicts.verdict_of(world, blueprint.spec, namespace=metadata.namespace)
+        },
+        stats=world.memory.blueprint_stats(metadata.namespace, metadata.name),
+        store_problem=world.memory.store_problem(),
+        unnumbered=(
+            "its first revision waits for the knowledge service, which knows the revisions that "
+            f"Blueprints of this name had before: {exc}"
+        ),
+    )
+
+
 async def _numbered(
     world: World, blueprint: Blueprint, revisions: tuple[BlueprintRevision, ...]
 ) -> tuple[tuple[BlueprintRevision, ...], int, bool]:
     """Give every revision, the present spec's number, and whether a stranger bears its name.
 
     A revision that lost its labels is not listed; it is met under the name that is to be given.
+
+    Raises:
+        KnowledgeError: Only the ledger knows the last number, and it does not answer.
     """
     metadata = blueprint.metadata
     ledger: int | None = None
@@ -65,7 +90,9 @@ async def _numbered(
         if present is not None:
             return revisions, present.spec.revision, False
         ref = ObjectRef(blueprint.kind, metadata.namespace, metadata.name)
-        ledger = await _last_in_ledger(world, ref) if ledger is None else ledger
+        if ledger is None:
+            is_needed = revision_history.needs_ledger(blueprint, revisions)
+            ledger = await _last_in_ledger(world, ref, is_needed=is_needed)
         number = revision_history.next_number(blueprint, revisions, ledger=ledger)
         name = names.revision_name(metadata.name, number)
         body = await world.cluster.get(ObjectRef("BlueprintRevision", metadata.namespace, name))
@@ -102,15 +129,21 @@ async def _verdicts(
     return found
 
 
-async def _last_in_ledger(world: World, ref: ObjectRef) -> int | None:
-    """Ask for the highest number that the ledger has; only before a number is given."""
+async def _last_in_ledger(world: World, ref: ObjectRef, *, is_needed: bool) -> int:
+    """Ask for the highest number that the ledger has, 0 for none; only before a number is given.
+
+    Raises:
+        KnowledgeError: It does not answer, and it is needed.
+    """
     name = models.BlueprintName(namespace=ref.namespace, name=ref.name)
     try:
         stats = await world.knowledge.stats_batch(models.StatsIn(blueprints=(name,)))
     except errors.KnowledgeError as exc:
+        if is_needed:
+            raise
         _LOG.warning("%s is numbered without the ledger: %s", ref, exc)
-        return None
-    return next((found.last_revision for found in stats.blueprints), None)
+        return 0
+    return next((found.last_revision or 0 for found in stats.blueprints), 0)
 
 
 async def _in_use(world: World, ref: ObjectRef) -> frozenset[int]:

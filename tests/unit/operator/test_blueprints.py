@@ -1,5 +1,7 @@
 """Blueprints and their revisions over a whole world in memory: what settles, and how."""
 
+from datetime import timedelta
+
 import pytest
 
 from kais_operator import errors
@@ -179,12 +181,57 @@ async def test_numbers_go_on_after_the_ledger_when_all_objects_were_lost() -> No
     assert numbers(fake) == [8]
 
 
-async def test_a_store_that_is_away_does_not_hold_up_a_revision() -> None:
+async def test_a_first_revision_waits_for_a_store_that_is_away_and_says_so() -> None:
+    """A Blueprint of this name may have been here before; its numbers must not be given again."""
     fake = world(blueprints.blueprint())
+    run = models.RunIn(namespace="demo", scope="realm:demo", blueprint="team", revision=7)
+    await fake.knowledge.put_run("run-1", run)
+    fake.knowledge.away = True
+    plan = await fake.settle(blueprint.RECONCILER, REF)
+    assert plan is not None
+    assert numbers(fake) == []
+    ready = condition(fake, "Ready")
+    assert (ready["status"], ready["reason"]) == ("False", "StoreUnavailable")
+    assert ready["message"].startswith(
+        "nothing can be used yet: its first revision waits for the knowledge service, which knows "
+        "the revisions that Blueprints of this name had before: stats_batch: "
+    )
+    assert condition(fake, "Compiled")["status"] == "True"
+    assert not {"latestRevision", "servedRevision"} & status(fake).keys()
+    assert plan.requeue_after == timedelta(seconds=5)
+    fake.knowledge.away = False
+    await settle(fake)
+    assert numbers(fake) == [8]
+    assert condition(fake, "Ready")["status"] == "True"
+
+
+async def test_a_store_that_is_away_does_not_hold_up_a_revision_after_another() -> None:
+    fake = world(blueprints.blueprint())
+    await settle(fake)
+    fake.knowledge.away = True
+    fake.cluster.edit(REF, {"spec": {"description": "another"}})
+    await settle(fake)
+    assert numbers(fake) == [1, 2]
+    assert "the knowledge service does not answer" in condition(fake, "Ready")["message"]
+
+
+async def test_a_restored_blueprint_is_numbered_by_its_annotation_without_the_store() -> None:
+    body = blueprints.blueprint()
+    body["metadata"]["annotations"] = {"kais.io/last-revision": "4"}
+    fake = world(body)
     fake.knowledge.away = True
     await settle(fake)
-    assert numbers(fake) == [1]
-    assert "the knowledge service does not answer" in condition(fake, "Ready")["message"]
+    assert numbers(fake) == [5]
+
+
+async def test_a_blueprint_made_again_goes_on_from_its_revisions_without_the_store() -> None:
+    fake = world(blueprints.blueprint())
+    await settle(fake)
+    fake.cluster.vanish(REF)
+    fake.cluster.put(blueprints.blueprint(description="made again"))
+    fake.knowledge.away = True
+    await settle(fake)
+    assert numbers(fake) == [1, 2]
 
 
 async def test_statistics_come_from_the_ledger_and_stay_while_it_is_silent() -> None:

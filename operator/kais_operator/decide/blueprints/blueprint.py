@@ -33,6 +33,7 @@ from knowledge_client import models
 
 _CHANGES_TOLD = 900  # characters; an Event's message holds 1024
 _RETRY_COLLECT = timedelta(minutes=5)
+_RETRY_NUMBER = timedelta(seconds=5)
 _RETRY_STATISTICS = timedelta(seconds=30)
 """Waits that no watch event ends; all arbitrary, and none of them writes anything by itself."""
 
@@ -44,7 +45,9 @@ class BlueprintObserved:
     Attributes:
         blueprint: None when it is gone and only revisions are left.
         revisions: those that are not being deleted.
-        number: the present spec's revision, existing or next; 0 without a Blueprint.
+        number: the present spec's revision, existing or next; 0 without a Blueprint, and while it
+            has no number.
+        unnumbered: why the present spec has no number yet; None when it has one.
         verdicts: by number, as far as the choice of the served one needs them.
         in_use: numbers that an instance, a mission or a running pod names; None when nothing
             could be collected and nobody was asked.
@@ -61,6 +64,7 @@ class BlueprintObserved:
     stats: models.BlueprintStats | None = None
     store_problem: str | None = None
     is_name_taken: bool = False
+    unnumbered: str | None = None
 
 
 def decide_blueprint(observed: BlueprintObserved, now: datetime) -> Plan:
@@ -73,7 +77,9 @@ def decide_blueprint(observed: BlueprintObserved, now: datetime) -> Plan:
     made = _with_present(observed, blueprint, now)
     annotated = revision_history.annotated(blueprint, labels.SERVED_REVISION)
     verdicts = _verdicts(observed, made, annotated)
-    served = revision_history.serving(verdicts, present=observed.number, annotated=annotated)
+    served = None
+    if observed.unnumbered is None:
+        served = revision_history.serving(verdicts, present=observed.number, annotated=annotated)
     unnamed = _beyond_limit(observed, blueprint, made.history, served)
     collected = revision_collection.decide(observed.revisions, unnamed=unnamed, now=now)
     gone = {action.ref.name for action in collected if isinstance(action, Delete)}
@@ -81,7 +87,7 @@ def decide_blueprint(observed: BlueprintObserved, now: datetime) -> Plan:
     status, events = blueprint_status.status_of(
         blueprint,
         revisions=kept,
-        present=blueprint_status.Present(observed.number, served, verdicts),
+        present=blueprint_status.Present(observed.number, served, verdicts, observed.unnumbered),
         ledger=blueprint_status.Ledger(observed.stats, observed.store_problem),
         now=now,
     )
@@ -108,6 +114,8 @@ class _Made:
 
 def _with_present(observed: BlueprintObserved, blueprint: Blueprint, now: datetime) -> _Made:
     history = list(observed.revisions)
+    if observed.unnumbered is not None:
+        return _Made(history)
     if any(revision_history.number_of(r) == observed.number for r in history):
         return _Made(history)
     body = revision_history.revision_body(blueprint, history, number=observed.number)
@@ -202,6 +210,7 @@ def _requeue(
     waits = [
         *(verdict.retry_after for verdict in observed.verdicts.values()),
         _RETRY_COLLECT if observed.in_use or observed.is_name_taken else None,
+        _RETRY_NUMBER if observed.unnumbered is not None else None,
         _RETRY_STATISTICS if observed.stats is None or observed.store_problem else None,
         revision_collection.next_look(unnamed, now),
     ]

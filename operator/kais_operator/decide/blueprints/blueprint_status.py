@@ -24,11 +24,15 @@ _NAMES = 60  # characters of the column
 
 @dataclass(frozen=True)
 class Present:
-    """The revision of the present spec, the one that serves, and what the compiler said."""
+    """The revision of the present spec, the one that serves, and what the compiler said.
+
+    `unnumbered` says why the present spec has no number yet; `number` is 0 then.
+    """
 
     number: int
     served: int | None
     verdicts: Mapping[int, Verdict]
+    unnumbered: str | None = None
 
 
 @dataclass(frozen=True)
@@ -58,7 +62,7 @@ def status_of(
         **fields,
         observed_generation=blueprint.metadata.generation,
         conditions=told,
-        latest_revision=present.number,
+        latest_revision=present.number or None,
         served_revision=present.served,
         versions=[_version(revision, blueprint, ledger.stats) for revision in newest],
         display=BlueprintDisplay(
@@ -74,7 +78,7 @@ def status_of(
 def _conditions(present: Present, ledger: Ledger, *, claims: str) -> conditions.ConditionSet:
     said = conditions.ConditionSet()
     verdict = present.verdicts[present.number]
-    message = f"revision {present.number}: {verdict.message}"
+    message = f"revision {present.number}: {verdict.message}" if present.number else verdict.message
     serves = f"revision {present.served} serves"
     if verdict.is_good:
         said.true(Type.COMPILED, verdict.reason, message)
@@ -83,7 +87,10 @@ def _conditions(present: Present, ledger: Ledger, *, claims: str) -> conditions.
         said.false(Type.COMPILED, verdict.reason, f"{message}{kept}")
     if ledger.problem is not None:
         serves += "; the knowledge service does not answer, statistics are as it last told them"
-    if present.served is None:
+    if present.unnumbered is not None:
+        words = f"nothing can be used yet: {present.unnumbered}"
+        said.false(Type.READY, Reason.STORE_UNAVAILABLE, words)
+    elif present.served is None:
         said.false(Type.READY, Reason.NO_GOOD_REVISION, f"nothing can be used yet: {message}")
     elif present.served == present.number:
         said.true(Type.READY, Reason.SERVED, f"{serves}{claims}")

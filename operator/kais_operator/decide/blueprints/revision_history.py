@@ -47,6 +47,15 @@ def present(
     return max(found, key=number_of, default=None)
 
 
+def needs_ledger(blueprint: Blueprint, revisions: Sequence[BlueprintRevision]) -> bool:
+    """Whether only the ledger can say which numbers were given to specs of this name before.
+
+    A Blueprint that is new, or was made again and of which no revision is left, has no memory of
+    its own. A number that is given twice would show the statistics of another spec.
+    """
+    return not revisions and not annotated(blueprint, labels.LAST_REVISION)
+
+
 def next_number(
     blueprint: Blueprint, revisions: Sequence[BlueprintRevision], *, ledger: int | None
 ) -> int:
