@@ -60,12 +60,7 @@ def bodies(file: Path) -> list[dict[str, Any]]:
     Raises:
         UsageError: the file cannot be read, or holds no Blueprint.
     """
-    import yaml  # noqa: PLC0415 (takes a while to load)
-
-    try:
-        found = list(yaml.safe_load_all(file.read_text(encoding="utf-8")))
-    except (OSError, UnicodeDecodeError, yaml.YAMLError, RecursionError) as exc:
-        raise errors.UsageError(f"cannot read {file}: {exc}") from exc
+    found = template_process.read_yaml(file, subject=str(file))
     chosen = [body for body in found if isinstance(body, dict) and body.get("kind") == "Blueprint"]
     if not chosen:
         raise errors.UsageError(f"{file} holds no object of kind Blueprint")

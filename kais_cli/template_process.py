@@ -1,8 +1,8 @@
-"""Templates are compiled and rendered in a process of their own, which can be ended.
+"""What others wrote is read, matched, compiled and rendered in a process that can be ended.
 
-A file of somebody else's may hold a loop or a pattern that never ends, or ask for all memory. The
-process has 512 MiB, and 10 s for an answer; it reads one request as JSON and writes each answer in
-a line. `python -m kais_cli.template_process` is that process.
+A file of somebody else's may hold a pattern that never ends, or ask for all memory. The process has
+512 MiB, and 10 s for an answer; it reads one request as JSON and writes each answer in a line.
+`python -m kais_cli.template_process` is that process.
 """
 
 from __future__ import annotations
@@ -15,11 +15,17 @@ import sys
 import tempfile
 import threading
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict
 from typing import IO, TYPE_CHECKING, Any, cast
 
+from kais import parameters as rules
+from kais.errors import Violation
+from kais.resources.blueprint import Parameter
 from kais_cli import errors
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from kais.blueprints import CompileReport, Rendering
     from kais.impacts import Impact
     from kais_cli.ports import Body
@@ -74,13 +80,46 @@ def impacts(
         yield Impact.from_dict(answer)
 
 
-def _ask(request: Mapping[str, Any], subjects: Sequence[str]) -> Iterator[dict[str, Any]]:
-    """Give one answer for each subject; none may take longer than its time."""
+def violations_of(
+    parameters: Sequence[Parameter], given: Mapping[str, Any], *, subject: str
+) -> tuple[Violation, ...]:
+    """Check what a use gives for parameters, their patterns included.
+
+    Raises:
+        UsageError: a pattern took too long; the message names the parameter.
+    """
+    declared = [parameter.to_dict() for parameter in parameters]
+    request = {"resolve": declared, "given": dict(given)}
+    (answer,) = _ask(request, [subject], hint="mend its pattern")
+    return tuple(Violation(**violation) for violation in answer["violations"])
+
+
+def read_yaml(file: Path, *, subject: str) -> list[Any]:
+    """Read all documents of a YAML or JSON file.
+
+    Raises:
+        UsageError: it cannot be read, is no YAML, or takes too long, too much memory or too many
+            values; the message names it and the limit.
+    """
+    try:
+        text = file.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as exc:
+        raise errors.UsageError(f"cannot read {subject}: {exc}") from exc
+    (answer,) = _ask({"yaml": text}, [f"reading {subject}"], hint="make the file simpler")
+    if "refused" in answer:
+        raise errors.UsageError(f"cannot read {subject}: {answer['refused']}")
+    return list(answer["documents"])
+
+
+def _ask(
+    request: Mapping[str, Any], subjects: Sequence[str], *, hint: str = "make that leaf simpler"
+) -> Iterator[dict[str, Any]]:
+    """Give one answer for each subject; `hint` says what to do about one that takes too much."""
     with tempfile.TemporaryFile("w+") as told, _started(told) as process:
         try:
             _write(process, request)
             for subject in subjects:
-                yield _answer(process, told, subject)
+                yield _answer(process, told, subject, hint)
         finally:
             process.kill()
 
@@ -100,7 +139,9 @@ def _write(process: subprocess.Popen[str], request: Mapping[str, Any]) -> None:
         stream.close()
 
 
-def _answer(process: subprocess.Popen[str], told: IO[str], subject: str) -> dict[str, Any]:
+def _answer(
+    process: subprocess.Popen[str], told: IO[str], subject: str, hint: str
+) -> dict[str, Any]:
     late = threading.Event()
 
     def end() -> None:
@@ -120,14 +161,14 @@ def _answer(process: subprocess.Popen[str], told: IO[str], subject: str) -> dict
         why = f"took more than {_SECONDS} s" if late.is_set() else why
         process.wait()
         told.seek(0)
-        raise errors.UsageError(_ended(subject, told.read(), why)) from None
+        raise errors.UsageError(f"{_ended(subject, told.read(), why)}; {hint}") from None
 
 
 def _ended(subject: str, told: str, why: str) -> str:
     """Name the last leaf that was begun; each is told on a line of its own."""
     leaves = [line for line in told.splitlines() if line.startswith("at ")]
-    where = leaves[-1].removeprefix("at ") if leaves else "before its first leaf"
-    return f"{subject} {why}, at {where}; make that leaf simpler"
+    where = f", at {leaves[-1].removeprefix('at ')}" if leaves else ""
+    return f"{subject} {why}{where}"
 
 
 def _serve() -> None:
@@ -141,7 +182,11 @@ def _serve() -> None:
 def _answers(request: dict[str, Any]) -> Iterator[dict[str, Any]]:
     from kais import blueprints  # noqa: PLC0415 (loads jinja2)
 
-    if "compile" in request:
+    if "yaml" in request:
+        yield _documents(request["yaml"])
+    elif "resolve" in request:
+        yield _violations(request)
+    elif "compile" in request:
         yield blueprints.compile_blueprint(request["compile"], progress=_tell).to_dict()
     elif "render" in request:
         names = request["names"]
@@ -150,6 +195,21 @@ def _answers(request: dict[str, Any]) -> Iterator[dict[str, Any]]:
         yield found.to_dict()
     else:
         yield from _impacts(request)
+
+
+def _documents(text: str) -> dict[str, Any]:
+    from kais_cli import yaml_documents  # noqa: PLC0415 (loads yaml)
+
+    try:
+        return {"documents": yaml_documents.read(text)}
+    except yaml_documents.YamlRefused as exc:
+        return {"refused": str(exc)}
+
+
+def _violations(request: dict[str, Any]) -> dict[str, Any]:
+    parameters = [Parameter.from_dict(body) for body in request["resolve"]]
+    resolved = rules.resolve(parameters, request["given"], told=_tell)
+    return {"violations": [asdict(violation) for violation in resolved.violations]}
 
 
 def _impacts(request: dict[str, Any]) -> Iterator[dict[str, Any]]:

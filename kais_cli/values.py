@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -10,7 +9,7 @@ from typing import Any
 from kais import parameters as rules
 from kais.errors import Violation
 from kais.resources.blueprint import Parameter
-from kais_cli import errors
+from kais_cli import errors, template_process
 
 
 def read(
@@ -31,7 +30,7 @@ def read(
             raise errors.UsageError(f"--set {item!r} is not name=value")
         known = by_name.get(name)
         given[name] = rules.parse_text(known, text) if known else text
-    violations = _checked(parameters, given)
+    violations = _checked(parameters, given, subject=subject)
     if violations:
         found = "".join(f"\n  {violation}" for violation in violations)
         raise errors.UsageError(
@@ -41,22 +40,22 @@ def read(
     return given
 
 
-def _checked(parameters: Sequence[Parameter], given: Mapping[str, Any]) -> tuple[Violation, ...]:
-    try:
-        return rules.resolve(parameters, given).violations
-    except re.error as exc:
-        return (Violation("pattern", f"is no regular expression: {exc}; mend the Blueprint"),)
+def _checked(
+    parameters: Sequence[Parameter], given: Mapping[str, Any], *, subject: str
+) -> tuple[Violation, ...]:
+    """Check the values; the patterns of a Blueprint are somebody else's and may never end."""
+    if any(parameter.pattern is not None for parameter in parameters):
+        return template_process.violations_of(parameters, given, subject=subject)
+    return rules.resolve(parameters, given).violations
 
 
 def _from_file(file: Path) -> dict[str, Any]:
-    import yaml  # noqa: PLC0415 (only for this option)
-
-    try:
-        found = yaml.safe_load(file.read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError, yaml.YAMLError) as exc:
-        raise errors.UsageError(f"cannot read --values {file}: {exc}") from exc
+    documents = template_process.read_yaml(file, subject=f"--values {file}")
+    if len(documents) > 1:
+        raise errors.UsageError(f"--values {file} must hold one document, not {len(documents)}")
+    found = documents[0] if documents else None
     if found is None:
         return {}
-    if not isinstance(found, dict) or not all(isinstance(key, str) for key in found):
+    if not isinstance(found, dict):
         raise errors.UsageError(f"--values {file} must hold a mapping of parameters to values")
     return found

@@ -1,0 +1,76 @@
+"""YAML of somebody else's, read within bounds: run it in a process that can be ended.
+
+Aliases let a kilobyte of text stand for gigabytes of objects, and merge keys copy what they name,
+so what a document expands to is counted before any of it is made. Dates stay text, as they do for
+kubectl.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import yaml
+
+EXPANDED_NODES = 100_000
+"""What a file may expand to; a Blueprint that the API server stores has far fewer."""
+_TIMESTAMP = "tag:yaml.org,2002:timestamp"
+
+
+class YamlRefused(Exception):
+    """The text is no YAML that can be used; says why."""
+
+
+def read(text: str) -> list[Any]:
+    """Read all documents of a text.
+
+    Raises:
+        YamlRefused: It is no YAML, or aliases make it larger than the limit.
+    """
+    loader = _Loader(text)
+    try:
+        return list(_documents(loader))
+    except (yaml.YAMLError, ValueError, RecursionError) as exc:
+        raise YamlRefused(str(exc) or "it is nested too deeply") from exc
+    finally:
+        loader.dispose()
+
+
+class _Loader(yaml.SafeLoader):
+    """Loads what JSON can hold."""
+
+
+_Loader.yaml_implicit_resolvers = {
+    first: [(tag, pattern) for tag, pattern in resolvers if tag != _TIMESTAMP]
+    for first, resolvers in yaml.SafeLoader.yaml_implicit_resolvers.items()
+}
+
+
+def _documents(loader: _Loader) -> Iterator[Any]:
+    nodes_left = EXPANDED_NODES
+    while loader.check_node():
+        node = loader.get_node()
+        nodes_left -= _expanded(node, {}) if node is not None else 0
+        if nodes_left < 0:
+            raise YamlRefused(f"its aliases expand it to more than {EXPANDED_NODES:,} values")
+        yield loader.construct_document(node)
+
+
+def _expanded(node: yaml.Node, sizes: dict[int, int]) -> int:
+    """Count the nodes of a document, what an alias names as often as it is named."""
+    known = sizes.get(id(node))
+    if known == 0:
+        raise YamlRefused("an alias stands inside what it names")
+    if known is None:
+        sizes[id(node)] = 0
+        known = sizes[id(node)] = 1 + sum(_expanded(part, sizes) for part in _parts(node))
+    return known
+
+
+def _parts(node: yaml.Node) -> Iterator[yaml.Node]:
+    if isinstance(node, yaml.MappingNode):
+        for key, value in node.value:
+            yield key
+            yield value
+    elif isinstance(node, yaml.SequenceNode):
+        yield from node.value

@@ -1,0 +1,114 @@
+"""What others wrote is matched and read in a process with limits: it cannot hang a terminal."""
+
+import copy
+import time
+from pathlib import Path
+
+import pytest
+
+from kais_cli import template_process, yaml_documents
+from kais_cli.exit_status import ExitStatus
+from tests.cli import objects
+
+BOMB = "a0: &a0 [x, x, x, x, x, x, x, x, x]\n" + "".join(
+    f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 9)}]\n" for n in range(1, 10)
+)
+MERGES = "a0: &a0 {x: 1}\n" + "".join(
+    f"a{n}: &a{n} {{<<: [{', '.join([f'*a{n - 1}'] * 9)}]}}\n" for n in range(1, 10)
+)
+TOO_MANY = "its aliases expand it to more than 100,000 values"
+
+
+def hanging(name: str) -> dict:
+    body = copy.deepcopy(getattr(objects, name)())
+    (who,) = [p for p in body["spec"]["parameters"] if p["name"] == "who"]
+    who["pattern"] = "(a+)+$"
+    return body
+
+
+@pytest.fixture
+def bomb(tmp_path) -> Path:
+    file = tmp_path / "bomb.yaml"
+    file.write_text(BOMB)
+    return file
+
+
+@pytest.mark.parametrize("verb", ["render", "use"])
+def test_a_pattern_of_a_blueprint_that_never_ends_is_stopped_and_named(
+    terminal, cluster, monkeypatch, verb
+):
+    monkeypatch.setattr(template_process, "_SECONDS", 2)
+    cluster.put(hanging("blueprint"))
+    cluster.put(hanging("revision"))
+    began = time.monotonic()
+    status = terminal.run("blueprint", verb, "doctor", "--set", f"who={'a' * 40}!")
+    assert status == ExitStatus.USAGE
+    assert "Blueprint/demo/doctor took more than 2 s, at parameter 'who'" in terminal.err
+    assert "mend its pattern" in terminal.err
+    assert cluster.created == []
+    assert time.monotonic() - began < 20
+
+
+def test_values_that_break_a_pattern_are_told_as_ever(terminal, cluster):
+    for body in (hanging("blueprint"), hanging("revision")):
+        cluster.put(body)
+    assert terminal.run("blueprint", "use", "doctor", "--set", "who=b") == ExitStatus.USAGE
+    assert "parameter 'who': must match (a+)+$, got \"b\"" in terminal.err
+
+
+@pytest.mark.parametrize("text", [BOMB, MERGES], ids=["aliases", "merge keys"])
+@pytest.mark.parametrize(
+    "command",
+    [
+        ("blueprint", "use", "doctor", "--values"),
+        ("blueprint", "render", "doctor", "--values"),
+        ("blueprint", "validate", "-f"),
+        ("blueprint", "diff", "doctor", "-f"),
+    ],
+    ids=" ".join,
+)
+def test_a_file_whose_aliases_make_it_huge_is_refused_by_name_and_limit(
+    terminal, cluster, tmp_path, command, text
+):
+    cluster.put(objects.blueprint())
+    cluster.put(objects.revision())
+    file = tmp_path / "bomb.yaml"
+    file.write_text(text)
+    assert terminal.run(*command, str(file)) == ExitStatus.USAGE
+    assert str(file) in terminal.err
+    assert TOO_MANY in terminal.err
+
+
+def test_aliases_of_a_reasonable_file_are_read():
+    text = "defaults: &d {image: 'a:1', args: [x]}\none: *d\ntwo: {<<: *d, image: 'b:1'}\n"
+    (found,) = yaml_documents.read(text)
+    assert found["one"] == {"image": "a:1", "args": ["x"]}
+    assert found["two"] == {"image": "b:1", "args": ["x"]}
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("a: &a [*a]", "an alias stands inside what it names"),
+        ("a: [", "while parsing"),
+        ("[" * 5000 + "]" * 5000, "recursion"),
+        ("a: " + "1" * 5000, "4300"),
+        ("? [1, 2]\n: x", "unhashable"),
+    ],
+    ids=["a cycle", "no YAML", "deep", "a long number", "a key that is a list"],
+)
+def test_what_cannot_be_read_says_why(text, words):
+    with pytest.raises(yaml_documents.YamlRefused, match=words):
+        yaml_documents.read(text)
+
+
+def test_dates_stay_text():
+    assert yaml_documents.read("since: 2026-01-31\n") == [{"since": "2026-01-31"}]
+
+
+def test_a_file_that_takes_too_long_to_read_is_named(tmp_path, monkeypatch):
+    monkeypatch.setattr(template_process, "_SECONDS", 0.001)
+    file = tmp_path / "slow.yaml"
+    file.write_text("a: 1\n")
+    with pytest.raises(template_process.errors.UsageError, match=r"reading .*slow\.yaml took more"):
+        template_process.read_yaml(file, subject=str(file))
