@@ -83,6 +83,11 @@ def service_name(cell: str) -> str:
     return cut(cell if cell[:1].isalpha() else f"c-{cell}")
 
 
+def cell_spec_map_name(cell: str) -> str:
+    """Name the ConfigMap with a cell's spec, where it is too large for a variable."""
+    return cut(f"{cell}-cell-spec")
+
+
 def workspace_claim_name(formation: str) -> str:
     """Name the volume claim that the cells of a formation share."""
     return cut(f"workspace-{formation}")

@@ -37,7 +37,10 @@ class Reason(StrEnum):
         "the template parses; it was not rendered, as a parameter has neither default nor example",
     )
     TEMPLATE_ERROR = "TemplateError", "a leaf of the template is wrong; the message has its path"
-    TOO_LARGE = "TooLarge", "the object would be larger than the API server stores"
+    TOO_LARGE = (
+        "TooLarge",
+        "larger than the API server stores or a process can be given; the message names the field",
+    )
     COMPATIBLE = "Compatible", "callers of the revision before can use this one as they are"
     BREAKING_CHANGE = "BreakingChange", "callers of the revision before may break on this one"
     FIRST_REVISION = "FirstRevision", "there is no revision before, so nobody can break"

@@ -49,6 +49,7 @@ TROUBLES = frozenset(
         Reason.TASK_FAILED,
         Reason.TEMPLATE_ERROR,
         Reason.TIMED_OUT,
+        Reason.TOO_LARGE,
         Reason.TOO_MANY_CELLS,
         Reason.TOPOLOGY_INVALID,
         Reason.UNSCHEDULABLE,

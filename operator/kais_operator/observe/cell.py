@@ -9,7 +9,7 @@ from kais.conditions import Type
 from kais.resources.cell import Cell
 from kais.resources.workload import CellMode
 from kais_operator.decide.cells import cell as decision
-from kais_operator.decide.cells import placing, service_workloads
+from kais_operator.decide.cells import environment, placing, service_workloads
 from kais_operator.decide.cells.cell import CellObserved
 from kais_operator.decide.cells.placing import Housed
 from kais_operator.decide.cells.service_cells import Children
@@ -31,13 +31,14 @@ async def observe_cell(world: World, ref: ObjectRef) -> Seen | None:
         return Seen(body, CellObserved(Housed(cell, None), None))
     workloads = await _workloads(world, cell)
     if decision.not_supported(cell.spec) is not None:
-        return Seen(body, CellObserved(Housed(cell, None), None, workloads))
+        return Seen(body, CellObserved(Housed(cell, None), None, workloads=workloads))
     cluster = world.cluster
     formation = await reading.formation_of(cluster, ref.namespace, cell.spec.formation_ref)
     namespace = await cluster.get(ObjectRef("Namespace", "", ref.namespace))
     observed = CellObserved(
         housed=Housed(cell, formation),
         account=await _account(cluster, cell),
+        spec_map=await _spec_map(cluster, cell),
         workloads=workloads,
         sharing=await reading.sharing(cluster, cell),
         kin=await kin.read_kin(world, Housed(cell, formation)),
@@ -71,6 +72,14 @@ async def _account(cluster: Cluster, cell: Cell) -> Body | None:
     if cell.spec.service_account_name is not None:
         return await cluster.get(ref, fresh=True)
     return await cluster.get_child(ref)
+
+
+async def _spec_map(cluster: Cluster, cell: Cell) -> Body | None:
+    """Read the map of a cell's spec, which only large specs have."""
+    if not environment.has_spec_file(cell):
+        return None
+    name = names.cell_spec_map_name(cell.metadata.name)
+    return await cluster.get_child(ObjectRef("ConfigMap", cell.metadata.namespace, name))
 
 
 def _is_registered(world: World, observed: CellObserved) -> bool:

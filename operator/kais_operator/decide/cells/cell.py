@@ -19,6 +19,7 @@ from kais.resources.workload import CellMode, CellTemplateSpec
 from kais_operator.decide import saying
 from kais_operator.decide.cells import (
     cell_accounts,
+    cell_specs,
     environment,
     placing,
     service_cells,
@@ -47,6 +48,7 @@ class CellObserved:
     Attributes:
         housed: the object, with the Formation that it names.
         account: the ServiceAccount under the name that its pods would use.
+        spec_map: what stands under the name of the map of a spec too large for a variable.
         workloads: what stands under the names of a service cell's children, and its pods.
         sharing: the other cells that run under the same borrowed account.
         kin: the cells of the namespace, read only for a cell that another one may have made.
@@ -58,6 +60,7 @@ class CellObserved:
 
     housed: Housed
     account: Body | None
+    spec_map: Body | None = None
     workloads: Children = NO_CHILDREN
     sharing: Sequence[Housed] = ()
     kin: Kin = NO_KIN
@@ -100,7 +103,7 @@ def decide_cell(observed: CellObserved, now: datetime) -> Plan:
             reason=Reason.SPAWN_REFUSED, message=spawned, requeue_after=cell_accounts.LOOK_AGAIN
         )
         return _plan(observed, _refused(observed, words, parent), now)
-    account = cell_accounts.decide_account(cell, observed.account, parent)
+    account = _account_and_map(observed, parent)
     if account.reason is not None:
         return _plan(observed, _refused(observed, account, parent), now)
     if cell.spec.effective_mode is CellMode.SERVICE:
@@ -109,6 +112,31 @@ def decide_cell(observed: CellObserved, now: datetime) -> Plan:
     actions = (*account.actions, *gone, *_registrations(observed, account))
     said = _standing_by(observed, account)
     return _plan(observed, _Decided(said, actions, waits=(account.requeue_after,)), now)
+
+
+def _account_and_map(observed: CellObserved, parent: Parent) -> Account:
+    """Decide on what every pod of the cell needs: its account, and the map of a large spec."""
+    cell = observed.cell
+    account = cell_accounts.decide_account(cell, observed.account, parent)
+    if account.reason is not None:
+        return account
+    spec_map = cell_specs.decide_map(
+        cell,
+        _identity(observed),
+        parent,
+        found=observed.spec_map,
+        knowledge_url=observed.knowledge_url,
+    )
+    if spec_map is None:
+        return account
+    waits = [wait for wait in (account.requeue_after, spec_map.requeue_after) if wait is not None]
+    return replace(
+        account,
+        actions=(*account.actions, *spec_map.actions),
+        reason=spec_map.reason,
+        message=spec_map.message,
+        requeue_after=min(waits, default=None),
+    )
 
 
 def not_supported(spec: CellTemplateSpec) -> str | None:

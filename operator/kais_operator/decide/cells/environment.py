@@ -12,12 +12,14 @@ from collections.abc import Mapping
 from kais import labels
 from kais.resources.cell import Cell
 from kais.resources.workload import EnvVar
+from kais_operator.decide.cells import process_limits
 from kais_operator.decide.cells.placing import Identity
 from kais_operator.decide.plan import Body
 
 TOKEN_FOLDER = "/var/run/secrets/kais"  # noqa: S105 - a folder, no secret
 TOKEN_NAME = "token"  # noqa: S105 - a file name, no secret
 TOPOLOGY_FOLDER = "/etc/kais/topology"
+CELL_SPEC_FOLDER = "/etc/kais/cell"
 
 _RESERVED_PREFIXES = ("KAIS_", "KNOWLEDGE_")
 _RESERVED = frozenset({labels.ENV_CELL_NAME, labels.ENV_CELL_NAMESPACE, labels.ENV_CELL_SPEC})
@@ -48,9 +50,7 @@ def _who_it_is(cell: Cell, who: Identity, knowledge_url: str) -> dict[str, str]:
     return {
         labels.ENV_CELL_NAME: who.short_name,
         labels.ENV_CELL_NAMESPACE: cell.metadata.namespace,
-        labels.ENV_CELL_SPEC: json.dumps(
-            cell.spec.to_dict(), ensure_ascii=False, sort_keys=True, separators=(",", ":")
-        ),
+        **_spec_or_its_file(cell),
         labels.ENV_KNOWLEDGE_SERVICE_URL: knowledge_url,
         labels.ENV_KNOWLEDGE_SCOPE: scope,
         labels.ENV_KNOWLEDGE_GRAPH_ID: scope,
@@ -58,6 +58,24 @@ def _who_it_is(cell: Cell, who: Identity, knowledge_url: str) -> dict[str, str]:
         labels.ENV_FORMATION: cell.spec.formation_ref or "",
         labels.ENV_PEERS_FILE: f"{TOPOLOGY_FOLDER}/{labels.ROUTES_KEY}",
     }
+
+
+def spec_text(cell: Cell) -> str:
+    """Write a cell's spec as its pods read it."""
+    return json.dumps(
+        cell.spec.to_dict(), ensure_ascii=False, sort_keys=True, separators=(",", ":")
+    )
+
+
+def has_spec_file(cell: Cell) -> bool:
+    """Whether a cell's spec is too large for CELL_SPEC, so that its pods read it from a file."""
+    return not process_limits.fits(labels.ENV_CELL_SPEC, spec_text(cell))
+
+
+def _spec_or_its_file(cell: Cell) -> dict[str, str]:
+    if has_spec_file(cell):
+        return {labels.ENV_CELL_SPEC_FILE: f"{CELL_SPEC_FOLDER}/{labels.CELL_SPEC_KEY}"}
+    return {labels.ENV_CELL_SPEC: spec_text(cell)}
 
 
 def _own(variable: EnvVar) -> Body:

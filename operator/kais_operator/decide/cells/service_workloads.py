@@ -17,7 +17,7 @@ from kais import labels, names
 from kais.resources.cell import Cell
 from kais.resources.workload import Port
 from kais_operator.decide import children
-from kais_operator.decide.cells import environment, placing, pods, volumes
+from kais_operator.decide.cells import environment, placing, pods, process_limits, volumes
 from kais_operator.decide.cells.placing import Housed, Identity
 from kais_operator.decide.children import Parent, Standing
 from kais_operator.decide.plan import Body
@@ -111,9 +111,14 @@ def keeping(desired: Body, seen: Body | None, *, housed: Housed, parent: Parent)
     ):
         return desired
     is_same_rendering = before.get(labels.RENDERED) == wanted[labels.RENDERED]
-    if is_same_rendering or _is_edited(desired, seen):
+    if is_same_rendering or _is_edited(desired, seen) or _never_starts(seen):
         return desired
     return _with_template_of(seen, desired)
+
+
+def _never_starts(seen: Body) -> bool:
+    """Whether a template gives its process more than that can take."""
+    return process_limits.problem(seen["spec"]["template"]["spec"]["containers"]) is not None
 
 
 def _is_homeless(housed: Housed) -> bool:

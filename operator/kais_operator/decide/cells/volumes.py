@@ -10,7 +10,13 @@ from dataclasses import dataclass
 
 from kais import labels, names
 from kais.resources.cell import Cell
-from kais_operator.decide.cells.environment import TOKEN_FOLDER, TOKEN_NAME, TOPOLOGY_FOLDER
+from kais_operator.decide.cells import environment
+from kais_operator.decide.cells.environment import (
+    CELL_SPEC_FOLDER,
+    TOKEN_FOLDER,
+    TOKEN_NAME,
+    TOPOLOGY_FOLDER,
+)
 from kais_operator.decide.cells.placing import Identity
 from kais_operator.decide.plan import Body
 
@@ -48,6 +54,9 @@ def volumes(cell: Cell, who: Identity, *, knowledge_map: str | None) -> list[Vol
         name = names.topology_map_name(cell.spec.formation_ref)
         peers: Body = {"configMap": {"name": name, "optional": True}}
         found.append(_volume("kais-topology", TOPOLOGY_FOLDER, peers, is_read_only=True))
+    if environment.has_spec_file(cell):
+        spec: Body = {"configMap": {"name": names.cell_spec_map_name(cell.metadata.name)}}
+        found.append(_volume("kais-cell-spec", CELL_SPEC_FOLDER, spec, is_read_only=True))
     return found
 
 

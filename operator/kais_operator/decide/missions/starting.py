@@ -8,6 +8,7 @@ from datetime import datetime, timedelta
 from kais import durations, labels
 from kais.reasons import Reason
 from kais_operator.decide import children
+from kais_operator.decide.cells import process_limits
 from kais_operator.decide.missions import attempt_jobs, judging, rounds, tries
 from kais_operator.decide.missions.attempts import Attempt
 from kais_operator.decide.missions.entry import Entry, Obstacle
@@ -16,6 +17,8 @@ from kais_operator.decide.plan import Action, Body
 
 HELD_BACK = (Reason.SUSPENDED, Reason.NOT_YET_SUPPORTED)
 """Obstacles that are somebody's wish or mistake: no deadline runs, and an edit tells of the end."""
+Step = tuple[Obstacle | None, tuple[Action, ...], timedelta | None]
+"""What stands in the way, what is written, and when to look again."""
 _LOOK_AGAIN = timedelta(seconds=30)
 """When an obstacle is looked at again that no watch event may report, such as a foreign object."""
 
@@ -27,7 +30,7 @@ def start(
     *,
     run_id: str,
     now: datetime,
-) -> tuple[Obstacle | None, tuple[Action, ...], timedelta | None]:
+) -> Step:
     """Choose the creation of the next attempt's Job, or what stands in its way."""
     obstacle = _held_back(observed)
     if obstacle is not None:
@@ -36,16 +39,30 @@ def start(
         return entry, (), _LOOK_AGAIN
     if rounds.is_round(entry.cell):
         return rounds.start(observed, seen, now)
-    leaving = _still_there(observed)
-    if leaving is not None:
-        return leaving, (), children.LOOK_AGAIN
+    obstacle = _still_there(observed)
+    if obstacle is not None:
+        return obstacle, (), children.LOOK_AGAIN
     job = _job(observed, seen, entry, run_id=run_id, now=now)
+    obstacle = _too_large(job)
+    if obstacle is not None:
+        return obstacle, (), _LOOK_AGAIN
+    return _create(observed, job)
+
+
+def _create(observed: MissionObserved, job: Body) -> Step:
     name = job["metadata"]["name"]
     there = next((j for j in observed.jobs if j["metadata"]["name"] == name), None)
     found = children.decide_fixed_child(job, there, parent_of(observed.mission))
     if found.reason is not None:
         return Obstacle(found.reason, found.message), (), found.requeue_after
     return None, found.actions, None
+
+
+def _too_large(job: Body) -> Obstacle | None:
+    """Say that no pod of the Job could be started with what it would be given."""
+    pod = job["spec"]["template"]["spec"]
+    problem = process_limits.problem([*pod.get("initContainers", ()), *pod["containers"]])
+    return None if problem is None else Obstacle(Reason.TOO_LARGE, problem)
 
 
 def _still_there(observed: MissionObserved) -> Obstacle | None:

@@ -1,0 +1,96 @@
+"""What a process can be given, and what the API server stores: checked before anything is made.
+
+The kernel takes at most 128 KiB in one argument or variable (`MAX_ARG_STRLEN`), and a quarter of
+the stack's limit, 2 MiB with the usual 8, in all of them. A pod that exceeds either never starts,
+and the runtime's words for it name no field.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from kais import labels
+from kais_operator.decide.plan import Body
+
+STRING_BYTES = 131_072
+"""Of one argument or `NAME=value`, with the zero byte at its end."""
+TOTAL_BYTES = 1_835_008
+"""Of all in one container: 2 MiB without 256 KiB for the image's own variables."""
+OBJECT_BYTES = 1_400_000
+"""Of all containers of a pod: etcd takes 1.5 MiB in one object, with all else that is in it."""
+_POINTER = 8
+_FIELDS = {
+    labels.ENV_OBJECTIVE: "spec.objective",
+    labels.ENV_MESSAGE: "spec.entrypoint.message",
+    labels.ENV_CELL_SPEC: "spec",
+}
+
+
+@dataclass(frozen=True)
+class _Given:
+    """One string that a process is given, by the field that it comes from."""
+
+    field: str
+    size: int
+
+
+def fits(name: str, value: str) -> bool:
+    """Whether a variable can be given to a process."""
+    return _variable_size(name, value) <= STRING_BYTES
+
+
+def problem(containers: Sequence[Body]) -> str | None:
+    """Say which field makes a pod's containers too large to be started; None when none does."""
+    total = 0
+    for container in containers:
+        given = list(_given(container))
+        if not given:
+            continue
+        largest = max(given, key=lambda one: one.size)
+        if largest.size > STRING_BYTES:
+            return (
+                f"{largest.field} takes {largest.size} bytes, and a process can be given"
+                f" {STRING_BYTES} in one argument or variable: shorten it, or put it into a file"
+            )
+        whole = sum(one.size + _POINTER for one in given)
+        total += whole
+        if whole > TOTAL_BYTES:
+            return (
+                f"the arguments and variables of container {container['name']} take {whole} bytes,"
+                f" and a process can be given {TOTAL_BYTES}: the largest is {largest.field} with"
+                f" {largest.size}"
+            )
+        if total > OBJECT_BYTES:
+            return (
+                f"the arguments and variables of {len(containers)} containers take more than the"
+                f" {OBJECT_BYTES} bytes that one pod may have: the largest is {largest.field} with"
+                f" {largest.size} in each; shorten it or declare fewer checks"
+            )
+    return None
+
+
+def _given(container: Body) -> Iterator[_Given]:
+    name = container["name"]
+    for key in ("command", "args"):
+        for index, text in enumerate(container.get(key) or ()):
+            size = len(_plain(text).encode()) + 1
+            yield _Given(f"{key}[{index}] of container {name}", size)
+    for variable in container.get("env") or ():
+        if "value" in variable:
+            yield _of_variable(variable)
+
+
+def _of_variable(variable: Mapping[str, str]) -> _Given:
+    name = variable["name"]
+    field = _FIELDS.get(name, f"env {name}")
+    return _Given(field, _variable_size(name, _plain(variable["value"])))
+
+
+def _variable_size(name: str, value: str) -> int:
+    return len(name) + len("=") + len(value.encode()) + 1
+
+
+def _plain(text: str) -> str:
+    """Take back the doubling of `$` that keeps Kubernetes from expanding it."""
+    return text.replace("$$", "$")
