@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import heapq
+from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
@@ -26,18 +27,33 @@ class Candidate:
     usefulness: float | None = None
     expires_at: datetime | None = None
     is_kept: bool = False
+    version: int = 1
+
+
+@dataclass(frozen=True)
+class Choice:
+    """A fact that goes, the version of it that was looked at, and why."""
+
+    fact_id: str
+    version: int
+    reason: str
+
+
+def surplus(live_facts: int, settings: Retention) -> int:
+    """Return how many facts a scope has too many; 0 without `maxFacts`."""
+    return max(0, live_facts - settings.max_facts) if settings.max_facts else 0
 
 
 def choose(
-    candidates: Sequence[Candidate], settings: Retention, now: datetime
-) -> tuple[tuple[str, str], ...]:
-    """Return (fact id, reason) of what goes, the first to go first; nothing without `maxFacts`."""
-    surplus = len(candidates) - settings.max_facts if settings.max_facts else 0
-    if surplus <= 0:
-        return ()
-    found = [each for each in candidates if not each.is_kept]
-    found.sort(key=lambda each: (not _expired(each, settings, now), _worth(each, settings, now)))
-    return tuple((each.fact_id, _reason(each, settings, now)) for each in found[:surplus])
+    candidates: Iterable[Candidate], count: int, settings: Retention, now: datetime
+) -> tuple[Choice, ...]:
+    """Choose so many that go, the first to go first; holds no more candidates than that."""
+    going = heapq.nsmallest(
+        count,
+        (each for each in candidates if not each.is_kept),
+        key=lambda each: (not _expired(each, settings, now), *_worth(each, settings, now)),
+    )
+    return tuple(Choice(each.fact_id, each.version, _reason(each, settings, now)) for each in going)
 
 
 def _reason(each: Candidate, settings: Retention, now: datetime) -> str:

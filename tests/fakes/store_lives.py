@@ -138,9 +138,11 @@ class Lives(Base):
                 if scope.config is None:
                     continue
                 live = [row.fact for row in scope.rows if row.fact.lifecycle == "live"]
+                settings = scope.config.retention
                 chosen = retention.choose(
                     [self._candidate(fact) for fact in live],
-                    scope.config.retention,
+                    retention.surplus(len(live), settings),
+                    settings,
                     self.moment(),
                 )
                 archiving.archive(MemoryDesk(self), scope.path, chosen)

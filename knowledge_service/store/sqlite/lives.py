@@ -11,8 +11,11 @@ from pydantic import TypeAdapter
 from knowledge_client.models import Approved, ApproveIn, Copied, Erased, Fact, History, Undone
 from knowledge_service.domain.visibility import View
 from knowledge_service.ports import Order, Queue
-from knowledge_service.store.sqlite import histories, part, retaining, rows, times
+from knowledge_service.store.sqlite import histories, part, receipt_retention, rows, times
 from knowledge_service.store.sqlite.desk import TableDesk
+from knowledge_service.store.sqlite.readers import Readers
+from knowledge_service.store.sqlite.retaining import Retention
+from knowledge_service.store.sqlite.writer import Writer
 from knowledge_service.store.verbs import changing, erasing, promoting, reviewing, undoing
 
 _FACT: TypeAdapter[Fact] = TypeAdapter(Fact)
@@ -28,6 +31,10 @@ _QUEUE = f"""{rows.SELECT} WHERE f.scope_no IN (SELECT value FROM json_each(?1))
 
 class Lives(part.Part):
     """The `LifeStore` port."""
+
+    def __init__(self, readers: Readers, writer: Writer) -> None:
+        super().__init__(readers, writer)
+        self._retention = Retention(readers, writer)
 
     def retract(self, fact_id: str, order: Order) -> Fact:
         """Close as wrong."""
@@ -92,12 +99,12 @@ class Lives(part.Part):
 
     def retain(self) -> int:
         """Archive what is beyond the bounds."""
-        return self._writer.submit(retaining.retain)
+        return self._retention.retain()
 
     def forget_recalls(self, before: datetime) -> int:
         """Let go of old receipts, a portion to a commit, so that no write waits for long."""
         moment, count = times.to_us(before), 0
-        while went := self._writer.submit(lambda tx: retaining.forget_recalls(tx, moment)):
+        while went := self._writer.submit(lambda tx: receipt_retention.forget_recalls(tx, moment)):
             count += went
         return count
 

@@ -18,6 +18,7 @@ import time
 from collections import deque
 from collections.abc import Callable
 from concurrent.futures import Future
+from datetime import datetime
 from functools import partial
 from typing import Any, NamedTuple, TypeVar, cast
 
@@ -28,7 +29,7 @@ from knowledge_service.domain.capacity import UNDECLARED_FACTS
 from knowledge_service.errors import StoreDamaged, StoreUnavailable
 from knowledge_service.ids import IdMaker
 from knowledge_service.index.keeping import Blanked
-from knowledge_service.store.sqlite import answers, emptying
+from knowledge_service.store.sqlite import answers, emptying, times
 from knowledge_service.store.sqlite import connection as connections
 from knowledge_service.store.sqlite.answers import Answer, Waiting
 from knowledge_service.store.sqlite.equals import Equals
@@ -128,6 +129,10 @@ class Writer:
     def scopes_version(self) -> int:
         """Return a number that is another one after scopes or principals have changed."""
         return self._scopes_version
+
+    def now(self) -> datetime:
+        """Return the moment that a write would have now."""
+        return max(self._clock(), times.from_us(self._head.at))
 
     @property
     def erased_since_s(self) -> float | None:

@@ -4,24 +4,25 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from knowledge_service.domain.retention import Choice
 from knowledge_service.ports import Actor
 from knowledge_service.store.verbs.desk import Desk
 
 ACTOR = Actor("kais-retention", "system")
 
 
-def archive(desk: Desk, scope: str, chosen: Sequence[tuple[str, str]]) -> None:
-    """Archive facts of a scope, given with the reason for each."""
+def archive(desk: Desk, scope: str, chosen: Sequence[Choice]) -> None:
+    """Archive facts of a scope."""
     desk.begin()
     parts = [
         {
-            "fact": fact_id,
+            "fact": each.fact_id,
             "set": {
-                "lifecycle": "archived", "closed_at": desk.at_us, "closed_reason": reason,
+                "lifecycle": "archived", "closed_at": desk.at_us, "closed_reason": each.reason,
                 "closed_by": ACTOR.name,
             },
         }
-        for fact_id, reason in chosen
+        for each in chosen
     ]  # fmt: skip
     if parts:
         desk.record("fact.archived", scope=scope, actor=ACTOR, parts=parts)
