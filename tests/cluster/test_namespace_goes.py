@@ -6,8 +6,11 @@ Without a node nobody ends pods, so the missions here have none yet: their Jobs 
 from __future__ import annotations
 
 import json
+import threading
 import time
 import urllib.request
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +21,11 @@ from tests.cluster.running import Cluster, Operator, free_port, wait_for
 from tests.fakes import teams
 
 pytestmark = pytest.mark.cluster
+_PROBLEM = {"title": "quota", "status": 429, "detail": "too many requests", "code": "quota"}
+_ANSWERS: dict[str, tuple[int, bytes] | None] = {
+    "refuses": (429, json.dumps(_PROBLEM).encode()),
+    "hangs": None,
+}
 QUOTA = {
     "apiVersion": "v1",
     "kind": "ResourceQuota",
@@ -52,7 +60,46 @@ def all_ended(found: list[dict[str, Any]]) -> list[dict[str, Any]]:
     return found if all(run.get("outcome") for run in found) else []
 
 
-@pytest.mark.parametrize("store", ["there", "away"])
+class _Unwilling(BaseHTTPRequestHandler):
+    """A store that takes nothing: its server has the answer, None for none at all."""
+
+    protocol_version = "HTTP/1.1"
+
+    def _answer(self) -> None:
+        self.rfile.read(int(self.headers.get("Content-Length") or 0))
+        answer: tuple[int, bytes] | None = self.server.answer  # type: ignore[attr-defined]
+        if answer is None:
+            self.server.ended.wait(60)  # type: ignore[attr-defined]
+            self.close_connection = True
+            return
+        self.send_response(answer[0])
+        self.send_header("Content-Length", str(len(answer[1])))
+        self.end_headers()
+        self.wfile.write(answer[1])
+
+    do_GET = do_PUT = do_POST = do_DELETE = do_PATCH = _answer  # noqa: N815 - of the base class
+
+    def log_message(self, format: str, *args: Any) -> None:  # noqa: A002 - of the base class
+        """Write nothing."""
+
+
+@pytest.fixture
+def away(store: str) -> Iterator[str | None]:
+    """Give the address of a store that takes nothing; None for the one that is there."""
+    if store not in _ANSWERS:
+        yield None if store == "there" else f"http://127.0.0.1:{free_port()}"
+        return
+    server = ThreadingHTTPServer(("127.0.0.1", 0), _Unwilling)
+    server.daemon_threads = True
+    server.answer, server.ended = _ANSWERS[store], threading.Event()  # type: ignore[attr-defined]
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    yield f"http://127.0.0.1:{server.server_port}"
+    server.ended.set()  # type: ignore[attr-defined]
+    server.shutdown()
+    server.server_close()
+
+
+@pytest.mark.parametrize("store", ["there", "away", "refuses", "hangs"])
 @pytest.mark.parametrize("operator", ["up", "down, then up"])
 def test_a_namespace_with_every_kind_and_missions_under_way_goes_within_a_minute(
     control_plane: ControlPlane,
@@ -60,7 +107,7 @@ def test_a_namespace_with_every_kind_and_missions_under_way_goes_within_a_minute
     store_url: str,
     tmp_path: Path,
     operator: str,
-    store: str,
+    away: str | None,
 ) -> None:
     home = f"{cluster.namespace}-home"
     control_plane.kubectl("create", "namespace", home)
@@ -76,7 +123,6 @@ def test_a_namespace_with_every_kind_and_missions_under_way_goes_within_a_minute
         made.wait_ready()
         return made
 
-    away = f"http://127.0.0.1:{free_port()}"
     running = start(store_url, "first")
     try:
         cluster.apply(QUOTA)
@@ -86,9 +132,9 @@ def test_a_namespace_with_every_kind_and_missions_under_way_goes_within_a_minute
         wait_for(lambda: cluster.get("jobs", "use-a1"), what=use, within_s=60)
         wait_for(lambda: cluster.items("bpr"), what="a revision")
         wait_for(lambda: cluster.items("deployments"), what="the service cell's Deployment")
-        if operator != "up" or store == "away":
+        if operator != "up" or away is not None:
             running.end()
-        if operator == "up" and store == "away":
+        if operator == "up" and away is not None:
             running = start(away, "second")
         control_plane.kubectl("delete", "namespace", cluster.namespace, "--wait=false")
         if operator != "up":
@@ -100,7 +146,7 @@ def test_a_namespace_with_every_kind_and_missions_under_way_goes_within_a_minute
                 lambda: "kais.io/finalizer" in _words(control_plane, cluster.namespace),
                 what="the namespace names what it waits for",
             )
-            running = start(away if store == "away" else store_url, "second")
+            running = start(away or store_url, "second")
         began = time.monotonic()
         wait_for(
             lambda: not _is_there(control_plane, cluster.namespace),
@@ -108,7 +154,7 @@ def test_a_namespace_with_every_kind_and_missions_under_way_goes_within_a_minute
             within_s=60,
         )
         assert time.monotonic() - began < 60
-        if store == "away":
+        if away is not None:
             outbox = control_plane.kubectl("get", "configmaps", "-n", home, "-o", "name")
             assert "kais-outbox-" in outbox
             running.end()

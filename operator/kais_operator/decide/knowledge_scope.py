@@ -31,9 +31,7 @@ from kais_operator.decide.plan import (
 from knowledge_client import models
 
 PATIENCE = timedelta(seconds=30)
-"""How long a deletion waits for the store before its call goes to the outbox."""
-GIVE_UP = timedelta(minutes=5)
-"""How long it waits for a store that answers and refuses."""
+"""How long a deletion waits for the store, away or refusing, before its call goes to the outbox."""
 STORE_AGAIN = timedelta(seconds=10)
 """When a scope whose store is away looks whether it is back: no watch event tells."""
 NOT_MEASURED = "-"
@@ -239,10 +237,9 @@ def _deleting(observed: KnowledgeScopeObserved, now: datetime, *, is_served: boo
     if not is_erasing:
         return Plan((_release(declared),))
     asked_at = declared.metadata.deletion_timestamp or now
-    patience = GIVE_UP if observed.store_problem is None else PATIENCE
-    if now - asked_at < patience:
+    if now - asked_at < PATIENCE:
         actions = (DeleteScope(_path(observed)), _release(declared))
-        left = max(asked_at + patience - now, timedelta(seconds=1))
+        left = max(asked_at + PATIENCE - now, timedelta(seconds=1))
         if observed.store_problem is None:
             return Plan(actions, requeue_after=left)
         said = [conditions.false(Type.READY, Reason.DELETING, _waiting_words(observed))]

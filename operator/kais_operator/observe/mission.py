@@ -75,8 +75,7 @@ async def observe_mission(world: World, ref: ObjectRef) -> Seen | None:
 
 
 def _unreadable(world: World, stamped: stamps.Stamped, problem: str) -> UnreadableMission:
-    store_problem, home = world.memory.store_problem(), world.placement.operator_namespace
-    return UnreadableMission(stamped.body, problem, store_problem, home)
+    return UnreadableMission(stamped.body, problem, world.placement.operator_namespace)
 
 
 def _is_late(mission: Mission, now: datetime) -> bool:

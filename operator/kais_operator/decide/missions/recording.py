@@ -33,9 +33,10 @@ from kais_operator.decide.plan import (
 from knowledge_client import models
 
 PATIENCE = timedelta(seconds=30)
-"""How long the deletion of a mission waits for the store before its calls go to the outbox."""
-GIVE_UP = timedelta(minutes=5)
-"""How long it waits for a store that answers and asks for patience."""
+"""How long the deletion of a mission waits for the store before its calls go to the outbox.
+
+It does not matter why the store has not taken them: a namespace waits for the mission.
+"""
 TELL_AGAIN = timedelta(hours=1)
 """When what the store refused for good is told once more."""
 _CONTENT_LIMIT = 8192
@@ -126,8 +127,7 @@ def must_write_down(observed: MissionObserved, now: datetime) -> bool:
         return False
     if is_refused(observed):
         return True
-    patience = PATIENCE if observed.ledger.problem is not None else GIVE_UP
-    return now - asked_at >= patience
+    return now - asked_at >= PATIENCE
 
 
 def written_down(observed: MissionObserved, ending: Ending, *, run_id: str) -> tuple[Action, ...]:

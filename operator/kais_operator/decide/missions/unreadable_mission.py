@@ -24,14 +24,13 @@ _AGAIN = timedelta(seconds=1)
 
 @dataclass(frozen=True)
 class UnreadableMission:
-    """The object as it stands, why it cannot be read, and why the store does not answer.
+    """The object as it stands, and why it cannot be read.
 
     `reason` is another one than Invalid where the object may be right; it is looked at again then.
     """
 
     body: Body
     problem: str
-    store_problem: str | None
     operator_namespace: str
     reason: Reason = Reason.INVALID
 
@@ -56,8 +55,7 @@ def decide(observed: UnreadableMission, now: datetime) -> Plan:
     given = annotations.get(labels.OUTCOME)
     outcome = Outcome(given) if given in set(Outcome) else Outcome.CANCELLED
     closing = CloseRun(run_id, outcome, now, metadata["namespace"], metadata["name"])
-    is_away = observed.store_problem is not None
-    if now - going_since >= (recording.PATIENCE if is_away else recording.GIVE_UP):
+    if now - going_since >= recording.PATIENCE:
         calls = [outbox.close_run(closing)]
         key = outbox.key_of(metadata["namespace"], run_id)
         kept = outbox.body(observed.operator_namespace, key=key, calls=calls)

@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 from datetime import timedelta
 
+import pytest
+
 from kais_operator.decide.plan import ObjectRef, Plan
 from kais_operator.observe import knowledge_scope, outbox
 from knowledge_client import errors, models
@@ -14,6 +16,16 @@ from tests.fakes.world import FakeWorld, fake_world
 
 WORDS = "put_run: 422 invalid-body: counters: must have at most 64 keys"
 REFUSED = "kais.io/refused"
+
+
+PASSING = (
+    errors.QuotaExceeded("429: too much at once"),
+    errors.PermissionDenied("403: only the operator may"),
+    errors.KnowledgeUnavailable("503: starting"),
+    errors.NotFound("404 'default backend'"),
+    errors.InvalidRequest("gopher://store is not usable; set KNOWLEDGE_SERVICE_URL"),
+)
+"""What does not refuse for good: another server answers, or the store asks for patience."""
 
 
 def refusal(words: str = WORDS) -> errors.InvalidRequest:
@@ -72,13 +84,7 @@ async def test_a_call_whose_refusal_somebody_took_away_is_sent_again() -> None:
 
 
 async def test_a_store_that_asks_for_patience_or_another_server_has_refused_nothing() -> None:
-    for passing in (
-        errors.QuotaExceeded("429: too much at once"),
-        errors.PermissionDenied("403: only the operator may"),
-        errors.KnowledgeUnavailable("503: starting"),
-        errors.NotFound("404 'default backend'"),
-        errors.InvalidRequest("gopher://store is not usable; set KNOWLEDGE_SERVICE_URL"),
-    ):
+    for passing in PASSING:
         fake, ref = await kept()
         fake.knowledge.refusals["put_run"] = passing
         await step(fake, ref)
@@ -93,7 +99,7 @@ async def test_a_deleted_scope_goes_though_the_store_refuses_to_delete_it() -> N
     fake.cluster.remove(ref)
     await fake.step(knowledge_scope.RECONCILER, ref)
     assert ref in fake.cluster.refs()
-    fake.clock.advance(300)
+    fake.clock.advance(30)
     await fake.step(knowledge_scope.RECONCILER, ref)
     assert ref not in fake.cluster.refs()
     (kept,) = fake.cluster.refs("ConfigMap")
@@ -108,7 +114,25 @@ async def test_an_unreadable_mission_goes_though_the_store_refuses_its_end() -> 
     fake.cluster.remove(teams.MISSION)
     await teams.pass_(fake)
     assert teams.MISSION in fake.cluster.refs()
-    fake.clock.advance(300)
+    fake.clock.advance(30)
+    await teams.pass_(fake)
+    assert teams.MISSION not in fake.cluster.refs()
+    (run_id,) = fake.knowledge.runs
+    assert ObjectRef("ConfigMap", "kais-system", kept_as(run_id)) in fake.cluster.refs()
+
+
+@pytest.mark.parametrize("passing", PASSING, ids=lambda failure: type(failure).__name__)
+async def test_a_deleted_mission_goes_after_30_s_whatever_the_store_answers(
+    passing: errors.KnowledgeError,
+) -> None:
+    fake = await teams.started()
+    for call in ("put_run", "record_episodes", "request_extraction", "get_run"):
+        fake.knowledge.refusals[call] = passing
+    fake.cluster.remove(teams.MISSION)
+    for _ in range(3):
+        await teams.pass_(fake)
+    assert teams.MISSION in fake.cluster.refs()
+    fake.clock.advance(30)
     await teams.pass_(fake)
     assert teams.MISSION not in fake.cluster.refs()
     (run_id,) = fake.knowledge.runs
@@ -190,7 +214,7 @@ async def test_a_refused_deletion_of_a_scope_looks_again_when_it_gives_up() -> N
     await fake.settle(knowledge_scope.RECONCILER, ref)
     fake.knowledge.refusals["delete_scope"] = refusal()
     fake.cluster.remove(ref)
-    fake.clock.advance(60)
+    fake.clock.advance(10)
     plan = await fake.step(knowledge_scope.RECONCILER, ref)
     assert plan is not None
-    assert plan.requeue_after == timedelta(minutes=4)
+    assert plan.requeue_after == timedelta(seconds=20)
