@@ -11,12 +11,26 @@ from typing import TYPE_CHECKING, Any, Generic
 
 import httpx
 
-from knowledge_client import errors, requests, settings
+from knowledge_client import errors, requests, settings, wire
 from knowledge_client import retries as backoff
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from knowledge_client.requests import Answer_co, Request
     from knowledge_client.retries import RetryPolicy
+
+
+@dataclasses.dataclass
+class Peer:
+    """What is known of the service: the level of the interface that its last answer named."""
+
+    level: int | None = None
+
+    def answered(self, headers: Mapping[str, str]) -> None:
+        """Note the level; a service that names none is from before levels."""
+        value = headers.get(wire.API_LEVEL_HEADER, "")
+        self.level = int(value) if value.isdecimal() else 1
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -28,6 +42,7 @@ class Connection:
     token_file: str | None
     timeout_s: float
     retries: RetryPolicy
+    peer: Peer = dataclasses.field(default_factory=Peer)
 
     def headers(self, request: Request[Any]) -> dict[str, str]:
         """Make the headers of one try; reads the token file, which the kubelet renews."""
@@ -96,6 +111,32 @@ class Effort(Generic[requests.Answer_co]):
         self._policy = backoff.NEVER if request.is_probe else connection.retries
         self._started = time.monotonic()
         self._tries = 0
+
+    def must_ask_level(self) -> bool:
+        """Tell whether the service's level decides and no answer has named it yet."""
+        return self.request.level[0] > 1 and self._connection.peer.level is None
+
+    def level_question(self) -> dict[str, Any]:
+        """Give httpx's arguments for a request whose answer names the level, whatever it is."""
+        timeout_s = self._connection.timeout_s
+        return {"method": "GET", "url": f"{self._connection.url}/healthz", "timeout": timeout_s}
+
+    def answered(self, headers: Mapping[str, str]) -> None:
+        """Note what an answer says of the service."""
+        self._connection.peer.answered(headers)
+
+    def check_level(self) -> None:
+        """Let pass what the service knows.
+
+        Raises:
+            Unsupported: the service is older than a field of the request.
+        """
+        (needed, field), level = self.request.level, self._connection.peer.level
+        if needed > (level or 1):
+            raise errors.Unsupported(
+                f"{self.what}: {field} needs level {needed} of the interface, the service at"
+                f" {self._connection.url} has level {level}; upgrade it or leave the field out"
+            )
 
     def arguments(self) -> dict[str, Any]:
         """Give httpx's arguments for the next try, which may not outlast the deadline."""

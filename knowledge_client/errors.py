@@ -10,6 +10,7 @@ KnowledgeError
 ├── Conflict                  the store says otherwise (409); `code` says which conflict
 ├── Compacted                 the events after the given one are not kept (410): begin anew
 ├── InvalidRequest            the request can never succeed as it is (400, 422, a bad address)
+│   └── Unsupported           the service is older than a field of the request; it was not sent
 ├── TooLarge                  a bound was passed, named in the message (413)
 ├── QuotaExceeded             too much at once (429); `retry_after_s` when the service said so
 └── UnexpectedAnswer          not an answer of this interface: another server, or a fault (500)
@@ -39,6 +40,7 @@ __all__ = [
     "TookTooLong",
     "Unauthenticated",
     "UnexpectedAnswer",
+    "Unsupported",
     "error_class",
 ]
 
@@ -101,6 +103,10 @@ class Compacted(KnowledgeError):
 
 class InvalidRequest(KnowledgeError):
     """The request is wrong and repeating it is useless."""
+
+
+class Unsupported(InvalidRequest):
+    """The service does not have a field of the request yet; nothing was sent."""
 
 
 class TooLarge(KnowledgeError):

@@ -13,7 +13,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 from urllib.parse import quote
 
-from knowledge_client import models
+from knowledge_client import models, wire
 
 if TYPE_CHECKING:
     from knowledge_client.wire import Wire
@@ -25,7 +25,8 @@ Answer_co = TypeVar("Answer_co", bound="Wire | None", covariant=True)
 class Request(Generic[Answer_co]):
     """One call. `needs_key` marks a POST that changes something; PUT and DELETE repeat harmlessly.
 
-    A probe is sent once and its 503 is an answer.
+    A probe is sent once and its 503 is an answer. `level` is what the service must know of the
+    interface, because of the field that is named with it.
     """
 
     method: str
@@ -37,6 +38,7 @@ class Request(Generic[Answer_co]):
     idempotency_key: str | None = None
     needs_key: bool = False
     is_probe: bool = False
+    level: tuple[int, str] = (1, "")
 
 
 def _get(path: str, answer: type[Answer_co], **params: str | int | None) -> Request[Answer_co]:
@@ -45,7 +47,9 @@ def _get(path: str, answer: type[Answer_co], **params: str | int | None) -> Requ
 
 
 def _put(path: str, body: Wire, answer: type[Answer_co]) -> Request[Answer_co]:
-    return Request(method="PUT", path=path, answer=answer, json=_json(body))
+    return Request(
+        method="PUT", path=path, answer=answer, json=_json(body), level=wire.newest_field(body)
+    )
 
 
 def _post(path: str, body: Wire, answer: type[Answer_co], key: str | None) -> Request[Answer_co]:
@@ -56,11 +60,13 @@ def _post(path: str, body: Wire, answer: type[Answer_co], key: str | None) -> Re
         json=_json(body),
         idempotency_key=key,
         needs_key=True,
+        level=wire.newest_field(body),
     )
 
 
 def _json(body: Wire) -> Any:
-    return body.model_dump(mode="json", by_alias=True, exclude_none=True)
+    """Write what the caller set: an older service refuses fields that it does not have."""
+    return body.model_dump(mode="json", by_alias=True, exclude_none=True, exclude_unset=True)
 
 
 def _segment(value: str) -> str:

@@ -71,7 +71,11 @@ class KnowledgeClient:
         failure: errors.KnowledgeError
         while True:
             try:
+                if effort.must_ask_level():
+                    effort.answered((self._http.request(**effort.level_question())).headers)
+                effort.check_level()
                 answer = self._http.request(**effort.arguments())
+                effort.answered(answer.headers)
                 return responses.parse(request, answer.status_code, answer.headers, answer.content)
             except failures.ALL as exc:
                 failure = failures.translate(exc, what=effort.what, url=self._connection.url)

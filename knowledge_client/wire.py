@@ -10,6 +10,9 @@ from __future__ import annotations
 import functools
 import math
 import re
+import typing
+from collections.abc import Iterator
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Annotated, Any, Literal, TypeVar
 
@@ -47,6 +50,55 @@ Reason = Annotated[
     AfterValidator(_with_words),
 ]
 """Why something is done to a fact: more than spaces."""
+
+API_LEVEL = 1
+"""What this version knows of the interface; one more with each release that adds to requests."""
+API_LEVEL_HEADER = "Kais-Api-Level"
+"""The header in which a service says its level, with every answer."""
+
+
+@dataclass(frozen=True)
+class Since:
+    """Marks a field of a request that was added after the first level: `Annotated[str, Since(2)]`.
+
+    A service refuses fields that it does not have, so clients send it to no older one.
+    """
+
+    level: int
+
+
+def newest_field(body: BaseModel) -> tuple[int, str]:
+    """Return the level that a body needs, and the field that needs it; only what is set counts."""
+    newest = (1, "")
+    if not _has_additions(type(body)):
+        return newest
+    for name in body.model_fields_set:
+        field, value = type(body).model_fields[name], getattr(body, name)
+        marks = [each.level for each in field.metadata if isinstance(each, Since)]
+        found = [(level, f"{name} of {type(body).__name__}") for level in marks]
+        items = value if isinstance(value, _LISTS) else (value,)
+        found += [newest_field(each) for each in items if isinstance(each, BaseModel)]
+        newest = max([newest, *found], key=lambda each: each[0])
+    return newest
+
+
+@functools.cache
+def _has_additions(model: type[BaseModel]) -> bool:
+    fields = model.model_fields.values()
+    return any(
+        any(isinstance(each, Since) for each in field.metadata)
+        or any(_has_additions(nested) for nested in nested_models(field.annotation))
+        for field in fields
+    )
+
+
+def nested_models(annotation: Any) -> Iterator[type[BaseModel]]:
+    """Find the models in an annotation such as `tuple[Ref, ...]` or `str | WireScope`."""
+    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
+        yield annotation
+    for part in typing.get_args(annotation):
+        yield from nested_models(part)
+
 
 M = TypeVar("M", bound=BaseModel)
 

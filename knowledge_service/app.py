@@ -7,8 +7,9 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 from fastapi import FastAPI
-from starlette.types import Receive, Scope, Send
+from starlette.types import Message, Receive, Scope, Send
 
+from knowledge_client import wire
 from knowledge_service import clock as clocks
 from knowledge_service.extraction.worker import Worker
 from knowledge_service.metrics import Metrics
@@ -32,6 +33,8 @@ from knowledge_service.routes import (
     usage,
 )
 from knowledge_service.routes.dependencies import Look, Services, look_here
+
+_LEVEL = (wire.API_LEVEL_HEADER.lower().encode(), str(wire.API_LEVEL).encode())
 
 
 def create_app(
@@ -91,7 +94,13 @@ class _Service(FastAPI):
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer a request."""
-        await self.state.hot(scope, receive, send)
+
+        async def levelled(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                message["headers"] = [*message.get("headers", ()), _LEVEL]
+            await send(message)
+
+        await self.state.hot(scope, receive, levelled)
 
     def openapi(self) -> dict[str, Any]:
         """Describe every route with what it may refuse."""

@@ -25,7 +25,15 @@ from knowledge_client.models import FactIn, FactsIn, RecallIn, RememberedBatch
 from knowledge_service.domain import told
 from knowledge_service.errors import QuotaExceeded, ServiceError, StoreUnavailable
 from knowledge_service.flows import access, preparing
-from knowledge_service.routes import bodies, facts, middleware, problems, recall, reference
+from knowledge_service.routes import (
+    bodies,
+    facts,
+    middleware,
+    problems,
+    recall,
+    reference,
+    unknown_fields,
+)
 from knowledge_service.routes.dependencies import CALLER, body_bytes, once, principal_of
 
 if TYPE_CHECKING:
@@ -86,8 +94,8 @@ class Hot:
             "/v1/facts": (_reading(FactIn), self._remember),
             "/v1/facts:batch": (bytes, self._remember_batch),
             "/v1/recall": (_reading(RecallIn), self._recall),
-            "/remember": (_reading(reference.RememberBody), self._remember_as_reference),
-            "/recall": (_reading(reference.RecallBody), self._recall_as_reference),
+            "/remember": (_lenient(reference.RememberBody), self._remember_as_reference),
+            "/recall": (_lenient(reference.RecallBody), self._recall_as_reference),
         }
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -266,9 +274,16 @@ def _reading(model: type[pydantic.BaseModel]) -> Read:
     return partial(_parse, model)
 
 
-def _parse(model: type[M], body: bytes) -> M | None:
+def _lenient(model: type[pydantic.BaseModel]) -> Read:
+    return partial(_parse, model, refuses_unknown=False)
+
+
+def _parse(model: type[M], body: bytes, *, refuses_unknown: bool = True) -> M | None:
     try:
-        return model.model_validate(bodies.read(body))
+        value = bodies.read(body)
+        if refuses_unknown and any(unknown_fields.of_body(model, value)):
+            return None  # the application finds the words
+        return model.model_validate(value)
     except ValueError:  # also pydantic's own; the application finds the words
         return None
 

@@ -16,10 +16,10 @@ from knowledge_client.models.facts import Tag
 from knowledge_client.wire import Reason, Wire, WireScope
 from knowledge_service.domain.visibility import lineage
 from knowledge_service.flows import access, preparing, recalling, remembering
-from knowledge_service.routes.bodies import StrictRoute
+from knowledge_service.routes.bodies import ReferenceRoute
 from knowledge_service.routes.dependencies import CallerDep, ServicesDep
 
-router = APIRouter(tags=["reference"], route_class=StrictRoute)
+router = APIRouter(tags=["reference"], route_class=ReferenceRoute)
 
 
 class RecallBody(Wire):

@@ -45,12 +45,12 @@ async def test_path_body_and_token_arrive_as_they_were_sent(serve, tmp_path):
     (tmp_path / "token").write_text("secret\n")
     client = knowledge.connect(await serve(answers), token_file=str(tmp_path / "token"))
     with pytest.raises(errors.UnexpectedAnswer):
-        await client.put_scope("realm:demo/cell:a", models.ScopeConfig())
+        await client.put_scope("realm:demo/cell:a", models.ScopeConfig(read_only=True))
     await client.aclose()
     assert (seen[0].method, seen[0].raw_path) == ("PUT", "/v1/scopes/realm:demo/cell:a")
     assert seen[0].headers["Authorization"] == "Bearer secret"
     assert seen[0].headers["Content-Type"] == "application/json"
-    assert bodies == [models.ScopeConfig().model_dump_json(exclude_none=True).encode()]
+    assert bodies == [b'{"read_only":true}']
 
 
 async def test_a_refusal_keeps_its_words(serve):

@@ -1,0 +1,76 @@
+"""Fields of a body and parameters of a query that a route does not have, with what was meant.
+
+What is ignored silently is answered wrongly: a misspelt filter lists everything, and a misspelt
+scope stores at home. The models themselves ignore what they do not know, because the same models
+read the answers of newer services.
+"""
+
+from __future__ import annotations
+
+import difflib
+import functools
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+from pydantic import BaseModel
+
+from knowledge_client import wire
+from knowledge_client.models import ProblemViolation
+
+# Callers choose the names: what is shown and compared of one is bounded.
+_MAX_NAME = 64
+_MAX_ITEMS = 1000
+
+
+def of_query(names: Iterable[str], known: frozenset[str]) -> Iterator[ProblemViolation]:
+    """Find the parameters that a route does not have, each once."""
+    for name in dict.fromkeys(names):
+        if name not in known:
+            yield _violation((), name, known, "no parameter of this route")
+
+
+def of_body(
+    model: type[BaseModel], value: Any, path: tuple[str, ...] = ()
+) -> Iterator[ProblemViolation]:
+    """Find the keys of a JSON body that its model does not have, at any depth.
+
+    Values of free form, such as `data`, are not looked into.
+    """
+    if not isinstance(value, dict):
+        return
+    fields = _fields(model)
+    for key, item in value.items():
+        name = key if key in fields else wire.snake(key)
+        if name not in fields:
+            yield _violation(path, key, fields, f"no field of {model.__name__}")
+            continue
+        nested, max_items = fields[name]
+        if nested and isinstance(item, list):
+            # A list beyond its bound is refused anyway.
+            for number, each in enumerate(item[:max_items]):
+                yield from of_body(nested, each, (*path, key, str(number)))
+        elif nested:
+            yield from of_body(nested, item, (*path, key))
+
+
+def _violation(
+    path: tuple[str, ...], name: str, known: Iterable[str], message: str
+) -> ProblemViolation:
+    shown = name[:_MAX_NAME]
+    names = {wire.snake(each) for each in known}
+    closest = difflib.get_close_matches(wire.snake(shown), sorted(names), n=1)
+    hint = f"; did you mean {closest[0]}?" if closest else ""
+    return ProblemViolation(path=".".join((*path, shown)), message=message + hint)
+
+
+@functools.cache
+def _fields(model: type[BaseModel]) -> dict[str, tuple[type[BaseModel] | None, int]]:
+    """Map a model's field names and aliases to the nested model and the bound of a list of it."""
+    fields: dict[str, tuple[type[BaseModel] | None, int]] = {}
+    for name, field in model.model_fields.items():
+        bounds = (getattr(each, "max_length", None) for each in field.metadata)
+        max_items = next((each for each in bounds if each is not None), _MAX_ITEMS)
+        fields[name] = (next(wire.nested_models(field.annotation), None), max_items)
+        if field.alias:
+            fields[field.alias] = fields[name]
+    return fields
