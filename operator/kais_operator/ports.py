@@ -74,6 +74,10 @@ class Cluster(Protocol):
         """
         ...
 
+    async def events_about(self, ref: ObjectRef, *, uid: str) -> Sequence[Body]:
+        """Read the Kubernetes Events about exactly this object now, oldest first."""
+        ...
+
     async def emit(self, about: Body, *, severity: str, reason: str, message: str) -> None:
         """Write a Kubernetes Event about an object."""
         ...

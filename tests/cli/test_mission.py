@@ -71,6 +71,18 @@ def test_watching_an_ended_mission_reports_it_at_once(terminal, cluster):
     assert "doctor-x2k4f: Failed after 12s, attempt 1/3\nresult:\n  no pods\n" in terminal.out
 
 
+def test_watching_prints_what_the_api_server_refuses_the_pod(terminal, cluster):
+    message = 'Job x-a1 gets no pod: Error creating: pods "x-a1-…" is forbidden: exceeded quota: q'
+    refused = objects.condition("Started", "False", "PodNotCreated", message)
+    cluster.put(objects.mission(phase="Running", attempt=1))
+    cluster.script = [
+        objects.mission(phase="Running", attempt=1, conditions=[refused]),
+        objects.ended("InfrastructureFailed"),
+    ]
+    terminal.run("mission", "watch", "doctor-x2k4f")
+    assert f"Mission Started: PodNotCreated: {message}" in terminal.out + terminal.err
+
+
 def test_watching_goes_on_until_the_end(terminal, cluster):
     cluster.put(objects.mission(phase="Running", attempt=1))
     cluster.script = [None, objects.ended("TimedOut")]

@@ -126,6 +126,58 @@ def test_uses_and_service_cells_work_with_roles_alone(
         control_plane.kubectl("auth", "can-i", "list", "pods", "-A", "--kubeconfig", str(config))
 
 
+def test_a_use_that_was_updated_runs_again_with_roles_alone(
+    control_plane: ControlPlane, cluster: Cluster, home: str, start: Start, tmp_path: Path
+):
+    operator = start(kubeconfig=kubeconfig_of(control_plane, home, tmp_path), home=home)
+    operator.wait_ready()
+    blueprint, use = task("greeting")
+    cluster.apply(blueprint, use)
+    first = finished_run(cluster)
+    blueprint["spec"]["mission"]["objective"] = "greet again"
+    cluster.apply(blueprint)
+    wait_for(
+        lambda: cluster.status("blueprints", "greeting").get("servedRevision") == 2,
+        what="revision 2 serves",
+    )
+    patch = {
+        "metadata": {"annotations": {"kais.io/rerun": "n1"}},
+        "spec": {"blueprintRef": {"revision": 2}},
+    }
+    cluster.kubectl("patch", "bpi", "greeting", "--type=merge", "-p", json.dumps(patch))
+    wait_for(
+        lambda: cluster.status("missions", "greeting").get("runId", first) != first,
+        what="the mission is made anew for the next run",
+    )
+    assert finished_run(cluster) != first
+    mission = cluster.get("missions", "greeting") or {}
+    assert mission["spec"]["objective"] == "greet again"
+    assert "forbidden" not in operator.log.read_text().lower()
+
+
+def finished_run(cluster: Cluster) -> str:
+    """Have the pod of the mission succeed, and give the run that ended so."""
+    pods = wait_for(
+        lambda: [p for p in cluster.items("pods", labels="kais.io/mission") if is_open(p)],
+        what="a pod",
+    )
+    cluster.finish_pod(pods[0], exit_code=0, message="hello")
+    status = wait_for(
+        lambda: (
+            told
+            if (told := cluster.status("missions", "greeting")).get("outcome") == "Succeeded"
+            else None
+        ),
+        what="the mission succeeds",
+    )
+    return str(status["runId"])
+
+
+def is_open(pod: Body) -> bool:
+    phase = pod.get("status", {}).get("phase")
+    return phase not in ("Succeeded", "Failed") and "deletionTimestamp" not in pod["metadata"]
+
+
 def test_calls_for_a_store_that_is_away_are_kept_at_home(
     control_plane: ControlPlane, cluster: Cluster, home: str, start: Start, tmp_path: Path
 ):

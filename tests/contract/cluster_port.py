@@ -261,3 +261,19 @@ class ClusterPortSuite:
     async def test_an_event_is_written_about_an_object(self, cluster: Cluster, ns: str):
         created = await cluster.create(config_map(ns))
         await cluster.emit(created, severity="Warning", reason="Tried", message="it was tried")
+        ref, uid = (
+            ObjectRef("ConfigMap", ns, created["metadata"]["name"]),
+            created["metadata"]["uid"],
+        )
+        (event,) = await cluster.events_about(ref, uid=uid)
+        assert (event["type"], event["reason"]) == ("Warning", "Tried")
+        assert event["message"] == "it was tried"
+        assert event["involvedObject"]["uid"] == uid
+
+    async def test_events_about_another_object_of_the_name_are_not_given(
+        self, cluster: Cluster, ns: str
+    ):
+        created = await cluster.create(config_map(ns))
+        await cluster.emit(created, severity="Warning", reason="Tried", message="it was tried")
+        ref = ObjectRef("ConfigMap", ns, created["metadata"]["name"])
+        assert await cluster.events_about(ref, uid="another") == []

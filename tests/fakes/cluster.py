@@ -34,6 +34,10 @@ def ref_of(body: Body) -> ObjectRef:
     return ObjectRef(body["kind"], metadata.get("namespace", ""), metadata["name"])
 
 
+def reference_of(ref: ObjectRef) -> Body:
+    return {"kind": ref.kind, "namespace": ref.namespace, "name": ref.name}
+
+
 class FakeCluster:
     """The Cluster port. `writes` lists (verb, ref) of each write made through the port.
 
@@ -107,6 +111,20 @@ class FakeCluster:
             for ref in doomed:
                 self._delete(ref)
             doomed = [ref for ref in self._orphans() if not self._deleting(ref)]
+
+    def tell_event(self, about: Body, **told: str) -> None:
+        """Store an Event about an object, as any controller may."""
+        ref = ref_of(about)
+        name = f"{ref.name}.{len(self._objects)}"
+        self._store_new(
+            {
+                "apiVersion": "v1",
+                "kind": "Event",
+                "metadata": {"name": name, "namespace": ref.namespace or "default"},
+                "involvedObject": {**reference_of(ref), "uid": about["metadata"]["uid"]},
+                **told,
+            }
+        )
 
     def fail(self, verb: str, error: errors.OperatorError, *, kind: str | None = None) -> None:
         """Make the next `verb` (of that kind) through the port raise."""
@@ -194,11 +212,20 @@ class FakeCluster:
         self._delete(ref)
         return copy.deepcopy(self._objects.get(ref))
 
+    async def events_about(self, ref: ObjectRef, *, uid: str) -> Sequence[Body]:
+        self._require("list", ObjectRef("Event", ref.namespace, ""))
+        return [
+            copy.deepcopy(body)
+            for of, body in self._objects.items()
+            if (of.kind, of.namespace) == ("Event", ref.namespace)
+            and body["involvedObject"]["uid"] == uid
+        ]
+
     async def emit(self, about: Body, *, severity: str, reason: str, message: str) -> None:
         self._write("emit", ref_of(about))
-        self.events.append(
-            {"about": ref_of(about), "type": severity, "reason": reason, "message": message}
-        )
+        told = {"type": severity, "reason": reason, "message": message}
+        self.events.append({"about": ref_of(about), **told})
+        self.tell_event(about, **told)
 
     # Inside
 

@@ -111,6 +111,10 @@ class CachedCluster:
             self._note(left)
         return left
 
+    async def events_about(self, ref: ObjectRef, *, uid: str) -> Sequence[Body]:
+        """Read the Events about exactly this object; no watch tells of Events."""
+        return await self._live.events_about(ref, uid=uid)
+
     async def emit(self, about: Body, *, severity: str, reason: str, message: str) -> None:
         """Write a Kubernetes Event about an object."""
         await self._live.emit(about, severity=severity, reason=reason, message=message)

@@ -109,6 +109,14 @@ class ApiCluster:
         is_held = "deletionTimestamp" in answer.get("metadata", {})
         return answer if is_held and answer.get("kind") == ref.kind else None
 
+    async def events_about(self, ref: ObjectRef, *, uid: str) -> Sequence[Body]:
+        """Read the Events about exactly this object, oldest first; at most one page of them."""
+        selector = f"involvedObject.uid={uid},involvedObject.name={ref.name}"
+        query = {"limit": _PAGE, "fieldSelector": selector}
+        path = api_paths.collection("Event", ref.namespace)
+        page = await self._connection.call("GET", path, query=query)
+        return sorted(page.get("items") or [], key=_last_seen)
+
     async def emit(self, about: Body, *, severity: str, reason: str, message: str) -> None:
         """Write a Kubernetes Event about an object."""
         metadata = about["metadata"]
@@ -148,3 +156,9 @@ def ref_of(body: Body) -> ObjectRef:
     """Name the object that a body is."""
     metadata = body["metadata"]
     return ObjectRef(body["kind"], metadata.get("namespace", ""), metadata["name"])
+
+
+def _last_seen(event: Body) -> str:
+    series = event.get("series") or {}
+    times = (event.get("lastTimestamp"), series.get("lastObservedTime"), event.get("eventTime"))
+    return max(time or "" for time in times)

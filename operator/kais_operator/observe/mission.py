@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Sequence
 from dataclasses import replace
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import TypeVar
 
 from kais import durations, labels, names
@@ -16,7 +16,14 @@ from kais.resources.mission import Mission
 from kais.resources.workload import CellMode
 from kais_operator.decide import children
 from kais_operator.decide.cells import service_workloads
-from kais_operator.decide.missions import attempts, entry, record, rounds, unreadable_mission
+from kais_operator.decide.missions import (
+    attempt_pods,
+    attempts,
+    entry,
+    record,
+    rounds,
+    unreadable_mission,
+)
 from kais_operator.decide.missions import mission as decision
 from kais_operator.decide.missions.entry import Team
 from kais_operator.decide.missions.mission_observed import Ledger, MissionObserved, run_id_of
@@ -28,6 +35,8 @@ from kais_operator.ports import World
 from knowledge_client import errors
 
 T = TypeVar("T")
+_POD_EXPECTED = timedelta(seconds=1)
+"""How soon the Job controller creates a pod, mostly; before that nobody is asked."""
 _BORROWED = (
     f"annotation {labels.RUN_ID} names a run of another namespace; to have this mission run, "
     f"create it without its {labels.RUN_ID} and {labels.OUTCOME} annotations"
@@ -56,15 +65,17 @@ async def observe_mission(world: World, ref: ObjectRef) -> Seen | None:
         return Seen(body, _unreadable(world, stamped, _BORROWED))
     is_told = has_ended and ledger.run is not None and ledger.run.outcome is not None
     team = Team() if is_told else await _team(world, mission)
+    pods = () if has_ended else await _pods(world, mission, jobs, team, fresh=is_late)
     observed = MissionObserved(
         mission=mission,
         team=team,
         jobs=jobs,
-        pods=() if has_ended else await _pods(world, mission, jobs, team, fresh=is_late),
+        pods=pods,
         maps={} if has_ended else await _maps(world, mission, jobs),
         declared=await reading.declared_scopes(world.cluster, ref.namespace),
         instance=None if is_told else await _instance(world, mission, ledger, jobs),
         ledger=ledger,
+        refused_pods={} if has_ended else await _refused_pods(world, jobs, pods),
         copied=stamped.copied,
         knowledge_url=world.placement.knowledge_url,
         operator_namespace=world.placement.operator_namespace,
@@ -126,6 +137,22 @@ async def _pods(
         return ()
     selector = f"{labels.MISSION}={names.label_value(mission.metadata.name)}"
     return await world.cluster.list("Pod", mission.metadata.namespace, labels=selector, fresh=fresh)
+
+
+async def _refused_pods(world: World, jobs: Sequence[Body], pods: Sequence[Body]) -> dict[str, str]:
+    """Ask why open Jobs have no pod after a moment; the Job itself never says."""
+    found = {}
+    for job in jobs:
+        created = attempts.parse_time(job["metadata"].get("creationTimestamp"))
+        is_young = created is None or world.clock.now() - created < _POD_EXPECTED
+        if is_young or attempts.has_ended(job) or attempt_pods.pods_of(job, pods):
+            continue
+        metadata = job["metadata"]
+        events = await world.cluster.events_about(children.ref_of(job), uid=metadata["uid"])
+        message = attempt_pods.refusal(job, events)
+        if message is not None:
+            found[metadata["name"]] = message
+    return found
 
 
 async def _maps(world: World, mission: Mission, jobs: Sequence[Body]) -> dict[str, Body]:

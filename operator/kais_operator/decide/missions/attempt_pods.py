@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -9,12 +10,27 @@ from kais_operator.decide import children
 from kais_operator.decide.cells import pod_troubles
 from kais_operator.decide.plan import Body
 
+_NOT_CREATED = "FailedCreate"
+"""Reason of the Job controller's Event when the API server refuses a pod."""
+
 
 def pods_of(job: Body, pods_seen: Sequence[Body]) -> list[Body]:
     """Give the pods of a Job, oldest first."""
     uid = job["metadata"]["uid"]
     own = [pod for pod in pods_seen if children.controller_uid(pod) == uid]
     return sorted(own, key=lambda pod: pod["metadata"].get("creationTimestamp", ""))
+
+
+def refusal(job: Body, events: Sequence[Body]) -> str | None:
+    """Read the Job controller's latest word on why it cannot create a pod; None when it has none.
+
+    Each try has a pod name of its own, which is cut out: else each would be news.
+    """
+    said = [event["message"] for event in events if event.get("reason") == _NOT_CREATED]
+    if not said:
+        return None
+    name = re.escape(str(job["metadata"]["name"]))
+    return re.sub(rf"\b{name}-[a-z0-9]{{5}}\b", f"{job['metadata']['name']}-…", said[-1])
 
 
 def container_state(pod: Body, name: str) -> Mapping[str, Any]:

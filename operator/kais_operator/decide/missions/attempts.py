@@ -108,16 +108,37 @@ def read_all(
     *,
     owner_uid: str,
     run_id: str | None = None,
+    refused_pods: Mapping[str, str] | None = None,
     now: datetime,
 ) -> list[Attempt]:
-    """Read the attempts of one run, oldest first; Jobs of another owner or run are none of them."""
+    """Read the attempts of one run, oldest first; Jobs of another owner or run are none of them.
+
+    `refused_pods` says why the API server refuses the pod of a Job, by the Job's name.
+    """
     own = [
         job
         for job in jobs
         if children.controller_uid(job) == owner_uid and run_of(job) in (None, run_id)
     ]
     found = [_read(job, attempt_pods.pods_of(job, pods_seen), now) for job in own]
+    found = [_with_refusal(one, pods_seen, refused_pods or {}) for one in found]
     return sorted(found, key=lambda attempt: attempt.number)
+
+
+def is_without_pod(attempt: Attempt, pods_seen: Sequence[Body]) -> bool:
+    """Whether the Job of an attempt that waits has no pod."""
+    is_waiting = attempt.state is State.WAITING and attempt.job is not None
+    return is_waiting and not attempt_pods.pods_of(attempt.job or {}, pods_seen)
+
+
+def _with_refusal(
+    attempt: Attempt, pods_seen: Sequence[Body], refused_pods: Mapping[str, str]
+) -> Attempt:
+    message = refused_pods.get(attempt.job_name or "")
+    if message is None or not is_without_pod(attempt, pods_seen):
+        return attempt
+    words = f"Job {attempt.job_name} gets no pod: {message}"
+    return replace(attempt, trouble=Reason.POD_NOT_CREATED, words=words)
 
 
 def run_of(job: Body) -> str | None:

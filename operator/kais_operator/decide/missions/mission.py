@@ -56,6 +56,8 @@ from kais_operator.decide.plan import (
 
 _SOON = timedelta(seconds=1)
 _POLL_LIMIT = timedelta(seconds=30)
+_PODLESS_LEAST = timedelta(seconds=2)
+"""When it is first asked why a Job has no pod; usually a watch tells of the pod before."""
 
 
 def decide_mission(observed: MissionObserved, now: datetime) -> Plan:
@@ -91,6 +93,7 @@ def found_of(observed: MissionObserved, now: datetime) -> list[Attempt]:
         observed.pods,
         owner_uid=mission.metadata.uid,
         run_id=run_id_of(mission),
+        refused_pods=observed.refused_pods,
         now=now,
     )
 
@@ -238,6 +241,9 @@ def _wait(
         obstacle, given, look_again = _give_knowledge(observed, last, run_id=run_id)
     actions += given
     standing = Standing(observed, run_id, seen, None, obstacle)
+    if attempts.is_without_pod(last, observed.pods):
+        podless_for = now - last.started_at
+        look_again = min(max(podless_for / 4, _PODLESS_LEAST), _POLL_LIMIT)
     limits = [judging.deadline(mission, seen), judging.start_deadline(mission, last, now=now)]
     limits += checking.limits(observed, last)
     if last.is_counted:

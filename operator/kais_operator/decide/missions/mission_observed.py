@@ -63,6 +63,7 @@ class MissionObserved:
         instance: the instance that made the mission, where the ledger still needs its words or an
             attempt is to be started.
         ledger: what is known of the run in the store.
+        refused_pods: why the API server refuses the pod of a Job without one, by the Job's name.
         copied: annotations of the run of another object, which this one was copied from; `mission`
             is without them.
         outputs: what the checks of the latest attempt printed, by the check's name, as far as it
@@ -84,6 +85,7 @@ class MissionObserved:
     declared: Sequence[KnowledgeScope] = ()
     instance: BlueprintInstance | None = None
     ledger: Ledger = field(default_factory=Ledger)
+    refused_pods: Mapping[str, str] = field(default_factory=dict)
     copied: Sequence[str] = ()
     outputs: Mapping[str, Output] = field(default_factory=dict)
     is_reading: bool = False

@@ -37,8 +37,9 @@ async def test_the_run_is_opened_in_its_formations_scope() -> None:
     assert run.objective == "explain the failing pods"
 
 
-async def test_a_mission_with_its_job_settles() -> None:
+async def test_a_mission_with_its_pod_settles() -> None:
     fake = await teams.started()
+    teams.pod(fake, status=teams.waiting("ContainerCreating", ""))
     before = list(fake.cluster.writes)
     plan = await teams.pass_(fake)
     assert plan.actions == ()

@@ -1,0 +1,62 @@
+"""What the API server refuses a Job's pod stands on its Mission within seconds, and goes again."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+import pytest
+
+from tests.cluster.running import Cluster, Start, wait_for
+
+pytestmark = pytest.mark.cluster
+
+Body = dict[str, Any]
+QUOTA: Body = {
+    "apiVersion": "v1",
+    "kind": "ResourceQuota",
+    "metadata": {"name": "none"},
+    "spec": {"hard": {"pods": "0"}},
+}
+
+
+def kind(name: str, kind_: str, spec: Body) -> Body:
+    return {"apiVersion": "kais.io/v1", "kind": kind_, "metadata": {"name": name}, "spec": spec}
+
+
+def started(cluster: Cluster) -> Body:
+    return cluster.condition("missions", "greeting", "Started")
+
+
+def test_a_quota_that_refuses_the_pod_is_told_within_seconds_and_goes(
+    cluster: Cluster, start: Start
+) -> None:
+    operator = start()
+    operator.wait_ready()
+    cell = {"name": "lead", "spec": {"mode": "Task", "container": {"image": "greeter:1"}}}
+    mission = {"formationRef": "team", "objective": "greet", "entrypoint": {"cell": "lead"}}
+    cluster.apply(QUOTA, kind("team", "Formation", {"cells": [cell]}))
+    wait_for(
+        lambda: "used" in (cluster.get("resourcequotas", "none") or {}).get("status", {}),
+        what="the quota counts",
+    )
+    cluster.apply(kind("greeting", "Mission", mission))
+    wait_for(lambda: cluster.items("jobs"), what="the Job of the mission")
+    began = time.monotonic()
+    told = wait_for(
+        lambda: started(cluster) if started(cluster).get("reason") == "PodNotCreated" else None,
+        what="the quota's words on the mission",
+        within_s=30,
+    )
+    assert time.monotonic() - began < 10
+    assert told["message"].startswith("Job greeting-a1 gets no pod: Error creating: pods ")
+    assert (
+        "exceeded quota: none, requested: pods=1, used: pods=0, limited: pods=0"
+        in (told["message"])
+    )
+    cluster.kubectl("delete", "resourcequota", "none")
+    pods = wait_for(
+        lambda: cluster.items("pods", labels="kais.io/mission"), what="a pod", within_s=90
+    )
+    cluster.finish_pod(pods[0], exit_code=0, message="hello")
+    wait_for(lambda: started(cluster).get("status") == "True", what="the refusal goes")
