@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Protocol
 
+from kais.scopes import Scope
 from kais_operator.decide.missions.checks import Log, Process
 from kais_operator.decide.plan import Body, ObjectRef, RunInContainer
 from knowledge_client import models
@@ -48,6 +49,15 @@ class Cluster(Protocol):
 
         Of kinds other than ours only those are sure to be found that carry our managed-by label,
         unless they are read `fresh`, which is for the same decisions as with `get`.
+        """
+        ...
+
+    async def scopes_of_borrowers(
+        self, namespace: str, account: str, *, besides: str
+    ) -> Sequence[Scope]:
+        """Give scopes of the cells that borrow an account, without the one called `besides`.
+
+        Not all of them: so many that their nearest common scope is that of all.
         """
         ...
 

@@ -16,7 +16,9 @@ import uuid
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
+from kais.scopes import Scope
 from kais_operator import errors
+from kais_operator.adapters.account_index import AccountIndex
 from kais_operator.decide.plan import Body, ObjectRef
 from tests.fakes.clock import FakeClock
 from tests.fakes.merging import apply_owned, merge_patch
@@ -151,6 +153,15 @@ class FakeCluster:
             and namespace in (None, ref.namespace)
             and _matches(labels, body["metadata"].get("labels") or {})
         ]
+
+    async def scopes_of_borrowers(
+        self, namespace: str, account: str, *, besides: str
+    ) -> Sequence[Scope]:
+        index = AccountIndex()
+        for kind in ("Formation", "Cell"):
+            for body in await self.list(kind, namespace):
+                index.put(body)
+        return index.scopes(namespace, account, besides=besides)
 
     async def create(self, body: Body) -> Body:
         ref = ref_of(body)

@@ -21,6 +21,7 @@ from msgspec import json
 
 from kais import labels
 from kais_operator.adapters import packing
+from kais_operator.adapters.account_index import AccountIndex
 from kais_operator.decide.plan import Body, ObjectRef
 
 INDEXED = (
@@ -63,6 +64,9 @@ class Cache:
     """Objects of the watched kinds, as last heard.
 
     `labelled` names the kinds of which only objects with our managed-by label are watched.
+
+    Attributes:
+        accounts: which cells borrow which account.
     """
 
     def __init__(self, *, labelled: Iterable[str]) -> None:
@@ -79,6 +83,7 @@ class Cache:
         self._owners: set[str] = set()
         self._changed_realms: set[str] = set()
         self._patterns: dict[str, bytes] = {}
+        self.accounts = AccountIndex()
 
     # What is asked
 
@@ -165,6 +170,7 @@ class Cache:
         )
         for key in keys:
             self._index(key, name)
+        self.accounts.put(body)
         if self.is_complete(ref.kind):
             self._owners.add(uid)
         return True
@@ -262,6 +268,7 @@ class Cache:
             self._changed_realms.add(ref.namespace)
 
     def _note_gone(self, ref: ObjectRef) -> None:
+        self.accounts.drop(ref.kind, ref.namespace, ref.name)
         _remember(self._gone, ref, None)
 
     def _bury(self, uid: str, version: str) -> None:

@@ -16,6 +16,7 @@ from collections import OrderedDict
 from collections.abc import Awaitable, Mapping, Sequence
 from typing import TypeVar
 
+from kais.scopes import Scope
 from kais_operator import errors
 from kais_operator.adapters.cache import Cache
 from kais_operator.decide.plan import Body, ObjectRef
@@ -71,6 +72,14 @@ class CachedCluster:
         for body in found:
             self._note(body)
         return found
+
+    async def scopes_of_borrowers(
+        self, namespace: str, account: str, *, besides: str
+    ) -> Sequence[Scope]:
+        """Give scopes of the cells that borrow an account."""
+        if all(self._cache.covers(kind, namespace) for kind in ("Cell", "Formation")):
+            return self._cache.accounts.scopes(namespace, account, besides=besides)
+        return await self._live.scopes_of_borrowers(namespace, account, besides=besides)
 
     async def create(self, body: Body) -> Body:
         """Create an object; raises AlreadyExists, and NotReady when its owner is not as read."""

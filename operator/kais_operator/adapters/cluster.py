@@ -11,8 +11,10 @@ from datetime import UTC
 from typing import Any
 
 from kais import labels as names
+from kais.scopes import Scope
 from kais_operator import errors
 from kais_operator.adapters import api_paths, ownership
+from kais_operator.adapters.account_index import AccountIndex
 from kais_operator.adapters.connection import APPLY_PATCH, MERGE_PATCH, Connection
 from kais_operator.decide.plan import Body, ObjectRef
 from kais_operator.ports import Clock
@@ -60,6 +62,16 @@ class ApiCluster:
             query["continue"] = following
         told = {"apiVersion": api_paths.RESOURCES[kind].api_version, "kind": kind}
         return [{**told, **item} for item in found]
+
+    async def scopes_of_borrowers(
+        self, namespace: str, account: str, *, besides: str
+    ) -> Sequence[Scope]:
+        """Give scopes of the cells that borrow an account, from lists of all cells."""
+        index = AccountIndex()
+        for kind in ("Formation", "Cell"):
+            for body in await self.list(kind, namespace):
+                index.put(body)
+        return index.scopes(namespace, account, besides=besides)
 
     async def create(self, body: Body) -> Body:
         """Create an object; raises AlreadyExists."""

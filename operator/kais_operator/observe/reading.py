@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, TypeVar
@@ -14,7 +14,9 @@ from kais.resources.base import Resource
 from kais.resources.cell import Cell
 from kais.resources.formation import Formation
 from kais.resources.knowledge_scope import KnowledgeScope
+from kais.scopes import Scope
 from kais_operator.decide import saying
+from kais_operator.decide.cells import placing
 from kais_operator.decide.cells.placing import Housed
 from kais_operator.decide.plan import Body, ObjectRef, Plan
 from kais_operator.ports import Cluster
@@ -77,36 +79,29 @@ async def cells_by_label(cluster: Cluster, namespace: str, formation: str) -> di
     return {body["metadata"]["name"]: body for body in bodies}
 
 
-async def sharing(cluster: Cluster, cell: Cell) -> tuple[Housed, ...]:
-    """Read the other cells that run under the account which a cell borrows; none for its own."""
+async def sharing(cluster: Cluster, cell: Cell) -> tuple[Scope, ...]:
+    """Read where the other cells are that run under the account which a cell borrows.
+
+    None for its own. The scopes are not those of all cells, but have their nearest common one.
+    """
     account = cell.spec.service_account_name
     if account is None:
         return ()
-    namespace = cell.metadata.namespace
-    found = [read(Cell, body) for body in await cluster.list("Cell", namespace)]
-    others = [
-        other
-        for other in found
-        if isinstance(other, Cell)
-        and other.metadata.name != cell.metadata.name
-        and account in (other.spec.service_account_name, other.metadata.name)
-        and not other.is_deleting
-    ]
-    wanted = {o.spec.formation_ref for o in others if o.spec.formation_ref}
-    formations = await _formations(cluster, namespace, wanted)
-    return tuple(Housed(o, formations.get(o.spec.formation_ref or "")) for o in others)
+    namespace, name = cell.metadata.namespace, cell.metadata.name
+    scopes = [*await cluster.scopes_of_borrowers(namespace, account, besides=name)]
+    if account != name:
+        scopes += await _scope_of_owner(cluster, namespace, account)
+    return tuple(scopes)
 
 
-async def _formations(
-    cluster: Cluster, namespace: str, wanted: Collection[str]
-) -> dict[str, Formation]:
-    """Read formations by name, more than one of them in one list."""
-    if len(wanted) <= 1:
-        found = [await formation_of(cluster, namespace, name) for name in wanted]
-        return {f.metadata.name: f for f in found if f is not None}
-    bodies = await cluster.list("Formation", namespace)
-    read_ = [read(Formation, body) for body in bodies if body["metadata"]["name"] in wanted]
-    return {f.metadata.name: f for f in read_ if isinstance(f, Formation)}
+async def _scope_of_owner(cluster: Cluster, namespace: str, account: str) -> list[Scope]:
+    """Read the scope of the cell whose own account it is; most borrowed accounts are no cell's."""
+    body = await cluster.get_child(ObjectRef("Cell", namespace, account))
+    owner = read(Cell, body) if body is not None else None
+    if not isinstance(owner, Cell) or owner.is_deleting:
+        return []
+    formation = await formation_of(cluster, namespace, owner.spec.formation_ref)
+    return [placing.own_scope(Housed(owner, formation))]
 
 
 async def declared_scopes(cluster: Cluster, namespace: str) -> tuple[KnowledgeScope, ...]:

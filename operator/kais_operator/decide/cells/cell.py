@@ -16,6 +16,7 @@ from kais.conditions import Condition, Type, Wanted
 from kais.reasons import Reason
 from kais.resources.cell import Cell, CellDisplay, CellPhase, CellStatus
 from kais.resources.workload import CellMode, CellTemplateSpec
+from kais.scopes import Scope
 from kais_operator.decide import saying
 from kais_operator.decide.cells import (
     cell_accounts,
@@ -50,7 +51,7 @@ class CellObserved:
         account: the ServiceAccount under the name that its pods would use.
         spec_map: what stands under the name of the map of a spec too large for a variable.
         workloads: what stands under the names of a service cell's children, and its pods.
-        sharing: the other cells that run under the same borrowed account.
+        sharing: scopes of the other cells under the same borrowed account.
         kin: the cells of the namespace, read only for a cell that another one may have made.
         realm_uid: UID of the namespace.
         is_registered: whether the store was told exactly what would be told now.
@@ -62,7 +63,7 @@ class CellObserved:
     account: Body | None
     spec_map: Body | None = None
     workloads: Children = NO_CHILDREN
-    sharing: Sequence[Housed] = ()
+    sharing: Sequence[Scope] = ()
     kin: Kin = NO_KIN
     realm_uid: str = ""
     is_registered: bool = False

@@ -93,14 +93,14 @@ def own_scope(housed: Housed) -> Scope:
     return Scope(realm, formation, segment(short_name(cell)))
 
 
-def identity(housed: Housed, *, sharing: Iterable[Housed]) -> Identity:
-    """Say who a cell is; `sharing` are the other cells that run under the same account.
+def identity(housed: Housed, *, sharing: Iterable[Scope]) -> Identity:
+    """Say who a cell is; `sharing` are scopes of others under the same account.
 
     A token names the account, not the cell, so cells that share one are at home in what all of
     them see.
     """
     own = own_scope(housed)
-    home = scopes.nearest_common([own, *(own_scope(other) for other in sharing)])
+    home = scopes.nearest_common([own, *sharing])
     claim = workspace_claim(housed.formation)
     return Identity(short_name(housed.cell), account_name(housed.cell), home, claim)
 

@@ -16,6 +16,7 @@ from kais.reasons import Reason
 from kais.resources.cell import Cell
 from kais.resources.formation import Formation
 from kais.resources.mission import Mission
+from kais.scopes import Scope
 from kais_operator.decide.cells import cell_accounts, placing
 from kais_operator.decide.cells.placing import Housed, Identity
 from kais_operator.decide.formations import formation as formations
@@ -35,13 +36,13 @@ class Team:
             to; None when it is missing or there is none.
         cells: the cells of that formation, or the one that cellRef names, by object name.
         account: the ServiceAccount of the entry cell, read only when the cell borrows one.
-        sharing: the other cells under that borrowed account.
+        sharing: scopes of the other cells under that borrowed account.
     """
 
     formation: Formation | None = None
     cells: Mapping[str, Cell] = field(default_factory=dict)
     account: Body | None = None
-    sharing: Sequence[Housed] = ()
+    sharing: Sequence[Scope] = ()
 
 
 @dataclass(frozen=True)

@@ -220,7 +220,7 @@ async def test_the_reads_of_a_pass_do_not_grow_with_those_who_share_its_account(
 
     monkeypatch.setattr(fake.cluster, "get", counting)
     await fake.step(cell.RECONCILER, ObjectRef("Cell", "demo", "team-0-lead-0"))
-    assert len(read) == 6
+    assert len(read) == 7
 
 
 async def test_a_leave_that_is_taken_back_is_noticed() -> None:
