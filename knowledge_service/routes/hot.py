@@ -177,7 +177,8 @@ class Hot:
     async def _remember_as_reference(
         self, body: reference.RememberBody, principal: Principal, asked: Asked
     ) -> _Answer:
-        found = await self._stored(reference.fact_in(body), principal, asked, None)
+        key = asked.header(b"idempotency-key")
+        found = await self._stored(reference.fact_in(body), principal, asked, key)
         return _Answer(200, json.dumps({"factId": found.fact_id}).encode())
 
     async def _stored(

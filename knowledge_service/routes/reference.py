@@ -17,7 +17,7 @@ from knowledge_client.wire import Reason, Wire, WireScope
 from knowledge_service.domain.visibility import lineage
 from knowledge_service.flows import access, preparing, recalling, remembering
 from knowledge_service.routes.bodies import ReferenceRoute
-from knowledge_service.routes.dependencies import CallerDep, ServicesDep
+from knowledge_service.routes.dependencies import CallerDep, KeyHeader, ServicesDep, once
 
 router = APIRouter(tags=["reference"], route_class=ReferenceRoute)
 
@@ -85,16 +85,23 @@ def recall(
 
 
 @router.post("/remember")
-def remember(body: RememberBody, services: ServicesDep, principal: CallerDep) -> dict[str, str]:
+def remember(
+    body: RememberBody, services: ServicesDep, principal: CallerDep, key: KeyHeader = None
+) -> dict[str, str]:
     """Remember a fact."""
-    fact = preparing.prepare(services.store, principal, fact_in(body))
-    (found,) = services.store.remember([fact], actor=access.actor(principal))
+    said = fact_in(body)
+    fact = preparing.prepare(services.store, principal, said)
+    repeat = once(key, principal, "facts", said)
+    (found,) = services.store.remember([fact], actor=access.actor(principal), once=repeat)
     return {"factId": found.fact_id}
 
 
 @router.post("/correct")
-def correct(body: CorrectBody, services: ServicesDep, principal: CallerDep) -> dict[str, str]:
+def correct(
+    body: CorrectBody, services: ServicesDep, principal: CallerDep, key: KeyHeader = None
+) -> dict[str, str]:
     """Close a fact's validity; 404 for an unknown id."""
     correction = CorrectIn(reason=body.reason, replacement=body.replacement)
-    remembering.correct(services.store, principal, body.fact_id, correction, None)
+    repeat = once(key, principal, "correct", body)
+    remembering.correct(services.store, principal, body.fact_id, correction, repeat)
     return {"status": "ok"}
