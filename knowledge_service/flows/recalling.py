@@ -36,7 +36,7 @@ from knowledge_service.domain.visibility import (
     realm_of,
 )
 from knowledge_service.errors import Forbidden, NotFound, StoreUnavailable
-from knowledge_service.flows import access
+from knowledge_service.flows import access, remembering
 from knowledge_service.index import analyser, scorer
 from knowledge_service.ports import Hit, NewReceipt, Once, Search
 
@@ -115,7 +115,8 @@ def recall(
         },
     )
     if body.why_not:
-        told = _explained(store, plan, hits, receipt.facts, body.why_not)
+        asked_about = [remembering.resolved(store, reader, each) for each in body.why_not]
+        told = _explained(store, plan, hits, receipt.facts, asked_about)
         answer = answer.model_copy(update={"why_not": told})
     return _record(
         store,

@@ -157,6 +157,17 @@ def visible(
     return fact
 
 
+def resolved(store: Store, principal: Principal, reference: str) -> str:
+    """Return the id that an alias stands for; whatever else was given, or names nothing, as it is.
+
+    Raises:
+        Conflict: a name stands for several facts, none of them on the caller's own path.
+    """
+    if not aliases.is_alias(reference):
+        return reference
+    return _named(store, principal, reference) or reference
+
+
 def no_fact(fact_id: str) -> NotFound:
     """Return the one refusal for facts that are not there and facts that are not visible."""
     return NotFound(f"fact {fact_id} does not exist or is not visible to you")

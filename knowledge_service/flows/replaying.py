@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from knowledge_client.models import Asked, Compared, Explained, Moved, Receipt
 from knowledge_service.domain.visibility import Principal, Reach, View
 from knowledge_service.errors import Conflict
-from knowledge_service.flows import explaining, recalling
+from knowledge_service.flows import explaining, recalling, remembering
 from knowledge_service.index import analyser, scorer
 
 if TYPE_CHECKING:
@@ -54,7 +54,8 @@ def explain(store: Store, principal: Principal, receipt_id: str, fact_id: str) -
     found = explaining.receipt(store, principal, receipt_id)
     asked = _asked(found.receipt)
     view, seen = _seen(principal, found)
-    return recalling.explained(store, view, seen, asked, fact_id)
+    named = remembering.resolved(store, principal, fact_id)
+    return recalling.explained(store, view, seen, asked, named)
 
 
 def _seen(principal: Principal, found: NewReceipt) -> tuple[View, Receipt]:

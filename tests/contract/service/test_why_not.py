@@ -5,7 +5,7 @@ from __future__ import annotations
 import httpx
 import pytest
 
-from knowledge_client.models import Explained, FactIn, RecallIn
+from knowledge_client.models import AliasIn, Explained, FactIn, RecallIn
 from tests.builders_knowledge import OTHER, TEAM, run_in
 from tests.contract.service.callers import Connect
 
@@ -61,3 +61,37 @@ async def test_receipt_tells_later_why_a_fact_was_not_recalled(
     headers = {"Authorization": "Bearer stranger"}
     got = await http.get(path, params={"fact": near.fact_id}, headers=headers)
     assert got.status_code in (401, 403, 404)
+
+
+async def test_names_are_taken_where_ids_are(connect: Connect, http: httpx.AsyncClient) -> None:
+    ada = connect("ada")
+    await connect("operator").put_run("r", run_in())
+    painted, rain = [
+        await ada.remember(
+            FactIn(content=content, scope=TEAM, aliases=(AliasIn(namespace="ko", value=value),))
+        )
+        for content, value in (("the gate is painted", "KO-1"), ("it rains", "KO-2"))
+    ]
+    names = ("alias:ko:KO-1", "alias:ko:KO-2", "alias:ko:KO-3")
+    answer = await connect("lead").recall(
+        RecallIn(query="who painted the gate", run="r", limit=1, why_not=names)
+    )
+    assert [(each.fact, each.stage) for each in answer.why_not] == [
+        (painted.fact_id, "returned"),
+        (rain.fact_id, "no-match"),
+        ("alias:ko:KO-3", "invisible"),
+    ]
+    path = f"/v1/receipts/{answer.receipt}:explain"
+    for name, stage in zip(names, ("returned", "no-match", "invisible"), strict=True):
+        headers = {"Authorization": "Bearer lead"}
+        got = await http.get(path, params={"fact": name}, headers=headers)
+        assert Explained.model_validate(got.json()).stage == stage
+
+
+async def test_name_of_a_fact_out_of_sight_names_nothing(connect: Connect) -> None:
+    named = (AliasIn(namespace="ko", value="KO-1"),)
+    hidden = FactIn(content="a gate is open", scope=OTHER, aliases=named)
+    await connect("operator").remember(hidden)
+    question = RecallIn(query="gate", why_not=("alias:ko:KO-1",))
+    (told,) = (await connect("lead").recall(question)).why_not
+    assert (told.fact, told.stage) == ("alias:ko:KO-1", "invisible")
