@@ -40,11 +40,18 @@ def put_principal(body: PrincipalIn, services: ServicesDep, principal: CallerDep
 
 
 def _require_own(username: str, home: str, principal: Principal) -> None:
-    """Let nobody take an account of another namespace into a realm of its own."""
+    """Raise Forbidden unless the account is one of the home's own namespace.
+
+    Other names, such as those of people, are the cluster's: who registers one decides what its
+    bearer sees and does, so only who administers all of the platform does that.
+    """
     account = _ACCOUNT.fullmatch(username)
-    is_own = account is None or realm_of(home) == f"realm:{account[1]}"
+    is_own = account is not None and realm_of(home) == f"realm:{account[1]}"
     if not is_own and not principal.administers_all_below(PLATFORM):
-        raise Forbidden(f"{username} is no account of {realm_of(home)}")
+        raise Forbidden(
+            f"{username} is no ServiceAccount of {realm_of(home)};"
+            " only who administers the platform registers other names"
+        )
 
 
 @router.get("/principals")

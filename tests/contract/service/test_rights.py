@@ -3,6 +3,7 @@ from __future__ import annotations
 import base64
 
 import httpx
+import pytest
 
 from knowledge_client import errors
 from knowledge_client.models import (
@@ -170,7 +171,7 @@ class TestPrincipals:
         theirs = Subject(username="system:serviceaccount:other:x", uid="u-2")
         moved = registration().model_copy(update={"subject": theirs})
         said = await refused(connect("keeper").put_principal(moved), CODE.FORBIDDEN)
-        assert said == "system:serviceaccount:other:x is no account of realm:demo"
+        assert said.startswith("system:serviceaccount:other:x is no ServiceAccount of realm:demo;")
         await connect("operator").put_principal(moved)
 
     async def test_whoami_tells_mode_rights_and_store(self, connect: Connect, store: Store) -> None:
@@ -267,7 +268,7 @@ class TestAttackers:
         await connect("operator").put_principal(theirs)
         mine = theirs.model_copy(update={"home": "realm:demo"})
         said = await refused(connect("keeper").put_principal(mine), CODE.FORBIDDEN)
-        assert said == "system:serviceaccount:other:x is no account of realm:demo"
+        assert said.startswith("system:serviceaccount:other:x is no ServiceAccount of realm:demo;")
         assert (await connect("operator").list_principals()).principals == (theirs,)
 
     async def test_person_of_another_realm_is_not_taken_over(self, connect: Connect) -> None:
@@ -277,5 +278,22 @@ class TestAttackers:
         await connect("operator").put_principal(theirs)
         mine = theirs.model_copy(update={"home": "realm:demo"})
         said = await refused(connect("keeper").put_principal(mine), CODE.FORBIDDEN)
-        assert said == "eve is registered, and not yours to move"
+        assert said.startswith("eve is no ServiceAccount of realm:demo;")
         assert (await connect("operator").list_principals()).principals == (theirs,)
+
+    @pytest.mark.parametrize(
+        "username",
+        ["eve", "kubernetes-admin", "system:serviceaccount:demo", "system:serviceaccounts:demo:x"],
+    )
+    async def test_administrator_of_a_realm_registers_no_name_but_its_serviceaccounts(
+        self, connect: Connect, username: str
+    ) -> None:
+        subject = Subject(username=username)
+        eve = PrincipalIn(name="eve", type="human", subject=subject, home="realm:demo")
+        said = await refused(connect("keeper").put_principal(eve), CODE.FORBIDDEN)
+        assert said == (
+            f"{username} is no ServiceAccount of realm:demo;"
+            " only who administers the platform registers other names"
+        )
+        assert (await connect("operator").list_principals()).principals == ()
+        assert (await connect("operator").put_principal(eve)).home == "realm:demo"
