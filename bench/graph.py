@@ -28,8 +28,9 @@ _ASKED, _RECEIPTS, _FACTS_A_RECEIPT = 500, 50_000, 10
 _FACT = """INSERT INTO fact(fact_no, id, scope_no, kind, content, tags, confidence, source,
   source_type, recorded_at, content_hash) VALUES(?, ?, ?, 'fact', ?, '[]', 0.5,
   '{"type":"user_input"}', 'user_input', 1, ?)"""
-_LINK = """INSERT OR IGNORE INTO link(id, from_no, to_no, type, actor, recorded_at)
-  VALUES(?, ?, ?, 'related', 'bench', 1)"""
+_LINK = """INSERT OR IGNORE INTO link(id, from_no, to_no, type, actor, recorded_at, from_scope,
+  to_scope) SELECT ?1, ?2, ?3, 'related', 'bench', 1, scope_no, scope_no FROM fact
+  WHERE fact_no = ?2"""
 _RECEIPT = """INSERT INTO receipt(id, principal, observer_no, at, query_hash, body)
   VALUES(?, 'bench', ?, ?, 'x', '{}')"""
 _SERVED = """INSERT OR IGNORE INTO served(fact_no, at, receipt, principal, observer_no)

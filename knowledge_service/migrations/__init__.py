@@ -18,6 +18,7 @@ from knowledge_service.migrations import (
     m008_equality,
     m009_run_realms,
     m010_tombstones,
+    m011_visible,
 )
 
 SQLITE: tuple[tuple[int, str, str], ...] = (
@@ -31,5 +32,6 @@ SQLITE: tuple[tuple[int, str, str], ...] = (
     (8, "m008_equality", m008_equality.SQLITE),
     (9, "m009_run_realms", m009_run_realms.SQLITE),
     (10, "m010_tombstones", m010_tombstones.SQLITE),
+    (11, "m011_visible", m011_visible.SQLITE),
 )
 """(number, name, script) in order; the runner is the store's."""

@@ -7,7 +7,7 @@ changes nothing.
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from itertools import chain
 
 import apsw
@@ -26,22 +26,21 @@ _LOOKED_AT = 64
 
 _NUMBER = """SELECT f.fact_no FROM fact f JOIN scope s USING(scope_no)
   WHERE f.id = ? AND s.retired_at IS NULL"""
-_FROM_THEM, _TO_THEM = (
-    f"""SELECT x.{other} FROM json_each(?1) n
-  CROSS JOIN link x INDEXED BY {index} ON x.{own} = n.value WHERE x.closed_at IS NULL
+_ENDS = (("from", "to", "link_out"), ("to", "from", "link_in"))
+_BESIDE = tuple(
+    f"""SELECT x.{other}_no FROM json_each(?1) n
+  CROSS JOIN link x INDEXED BY {index} ON x.{own}_no = n.value WHERE x.closed_at IS NULL
   AND (?2 IS NULL OR x.type IN (SELECT value FROM json_each(?2)))"""
-    for own, other, index in (("from_no", "to_no", "link_out"), ("to_no", "from_no", "link_in"))
+    for own, other, index in _ENDS
+)
+_BESIDE_SEEN = tuple(
+    f"""SELECT x.{other}_no FROM json_each(?1) n CROSS JOIN json_each(?3) s
+  CROSS JOIN link x INDEXED BY {index} ON x.{own}_no = n.value AND x.{other}_scope = s.value
+  WHERE x.closed_at IS NULL AND (?2 IS NULL OR x.type IN (SELECT value FROM json_each(?2)))"""
+    for own, other, index in _ENDS
 )
 _LIVE = """SELECT f.fact_no, f.scope_no FROM json_each(?) n CROSS JOIN fact f
   ON f.fact_no = n.value WHERE f.lifecycle = 'live'"""
-_NEXT = """SELECT l.of_no, l.other_no, l.type, f.scope_no FROM (
-    SELECT n.value AS of_no, x.to_no AS other_no, x.type FROM json_each(?1) n
-      CROSS JOIN link x INDEXED BY link_out ON x.from_no = n.value WHERE x.closed_at IS NULL
-    UNION ALL
-    SELECT n.value, x.from_no, x.type FROM json_each(?1) n
-      CROSS JOIN link x INDEXED BY link_in ON x.to_no = n.value WHERE x.closed_at IS NULL) l
-  CROSS JOIN fact f ON f.fact_no = l.other_no
-  WHERE f.lifecycle = 'live' AND (?2 IS NULL OR l.type IN (SELECT value FROM json_each(?2)))"""
 
 
 def number_of(connection: apsw.Connection, fact_id: str) -> int | None:
@@ -49,35 +48,19 @@ def number_of(connection: apsw.Connection, fact_id: str) -> int | None:
     return next((int(row[0]) for row in connection.execute(_NUMBER, (fact_id,))), None)
 
 
-def linked(
-    connection: apsw.Connection,
-    numbers: Sequence[int],
-    scopes: Collection[int] | Mapping[int, str],
-    types: Sequence[str] = (),
-) -> list[tuple[int, int, str]]:
-    """Return (fact, the live fact it is linked with, type) for each link of some facts.
+def _beside(
+    connection: apsw.Connection, numbers: Sequence[int], types: Sequence[str], scopes: str | None
+) -> set[int]:
+    """Return the other ends of the links of some facts, from the two indexes alone.
 
-    Both directions, only facts of the given scopes, ordered by the numbers.
+    `scopes` is what `part.asked_scopes` says.
     """
-    chosen = json.dumps(list(types)) if types else None
-    found: list[tuple[int, int, str]] = []
-    for start in range(0, len(numbers), _SLICE):
-        asked = (json.dumps(list(numbers[start : start + _SLICE])), chosen)
-        found += [
-            (int(of_no), int(other_no), str(kind))
-            for of_no, other_no, kind, scope_no in connection.execute(_NEXT, asked)
-            if scope_no in scopes
-        ]
-    return sorted(found)
-
-
-def _beside(connection: apsw.Connection, numbers: Sequence[int], types: Sequence[str]) -> set[int]:
-    """Return the other ends of the links of some facts, from the two indexes alone."""
     chosen = json.dumps(list(types)) if types else None
     found: set[int] = set()
     for start in range(0, len(numbers), _SLICE):
-        asked = (json.dumps(list(numbers[start : start + _SLICE])), chosen)
-        for sql in (_FROM_THEM, _TO_THEM):
+        asked: tuple[str | None, ...] = (json.dumps(list(numbers[start : start + _SLICE])), chosen)
+        asked = asked if scopes is None else (*asked, scopes)
+        for sql in _BESIDE if scopes is None else _BESIDE_SEEN:
             found.update(chain.from_iterable(connection.execute(sql, asked)))
     return found
 
@@ -106,10 +89,11 @@ def neighborhood(connection: apsw.Connection, around: Around, view: View) -> Nei
     if start is None:
         return Neighborhood(facts=(), links=())
     scopes = part.scopes_seen(connection, view, None)
+    asked = part.asked_scopes(view, scopes)
     seen, level = {start}, [start]
     order: list[tuple[int, int]] = []
     for depth in range(1, around.depth + 1):
-        beside = sorted(_beside(connection, level, around.types) - seen)
+        beside = sorted(_beside(connection, level, around.types, asked) - seen)
         # Of the last level only as many are looked at as will be shown, and one to tell of more.
         wanted = around.limit + 1 - len(order) if depth == around.depth else len(beside)
         level = _walkable(connection, beside, scopes, wanted)
@@ -120,7 +104,10 @@ def neighborhood(connection: apsw.Connection, around: Around, view: View) -> Nei
     chosen = order[: around.limit]
     facts = rows.by_numbers(connection, [number for _, number in chosen])
     ids = {start: around.fact_id, **{number: facts[number].id for _, number in chosen}}
-    among = link_rows.among(connection, ids)
+    own = {path: number for number, path in scopes.items()}
+    start_scope = rows.by_numbers(connection, [start])[start].scope
+    paths = {start_scope, *(facts[number].scope for _, number in chosen)}
+    among = link_rows.among(connection, ids, {own[path] for path in paths if path in own})
     return Neighborhood(
         facts=tuple(
             wire.built(Neighbor, {"depth": depth, "fact": facts[number]})

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import operator
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 import apsw
@@ -20,8 +20,9 @@ JOINED = "FROM link l JOIN fact a ON a.fact_no = l.from_no JOIN fact b ON b.fact
 # keeps SQLite from looking each pair up, where a fact has few links and the facts are many.
 _AMONG = """SELECT l.id, l.from_no, l.to_no, l.type, l.weight, l.data, l.valid_from, l.valid_until,
     l.recorded_at, l.closed_at, l.actor FROM (
-    SELECT x.id FROM json_each(?1) n CROSS JOIN link x INDEXED BY link_out
-    ON x.from_no = n.value AND +x.to_no IN (SELECT value FROM json_each(?1))
+    SELECT x.id FROM json_each(?1) n CROSS JOIN json_each(?2) s
+    CROSS JOIN link x INDEXED BY link_out ON x.from_no = n.value AND x.to_scope = s.value
+    AND +x.to_no IN (SELECT value FROM json_each(?1))
     WHERE x.closed_at IS NULL) chosen
   CROSS JOIN link l ON l.id = chosen.id"""
 
@@ -46,8 +47,14 @@ def link_of(row: Sequence[Any]) -> Link:
     )
 
 
-def among(connection: apsw.Connection, ids: Mapping[int, str]) -> tuple[Link, ...]:
-    """Return the live links with both ends among some facts, given by number, the oldest first."""
-    found: Any = connection.execute(_AMONG, (json.dumps(list(ids)),))
+def among(
+    connection: apsw.Connection, ids: Mapping[int, str], scopes: Collection[int]
+) -> tuple[Link, ...]:
+    """Return the live links with both ends among some facts, given by number, the oldest first.
+
+    `scopes` are those of the facts: links into others are not read.
+    """
+    asked = (json.dumps(list(ids)), json.dumps(sorted(scopes)))
+    found: Any = connection.execute(_AMONG, asked)
     rows = sorted(found, key=operator.itemgetter(0))
     return tuple(link_of((row[0], ids[row[1]], ids[row[2]], *row[3:])) for row in rows)

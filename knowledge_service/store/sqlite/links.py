@@ -22,11 +22,15 @@ _END = """SELECT s.path, s.scope_no FROM fact f JOIN scope s USING(scope_no)
   WHERE f.id = ? AND s.retired_at IS NULL"""
 _LIVE = f"""SELECT {link_rows.COLUMNS} {link_rows.JOINED}
   WHERE a.id = ? AND b.id = ? AND l.type = ? AND l.closed_at IS NULL"""
+_OF_FACT = """SELECT x.id FROM link x JOIN fact f ON f.fact_no = x.from_no WHERE f.id = ?1
+    UNION SELECT x.id FROM link x JOIN fact f ON f.fact_no = x.to_no WHERE f.id = ?1"""
+_OF_FACT_SEEN = """SELECT x.id FROM fact f CROSS JOIN json_each(?4) s CROSS JOIN link x
+      INDEXED BY link_out ON x.from_no = f.fact_no AND x.to_scope = s.value WHERE f.id = ?1
+    UNION SELECT x.id FROM fact f CROSS JOIN json_each(?4) s CROSS JOIN link x
+      INDEXED BY link_in ON x.to_no = f.fact_no AND x.from_scope = s.value WHERE f.id = ?1"""
 _PAGE = f"""SELECT {link_rows.COLUMNS}, sa.path, sb.path {link_rows.JOINED}
   JOIN scope sa ON sa.scope_no = a.scope_no JOIN scope sb ON sb.scope_no = b.scope_no
-  WHERE l.id IN (
-    SELECT x.id FROM link x JOIN fact f ON f.fact_no = x.from_no WHERE f.id = ?1
-    UNION SELECT x.id FROM link x JOIN fact f ON f.fact_no = x.to_no WHERE f.id = ?1)
+  WHERE l.id IN ({_OF_FACT})
   AND sa.retired_at IS NULL AND sb.retired_at IS NULL
   AND (?2 IS NULL OR l.id < ?2) AND (?3 IS NULL OR l.type IN (SELECT value FROM json_each(?3)))
   ORDER BY l.id DESC"""
@@ -60,7 +64,12 @@ class Links(part.Part):
         found: list[Link] = []
         named = json.dumps(list(types)) if types else None
         with self._readers.browsing() as connection:
-            for row in connection.execute(_PAGE, (fact_id, before, named)):
+            asked: tuple[Any, ...] = (fact_id, before, named)
+            scopes = part.asked_scopes(view, part.scopes_seen(connection, view, None))
+            sql = _PAGE
+            if scopes is not None:
+                sql, asked = _PAGE.replace(_OF_FACT, _OF_FACT_SEEN), (*asked, scopes)
+            for row in connection.execute(sql, asked):
                 if view.sees(row[-2]) and view.sees(row[-1]):
                     if len(found) == limit:
                         return LinkPage(links=tuple(found), cursor=found[-1].id)

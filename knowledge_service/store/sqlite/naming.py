@@ -21,6 +21,10 @@ _FIND = """SELECT f.id FROM alias a JOIN fact f USING(fact_no)
 _EVERYWHERE = """SELECT s.path, f.id FROM alias a JOIN scope s USING(scope_no)
   JOIN fact f ON f.fact_no = a.fact_no
   WHERE a.namespace = ? AND a.value = ? AND s.retired_at IS NULL ORDER BY s.path"""
+_EVERYWHERE_SEEN = """SELECT s.path, f.id FROM json_each(?3) n CROSS JOIN alias a
+  ON a.scope_no = n.value AND a.namespace = ?1 AND a.value = ?2
+  JOIN scope s USING(scope_no) JOIN fact f ON f.fact_no = a.fact_no
+  WHERE s.retired_at IS NULL ORDER BY s.path"""
 _OF = """SELECT a.namespace, a.value FROM alias a JOIN fact f USING(fact_no)
   WHERE f.id = ? ORDER BY a.namespace, a.value"""
 _HELD = """SELECT a.scope_no, a.namespace, a.value FROM alias a JOIN fact f USING(fact_no)
@@ -63,7 +67,11 @@ def of_fact(connection: apsw.Connection, fact_id: str) -> tuple[Alias, ...]:
 
 def find(connection: apsw.Connection, name: Name, view: View) -> tuple[tuple[str, str], ...]:
     """Return (scope, fact id) of every visible fact of a name."""
-    found = connection.execute(_EVERYWHERE, (name.namespace, name.value))
+    scopes = part.asked_scopes(view, part.scopes_seen(connection, view, None))
+    asked: tuple[str, tuple[str, ...]] = (_EVERYWHERE, (name.namespace, name.value))
+    if scopes is not None:
+        asked = (_EVERYWHERE_SEEN, (name.namespace, name.value, scopes))
+    found = connection.execute(*asked)
     return tuple((str(path), str(fact_id)) for path, fact_id in found if view.sees(path))
 
 

@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 import apsw
 from pydantic import TypeAdapter
 
-from knowledge_service.domain.visibility import View, lineage, realm_of
+from knowledge_service.domain.visibility import PLATFORM, View, lineage, realm_of
 from knowledge_service.errors import IdempotencyConflict
 from knowledge_service.ports import Once
 from knowledge_service.store.sqlite.readers import Readers
@@ -17,6 +17,8 @@ from knowledge_service.store.sqlite.transaction import Said, Transaction
 from knowledge_service.store.sqlite.writer import Writer
 
 T = TypeVar("T")
+# An arbitrary number: a person who may read a whole realm can see more.
+_MANY_SCOPES = 512
 _KEPT_US = 24 * 3600 * 1_000_000
 
 _SCOPE = "SELECT scope_no FROM scope WHERE path = ? AND retired_at IS NULL"
@@ -134,6 +136,17 @@ def scopes_seen(
             found |= _by_path(connection, [reach.scope])
             found |= dict(connection.execute(_BELOW, (reach.scope + "/", reach.scope + "0")))
     return found
+
+
+def asked_scopes(view: View, scopes: Collection[int]) -> str | None:
+    """Return the visible scopes as a query takes them, or None for a query without scopes.
+
+    A query that names the scopes reads nothing of others, so that these set no reader's waiting
+    time. It costs a look for each scope: whoever sees everything, or more scopes than a cell or a
+    formation ever does, is asked by fact.
+    """
+    sees_all = view.sees_all_below(PLATFORM)
+    return None if sees_all or len(scopes) > _MANY_SCOPES else json.dumps(sorted(scopes))
 
 
 class Seen:

@@ -34,18 +34,37 @@ _LONGEST = 1_000
 _BACK = f"""SELECT {link_rows.COLUMNS}, l.to_no, b.scope_no {link_rows.JOINED}
   WHERE l.from_no IN (SELECT value FROM json_each(?1)) AND l.closed_at IS NULL
   AND l.type IN (SELECT value FROM json_each(?2)) ORDER BY l.id"""
+_BACK_SEEN = f"""SELECT {link_rows.COLUMNS}, l.to_no, b.scope_no FROM json_each(?1) n
+  CROSS JOIN json_each(?3) s CROSS JOIN link l INDEXED BY link_out
+  ON l.from_no = n.value AND l.to_scope = s.value
+  JOIN fact a ON a.fact_no = l.from_no JOIN fact b ON b.fact_no = l.to_no
+  WHERE l.closed_at IS NULL AND l.type IN (SELECT value FROM json_each(?2)) ORDER BY l.id"""
 _FORTH = """SELECT l.from_no, a.id, a.scope_no FROM link l JOIN fact a ON a.fact_no = l.from_no
   WHERE l.to_no IN (SELECT value FROM json_each(?1)) AND l.closed_at IS NULL
   AND l.type IN (SELECT value FROM json_each(?2)) ORDER BY a.id"""
+_FORTH_SEEN = """SELECT l.from_no, a.id, a.scope_no FROM json_each(?1) n
+  CROSS JOIN json_each(?3) s CROSS JOIN link l INDEXED BY link_in
+  ON l.to_no = n.value AND l.from_scope = s.value JOIN fact a ON a.fact_no = l.from_no
+  WHERE l.closed_at IS NULL AND l.type IN (SELECT value FROM json_each(?2)) ORDER BY a.id"""
 _PROMOTIONS = """SELECT a.id, b.id, p.rule, p.actor, p.at, p.undone_at, a.scope_no, b.scope_no
   FROM promotion p JOIN fact a ON a.fact_no = p.origin_no JOIN fact b ON b.fact_no = p.copy_no
   WHERE p.origin_no = ?1 OR p.copy_no = ?1 ORDER BY p.id"""
+_PROMOTIONS_SEEN = _PROMOTIONS.replace(
+    "p.origin_no = ?1 OR p.copy_no = ?1",
+    """p.id IN (SELECT id FROM promotion WHERE origin_no = ?1
+    UNION SELECT x.id FROM json_each(?2) s CROSS JOIN promotion x INDEXED BY promotion_copy
+      ON x.copy_no = ?1 AND x.origin_scope = s.value)""",
+)
 _CLOSED = """SELECT lifecycle, closed_reason, closed_by, closed_at FROM fact_past
     WHERE fact_no = ?1 AND closed_at IS NOT NULL
   UNION SELECT lifecycle, closed_reason, closed_by, closed_at FROM fact
     WHERE fact_no = ?1 AND closed_at IS NOT NULL ORDER BY closed_at"""
 _REPLACING = """SELECT a.id, a.scope_no FROM link l JOIN fact a ON a.fact_no = l.from_no
   WHERE l.to_no = ? AND l.type = 'supersedes' AND l.closed_at IS NULL ORDER BY a.id"""
+_REPLACING_SEEN = """SELECT a.id, a.scope_no FROM json_each(?2) s
+  CROSS JOIN link l INDEXED BY link_in ON l.to_no = ?1 AND l.from_scope = s.value
+  JOIN fact a ON a.fact_no = l.from_no
+  WHERE l.type = 'supersedes' AND l.closed_at IS NULL ORDER BY a.id"""
 _CONFIRMATIONS = "SELECT actor, session, at FROM confirmation WHERE fact_no = ? ORDER BY at, seq"
 _REVIEWS = """SELECT decision, actor, actor_type, reason, at FROM review WHERE fact_no = ?
   ORDER BY seq"""
@@ -54,7 +73,9 @@ _RECEIPTS = """SELECT r.body, o.path FROM receipt r JOIN scope o ON o.scope_no =
   ORDER BY r.at, r.id"""
 _SERVED = """SELECT receipt, principal, observer_no, run_id, at FROM served
   WHERE fact_no = ? ORDER BY at DESC, receipt DESC"""
-_SCOPES = "SELECT scope_no, path FROM scope WHERE retired_at IS NULL"
+_SERVED_SEEN = """SELECT v.receipt, v.principal, v.observer_no, v.run_id, v.at
+  FROM json_each(?2) s CROSS JOIN served v ON v.fact_no = ?1 AND v.observer_no = s.value
+  ORDER BY v.at DESC, v.receipt DESC"""
 
 
 class Provenance(part.Part):
@@ -73,8 +94,8 @@ class Provenance(part.Part):
             if found is None:
                 return None
             number = found[0]
-            recalls, seen_in, is_more = _served(connection, number, reader, limit)
-            scopes = part.scopes_seen(connection, reader.view, None)
+            scopes = _Scopes(connection, reader.view)
+            recalls, seen_in, is_more = _served(connection, number, reader, scopes, limit)
             made = [
                 each for each in _promoted(connection, number, scopes) if each.origin == fact_id
             ]
@@ -84,9 +105,29 @@ class Provenance(part.Part):
                 runs=seen_in,
                 derived=_derived(connection, number, scopes),
                 copies=tuple(each.copy_ for each in made),
-                usage=usage.of_fact(connection, number, reader.view),
+                usage=usage.of_fact(connection, number, reader.view, scopes.asked),
                 truncated=is_more,
             )
+
+
+class _Scopes:
+    """The scopes that a reader sees; `asked` is what queries name."""
+
+    def __init__(self, connection: apsw.Connection, view: View) -> None:
+        self.paths = part.scopes_seen(connection, view, None)
+        self.asked = part.asked_scopes(view, self.paths)
+
+    def __contains__(self, number: object) -> bool:
+        """Tell whether a scope is seen."""
+        return number in self.paths
+
+    def rows(
+        self, connection: apsw.Connection, sql: str, seen: str, asked: tuple[Any, ...]
+    ) -> Sequence[Any]:
+        """Run one of two queries: of everything, or of the scopes that `seen` is given last."""
+        if self.asked is None:
+            return connection.execute(sql, asked).fetchall()
+        return connection.execute(seen, (*asked, self.asked)).fetchall()
 
 
 def _visible(connection: apsw.Connection, fact_id: str, view: View) -> tuple[int, Fact] | None:
@@ -96,7 +137,7 @@ def _visible(connection: apsw.Connection, fact_id: str, view: View) -> tuple[int
 
 
 def _why(connection: apsw.Connection, number: int, fact: Fact, reader: Reader) -> Why:
-    scopes = part.scopes_seen(connection, reader.view, None)
+    scopes = _Scopes(connection, reader.view)
     chain, origins = _derivation(connection, number, scopes)
     run = _run(connection, fact, reader.view)
     return Why(
@@ -124,15 +165,16 @@ def _why(connection: apsw.Connection, number: int, fact: Fact, reader: Reader) -
 
 
 def _served(
-    connection: apsw.Connection, number: int, reader: Reader, limit: int
+    connection: apsw.Connection, number: int, reader: Reader, scopes: _Scopes, limit: int
 ) -> tuple[tuple[Served, ...], tuple[str, ...], bool]:
     """Return the newest visible recalls, the runs of all of them, and whether there are more."""
-    paths: dict[int, str] = dict(connection.execute(_SCOPES))
+    paths = scopes.paths
     found: list[Served] = []
     runs_: dict[str, None] = {}
     is_more = False
     told: dict[tuple[int, str], bool] = {}
-    for receipt, principal, observer_no, run_id, at in connection.execute(_SERVED, (number,)):
+    rows_ = scopes.rows(connection, _SERVED, _SERVED_SEEN, (number,))
+    for receipt, principal, observer_no, run_id, at in rows_:
         key = (observer_no, principal)
         if key not in told:
             path = paths.get(observer_no)
@@ -199,12 +241,12 @@ def _receipts(
 
 
 def _derivation(
-    connection: apsw.Connection, number: int, scopes: dict[int, str]
+    connection: apsw.Connection, number: int, scopes: _Scopes
 ) -> tuple[tuple[Link, ...], tuple[Fact, ...]]:
     chain: list[Link] = []
     seen, level, order = {number}, [number], list[int]()
     while level and len(seen) < _LONGEST:
-        found: list[Any] = connection.execute(_BACK, (json.dumps(level), _DERIVING)).fetchall()
+        found = scopes.rows(connection, _BACK, _BACK_SEEN, (json.dumps(level), _DERIVING))
         level = []
         for row in found:
             to_no, scope_no = row[-2:]
@@ -219,10 +261,10 @@ def _derivation(
     return tuple(chain), tuple(facts[each] for each in order)
 
 
-def _derived(connection: apsw.Connection, number: int, scopes: dict[int, str]) -> tuple[str, ...]:
+def _derived(connection: apsw.Connection, number: int, scopes: _Scopes) -> tuple[str, ...]:
     seen, level, found = {number}, [number], list[str]()
     while level and len(seen) < _LONGEST:
-        rows_: list[Any] = connection.execute(_FORTH, (json.dumps(level), _DERIVED)).fetchall()
+        rows_ = scopes.rows(connection, _FORTH, _FORTH_SEEN, (json.dumps(level), _DERIVED))
         level = []
         for from_no, fact_id, scope_no in rows_:
             if scope_no in scopes and from_no not in seen:
@@ -232,10 +274,8 @@ def _derived(connection: apsw.Connection, number: int, scopes: dict[int, str]) -
     return tuple(found)
 
 
-def _promoted(
-    connection: apsw.Connection, number: int, scopes: dict[int, str]
-) -> Iterator[Promoted]:
-    for row in connection.execute(_PROMOTIONS, (number,)):
+def _promoted(connection: apsw.Connection, number: int, scopes: _Scopes) -> Iterator[Promoted]:
+    for row in scopes.rows(connection, _PROMOTIONS, _PROMOTIONS_SEEN, (number,)):
         if row[6] in scopes and row[7] in scopes:
             yield Promoted(
                 origin=row[0], copy_=row[1], rule=row[2], actor=row[3], at=times.from_us(row[4]),
@@ -243,12 +283,10 @@ def _promoted(
             )  # fmt: skip
 
 
-def _corrections(
-    connection: apsw.Connection, number: int, scopes: dict[int, str]
-) -> Iterator[Correction]:
+def _corrections(connection: apsw.Connection, number: int, scopes: _Scopes) -> Iterator[Correction]:
     replacing: Sequence[str] = tuple(
         fact_id
-        for fact_id, scope_no in connection.execute(_REPLACING, (number,))
+        for fact_id, scope_no in scopes.rows(connection, _REPLACING, _REPLACING_SEEN, (number,))
         if scope_no in scopes
     )
     for lifecycle, reason, actor, at in connection.execute(_CLOSED, (number,)):

@@ -15,12 +15,12 @@ from pydantic import TypeAdapter
 
 from knowledge_client.models import Fact, Recalled, Receipt
 from knowledge_service.domain import filtering
-from knowledge_service.domain.visibility import View, nearest_first
+from knowledge_service.domain.visibility import PLATFORM, View, nearest_first
 from knowledge_service.index import finding
 from knowledge_service.ports import Hit, NewReceipt, Once, Placing, Search
 from knowledge_service.ports.meaning import Embedder
 from knowledge_service.store.sqlite import part, rows, times
-from knowledge_service.store.sqlite.shelf import Shelf, Vector
+from knowledge_service.store.sqlite.shelf import Reading, Shelf, Vector
 from knowledge_service.store.sqlite.transaction import Mergeable, Transaction
 
 _RECALLED: TypeAdapter[Recalled] = TypeAdapter(Recalled)
@@ -140,8 +140,14 @@ class Recall(part.Part):
 
 def _shelf(connection: apsw.Connection, search: Search, vector: Vector | None) -> Shelf:
     paths = part.scopes_seen(connection, search.view, search.scopes)
-    observers = part.Seen(connection, search.view)
-    shelf = Shelf(connection, paths, observers, search.filters.known_at)
+    view = search.view
+    if view.sees_all_below(PLATFORM):
+        reading = Reading(part.Seen(connection, view), None, part.asked_scopes(view, paths))
+    else:
+        seen = paths if search.scopes is None else part.scopes_seen(connection, view, None)
+        asked = part.asked_scopes(view, seen)
+        reading = Reading(seen, asked, part.asked_scopes(view, paths))
+    shelf = Shelf(connection, paths, reading, search.filters.known_at)
     shelf.vector = vector
     return shelf
 

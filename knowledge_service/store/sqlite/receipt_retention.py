@@ -7,7 +7,8 @@ from knowledge_service.store.sqlite.transaction import Transaction
 _OLD_RECEIPTS = """SELECT r.id, r.at FROM receipt r LEFT JOIN run USING(realm_no, run_id)
   WHERE r.at < ? AND (run.run_id IS NULL OR run.outcome IS NOT NULL) ORDER BY r.at LIMIT ?"""
 # `served` is found by fact; the facts of a receipt are in its body.
-_NOT_SERVED = """DELETE FROM served WHERE at = ?1 AND receipt = ?2 AND fact_no IN
+_NOT_SERVED = """DELETE FROM served WHERE at = ?1 AND receipt = ?2
+  AND observer_no = (SELECT observer_no FROM receipt WHERE id = ?2) AND fact_no IN
   (SELECT f.fact_no FROM receipt r, json_each(r.body, '$.facts') j JOIN fact f ON f.id = j.value
    WHERE r.id = ?2)"""
 _NO_RECEIPT = "DELETE FROM receipt WHERE id = ?"

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from typing import Any
 
 import apsw
 
@@ -24,22 +25,32 @@ from knowledge_service.store.sqlite.desk import TableDesk
 from knowledge_service.store.sqlite.transaction import Transaction
 from knowledge_service.store.verbs import promoting
 
-_VISIBLE = "realm_no IN (SELECT scope_no FROM scope WHERE retired_at IS NULL)"
+_VISIBLE = """EXISTS (SELECT 1 FROM scope q
+  WHERE q.scope_no = run.realm_no AND q.retired_at IS NULL)"""
 _RUN = "SELECT body FROM run WHERE realm_no = ? AND run_id = ?"
 _NAMED = f"SELECT body FROM run WHERE run_id = ? AND {_VISIBLE} ORDER BY scope"
-_RUNS = f"""SELECT body FROM run WHERE {_VISIBLE}
-  AND (?1 IS NULL OR namespace = ?1) AND (?2 IS NULL OR blueprint = ?2)
+# The page is chosen in an index; only its own runs are read.
+_WANTED = f"""{_VISIBLE} AND (?1 IS NULL OR namespace = ?1) AND (?2 IS NULL OR blueprint = ?2)
   AND (?4 IS NULL OR (opened_at, run_id, scope) <
     (SELECT opened_at, run_id, scope FROM run WHERE realm_no = ?3 AND run_id = ?4))
-  ORDER BY opened_at DESC, run_id DESC, scope DESC"""
+  ORDER BY opened_at DESC, run_id DESC, scope DESC LIMIT ?5"""
+_PAGE = """SELECT r.body FROM ({}) page JOIN run r USING(realm_no, run_id)
+  ORDER BY r.opened_at DESC, r.run_id DESC, r.scope DESC"""
+_RUNS = _PAGE.format(f"SELECT realm_no, run_id FROM run INDEXED BY run_newest WHERE {_WANTED}")
+_RUNS_SEEN = _PAGE.format(
+    f"""SELECT realm_no, run_id FROM json_each(?6) n
+  CROSS JOIN run INDEXED BY run_scope ON scope = n.value WHERE {_WANTED}"""
+)
 _OLD = "SELECT body, credited, last_at FROM run WHERE realm_no = ? AND run_id = ?"
 _LEDGER = f"""SELECT scope, revision, outcome, last_at, duration_us, cost FROM run
-  WHERE namespace = ? AND blueprint = ? AND {_VISIBLE}"""
-
+  WHERE namespace = ?1 AND blueprint = ?2 AND {_VISIBLE}"""
 _VALUES = f"""SELECT scope, outcome, last_at, duration_us, cost,
   json_extract(body, '$.parameters') FROM run
-  WHERE namespace = ? AND blueprint = ? AND json_type(body, '$.parameters') = 'object'
+  WHERE namespace = ?1 AND blueprint = ?2 AND json_type(body, '$.parameters') = 'object'
   AND {_VISIBLE}"""
+_FROM_RUN = "FROM run\n  WHERE namespace"
+_FROM_SEEN = """FROM json_each(?3) n CROSS JOIN run INDEXED BY run_blueprint
+  ON scope = n.value WHERE namespace"""
 
 
 class Runs(part.Part):
@@ -62,17 +73,15 @@ class Runs(part.Part):
 
     def list_runs(self, listing: RunListing) -> tuple[Run, ...]:
         """List a page."""
-        found: list[Run] = []
+        view = listing.view
         with self._readers.browsing() as connection:
             before = numbered(connection, listing.before) if listing.before else (None, None)
-            asked = (listing.namespace, listing.blueprint, *(before or (None, "")))
-            for (body,) in connection.execute(_RUNS, asked):
-                run = Run.model_validate_json(body)
-                if listing.view.sees(run.scope):
-                    found.append(run)
-                if len(found) == listing.limit:
-                    break
-        return tuple(found)
+            asked = (listing.namespace, listing.blueprint, *(before or (None, "")), listing.limit)
+            if view.sees_all_below(PLATFORM):
+                found = connection.execute(_RUNS, asked)
+            else:
+                found = connection.execute(_RUNS_SEEN, (*asked, _paths(connection, view)))
+            return tuple(Run.model_validate_json(body) for (body,) in found)
 
     def blueprint_stats(
         self, names: Sequence[BlueprintName], view: View
@@ -86,11 +95,9 @@ class Runs(part.Part):
     def parameter_stats(self, name: BlueprintName, view: View) -> tuple[ParameterStats, ...]:
         """Count from the ledger, by the values that the runs were opened with."""
         with self._readers.browsing() as connection:
-            found = connection.execute(_VALUES, (name.namespace, name.name))
             rows = [
-                _row(None, *told, parameters=parameters)
-                for scope, *told, parameters in found
-                if view.sees(scope)
+                _row(None, *values, parameters=parameters)
+                for _, *values, parameters in _of_blueprint(connection, _VALUES, name, view)
             ]
         return statistics.parameter_stats(rows)
 
@@ -163,8 +170,22 @@ def _credit(
 def _ledger(
     connection: apsw.Connection, name: BlueprintName, view: View
 ) -> list[statistics.LedgerRow]:
-    found = connection.execute(_LEDGER, (name.namespace, name.name))
-    return [_row(*told) for scope, *told in found if view.sees(scope)]
+    return [_row(*values) for _, *values in _of_blueprint(connection, _LEDGER, name, view)]
+
+
+def _of_blueprint(
+    connection: apsw.Connection, sql: str, name: BlueprintName, view: View
+) -> Iterator[tuple[Any, ...]]:
+    """Read a Blueprint's visible runs."""
+    if view.sees_all_below(PLATFORM):
+        return iter(connection.execute(sql, (name.namespace, name.name)))
+    asked = (name.namespace, name.name, _paths(connection, view))
+    return iter(connection.execute(sql.replace(_FROM_RUN, _FROM_SEEN), asked))
+
+
+def _paths(connection: apsw.Connection, view: View) -> str:
+    """Return the paths that a reader sees as a query takes them."""
+    return json.dumps(sorted(part.paths_seen(connection, view, None)))
 
 
 def _row(

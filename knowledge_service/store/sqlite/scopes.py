@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 import apsw
 
@@ -20,6 +21,9 @@ _STATS = """SELECT scope_no, live_facts, last_write_at FROM scope
   WHERE path = ? AND retired_at IS NULL"""
 _USAGE = """SELECT o.path, u.kind, u.count FROM scope_usage u
   JOIN scope o ON o.scope_no = u.observer_no WHERE u.scope_no = ? AND o.retired_at IS NULL"""
+_USAGE_SEEN = """SELECT o.path, u.kind, u.count FROM json_each(?2) s
+  CROSS JOIN scope_usage u ON u.scope_no = ?1 AND u.observer_no = s.value
+  JOIN scope o ON o.scope_no = u.observer_no"""
 
 
 # An arbitrary number: so many scopes' settings are kept in memory, a kilobyte each.
@@ -95,7 +99,8 @@ class Scopes(part.Part):
     def scope_stats(self, paths: Sequence[str], view: View) -> tuple[ScopeStats, ...]:
         """Read the counters."""
         with self._readers.browsing() as connection:
-            return tuple(_stats(connection, path, view) for path in paths)
+            seen = part.asked_scopes(view, part.scopes_seen(connection, view, None))
+            return tuple(_stats(connection, path, view, seen) for path in paths)
 
 
 def retire(tx: Transaction, number: int, path: str, actor: Actor) -> None:
@@ -103,12 +108,15 @@ def retire(tx: Transaction, number: int, path: str, actor: Actor) -> None:
     tx.record("scope.retired", scope_no=number, actor=actor.name, parts=[{"path": path}])
 
 
-def _stats(connection: apsw.Connection, path: str, view: View) -> ScopeStats:
+def _stats(connection: apsw.Connection, path: str, view: View, scopes: str | None) -> ScopeStats:
     row = next(iter(connection.execute(_STATS, (path,))), None)
     if row is None:
         return ScopeStats(path=path)
     used: Counter[str] = Counter()
-    for observer, kind, count in connection.execute(_USAGE, (row[0],)):
+    asked: tuple[str, tuple[Any, ...]] = (_USAGE, (row[0],))
+    if scopes is not None:
+        asked = (_USAGE_SEEN, (row[0], scopes))
+    for observer, kind, count in connection.execute(*asked):
         if view.sees(observer):
             used[kind] += count
     return ScopeStats(

@@ -38,12 +38,30 @@ _LINKED = """SELECT l.from_no, l.to_no, f.scope_no FROM link l JOIN fact f ON f.
   UNION SELECT l.to_no, l.from_no, f.scope_no FROM link l JOIN fact f ON f.fact_no = l.from_no
   WHERE l.to_no IN (SELECT value FROM json_each(?1)) AND l.closed_at IS NULL
   AND l.type NOT IN ('supersedes', 'contradicts', 'promoted_from') ORDER BY 1, 2"""
-# Apart, since the index holds all of the former but not when a link was made.
-_LINKED_THEN = _LINKED.replace("closed_at IS NULL", "closed_at IS NULL AND l.recorded_at <= ?2")
+_LINKED_SEEN = """SELECT l.from_no, l.to_no, l.to_scope FROM json_each(?1) n
+  CROSS JOIN json_each(?2) s CROSS JOIN link l INDEXED BY link_out
+  ON l.from_no = n.value AND l.to_scope = s.value WHERE l.closed_at IS NULL
+  AND l.type NOT IN ('supersedes', 'contradicts', 'promoted_from')
+  UNION SELECT l.to_no, l.from_no, l.from_scope FROM json_each(?1) n
+  CROSS JOIN json_each(?2) s CROSS JOIN link l INDEXED BY link_in
+  ON l.to_no = n.value AND l.from_scope = s.value WHERE l.closed_at IS NULL
+  AND l.type NOT IN ('supersedes', 'contradicts', 'promoted_from') ORDER BY 1, 2"""
+_LIVE, _LIVE_THEN = "closed_at IS NULL", "closed_at IS NULL AND l.recorded_at <= ?3"
 _USES = """SELECT fact_no, observer_no, kind, count FROM usage INDEXED BY usage_outcome
   WHERE fact_no IN (SELECT value FROM json_each(?)) AND kind IN ('succeeded', 'failed')"""
 _RATES = """SELECT scope_no, observer_no, kind, count FROM scope_usage
   WHERE scope_no IN (SELECT value FROM json_each(?)) AND kind IN ('succeeded', 'failed')"""
+# Most places where somebody recalled have no outcomes: they are passed over first.
+_USES_SEEN = """SELECT u.fact_no, u.observer_no, u.kind, u.count FROM (
+    SELECT s.value AS observer_no FROM json_each(?2) s WHERE EXISTS (
+      SELECT 1 FROM usage INDEXED BY usage_seen WHERE observer_no = s.value
+      AND kind IN ('succeeded', 'failed'))) o
+  CROSS JOIN json_each(?1) n CROSS JOIN usage u INDEXED BY usage_seen
+  ON u.observer_no = o.observer_no AND u.fact_no = n.value
+  WHERE u.kind IN ('succeeded', 'failed')"""
+_RATES_SEEN = """SELECT u.scope_no, u.observer_no, u.kind, u.count FROM json_each(?1) n
+  CROSS JOIN json_each(?2) s CROSS JOIN scope_usage u
+  ON u.scope_no = n.value AND u.observer_no = s.value WHERE u.kind IN ('succeeded', 'failed')"""
 
 
 @dataclass(frozen=True)
@@ -54,10 +72,22 @@ class Vector:
     values: Sequence[float]
 
 
-class Shelf:
-    """The `index.finding.Shelf` of one snapshot.
+@dataclass(frozen=True)
+class Reading:
+    """For whom a question is asked.
 
-    `paths` are the scopes that are searched; usage counts when its observer is among `observers`.
+    Usage counts when its observer is among `observers`; `asked_observers` and `asked_scopes` are
+    what queries name (`part.asked_scopes`), None where they name none.
+    """
+
+    observers: Container[int]
+    asked_observers: str | None
+    asked_scopes: str | None
+
+
+class Shelf:
+    """The `index.finding.Shelf` of one snapshot; `paths` are the scopes that are searched.
+
     With the question's `vector`, facts near in meaning are found, too; with `kept`, what other
     questions decoded is used.
     """
@@ -69,12 +99,12 @@ class Shelf:
         self,
         connection: apsw.Connection,
         paths: Mapping[int, str],
-        observers: Container[int],
+        reading: Reading,
         known_at: datetime | None,
     ) -> None:
         self.paths = paths
         self._connection = connection
-        self._observers = observers
+        self._reading = reading
         self._known_at = known_at
         self._scores: scorer.Scores | None = None
 
@@ -117,10 +147,15 @@ class Shelf:
     def linked(self, numbers: Sequence[int]) -> Iterator[tuple[int, int]]:
         """Read links to facts of the visible scopes."""
         if numbers:
-            asked: tuple[str, tuple[Any, ...]] = (_LINKED, (json.dumps(numbers),))
+            scopes = self._reading.asked_scopes
+            sql = _LINKED if scopes is None else _LINKED_SEEN
+            asked: tuple[Any, ...] = (json.dumps(numbers), scopes)
             if self._known_at is not None:
-                asked = (_LINKED_THEN, (*asked[1], times.to_us(self._known_at)))
-            for number, other, scope_no in self._connection.execute(*asked):
+                # Apart, since the index does not hold when a link was made.
+                sql, asked = sql.replace(_LIVE, _LIVE_THEN), (*asked, times.to_us(self._known_at))
+            elif scopes is None:
+                asked = asked[:1]
+            for number, other, scope_no in self._connection.execute(sql, asked):
                 if scope_no in self.paths:
                     yield number, other
 
@@ -133,17 +168,21 @@ class Shelf:
 
     def uses(self, numbers: Sequence[int]) -> Mapping[int, Uses]:
         """Count the outcomes of facts."""
-        return self._counted(_USES, numbers)
+        return self._counted(_USES, _USES_SEEN, numbers)
 
     def rates(self, scope_nos: Sequence[int]) -> Mapping[int, float]:
         """Return the success rates of scopes."""
-        found = self._counted(_RATES, scope_nos)
+        found = self._counted(_RATES, _RATES_SEEN, scope_nos)
         return {number: ranking.success_rate(uses) for number, uses in found.items()}
 
-    def _counted(self, sql: str, numbers: Sequence[int]) -> dict[int, Uses]:
+    def _counted(self, sql: str, seen: str, numbers: Sequence[int]) -> dict[int, Uses]:
         found: dict[int, dict[str, int]] = {}
-        for number, observer, kind, count in self._connection.execute(sql, (json.dumps(numbers),)):
-            if observer in self._observers:
+        observers = self._reading.asked_observers
+        asked: tuple[str, tuple[str, ...]] = (sql, (json.dumps(numbers),))
+        if observers is not None:
+            asked = (seen, (json.dumps(numbers), observers))
+        for number, observer, kind, count in self._connection.execute(*asked):
+            if observers is not None or observer in self._reading.observers:
                 kinds = found.setdefault(number, {})
                 kinds[kind] = kinds.get(kind, 0) + count
         return {number: Uses(**kinds) for number, kinds in found.items()}

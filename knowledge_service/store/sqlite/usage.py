@@ -25,6 +25,9 @@ _USE_SCOPE = """INSERT INTO scope_usage(scope_no, observer_no, kind, count, last
 _OF_FACT = """SELECT o.path, u.kind, u.count, u.last_at FROM usage u
   JOIN scope o ON o.scope_no = u.observer_no
   WHERE u.fact_no = ? AND o.retired_at IS NULL ORDER BY u.kind, o.path"""
+_OF_FACT_SEEN = """SELECT o.path, u.kind, u.count, u.last_at FROM json_each(?2) s
+  CROSS JOIN usage u ON u.fact_no = ?1 AND u.observer_no = s.value
+  JOIN scope o ON o.scope_no = u.observer_no ORDER BY u.kind, o.path"""
 
 
 class Usage(part.Part):
@@ -42,10 +45,18 @@ class Usage(part.Part):
         return self._once(once, _COUNTED, work)
 
 
-def of_fact(connection: apsw.Connection, fact_no: int, view: View) -> dict[UsageKind, UsageCount]:
-    """Sum up a fact's uses by observers that the reader may see."""
+def of_fact(
+    connection: apsw.Connection, fact_no: int, view: View, scopes: str | None
+) -> dict[UsageKind, UsageCount]:
+    """Sum up a fact's uses by observers that the reader may see.
+
+    `scopes` is what `part.asked_scopes` says.
+    """
     found: dict[Any, UsageCount] = {}
-    for observer, kind, count, last_at in connection.execute(_OF_FACT, (fact_no,)):
+    asked: tuple[str, tuple[Any, ...]] = (_OF_FACT, (fact_no,))
+    if scopes is not None:
+        asked = (_OF_FACT_SEEN, (fact_no, scopes))
+    for observer, kind, count, last_at in connection.execute(*asked):
         if not view.sees(observer):
             continue
         at, before = times.from_us(last_at), found.get(kind)

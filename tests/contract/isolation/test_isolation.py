@@ -18,7 +18,7 @@ from knowledge_service.domain.visibility import EVERYTHING, View
 from knowledge_service.index import scorer
 from knowledge_service.index.candidates import Candidate
 from knowledge_service.store.sqlite import part, postings, recall, usage
-from knowledge_service.store.sqlite.shelf import Shelf
+from knowledge_service.store.sqlite.shelf import Reading, Shelf
 from tests import settings
 from tests.contract.isolation import playing, worlds
 
@@ -72,9 +72,10 @@ class SharedUsage(Shelf):
     """Ranks by everybody's uses."""
 
     def __init__(self, connection: apsw.Connection, *given: Any) -> None:
-        paths, _, known_at = given
+        paths, reading, known_at = given
         everybody = part.scopes_seen(connection, EVERYTHING, None)
-        super().__init__(connection, paths, everybody, known_at)
+        read_all = Reading(everybody, None, reading.asked_scopes)
+        super().__init__(connection, paths, read_all, known_at)
 
 
 def _global_statistics(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -87,11 +88,14 @@ def _shared_usage_in_ranking(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def _shared_usage_in_impact(monkeypatch: pytest.MonkeyPatch) -> None:
     honest = usage.of_fact
-    monkeypatch.setattr(usage, "of_fact", lambda db, number, _: honest(db, number, EVERYTHING))
+    monkeypatch.setattr(
+        usage, "of_fact", lambda db, number, *_: honest(db, number, EVERYTHING, None)
+    )
 
 
 def _links_of_everybody(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(View, "sees", lambda _self, _path: True)
+    monkeypatch.setattr(part, "asked_scopes", lambda *_: None)
 
 
 MUTANTS = {

@@ -21,6 +21,12 @@ _TAKE_OVER = """UPDATE scope SET config = coalesce(c.config, scope.config),
   FROM (SELECT config, realm_uid, live_facts, last_write_at FROM scope WHERE scope_no = ?2) c
   WHERE scope.scope_no = ?1"""
 _MOVE = (
+    """UPDATE link SET from_scope = ?1 WHERE from_scope = ?2
+  AND from_no IN (SELECT fact_no FROM fact WHERE scope_no = ?2)""",
+    """UPDATE link SET to_scope = ?1 WHERE to_scope = ?2
+  AND to_no IN (SELECT fact_no FROM fact WHERE scope_no = ?2)""",
+    """UPDATE promotion SET origin_scope = ?1 WHERE origin_scope = ?2
+  AND origin_no IN (SELECT fact_no FROM fact WHERE scope_no = ?2)""",
     "UPDATE fact SET scope_no = ?1 WHERE scope_no = ?2",
     "UPDATE fact_tag SET scope_no = ?1 WHERE scope_no = ?2",
     """INSERT OR REPLACE INTO alias(scope_no, namespace, value, fact_no)

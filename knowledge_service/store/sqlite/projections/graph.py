@@ -11,8 +11,9 @@ from knowledge_service.domain.facts import canonical
 from knowledge_service.store.event import Event
 from knowledge_service.store.sqlite.projections import facts
 
-_LINK = """INSERT INTO link(id, from_no, to_no, type, weight, data, actor, valid_from, valid_until,
-  recorded_at) SELECT ?, a.fact_no, b.fact_no, ?, ?, ?, ?, ?, ?, ? FROM fact a, fact b
+_LINK = """INSERT INTO link(id, from_no, to_no, from_scope, to_scope, type, weight, data, actor,
+  valid_from, valid_until, recorded_at)
+  SELECT ?, a.fact_no, b.fact_no, a.scope_no, b.scope_no, ?, ?, ?, ?, ?, ?, ? FROM fact a, fact b
   WHERE a.id = ? AND b.id = ?"""
 _UNLINK = "UPDATE link SET closed_at = ? WHERE id = ?"
 _RELINK = "UPDATE link SET closed_at = NULL WHERE id = ?"

@@ -24,6 +24,13 @@ TYPE = "row.kept"
 _OF_RUNS = ("episode", "extraction")
 _REALM = "SELECT realm_no FROM run WHERE run_id = ?"
 _HAS_REALMS = "SELECT 1 FROM pragma_table_info(?) WHERE name = 'realm_no'"
+# Columns of scopes that rows did not have when they were kept; facts are kept before them.
+_SCOPES: Mapping[str, Mapping[str, str]] = {
+    "link": {"from_scope": "from_no", "to_scope": "to_no"},
+    "promotion": {"origin_scope": "origin_no"},
+}
+_SCOPE = "SELECT scope_no FROM fact WHERE fact_no = ?"
+_HAS_SCOPES = "SELECT 1 FROM pragma_table_info('link') WHERE name = 'to_scope'"
 
 
 def part(table: str, row: Mapping[str, Any]) -> dict[str, Any]:
@@ -62,6 +69,9 @@ def _apply(connection: apsw.Connection, event: Event) -> None:
             row["changed_seq"] = event.seq
         if table in _OF_RUNS and _has_realms(connection, table):
             row["realm_no"] = next(iter(connection.execute(_REALM, (row["run_id"],))))[0]
+        if table in _SCOPES and _has_scopes(connection):
+            for name, number in _SCOPES[table].items():
+                row[name] = next(iter(connection.execute(_SCOPE, (row[number],))))[0]
         names = ", ".join(f'"{name}"' for name in row)
         marks = ", ".join("?" * len(row))
         connection.execute(f'INSERT INTO "{table}"({names}) VALUES({marks})', tuple(row.values()))
@@ -70,6 +80,11 @@ def _apply(connection: apsw.Connection, event: Event) -> None:
 def _has_realms(connection: apsw.Connection, table: str) -> bool:
     """Tell whether schema 9 is applied: migration 2 replays rows before it."""
     return any(True for _ in connection.execute(_HAS_REALMS, (table,)))
+
+
+def _has_scopes(connection: apsw.Connection) -> bool:
+    """Tell whether schema 11 is applied: migration 2 replays rows before it."""
+    return any(True for _ in connection.execute(_HAS_SCOPES))
 
 
 EVENTS: Mapping[str, Callable[[apsw.Connection, Event], None]] = {TYPE: _apply}

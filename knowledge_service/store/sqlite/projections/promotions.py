@@ -11,8 +11,9 @@ from knowledge_service.domain.facts import canonical
 from knowledge_service.store.event import Event
 from knowledge_service.store.sqlite.projections import facts
 
-_MADE = """INSERT INTO promotion(id, origin_no, copy_no, rule, evidence, actor, at)
-  SELECT ?, a.fact_no, b.fact_no, ?, ?, ?, ? FROM fact a, fact b WHERE a.id = ? AND b.id = ?"""
+_MADE = """INSERT INTO promotion(id, origin_no, copy_no, origin_scope, rule, evidence, actor, at)
+  SELECT ?, a.fact_no, b.fact_no, a.scope_no, ?, ?, ?, ? FROM fact a, fact b
+  WHERE a.id = ? AND b.id = ?"""
 _UNDONE = "UPDATE promotion SET undone_at = ? WHERE id = ?"
 _REDONE = "UPDATE promotion SET undone_at = NULL WHERE id = ?"
 _EVENTS = """INSERT OR IGNORE INTO fact_event(fact_no, seq, op, undone)

@@ -1,0 +1,209 @@
+"""What strangers do around a fact that everybody sees costs its other readers nothing.
+
+Counted are the steps of SQLite's machine and the rows it gives out, which no clock disturbs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import apsw
+import pytest
+
+from knowledge_client.models import AliasIn, BlueprintName, Receipt
+from knowledge_service.domain.aliases import Name
+from knowledge_service.domain.visibility import Reach, View
+from knowledge_service.ports import (
+    Around,
+    Listing,
+    NewLink,
+    NewReceipt,
+    Order,
+    Reader,
+    RunListing,
+    Search,
+    Use,
+)
+from knowledge_service.store.sqlite.store import SqliteStore
+from tests.builders_knowledge import LEAD, OPERATOR, TEAM, new_fact, run_in
+
+STRANGERS = 150
+# The same words and names everywhere: what a reader finds by them may be everybody's.
+WORDS = "The build needs Java 21"
+SHOP = Name("shop", "java")
+BLUEPRINT = BlueprintName(namespace="demo", name="review")
+
+
+def receipt(number: int, observer: str, fact_ids: tuple[str, ...], run: str | None) -> NewReceipt:
+    made = Receipt(
+        id=f"receipt-{number}", principal="demo/x", scopes=(observer,), query_hash="0",
+        known_at="2026-03-01T12:00:00Z", ranker="r", analyser="a", facts=fact_ids,
+        scores=tuple(1.0 for _ in fact_ids), run=run,
+    )  # fmt: skip
+    return NewReceipt(made, observer)
+
+
+class Town:
+    """A fact of the platform, what one cell knows beside it, and any number of strangers."""
+
+    def __init__(self, store: SqliteStore) -> None:
+        self.store = store
+        famous = new_fact(WORDS, scope="platform", aliases=[AliasIn(namespace="shop", value="a")])
+        (made,) = store.remember([famous], actor=OPERATOR)
+        self.famous = made.fact_id
+        self.settle(LEAD, 0)
+
+    def settle(self, home: str, number: int) -> None:
+        """Do from one home all that somebody may do around the famous fact."""
+        store, alias = self.store, AliasIn(namespace="shop", value="java")
+        own = new_fact(f"{WORDS} {number}", scope=home, aliases=[alias])
+        (made,) = store.remember([own], actor=OPERATOR)
+        everything = View("platform", (Reach("platform", subtree=True),))
+        for ends in ((made.fact_id, self.famous), (self.famous, made.fact_id)):
+            for kind in ("related", "derived_from", "supersedes"):
+                link = NewLink(*ends, kind)
+                store.link(link, everything, actor=OPERATOR)
+        uses = [Use(self.famous, "consulted", 1), Use(self.famous, "applied", 1)]
+        store.count_usage(uses, observer=home, actor="x")
+        namespace = home.split("/", maxsplit=1)[0].removeprefix("realm:")
+        run = run_in(scope=home, namespace=namespace)
+        store.put_run(f"run-{number}", run, actor=OPERATOR)
+        shown = receipt(number, home, (self.famous,), f"run-{number}")
+        store.record_recall_later(shown)
+        ended = run.model_copy(update={"outcome": "Succeeded"})
+        store.put_run(f"run-{number}", ended, actor=OPERATOR)
+
+    def strangers(self, first: int, count: int) -> None:
+        for number in range(first, first + count):
+            # Of the reader's own team, where it sees no other cell, and of other realms.
+            near, far = f"{TEAM}/cell:c{number}", f"realm:r{number}/cell:c"
+            self.settle(near if number % 2 else far, number)
+
+
+CELL = View(LEAD)
+GRANTED = View(LEAD, (Reach("realm:demo/formation:other", subtree=True),))
+READS: dict[str, Callable[[Town, View], object]] = {
+    "recall": lambda town, view: town.store.search(Search(view, WORDS, 10)),
+    "recall in a named scope": lambda town, view: town.store.search(
+        Search(view, WORDS, 10, ("platform",))
+    ),
+    "recall of what was known": lambda town, view: town.store.search(Search(view, WORDS, 10, None)),
+    "list of facts": lambda town, view: town.store.list_facts(Listing(view, 50)),
+    "runs": lambda town, view: town.store.list_runs(RunListing(view, 50)),
+    "runs of a Blueprint": lambda town, view: town.store.list_runs(
+        RunListing(view, 50, namespace="demo", blueprint="review")
+    ),
+    "statistics of a Blueprint": lambda town, view: town.store.blueprint_stats((BLUEPRINT,), view),
+    "statistics of its parameters": lambda town, view: town.store.parameter_stats(BLUEPRINT, view),
+    "statistics of a scope": lambda town, view: town.store.scope_stats(("platform",), view),
+    "a name": lambda town, view: town.store.named(SHOP, view),
+    "links": lambda town, view: town.store.links(
+        town.famous, view, types=(), before=None, limit=50
+    ),
+    "neighbours": lambda town, view: town.store.neighbors(
+        Around(town.famous, depth=3, limit=50, types=()), view
+    ),
+    "why": lambda town, view: town.store.why(town.famous, Reader(view, "demo/lead-0")),
+    "impact": lambda town, view: town.store.impact(
+        town.famous, Reader(view, "demo/lead-0"), limit=50
+    ),
+}
+
+
+class Steps:
+    """Counts what the statements of all readers do."""
+
+    def __init__(self, store: SqliteStore) -> None:
+        self.count = 0
+        self._readers = list(store._readers._free.queue)
+
+    def __enter__(self) -> Steps:
+        for reader in self._readers:
+            reader.connection.trace_v2(apsw.SQLITE_TRACE_PROFILE, self._note)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for reader in self._readers:
+            reader.connection.trace_v2(0)
+
+    def _note(self, said: dict[str, object]) -> None:
+        status = said["stmt_status"]
+        assert isinstance(status, dict)
+        self.count += status["SQLITE_STMTSTATUS_VM_STEP"]
+
+
+@pytest.fixture
+def town(tmp_path: Path) -> Iterator[Town]:
+    store = SqliteStore(tmp_path / "knowledge.db")
+    try:
+        yield Town(store)
+    finally:
+        store.close()
+
+
+@pytest.mark.parametrize("view", [CELL, GRANTED], ids=["cell", "cell with a grant"])
+def test_reads_take_as_many_steps_however_many_strangers_there_are(town: Town, view: View) -> None:
+    def measure() -> tuple[dict[str, int], dict[str, object]]:
+        steps, answers = {}, {}
+        for name, read in READS.items():
+            with Steps(town.store) as counted:
+                answers[name] = read(town, view)
+            steps[name] = counted.count
+        return steps, answers
+
+    # A search that comes to the end of an index is one step shorter, so there are some at first.
+    town.strangers(1, 4)
+    measure()  # statements are prepared by the first use of each reader
+    among_few, answers = measure()
+    assert all(among_few.values())
+    town.strangers(5, STRANGERS)
+    measure()
+    among_many, again = measure()
+    assert again == answers
+    assert among_many == among_few
+
+
+BEFORE = """
+DROP INDEX link_out; DROP INDEX link_in; DROP INDEX promotion_copy; DROP INDEX usage_seen;
+DROP INDEX run_blueprint; DROP INDEX run_scope; DROP INDEX run_newest;
+ALTER TABLE link DROP COLUMN from_scope; ALTER TABLE link DROP COLUMN to_scope;
+ALTER TABLE promotion DROP COLUMN origin_scope;
+CREATE INDEX link_out ON link(from_no, to_no, type, closed_at);
+CREATE INDEX link_in ON link(to_no, from_no, type, closed_at);
+CREATE INDEX promotion_copy ON promotion(copy_no);
+CREATE INDEX run_blueprint ON run(namespace, blueprint, opened_at);
+CREATE INDEX run_scope ON run(scope, opened_at);
+ALTER TABLE served RENAME TO served_now;
+CREATE TABLE served(
+  fact_no INTEGER NOT NULL, at INTEGER NOT NULL, receipt TEXT NOT NULL, principal TEXT NOT NULL,
+  observer_no INTEGER NOT NULL, run_id TEXT, PRIMARY KEY(fact_no, at, receipt))
+  WITHOUT ROWID, STRICT;
+INSERT INTO served SELECT fact_no, at, receipt, principal, observer_no, run_id FROM served_now;
+DROP TABLE served_now;
+DELETE FROM migration WHERE name = 'm011_visible';
+"""
+
+
+def test_file_of_before_gives_the_same_answers(tmp_path: Path) -> None:
+    path = tmp_path / "knowledge.db"
+    store = SqliteStore(path)
+    town = Town(store)
+    town.strangers(1, 4)
+    own = new_fact("The kettle whistles", scope=LEAD)
+    (made,) = store.remember([own], actor=OPERATOR)
+    store.promote(made.fact_id, Order(OPERATOR, "proven"))
+    views = (CELL, GRANTED, View("platform", (Reach("platform", subtree=True),)))
+    reads = [(read, view) for read in READS.values() for view in views]
+    before = [read(town, view) for read, view in reads]
+    why = store.why(made.fact_id, Reader(CELL, "demo/lead-0"))
+    store.close()
+    db = apsw.Connection(str(path))
+    db.execute(BEFORE)
+    db.close()
+    town.store = store = SqliteStore(path)
+    assert [read(town, view) for read, view in reads] == before
+    assert why is not None
+    assert why.promotions
+    assert store.why(made.fact_id, Reader(CELL, "demo/lead-0")) == why
+    store.close()
