@@ -27,10 +27,12 @@ async def read_kin(world: World, housed: Housed) -> Kin:
         if not has_parent and spawning.creator(cell) is None:
             return NO_KIN
         return Kin(await _cells(cluster, namespace), has_policy=True)
+    is_ours = bool(housed.formation and spawning.of_formations([cell], [housed.formation]))
+    if not has_parent and is_ours:
+        return NO_KIN  # without a look at the others, which a large team would repeat for each cell
     bodies = await cluster.list("Cell", namespace)
     has_caller = any((body.get("spec") or {}).get("apiAccess") for body in bodies)
-    is_ours = bool(housed.formation and spawning.of_formations([cell], [housed.formation]))
-    if not has_parent and (is_ours or not has_caller):
+    if not has_parent and not has_caller:
         return NO_KIN
     cells = _readable(bodies)
     teams = [reading.read(Formation, body) for body in await cluster.list("Formation", namespace)]

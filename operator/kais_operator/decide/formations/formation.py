@@ -104,6 +104,15 @@ def wanted_names(formation: Formation) -> list[str]:
     ]
 
 
+def is_wanted(formation: Formation, name: str) -> bool:
+    """Whether the spec asks for a Cell of this name; for most names without naming every cell."""
+    short = name.removeprefix(f"{formation.metadata.name}-")
+    is_plain = short != name and names.is_dns_label(name)
+    if is_plain and topology.template_of(formation.spec, short) is not None:
+        return True
+    return name in wanted_names(formation)
+
+
 def cell_bodies(formation: Formation) -> list[Body]:
     """Make every Cell that the spec asks for, in its order."""
     return [

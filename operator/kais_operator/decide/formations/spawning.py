@@ -53,11 +53,12 @@ def of_formations(cells: Iterable[Cell], teams: Iterable[Formation]) -> frozense
 
     An owner reference alone proves nothing, since whoever creates a Cell may write it.
     """
-    listed = {team.metadata.uid: frozenset(formations.wanted_names(team)) for team in teams}
+    by_uid = {team.metadata.uid: team for team in teams}
     return frozenset(
         cell.metadata.name
         for cell in cells
-        if cell.metadata.name in listed.get(cell.metadata.controller_uid or "", frozenset())
+        if (team := by_uid.get(cell.metadata.controller_uid or "")) is not None
+        and formations.is_wanted(team, cell.metadata.name)
     )
 
 

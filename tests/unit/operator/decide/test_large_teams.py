@@ -11,7 +11,7 @@ from kais.resources.formation import MAX_CELLS, Formation
 from kais_operator.decide.formations import formation as decision
 from kais_operator.decide.formations.formation import FormationObserved
 from kais_operator.decide.plan import Body, ObjectRef
-from kais_operator.observe import formation, mission
+from kais_operator.observe import cell, formation, mission
 from tests.fakes import teams
 from tests.fakes.teams import FORMATION, MISSION, condition, status
 from tests.fakes.world import FakeWorld, fake_world
@@ -133,3 +133,39 @@ def test_a_pass_over_the_largest_team_is_short_whatever_its_shape(topology: Body
     took = time.process_time() - began
     assert len(plan.actions) == 1, "only the map is missing"
     assert took < 0.5, "the loop serves nobody else meanwhile"
+
+
+@pytest.mark.parametrize("name", ["team", "my.team", "a" * 60, "a" * 52])
+def test_a_name_is_wanted_where_it_is_one_of_the_cells_names(name: str) -> None:
+    templates = [
+        {"name": "lead", "replicas": 2, "spec": teams.task()},
+        {"name": "lead-0", "replicas": 11, "spec": teams.task()},
+    ]
+    body = {"metadata": {"name": name}, "spec": {"cells": templates}}
+    team = Formation.from_dict(body)
+    wanted = set(decision.wanted_names(team))
+    others = {
+        f"{name}-lead-0",
+        f"{name}-lead-2",
+        f"{name}-lead-00",
+        f"{name}-boss-0",
+        "lead-0",
+        name,
+        "x-lead-0",
+    }
+    assert {one for one in wanted | others if decision.is_wanted(team, one)} == wanted
+
+
+async def test_a_cell_of_a_large_team_is_looked_at_without_reading_the_others() -> None:
+    fake = fake_world(teams.team(cells=cells(100)))
+    await fake.settle(formation.RECONCILER, FORMATION)
+    lists: list[str] = []
+    list_ = fake.cluster.list
+
+    async def counting(kind: str, *where: Any, **how: Any) -> Any:
+        lists.append(kind)
+        return await list_(kind, *where, **how)
+
+    fake.cluster.list = counting  # type: ignore[method-assign]
+    await fake.step(cell.RECONCILER, ObjectRef("Cell", "demo", "team-worker-0-0"))
+    assert "Cell" not in lists
