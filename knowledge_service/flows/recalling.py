@@ -37,7 +37,7 @@ from knowledge_service.domain.visibility import (
 )
 from knowledge_service.errors import Forbidden, NotFound, StoreUnavailable
 from knowledge_service.flows import access, remembering
-from knowledge_service.index import analyser, scorer
+from knowledge_service.index import analyser, ranker
 from knowledge_service.ports import Hit, NewReceipt, Once, Search
 
 if TYPE_CHECKING:
@@ -93,7 +93,7 @@ def recall(
             "principal": reader.name,
             "scopes": scopes,
             "known_at": known_at,
-            "ranker": scorer.RANKER,
+            "ranker": ranker.RANKER,
             "analyser": analyser.VERSION,
             "run": body.run,
             "attempt": body.attempt,
@@ -110,7 +110,7 @@ def recall(
             "facts": facts,
             "scopes": scopes,
             "known_at": known_at,
-            "ranker": scorer.RANKER,
+            "ranker": ranker.RANKER,
             "why_not": (),
         },
     )

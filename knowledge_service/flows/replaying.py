@@ -12,7 +12,7 @@ from knowledge_client.models import Asked, Compared, Explained, Moved, Receipt
 from knowledge_service.domain.visibility import Principal, Reach, View
 from knowledge_service.errors import Conflict
 from knowledge_service.flows import explaining, recalling, remembering
-from knowledge_service.index import analyser, scorer
+from knowledge_service.index import analyser, ranker
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -117,8 +117,8 @@ def _moved(
 
 def _versions(receipt: Receipt) -> Iterator[str]:
     """Name what computes otherwise today, also when it comes to the same."""
-    if receipt.ranker != scorer.RANKER:
-        yield f"the ranker was {receipt.ranker}, now it is {scorer.RANKER}"
+    if receipt.ranker != ranker.RANKER:
+        yield f"the ranker was {receipt.ranker}, now it is {ranker.RANKER}"
     if receipt.analyser != analyser.VERSION:
         yield f"the analyser was {receipt.analyser}, now it is {analyser.VERSION}"
 

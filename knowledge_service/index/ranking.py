@@ -36,6 +36,15 @@ _MOST_PHRASES = 3
 _EXPIRED, _ENDED = 0.9, 0.8
 # Statistics of fewer outcomes than this say nothing about a scope.
 _ENOUGH = 10
+_EVEN = 0.5
+# An outcome moves the usefulness of a fact as much as so many of its scope do.
+_PRIOR = 4
+# A factor is the first at nothing, and the second more at all.
+_USEFUL, _CONFIDENT = (0.8, 0.4), (0.9, 0.2)
+# How far age moves a score, when the question asks for what is so now and otherwise.
+_RECENT_NOW, _RECENT = 0.4, 0.05
+# What is remembered without saying how sure.
+_UNSURE = 0.5
 _HALF_LIFE_US = 90 * 86_400_000_000
 _LOW, _HIGH = 0.8, 1.25
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -118,7 +127,7 @@ def with_use(ranked: Iterable[Ranked], evidence: Evidence) -> list[Ranked]:
     found = []
     for each in ranked:
         uses = evidence.uses.get(each.number)
-        value = _bounded(0.8 + 0.4 * usefulness(uses, _rate(evidence, each))) if uses else 1.0
+        value = _bounded(_share(_USEFUL, usefulness(uses, _rate(evidence, each)))) if uses else 1.0
         parts = {**each.parts, "x_usefulness": value} if uses else each.parts
         found.append(Ranked(each.number, each.score * value, parts))
     found.sort(key=lambda each: (-each.score, each.number))
@@ -127,17 +136,17 @@ def with_use(ranked: Iterable[Ranked], evidence: Evidence) -> list[Ranked]:
 
 def usefulness(uses: Uses, rate: float) -> float:
     """Return the share of successes, drawn to the scope's own rate while there are few."""
-    return (uses.succeeded + 4 * rate) / (uses.succeeded + uses.failed + 4)
+    return (uses.succeeded + _PRIOR * rate) / (uses.succeeded + uses.failed + _PRIOR)
 
 
 def success_rate(uses: Uses) -> float:
     """Return a scope's own success rate; 0.5 while there are fewer than ten outcomes."""
     total = uses.succeeded + uses.failed
-    return uses.succeeded / total if total >= _ENOUGH else 0.5
+    return uses.succeeded / total if total >= _ENOUGH else _EVEN
 
 
 def _rate(evidence: Evidence, each: Ranked) -> float:
-    return evidence.rates.get(evidence.rows[each.number].scope_no, 0.5)
+    return evidence.rates.get(evidence.rows[each.number].scope_no, _EVEN)
 
 
 def _arms(
@@ -191,7 +200,7 @@ def _context(at: Mapping[int, float], place: int, asked: Set[int]) -> float:
 
 
 def _factors(question: Question, row: Candidate, now_us: int) -> dict[str, float]:
-    found = _time_factors(row, now_us, 0.4 if question.asks_now else 0.05)
+    found = _time_factors(row, now_us, _RECENT_NOW if question.asks_now else _RECENT)
     if question.phrases:
         content = row.content.casefold()
         count = sum([phrase in content for phrase in question.phrases])
@@ -203,8 +212,8 @@ def _factors(question: Question, row: Candidate, now_us: int) -> dict[str, float
         found["x_when"] = _WHEN
     if question.wanted is not None and question.wanted.search(row.content):
         found["x_wanted"] = _WANTED
-    if row.confidence != 0.5:  # noqa: PLR2004 - what is remembered without saying how sure
-        found["x_confidence"] = 0.9 + 0.2 * row.confidence
+    if row.confidence != _UNSURE:
+        found["x_confidence"] = _share(_CONFIDENT, row.confidence)
     return found
 
 
@@ -255,6 +264,11 @@ def _time_factors(row: Candidate, now_us: int, reach: float) -> dict[str, float]
     elif row.expires_us is not None and row.expires_us <= now_us:
         found["x_validity"] = _EXPIRED
     return found
+
+
+def _share(factor: tuple[float, float], share: float) -> float:
+    least, more = factor
+    return least + more * share
 
 
 def _moment(us: int) -> datetime:

@@ -19,7 +19,6 @@ from knowledge_service.index import reading, terms
 from knowledge_service.index.keeping import Kept
 from knowledge_service.index.reading import Columns, Texts
 
-RANKER = "fused-3"
 # As is common for short passages: length says less of a sentence than of a page.
 _K1 = 0.9
 _B = 0.4

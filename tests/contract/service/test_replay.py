@@ -12,7 +12,7 @@ from knowledge_client.models import (
     ReasonIn,
     RecallIn,
 )
-from knowledge_service.index import analyser, scorer
+from knowledge_service.index import analyser, ranker
 from knowledge_service.ports import Store
 from tests.contract.service.callers import Connect, refused, told
 
@@ -95,8 +95,8 @@ class TestReplay:
         await told(lead, "rain falls down")
         done = await lead.recall(RecallIn(query="rain"), idempotency_key="k")
         assert done.receipt is not None
-        before = (scorer.RANKER, analyser.VERSION)
-        monkeypatch.setattr(scorer, "RANKER", "next-1")
+        before = (ranker.RANKER, analyser.VERSION)
+        monkeypatch.setattr(ranker, "RANKER", "next-1")
         monkeypatch.setattr(analyser, "VERSION", "en-99")
         again = await lead.replay(done.receipt)
         assert again.equal

@@ -1,0 +1,80 @@
+"""Which ranker made a score: a name that changes whenever a weight or a table does.
+
+Receipts keep it, and a replay compares it. The name is made of the constants themselves, because a
+number that somebody must remember to raise is forgotten.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from collections.abc import Iterator, Mapping
+from collections.abc import Set as AbstractSet
+from types import ModuleType
+from typing import Any
+
+from knowledge_service.domain import filtering, voices
+from knowledge_service.index import (
+    answers,
+    candidates,
+    daily,
+    dates,
+    english,
+    finding,
+    folding,
+    instead,
+    lexicon,
+    questions,
+    ranking,
+    scorer,
+    sessions,
+    speakers,
+    synonyms,
+    turns,
+)
+
+FORMULA = "fused-3"
+"""How the weights are put together. Raise it with a change of the code that moves a score."""
+MODULES = (
+    answers, candidates, daily, dates, english, filtering, finding, folding, instead, lexicon,
+    questions, ranking, scorer, sessions, speakers, synonyms, turns, voices,
+)  # fmt: skip
+"""What decides on candidates, scores and their order; the analyser has a version of its own."""
+
+_CONSTANT = re.compile(r"_?[A-Z][A-Z0-9_]*")
+
+
+def identity() -> str:
+    """Return the formula and a hash of every weight and table that it uses."""
+    named = {f"{module.__name__}.{name}": value for module, name, value in constants()}
+    text = json.dumps(_plain(named), ensure_ascii=False, separators=(",", ":"))
+    return f"{FORMULA}-{hashlib.sha256(text.encode()).hexdigest()[:12]}"
+
+
+def constants() -> Iterator[tuple[ModuleType, str, Any]]:
+    """Go through the constants of the modules that are values: numbers, words, patterns, tables."""
+    for module in MODULES:
+        for name, value in vars(module).items():
+            if _CONSTANT.fullmatch(name) and isinstance(value, _VALUES):
+                yield module, name, value
+
+
+_VALUES = (str, int, float, tuple, list, AbstractSet, Mapping, re.Pattern)
+
+
+def _plain(value: Any) -> Any:
+    """Write a value as JSON has it, the same in every process: sets and tables in order."""
+    if isinstance(value, re.Pattern):
+        return [value.pattern, value.flags]
+    if isinstance(value, Mapping):
+        pairs = ([_plain(key), _plain(each)] for key, each in value.items())
+        return sorted(pairs, key=json.dumps)
+    if isinstance(value, AbstractSet):
+        return sorted((_plain(each) for each in value), key=json.dumps)
+    if isinstance(value, tuple | list):
+        return [_plain(each) for each in value]
+    return value
+
+
+RANKER = identity()

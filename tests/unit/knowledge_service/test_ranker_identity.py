@@ -1,0 +1,94 @@
+"""The name of the ranker in receipts: another one whenever a weight or a table is another."""
+
+from __future__ import annotations
+
+import ast
+import inspect
+import pkgutil
+import re
+import subprocess
+import sys
+from types import ModuleType
+from typing import Any
+
+import pytest
+
+from knowledge_service import index
+from knowledge_service.index import lexicon, ranker, ranking
+
+# They keep and find postings, and never decide what a score is. The analyser has its own version.
+STORAGE = {
+    "analyser", "bisection", "equality", "keeping", "looking", "packing", "ranker", "reading",
+    "runs", "segments", "terms",
+}  # fmt: skip
+CONSTANTS = [
+    pytest.param(module, name, value, id=f"{module.__name__.rpartition('.')[2]}.{name}")
+    for module, name, value in ranker.constants()
+]
+
+
+def another(value: Any) -> Any:
+    if isinstance(value, re.Pattern):
+        return re.compile(value.pattern + "x", value.flags)
+    if isinstance(value, int | float):
+        return value + 1
+    if isinstance(value, str):
+        return value + "x"
+    if isinstance(value, dict):
+        return {**value, "x": 1}
+    return type(value)([*value, "x"])
+
+
+@pytest.mark.parametrize(("module", "name", "value"), CONSTANTS)
+def test_changing_any_weight_or_table_changes_the_name(
+    monkeypatch: pytest.MonkeyPatch, module: ModuleType, name: str, value: Any
+) -> None:
+    monkeypatch.setattr(module, name, another(value))
+    assert ranker.identity() != ranker.RANKER
+
+
+def test_weights_that_change_places_change_the_name(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ranking, "BESIDE", ranking.BESIDE[::-1])
+    assert ranker.identity() != ranker.RANKER
+
+
+def test_name_says_the_formula_and_what_it_was_made_of() -> None:
+    assert re.fullmatch(r"fused-3-[0-9a-f]{12}", ranker.RANKER)
+    assert {id(lexicon), id(ranking)} <= {id(module) for module in ranker.MODULES}
+
+
+def test_name_is_the_same_in_every_process() -> None:
+    code = "from knowledge_service.index import ranker; print(ranker.RANKER)"
+    for seed in ("1", "2"):
+        found = subprocess.run(
+            [sys.executable, "-c", code],
+            env={"PYTHONHASHSEED": seed, "PYTHONPATH": ":".join(sys.path)},
+            capture_output=True, text=True, check=True,
+        )  # fmt: skip
+        assert found.stdout.strip() == ranker.RANKER
+
+
+def test_every_module_of_the_index_is_a_part_of_the_name_or_of_the_storage() -> None:
+    every = {module.name for module in pkgutil.iter_modules(index.__path__)}
+    named = {
+        module.__name__.rpartition(".")[2]
+        for module in ranker.MODULES
+        if module.__name__.startswith(index.__name__)
+    }
+    assert named | STORAGE == every
+    assert not named & STORAGE
+
+
+@pytest.mark.parametrize("module", ranker.MODULES, ids=lambda module: module.__name__)
+def test_no_weight_stands_where_the_name_does_not_see_it(module: ModuleType) -> None:
+    harmless = {0.0, 1.0, 0.5, 1e-9}  # nothing, all, the half of BM25's formula, no division by 0
+    inside = [
+        f"line {number.lineno}: {number.value}"
+        for function in ast.walk(ast.parse(inspect.getsource(module)))
+        if isinstance(function, ast.FunctionDef)
+        for number in ast.walk(function)
+        if isinstance(number, ast.Constant)
+        and isinstance(number.value, float)
+        and number.value not in harmless
+    ]
+    assert inside == []
