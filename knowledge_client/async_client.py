@@ -359,9 +359,9 @@ class AsyncKnowledgeClient:
         """Read one scope's configuration and what it holds."""
         return await self._run(requests.get_scope(path))
 
-    async def delete_scope(self, path: str) -> None:
-        """Delete exactly that scope with its facts."""
-        await self._run(requests.delete_scope(path))
+    async def delete_scope(self, path: str, *, erase: bool = False) -> None:
+        """Retire exactly that scope with its facts; with `erase`, delete their text for good."""
+        await self._run(requests.delete_scope(path, erase=erase))
 
     async def list_scopes(
         self, *, cursor: str | None = None, limit: int | None = None

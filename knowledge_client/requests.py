@@ -319,9 +319,10 @@ def get_scope(path: str) -> Request[models.ScopeOut]:
     return _get(_scope_path(path), models.ScopeOut)
 
 
-def delete_scope(path: str) -> Request[None]:
-    """Delete exactly that scope with its facts."""
-    return Request(method="DELETE", path=_scope_path(path), answer=type(None))
+def delete_scope(path: str, *, erase: bool = False) -> Request[None]:
+    """Retire exactly that scope with its facts; with `erase`, their text is deleted for good."""
+    params = (("erase", "true"),) if erase else ()
+    return Request(method="DELETE", path=_scope_path(path), answer=type(None), params=params)
 
 
 def list_scopes(**page: str | int | None) -> Request[models.ScopePage]:

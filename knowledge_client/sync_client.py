@@ -354,9 +354,9 @@ class KnowledgeClient:
         """Read one scope's configuration and what it holds."""
         return self._run(requests.get_scope(path))
 
-    def delete_scope(self, path: str) -> None:
-        """Delete exactly that scope with its facts."""
-        self._run(requests.delete_scope(path))
+    def delete_scope(self, path: str, *, erase: bool = False) -> None:
+        """Retire exactly that scope with its facts; with `erase`, delete their text for good."""
+        self._run(requests.delete_scope(path, erase=erase))
 
     def list_scopes(
         self, *, cursor: str | None = None, limit: int | None = None

@@ -32,12 +32,36 @@ class Metrics:
             registry=self.registry,
         )
 
+        self._upkeep_failures = Counter(
+            "kais_knowledge_upkeep_failures",
+            "Runs of a background task (retention, erasure, receipts) that failed.",
+            ("task",),
+            registry=self.registry,
+        )
+        self._upkeep_success = Gauge(
+            "kais_knowledge_upkeep_last_success_timestamp_seconds",
+            "When a background task succeeded last, in seconds since 1970.",
+            ("task",),
+            registry=self.registry,
+        )
+        self.facts_to_erase = Gauge(
+            "kais_knowledge_facts_to_erase",
+            "Facts of deleted scopes that are still to be erased; nobody reads them.",
+            registry=self.registry,
+        )
         self.erased_pending_s = Gauge(
             "kais_knowledge_erased_bytes_pending_seconds",
             "How long the write-ahead log has held bytes of erased facts; 0 when it holds none.",
             registry=self.registry,
         )
         self._answered: dict[tuple[str, str, int], tuple[Counter, Histogram]] = {}
+
+    def upkeep_ran(self, task: str, succeeded: bool) -> None:
+        """Count one run of a background task."""
+        if succeeded:
+            self._upkeep_success.labels(task).set_to_current_time()
+        else:
+            self._upkeep_failures.labels(task).inc()
 
     def answered(self, route: str, method: str, status: int, seconds: float) -> None:
         """Count one answer."""

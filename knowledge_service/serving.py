@@ -58,9 +58,10 @@ def serve(chosen: Settings) -> None:
         )
     metrics = Metrics()
     metrics.erased_pending_s.set_function(store.erased_pending_s)
+    metrics.facts_to_erase.set_function(store.deleted_facts)
     worker = Worker(store, on_end=lambda state: metrics.extractions.labels(state).inc())
     embedder = _embed(store)
-    keeper = Keeper(store, receipts_for=chosen.receipts_for)
+    keeper = Keeper(store, receipts_for=chosen.receipts_for, on_run=metrics.upkeep_ran)
     keeper.start()
     aside = Aside()
     app = create_app(

@@ -122,7 +122,8 @@ class KnowledgeScopeSpec(Model):
     )
     deletion_policy: DeletionPolicy = Field(
         default=DeletionPolicy.RETAIN,
-        description="Delete retires exactly this path with the object: nobody reads it any more",
+        description="Delete erases the facts of exactly this path, and their promoted copies, "
+        "with the object; Retain keeps them",
     )
 
 

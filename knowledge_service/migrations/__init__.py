@@ -19,6 +19,7 @@ from knowledge_service.migrations import (
     m009_run_realms,
     m010_tombstones,
     m011_visible,
+    m012_erased_scopes,
 )
 
 SQLITE: tuple[tuple[int, str, str], ...] = (
@@ -33,5 +34,6 @@ SQLITE: tuple[tuple[int, str, str], ...] = (
     (9, "m009_run_realms", m009_run_realms.SQLITE),
     (10, "m010_tombstones", m010_tombstones.SQLITE),
     (11, "m011_visible", m011_visible.SQLITE),
+    (12, "m012_erased_scopes", m012_erased_scopes.SQLITE),
 )
 """(number, name, script) in order; the runner is the store's."""

@@ -73,6 +73,10 @@ class LifeStore(Protocol):
         """Archive what declared scopes hold beyond their bounds; return how many facts went."""
         ...
 
+    def erase_deleted(self) -> int:
+        """Erase some facts of scopes that were deleted for good; 0 when none is left."""
+        ...
+
     def forget_recalls(self, before: datetime) -> int:
         """Let go of receipts made before a moment, the audit's recalls; return how many went.
 

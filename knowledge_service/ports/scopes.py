@@ -32,8 +32,11 @@ class ScopeStore(Protocol):
         """Return the visible scopes by path, as `visible_scopes` does."""
         ...
 
-    def delete_scope(self, path: str, *, actor: Actor) -> bool:
-        """Retire exactly this path with its configuration and facts; False when there was none."""
+    def delete_scope(self, path: str, *, actor: Actor, erase: bool = False) -> bool:
+        """Retire exactly this path with its configuration and facts; False when there was none.
+
+        With `erase` it can never be adopted, and `erase_deleted` erases its facts.
+        """
         ...
 
     def reset_scope(self, path: str, *, actor: Actor) -> bool:

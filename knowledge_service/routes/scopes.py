@@ -76,11 +76,19 @@ def put_scope(
 
 
 @router.delete("/scopes/{path:path}", status_code=204)
-def delete_scope(path: str, services: ServicesDep, principal: CallerDep) -> None:
-    """Delete exactly that scope with its configuration and facts; those below it stay."""
+def delete_scope(
+    path: str, services: ServicesDep, principal: CallerDep, *, erase: bool = False
+) -> None:
+    """Retire exactly that scope with its configuration and facts; those below it stay.
+
+    Nobody reads it any more, and it can be adopted by a scope of the same path. With `erase` it
+    cannot: the text of its facts and of their promoted copies is deleted for good, as by `:erase`,
+    beside other writes.
+    """
     canonical = access.path_of(path, principal)
     access.require(principal, "admin", canonical)
-    if not services.store.delete_scope(canonical, actor=access.actor(principal)):
+    actor = access.actor(principal)
+    if not services.store.delete_scope(canonical, actor=actor, erase=erase):
         raise NotFound(f"scope {canonical} does not exist")
 
 

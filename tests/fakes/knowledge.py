@@ -27,6 +27,7 @@ class FakeKnowledge:
         self.principals: dict[str, models.PrincipalIn] = {}
         self.scopes: dict[str, models.ScopeConfig] = {}
         self.deleted_scopes: list[str] = []
+        self.erased_scopes: list[str] = []
         self.runs: dict[str, models.Run] = {}
         self.episodes: dict[str, list[models.EpisodeIn]] = {}
         self.extractions: dict[str, models.Extraction] = {}
@@ -80,10 +81,11 @@ class FakeKnowledge:
             )
         )
 
-    async def delete_scope(self, path: str) -> None:
+    async def delete_scope(self, path: str, *, erase: bool = False) -> None:
         self._called("delete_scope")
         self.scopes.pop(path, None)
         self.deleted_scopes.append(path)
+        self.erased_scopes += [path] if erase else []
 
     async def put_run(self, run_id: str, run: models.RunIn) -> models.Run:
         self._called("put_run")

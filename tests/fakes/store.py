@@ -34,10 +34,14 @@ class MemoryStore(Provenance, Watched, Runs, Lives):
         self._check()
         return tuple(sorted(self._paths(view, None)))
 
-    def delete_scope(self, path: str, *, actor: Actor) -> bool:
+    def delete_scope(self, path: str, *, actor: Actor, erase: bool = False) -> bool:
         with self._lock:
             self._check()
-            return self._retire(path)
+            is_gone = self._retire(path)
+            if is_gone and erase:
+                _, scope = self._graves.pop()
+                self._to_erase += [(row.fact.id, path, actor) for row in scope.rows]
+            return is_gone
 
     def _retire(self, path: str) -> bool:
         for key in [key for key in self._usage if key[0] == path]:

@@ -35,6 +35,7 @@ from knowledge_service.errors import (
     StoreUnavailable,
 )
 from knowledge_service.ports import (
+    Actor,
     NewReceipt,
     Once,
 )
@@ -103,6 +104,7 @@ class Base:
         self._numbers = 0
         self._scopes: dict[str, StoredScope] = {}
         self._graves: list[tuple[datetime | None, StoredScope]] = []
+        self._to_erase: list[tuple[str, str, Actor]] = []
         self._retired_uids: set[tuple[str, str]] = set()
         self._principals: dict[str, PrincipalIn] = {}
         self._receipts: dict[str, NewReceipt] = {}

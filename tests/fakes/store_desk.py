@@ -112,7 +112,8 @@ class MemoryDesk:
     def copies(self, fact_id: str) -> Sequence[str]:
         book = self._book
         every = (*book.promotions.values(), *book.undone_promotions.values())
-        return sorted({each.copy for each in every if each.origin == fact_id})
+        copies = [self.fact(each.copy) for each in every if each.origin == fact_id]
+        return sorted({each.id for each in copies if each and each.source.type == "promoted"})
 
     def confirmations(self, fact_id: str) -> Sequence[Confirmation]:
         seqs = {seq for seq, _ in self._book.confirmations.get(fact_id, [])}

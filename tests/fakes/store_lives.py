@@ -130,6 +130,15 @@ class Lives(Base):
         run = self._run_of(new)
         return run is not None and run.outcome is None
 
+    def erase_deleted(self) -> int:
+        with self._lock:
+            waiting, self._to_erase = self._to_erase, []
+            for fact_id, path, actor in waiting:
+                desk = MemoryDesk(self)
+                gone = (fact_id, *erasing.copies(desk, fact_id))
+                desk.erase(gone, actor=actor, reason=f"the scope {path} was deleted")
+            return len(waiting)
+
     def retain(self) -> int:
         with self._lock:
             self._check()

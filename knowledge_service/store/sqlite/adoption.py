@@ -19,9 +19,11 @@ from knowledge_service.store.sqlite.transaction import Transaction
 # Moving a fact from one index to another costs what came after it; so many take about a second.
 _MOST_MOVED = 2_000
 
-_LAST = """SELECT scope_no, retired_at FROM scope WHERE path = ? AND retired_at IS NOT NULL
+_LAST = """SELECT scope_no, retired_at FROM scope
+  WHERE path = ? AND retired_at IS NOT NULL AND erased_by IS NULL
   ORDER BY retired_at DESC, scope_no DESC LIMIT 1"""
-_WITH_IT = """SELECT scope_no, path FROM scope WHERE realm_no = ? AND retired_at = ?
+_WITH_IT = """SELECT scope_no, path FROM scope
+  WHERE realm_no = ? AND retired_at = ? AND erased_by IS NULL
   ORDER BY scope_no"""
 _MOVING = "SELECT fact_no FROM fact WHERE scope_no = ? ORDER BY fact_no"
 _EQUAL_RUNS = """SELECT a.run_id FROM run a JOIN run b USING(run_id)

@@ -32,7 +32,8 @@ _PROMOTIONS = """SELECT p.id, a.id, b.id FROM promotion p
   JOIN fact a ON a.fact_no = p.origin_no JOIN fact b ON b.fact_no = p.copy_no
   WHERE p.undone_at IS NULL AND (a.id = ?1 OR b.id = ?1) ORDER BY p.id"""
 _COPIES = """SELECT DISTINCT b.id FROM promotion p JOIN fact a ON a.fact_no = p.origin_no
-  JOIN fact b ON b.fact_no = p.copy_no WHERE a.id = ? ORDER BY b.id"""
+  JOIN fact b ON b.fact_no = p.copy_no
+  WHERE a.id = ? AND b.source_type = 'promoted' ORDER BY b.id"""
 _CONFIRMATIONS = """SELECT DISTINCT c.actor, c.session FROM confirmation c
   JOIN fact f USING(fact_no) WHERE f.id = ? ORDER BY c.actor, c.session"""
 _CONFIG = "SELECT config FROM scope WHERE path = ? AND retired_at IS NULL AND config IS NOT NULL"

@@ -11,7 +11,14 @@ from pydantic import TypeAdapter
 from knowledge_client.models import Approved, ApproveIn, Copied, Erased, Fact, History, Undone
 from knowledge_service.domain.visibility import View
 from knowledge_service.ports import Order, Queue
-from knowledge_service.store.sqlite import histories, part, receipt_retention, rows, times
+from knowledge_service.store.sqlite import (
+    erasing_scopes,
+    histories,
+    part,
+    receipt_retention,
+    rows,
+    times,
+)
 from knowledge_service.store.sqlite.desk import TableDesk
 from knowledge_service.store.sqlite.readers import Readers
 from knowledge_service.store.sqlite.retaining import Retention
@@ -24,6 +31,8 @@ _APPROVED: TypeAdapter[Approved] = TypeAdapter(Approved)
 _UNDONE: TypeAdapter[Undone] = TypeAdapter(Undone)
 _ERASED: TypeAdapter[Erased] = TypeAdapter(Erased)
 
+# So many commits of one round, a second or so: who stops the service waits for the round at hand.
+_COMMITS = 50
 _QUEUE = f"""{rows.SELECT} WHERE f.scope_no IN (SELECT value FROM json_each(?1))
   AND (f.review = 'draft' OR f.flags <> '[]') AND f.lifecycle = 'live'
   AND (?2 IS NULL OR f.id < ?2) ORDER BY f.id DESC LIMIT ?3"""
@@ -100,6 +109,21 @@ class Lives(part.Part):
     def retain(self) -> int:
         """Archive what is beyond the bounds."""
         return self._retention.retain()
+
+    def erase_deleted(self) -> int:
+        """Erase facts of deleted scopes, a portion to a commit, so that no write waits."""
+        count = 0
+        for _ in range(_COMMITS):
+            went = self._writer.submit(erasing_scopes.erase_some)
+            count += went
+            if not went:
+                break
+        return count
+
+    def deleted_facts(self) -> int:
+        """Return how many facts of deleted scopes are still to be erased."""
+        with self._readers.snapshot() as connection:
+            return erasing_scopes.count(connection)
 
     def forget_recalls(self, before: datetime) -> int:
         """Let go of old receipts, a portion to a commit, so that no write waits for long."""

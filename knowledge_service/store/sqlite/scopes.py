@@ -72,17 +72,20 @@ class Scopes(part.Part):
         with self._readers.browsing() as connection:
             return tuple(sorted(part.paths_seen(connection, view, None)))
 
-    def delete_scope(self, path: str, *, actor: Actor) -> bool:
+    def delete_scope(self, path: str, *, actor: Actor, erase: bool = False) -> bool:
         """Retire a scope; its successor starts empty."""
 
         def work(tx: Transaction) -> bool:
             number = part.find_scope(tx, path)
             if number is None:
                 return False
-            retire(tx, number, path, actor)
+            retire(tx, number, path, actor, erase=erase)
             return True
 
-        return self._writer.submit(work)
+        is_there = self._writer.submit(work)
+        if erase:
+            self._readers.wait_for_open()
+        return is_there
 
     def reset_scope(self, path: str, *, actor: Actor) -> bool:
         """Forget a declaration."""
@@ -103,9 +106,14 @@ class Scopes(part.Part):
             return tuple(_stats(connection, path, view, seen) for path in paths)
 
 
-def retire(tx: Transaction, number: int, path: str, actor: Actor) -> None:
-    """Take a scope out of sight for good; nothing of it is destroyed."""
-    tx.record("scope.retired", scope_no=number, actor=actor.name, parts=[{"path": path}])
+def retire(
+    tx: Transaction, number: int, path: str, actor: Actor, *, erase: bool = False
+) -> None:  # fmt: skip
+    """Take a scope out of sight; with `erase`, its facts are erased from then on."""
+    said: dict[str, Any] = {"path": path}
+    if erase:
+        said["erase"] = True
+    tx.record("scope.retired", scope_no=number, actor=actor.name, parts=[said])
 
 
 def _stats(connection: apsw.Connection, path: str, view: View, scopes: str | None) -> ScopeStats:

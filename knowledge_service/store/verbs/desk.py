@@ -86,7 +86,10 @@ class Desk(Protocol):
         ...
 
     def copies(self, fact_id: str) -> Sequence[str]:
-        """Return what promotions of a fact made or confirmed, those taken back included."""
+        """Return the facts that promotions of a fact made, wherever they are and whatever became.
+
+        A promotion that confirmed an equal fact above made none.
+        """
         ...
 
     def confirmations(self, fact_id: str) -> Sequence[Confirmation]:

@@ -18,14 +18,14 @@ def erase(desk: Desk, fact_id: str, order: Order) -> Erased:
     """
     desk.begin()
     known(desk, fact_id)
-    copies = _copies(desk, fact_id)
-    gone = (fact_id, *copies)
+    promoted = copies(desk, fact_id)
+    gone = (fact_id, *promoted)
     derived = _derived(desk, gone)
     links, events = desk.erase(gone, actor=order.actor, reason=order.reason)
     erased_at = times.from_us(desk.at_us)
     return Erased(
         facts=gone,
-        copies=copies,
+        copies=promoted,
         derived=derived,
         links=links,
         events=events,
@@ -37,13 +37,14 @@ def erase(desk: Desk, fact_id: str, order: Order) -> Erased:
     )
 
 
-def _copies(desk: Desk, fact_id: str) -> tuple[str, ...]:
+def copies(desk: Desk, fact_id: str) -> tuple[str, ...]:
+    """Return the promoted copies of a fact, of every level, those taken back included.
+
+    An equal fact that stood above already is somebody else's: it is named as derived.
+    """
     found: list[str] = []
     for copy_id in desk.copies(fact_id):
-        copy = desk.fact(copy_id)
-        # An equal fact that stood above already is somebody else's; it is named as derived.
-        if copy and copy.source.type == "promoted":
-            found += [copy_id, *_copies(desk, copy_id)]
+        found += [copy_id, *copies(desk, copy_id)]
     return tuple(dict.fromkeys(found))
 
 

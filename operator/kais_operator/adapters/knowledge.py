@@ -79,9 +79,9 @@ class NotedKnowledge:
         """Configure a scope."""
         return await self._noted(self._inner.put_scope(path, config))
 
-    async def delete_scope(self, path: str) -> None:
-        """Delete exactly this scope's knowledge."""
-        await self._noted(self._inner.delete_scope(path))
+    async def delete_scope(self, path: str, *, erase: bool = False) -> None:
+        """Retire exactly this scope's knowledge, or erase it."""
+        await self._noted(self._inner.delete_scope(path, erase=erase))
 
     async def list_scopes(
         self, *, cursor: str | None = None, limit: int | None = None

@@ -27,7 +27,7 @@ async def _put_scope(world: World, action: plans.PutScope) -> None:
 
 
 async def _delete_scope(world: World, action: plans.DeleteScope) -> None:
-    await world.knowledge.delete_scope(action.path)
+    await world.knowledge.delete_scope(action.path, erase=True)
     world.memory.note_retired(action.path)
 
 

@@ -30,6 +30,13 @@ class TestScopes:
         with pytest.raises(errors.NotFound, match=f"scope {TEAM} does not exist"):
             await operator.delete_scope(TEAM)
 
+    async def test_erased_scope_is_never_adopted(self, connect: Connect) -> None:
+        operator = connect("operator")
+        await connect("lead").remember(FactIn(content="x"))
+        await operator.delete_scope(TEAM, erase=True)
+        with pytest.raises(errors.NotFound, match=f"scope {TEAM} has no predecessor to adopt"):
+            await operator.adopt_scope(TEAM)
+
     async def test_lists_what_the_caller_sees(self, connect: Connect) -> None:
         await connect("stranger").remember(FactIn(content="x"))
         page = await connect("lead").list_scopes()

@@ -251,7 +251,8 @@ def db(tmp_path_factory: pytest.TempPathFactory) -> Iterator[apsw.Connection]:
     migrate.migrate(found, clock.now)
     for number in (1, 2, 3):
         found.execute(
-            "INSERT INTO scope VALUES(?1, ?1, ?1, NULL, NULL, 0, NULL, NULL, 0, 0, 0)", (number,)
+            "INSERT INTO scope(scope_no, path, realm_no, created_at) VALUES(?1, ?1, ?1, 0)",
+            (number,),
         )
     yield found
     found.close()

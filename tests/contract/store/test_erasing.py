@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from knowledge_client.models import AliasIn, ApproveIn, Fact
 from knowledge_service.errors import Conflict, RetractedBefore
 from knowledge_service.ports import Listing, Order
-from knowledge_service.store.sqlite import connection, exports, rebuilding, upkeep
+from knowledge_service.store.sqlite import connection, erasing_scopes, exports, rebuilding, upkeep
 from knowledge_service.store.sqlite.store import SqliteStore
 from tests.builders_knowledge import AGENT, ALL, LEAD, PERSON, TEAM, new_fact
 from tests.contract.store.conftest import Time
@@ -243,4 +243,23 @@ def test_erasure_is_answered_when_reads_that_began_before_it_have_ended(tmp_path
     for thread in threads:
         thread.join(10)
     assert answered.is_set()
+    store.close()
+
+
+def test_deleted_scope_leaves_nothing_and_is_erased_a_little_to_a_commit(tmp_path: Path) -> None:
+    path = tmp_path / "knowledge.db"
+    store = SqliteStore(path)
+    store.remember([new_fact(f"xylophone {n}") for n in range(10)], actor=PERSON)
+    store.remember([new_fact("it rains", scope="realm:demo")], actor=PERSON)
+    store.delete_scope(TEAM, actor=PERSON, erase=True)
+    portions = [store._writer.submit(erasing_scopes.erase_some) for _ in range(4)]
+    assert portions == [4, 4, 2, 0], "other writes come between the commits"
+    assert b"xylophone" not in export_of(path)
+    assert b"xylophone" not in bytes_of(path)
+    store.close()
+    assert upkeep.rebuild(path).changed == ()
+    assert upkeep.verify(path).problems == ()
+    store = SqliteStore(path)
+    assert [fact.content for fact in facts(store)] == ["it rains"]
+    assert store.deleted_facts() == 0
     store.close()

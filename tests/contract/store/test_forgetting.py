@@ -130,3 +130,37 @@ class TestErasing:
         fact_id = told(store)
         store.erase(fact_id, WHY)
         assert told(store) != fact_id
+
+
+class TestDeletingScopes:
+    def test_facts_of_a_scope_that_is_erased_go_with_their_copies(self, store: Store) -> None:
+        fact_id, _ = told(store, "rain falls"), told(store, "sun shines")
+        copy = store.promote(fact_id, WHY).copy_id
+        assert store.delete_scope(TEAM, actor=PERSON, erase=True)
+        assert store.fact(fact_id, ALL) is None
+        assert store.erase_deleted() == 2
+        assert store.erase_deleted() == 0
+        assert store.fact(copy, ALL) is None
+        assert store.search(Search(ALL, "rain falls", 5)) == ()
+
+    def test_scope_that_is_erased_can_never_be_adopted(self, store: Store) -> None:
+        told(store)
+        store.delete_scope(TEAM, actor=PERSON, erase=True)
+        assert store.adopt_scope(TEAM, actor=PERSON) is None
+        store.erase_deleted()
+        assert store.adopt_scope(TEAM, actor=PERSON) is None
+
+    def test_facts_of_a_scope_that_is_only_retired_stay(self, store: Store) -> None:
+        fact_id = told(store)
+        store.delete_scope(TEAM, actor=PERSON)
+        assert store.erase_deleted() == 0
+        assert store.adopt_scope(TEAM, actor=PERSON) is not None
+        assert known(store, fact_id).lifecycle == "live"
+
+    def test_successor_of_an_erased_scope_keeps_its_own(self, store: Store) -> None:
+        told(store, "rain falls")
+        store.delete_scope(TEAM, actor=PERSON, erase=True)
+        fact_id = told(store, "sun shines")
+        assert store.erase_deleted() == 1
+        assert live(store) == ["sun shines"]
+        assert known(store, fact_id).content == "sun shines"

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import threading
+from datetime import datetime, timedelta
 
 import pytest
 
@@ -8,6 +9,7 @@ from knowledge_client.models import Retention, ScopeConfig
 from knowledge_service.domain.visibility import EVERYTHING
 from knowledge_service.errors import StoreUnavailable
 from knowledge_service.keeper import Keeper
+from knowledge_service.metrics import Metrics
 from knowledge_service.ports import Listing
 from tests.builders_knowledge import PERSON, TEAM, new_fact
 from tests.fakes.store import MemoryStore
@@ -38,3 +40,34 @@ def test_scope_beyond_its_bound_is_brought_back_and_a_full_disk_is_outlived(
     listing = Listing(EVERYTHING, 9, lifecycle="live")
     assert [fact.content for fact in store.list_facts(listing)] == ["two"]
     assert "retention waits for the store" in caplog.text
+
+
+def test_task_that_fails_is_logged_and_counted_and_neither_ends_the_thread_nor_the_others(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    store, metrics = MemoryStore(), Metrics()
+    store.put_scope(TEAM, ScopeConfig(retention=Retention(max_facts=1)), actor=PERSON)
+    store.remember([new_fact("one"), new_fact("two")], actor=PERSON)
+    rounds, ran_again = [], threading.Event()
+    forget_recalls = store.forget_recalls
+
+    def broken(before: datetime) -> int:
+        rounds.append(before)
+        if len(rounds) < 3:
+            raise ValueError("nobody foresaw this")
+        count = forget_recalls(before)
+        ran_again.set()
+        return count
+
+    monkeypatch.setattr(store, "forget_recalls", broken)
+    keeper = Keeper(store, every_s=0.001, receipts_for=timedelta(days=1), on_run=metrics.upkeep_ran)
+    keeper.start()
+    assert ran_again.wait(5)
+    keeper.stop()
+    assert "receipts failed; it runs again in 0.001 s" in caplog.text
+    assert "nobody foresaw this" in caplog.text
+    text = metrics.render().decode()
+    assert 'kais_knowledge_upkeep_failures_total{task="receipts"} 2.0' in text
+    assert 'kais_knowledge_upkeep_failures_total{task="retention"}' not in text
+    for task in ("retention", "erasure", "receipts"):
+        assert f'kais_knowledge_upkeep_last_success_timestamp_seconds{{task="{task}"}}' in text

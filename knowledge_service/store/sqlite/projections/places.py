@@ -12,7 +12,7 @@ from knowledge_service.store.event import Event
 
 _CREATE = "INSERT INTO scope(scope_no, path, realm_no, created_at) VALUES(?, ?, ?, ?)"
 _CONFIGURE = "UPDATE scope SET config = ? WHERE scope_no = ?"
-_RETIRE = "UPDATE scope SET retired_at = ? WHERE scope_no = ?"
+_RETIRE = "UPDATE scope SET retired_at = ?, erased_by = ? WHERE scope_no = ?"
 _NAME_REALM = "UPDATE scope SET realm_uid = ? WHERE scope_no = ?"
 _REGISTER = """INSERT OR REPLACE INTO principal(username, uid, name, type, home, grants, realm_uid,
   quota, registered_at) VALUES(?, ?, ?, ?, ?, ?, ?, ?, ?)"""
@@ -32,7 +32,8 @@ def _configured(connection: apsw.Connection, event: Event) -> None:
 
 
 def _retired(connection: apsw.Connection, event: Event) -> None:
-    connection.execute(_RETIRE, (event.at, event.scope_no))
+    erases = any(part.get("erase") for part in event.known())
+    connection.execute(_RETIRE, (event.at, event.actor if erases else None, event.scope_no))
 
 
 def _realm_named(connection: apsw.Connection, event: Event) -> None:

@@ -187,7 +187,7 @@ async def test_deletion_erases_exactly_that_path() -> None:
     assert fake.cluster.read(REF)["metadata"]["finalizers"] == ["kais.io/finalizer"]
     fake.cluster.remove(REF)
     await step(fake)
-    assert fake.knowledge.deleted_scopes == [PATH]
+    assert fake.knowledge.erased_scopes == [PATH]
     assert fake.cluster.refs("KnowledgeScope") == []
 
 

@@ -1,0 +1,8 @@
+"""Scopes that were deleted for good: who did so, until their facts are erased and after it."""
+
+from __future__ import annotations
+
+SQLITE = """
+ALTER TABLE scope ADD COLUMN erased_by TEXT;
+CREATE INDEX scope_erased ON scope(scope_no) WHERE erased_by IS NOT NULL;
+"""
