@@ -13,7 +13,7 @@ from concurrent.futures import Future
 from kais_operator import errors
 from kais_operator.adapters import api_paths
 from kais_operator.adapters.connection import Connection
-from kais_operator.adapters.fair_slots import FairSlots, surplus
+from kais_operator.adapters.fair_share import FairShare, surplus
 from kais_operator.adapters.side_loop import SideLoop
 from kais_operator.decide.missions.checks import Log
 from kais_operator.decide.plan import ObjectRef
@@ -25,7 +25,7 @@ MOST_BYTES = 16 * 2**20
 """A container that printed more is given up on: all of it would come through this process."""
 PATIENCE_S = 10.0
 _TAIL_LINES = str(KEPT_BYTES)  # a line has one byte at least, its end
-_AT_ONCE, _SHARE = 8, 2
+_AT_ONCE, _MOST = 8, 2
 _UNTAKEN = 64
 """Logs that were read and that no pass has taken: 16 MiB at most; the next pass reads again."""
 _UPPER_TWO, _CONTINUES = 0b1100_0000, 0b1000_0000
@@ -51,7 +51,7 @@ class LogReader:
         self._twin = twin
         self._side = side
         self._patience_s = patience_s
-        self._slots = FairSlots(total=_AT_ONCE, share=_SHARE)
+        self._share = FairShare(_AT_ONCE, most=_MOST)
         self._reads: dict[Key, Future[Log]] = {}
 
     def take(self, pod: ObjectRef, container: str) -> Log | None:
@@ -79,7 +79,7 @@ class LogReader:
             del self._reads[key]
 
     async def _read(self, pod: ObjectRef, container: str) -> Log:
-        async with self._slots.slot(pod.namespace):
+        async with self._share.turn(pod.namespace):
             tail = Tail(KEPT_BYTES)
             try:
                 async with asyncio.timeout(self._patience_s):

@@ -20,14 +20,14 @@ from kais_operator import errors
 from kais_operator.adapters import api_paths
 from kais_operator.adapters.connection import Connection
 from kais_operator.adapters.container_logs import KEPT_BYTES, MOST_BYTES, LogReader, Tail
-from kais_operator.adapters.fair_slots import FairSlots, surplus
+from kais_operator.adapters.fair_share import FairShare, surplus
 from kais_operator.adapters.side_loop import SideLoop
 from kais_operator.decide.missions.checks import Log, Process
 from kais_operator.decide.plan import ObjectRef, RunInContainer
 from kais_operator.ports import Clock
 
 _WORDS_BYTES = 2048
-_AT_ONCE, _SHARE = 128, 8
+_AT_ONCE, _MOST = 128, 8
 """Commands at a time, in all and of one namespace: some that hang leave room for everybody else."""
 _KEPT = 128
 """Ends of commands, with their output; an arbitrary number that bounds memory to 32 MiB."""
@@ -40,7 +40,7 @@ class _Command:
 
     Attributes:
         found: how it stands, and its standard output once it ended.
-        is_void: it was not started, as the Lease was lost while it waited for a slot.
+        is_void: it was not started, as the Lease was lost while it waited for its turn.
     """
 
     def __init__(self) -> None:
@@ -64,7 +64,7 @@ class ApiContainers:
         self._side = SideLoop("containers")
         self._twin = connection.twin()
         self._logs = LogReader(connection, self._twin, self._side)
-        self._slots = FairSlots(total=_AT_ONCE, share=_SHARE)
+        self._share = FairShare(_AT_ONCE, most=_MOST)
         self._commands: dict[tuple[ObjectRef, str], _Command] = {}
 
     def log(self, pod: ObjectRef, container: str) -> Log | None:
@@ -128,7 +128,7 @@ class ApiContainers:
             del self._commands[key]
 
     async def _run(self, command: RunInContainer, started: _Command) -> None:
-        async with self._slots.slot(command.pod.namespace):
+        async with self._share.turn(command.pod.namespace):
             if not self._leads():
                 started.is_void = True
                 return

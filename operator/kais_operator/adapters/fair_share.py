@@ -1,7 +1,7 @@
 """Shares a few places among namespaces, so that none waits for another's backlog.
 
-One place is always left to the other namespaces, and of those that wait the one goes first whose
-last turn is longest ago.
+One namespace is never granted all places, and of those that wait the one goes first whose last turn
+is longest ago.
 """
 
 from __future__ import annotations
@@ -10,17 +10,34 @@ import asyncio
 import contextlib
 import itertools
 from collections import Counter, OrderedDict, deque
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from typing import TypeVar
 
+K = TypeVar("K")
 _REMEMBERED = 1000  # namespaces; arbitrary, one that is forgotten goes first once
 
 
-class FairShare:
-    """Grants at most `places` turns at a time, and one namespace all but one of them."""
+def surplus(keys: Sequence[K], *, limit: int, namespace: Callable[[K], str]) -> Iterator[K]:
+    """Choose what exceeds a limit: the oldest of whichever namespace has most, one by one.
 
-    def __init__(self, places: int) -> None:
+    `keys` are ordered by age, the oldest first.
+    """
+    by_namespace: dict[str, deque[K]] = {}
+    for key in keys:
+        by_namespace.setdefault(namespace(key), deque()).append(key)
+    for _ in range(len(keys) - limit):
+        yield max(by_namespace.values(), key=len).popleft()
+
+
+class FairShare:
+    """Grants at most `places` turns at a time, `most` of them to one namespace.
+
+    Unless `most` is given, one place is left to the other namespaces. Belongs to one event loop.
+    """
+
+    def __init__(self, places: int, *, most: int | None = None) -> None:
         self._free = places
-        self._most = max(1, places - 1)
+        self._most = max(1, places - 1) if most is None else most
         self._held: Counter[str] = Counter()
         self._waiting: dict[str, deque[asyncio.Future[None]]] = {}
         self._grants = itertools.count(1)

@@ -1,15 +1,15 @@
-"""Slots in shares by namespace: who is admitted, and what a cancelled waiter leaves."""
+"""Places shared by namespace: who is admitted, and what a cancelled waiter leaves."""
 
 import asyncio
 
-from kais_operator.adapters.fair_slots import FairSlots
+from kais_operator.adapters.fair_share import FairShare
 
 
 class Workers:
     """Work that holds a slot until it is released, and the order in which it was admitted."""
 
-    def __init__(self, slots: FairSlots) -> None:
-        self._slots = slots
+    def __init__(self, share: FairShare) -> None:
+        self._share = share
         self.admitted: list[str] = []
         self.tasks: dict[str, asyncio.Task[None]] = {}
         self._ends: dict[str, asyncio.Event] = {}
@@ -34,13 +34,13 @@ class Workers:
             await asyncio.sleep(0)
 
     async def _work(self, name: str) -> None:
-        async with self._slots.slot(name.partition("/")[0]):
+        async with self._share.turn(name.partition("/")[0]):
             self.admitted.append(name)
             await self._ends[name].wait()
 
 
 async def test_a_namespace_has_its_share_and_no_more_although_slots_are_free() -> None:
-    workers = Workers(FairSlots(total=10, share=2))
+    workers = Workers(FairShare(10, most=2))
     await workers.start("a/1", "a/2", "a/3", "b/1")
     assert workers.admitted == ["a/1", "a/2", "b/1"]
     await workers.end("a/1")
@@ -48,15 +48,15 @@ async def test_a_namespace_has_its_share_and_no_more_although_slots_are_free() -
 
 
 async def test_a_freed_slot_goes_to_the_namespaces_in_turn() -> None:
-    workers = Workers(FairSlots(total=1, share=1))
+    workers = Workers(FairShare(1, most=1))
     await workers.start("a/1", "a/2", "a/3", "b/1", "c/1")
-    for name in ("a/1", "a/2", "b/1", "c/1"):
+    for name in ("a/1", "b/1", "c/1", "a/2"):
         await workers.end(name)
-    assert workers.admitted == ["a/1", "a/2", "b/1", "c/1", "a/3"]
+    assert workers.admitted == ["a/1", "b/1", "c/1", "a/2", "a/3"]
 
 
 async def test_a_waiter_that_was_cancelled_takes_no_slot() -> None:
-    workers = Workers(FairSlots(total=1, share=1))
+    workers = Workers(FairShare(1, most=1))
     await workers.start("a/1", "b/1", "c/1")
     await workers.cancel("b/1")
     await workers.end("a/1")
@@ -64,14 +64,14 @@ async def test_a_waiter_that_was_cancelled_takes_no_slot() -> None:
 
 
 async def test_work_that_was_cancelled_frees_its_slot() -> None:
-    workers = Workers(FairSlots(total=1, share=1))
+    workers = Workers(FairShare(1, most=1))
     await workers.start("a/1", "b/1")
     await workers.cancel("a/1")
     assert workers.admitted == ["a/1", "b/1"]
 
 
 async def test_a_waiter_cancelled_in_the_moment_of_its_admission_frees_the_slot() -> None:
-    workers = Workers(FairSlots(total=1, share=1))
+    workers = Workers(FairShare(1, most=1))
     await workers.start("a/1", "b/1", "c/1")
     workers.tasks["a/1"].cancel()
     await asyncio.sleep(0)
