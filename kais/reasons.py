@@ -65,6 +65,10 @@ class Reason(StrEnum):
     # Applying children
     APPLIED = "Applied", "the children are stored as wanted; they may not work yet"
     APPLY_FAILED = "ApplyFailed", "the API server refused a child; the message has its words"
+    DRIFT_CONTESTED = (
+        "DriftContested",
+        "somebody adds to a child again each time it is taken away; the message names what",
+    )
     NAME_TAKEN = "NameTaken", "an object of the child's name belongs to somebody else"
     PLATFORM_NOT_ALLOWED = (
         "PlatformNotAllowed",

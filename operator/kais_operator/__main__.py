@@ -78,6 +78,7 @@ async def assembled(
                 config.cell_knowledge_url,
                 config.watch_namespaces,
                 config.check_image,
+                config.allowed_additions,
                 has_spawn_policy=config.has_spawn_policy,
             ),
             containers=running,

@@ -73,6 +73,16 @@ class Cluster(Protocol):
         """Merge-patch metadata on exactly this resourceVersion; raises Conflict."""
         ...
 
+    async def patch_spec(
+        self, ref: ObjectRef, patch: Body, *, metadata: Body, resource_version: str
+    ) -> Body:
+        """Merge-patch a spec, and metadata with it, on exactly this resourceVersion.
+
+        Raises:
+            Conflict: it has another one.
+        """
+        ...
+
     async def apply_status(self, body: Body) -> Body:
         """Server-side apply of the status subresource as `kais-operator-status`."""
         ...
@@ -254,6 +264,7 @@ class Placement:
         knowledge_url: the store's address as pods reach it (`KNOWLEDGE_SERVICE_URL`).
         watched_namespaces: empty for all of the cluster.
         check_image: what looks for files in the workspace of a task's attempt.
+        allowed_additions: paths that others may add to Deployments and Services of ours.
         has_spawn_policy: whether the chart's admission policy tells who created a Cell.
     """
 
@@ -261,6 +272,7 @@ class Placement:
     knowledge_url: str
     watched_namespaces: tuple[str, ...] = ()
     check_image: str = ""
+    allowed_additions: tuple[str, ...] = ()
     has_spawn_policy: bool = False
 
 

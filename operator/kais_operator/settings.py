@@ -36,6 +36,7 @@ class Settings:
         watch_namespaces: empty for all of the cluster.
         check_image: what looks for the files of fileExists checks; the operator's own image does.
         has_spawn_policy: whether the chart's admission policy for Cells is in force.
+        allowed_additions: paths that others may add to Deployments and Services of ours.
     """
 
     kubeconfig: str | None
@@ -50,6 +51,7 @@ class Settings:
     log_level: str
     check_image: str = ""
     has_spawn_policy: bool = False
+    allowed_additions: tuple[str, ...] = ()
 
 
 def from_environment(environ: Mapping[str, str] | None = None) -> Settings:
@@ -74,6 +76,7 @@ def from_environment(environ: Mapping[str, str] | None = None) -> Settings:
         check_image=env.get("KAIS_CHECK_IMAGE")
         or f"localhost/kais/operator:{metadata.version('kais')}",
         has_spawn_policy=_switch(env, "KAIS_SPAWN_POLICY"),
+        allowed_additions=_paths(env.get("KAIS_ALLOWED_ADDITIONS", "")),
     )
 
 
@@ -109,6 +112,16 @@ def _names(text: str) -> tuple[str, ...]:
         if not re.fullmatch(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?", name):
             raise SettingsError(f"KAIS_WATCH_NAMESPACES: {name!r} is no namespace's name")
     return names
+
+
+def _paths(text: str) -> tuple[str, ...]:
+    paths = tuple(line.strip() for line in text.splitlines() if line.strip())
+    for path in paths:
+        if not path.startswith("spec."):
+            raise SettingsError(
+                f"KAIS_ALLOWED_ADDITIONS: {path!r} is no path that begins with 'spec.'"
+            )
+    return paths
 
 
 def _url(env: Mapping[str, str], name: str, default: str) -> str:

@@ -36,17 +36,6 @@ class TestApiCluster(ClusterPortSuite):
         yield ApiCluster(link, leads=lead, clock=SystemClock())
         await link.close()
 
-    async def test_the_event_has_the_objects_name_and_our_words(self, cluster: ApiCluster, ns: str):
-        created = await cluster.create(cluster_port.config_map(ns))
-        await cluster.emit(created, severity="Warning", reason="Tried", message="it was tried")
-        (event,) = await cluster.list("Event", ns)
-        assert event["involvedObject"]["uid"] == created["metadata"]["uid"]
-        assert (event["type"], event["reason"], event["message"]) == (
-            "Warning",
-            "Tried",
-            "it was tried",
-        )
-
     async def test_what_the_schema_refuses_is_invalid_in_the_servers_words(
         self, cluster: ApiCluster, ns: str
     ):

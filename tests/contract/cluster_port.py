@@ -28,6 +28,16 @@ class Lead:
         return self.on
 
 
+def service(ns: str, **spec: Any) -> Body:
+    """Build a Service with a port."""
+    return {
+        "apiVersion": "v1",
+        "kind": "Service",
+        "metadata": {"name": "s", "namespace": ns},
+        "spec": {"selector": {"app": "a"}, "ports": [{"name": "http", "port": 80}], **spec},
+    }
+
+
 def config_map(ns: str, name: str = "m", **metadata: Any) -> Body:
     carried = {labels.MANAGED_BY: labels.MANAGER, **metadata.pop("labels", {})}
     return {
@@ -171,6 +181,20 @@ class ClusterPortSuite:
             await cluster.patch_metadata(ref, {"labels": {"x": "y"}}, resource_version="1")
         await cluster.patch_metadata(ref, {"finalizers": []}, resource_version=version(patched))
 
+    async def test_a_spec_is_patched_on_the_version_decided_upon(self, cluster: Cluster, ns: str):
+        created = await cluster.create(service(ns, type="NodePort", sessionAffinity="ClientIP"))
+        ref, note = ref_of(created), {"annotations": {"kais.io/removed-additions": "1"}}
+        patched = await cluster.patch_spec(
+            ref, {"type": None}, metadata=note, resource_version=version(created)
+        )
+        assert patched["spec"].get("type", "ClusterIP") == "ClusterIP"
+        assert patched["spec"]["sessionAffinity"] == "ClientIP"
+        assert patched["metadata"]["annotations"] == note["annotations"]
+        with pytest.raises(errors.Conflict):
+            await cluster.patch_spec(
+                ref, {"type": None}, metadata={}, resource_version=version(created)
+            )
+
     async def test_a_patch_of_what_is_gone_says_not_found(self, cluster: Cluster, ns: str):
         with pytest.raises(errors.NotFound):
             await cluster.patch_metadata(
@@ -246,6 +270,7 @@ class ClusterPortSuite:
             lambda: cluster.create(other),
             lambda: cluster.apply(config_map(ns), uid=uid),
             lambda: cluster.patch_metadata(ref, {}, resource_version=version(created)),
+            lambda: cluster.patch_spec(ref, {}, metadata={}, resource_version="1"),
             lambda: cluster.apply_status(config_map(ns)),
             lambda: cluster.delete(ref, uid=uid),
             lambda: cluster.emit(created, severity="Normal", reason="R", message="m"),
@@ -258,7 +283,9 @@ class ClusterPortSuite:
         assert read is not None
         assert version(read) == version(created)
 
-    async def test_an_event_is_written_about_an_object(self, cluster: Cluster, ns: str):
+    async def test_an_event_about_an_object_is_read_back_as_it_was_written(
+        self, cluster: Cluster, ns: str
+    ):
         created = await cluster.create(config_map(ns))
         await cluster.emit(created, severity="Warning", reason="Tried", message="it was tried")
         ref, uid = (

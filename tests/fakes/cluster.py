@@ -205,6 +205,18 @@ class FakeCluster:
             raise errors.Conflict(f"{ref} changed since resourceVersion {resource_version}")
         return self._store_changed(ref, merge_patch(live, {"metadata": patch}))
 
+    async def patch_spec(
+        self, ref: ObjectRef, patch: Body, *, metadata: Body, resource_version: str
+    ) -> Body:
+        whole = {"metadata": metadata, "spec": patch}
+        self._write("patch", ref, whole)
+        live = self._objects.get(ref)
+        if live is None:
+            raise errors.NotFound(f"{ref} not found")
+        if live["metadata"]["resourceVersion"] != resource_version:
+            raise errors.Conflict(f"{ref} changed since resourceVersion {resource_version}")
+        return self._store_changed(ref, merge_patch(live, whole))
+
     async def apply_status(self, body: Body) -> Body:
         ref = ref_of(body)
         self._write("status", ref)

@@ -107,6 +107,15 @@ class CachedCluster:
             return patched
         return self._note(patched)
 
+    async def patch_spec(
+        self, ref: ObjectRef, patch: Body, *, metadata: Body, resource_version: str
+    ) -> Body:
+        """Merge-patch a spec and metadata on exactly this resourceVersion; raises Conflict."""
+        writing = self._live.patch_spec(
+            ref, patch, metadata=metadata, resource_version=resource_version
+        )
+        return self._note(await self._checked(ref, writing))
+
     async def apply_status(self, body: Body) -> Body:
         """Apply the status subresource."""
         return self._note(await self._checked(_ref(body), self._live.apply_status(body)))

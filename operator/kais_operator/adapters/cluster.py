@@ -105,6 +105,19 @@ class ApiCluster:
             content_type=MERGE_PATCH,
         )
 
+    async def patch_spec(
+        self, ref: ObjectRef, patch: Body, *, metadata: Body, resource_version: str
+    ) -> Body:
+        """Merge-patch a spec and metadata on exactly this resourceVersion; raises Conflict."""
+        versioned = {**metadata, "resourceVersion": resource_version}
+        return await self._write(
+            "PATCH",
+            api_paths.single(ref),
+            query=_MARKS,
+            body={"metadata": versioned, "spec": patch},
+            content_type=MERGE_PATCH,
+        )
+
     async def apply_status(self, body: Body) -> Body:
         """Apply the status subresource server-side."""
         path = f"{api_paths.single(ref_of(body))}/status"

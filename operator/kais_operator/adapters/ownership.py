@@ -6,8 +6,8 @@ no longer want, such as a cell that left its formation. As kubectl does when it 
 the other, the entry is renamed before the first apply.
 
 The spec of a child of one of our own kinds is the template's word alone: what others added to it
-(a further cell, say) is taken over too, so that the apply takes it away. Other kinds keep what
-others added: admission controllers do that for good reasons.
+(a further cell, say) is taken over too, so that the apply takes it away. What others added to other
+kinds is none of this: see `decide.cells.additions`.
 """
 
 from __future__ import annotations

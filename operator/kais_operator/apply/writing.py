@@ -38,11 +38,19 @@ async def patch_metadata(world: World, action: plans.PatchMetadata) -> Body:
     )
 
 
+async def _patch_spec(world: World, action: plans.PatchSpec) -> Body:
+    metadata = {"annotations": dict(action.annotations)}
+    return await world.cluster.patch_spec(
+        action.ref, action.spec, metadata=metadata, resource_version=action.resource_version
+    )
+
+
 _Write = Callable[[World, Any], Awaitable[Body | None]]
 ACTIONS: Mapping[type, _Write] = {
     plans.Create: _create,
     plans.Apply: _apply,
     plans.Delete: _delete,
     plans.PatchMetadata: patch_metadata,
+    plans.PatchSpec: _patch_spec,
 }
 """What writes each action and gives the object as the API server then has it."""

@@ -77,6 +77,19 @@ class PatchMetadata:
 
 
 @dataclass(frozen=True)
+class PatchSpec:
+    """Take away from a child of ours what somebody added: a merge patch of its spec.
+
+    Refused unless the resourceVersion is still the one decided upon.
+    """
+
+    ref: ObjectRef
+    resource_version: str
+    spec: Body
+    annotations: Mapping[str, str]
+
+
+@dataclass(frozen=True)
 class SetAside:
     """Write onto an outbox why a store call of the same Plan was refused for good.
 
@@ -216,6 +229,7 @@ Action = (
     | Apply
     | Delete
     | PatchMetadata
+    | PatchSpec
     | SetAside
     | RegisterPrincipal
     | PutScope

@@ -12,7 +12,7 @@ from kais_operator.decide.cells import cell as decision
 from kais_operator.decide.cells import environment, placing, service_workloads
 from kais_operator.decide.cells.cell import CellObserved
 from kais_operator.decide.cells.placing import Housed
-from kais_operator.decide.cells.service_cells import Children
+from kais_operator.decide.cells.service_cells import Children, Installation
 from kais_operator.decide.plan import Body, ObjectRef
 from kais_operator.observe import kin, reading
 from kais_operator.observe.reconcilers import Reconciler, Seen
@@ -44,7 +44,7 @@ async def observe_cell(world: World, ref: ObjectRef) -> Seen | None:
         kin=await kin.read_kin(world, Housed(cell, formation)),
         realm_uid=namespace["metadata"]["uid"] if namespace else "",
         store_problem=world.memory.store_problem(),
-        knowledge_url=world.placement.knowledge_url,
+        installation=Installation(world.placement.knowledge_url, world.placement.allowed_additions),
     )
     return Seen(body, replace(observed, is_registered=_is_registered(world, observed)))
 

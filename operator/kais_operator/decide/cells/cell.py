@@ -28,7 +28,13 @@ from kais_operator.decide.cells import (
 )
 from kais_operator.decide.cells.cell_accounts import Account
 from kais_operator.decide.cells.placing import Housed, Identity
-from kais_operator.decide.cells.service_cells import NO_CHILDREN, Children, Workloads
+from kais_operator.decide.cells.service_cells import (
+    INSTALLATION,
+    NO_CHILDREN,
+    Children,
+    Installation,
+    Workloads,
+)
 from kais_operator.decide.cells.service_pods import ServicePods
 from kais_operator.decide.children import Parent
 from kais_operator.decide.formations import spawning
@@ -56,7 +62,7 @@ class CellObserved:
         realm_uid: UID of the namespace.
         is_registered: whether the store was told exactly what would be told now.
         store_problem: why the store last did not answer; None since it did.
-        knowledge_url: the store's address as pods reach it.
+        installation: what is set for every service cell.
     """
 
     housed: Housed
@@ -68,7 +74,7 @@ class CellObserved:
     realm_uid: str = ""
     is_registered: bool = False
     store_problem: str | None = None
-    knowledge_url: str = ""
+    installation: Installation = INSTALLATION
 
     @property
     def cell(self) -> Cell:
@@ -126,7 +132,7 @@ def _account_and_map(observed: CellObserved, parent: Parent) -> Account:
         _identity(observed),
         parent,
         found=observed.spec_map,
-        knowledge_url=observed.knowledge_url,
+        knowledge_url=observed.installation.knowledge_url,
     )
     if spec_map is None:
         return account
@@ -170,7 +176,8 @@ def _serving(
         who,
         parent,
         found=observed.workloads,
-        knowledge_url=observed.knowledge_url,
+        installation=observed.installation,
+        now=now,
     )
     seen = service_pods.read(
         observed.workloads.deployment, observed.workloads.pods, replicas=work.replicas, now=now

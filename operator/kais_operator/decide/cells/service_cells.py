@@ -8,13 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from datetime import timedelta
+from datetime import datetime, timedelta
 
 from kais import labels
 from kais.reasons import Reason
 from kais.resources.cell import Cell
 from kais_operator.decide import children
-from kais_operator.decide.cells import service_workloads
+from kais_operator.decide.cells import additions, service_workloads
 from kais_operator.decide.cells.placing import Housed, Identity
 from kais_operator.decide.children import ChildDecision, Parent, Standing
 from kais_operator.decide.plan import Action, Apply, Body, Delete
@@ -30,6 +30,22 @@ class Children:
 
 
 NO_CHILDREN = Children()
+
+
+@dataclass(frozen=True)
+class Installation:
+    """What the installation sets for every service cell.
+
+    Attributes:
+        knowledge_url: the store's address as pods reach it.
+        allowed_additions: paths that others may add to a Deployment or Service.
+    """
+
+    knowledge_url: str = ""
+    allowed_additions: tuple[str, ...] = ()
+
+
+INSTALLATION = Installation()
 
 
 @dataclass(frozen=True)
@@ -58,23 +74,41 @@ def wanted_replicas(cell: Cell) -> int:
 
 
 def decide_workloads(
-    housed: Housed, who: Identity, parent: Parent, *, found: Children, knowledge_url: str
+    housed: Housed,
+    who: Identity,
+    parent: Parent,
+    *,
+    found: Children,
+    installation: Installation,
+    now: datetime,
 ) -> Workloads:
     """Choose the writes that bring a service cell to its Deployment and its Service."""
     replicas = wanted_replicas(housed.cell)
     desired = service_workloads.workload(
-        parent, housed, who, knowledge_url=knowledge_url, replicas=replicas
+        parent, housed, who, knowledge_url=installation.knowledge_url, replicas=replicas
     )
+    allowed = installation.allowed_additions
     deployment = service_workloads.keeping(
-        desired.deployment, found.deployment, housed=housed, parent=parent
+        desired.deployment, found.deployment, housed=housed, parent=parent, allowed=allowed
     )
-    decided = [
-        children.decide_child(deployment, found.deployment, parent),
-        _decide_service(desired.service, found.service, parent),
+    first = [
+        (children.decide_child(deployment, found.deployment, parent), deployment, found.deployment),
+        (_decide_service(desired.service, found.service, parent), desired.service, found.service),
     ]
+    decided: list[ChildDecision] = []
+    staying: list[str] = []
+    for decision, body, seen in first:
+        if seen is None or decision.standing is not Standing.OURS or decision.actions:
+            decided.append(decision)
+            continue
+        removal, paths = additions.decide(body, seen, allowed=allowed, now=now)
+        decided.append(removal)
+        staying += paths
     trouble = next((d for d in decided if d.reason is Reason.NAME_TAKEN), None)
     trouble = trouble or next((d for d in decided if d.reason is not None), None)
     names = f"Deployment and Service {deployment['metadata']['name']}"
+    if staying:
+        names += f" (with {additions.listed(staying)}, which the installation allows)"
     return Workloads(
         actions=tuple(action for d in decided for action in d.actions),
         replicas=replicas,

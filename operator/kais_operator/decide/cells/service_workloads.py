@@ -17,7 +17,14 @@ from kais import labels, names
 from kais.resources.cell import Cell
 from kais.resources.workload import Port
 from kais_operator.decide import children
-from kais_operator.decide.cells import environment, placing, pods, process_limits, volumes
+from kais_operator.decide.cells import (
+    additions,
+    environment,
+    placing,
+    pods,
+    process_limits,
+    volumes,
+)
 from kais_operator.decide.cells.placing import Housed, Identity
 from kais_operator.decide.children import Parent, Standing
 from kais_operator.decide.plan import Body
@@ -96,7 +103,14 @@ def _replica_set_of(pod: Body) -> str:
     return ""
 
 
-def keeping(desired: Body, seen: Body | None, *, housed: Housed, parent: Parent) -> Body:
+def keeping(
+    desired: Body,
+    seen: Body | None,
+    *,
+    housed: Housed,
+    parent: Parent,
+    allowed: Sequence[str] = (),
+) -> Body:
     """Give the Deployment that shall be: with the template that runs when nothing asks for another.
 
     Somebody's edit of what the Cell declares is no template to keep: it is taken back.
@@ -111,7 +125,8 @@ def keeping(desired: Body, seen: Body | None, *, housed: Housed, parent: Parent)
     ):
         return desired
     is_same_rendering = before.get(labels.RENDERED) == wanted[labels.RENDERED]
-    if is_same_rendering or _is_edited(desired, seen) or _never_starts(seen):
+    is_edited = _is_edited(desired, seen) or additions.is_tampered(desired, seen, allowed=allowed)
+    if is_same_rendering or is_edited or _never_starts(seen):
         return desired
     return _with_template_of(seen, desired)
 

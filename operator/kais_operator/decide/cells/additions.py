@@ -1,0 +1,266 @@
+"""What somebody added to a Deployment or Service of ours, and how it is taken away.
+
+A workload's spec is its Cell's word alone. What the API server fills in by default is no addition,
+nor is what `kubectl rollout restart` writes, nor what the installation allows (a mesh that injects,
+say). After three removals in a row somebody else keeps adding: it is said, and tried ever later.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any
+
+from kais import labels
+from kais.reasons import Reason
+from kais_operator.decide import children, notes, plan
+from kais_operator.decide.children import ChildDecision, Standing
+from kais_operator.decide.plan import Body
+
+ALLOWED_ALWAYS = ("spec.template.metadata.annotations[kubectl.kubernetes.io/restartedAt]",)
+ROW = 3
+"""So many removals in a row are tried at once."""
+FIRST_PAUSE, LONGEST_PAUSE = timedelta(minutes=5), timedelta(hours=1)
+ROW_ENDS = timedelta(hours=2)
+"""A removal this long after the one before begins a new row; longer than any pause."""
+_MERGE_KEYS: Mapping[str, str] = {
+    "containers": "name",
+    "initContainers": "name",
+    "env": "name",
+    "volumes": "name",
+    "volumeMounts": "mountPath",
+}
+_ANY = object()
+_DEFAULTS: Mapping[str, Any] = {
+    # Deployment
+    "progressDeadlineSeconds": 600,
+    "restartPolicy": "Always",
+    "dnsPolicy": "ClusterFirst",
+    "schedulerName": "default-scheduler",
+    "terminationGracePeriodSeconds": 30,
+    "serviceAccount": _ANY,  # the older spelling of serviceAccountName, kept equal to it
+    "imagePullPolicy": _ANY,  # by the image's tag
+    "terminationMessagePath": "/dev/termination-log",
+    "terminationMessagePolicy": "File",
+    "enableServiceLinks": True,
+    "protocol": "TCP",
+    "timeoutSeconds": 1,
+    "periodSeconds": 10,
+    "successThreshold": 1,
+    "failureThreshold": 3,
+    "scheme": "HTTP",
+    "defaultMode": 420,
+    "expirationSeconds": 3600,
+    "type": "ClusterIP",
+    # Service
+    "clusterIP": _ANY,
+    "clusterIPs": _ANY,
+    "internalTrafficPolicy": "Cluster",
+    "ipFamilies": _ANY,
+    "ipFamilyPolicy": _ANY,
+    "sessionAffinity": "None",
+}
+"""What the API server fills in, by the name of the field; any value where it chooses one."""
+_POWER = re.compile(
+    r"\.host(Network|PID|IPC)$|\.(initC|c)ontainers\[[^]]*\]$"
+    r"|securityContext\.(privileged|capabilities\.add|allowPrivilegeEscalation)$"
+)
+_NOTHING: tuple[Any, ...] = (None, "", False, [], {})
+
+
+@dataclass(frozen=True)
+class Additions:
+    """What a workload has and its Cell does not give it.
+
+    Attributes:
+        removed: paths of what is to be taken away.
+        allowed: paths of what the installation lets stay.
+        spec_patch: merge patch of the spec that takes it away.
+    """
+
+    removed: tuple[str, ...] = ()
+    allowed: tuple[str, ...] = ()
+    spec_patch: Body | None = None
+
+
+def find(desired: Body, live: Body, *, allowed: Sequence[str]) -> Additions:
+    """Compare a workload with what it shall be; `allowed` are paths in which `*` is any text."""
+    permitted = [_pattern(path) for path in (*ALLOWED_ALWAYS, *allowed)]
+    found = _Found(permitted)
+    kept = found.walk(desired["spec"], live["spec"], "spec")
+    patch = _merge_patch(live["spec"], kept)
+    named = tuple(path for path in found.allowed if path not in ALLOWED_ALWAYS)
+    return Additions(tuple(found.removed), named, patch if found.removed else None)
+
+
+class _Found:
+    """Paths met on one walk."""
+
+    def __init__(self, permitted: Sequence[re.Pattern[str]]) -> None:
+        self._permitted = permitted
+        self.removed: list[str] = []
+        self.allowed: list[str] = []
+
+    def walk(self, desired: Any, live: Any, path: str) -> Any:
+        """Give what is left of `live` without what is to be removed."""
+        if isinstance(desired, Mapping) and isinstance(live, Mapping):
+            return self._mapping(desired, live, path)
+        key = _MERGE_KEYS.get(path.rpartition(".")[2])
+        if isinstance(desired, list | tuple) and isinstance(live, list):
+            return self._keyed(desired, live, path, key) if key else self._list(desired, live, path)
+        return live
+
+    def _mapping(self, desired: Mapping[str, Any], live: Mapping[str, Any], path: str) -> Body:
+        kept: Body = {}
+        for key, value in live.items():
+            below = f"{path}[{key}]" if re.search(r"[./]", key) else f"{path}.{key}"
+            if key in desired:
+                kept[key] = self.walk(desired[key], value, below)
+            elif _is_looked_into(key, value):
+                rest = self.walk([] if isinstance(value, list) else {}, value, below)
+                kept |= {key: rest} if rest else {}
+            elif _is_default(key, value) or not self._is_removed(below):
+                kept[key] = value
+        return kept
+
+    def _list(self, desired: Sequence[Any], live: list[Any], path: str) -> list[Any]:
+        if len(desired) != len(live):
+            return live  # a difference, which an apply mends
+        pairs = enumerate(zip(desired, live, strict=True))
+        return [self.walk(one, other, f"{path}[{i}]") for i, (one, other) in pairs]
+
+    def _keyed(self, desired: Sequence[Any], live: list[Any], path: str, key: str) -> list[Any]:
+        wanted = {item.get(key): item for item in desired}
+        kept = []
+        for item in live:
+            below = f"{path}[{item.get(key)}]"
+            if item.get(key) in wanted:
+                kept.append(self.walk(wanted[item.get(key)], item, below))
+            elif not self._is_removed(below):
+                kept.append(item)
+        return kept
+
+    def _is_removed(self, path: str) -> bool:
+        is_allowed = any(pattern.fullmatch(path) for pattern in self._permitted)
+        (self.allowed if is_allowed else self.removed).append(path)
+        return not is_allowed
+
+
+@dataclass(frozen=True)
+class Row:
+    """Removals in a row: how many, and when the last one was."""
+
+    count: int = 0
+    last: datetime | None = None
+
+    def contested_until(self) -> datetime | None:
+        """Say until when nothing is removed; None while it is removed at once."""
+        if self.last is None or self.count < ROW:
+            return None
+        pause: timedelta = FIRST_PAUSE * 2 ** min(self.count - ROW, 10)
+        return self.last + min(LONGEST_PAUSE, pause)
+
+
+def row_of(live: Body, now: datetime) -> Row:
+    """Read the removals in a row that a workload has seen; none after a quiet time."""
+    text = (live["metadata"].get("annotations") or {}).get(labels.REMOVED_ADDITIONS, "")
+    number, _, at = text.partition(" ")
+    try:
+        count, last = notes.digits(number), notes.time(at)
+    except notes.BROKEN:
+        return Row()
+    if count is None or last is None or now - last >= ROW_ENDS:
+        return Row()
+    return Row(count, last)
+
+
+def annotation(row: Row, now: datetime) -> str:
+    """Write down one more removal."""
+    return f"{row.count + 1} {now.strftime('%Y-%m-%dT%H:%M:%SZ')}"
+
+
+def decide(
+    desired: Body, live: Body, *, allowed: Sequence[str], now: datetime
+) -> tuple[ChildDecision, tuple[str, ...]]:
+    """Choose what to do about a workload of ours that is as wanted but for additions.
+
+    Returns:
+        The decision, and the paths that the installation lets stay.
+    """
+    found = find(desired, live, allowed=allowed)
+    if found.spec_patch is None:
+        return ChildDecision(Standing.OURS), found.allowed
+    ref, row = children.ref_of(live), row_of(live, now)
+    until = row.contested_until()
+    if until is not None and now < until:
+        message = (
+            f"{ref} was given {listed(found.removed)} again after each of {row.count} removals; "
+            f"the next one is at {until:%H:%M} UTC. Stop who adds it, or allow it in the chart's "
+            "operator.allowedAdditions"
+        )
+        contested = ChildDecision(
+            Standing.OURS,
+            reason=Reason.DRIFT_CONTESTED,
+            message=message,
+            requeue_after=until - now,
+        )
+        return contested, found.allowed
+    patch = plan.PatchSpec(
+        ref,
+        live["metadata"]["resourceVersion"],
+        spec=found.spec_patch,
+        annotations={labels.REMOVED_ADDITIONS: annotation(row, now)},
+    )
+    words = f"{ref} had {listed(found.removed)}, which the Cell does not declare; taken away"
+    event = plan.EmitEvent("Warning", "AdditionRemoved", words)
+    return ChildDecision(Standing.OURS, (patch, event)), found.allowed
+
+
+def _is_looked_into(key: str, value: Any) -> bool:
+    """Whether each part of what was added is named by itself."""
+    if isinstance(value, list):
+        return bool(value) and key in _MERGE_KEYS
+    return bool(value) and key in ("annotations", "labels")
+
+
+def is_tampered(desired: Body, live: Body, *, allowed: Sequence[str]) -> bool:
+    """Whether somebody gave a pod template more power than any version of kais gives one.
+
+    For a template that an older version rendered: its variables and mounts may differ rightly.
+    """
+    removed = find(desired, live, allowed=allowed).removed
+    return any(_POWER.search(path) for path in removed)
+
+
+def _is_default(key: str, value: Any) -> bool:
+    if value in _NOTHING:
+        return True
+    default = _DEFAULTS.get(key)
+    return default is _ANY or (default is not None and value == default)
+
+
+def _pattern(path: str) -> re.Pattern[str]:
+    return re.compile(".*".join(re.escape(part) for part in path.split("*")))
+
+
+def _merge_patch(live: Any, kept: Any) -> Body:
+    """Give the JSON merge patch (RFC 7386) that makes `kept` of `live`."""
+    patch: Body = {}
+    for key, value in live.items():
+        if key not in kept:
+            patch[key] = None
+        elif value != kept[key]:
+            is_mapping = isinstance(value, Mapping)
+            patch[key] = _merge_patch(value, kept[key]) if is_mapping else kept[key]
+    return patch
+
+
+def listed(paths: Sequence[str]) -> str:
+    """Name paths in a message, the first few of many."""
+    shown = ", ".join(paths[:_SHOWN])
+    return shown if len(paths) <= _SHOWN else f"{shown} and {len(paths) - _SHOWN} more"
+
+
+_SHOWN = 5

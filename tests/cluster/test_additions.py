@@ -1,0 +1,57 @@
+"""What somebody adds to what a service cell is made of, against a real API server's defaults."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from tests.cluster.running import Cluster, Start, wait_for
+from tests.cluster.test_service_cells import lone, wait_condition
+
+pytestmark = pytest.mark.cluster
+
+
+def patch(cluster: Cluster, kind: str, spec: dict[str, Any]) -> None:
+    cluster.kubectl("patch", kind, "solo", "--type=strategic", "-p", json.dumps({"spec": spec}))
+
+
+def read(cluster: Cluster, kind: str) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads(cluster.kubectl("get", kind, "solo", "-o", "json"))
+    return found
+
+
+def test_what_is_added_to_a_workload_is_taken_away_and_defaults_are_not(
+    cluster: Cluster, start: Start
+) -> None:
+    start().wait_ready()
+    cluster.apply(lone())
+    wait_condition(cluster, "cells", "solo", "Applied", ("True", "Applied"))
+    cluster.kubectl("rollout", "restart", "deployment/solo")
+    before = read(cluster, "deployment")["spec"]
+    sidecar = {"name": "proxy", "image": "proxy:1", "securityContext": {"privileged": True}}
+    preload = {"name": "cell", "env": [{"name": "LD_PRELOAD", "value": "/evil.so"}]}
+    pod = {
+        "hostNetwork": True,
+        "initContainers": [{"name": "init", "image": "init:1"}],
+        "containers": [sidecar, preload],
+        "volumes": [{"name": "host", "hostPath": {"path": "/"}}],
+    }
+    patch(cluster, "deployment", {"template": {"spec": pod}})
+    patch(cluster, "service", {"type": "LoadBalancer"})
+    wait_for(
+        lambda: (
+            read(cluster, "deployment")["spec"] == before
+            and read(cluster, "service")["spec"]["type"] == "ClusterIP"
+        ),
+        what="the additions are taken away",
+    )
+    assert "kubectl.kubernetes.io/restartedAt" in before["template"]["metadata"]["annotations"]
+    events = cluster.items("events")
+    messages = [e["message"] for e in events if e["reason"] == "AdditionRemoved"]
+    assert any("hostNetwork" in m and "containers[proxy]" in m for m in messages), messages
+    assert any("spec.type" in message for message in messages), messages
+    removed = "kais.io/removed-additions"
+    for kind in ("deployment", "service"):
+        assert read(cluster, kind)["metadata"]["annotations"][removed].startswith("1 ")
