@@ -81,7 +81,11 @@ def _stricter(old: Parameter, new: Parameter) -> Iterator[str]:
             yield f"is stricter: {word} {words}"
     if new.pattern is not None and new.pattern != old.pattern:
         yield f"is stricter: it must match {new.pattern}"
-    if new.type is ParameterType.ENUM:
+    is_secret = new.type is ParameterType.SECRET_REF
+    if is_secret and new.values is not None and old.values is None:
+        listed = ", ".join(differences.shown(value) for value in new.values)
+        yield f"is stricter: its Secret must be one of {listed}"
+    elif new.type is ParameterType.ENUM or (is_secret and new.values is not None):
         gone = [value for value in old.values or [] if value not in (new.values or [])]
         if gone:
             yield f"no longer takes {', '.join(differences.shown(value) for value in gone)}"

@@ -18,16 +18,17 @@ Matcher = Callable[[str, str], bool]
 
 _NUMBERS = frozenset({ParameterType.INTEGER, ParameterType.NUMBER})
 _STRINGS = frozenset({ParameterType.STRING})
+_TEXTS = frozenset({ParameterType.STRING, ParameterType.SECRET_REF})
 _ARRAYS = frozenset({ParameterType.ARRAY})
 _APPLIES = {
     "min": _NUMBERS,
     "max": _NUMBERS,
-    "pattern": _STRINGS,
+    "pattern": _TEXTS,
     "min_length": _STRINGS,
     "max_length": _STRINGS,
     "min_items": _ARRAYS,
     "max_items": _ARRAYS,
-    "values": frozenset({ParameterType.ENUM}),
+    "values": frozenset({ParameterType.ENUM, ParameterType.SECRET_REF}),
 }
 _WIRE = {name: Parameter.model_fields[name].alias or name for name in _APPLIES}
 _SHOWN = 80  # characters of a value in a message; enough to recognise it
@@ -44,16 +45,17 @@ def broken_rules(parameter: Parameter, value: Any, *, matcher: Matcher = matches
     if wrong is not None:
         yield wrong
         return
-    if parameter.type in _NUMBERS:
-        for message in _bounds(value, parameter.min, parameter.max):
-            yield f"{message}, got {shown(value)}"
-    elif parameter.type is ParameterType.STRING:
-        for message in _bounds(len(value), parameter.min_length, parameter.max_length):
-            yield f"{message} characters long, got {len(value)}"
-        yield from _unmatched(parameter, value, matcher)
-    elif parameter.type is ParameterType.ARRAY:
-        for message in _bounds(len(value), parameter.min_items, parameter.max_items):
-            yield f"{message} items long, got {len(value)}"
+    match parameter.type:
+        case ParameterType.INTEGER | ParameterType.NUMBER:
+            for message in _bounds(value, parameter.min, parameter.max):
+                yield f"{message}, got {shown(value)}"
+        case ParameterType.STRING:
+            yield from _unfit_text(parameter, value, matcher)
+        case ParameterType.SECRET_REF:
+            yield from _unfit_secret(parameter, value["name"], matcher)
+        case ParameterType.ARRAY:
+            for message in _bounds(len(value), parameter.min_items, parameter.max_items):
+                yield f"{message} items long, got {len(value)}"
 
 
 def senseless(parameter: Parameter) -> Iterator[str]:
@@ -65,6 +67,8 @@ def senseless(parameter: Parameter) -> Iterator[str]:
         least, most = getattr(parameter, low), getattr(parameter, high)
         if least is not None and most is not None and least > most:
             yield f"{_WIRE[low]} {_plain(least)} is above {_WIRE[high]} {_plain(most)}"
+    if parameter.type is ParameterType.SECRET_REF and parameter.values is not None:
+        yield from _senseless_secrets(parameter.values)
     if parameter.pattern is not None:
         try:
             re.compile(parameter.pattern)
@@ -124,6 +128,28 @@ _TYPES: Mapping[ParameterType, tuple[Callable[[Any], bool], str]] = {
     ParameterType.OBJECT: (lambda v: isinstance(v, dict), "an object"),
     ParameterType.SECRET_REF: (_is_secret_ref, "a reference {name, key} to a Secret"),
 }
+
+
+def _unfit_text(parameter: Parameter, value: str, matcher: Matcher) -> Iterator[str]:
+    for message in _bounds(len(value), parameter.min_length, parameter.max_length):
+        yield f"{message} characters long, got {len(value)}"
+    yield from _unmatched(parameter, value, matcher)
+
+
+def _unfit_secret(parameter: Parameter, name: str, matcher: Matcher) -> Iterator[str]:
+    if parameter.values is not None and name not in parameter.values:
+        listed = ", ".join(shown(allowed) for allowed in parameter.values)
+        yield f"the Secret's name must be one of {listed}, got {shown(name)}"
+    for message in _unmatched(parameter, name, matcher):
+        yield f"the Secret's name {message}"
+
+
+def _senseless_secrets(values: Sequence[Any]) -> Iterator[str]:
+    if not values:
+        yield "values of a secretRef must name a Secret"
+    for value in values:
+        if not isinstance(value, str):
+            yield f"values of a secretRef are names of Secrets, got {shown(value)}"
 
 
 def _unmatched(parameter: Parameter, value: str, matcher: Matcher) -> Iterator[str]:

@@ -188,6 +188,12 @@ def _schema(parameter: Parameter) -> dict[str, Any]:
     made: dict[str, Any] = dict(_SCHEMAS[parameter.type])
     if parameter.type is ParameterType.ENUM:
         made["enum"] = parameter.values
+    pattern = None if parameter.pattern is None else f"^(?:{parameter.pattern})$"
+    if parameter.type is ParameterType.SECRET_REF:
+        rules = {"pattern": pattern, "enum": parameter.values}
+        named = {**made["properties"]["name"], **_present(rules)}
+        made["properties"] = {**made["properties"], "name": named}
+        pattern = None
     wire = {
         "description": parameter.description,
         "default": parameter.default,
@@ -198,9 +204,13 @@ def _schema(parameter: Parameter) -> dict[str, Any]:
         "maxLength": parameter.max_length,
         "minItems": parameter.min_items,
         "maxItems": parameter.max_items,
-        "pattern": None if parameter.pattern is None else f"^(?:{parameter.pattern})$",
+        "pattern": pattern,
     }
-    return made | {key: value for key, value in wire.items() if value is not None}
+    return made | _present(wire)
+
+
+def _present(fields: Mapping[str, Any]) -> dict[str, Any]:
+    return {key: value for key, value in fields.items() if value is not None}
 
 
 _SCHEMAS: Mapping[ParameterType, Mapping[str, Any]] = {

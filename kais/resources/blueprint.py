@@ -81,12 +81,14 @@ class Parameter(Model):
         default=None, description="what the value does, for who fills it in"
     )
     values: Annotated[list[IntOrText], Field(max_length=256)] | None = Field(
-        default=None, description="the values that an enum allows"
+        default=None,
+        description="the values that an enum allows, or the Secrets that a secretRef may name",
     )
     min: Number | None = Field(default=None, description="least number allowed, itself included")
     max: Number | None = Field(default=None, description="largest number allowed, itself included")
     pattern: Line | None = Field(
-        default=None, description="regular expression that the whole text must match"
+        default=None,
+        description="regular expression that the whole text must match; of a secretRef, its name",
     )
     min_length: Annotated[Int, Field(ge=0)] | None = Field(
         default=None, description="fewest characters of a string"

@@ -27,6 +27,16 @@ def p(**fields):
         ([p(default="x")], [p(default="y")], 'changed its default from "x" to "y"'),
         ([p(required=False)], [p(default="y")], 'changed its default from none to "y"'),
         ([p()], [p(pattern="[a-z]+")], "is stricter: it must match [a-z]+"),
+        (
+            [p(type="secretRef")],
+            [p(type="secretRef", values=["mail"])],
+            'is stricter: its Secret must be one of "mail"',
+        ),
+        (
+            [p(type="secretRef", values=["mail", "chat"])],
+            [p(type="secretRef", values=["mail"])],
+            'no longer takes "chat"',
+        ),
         ([p(maxLength=9)], [p(maxLength=5)], "is stricter: maxLength 5 instead of 9"),
         ([p(type="integer")], [p(type="integer", min=1)], "is stricter: min 1 instead of none"),
         (

@@ -51,6 +51,21 @@ def refusals(parameter, value):
         ({"type": "secretRef"}, "hunter2", "must be a reference {name, key} to a Secret"),
         ({"type": "secretRef"}, {"name": "s"}, "must be a reference {name, key} to a Secret"),
         ({"type": "secretRef"}, {"name": "s", "key": ""}, "must be a reference {name, key}"),
+        (
+            {"type": "secretRef", "pattern": "team-.*"},
+            {"name": "admin", "key": "k"},
+            'the Secret\'s name must match team-.*, got "admin"',
+        ),
+        (
+            {"type": "secretRef", "pattern": "team-.*"},
+            {"name": "my-team-a", "key": "k"},
+            'the Secret\'s name must match team-.*, got "my-team-a"',
+        ),
+        (
+            {"type": "secretRef", "values": ["mail", "chat"]},
+            {"name": "admin", "key": "mail"},
+            'the Secret\'s name must be one of "mail", "chat", got "admin"',
+        ),
     ],
 )
 def test_value_is_refused(fields, value, words):
@@ -70,6 +85,8 @@ def test_value_is_refused(fields, value, words):
         ({"type": "array", "minItems": 2}, [1, "a"]),
         ({"type": "object"}, {}),
         ({"type": "secretRef"}, {"name": "s", "key": "k"}),
+        ({"type": "secretRef", "pattern": "team-.*"}, {"name": "team-a", "key": "k"}),
+        ({"type": "secretRef", "values": ["mail", "chat"]}, {"name": "chat", "key": "k"}),
     ],
 )
 def test_value_is_kept_as_it_is(fields, value):
@@ -267,6 +284,38 @@ def test_json_schema_says_what_resolve_enforces():
     assert schema["properties"]["s"]["pattern"] == "^(?:a|b)$"
     assert schema["properties"]["e"] == {"enum": ["x", 1], "default": "x"}
     assert schema["properties"]["k"]["required"] == ["name", "key"]
+
+
+def test_schema_of_a_secret_reference_says_which_secrets_it_may_name():
+    fields = {"type": "secretRef", "pattern": "team-.*", "values": ["team-a", "team-b"]}
+    schema = parameters.json_schema([declared(**fields)])["properties"]["p"]
+    assert schema["properties"]["name"] == {
+        "type": "string",
+        "minLength": 1,
+        "pattern": "^(?:team-.*)$",
+        "enum": ["team-a", "team-b"],
+    }
+    assert "pattern" not in schema
+    unrestricted = parameters.json_schema([declared(type="secretRef")])["properties"]["p"]
+    assert unrestricted["properties"]["name"] == {"type": "string", "minLength": 1}
+
+
+@pytest.mark.parametrize(
+    ("values", "words"),
+    [
+        ([], "values of a secretRef must name a Secret"),
+        (["mail", 7], "values of a secretRef are names of Secrets, got 7"),
+    ],
+)
+def test_values_of_a_secret_reference_are_names_of_secrets(values, words):
+    (found,) = parameters.declaration_violations([declared(type="secretRef", values=values)])
+    assert str(found) == f"parameter 'p': {words}"
+
+
+def test_a_default_of_a_secret_reference_obeys_its_own_rules():
+    secret = declared(type="secretRef", pattern="team-.*", default={"name": "x", "key": "k"})
+    (found,) = parameters.declaration_violations([secret])
+    assert str(found) == ("parameter 'p': default the Secret's name must match team-.*, got \"x\"")
 
 
 def test_text_that_is_nested_too_deeply_stays_text():
