@@ -91,3 +91,7 @@ def run_again(fake: FakeWorld) -> None:
     run_id = names.run_id(metadata(fake)["uid"], nonce)
     annotate(fake, MISSION, run_id=run_id, rerun_taken=nonce, outcome=None)
     fake.cluster.set_status(MISSION, {"message": "attempt 1 runs"})
+
+
+def edit_parameters(fake: FakeWorld, **values: Any) -> None:
+    fake.cluster.edit(USE, {"spec": {"parameters": values}})

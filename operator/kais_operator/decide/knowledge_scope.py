@@ -81,6 +81,9 @@ def decide_knowledge_scope(observed: KnowledgeScopeObserved, now: datetime) -> P
         return Plan(plan.actions, plan.status, plan.requeue_after or LOOK_AGAIN)
     said = [_reachable(observed), _configured(observed)]
     said.append(conditions.summary(said, message=f"{_path(observed)} behaves as declared"))
+    if saying.is_suspended(declared):
+        said = saying.suspended(said, about=Type.CONFIGURED)
+        return _plan(observed, said, now, actions=())
     actions: list[Action] = list(_finalizer(declared))
     if observed.refusal is not None:
         plan = _plan(observed, said, now, actions=actions)

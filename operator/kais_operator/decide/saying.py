@@ -57,6 +57,8 @@ TROUBLES = frozenset(
 )
 """Reasons that make an Event a Warning: by meaning, whatever the condition's status."""
 
+SUSPENDED = f"nothing is written while {labels.RECONCILE} is {labels.RECONCILE_SUSPENDED}"
+
 NO_COST = "-"
 """What a column of costs shows while nobody reported any; 0 would be a claim."""
 
@@ -113,6 +115,20 @@ def _is_news(before: Condition | None, after: Condition) -> bool:
     if before.status != after.status:
         return True
     return before.reason != after.reason and after.reason in TROUBLES
+
+
+def is_suspended(resource: Resource) -> bool:
+    """Whether somebody asked that nothing be written for an object; its deletion is not held."""
+    return resource.metadata.annotations.get(labels.RECONCILE) == labels.RECONCILE_SUSPENDED
+
+
+def suspended(said: Sequence[Wanted], *, about: str) -> list[Wanted]:
+    """Replace the condition about writing, and the summary, which is the last one."""
+    types = {about, said[-1].type}
+    return [
+        conditions.false(one.type, Reason.SUSPENDED, SUSPENDED) if one.type in types else one
+        for one in said
+    ]
 
 
 def _let_go(kind: str, metadata: Body) -> tuple[PatchMetadata, ...]:

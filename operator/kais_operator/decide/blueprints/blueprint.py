@@ -16,7 +16,7 @@ from kais.reasons import Reason
 from kais.resources import blueprint_revision
 from kais.resources.blueprint import Blueprint
 from kais.resources.blueprint_revision import BlueprintRevision
-from kais_operator.decide import children
+from kais_operator.decide import children, saying
 from kais_operator.decide.blueprints import blueprint_status, revision_collection, revision_history
 from kais_operator.decide.blueprints.revision_history import Verdict
 from kais_operator.decide.instances import instance_children
@@ -80,19 +80,27 @@ def decide_blueprint(observed: BlueprintObserved, now: datetime) -> Plan:
     served = None
     if observed.unnumbered is None:
         served = revision_history.serving(verdicts, present=observed.number, annotated=annotated)
-    unnamed = _beyond_limit(observed, blueprint, made.history, served)
+    is_suspended = saying.is_suspended(blueprint)
+    unnamed = [] if is_suspended else _beyond_limit(observed, blueprint, made.history, served)
     collected = revision_collection.decide(observed.revisions, unnamed=unnamed, now=now)
     gone = {action.ref.name for action in collected if isinstance(action, Delete)}
     kept = [r for r in made.history if r.metadata.name not in gone]
     status, events = blueprint_status.status_of(
         blueprint,
         revisions=kept,
-        present=blueprint_status.Present(observed.number, served, verdicts, observed.unnumbered),
+        present=blueprint_status.Present(
+            observed.number,
+            served,
+            verdicts,
+            observed.unnumbered,
+            note=f"; {saying.SUSPENDED}" if is_suspended else "",
+        ),
         ledger=blueprint_status.Ledger(observed.stats, observed.store_problem),
         now=now,
     )
+    annotations = () if is_suspended else _annotations(blueprint, made.history, served)
     return Plan(
-        (*_annotations(blueprint, made.history, served), *made.actions, *collected, *events),
+        (*annotations, *made.actions, *collected, *events),
         status=status,
         requeue_after=_requeue(observed, unnamed, now),
     )
@@ -119,7 +127,7 @@ def _with_present(observed: BlueprintObserved, blueprint: Blueprint, now: dateti
     if any(revision_history.number_of(r) == observed.number for r in history):
         return _Made(history)
     body = revision_history.revision_body(blueprint, history, number=observed.number)
-    problem = _unmade(observed, body)
+    problem = _unmade(observed, blueprint, body)
     if problem is not None:
         return _Made(history, verdict=problem)
     made_at = now.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
@@ -129,8 +137,10 @@ def _with_present(observed: BlueprintObserved, blueprint: Blueprint, now: dateti
     return _Made([*history, BlueprintRevision.from_dict(stored)], (Create(body), made))
 
 
-def _unmade(observed: BlueprintObserved, body: Body) -> Verdict | None:
-    """Say why a revision cannot be stored; it would be refused each time."""
+def _unmade(observed: BlueprintObserved, blueprint: Blueprint, body: Body) -> Verdict | None:
+    """Say why a revision is not stored: nobody wants it now, or it would be refused each time."""
+    if saying.is_suspended(blueprint):
+        return Verdict(False, Reason.SUSPENDED, saying.SUSPENDED, is_unmade=True)
     name = str(children.ref_of(body))
     if observed.is_name_taken:
         message = f"{name} exists already and is no revision of this Blueprint; delete it"

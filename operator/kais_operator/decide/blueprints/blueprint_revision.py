@@ -38,7 +38,9 @@ def decide_blueprint_revision(observed: BlueprintRevisionObserved, now: datetime
     revision, verdict = observed.revision, observed.verdict
     say = conditions.true if verdict.is_good else conditions.false
     compiled = say(Type.COMPILED, verdict.reason, verdict.message)
-    ready = conditions.summary([compiled], message=f"revision {revision.spec.revision} can be used")
+    words = f"revision {revision.spec.revision} can be used"
+    words += f"; {saying.SUSPENDED}" if saying.is_suspended(revision) else ""
+    ready = conditions.summary([compiled], message=words)
     fields = statistics.fields_of(
         statistics.of_revision(observed.stats, revision.spec.revision), revision.status
     )
@@ -64,6 +66,8 @@ def decide_blueprint_revision(observed: BlueprintRevisionObserved, now: datetime
 
 def _relabelled(revision: BlueprintRevision) -> tuple[PatchMetadata, ...]:
     """Give back the labels by which the revision is found, when somebody took or changed them."""
+    if saying.is_suspended(revision):
+        return ()
     metadata = revision.metadata
     wanted = revision_history.labels_of(revision)
     missing = {k: v for k, v in wanted.items() if metadata.labels.get(k) != v}

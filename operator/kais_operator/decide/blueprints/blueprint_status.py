@@ -26,13 +26,15 @@ _NAMES = 60  # characters of the column
 class Present:
     """The revision of the present spec, the one that serves, and what the compiler said.
 
-    `unnumbered` says why the present spec has no number yet; `number` is 0 then.
+    `unnumbered` says why the present spec has no number yet; `number` is 0 then. `note` follows the
+    word on what serves.
     """
 
     number: int
     served: int | None
     verdicts: Mapping[int, Verdict]
     unnumbered: str | None = None
+    note: str = ""
 
 
 @dataclass(frozen=True)
@@ -79,7 +81,7 @@ def _conditions(present: Present, ledger: Ledger, *, claims: str) -> conditions.
     said = conditions.ConditionSet()
     verdict = present.verdicts[present.number]
     message = f"revision {present.number}: {verdict.message}" if present.number else verdict.message
-    serves = f"revision {present.served} serves"
+    serves = f"revision {present.served} serves{present.note}"
     if verdict.is_good:
         said.true(Type.COMPILED, verdict.reason, message)
     else:

@@ -114,11 +114,16 @@ def decide_cell(observed: CellObserved, now: datetime) -> Plan:
     if account.reason is not None:
         return _plan(observed, _refused(observed, account, parent), now)
     if cell.spec.effective_mode is CellMode.SERVICE:
-        return _plan(observed, _serving(observed, account, parent, now=now), now)
-    gone = service_cells.removed(parent, observed.workloads)
-    actions = (*account.actions, *gone, *_registrations(observed, account))
-    said = _standing_by(observed, account)
-    return _plan(observed, _Decided(said, actions, waits=(account.requeue_after,)), now)
+        decided = _serving(observed, account, parent, now=now)
+    else:
+        gone = service_cells.removed(parent, observed.workloads)
+        actions = (*account.actions, *gone, *_registrations(observed, account))
+        said = _standing_by(observed, account)
+        decided = _Decided(said, actions, waits=(account.requeue_after,))
+    if saying.is_suspended(cell):  # after what stops a cell that must not run
+        said = saying.suspended(decided.said, about=Type.APPLIED)
+        decided = replace(decided, said=said, actions=())
+    return _plan(observed, decided, now)
 
 
 def _account_and_map(observed: CellObserved, parent: Parent) -> Account:
@@ -292,6 +297,8 @@ def principal_for(observed: CellObserved, *, account_uid: str) -> models.Princip
 
 
 def _phase(ready: Condition) -> CellPhase:
+    if ready.reason == Reason.SUSPENDED:
+        return CellPhase.PAUSED
     if ready.reason == Reason.SCALED_DOWN:
         return CellPhase.COMPLETED
     if ready.reason == Reason.POD_FAILED:

@@ -16,7 +16,7 @@ from kais.conditions import Type, Wanted
 from kais.errors import InvalidResource
 from kais.reasons import Reason
 from kais.resources.base import API_VERSION
-from kais.resources.cell import Cell
+from kais.resources.cell import Cell, CellPhase
 from kais.resources.formation import (
     MAX_CELLS,
     CellSummary,
@@ -63,12 +63,14 @@ def decide_formation(observed: FormationObserved, now: datetime) -> Plan:
     desired = cell_bodies(formation)
     cells = _own_cells(observed, (body["metadata"]["name"] for body in desired))
     topology_map = topology_maps.map_body(formation, parent_of(formation))
-    decided = [] if is_paused(formation) else _decide_children(observed, desired, topology_map)
+    decided = (
+        [] if saying.is_suspended(formation) else _decide_children(observed, desired, topology_map)
+    )
     said = [_applied(formation, decided, topology_map), _cells_ready(cells)]
     said.append(conditions.summary(said, message=_all_well(formation, len(desired))))
     told = saying.timed(formation, said, now)
     actions: list[Action] = [action for d in decided for action in d.actions]
-    actions += [] if is_paused(formation) else _pruned(observed, desired)
+    actions += [] if saying.is_suspended(formation) else _pruned(observed, desired)
     actions += saying.events(formation, told, types=(Type.READY,))
     return Plan(
         tuple(actions), saying.body_of(_status(formation, cells, told=told)), _soonest(decided)
@@ -150,11 +152,6 @@ def _resting(formation: Formation) -> dict[str, str]:
     return {labels.SCALED_DOWN: labels.SCALED_DOWN_YES} if is_resting else {}
 
 
-def is_paused(formation: Formation) -> bool:
-    """Whether somebody asked that nothing of the formation be written."""
-    return formation.metadata.annotations.get(labels.RECONCILE) == labels.RECONCILE_SUSPENDED
-
-
 def _decide_children(
     observed: FormationObserved, desired: Sequence[Body], topology_map: Body
 ) -> list[ChildDecision]:
@@ -195,9 +192,8 @@ def _made_order(body: Body) -> tuple[str, str]:
 
 
 def _applied(formation: Formation, decided: Sequence[ChildDecision], topology_map: Body) -> Wanted:
-    if is_paused(formation):
-        words = f"nothing is written while {labels.RECONCILE} is {labels.RECONCILE_SUSPENDED}"
-        return conditions.false(Type.APPLIED, Reason.SUSPENDED, words)
+    if saying.is_suspended(formation):
+        return conditions.false(Type.APPLIED, Reason.SUSPENDED, saying.SUSPENDED)
     blocked = [d for d in decided if d.reason is not None]
     if blocked:
         taken = next((d for d in blocked if d.reason is Reason.NAME_TAKEN), blocked[0])
@@ -281,7 +277,7 @@ def _status(
     return FormationStatus(
         observed_generation=formation.metadata.generation,
         conditions=told,
-        phase=_phase(formation, summary),
+        phase=_phase(formation, cells, summary),
         ready_cells=ready,
         total_cells=total,
         cells=[
@@ -293,10 +289,17 @@ def _status(
     )
 
 
-def _phase(formation: Formation, summary: conditions.Condition) -> FormationPhase:
-    if is_paused(formation):
+def _phase(
+    formation: Formation, cells: Mapping[str, Cell | None], summary: conditions.Condition
+) -> FormationPhase:
+    """Sum up the phases of the cells; a formation that rests has its mission behind it."""
+    if saying.is_suspended(formation):
         return FormationPhase.PAUSED
-    return FormationPhase.RUNNING if summary.status == "True" else FormationPhase.PENDING
+    if any(cell is not None and cell.status.phase is CellPhase.FAILED for cell in cells.values()):
+        return FormationPhase.FAILED
+    if summary.status != "True":
+        return FormationPhase.PENDING
+    return FormationPhase.COMPLETED if _resting(formation) else FormationPhase.RUNNING
 
 
 def _soonest(decided: Sequence[ChildDecision]) -> timedelta | None:

@@ -46,6 +46,9 @@ def decide_blueprint_instance(observed: BlueprintInstanceObserved, now: datetime
         applied = instance_apply.decide_apply(observed, rendered)
     else:
         applied = instance_apply.follow(observed)
+    is_suspended = saying.is_suspended(observed.instance)
+    if is_suspended:
+        applied = instance_apply.suspended(observed, applied)
     _say_applied(said, observed, applied)
     told = said.merge(
         observed.instance.status.conditions,
@@ -53,7 +56,8 @@ def decide_blueprint_instance(observed: BlueprintInstanceObserved, now: datetime
         now=now,
     )
     expiry = instance_run.expires_at(observed.instance, observed.mission, told)
-    if expiry is not None and expiry <= now and instance_reruns.asked(observed.instance) is None:
+    is_over = expiry is not None and expiry <= now and not is_suspended
+    if is_over and instance_reruns.asked(observed.instance) is None:
         return Plan((_delete(observed.instance),))
     events = saying.events(observed.instance, told, types=(Type.READY,))
     return Plan(

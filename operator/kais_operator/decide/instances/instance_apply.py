@@ -15,7 +15,7 @@ from kais.blueprints import Rendered
 from kais.conditions import Reason, Type, Wanted
 from kais.outcomes import Outcome
 from kais.resources.blueprint_revision import BlueprintRevision
-from kais_operator.decide import children
+from kais_operator.decide import children, saying
 from kais_operator.decide.children import ChildDecision, Standing
 from kais_operator.decide.instances import (
     instance_children,
@@ -75,6 +75,22 @@ def follow(observed: BlueprintInstanceObserved) -> Applied:
         has_formation=children.standing(observed.formation, parent) is Standing.OURS,
         has_mission=outcome is not None
         or children.standing(observed.mission, parent) is Standing.OURS,
+    )
+
+
+def suspended(observed: BlueprintInstanceObserved, applied: Applied) -> Applied:
+    """Report the run, and write nothing of what was decided; nothing of it is said as done."""
+    followed = follow(observed)
+    wanted = (
+        conditions.false(Type.APPLIED, Reason.SUSPENDED, saying.SUSPENDED),
+        instance_words.cells_ready(observed),
+    )
+    return replace(
+        followed,
+        actions=(),
+        wanted=wanted if applied.wanted else (),
+        has_mission=applied.has_mission,
+        is_held=True,
     )
 
 
