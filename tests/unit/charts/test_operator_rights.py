@@ -92,7 +92,7 @@ async def test_the_outbox_is_kept_and_emptied_with_the_rights_at_home(way: Right
 def test_every_call_of_the_cluster_port_is_held_against_the_rules() -> None:
     """A method that is added to the port needs its verbs in `rights.of_call`."""
     calls = {name for name, _ in inspect.getmembers(ports.Cluster, inspect.isfunction)}
-    reads = {"get", "get_child", "list", "events_about"}
+    reads = {"get", "get_child", "list", "events_about", "scopes_of_borrowers"}
     writes = {"create", "apply", "patch_metadata", "patch_spec", "delete"}
     assert {c for c in calls if not c.startswith("_")} == {
         *reads,
