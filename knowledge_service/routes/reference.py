@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from fastapi import APIRouter, Response
 from pydantic import Field
 
+from kais import scopes
+from knowledge_client import wire
 from knowledge_client.models import (
     CorrectIn,
     FactIn,
@@ -13,7 +17,7 @@ from knowledge_client.models import (
     Source,
 )
 from knowledge_client.models.facts import Tag
-from knowledge_client.wire import Reason, Wire, WireScope
+from knowledge_client.wire import Moment, Reason, Wire, WireScope
 from knowledge_service.domain.visibility import lineage
 from knowledge_service.flows import access, preparing, recalling, remembering
 from knowledge_service.routes.bodies import ReferenceRoute
@@ -50,6 +54,59 @@ class CorrectBody(Wire):
     replacement: str | None = Field(default=None, min_length=1, max_length=8192)
 
 
+class ReferenceFact(Wire):
+    """A recalled fact as the reference's clients read it, with all else that is known of it.
+
+    `scope` is `{level, realm_id?, formation_id?, cell_id?}`. `source` names the mission or the
+    experiment beside its references. `valid_from` is when it was recorded unless it says more.
+    """
+
+    id: str
+    content: str
+    scope: dict[str, str]
+    source: dict[str, Any]
+    confidence: float
+    valid_from: Moment
+    valid_until: Moment | None
+    tags: tuple[str, ...]
+    kind: str
+    title: str | None
+    data: Any
+    schema_: str | None = Field(alias="schema")
+    about: str | None
+    position: int | None
+    subject: str | None
+    predicate: str | None
+    lifecycle: str
+    review: str
+    flags: tuple[str, ...]
+    expires_at: Moment | None
+    recorded_at: Moment
+    closed_at: Moment | None
+    closed_reason: str | None
+    version: int
+    rank: int
+    score: float
+    parts: dict[str, float]
+
+
+def reference_fact(fact: RecalledFact) -> ReferenceFact:
+    """Say a recalled fact as the reference does."""
+    source = fact.source.model_dump(mode="json")
+    for ref in reversed(fact.source.refs):  # so that the first of a kind is the one
+        if ref.type in ("mission", "experiment"):
+            source[f"{ref.type}_id"] = ref.id
+    return wire.built(
+        ReferenceFact,
+        {
+            **fact.__dict__,
+            "scope": scopes.Scope.parse(fact.scope).to_wire(),
+            "source": source,
+            "valid_from": fact.valid_from or fact.recorded_at,
+        },
+    )
+
+
 def fact_in(body: RememberBody) -> FactIn:
     """Say it as our own routes do."""
     return FactIn(
@@ -64,24 +121,24 @@ def fact_in(body: RememberBody) -> FactIn:
 @router.post("/recall")
 def recall(
     body: RecallBody, services: ServicesDep, principal: CallerDep, response: Response
-) -> list[RecalledFact]:
+) -> list[ReferenceFact]:
     """Return facts of the scope and those above it, as far as the caller sees them."""
-    scopes: tuple[str, ...] = ()
+    paths: tuple[str, ...] = ()
     if body.scope is not None:
         (named,) = access.readable([body.scope], principal)
-        scopes = tuple(path for path in lineage(named) if principal.view.sees(path))
+        paths = tuple(path for path in lineage(named) if principal.view.sees(path))
     question = RecallIn(
         query=body.query,
         limit=body.max_results,
         min_confidence=body.min_confidence,
-        scopes=scopes,
+        scopes=paths,
         include_closed=body.include_invalidated,
     )
     now = services.now()
     answer = recalling.recall(services.store, principal, question, now=now, once=None)
     if answer.receipt:
         response.headers["Kais-Receipt"] = answer.receipt
-    return list(answer.facts)
+    return [reference_fact(fact) for fact in answer.facts]
 
 
 @router.post("/remember")

@@ -7,6 +7,7 @@ from typing import Any
 import httpx
 import pytest
 
+from tests.builders_knowledge import TEAM
 from tests.contract.service.callers import OPERATOR
 
 
@@ -45,3 +46,73 @@ class TestIdempotency:
         assert other.json()["code"] == "idempotency-conflict"
         without = await http.post("/correct", json=body, headers=OPERATOR)
         assert without.status_code == 409
+
+
+class TestRecalled:
+    # A query without a parameter leads past the hot routes to the application.
+    @pytest.mark.parametrize("query", ["", "?&"])
+    @pytest.mark.parametrize(
+        "scope",
+        [
+            {"level": "platform"},
+            {"level": "realm", "realm_id": "demo"},
+            {"level": "formation", "realm_id": "demo", "formation_id": "team"},
+            {"level": "cell", "realm_id": "demo", "formation_id": "team", "cell_id": "lead-0"},
+            {"level": "cell", "realm_id": "demo", "cell_id": "solo"},
+        ],
+        ids=lambda scope: str(len(scope)) + scope["level"],
+    )
+    async def test_scope_comes_back_as_it_was_sent(
+        self, http: httpx.AsyncClient, scope: dict[str, str], query: str
+    ) -> None:
+        await http.post("/remember", json={"content": "rain", "scope": scope}, headers=OPERATOR)
+        (fact,) = (
+            await http.post(
+                f"/recall{query}", json={"query": "rain", "scope": scope}, headers=OPERATOR
+            )
+        ).json()
+        assert fact["scope"] == scope
+
+    async def test_source_names_mission_and_experiment(self, http: httpx.AsyncClient) -> None:
+        source = {"type": "experiment", "mission_id": "demo/m-1", "experiment_id": "e-1"}
+        await http.post("/remember", json={"content": "rain", "source": source}, headers=OPERATOR)
+        (fact,) = (await http.post("/recall", json={"query": "rain"}, headers=OPERATOR)).json()
+        assert {name: fact["source"].get(name) for name in source} == source
+
+    async def test_source_of_nothing_names_none(self, http: httpx.AsyncClient) -> None:
+        await http.post("/remember", json={"content": "rain"}, headers=OPERATOR)
+        (fact,) = (await http.post("/recall", json={"query": "rain"}, headers=OPERATOR)).json()
+        assert set(fact["source"]) == {"type", "refs", "actor"}
+
+    async def test_validity_begins_when_it_was_told_or_else_recorded(
+        self, http: httpx.AsyncClient
+    ) -> None:
+        since = "2026-01-02T00:00:00Z"
+        told = {"content": "rain since new year", "valid_from": since}
+        await http.post("/v1/facts", json=told, headers=OPERATOR)
+        await http.post("/remember", json={"content": "rain in spring"}, headers=OPERATOR)
+        facts = (await http.post("/recall", json={"query": "rain"}, headers=OPERATOR)).json()
+        by_content = {fact["content"]: fact for fact in facts}
+        assert by_content["rain since new year"]["valid_from"] == since
+        plain = by_content["rain in spring"]
+        assert plain["valid_from"] == plain["recorded_at"]
+        assert plain["valid_until"] is None
+
+    async def test_nothing_else_that_is_known_of_a_fact_is_left_out(
+        self, http: httpx.AsyncClient
+    ) -> None:
+        body = {"content": "rain", "data": {"mm": 3}, "schema": "block/1", "tags": ["wet"]}
+        await http.post("/v1/facts", json=body | {"scope": TEAM}, headers=OPERATOR)
+        question = {"query": "rain", "scope": TEAM}
+        (ours,) = (
+            await http.post(
+                "/v1/recall", json={"query": "rain", "scopes": [TEAM]}, headers=OPERATOR
+            )
+        ).json()["facts"]
+        (theirs,) = (await http.post("/recall", json=question, headers=OPERATOR)).json()
+        # Age is a part of scores, and the second question is asked later.
+        changed = {"scope", "source", "valid_from", "score", "parts"}
+        assert set(theirs) == set(ours)
+        assert {k: v for k, v in theirs.items() if k not in changed} == {
+            k: v for k, v in ours.items() if k not in changed
+        }
