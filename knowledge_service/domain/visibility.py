@@ -15,6 +15,8 @@ from kais import scopes
 from knowledge_client.models import Grant, Quota, Verb
 
 PLATFORM = "platform"
+UNREVIEWED = ("draft", "rejected")
+"""States of a review in which agents do not see a fact."""
 PrincipalType = Literal["human", "agent", "system"]
 
 
@@ -49,10 +51,18 @@ class Reach:
 
 @dataclass(frozen=True)
 class View:
-    """What one reader may see. Stores take it with every read, so that no read is without one."""
+    """What one reader may see. Stores take it with every read, so that no read is without one.
+
+    `drafts` tells whether facts that wait for their review, or failed it, are seen as well.
+    """
 
     home: str
     reaches: tuple[Reach, ...] = ()
+    drafts: bool = True
+
+    def shows(self, path: str, review: str) -> bool:
+        """Tell whether a fact of a scope with that state of its review is seen."""
+        return self.sees(path) and (self.drafts or review not in UNREVIEWED)
 
     def sees(self, path: str) -> bool:
         """Tell whether the path is home, an ancestor of it, or granted."""
@@ -90,9 +100,10 @@ class Principal:
 
     @property
     def view(self) -> View:
-        """Return what the principal may read."""
+        """Return what the principal may read; an agent sees no fact before it is approved."""
         readable = [g for g in self.grants if "read" in g.verbs or "admin" in g.verbs]
-        return View(self.home, tuple(Reach(g.scope, g.subtree) for g in readable))
+        reaches = tuple(Reach(g.scope, g.subtree) for g in readable)
+        return View(self.home, reaches, drafts=self.type != "agent")
 
     def may(self, verb: Verb, path: str) -> bool:
         """Tell whether the principal has the verb on the path; `admin` includes the others."""

@@ -176,7 +176,8 @@ def _explained(
     found = {hit.fact.id for hit in hits}
     told = []
     for fact_id in fact_ids:
-        placed = store.placing(plan.search, fact_id)
+        is_visible = store.fact(fact_id, plan.search.view) is not None
+        placed = store.placing(plan.search, fact_id) if is_visible else None
         if placed is None:
             stage, why = "invisible", "it does not exist, or is in no scope that was searched"
         elif not plan.enabled:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING
@@ -18,7 +19,7 @@ from knowledge_client.models import (
 )
 from knowledge_service.domain import aliases, redaction
 from knowledge_service.domain.facts import NewFact
-from knowledge_service.domain.visibility import Principal, lineage
+from knowledge_service.domain.visibility import Principal, View, lineage
 from knowledge_service.errors import (
     Conflict,
     Forbidden,
@@ -98,7 +99,7 @@ def correct(
         NotFound: there is none that the caller may see.
         Forbidden: it may be seen, not corrected.
     """
-    fact = visible(store, principal, fact_id)
+    fact = changeable(store, principal, fact_id)
     if not principal.may("write", fact.scope):
         raise Forbidden(f"{principal.name} may read fact {fact_id} but not correct it")
     refuse_decided(principal, fact, "correct")
@@ -150,8 +151,7 @@ def visible(
         NotFound: there is none, or it is invisible; the two are not told apart.
         Conflict: a name stands for several facts, none of them on the caller's own path.
     """
-    found = _named(store, principal, fact_id) if aliases.is_alias(fact_id) else fact_id
-    fact = store.fact(found, principal.view, known_at) if found else None
+    fact = _found(store, principal, fact_id, principal.view, known_at)
     if fact is None:
         raise no_fact(fact_id)
     return fact
@@ -165,7 +165,33 @@ def resolved(store: Store, principal: Principal, reference: str) -> str:
     """
     if not aliases.is_alias(reference):
         return reference
-    return _named(store, principal, reference) or reference
+    return _named(store, principal, reference, principal.view) or reference
+
+
+def changeable(store: Store, principal: Principal, fact_id: str) -> Fact:
+    """Return a fact that the caller may see, or one of its own that it does not see any more.
+
+    An agent sees no draft, but may correct or take back the one that it wrote.
+
+    Raises:
+        NotFound, Conflict: as `visible`.
+    """
+    view = dataclasses.replace(principal.view, drafts=True)
+    fact = _found(store, principal, fact_id, view, None)
+    if fact is None:
+        raise no_fact(fact_id)
+    is_own = fact.source.actor == principal.name
+    if not (is_own or principal.view.shows(fact.scope, fact.review)):
+        raise no_fact(fact_id)
+    return fact
+
+
+def _found(
+    store: Store, principal: Principal, fact_id: str, view: View, known_at: datetime | None
+) -> Fact | None:
+    is_alias = aliases.is_alias(fact_id)
+    found = _named(store, principal, fact_id, view) if is_alias else fact_id
+    return store.fact(found, view, known_at) if found else None
 
 
 def no_fact(fact_id: str) -> NotFound:
@@ -173,9 +199,9 @@ def no_fact(fact_id: str) -> NotFound:
     return NotFound(f"fact {fact_id} does not exist or is not visible to you")
 
 
-def _named(store: Store, principal: Principal, reference: str) -> str | None:
+def _named(store: Store, principal: Principal, reference: str, view: View) -> str | None:
     name = aliases.parse(reference)
-    found = dict(store.named(name, principal.view)) if name else {}
+    found = dict(store.named(name, view)) if name else {}
     near = next((found[path] for path in lineage(principal.home) if path in found), None)
     if near or not found:
         return near

@@ -61,7 +61,8 @@ def explain(store: Store, principal: Principal, receipt_id: str, fact_id: str) -
 def _seen(principal: Principal, found: NewReceipt) -> tuple[View, Receipt]:
     """Return the recall's view and receipt, as far as the caller sees its scopes."""
     scopes = tuple(path for path in found.receipt.scopes if principal.view.sees(path))
-    view = View(found.observer, tuple(Reach(path, subtree=False) for path in scopes))
+    reaches = tuple(Reach(path, subtree=False) for path in scopes)
+    view = View(found.observer, reaches, drafts=principal.view.drafts)
     return view, found.receipt.model_copy(update={"scopes": scopes})
 
 

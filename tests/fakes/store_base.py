@@ -199,7 +199,7 @@ class Base:
     def visible(self, fact_id: str, view: View) -> bool:
         """Tell whether a fact is there and seen."""
         row = self.row(fact_id)
-        return row is not None and view.sees(row.fact.scope)
+        return row is not None and view.shows(row.fact.scope, row.fact.review)
 
     def add_row(
         self, fact: Fact, content_hash: bytes, key_hash: bytes | None, terms: Counter[str]

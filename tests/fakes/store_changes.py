@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime
+from typing import Any
 
 from knowledge_client.models import (
     AuditEntry,
@@ -41,6 +42,10 @@ class Watched(Base):
                 return Changes(tuple(found), event.seq)
         return Changes(tuple(found), len(self.book.log))
 
+    def _is_shown(self, part: Mapping[str, Any], view: View) -> bool:
+        row = self.row(part["fact"]) if "fact" in part else None
+        return row is None or view.shows(view.home, row.fact.review)
+
     def _change(self, event: Event, view: View) -> Change | None:
         scope = self.book.scopes.get(event.seq)
         if scope is None or not view.sees(scope):
@@ -49,7 +54,7 @@ class Watched(Base):
         made: list[str] = []
         for part in event.known():
             ends = [part[end] for end in ("from", "to", "origin", "copy") if end in part]
-            if all(self.visible(end, view) for end in ends):
+            if all(self.visible(end, view) for end in ends) and self._is_shown(part, view):
                 facts += [*([part["fact"]] if "fact" in part else []), *ends]
                 made += [part["id"]] if event.type.startswith("link.") else []
         if not facts:

@@ -76,7 +76,11 @@ class Facts(Base):
     def fact(self, fact_id: str, view: View, known_at: datetime | None = None) -> Fact | None:
         self._check()
         row = self.row(fact_id)
-        return self.book.then(row.fact, known_at) if row and view.sees(row.fact.scope) else None
+        then = self.book.then(row.fact, known_at) if row else None
+        if row is None or then is None:
+            return None
+        is_seen = all(view.shows(each.scope, each.review) for each in (row.fact, then))
+        return then if is_seen else None
 
     def list_facts(self, listing: Listing) -> tuple[Fact, ...]:
         self._check()
@@ -84,8 +88,13 @@ class Facts(Base):
             self.book.then(row.fact, listing.known_at)
             for scope in self._seen(listing.view, listing.scopes)
             for row in scope.rows
+            if self.visible(row.fact.id, listing.view)
         )
-        found = [fact for fact in known if fact and _wanted(fact, listing)]
+        found = [
+            fact
+            for fact in known
+            if fact and listing.view.shows(fact.scope, fact.review) and _wanted(fact, listing)
+        ]
         found.sort(key=lambda fact: fact.id, reverse=True)
         return tuple(found[: listing.limit])
 

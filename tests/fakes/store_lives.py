@@ -67,7 +67,7 @@ class Lives(Base):
     def history(self, fact_id: str, view: View) -> History | None:
         self._check()
         row = self.row(fact_id)
-        if row is None or not view.sees(row.fact.scope):
+        if row is None or not self.visible(fact_id, view):
             return None
         past = [v for v in self.book.past.get(fact_id, []) if v.since < v.until]
         since = [v.since for v in past] + [self.book.changed_at[fact_id]]

@@ -25,7 +25,7 @@ class Names(Base):
         return tuple(
             (scope, fact_id)
             for (scope, namespace, value), fact_id in sorted(self._names.items())
-            if (namespace, value) == (name.namespace, name.value) and view.sees(scope)
+            if (namespace, value) == (name.namespace, name.value) and self.visible(fact_id, view)
         )
 
     def name_all(

@@ -10,7 +10,7 @@ import apsw
 
 from knowledge_service.domain.visibility import View
 from knowledge_service.ports import Change, Changes
-from knowledge_service.store.sqlite import part, payloads, times
+from knowledge_service.store.sqlite import part, payloads, rows, times
 
 # So many events are looked through at a time; a reader of few scopes is never kept waiting long.
 _LOOKED_THROUGH = 5_000
@@ -18,7 +18,9 @@ _LOOKED_THROUGH = 5_000
 _BOUNDS = "SELECT coalesce(min(seq), 1) - 1, coalesce(max(seq), 0) FROM event"
 _LOG = """SELECT e.seq, e.scope_no, e.type, e.actor, e.at, p.salt, p.bytes
   FROM event e LEFT JOIN payload p USING(seq) WHERE e.seq > ? AND e.seq <= ? ORDER BY e.seq"""
-_SCOPE_OF = "SELECT scope_no FROM fact WHERE id = ?"
+_SCOPE_OF = f"""SELECT scope_no FROM fact
+  WHERE id = ?1 AND (?2 OR review NOT IN {rows.UNREVIEWED})"""
+_IS_UNREVIEWED = f"SELECT 1 FROM fact WHERE id = ? AND review IN {rows.UNREVIEWED}"
 _KEY = "SELECT value FROM meta WHERE key = 'seal_key'"
 # The first write of anybody makes the scopes above it; that tells who came first.
 OF_WHO_CAME_FIRST = frozenset({"scope.created", "realm.named"})
@@ -48,20 +50,20 @@ class ChangeLog(part.Part):
     def bounds(self) -> tuple[int, int]:
         """Find the first and the last event."""
         with self._readers.snapshot() as connection:
-            rows: list[Any] = connection.execute(_BOUNDS).fetchall()
-            return int(rows[0][0]), int(rows[0][1])
+            bounds: list[Any] = connection.execute(_BOUNDS).fetchall()
+            return int(bounds[0][0]), int(bounds[0][1])
 
     def changes(self, after: int, view: View, *, limit: int) -> Changes:
         """Look through a stretch of the log."""
         found: list[Change] = []
         with self._readers.browsing() as connection:
-            rows: list[Any] = connection.execute(_BOUNDS).fetchall()
-            last = min(int(rows[0][1]), after + _LOOKED_THROUGH)
+            bounds: list[Any] = connection.execute(_BOUNDS).fetchall()
+            last = min(int(bounds[0][1]), after + _LOOKED_THROUGH)
             scopes = part.scopes_seen(connection, view, None)
             for row in connection.execute(_LOG, (after, last)):
                 if row[2] in OF_WHO_CAME_FIRST and not view.sees_all_below(scopes.get(row[1], "")):
                     continue
-                change = _change(connection, row, scopes)
+                change = _change(connection, row, scopes, drafts=view.drafts)
                 if change:
                     found.append(change)
                     if len(found) == limit:
@@ -69,12 +71,20 @@ class ChangeLog(part.Part):
         return Changes(tuple(found), max(after, last))
 
 
-def names(connection: apsw.Connection, row: tuple[Any, ...], scopes: Mapping[int, str]) -> Named:
+def names(
+    connection: apsw.Connection,
+    row: tuple[Any, ...],
+    scopes: Mapping[int, str],
+    *,
+    drafts: bool = True,
+) -> Named:
     """Say what an event names of what is visible; hidden when nothing visible is left of it."""
     found, shown, parts = Named(), 0, list(_parts(row))
     for each in parts:
         ends = [each[end] for end in _ENDS if isinstance(each.get(end), str)]
-        if not all(_is_visible(connection, end, scopes) for end in ends):
+        if not all(_is_visible(connection, end, scopes, drafts=drafts) for end in ends):
+            continue
+        if not drafts and _is_unreviewed(connection, each.get("fact")):
             continue
         shown += 1
         found.facts += [each["fact"]] if isinstance(each.get("fact"), str) else []
@@ -88,12 +98,12 @@ def names(connection: apsw.Connection, row: tuple[Any, ...], scopes: Mapping[int
 
 
 def _change(
-    connection: apsw.Connection, row: tuple[Any, ...], scopes: Mapping[int, str]
+    connection: apsw.Connection, row: tuple[Any, ...], scopes: Mapping[int, str], *, drafts: bool
 ) -> Change | None:
     seq, scope_no, kind, actor, at = row[:5]
     if scope_no not in scopes:
         return None
-    named = names(connection, row, scopes)
+    named = names(connection, row, scopes, drafts=drafts)
     if named.is_hidden:
         return None
     return Change(
@@ -114,5 +124,12 @@ def _parts(row: tuple[Any, ...]) -> Iterator[Mapping[str, Any]]:
         yield from (each for each in payloads.unseal(payloads.Sealed(salt, data)) if each)
 
 
-def _is_visible(connection: apsw.Connection, fact_id: str, scopes: Mapping[int, str]) -> bool:
-    return any(number in scopes for (number,) in connection.execute(_SCOPE_OF, (fact_id,)))
+def _is_visible(
+    connection: apsw.Connection, fact_id: str, scopes: Mapping[int, str], *, drafts: bool
+) -> bool:
+    found = connection.execute(_SCOPE_OF, (fact_id, drafts))
+    return any(number in scopes for (number,) in found)
+
+
+def _is_unreviewed(connection: apsw.Connection, fact_id: Any) -> bool:
+    return any(connection.execute(_IS_UNREVIEWED, (fact_id,))) if fact_id else False

@@ -23,20 +23,22 @@ from knowledge_service.store.verbs import changing, rehearsing
 _REMEMBERED: TypeAdapter[tuple[Remembered, ...]] = TypeAdapter(tuple[Remembered, ...])
 _CORRECTED: TypeAdapter[Corrected] = TypeAdapter(Corrected)
 _BY_ID = f"{rows.SELECT} WHERE f.id = ? AND s.retired_at IS NULL"
+# Who sees no drafts does not see what was rejected since, either.
 _BY_ID_THEN = f"""{rows.select_as_of("?2")} WHERE f.id = ?1 AND s.retired_at IS NULL
-  AND f.recorded_at <= ?2"""
-_WANTED = """f.scope_no IN (SELECT value FROM json_each(?1))
+  AND f.recorded_at <= ?2 AND (?3 OR f.review NOT IN {rows.UNREVIEWED})"""
+_WANTED = f"""f.scope_no IN (SELECT value FROM json_each(?1))
   AND (?2 IS NULL OR f.kind = ?2) AND (?3 IS NULL OR f.source_type = ?3)
-  AND (?4 IS NULL OR f.id < ?4)"""
+  AND (?4 IS NULL OR f.id < ?4) AND (?8 OR f.review NOT IN {rows.UNREVIEWED})"""
 _LIST = f"""{rows.SELECT} WHERE {_WANTED}
   AND (?5 IS NULL OR f.lifecycle = ?5) AND (?6 IS NULL OR f.review = ?6)
   AND (?7 IS NULL OR coalesce(f.valid_from, f.recorded_at) <= ?7)
   AND (?7 IS NULL OR f.valid_until IS NULL OR ?7 < f.valid_until)
-  AND (?8 IS NULL OR EXISTS (SELECT 1 FROM fact_tag t
-    WHERE t.scope_no = f.scope_no AND t.tag = ?8 AND t.fact_no = f.fact_no))
-  ORDER BY f.id DESC LIMIT ?9"""
-_LIST_THEN = f"""SELECT * FROM ({rows.select_as_of("?8")} WHERE {_WANTED} AND f.recorded_at <= ?8)
-  WHERE (?5 IS NULL OR lifecycle = ?5) AND (?6 IS NULL OR review = ?6)
+  AND (?9 IS NULL OR EXISTS (SELECT 1 FROM fact_tag t
+    WHERE t.scope_no = f.scope_no AND t.tag = ?9 AND t.fact_no = f.fact_no))
+  ORDER BY f.id DESC LIMIT ?10"""
+_LIST_THEN = f"""SELECT * FROM ({rows.select_as_of("?9")} WHERE {_WANTED} AND f.recorded_at <= ?9)
+  WHERE (?8 OR review NOT IN {rows.UNREVIEWED})
+  AND (?5 IS NULL OR lifecycle = ?5) AND (?6 IS NULL OR review = ?6)
   AND (?7 IS NULL OR coalesce(valid_from, recorded_at) <= ?7)
   AND (?7 IS NULL OR valid_until IS NULL OR ?7 < valid_until)
   ORDER BY id DESC"""
@@ -69,10 +71,10 @@ class Facts(part.Part):
         """Look one up."""
         asked: tuple[str, tuple[Any, ...]] = (_BY_ID, (fact_id,))
         if known_at is not None:
-            asked = (_BY_ID_THEN, (fact_id, times.to_us(known_at)))
+            asked = (_BY_ID_THEN, (fact_id, times.to_us(known_at), view.drafts))
         with self._readers.snapshot() as connection:
             for fact in rows.facts(connection, *asked):
-                return fact if view.sees(fact.scope) else None
+                return fact if view.shows(fact.scope, fact.review) else None
         return None
 
     def list_facts(self, listing: Listing) -> tuple[Fact, ...]:
@@ -83,6 +85,7 @@ class Facts(part.Part):
             bindings = (
                 json.dumps(sorted(scopes)), listing.kind, listing.source, listing.before,
                 listing.lifecycle, listing.review, times.to_us(listing.valid_at),
+                listing.view.drafts,
             )  # fmt: skip
             if listing.known_at is None:
                 found = rows.facts(connection, _LIST, (*bindings, tag, listing.limit))

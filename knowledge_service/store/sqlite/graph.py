@@ -39,8 +39,9 @@ _BESIDE_SEEN = tuple(
   WHERE x.closed_at IS NULL AND (?2 IS NULL OR x.type IN (SELECT value FROM json_each(?2)))"""
     for own, other, index in _ENDS
 )
-_LIVE = """SELECT f.fact_no, f.scope_no FROM json_each(?) n CROSS JOIN fact f
-  ON f.fact_no = n.value WHERE f.lifecycle = 'live'"""
+_LIVE = f"""SELECT f.fact_no, f.scope_no FROM json_each(?1) n CROSS JOIN fact f
+  ON f.fact_no = n.value WHERE f.lifecycle = 'live'
+  AND (?2 OR f.review NOT IN {rows.UNREVIEWED})"""
 
 
 def number_of(connection: apsw.Connection, fact_id: str) -> int | None:
@@ -70,6 +71,8 @@ def _walkable(
     numbers: Sequence[int],
     scopes: Mapping[int, str],
     wanted: int,
+    *,
+    drafts: bool,
 ) -> list[int]:
     """Return the first `wanted` of the facts that are live and visible, in their order."""
     found: list[int] = []
@@ -77,7 +80,7 @@ def _walkable(
     for start in range(0, len(numbers), size):
         if len(found) >= wanted:
             break
-        asked = (json.dumps(list(numbers[start : start + size])),)
+        asked = (json.dumps(list(numbers[start : start + size])), drafts)
         rows_ = connection.execute(_LIVE, asked)
         found += sorted(int(number) for number, scope_no in rows_ if scope_no in scopes)
     return found[:wanted]
@@ -96,7 +99,7 @@ def neighborhood(connection: apsw.Connection, around: Around, view: View) -> Nei
         beside = sorted(_beside(connection, level, around.types, asked) - seen)
         # Of the last level only as many are looked at as will be shown, and one to tell of more.
         wanted = around.limit + 1 - len(order) if depth == around.depth else len(beside)
-        level = _walkable(connection, beside, scopes, wanted)
+        level = _walkable(connection, beside, scopes, wanted, drafts=view.drafts)
         seen.update(level)
         order += [(depth, number) for number in level]
         if not level or len(order) > around.limit or len(seen) > _MOST:

@@ -17,7 +17,7 @@ _SINCE = "SELECT since FROM fact_past WHERE fact_no = ? AND since < until ORDER 
 _CHANGED = "SELECT changed_at FROM fact WHERE fact_no = ?"
 _EVENTS = """SELECT e.type, e.actor, e.at, p.salt, p.bytes FROM fact_event x
   JOIN event e USING(seq) JOIN payload p USING(seq) WHERE x.fact_no = ? ORDER BY seq"""
-_SCOPE = "SELECT s.path FROM fact f JOIN scope s USING(scope_no) WHERE f.id = ?"
+_SCOPE = "SELECT s.path, f.review FROM fact f JOIN scope s USING(scope_no) WHERE f.id = ?"
 _TIMES = ("closed_at", "expires_at", "valid_from", "valid_until")
 _OTHERS = ("from", "to", "origin", "copy", "was")
 
@@ -25,7 +25,7 @@ _OTHERS = ("from", "to", "origin", "copy", "was")
 def history(connection: apsw.Connection, fact_id: str, view: View) -> History | None:
     """Return a visible fact's history; None when it is not visible."""
     row: Any = next(iter(connection.execute(_BY_ID, (fact_id,))), None)
-    if row is None or not view.sees(row[1]):
+    if row is None or not view.shows(row[1], rows.fact(row).review):
         return None
     number = row[22]
     moments: list[Any] = [at for (at,) in connection.execute(_SINCE, (number,))]
@@ -84,7 +84,7 @@ def _visible(
 ) -> tuple[str, ...]:
     found = []
     for other in dict.fromkeys(others):
-        path: Any = next(iter(connection.execute(_SCOPE, (other,))), None)
-        if other != fact_id and path is not None and view.sees(path[0]):
+        place: Any = next(iter(connection.execute(_SCOPE, (other,))), None)
+        if other != fact_id and place is not None and view.shows(*place):
             found.append(other)
     return tuple(found)

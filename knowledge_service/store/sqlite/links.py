@@ -18,7 +18,7 @@ from knowledge_service.store.sqlite.transaction import Transaction
 
 _LINKED: TypeAdapter[Linked] = TypeAdapter(Linked)
 
-_END = """SELECT s.path, s.scope_no FROM fact f JOIN scope s USING(scope_no)
+_END = """SELECT s.path, s.scope_no, f.review FROM fact f JOIN scope s USING(scope_no)
   WHERE f.id = ? AND s.retired_at IS NULL"""
 _LIVE = f"""SELECT {link_rows.COLUMNS} {link_rows.JOINED}
   WHERE a.id = ? AND b.id = ? AND l.type = ? AND l.closed_at IS NULL"""
@@ -28,7 +28,7 @@ _OF_FACT_SEEN = """SELECT x.id FROM fact f CROSS JOIN json_each(?4) s CROSS JOIN
       INDEXED BY link_out ON x.from_no = f.fact_no AND x.to_scope = s.value WHERE f.id = ?1
     UNION SELECT x.id FROM fact f CROSS JOIN json_each(?4) s CROSS JOIN link x
       INDEXED BY link_in ON x.to_no = f.fact_no AND x.from_scope = s.value WHERE f.id = ?1"""
-_PAGE = f"""SELECT {link_rows.COLUMNS}, sa.path, sb.path {link_rows.JOINED}
+_PAGE = f"""SELECT {link_rows.COLUMNS}, sa.path, a.review, sb.path, b.review {link_rows.JOINED}
   JOIN scope sa ON sa.scope_no = a.scope_no JOIN scope sb ON sb.scope_no = b.scope_no
   WHERE l.id IN ({_OF_FACT})
   AND sa.retired_at IS NULL AND sb.retired_at IS NULL
@@ -70,7 +70,7 @@ class Links(part.Part):
             if scopes is not None:
                 sql, asked = _PAGE.replace(_OF_FACT, _OF_FACT_SEEN), (*asked, scopes)
             for row in connection.execute(sql, asked):
-                if view.sees(row[-2]) and view.sees(row[-1]):
+                if view.shows(*row[-4:-2]) and view.shows(*row[-2:]):
                     if len(found) == limit:
                         return LinkPage(links=tuple(found), cursor=found[-1].id)
                     found.append(link_rows.link_of(row))
@@ -107,6 +107,6 @@ def _link(tx: Transaction, new: NewLink, view: View, actor: Actor) -> Linked:
 
 def _visible_end(tx: Transaction, fact_id: str, view: View) -> int:
     row = tx.one(_END, (fact_id,))
-    if row is None or not view.sees(row[0]):
+    if row is None or not view.shows(row[0], row[2]):
         raise NotFound(f"fact {fact_id} does not exist or is not visible to you")
     return int(row[1])

@@ -18,10 +18,10 @@ from knowledge_service.store.sqlite.transaction import Transaction
 
 _FIND = """SELECT f.id FROM alias a JOIN fact f USING(fact_no)
   WHERE a.scope_no = ? AND a.namespace = ? AND a.value = ?"""
-_EVERYWHERE = """SELECT s.path, f.id FROM alias a JOIN scope s USING(scope_no)
+_EVERYWHERE = """SELECT s.path, f.review, f.id FROM alias a JOIN scope s USING(scope_no)
   JOIN fact f ON f.fact_no = a.fact_no
   WHERE a.namespace = ? AND a.value = ? AND s.retired_at IS NULL ORDER BY s.path"""
-_EVERYWHERE_SEEN = """SELECT s.path, f.id FROM json_each(?3) n CROSS JOIN alias a
+_EVERYWHERE_SEEN = """SELECT s.path, f.review, f.id FROM json_each(?3) n CROSS JOIN alias a
   ON a.scope_no = n.value AND a.namespace = ?1 AND a.value = ?2
   JOIN scope s USING(scope_no) JOIN fact f ON f.fact_no = a.fact_no
   WHERE s.retired_at IS NULL ORDER BY s.path"""
@@ -72,7 +72,9 @@ def find(connection: apsw.Connection, name: Name, view: View) -> tuple[tuple[str
     if scopes is not None:
         asked = (_EVERYWHERE_SEEN, (name.namespace, name.value, scopes))
     found = connection.execute(*asked)
-    return tuple((str(path), str(fact_id)) for path, fact_id in found if view.sees(path))
+    return tuple(
+        (str(path), str(fact_id)) for path, review, fact_id in found if view.shows(path, review)
+    )
 
 
 def _name(tx: Transaction, new: NewFact, fact_id: str, actor: Actor) -> tuple[Alias, ...]:

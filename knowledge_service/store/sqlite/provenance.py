@@ -31,22 +31,24 @@ _DERIVED = json.dumps(["derived_from", "promoted_from"])
 # Nobody reads a longer chain; it ends one that was linked round in circles of many facts.
 _LONGEST = 1_000
 
-_BACK = f"""SELECT {link_rows.COLUMNS}, l.to_no, b.scope_no {link_rows.JOINED}
+_BACK = f"""SELECT {link_rows.COLUMNS}, l.to_no, b.scope_no, b.review {link_rows.JOINED}
   WHERE l.from_no IN (SELECT value FROM json_each(?1)) AND l.closed_at IS NULL
   AND l.type IN (SELECT value FROM json_each(?2)) ORDER BY l.id"""
-_BACK_SEEN = f"""SELECT {link_rows.COLUMNS}, l.to_no, b.scope_no FROM json_each(?1) n
+_BACK_SEEN = f"""SELECT {link_rows.COLUMNS}, l.to_no, b.scope_no, b.review FROM json_each(?1) n
   CROSS JOIN json_each(?3) s CROSS JOIN link l INDEXED BY link_out
   ON l.from_no = n.value AND l.to_scope = s.value
   JOIN fact a ON a.fact_no = l.from_no JOIN fact b ON b.fact_no = l.to_no
   WHERE l.closed_at IS NULL AND l.type IN (SELECT value FROM json_each(?2)) ORDER BY l.id"""
-_FORTH = """SELECT l.from_no, a.id, a.scope_no FROM link l JOIN fact a ON a.fact_no = l.from_no
+_FORTH = """SELECT l.from_no, a.id, a.scope_no, a.review
+  FROM link l JOIN fact a ON a.fact_no = l.from_no
   WHERE l.to_no IN (SELECT value FROM json_each(?1)) AND l.closed_at IS NULL
   AND l.type IN (SELECT value FROM json_each(?2)) ORDER BY a.id"""
-_FORTH_SEEN = """SELECT l.from_no, a.id, a.scope_no FROM json_each(?1) n
+_FORTH_SEEN = """SELECT l.from_no, a.id, a.scope_no, a.review FROM json_each(?1) n
   CROSS JOIN json_each(?3) s CROSS JOIN link l INDEXED BY link_in
   ON l.to_no = n.value AND l.from_scope = s.value JOIN fact a ON a.fact_no = l.from_no
   WHERE l.closed_at IS NULL AND l.type IN (SELECT value FROM json_each(?2)) ORDER BY a.id"""
-_PROMOTIONS = """SELECT a.id, b.id, p.rule, p.actor, p.at, p.undone_at, a.scope_no, b.scope_no
+_PROMOTIONS = """SELECT a.id, b.id, p.rule, p.actor, p.at, p.undone_at, a.scope_no, a.review,
+    b.scope_no, b.review
   FROM promotion p JOIN fact a ON a.fact_no = p.origin_no JOIN fact b ON b.fact_no = p.copy_no
   WHERE p.origin_no = ?1 OR p.copy_no = ?1 ORDER BY p.id"""
 _PROMOTIONS_SEEN = _PROMOTIONS.replace(
@@ -59,9 +61,9 @@ _CLOSED = """SELECT lifecycle, closed_reason, closed_by, closed_at FROM fact_pas
     WHERE fact_no = ?1 AND closed_at IS NOT NULL
   UNION SELECT lifecycle, closed_reason, closed_by, closed_at FROM fact
     WHERE fact_no = ?1 AND closed_at IS NOT NULL ORDER BY closed_at"""
-_REPLACING = """SELECT a.id, a.scope_no FROM link l JOIN fact a ON a.fact_no = l.from_no
+_REPLACING = """SELECT a.id, a.scope_no, a.review FROM link l JOIN fact a ON a.fact_no = l.from_no
   WHERE l.to_no = ? AND l.type = 'supersedes' AND l.closed_at IS NULL ORDER BY a.id"""
-_REPLACING_SEEN = """SELECT a.id, a.scope_no FROM json_each(?2) s
+_REPLACING_SEEN = """SELECT a.id, a.scope_no, a.review FROM json_each(?2) s
   CROSS JOIN link l INDEXED BY link_in ON l.to_no = ?1 AND l.from_scope = s.value
   JOIN fact a ON a.fact_no = l.from_no
   WHERE l.type = 'supersedes' AND l.closed_at IS NULL ORDER BY a.id"""
@@ -114,12 +116,17 @@ class _Scopes:
     """The scopes that a reader sees; `asked` is what queries name."""
 
     def __init__(self, connection: apsw.Connection, view: View) -> None:
+        self._view = view
         self.paths = part.scopes_seen(connection, view, None)
         self.asked = part.asked_scopes(view, self.paths)
 
     def __contains__(self, number: object) -> bool:
         """Tell whether a scope is seen."""
         return number in self.paths
+
+    def shows(self, number: int, review: str) -> bool:
+        """Tell whether a fact of a scope with that state of its review is seen."""
+        return number in self.paths and self._view.shows(self.paths[number], review)
 
     def rows(
         self, connection: apsw.Connection, sql: str, seen: str, asked: tuple[Any, ...]
@@ -133,7 +140,9 @@ class _Scopes:
 def _visible(connection: apsw.Connection, fact_id: str, view: View) -> tuple[int, Fact] | None:
     number = graph.number_of(connection, fact_id)
     fact = rows.by_numbers(connection, [number]).get(number) if number is not None else None
-    return (number, fact) if number is not None and fact and view.sees(fact.scope) else None
+    if number is None or fact is None or not view.shows(fact.scope, fact.review):
+        return None
+    return number, fact
 
 
 def _why(connection: apsw.Connection, number: int, fact: Fact, reader: Reader) -> Why:
@@ -249,8 +258,8 @@ def _derivation(
         found = scopes.rows(connection, _BACK, _BACK_SEEN, (json.dumps(level), _DERIVING))
         level = []
         for row in found:
-            to_no, scope_no = row[-2:]
-            if scope_no not in scopes:
+            to_no, scope_no, review = row[-3:]
+            if not scopes.shows(scope_no, review):
                 continue
             chain.append(link_rows.link_of(row))
             if to_no not in seen:
@@ -266,8 +275,8 @@ def _derived(connection: apsw.Connection, number: int, scopes: _Scopes) -> tuple
     while level and len(seen) < _LONGEST:
         rows_ = scopes.rows(connection, _FORTH, _FORTH_SEEN, (json.dumps(level), _DERIVED))
         level = []
-        for from_no, fact_id, scope_no in rows_:
-            if scope_no in scopes and from_no not in seen:
+        for from_no, fact_id, scope_no, review in rows_:
+            if scopes.shows(scope_no, review) and from_no not in seen:
                 seen.add(from_no)
                 level.append(from_no)
                 found.append(fact_id)
@@ -276,7 +285,7 @@ def _derived(connection: apsw.Connection, number: int, scopes: _Scopes) -> tuple
 
 def _promoted(connection: apsw.Connection, number: int, scopes: _Scopes) -> Iterator[Promoted]:
     for row in scopes.rows(connection, _PROMOTIONS, _PROMOTIONS_SEEN, (number,)):
-        if row[6] in scopes and row[7] in scopes:
+        if scopes.shows(*row[6:8]) and scopes.shows(*row[8:10]):
             yield Promoted(
                 origin=row[0], copy_=row[1], rule=row[2], actor=row[3], at=times.from_us(row[4]),
                 undone_at=times.from_us(row[5]),
@@ -286,8 +295,8 @@ def _promoted(connection: apsw.Connection, number: int, scopes: _Scopes) -> Iter
 def _corrections(connection: apsw.Connection, number: int, scopes: _Scopes) -> Iterator[Correction]:
     replacing: Sequence[str] = tuple(
         fact_id
-        for fact_id, scope_no in scopes.rows(connection, _REPLACING, _REPLACING_SEEN, (number,))
-        if scope_no in scopes
+        for fact_id, *place in scopes.rows(connection, _REPLACING, _REPLACING_SEEN, (number,))
+        if scopes.shows(*place)
     )
     for lifecycle, reason, actor, at in connection.execute(_CLOSED, (number,)):
         yield Correction(

@@ -25,6 +25,8 @@ _VERSIONED = (
     "tags", "confidence", "lifecycle", "review", "flags", "expires_at", "valid_from", "valid_until",
     "closed_at", "closed_reason", "version",
 )  # fmt: skip
+UNREVIEWED = "('draft', 'rejected')"
+"""`visibility.UNREVIEWED` as SQL."""
 _BY_NUMBERS = f"{SELECT} WHERE f.fact_no IN (SELECT value FROM json_each(?1))"
 
 

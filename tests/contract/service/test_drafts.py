@@ -1,0 +1,139 @@
+"""Agents see what a reviewer approved: drafts keep their review, and rejected words stay away."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+import httpx
+import pytest
+
+from knowledge_client.models import (
+    AliasIn,
+    ApproveIn,
+    ConfirmIn,
+    CorrectIn,
+    Fact,
+    FactIn,
+    FactUse,
+    LinkIn,
+    ReasonIn,
+    RecallIn,
+    UsageIn,
+)
+from knowledge_service.ports import Store
+from tests.builders_knowledge import LEAD, run_in
+from tests.contract.service.callers import CALLERS, Connect, refused
+
+WHY = ReasonIn(reason="x")
+SNOW = "snow falls up"
+ALIAS = AliasIn(namespace="ko", value="KO-1")
+
+
+async def draft(connect: Connect, name: str = "keeper", content: str = "rain falls up") -> str:
+    """Have a draft told; return its id."""
+    names = () if content == SNOW else (ALIAS,)
+    fact = FactIn(content=content, scope=LEAD, review="draft", aliases=names)
+    return (await connect(name).remember(fact)).fact_id
+
+
+async def rejected(connect: Connect) -> str:
+    fact_id = await draft(connect)
+    await connect("keeper").reject(fact_id, WHY)
+    return fact_id
+
+
+async def listed(connect: Connect, name: str, **filters: str) -> list[str]:
+    return [fact.id for fact in (await connect(name).list_facts(**filters)).facts]
+
+
+@pytest.mark.parametrize("make", [draft, rejected])
+async def test_agents_neither_list_nor_read_what_is_not_approved(
+    connect: Connect, http: httpx.AsyncClient, make: object
+) -> None:
+    fact_id: str = await make(connect)  # type: ignore[operator]
+    plain = (await connect("keeper").remember(FactIn(content="rain", scope=LEAD))).fact_id
+    await connect("keeper").link(LinkIn.model_validate({"from": plain, "to": fact_id}))
+    lead = connect("lead")
+    assert await listed(connect, "lead") == [plain]
+    for review in ("draft", "rejected"):
+        assert await listed(connect, "lead", review=review) == []
+    for named in (fact_id, "alias:ko:KO-1"):
+        detail = await refused(lead.get_fact(named), "not-found")
+        assert detail == f"fact {named} does not exist or is not visible to you"
+    for path in ("history", "links", "neighbors", "why", "impact"):
+        answer = await http.get(
+            f"/v1/facts/{fact_id}/{path}", headers={"Authorization": "Bearer lead"}
+        )
+        assert answer.status_code == 404, path
+    for path in ("links", "neighbors", "why", "impact", "history"):
+        answer = await http.get(
+            f"/v1/facts/{plain}/{path}", headers={"Authorization": "Bearer lead"}
+        )
+        assert fact_id not in answer.text, path
+    question = RecallIn(query="rain falls", include_closed=True, why_not=(fact_id,))
+    recalled = await lead.recall(question)
+    assert [fact.id for fact in recalled.facts] == [plain]
+    assert recalled.why_not[0].stage == "invisible"
+    used = UsageIn(uses=(FactUse(fact=fact_id, kind="applied"),))
+    await refused(lead.count_usage(used), "not-found")
+    assert set(await listed(connect, "keeper")) == {plain, fact_id}
+
+
+async def test_agents_read_no_earlier_version_of_what_was_rejected(connect: Connect) -> None:
+    keeper = connect("keeper")
+    fact_id = (await keeper.remember(FactIn(content="rain falls up", scope=LEAD))).fact_id
+    then = (await keeper.get_fact(fact_id)).recorded_at + timedelta(microseconds=1)
+    await keeper.reject(fact_id, WHY)
+    await refused(connect("lead").get_fact(fact_id, known_at=then), "not-found")
+    assert await listed(connect, "lead", known_at=then.isoformat()) == []
+    assert (await keeper.get_fact(fact_id, known_at=then)).review == "none"
+
+
+async def test_agent_reads_what_was_approved(connect: Connect) -> None:
+    fact_id = await draft(connect)
+    await connect("keeper").approve(fact_id, ApproveIn(reason="read it"))
+    assert (await connect("lead").get_fact(fact_id)).review == "approved"
+    assert await listed(connect, "lead") == [fact_id]
+
+
+@pytest.mark.parametrize("name", ["lead", "ada", "operator"])
+async def test_correction_of_a_draft_is_a_draft_and_is_not_served(
+    connect: Connect, name: str
+) -> None:
+    fact_id = await draft(connect, name)
+    done = await connect(name).correct(
+        fact_id, CorrectIn(reason="said better", replacement="rain falls down")
+    )
+    assert done.replacement_id
+    successor = await connect("keeper").get_fact(done.replacement_id)
+    assert (successor.review, successor.lifecycle) == ("draft", "live")
+    await connect("operator").put_run("r", run_in())
+    for question in (RecallIn(query="rain falls"), RecallIn(query="rain falls", run="r")):
+        assert (await connect("lead").recall(question)).facts == ()
+    queue: tuple[Fact, ...] = (await connect("keeper").list_reviews()).facts
+    assert [fact.id for fact in queue] == [done.replacement_id]
+
+
+async def test_agent_may_take_back_its_own_draft_and_no_other(connect: Connect) -> None:
+    own, other = await draft(connect, "lead"), await draft(connect, "keeper", SNOW)
+    lead = connect("lead")
+    for call in (
+        lead.correct(other, CorrectIn(reason="x", replacement="snow falls down")),
+        lead.confirm(other, ConfirmIn()),
+        lead.retract(other, WHY),
+    ):
+        await refused(call, "not-found")
+    await lead.retract(own, WHY)
+    assert (await connect("keeper").get_fact(own)).lifecycle == "retracted"
+
+
+async def test_stream_names_no_draft_to_an_agent(connect: Connect, store: Store) -> None:
+    fact_id = await draft(connect)
+    plain = (await connect("keeper").remember(FactIn(content="rain", scope=LEAD))).fact_id
+
+    def named(name: str) -> set[str]:
+        found = store.changes(0, CALLERS[name].view, limit=100).found
+        return {fact for change in found for fact in change.facts}
+
+    assert named("lead") == {plain}
+    assert named("keeper") == {plain, fact_id}
