@@ -2,8 +2,17 @@
 
 from __future__ import annotations
 
-from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
+import time
+from collections.abc import Callable, Iterator, Mapping
 
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
+from prometheus_client.core import GaugeMetricFamily
+from prometheus_client.registry import Collector
+
+from knowledge_service.errors import ServiceError
+
+FACTS_AGE_S = 30.0
+"""How old the counts of facts may be: who asks more often costs the store nothing."""
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 
 
@@ -31,7 +40,13 @@ class Metrics:
             ("state",),
             registry=self.registry,
         )
-
+        self.extraction_seconds = Histogram(
+            "kais_extraction_seconds",
+            "Time of the attempt that ended an extraction, by how it ended.",
+            ("state",),
+            buckets=(0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60),
+            registry=self.registry,
+        )
         self._upkeep_failures = Counter(
             "kais_knowledge_upkeep_failures",
             "Runs of a background task (retention, erasure, receipts) that failed.",
@@ -56,6 +71,20 @@ class Metrics:
         )
         self._answered: dict[tuple[str, str, int], tuple[Counter, Histogram]] = {}
 
+    def extraction_ended(self, state: str, seconds: float) -> None:
+        """Count one extraction that is over."""
+        self.extractions.labels(state).inc()
+        self.extraction_seconds.labels(state).observe(seconds)
+
+    def watch_facts(
+        self,
+        count: Callable[[], Mapping[str, int]],
+        *,
+        monotonic: Callable[[], float] = time.monotonic,
+    ) -> None:
+        """Export how many live facts each level of scopes holds; `count` is called when asked."""
+        self.registry.register(_Facts(count, monotonic))
+
     def upkeep_ran(self, task: str, succeeded: bool) -> None:
         """Count one run of a background task."""
         if succeeded:
@@ -78,3 +107,38 @@ class Metrics:
     def render(self) -> bytes:
         """Return the text that Prometheus reads."""
         return generate_latest(self.registry)
+
+
+class _Facts(Collector):
+    """Counts of facts that are read from the store, at most once in `FACTS_AGE_S`."""
+
+    def __init__(
+        self, count: Callable[[], Mapping[str, int]], monotonic: Callable[[], float]
+    ) -> None:
+        self._count = count
+        self._monotonic = monotonic
+        self._counted: Mapping[str, int] = {}
+        self._read_at: float | None = None
+
+    def describe(self) -> Iterator[GaugeMetricFamily]:
+        """Name the metric without asking the store, which may not be open yet."""
+        yield self._family()
+
+    def collect(self) -> Iterator[GaugeMetricFamily]:
+        """Give the latest counts; none of a store that cannot be read, which /readyz tells."""
+        now_s = self._monotonic()
+        if self._read_at is None or now_s - self._read_at >= FACTS_AGE_S:
+            try:
+                self._counted = self._count()
+            except ServiceError:
+                self._counted = {}
+            self._read_at = now_s
+        family = self._family()
+        for level, count in self._counted.items():
+            family.add_metric([level], count)
+        yield family
+
+    def _family(self) -> GaugeMetricFamily:
+        return GaugeMetricFamily(
+            "kais_knowledge_facts", "Live facts by the level of their scope.", labels=["level"]
+        )

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import logging
 import threading
+import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
@@ -30,12 +31,15 @@ _ATTEMPTS = 3
 
 
 class Worker:
-    """Runs extractions one after the other; `on_end` hears the state of each that ended."""
+    """Runs extractions one after the other.
+
+    `on_end` is called with the state of each that ended and the seconds of its last attempt.
+    """
 
     def __init__(
         self,
         store: Store,
-        on_end: Callable[[str], object] = lambda _: None,
+        on_end: Callable[[str, float], object] = lambda _, __: None,
         run: Callable[[Store, RunKey], Extraction] = job.run,
         *,
         retry_s: float = 1.0,
@@ -85,7 +89,7 @@ class Worker:
         return bool(self._store.open_extractions(1))
 
     def _one(self, key: RunKey, extraction: Extraction) -> None:
-        run_id = key.run_id
+        run_id, began_s = key.run_id, time.perf_counter()
         try:
             ended = self._run_job(self._store, key)
         except StoreUnavailable:
@@ -96,6 +100,6 @@ class Worker:
             ended = self._store.fail_extraction(key, reason, retry=retry)
             _log.warning("extraction failed", exc_info=exc, extra={"fields": {"run": run_id}})
         if ended.state in ("done", "failed"):
-            self._on_end(ended.state)
+            self._on_end(ended.state, time.perf_counter() - began_s)
             fields = {"run": run_id, "state": ended.state, "facts": len(ended.facts)}
             _log.info("extraction ended", extra={"fields": fields})

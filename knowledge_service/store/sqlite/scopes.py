@@ -19,6 +19,9 @@ _DIFFERS = "SELECT 1 FROM scope WHERE scope_no = ? AND config IS NOT ?"
 _CONFIG = "SELECT config FROM scope WHERE path = ? AND retired_at IS NULL AND config IS NOT NULL"
 _STATS = """SELECT scope_no, live_facts, last_write_at FROM scope
   WHERE path = ? AND retired_at IS NULL"""
+_BY_LEVEL = """SELECT CASE WHEN path = 'platform' THEN 'platform'
+    WHEN instr(path, '/cell:') THEN 'cell' WHEN instr(path, '/formation:') THEN 'formation'
+    ELSE 'realm' END, sum(live_facts) FROM scope WHERE retired_at IS NULL GROUP BY 1"""
 _USAGE = """SELECT o.path, u.kind, u.count FROM scope_usage u
   JOIN scope o ON o.scope_no = u.observer_no WHERE u.scope_no = ? AND o.retired_at IS NULL"""
 _USAGE_SEEN = """SELECT o.path, u.kind, u.count FROM json_each(?2) s
@@ -26,6 +29,7 @@ _USAGE_SEEN = """SELECT o.path, u.kind, u.count FROM json_each(?2) s
   JOIN scope o ON o.scope_no = u.observer_no"""
 
 
+LEVELS = ("platform", "realm", "formation", "cell")
 # An arbitrary number: so many scopes' settings are kept in memory, a kilobyte each.
 _REMEMBERED = 20_000
 
@@ -98,6 +102,12 @@ class Scopes(part.Part):
             return True
 
         return self._writer.submit(work)
+
+    def facts_by_level(self) -> dict[str, int]:
+        """Count the live facts of all scopes of each level, by the counters of the scopes."""
+        with self._readers.snapshot() as connection:
+            counted = {str(level): int(count) for level, count in connection.execute(_BY_LEVEL)}
+        return {level: counted.get(level, 0) for level in LEVELS}
 
     def scope_stats(self, paths: Sequence[str], view: View) -> tuple[ScopeStats, ...]:
         """Read the counters."""

@@ -15,6 +15,7 @@ from knowledge_client import AsyncKnowledgeClient, errors, models, retries
 
 T = TypeVar("T")
 Count = Callable[[str], None]
+CountRun = Callable[[str, float | None], None]
 """Takes what is to be counted, one of few words."""
 TIMEOUT_S = 5.0
 """A pass waits no longer for the store: an arbitrary number, far above its p99."""
@@ -31,15 +32,23 @@ def connect(url: str, *, token_file: str | None) -> AsyncKnowledgeClient:
     )
 
 
-def _uncounted(_: str) -> None:
+def _uncounted(_: str, __: float | None = None) -> None:
     """Count nothing."""
+
+
+def _seconds(run: models.RunIn) -> float | None:
+    """Give how long a run took; None for one that goes on or never started."""
+    if run.outcome is None or run.started_at is None or run.finished_at is None:
+        return None
+    return max(0.0, (run.finished_at - run.started_at).total_seconds())
 
 
 class NotedKnowledge:
     """The Knowledge port over another one; keeps `memory.store_problem()` true.
 
     `count_run` gets the outcome of each run that the store took as ended, `opened` for one that
-    goes on; `count_extraction` gets `accepted` or `failed`.
+    goes on, and the seconds from its start to its end. `count_extraction` gets `accepted` or
+    `failed`.
     """
 
     def __init__(
@@ -47,7 +56,7 @@ class NotedKnowledge:
         inner: Knowledge,
         memory: StoreMemory,
         *,
-        count_run: Count = _uncounted,
+        count_run: CountRun = _uncounted,
         count_extraction: Count = _uncounted,
     ) -> None:
         self._inner = inner
@@ -92,7 +101,7 @@ class NotedKnowledge:
     async def put_run(self, run_id: str, run: models.RunIn) -> models.Run:
         """Open a run or close it."""
         taken = await self._noted(self._inner.put_run(run_id, run))
-        self._count_run(run.outcome or "opened")
+        self._count_run(run.outcome or "opened", _seconds(run))
         return taken
 
     async def get_run(self, run_id: str) -> models.Run:

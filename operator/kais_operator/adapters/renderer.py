@@ -34,11 +34,12 @@ PATIENCE_S = 0.1
 """So long a pass of the operator waits for an answer; most take some milliseconds."""
 
 
-Count = Callable[[str, str], None]
-"""Takes an operation (`compile`, `render`, `find`) and what came of it (`ok`, or a cap)."""
+Count = Callable[[str, str, float], None]
+"""Takes an operation (`compile`, `render`, `find`), what came of it (`ok`, or a cap), and the
+seconds until then, those of waiting for a process included."""
 
 
-def _uncounted(_: str, __: str) -> None:
+def _uncounted(_: str, __: str, ___: float) -> None:
     """Count nothing."""
 
 
@@ -176,13 +177,13 @@ class WorkerRenderer:
         line: bytes,
     ) -> Answer | errors.RenderingFailed:
         """Have a request answered; a failure is given, for who asked may have left."""
-        operation = request.body["op"]
+        operation, began_s = request.body["op"], time.perf_counter()
         try:
             answer = await self._pool.ask(line, namespace=request.namespace)
         except errors.RenderingFailed as exc:
-            self._count(operation, exc.cap)
+            self._count(operation, exc.cap, time.perf_counter() - began_s)
             return self._failures.note(request.failing, exc)
-        self._count(operation, "ok")
+        self._count(operation, "ok", time.perf_counter() - began_s)
         self._failures.clear(request.failing)
         return answer
 

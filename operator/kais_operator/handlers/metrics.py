@@ -39,6 +39,20 @@ class Metrics:
         self._renders = self._counter(
             "kais_renders", "Requests to the render workers", "operation", "result"
         )
+        self._render_seconds = prometheus_client.Histogram(
+            "kais_render_seconds",
+            "Time until the render workers answered, with the wait for one",
+            ("operation",),
+            buckets=(0.002, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2, 5, 15, 60),
+            registry=self.registry,
+        )
+        self._mission_seconds = prometheus_client.Histogram(
+            "kais_mission_seconds",
+            "Time from a mission's start to its end",
+            ("outcome",),
+            buckets=(1, 5, 15, 30, 60, 120, 300, 600, 1800, 3600, 14400, 86400),
+            registry=self.registry,
+        )
         self._runs = self._counter("kais_runs", "Runs told to the store", "outcome")
         self._extractions = self._counter(
             "kais_extractions", "Runs handed over for extraction", "result"
@@ -70,13 +84,16 @@ class Metrics:
         """Export how many requests went to the API server, by verb; `sent` is read when asked."""
         self.registry.register(_Requests(sent))
 
-    def rendered(self, operation: str, result: str) -> None:
+    def rendered(self, operation: str, result: str, seconds: float) -> None:
         """Count one request to the render workers; see `adapters.renderer`."""
         self._renders.labels(operation=operation, result=result).inc()
+        self._render_seconds.labels(operation=operation).observe(seconds)
 
-    def run_told(self, outcome: str) -> None:
-        """Count a run that the store took; see `adapters.knowledge`."""
+    def run_told(self, outcome: str, seconds: float | None) -> None:
+        """Count a run that the store took; `seconds` is None unless it started and ended."""
         self._runs.labels(outcome=outcome).inc()
+        if seconds is not None:
+            self._mission_seconds.labels(outcome=outcome).observe(seconds)
 
     def extraction_asked(self, result: str) -> None:
         """Count a run handed over for extraction; see `adapters.knowledge`."""

@@ -77,7 +77,7 @@ class TestWorker:
     def test_takes_up_what_an_earlier_process_left(self) -> None:
         store, done, states = self.accepted(), threading.Event(), list[str]()
         store.begin_extraction(run_key("r"))
-        worker = Worker(store, on_end=lambda state: (states.append(state), done.set()))
+        worker = Worker(store, on_end=lambda state, _: (states.append(state), done.set()))
         self.finish(worker, done)
         assert states == ["done"]
         found = store.extraction(run_key("r"))
@@ -94,7 +94,7 @@ class TestWorker:
             store.begin_extraction(key)
             raise Conflict("the record is odd")
 
-        worker = Worker(store, on_end=lambda _: done.set(), run=fail, retry_s=0.01)
+        worker = Worker(store, on_end=lambda _, __: done.set(), run=fail, retry_s=0.01)
         self.finish(worker, done)
         found = store.extraction(run_key("r"))
         assert found is not None
@@ -107,7 +107,7 @@ class TestWorker:
     def test_waits_for_a_store_that_is_away(self) -> None:
         store, done = self.accepted(), threading.Event()
         store.problem = "away"
-        worker = Worker(store, on_end=lambda _: done.set())
+        worker = Worker(store, on_end=lambda _, __: done.set())
         worker.start()
         store.problem = None
         worker.wake()

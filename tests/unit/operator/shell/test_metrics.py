@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from datetime import timedelta
 from itertools import product
 from pathlib import Path
 from typing import get_args
@@ -61,9 +62,9 @@ def full() -> Metrics:
         key = ObjectRef(kind, f"ns-{number}", f"object-{number}")
         metrics.reconciled(key, result=result, seconds=0.1)
     for operation, result in product(("compile", "render", "find"), RESULTS["kais_renders"]):
-        metrics.rendered(operation, result)
+        metrics.rendered(operation, result, 0.1)
     for outcome in (*Outcome, "opened"):
-        metrics.run_told(outcome)
+        metrics.run_told(outcome, 30.0)
     for result in RESULTS["kais_extractions"]:
         metrics.extraction_asked(result)
     return metrics
@@ -85,6 +86,8 @@ NAMES = {
     "kais_queue_oldest_age_seconds",
     "kais_watch_last_event_age_seconds",
     "kais_renders_total",
+    "kais_render_seconds_count",
+    "kais_mission_seconds_count",
     "kais_runs_total",
     "kais_extractions_total",
     "kais_api_requests_total",
@@ -130,6 +133,9 @@ async def test_renders_are_counted_by_what_came_of_them_and_answers_from_memory_
     assert counted["kais_renders_total", "find ok"] == 1
     assert counted["kais_renders_total", "compile ok"] == 1
     assert counted["kais_renders_total", "find time"] == 1
+    assert counted["kais_render_seconds_count", "find"] == 2
+    assert counted["kais_render_seconds_sum", "find"] >= 0.5, "the one that was ended counts"
+    assert counted["kais_render_seconds_count", "compile"] == 1
 
 
 async def test_runs_are_counted_by_outcome_and_extractions_by_whether_they_were_taken():
@@ -157,6 +163,24 @@ async def test_runs_are_counted_by_outcome_and_extractions_by_whether_they_were_
         ("kais_extractions_total", "accepted"): 1,
         ("kais_extractions_total", "failed"): 1,
     }
+
+
+async def test_missions_are_timed_from_their_start_to_their_end():
+    fakes = worlds.fake_world()
+    metrics = Metrics()
+    store = NotedKnowledge(fakes.knowledge, fakes.world.memory, count_run=metrics.run_told)
+    began = fakes.clock.now()
+    run = models.RunIn(namespace="demo", scope="realm:demo/formation:f", started_at=began)
+    ended = {"outcome": "Succeeded", "finished_at": began + timedelta(seconds=90)}
+    await store.put_run("r1", run)
+    await store.put_run("r1", run.model_copy(update=ended))
+    never = models.RunIn(namespace="demo", scope="realm:demo", outcome="InfrastructureFailed")
+    await store.put_run("r2", never)
+    counted = read(metrics)
+    assert counted["kais_mission_seconds_count", "Succeeded"] == 1
+    assert counted["kais_mission_seconds_sum", "Succeeded"] == 90
+    assert ("kais_mission_seconds_count", "opened") not in counted
+    assert ("kais_mission_seconds_count", "InfrastructureFailed") not in counted
 
 
 def test_the_store_takes_no_outcome_that_is_no_label():
