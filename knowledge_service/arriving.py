@@ -66,8 +66,13 @@ class Arriving(HttpToolsProtocol):
             )
         if len(self.connections) <= _CONNECTIONS:
             return None
-        others = (each for each in self.connections if each is not self)
-        idle = [each for each in others if isinstance(each, Arriving) and each.is_idle()]
+        others = [each for each in self.connections if isinstance(each, Arriving)]
+        others.remove(self)
+        for each in others:
+            if each.transport.is_closing():  # its client does not read what is left for it
+                each.transport.abort()
+                return None
+        idle = [each for each in others if each.is_idle()]
         if not idle:
             return StoreUnavailable(f"all {_CONNECTIONS} connections are in use; try again")
         min(idle, key=lambda each: each.idle_since_s).end_late()

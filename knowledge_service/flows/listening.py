@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from knowledge_client.models import AuditEntry, AuditPage, Event
 from knowledge_service.domain.seals import Seal, Unsealed
-from knowledge_service.domain.visibility import PLATFORM, Principal, Reach, View
+from knowledge_service.domain.visibility import PLATFORM, Principal, Reach, View, realm_of
 from knowledge_service.errors import Compacted, Forbidden, InvalidBody, QuotaExceeded
 from knowledge_service.flows import access
 from knowledge_service.ports import AuditPlace, Change
@@ -25,41 +25,63 @@ _STREAMS = 256
 _STREAMS_OF_ONE = 8
 
 
+class Seat:
+    """One listener's place in the room; `is_over` once somebody else has it."""
+
+    def __init__(self, room: dict[Seat, None], principal: Principal) -> None:
+        self._room = room
+        self.identity = principal.identity
+        realm = realm_of(principal.home)
+        self.group = self.identity if realm == PLATFORM else realm
+        self.is_over = False
+
+    def give_back(self) -> None:
+        """Let somebody else have it."""
+        self.is_over = True
+        self._room.pop(self, None)
+
+
 class Listeners:
-    """Who listens now: bounded, in all and for each caller. Used from one event loop only."""
+    """Who listens now: bounded, in all and for each caller. Used from one event loop only.
+
+    When all seats are taken a newcomer gets the oldest one of the caller with the most in the realm
+    with the most. That stream ends, and its caller may go on from the last event.
+    """
 
     def __init__(self) -> None:
-        self._seats: Counter[str] = Counter()
+        self._room: dict[Seat, None] = {}
         self.is_closing = False
 
     def take(self, principal: Principal) -> Seat:
         """Take a seat.
 
         Raises:
-            QuotaExceeded: the caller, or the service, has as many listeners as it may.
+            QuotaExceeded: the caller has as many streams as it may, or nobody has more than it.
         """
-        identity = principal.identity
-        if self._seats[identity] >= _STREAMS_OF_ONE:
+        seat = Seat(self._room, principal)
+        if sum(each.identity == seat.identity for each in self._room) >= _STREAMS_OF_ONE:
             raise QuotaExceeded(
                 f"{principal.name} listens {_STREAMS_OF_ONE} times already; end one stream first", 5
             )
-        if self._seats.total() >= _STREAMS:
-            raise QuotaExceeded(f"{_STREAMS} callers listen already; try again", 5)
-        self._seats[identity] += 1
-        return Seat(self._seats, identity)
+        if len(self._room) >= _STREAMS:
+            self._make_room(seat, principal)
+        self._room[seat] = None
+        return seat
 
-
-class Seat:
-    """One listener's place."""
-
-    def __init__(self, seats: Counter[str], identity: str) -> None:
-        self._seats, self._identity = seats, identity
-
-    def give_back(self) -> None:
-        """Let somebody else have it."""
-        self._seats[self._identity] -= 1
-        if not self._seats[self._identity]:
-            del self._seats[self._identity]
+    def _make_room(self, newcomer: Seat, principal: Principal) -> None:
+        groups = Counter(each.group for each in self._room)
+        largest, count = groups.most_common(1)[0]
+        callers = Counter(each.identity for each in self._room if each.group == largest)
+        identity, most = callers.most_common(1)[0]
+        own_group, own = groups[newcomer.group], callers[newcomer.identity]
+        is_fairer = count > own_group + 1 or (newcomer.group == largest and most > own + 1)
+        if not is_fairer:
+            raise QuotaExceeded(
+                f"{_STREAMS} streams are open, nobody has more of them than {principal.name};"
+                " try again",
+                5,
+            )
+        next(each for each in self._room if each.identity == identity).give_back()
 
 
 class Listener:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import time
 from collections.abc import AsyncIterator
 from typing import Annotated
@@ -10,7 +11,7 @@ import anyio
 import anyio.to_thread
 from fastapi import APIRouter, Header, Query, Request
 from starlette.responses import StreamingResponse
-from starlette.types import Receive, Scope, Send
+from starlette.types import Message, Receive, Scope, Send
 
 from knowledge_client.models import AuditPage
 from knowledge_service.domain.visibility import Principal
@@ -27,8 +28,12 @@ _ANEW_S = 10.0
 # An arbitrary number; who listens asks again with the id of the last event.
 _LONGEST_S = 300.0
 
+# A client that takes nothing for so long reads no more.
+_SEND_S = 20.0
+
 _STREAM = {"content": {"text/event-stream": {"schema": {"type": "string"}}}}
 
+_log = logging.getLogger(__name__)
 router = APIRouter(prefix="/v1", tags=["events"], route_class=StrictRoute)
 
 
@@ -43,12 +48,13 @@ async def events(
     listener = await anyio.to_thread.run_sync(
         listening.Listener, services.store, principal, last_event_id
     )
+    seat = services.listeners.take(principal)
     stream = _Stream(
-        _lines(services, listener, _Caller(services, request, principal)),
+        _lines(services, listener, _Caller(services, request, principal), seat),
         media_type="text/event-stream",
         headers={"Cache-Control": "no-store", "X-Accel-Buffering": "no"},
     )
-    stream.seat = services.listeners.take(principal)
+    stream.seat = seat
     return stream
 
 
@@ -65,13 +71,22 @@ def audit(
 
 
 class _Stream(StreamingResponse):
-    """An answer that gives its seat back however it ends, also before its first line."""
+    """An answer that gives its seat back however it ends, also before its first line.
+
+    It ends when its client takes nothing for a while: who never reads would keep the seat for ever.
+    """
 
     seat: listening.Seat
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        async def send_in_time(message: Message) -> None:
+            with anyio.fail_after(_SEND_S):
+                await send(message)
+
         try:
-            await super().__call__(scope, receive, send)
+            await super().__call__(scope, receive, send_in_time)
+        except TimeoutError:
+            _log.info("stream ended: its client reads nothing")
         finally:
             self.seat.give_back()
 
@@ -97,12 +112,12 @@ class _Caller:
 
 
 async def _lines(
-    services: Services, listener: listening.Listener, caller: _Caller
+    services: Services, listener: listening.Listener, caller: _Caller, seat: listening.Seat
 ) -> AsyncIterator[str]:
     yield ": listening\n\n"
     began = told = time.monotonic()
     while (now := time.monotonic()) - began < _LONGEST_S and not services.listeners.is_closing:
-        if await caller.is_gone(now):
+        if seat.is_over or await caller.is_gone(now):
             return
         behind = await anyio.to_thread.run_sync(lambda: listener.is_behind)
         for event in await anyio.to_thread.run_sync(listener.next) if behind else ():

@@ -1,0 +1,144 @@
+"""Seats at the stream of events: who never reads loses its own, and no crowd takes all of them."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from typing import Any
+
+import httpx
+import pytest
+
+from knowledge_service.domain.visibility import Principal
+from knowledge_service.errors import QuotaExceeded
+from knowledge_service.flows import listening
+from knowledge_service.flows.listening import Listeners, Seat
+from knowledge_service.routes import events
+from tests.builders_knowledge import LEAD, OTHER, TEAM
+from tests.contract.service.callers import Connect, told
+
+STREAM = {
+    "type": "http", "http_version": "1.1", "method": "GET", "path": "/v1/events",
+    "raw_path": b"/v1/events", "query_string": b"", "root_path": "", "scheme": "http",
+    "server": ("service", 80), "client": ("test", 1), "asgi": {},
+    "headers": [(b"authorization", b"Bearer lead")],
+}  # fmt: skip
+
+
+class Silence:
+    """A client that asks and then neither says anything nor hangs up."""
+
+    def __init__(self) -> None:
+        self._has_asked = False
+
+    async def __call__(self) -> Mapping[str, Any]:
+        if self._has_asked:
+            await asyncio.Event().wait()
+        self._has_asked = True
+        return {"type": "http.request", "body": b"", "more_body": False}
+
+
+async def listen(
+    transport: httpx.ASGITransport, taken: int, statuses: list[object], begun: asyncio.Event
+) -> None:
+    """Begin a stream whose client takes so many messages and then nothing, and does not hang up."""
+    left = taken
+
+    async def send(message: Any) -> None:
+        nonlocal left
+        statuses.append(message.get("status"))
+        if b"listening" in message.get("body", b""):
+            begun.set()
+        if left == 0:
+            await asyncio.Event().wait()
+        left -= 1
+
+    await transport.app({**STREAM}, Silence(), send)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("taken", [0, 1, 2])
+async def test_stream_whose_client_never_reads_ends_and_gives_its_seat_back(
+    transport: httpx.ASGITransport, connect: Connect, monkeypatch: pytest.MonkeyPatch, taken: int
+) -> None:
+    monkeypatch.setattr(events, "_SEND_S", 0.1)
+    monkeypatch.setattr(listening, "_STREAMS_OF_ONE", 1)
+    async with asyncio.timeout(10):
+        for _ in range(2):
+            statuses: list[object] = []
+            begun = asyncio.Event()
+            reading = asyncio.create_task(listen(transport, taken, statuses, begun))
+            if taken == 2:
+                await begun.wait()
+                await told(connect("ada"), f"news {id(statuses)}", TEAM)
+            await reading
+            assert statuses[0] == 200
+
+
+def agent(number: int, realm: str = OTHER) -> Principal:
+    return Principal(f"x/{number}", "agent", f"{realm}/cell:c{number}")
+
+
+def crowd(listeners: Listeners, callers: int, realm: str = OTHER) -> list[Seat]:
+    return [listeners.take(agent(n, realm)) for n in range(callers) for _ in range(8)]
+
+
+def test_cells_of_a_realm_that_took_every_seat_lose_one_to_a_newcomer() -> None:
+    listeners = Listeners()
+    seats = crowd(listeners, 32)
+    assert len(seats) == listening._STREAMS
+    for place in range(8):
+        listeners.take(Principal("demo/lead-0", "agent", LEAD))
+        assert [seat.is_over for seat in seats].count(True) == place + 1
+    assert seats[0].is_over, "the oldest goes first"
+
+
+def test_caller_with_more_seats_than_its_neighbours_loses_one_to_a_newcomer_of_its_realm() -> None:
+    listeners = Listeners()
+    seats = crowd(listeners, 32)
+    newcomer = listeners.take(agent(99))
+    assert not newcomer.is_over
+    assert sum(seat.is_over for seat in seats) == 1
+
+
+def test_newcomer_is_refused_while_nobody_has_more_than_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(listening, "_STREAMS", 4)
+    listeners = Listeners()
+    for number in range(4):
+        listeners.take(agent(number, f"realm:r{number}"))
+    with pytest.raises(QuotaExceeded) as caught:
+        listeners.take(agent(9, "realm:r9"))
+    assert caught.value.detail == ("4 streams are open, nobody has more of them than x/9; try again")
+    assert caught.value.retry_after_s == 5
+
+
+def test_seat_that_was_taken_over_is_given_back_once() -> None:
+    listeners = Listeners()
+    seats = crowd(listeners, 32)
+    listeners.take(Principal("demo/lead-0", "agent", LEAD))
+    (over,) = [seat for seat in seats if seat.is_over]
+    over.give_back()
+    assert len(listeners._room) == listening._STREAMS
+
+
+async def test_stream_that_lost_its_seat_ends_in_order(
+    transport: httpx.ASGITransport, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(listening, "_STREAMS", 2)
+    ends: list[object] = []
+    begun = asyncio.Event()
+
+    async def send(message: Any) -> None:
+        ends.append(message.get("more_body"))
+        begun.set()
+
+    listeners: Listeners = transport.app.state.services.listeners  # type: ignore[attr-defined]
+    stream = asyncio.create_task(transport.app({**STREAM}, Silence(), send))  # type: ignore[arg-type]
+    async with asyncio.timeout(10):
+        await begun.wait()
+        second = listeners.take(Principal("demo/lead-0", "agent", LEAD))
+        listeners.take(Principal("x", "agent", f"{OTHER}/cell:x"))
+        await stream
+    assert ends[-1] is False, "the answer is whole"
+    assert not second.is_over
