@@ -1,7 +1,8 @@
-"""Ids of what is named before it is written."""
+"""Ids: of what is named before it is written, and of what the writer stores."""
 
 from __future__ import annotations
 
+import itertools
 import uuid
 from datetime import UTC, datetime, timedelta
 
@@ -21,3 +22,32 @@ def test_early_ids_of_one_moment_are_told_apart_by_chance() -> None:
     made = {ids.early_id(NOW) for _ in range(1000)}
     assert len(made) == 1000
     assert {uuid.UUID(each).variant for each in made} == {uuid.RFC_4122}
+
+
+def number(fact_id: str) -> int:
+    """Return the 74 bits behind the time of an id, without version and variant."""
+    value = uuid.UUID(fact_id).int
+    return (value >> 64 & 0xFFF) << 62 | value & (1 << 62) - 1
+
+
+def test_ids_of_one_millisecond_increase_by_steps_that_tell_nobody_how_many_came_between() -> None:
+    maker = ids.IdMaker()
+    made = [maker.make(NOW) for _ in range(1000)]
+    assert made == sorted(set(made))
+    steps = [number(b) - number(a) for a, b in itertools.pairwise(made)]
+    assert len(set(steps)) > 990
+    assert min(steps) >= 1
+    assert 0.45 < sum(steps) / len(steps) / 2**32 < 0.55
+
+
+def test_batches_of_one_millisecond_are_as_far_apart_whatever_their_sizes() -> None:
+    gaps = {1: 0.0, 200: 0.0}
+    for size in gaps:
+        maker = ids.IdMaker()
+        batches = [maker.make_all(NOW, size) for _ in range(1000)]
+        assert [fact_id for batch in batches for fact_id in batch] == sorted(
+            fact_id for batch in batches for fact_id in batch
+        )
+        between = [number(b[0]) - number(a[-1]) for a, b in itertools.pairwise(batches)]
+        gaps[size] = sum(between) / len(between) / 2**32
+    assert all(0.45 < gap < 0.55 for gap in gaps.values()), gaps
