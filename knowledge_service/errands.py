@@ -81,6 +81,7 @@ def _export_to(source: Path, file: Path) -> exports.Moved:
             out.flush()
             os.fsync(out.fileno())
         unfinished.rename(file)
+        copies.sync(file.parent)
     except OSError as exc:
         raise StartupError(f"cannot write {file} ({exc.strerror}); nothing is left of it") from exc
     finally:
@@ -94,6 +95,7 @@ def _import(errand: Errand, say: Say) -> int:
     else:
         with _old(errand.file) as lines:
             moved = exports.take(errand.db, lines)
+    copies.sync(errand.db.parent)
     say(f"imported {moved.events} events and {moved.rows} rows into {errand.db}")
     return 0
 

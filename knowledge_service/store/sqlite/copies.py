@@ -7,6 +7,7 @@ the file and its lock. It is checked, synced and only then named.
 from __future__ import annotations
 
 import os
+import shutil
 from datetime import datetime
 from pathlib import Path
 
@@ -16,6 +17,8 @@ from knowledge_service.errors import StartupError
 from knowledge_service.store.sqlite import connection, migrate, verifying
 
 _PAGES = 2000  # of 4 KiB: 8 MiB at a time
+# For who reads the file to end: an export of a large one takes longer.
+_PATIENCE_MS = 5000
 _BEGIN = "BEGIN; SELECT count(*) FROM sqlite_schema"
 
 
@@ -35,9 +38,9 @@ def backup(path: Path, to: Path) -> int:
         _remove(unfinished)
         _copy(path, unfinished, named=to)
         report = check(unfinished)
-        _sync(unfinished)
+        sync(unfinished)
         unfinished.rename(to)
-        _sync(to.parent)
+        sync(to.parent)
     except OSError as exc:
         raise StartupError(f"cannot write {to} ({exc.strerror}); choose another place") from exc
     finally:
@@ -103,10 +106,10 @@ def restore(source: Path, path: Path, *, now: datetime) -> tuple[int, Path | Non
         except StartupError:
             _remove(fresh)
             raise
-        _sync(fresh)
+        sync(fresh)
         aside = _put_aside(path, now)
         fresh.rename(path)
-        _sync(path.parent)
+        sync(path.parent)
     except OSError as exc:
         raise StartupError(f"cannot restore {path} ({exc.strerror})") from exc
     finally:
@@ -115,23 +118,55 @@ def restore(source: Path, path: Path, *, now: datetime) -> tuple[int, Path | Non
 
 
 def _put_aside(path: Path, now: datetime) -> Path | None:
-    """Give what is there another name, with the log that belongs to it: nothing is ever deleted.
+    """Give what is there another name as well: nothing is ever deleted.
 
-    The file keeps its own name, too, until the copy takes it: were it gone when this is killed, the
-    next start would make an empty one.
+    The file keeps its own name, too, until the copy takes it, and its log is folded into it first.
+    So whenever this is killed, the file that is at the place is whole.
     """
     if not path.exists():
         return None
+    is_readable = _fold(path)
     aside = path.with_name(f"{path.name}.before-{now:%Y%m%dT%H%M%S}")
     try:
         os.link(path, aside)
     except OSError:  # a file system without links
-        path.rename(aside)
+        unfinished = aside.with_name(aside.name + ".unfinished")
+        shutil.copyfile(path, unfinished)
+        sync(unfinished)
+        unfinished.rename(aside)
+    sync(path.parent)
     for suffix in ("-wal", "-shm"):
         old = path.with_name(path.name + suffix)
-        if old.exists():
+        if not is_readable and old.exists():
             old.rename(aside.with_name(aside.name + suffix))
+        old.unlink(missing_ok=True)
     return aside
+
+
+def _fold(path: Path) -> bool:
+    """Fold a file's log into it; False for a file that is no database any more and is not served.
+
+    Raises:
+        StartupError: another process reads the file, or the disk does not take it.
+    """
+    try:
+        writing = apsw.Connection(str(path), flags=apsw.SQLITE_OPEN_READWRITE)
+        try:
+            writing.set_busy_timeout(_PATIENCE_MS)
+            # The last commits are in the log alone: without it the file is served without them.
+            (row,) = writing.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
+        finally:
+            connection.let_go(writing)
+    except (apsw.CorruptError, apsw.NotADBError):
+        return False
+    except apsw.Error as exc:
+        raise StartupError(
+            f"the log of {path} cannot be folded into it ({connection.words(exc)});"
+            " nothing was changed"
+        ) from exc
+    if row[0]:
+        raise StartupError(f"another process reads {path}; end its backup or export, then repeat")
+    return True
 
 
 def _remove(unfinished: Path) -> None:
@@ -163,7 +198,8 @@ def _copy(source: Path, target: Path, *, named: Path) -> None:
         ) from exc
 
 
-def _sync(path: Path) -> None:
+def sync(path: Path) -> None:
+    """Have a file or a folder on the disk as it is now."""
     handle = os.open(path, os.O_RDONLY)
     try:
         os.fsync(handle)
