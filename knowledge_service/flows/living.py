@@ -92,8 +92,8 @@ def approve(
     store: Store, principal: Principal, fact_id: str, body: ApproveIn, once: Once | None
 ) -> Approved:
     """Approve a fact, or edited words in its place."""
-    _refuse_agents(principal, "review facts")
     fact = _with(store, principal, fact_id, verb="review", doing="review")
+    _refuse_agents(principal, "review facts")
     for text in (body.content, body.title, *(body.tags or ())):
         if text:
             remembering.refuse_secrets(store, fact.scope, text)
@@ -105,8 +105,8 @@ def reject(
     store: Store, principal: Principal, fact_id: str, reason: str, once: Once | None
 ) -> Fact:
     """Reject a fact."""
-    _refuse_agents(principal, "review facts")
     fact = _with(store, principal, fact_id, verb="review", doing="review")
+    _refuse_agents(principal, "review facts")
     return store.reject(fact.id, _order(principal, reason, once))
 
 
@@ -152,7 +152,8 @@ def _for_writing(store: Store, principal: Principal, fact_id: str, doing: str) -
 
 
 def _with(store: Store, principal: Principal, fact_id: str, *, verb: Verb, doing: str) -> Fact:
-    fact = remembering.changeable(store, principal, fact_id)
+    # Who would review in vain is told so: the refusal says no more than that there is a draft.
+    fact = remembering.changeable(store, principal, fact_id, drafts=verb == "review")
     if not principal.may(verb, fact.scope):
         raise Forbidden(f"{principal.name} may read fact {fact_id} but not {doing} it")
     return fact

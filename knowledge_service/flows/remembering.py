@@ -168,10 +168,11 @@ def resolved(store: Store, principal: Principal, reference: str) -> str:
     return _named(store, principal, reference, principal.view) or reference
 
 
-def changeable(store: Store, principal: Principal, fact_id: str) -> Fact:
+def changeable(store: Store, principal: Principal, fact_id: str, *, drafts: bool = False) -> Fact:
     """Return a fact that the caller may see, or one of its own that it does not see any more.
 
-    An agent sees no draft, but may correct or take back the one that it wrote.
+    An agent sees no draft, but may correct or take back the one that it wrote. With `drafts`, also
+    those of others in its sight.
 
     Raises:
         NotFound, Conflict: as `visible`.
@@ -181,7 +182,7 @@ def changeable(store: Store, principal: Principal, fact_id: str) -> Fact:
     if fact is None:
         raise no_fact(fact_id)
     is_own = fact.source.actor == principal.name
-    if not (is_own or principal.view.shows(fact.scope, fact.review)):
+    if not (drafts or is_own or principal.view.shows(fact.scope, fact.review)):
         raise no_fact(fact_id)
     return fact
 
