@@ -62,6 +62,11 @@ def _picture(spec: FormationSpec, allowed: Mapping[str, Sequence[str]]) -> Itera
                 for i in range(template.replicas)
             ]
             yield " ── ".join([*cells, cells[0]]) if len(cells) > 1 else cells[0]
+        case TopologyType.FULL_MESH if len(allowed) > _MATRIX:
+            for template in spec.cells:
+                last = names.short_cell_name(template.name, template.replicas - 1)
+                first = names.short_cell_name(template.name, 0)
+                yield first if first == last else f"{first} to {last}"
         case _:
             yield from (_matrix(allowed) if len(allowed) <= _MATRIX else _listed(allowed))
 

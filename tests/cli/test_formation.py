@@ -126,6 +126,16 @@ def test_the_topology_of_a_team_above_the_bound_is_its_size_and_what_to_do(termi
     assert json.loads(terminal.out) == {"type": "full_mesh", "routes": {}, "problems": [excess]}
 
 
+def test_a_mesh_too_wide_for_a_matrix_is_its_cells_and_not_each_pair(terminal, cluster):
+    lines = drawn(terminal, cluster, {"type": "full_mesh"}, ("lead", 1), ("worker", 99))
+    assert lines == [
+        "full_mesh, 100 cells: every cell may talk to every other",
+        "",
+        "lead-0",
+        "worker-0 to worker-98",
+    ]
+
+
 def test_scale_of_an_unknown_template_names_the_known_ones(terminal, cluster):
     cluster.put(formation({"type": "full_mesh"}, ("a", 1), ("b", 2)))
     status = terminal.run("formation", "scale", "team", "--cell", "c", "--replicas", "5")

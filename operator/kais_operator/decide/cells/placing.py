@@ -47,10 +47,19 @@ def short_name(cell: Cell) -> str:
     template = cell.metadata.labels.get(labels.CELL_TEMPLATE)
     if formation is None or template is None:
         return cell.metadata.name
+    plain = cell.metadata.name.removeprefix(f"{formation}-")
+    if names.is_dns_label(cell.metadata.name) and _is_replica(plain, template):
+        return plain
     for index in range(MAX_REPLICAS):
         if names.cell_name(formation, template, index) == cell.metadata.name:
             return names.short_cell_name(template, index)
     return cell.metadata.name
+
+
+def _is_replica(short: str, template: str) -> bool:
+    name, _, index = short.rpartition("-")
+    is_index = index.isascii() and index.isdecimal() and str(int(index)) == index
+    return name == template and is_index and int(index) < MAX_REPLICAS
 
 
 def account_name(cell: Cell) -> str:

@@ -7,7 +7,9 @@ from typing import Any
 
 import pytest
 
+from kais.resources.cell import Cell
 from kais.resources.formation import MAX_CELLS, Formation
+from kais_operator.decide.cells import placing
 from kais_operator.decide.formations import formation as decision
 from kais_operator.decide.formations.formation import FormationObserved
 from kais_operator.decide.plan import Body, ObjectRef
@@ -41,11 +43,20 @@ def with_uids(body: Body) -> Body:
     return {**body, "metadata": {**body["metadata"], "uid": "x", "generation": 1}}
 
 
-async def test_a_team_above_the_bound_is_refused_before_anything_is_made() -> None:
+async def test_a_team_above_the_bound_is_refused_before_anything_is_read_or_made() -> None:
     fake = fake_world(teams.team(cells=cells(10_000, templates=100), topology=MESH))
+    reads: list[ObjectRef] = []
+    get_child = fake.cluster.get_child
+
+    async def counting(ref: ObjectRef) -> Body | None:
+        reads.append(ref)
+        return await get_child(ref)
+
+    fake.cluster.get_child = counting  # type: ignore[method-assign]
     began = time.process_time()
     await fake.settle(formation.RECONCILER, FORMATION)
     assert time.process_time() - began < 1.0
+    assert "Cell" not in [ref.kind for ref in reads]
     assert fake.cluster.refs("Cell") == []
     assert fake.cluster.refs("ConfigMap") == []
     assert condition(fake, "Applied", FORMATION) == (
@@ -169,3 +180,16 @@ async def test_a_cell_of_a_large_team_is_looked_at_without_reading_the_others() 
     fake.cluster.list = counting  # type: ignore[method-assign]
     await fake.step(cell.RECONCILER, ObjectRef("Cell", "demo", "team-worker-0-0"))
     assert "Cell" not in lists
+
+
+@pytest.mark.parametrize("name", ["team", "my.team", "a" * 60])
+def test_every_cell_has_its_address_whatever_its_name_was_cut_to(name: str) -> None:
+    templates = [{"name": "lead", "replicas": 12, "spec": teams.task()}]
+    team = Formation.from_dict(
+        {"metadata": {"name": name, "namespace": "demo", "uid": "u"}, "spec": {"cells": templates}}
+    )
+    made = [Cell.from_dict(body) for body in decision.cell_bodies(team)]
+    assert [placing.short_name(one) for one in made] == [f"lead-{i}" for i in range(12)]
+    renamed = {"metadata": {**decision.cell_bodies(team)[0]["metadata"], "name": f"{name}-lead-07"}}
+    stranger = Cell.from_dict({**decision.cell_bodies(team)[0], **renamed})
+    assert placing.short_name(stranger) == f"{name}-lead-07"
