@@ -28,6 +28,7 @@ _OTHERS = {
     "CustomResourceDefinition": ("apiextensions.k8s.io/v1", "customresourcedefinitions"),
     "Deployment": ("apps/v1", "deployments"),
     "Event": ("v1", "events"),
+    "Job": ("batch/v1", "jobs"),
     "Lease": ("coordination.k8s.io/v1", "leases"),
     "Namespace": ("v1", "namespaces"),
     "Pod": ("v1", "pods"),
@@ -118,6 +119,25 @@ class KubernetesCluster:
             headers={"Content-Type": f"application/{form}+json"},
         )
         return self._run(call, f"change {kind}/{namespace}/{name}")
+
+    def delete(self, kind: str, namespace: str | None, name: str) -> None:
+        """Delete an object with its children in the background; one that is gone is no error."""
+        version, plural = path_of(kind)
+        call = self._call(
+            "DELETE",
+            version,
+            f"{plural}/{name}",
+            namespace=namespace,
+            json={"propagationPolicy": "Background"},
+        )
+        what = f"delete {kind}/{namespace}/{name}" if namespace else f"delete {kind}/{name}"
+        try:
+            self._background.run(call)
+        except kr8s.ServerError as exc:
+            if not cluster_errors.is_missing(exc):
+                raise cluster_errors.translate(exc, what) from exc
+        except cluster_errors.ALL as exc:
+            raise cluster_errors.translate(exc, what) from exc
 
     def logs(
         self, namespace: str, pod: str, *, container: str, tail: int, follow: bool

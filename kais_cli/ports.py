@@ -73,6 +73,10 @@ class Cluster(Protocol):
         """
         ...
 
+    def delete(self, kind: str, namespace: str | None, name: str) -> None:
+        """Delete an object with its children in the background; one that is gone is no error."""
+        ...
+
     def logs(
         self, namespace: str, pod: str, *, container: str, tail: int, follow: bool
     ) -> Iterator[str]:

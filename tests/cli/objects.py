@@ -5,6 +5,8 @@ from __future__ import annotations
 from importlib import metadata as distribution
 from typing import Any
 
+from kais import labels
+
 VERSION = distribution.version("kais")
 AT = "2029-12-31T23:58:00Z"
 
@@ -144,3 +146,9 @@ def workload(
         "spec": {"replicas": 1},
         "status": {"readyReplicas": ready},
     }
+
+
+def lease(renewed: str = "2029-12-31T23:59:55.000000Z") -> dict[str, Any]:
+    spec = {"holderIdentity": "kais-operator-abc", "renewTime": renewed}
+    metadata_ = {"name": labels.LEASE, "namespace": "kais-system"}
+    return {"kind": "Lease", "metadata": metadata_, "spec": spec}

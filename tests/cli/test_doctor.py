@@ -14,12 +14,6 @@ from tests.cli import objects
 VERSION = metadata.version("kais")
 
 
-def lease(renewed="2029-12-31T23:59:55.000000Z"):
-    spec = {"holderIdentity": "kais-operator-abc", "renewTime": renewed}
-    metadata_ = {"name": labels.LEASE, "namespace": "kais-system"}
-    return {"kind": "Lease", "metadata": metadata_, "spec": spec}
-
-
 @pytest.fixture(autouse=True)
 def installed(cluster, knowledge):
     for model in kinds.BY_NAME.values():
@@ -28,7 +22,7 @@ def installed(cluster, knowledge):
         cluster.put(body)
     cluster.put(objects.workload("Deployment", "operator"))
     cluster.put(objects.workload("StatefulSet", "knowledge"))
-    cluster.put(lease())
+    cluster.put(objects.lease())
     cluster.put(objects.knowledge_pod())
     cluster.put(objects.account())
     knowledge.answers["GET /v1/whoami"] = {
@@ -106,7 +100,7 @@ def test_another_version_is_a_warning(terminal, cluster):
 
 
 def test_a_lease_that_nobody_renews_fails(terminal, cluster):
-    cluster.put(lease("2029-12-31T23:58:00.000000Z"))
+    cluster.put(objects.lease("2029-12-31T23:58:00.000000Z"))
     assert broken(terminal, "leads, renewed 120 s ago") == ExitStatus.FAILED
 
 

@@ -36,6 +36,7 @@ class FakeCluster:
         self.patched: list[tuple[str, str, Any, bool]] = []
         self.written: dict[tuple[str, str], list[str]] = {}
         self.followed = False
+        self.deleted: list[tuple[str, str | None, str]] = []
         self.checked: set[tuple[str, str]] = set()
         self.used: set[tuple[str, str]] = set()
         self.forbidden: set[tuple[str, str]] = set()
@@ -97,6 +98,11 @@ class FakeCluster:
         if not dry_run:
             self.put(body)
         return body
+
+    def delete(self, kind: str, namespace: str | None, name: str) -> None:
+        self._use("delete", kind)
+        self.deleted.append((kind, namespace, name))
+        self._objects.pop((kind, namespace or self.namespace, name), None)
 
     def logs(
         self, namespace: str, pod: str, *, container: str, tail: int, follow: bool

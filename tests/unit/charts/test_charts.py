@@ -160,7 +160,7 @@ def test_images_come_from_the_values() -> None:
     ]
 
     ours = [image for image in images if 'include "kais.image"' in image]
-    assert len(ours) == 2
+    assert len(ours) == 3  # the operator, its uninstall hook, the service
     assert set(images) - set(ours) == {"image: {{ .image | quote }}"}  # of the replication
 
 

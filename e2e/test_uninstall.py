@@ -1,0 +1,77 @@
+"""Helm removes the release while a mission runs: the run ends, every object stays and can go."""
+
+import subprocess
+from collections.abc import Iterator
+
+import pytest
+
+from e2e.support import manifests
+from e2e.support.installed import KAIS_NAMESPACE, Installed, conditions
+from e2e.support.waiting import until
+from kais_cluster import charts, clusters, images
+
+pytestmark = pytest.mark.e2e
+
+
+@pytest.fixture
+def namespace(cluster: Installed) -> Iterator[str]:
+    yield from cluster.fresh_namespace("uninstall")
+
+
+@pytest.fixture
+def _installed_again(cluster: Installed) -> Iterator[None]:
+    yield
+    charts.install(images.checkout(), clusters.current())
+
+
+def _busy(cluster: Installed, namespace: str) -> None:
+    """Bring a mission to a running pod, beside a scope whose deletion would erase."""
+    cluster.apply(manifests.formation("busy", namespace, "import time; time.sleep(3600)"))
+    cluster.apply(manifests.mission("busy", namespace))
+    scope = {"level": "formation", "name": "busy", "deletionPolicy": "Delete"}
+    head = {"apiVersion": "kais.io/v1", "kind": "KnowledgeScope"}
+    cluster.apply({**head, "metadata": {"name": "busy", "namespace": namespace}, "spec": scope})
+    until(
+        lambda: [pod["status"]["phase"] for pod in cluster.list("pod", namespace)],
+        lambda phases: phases == ["Running"],
+        what="a running pod",
+    )
+    until(
+        lambda: cluster.get("knowledgescope", "busy", namespace),
+        lambda body: bool((body or {}).get("metadata", {}).get("finalizers")),
+        what="a scope that is held",
+    )
+
+
+@pytest.mark.usefixtures("_installed_again")
+def test_uninstalling_ends_runs_and_lets_every_object_go(
+    cluster: Installed, namespace: str
+) -> None:
+    _busy(cluster, namespace)
+    charts.uninstall(clusters.current())
+    mission = cluster.get("mission", "busy", namespace)
+    assert mission is not None, "no object of a user is deleted"
+    assert mission["status"]["outcome"] == "Cancelled"
+    assert conditions(mission)["Recorded"]["status"] == "True"
+    for kind in ("mission", "knowledgescope", "formation"):
+        (body,) = cluster.list(kind, namespace)
+        assert not body["metadata"].get("finalizers"), kind
+    left = cluster.list("job", KAIS_NAMESPACE) + cluster.list("role", KAIS_NAMESPACE)
+    assert left == [], "the hook leaves nothing"
+    assert "missions.kais.io" in cluster.kubectl("get", "crds"), "the kinds stay"
+    objects = "missions,knowledgescopes,formations,cells"
+    cluster.kubectl("delete", objects, "--all", "-n", namespace, "--timeout=60s")
+
+
+@pytest.mark.usefixtures("_installed_again")
+def test_kais_uninstall_does_the_same_without_helm(cluster: Installed, namespace: str) -> None:
+    _busy(cluster, namespace)
+    done: subprocess.CompletedProcess[str] = cluster.kais("uninstall")
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert f"Mission/{namespace}/busy: its run is aborted" in done.stdout
+    assert f"KnowledgeScope/{namespace}/busy: finalizer removed" in done.stdout
+    mission = cluster.get("mission", "busy", namespace)
+    assert mission is not None
+    assert mission["status"]["outcome"] == "Cancelled"
+    objects = "missions,knowledgescopes,formations,cells"
+    cluster.kubectl("delete", objects, "--all", "-n", namespace, "--timeout=60s")

@@ -1,0 +1,68 @@
+"""What an uninstall changes on objects, and nothing else: runs end, and our finalizers go.
+
+The chart's pre-delete hook and `kais uninstall` take the same steps. No object of a user is
+deleted; of what the operator made, only the Jobs of runs that nobody ends any more.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import datetime, timedelta
+from typing import Any, Final
+
+from kais import labels
+
+Body = Mapping[str, Any]
+
+REASON: Final = "kais is being uninstalled"
+HELD: Final = ("Mission", "KnowledgeScope")
+"""The kinds that the operator puts its finalizer on."""
+
+
+_LEASE_FRESH = timedelta(seconds=30)  # twice what a Lease holds
+
+
+def is_led(lease: Body | None, now: datetime) -> bool:
+    """Whether an operator leads: its Lease was renewed a moment ago. Pass an aware `now`."""
+    spec = (lease or {}).get("spec") or {}
+    renewed = spec.get("renewTime")
+    if not renewed or not spec.get("holderIdentity"):
+        return False
+    return now - datetime.fromisoformat(renewed.replace("Z", "+00:00")) < _LEASE_FRESH
+
+
+def is_under_way(mission: Body) -> bool:
+    """Whether a Mission has a run without an outcome."""
+    annotations = mission["metadata"].get("annotations") or {}
+    return labels.RUN_ID in annotations and labels.OUTCOME not in annotations
+
+
+def abort(mission: Body) -> dict[str, Any] | None:
+    """Give the merge patch that ends the run of a Mission; None when nothing is to be done."""
+    annotations = mission["metadata"].get("annotations") or {}
+    if not is_under_way(mission) or labels.ABORT in annotations:
+        return None
+    return {"metadata": {"annotations": {labels.ABORT: REASON}}}
+
+
+def release(body: Body) -> dict[str, Any] | None:
+    """Give the merge patch that removes our finalizer; None when the object has none.
+
+    It holds for the version that was read only: a finalizer that somebody adds meanwhile stays.
+    """
+    metadata = body["metadata"]
+    finalizers = metadata.get("finalizers") or []
+    if labels.FINALIZER not in finalizers:
+        return None
+    others = [finalizer for finalizer in finalizers if finalizer != labels.FINALIZER]
+    return {"metadata": {"finalizers": others, "resourceVersion": metadata["resourceVersion"]}}
+
+
+def is_left_over(job: Body) -> bool:
+    """Whether a Job is an attempt of a Mission that goes on."""
+    metadata, status = job["metadata"], job.get("status") or {}
+    is_ours = (metadata.get("labels") or {}).get(labels.MANAGED_BY) == labels.MANAGER
+    owners = metadata.get("ownerReferences") or []
+    is_attempt = any(o.get("controller") and o["kind"] == "Mission" for o in owners)
+    ended = {c["type"] for c in status.get("conditions") or [] if c["status"] == "True"}
+    return is_ours and is_attempt and not ended & {"Complete", "Failed"}

@@ -1,0 +1,129 @@
+"""`kais uninstall`: the steps of the chart's pre-delete hook, for who has no Helm hooks."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import timedelta
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from kais import labels, uninstalling
+from kais.resources import kinds
+from kais_cli import errors, installed
+from kais_cli.exit_status import ExitStatus
+from kais_cli.session import Session, command, group
+
+if TYPE_CHECKING:
+    from kais_cli.installed import Release
+    from kais_cli.ports import Body
+
+app = group("uninstall", "")
+
+_LIMIT = timedelta(seconds=60)
+_TRIES = 5  # of a write that meets somebody else's
+_CRDS_HELP = "Also delete the CustomResourceDefinitions, and with them every object of kais."
+
+
+@command(app, "uninstall")
+def uninstall(
+    session: Session, crds: Annotated[bool, typer.Option("--crds", help=_CRDS_HELP)] = False
+) -> ExitStatus:
+    """End all runs, stop the operator, and remove its finalizers; your objects stay."""
+    release = installed.release(session.environment.settings)
+    lease = session.cluster.get("Lease", release.namespace, labels.LEASE)
+    if uninstalling.is_led(lease, session.environment.now()):
+        _abort(session)
+        _wait(session, lambda: _runs(session), "runs to end")
+        _scale_down(session, release)
+        selector = f"{installed.OPERATOR},{installed.INSTANCE}={release.name}"
+        _wait(
+            session,
+            lambda: len(session.cluster.list("Pod", release.namespace, labels=selector)),
+            "the operator's pods to go",
+        )
+    _delete_jobs(session)
+    for kind in uninstalling.HELD:
+        _release(session, kind)
+    if crds:
+        _delete_crds(session)
+    session.note(f"now run: helm uninstall {release.name} -n {release.namespace}")
+    return ExitStatus.SUCCEEDED
+
+
+def _abort(session: Session) -> None:
+    for mission in session.cluster.list("Mission"):
+        patch = uninstalling.abort(mission)
+        if patch is not None and _patch(session, "Mission", mission, patch):
+            session.write(f"{_name('Mission', mission)}: its run is aborted\n")
+
+
+def _runs(session: Session) -> int:
+    return sum(map(uninstalling.is_under_way, session.cluster.list("Mission")))
+
+
+def _scale_down(session: Session, release: Release) -> None:
+    name = release.operator
+    if session.cluster.get("Deployment", release.namespace, name) is None:
+        return  # it runs elsewhere, such as on a laptop
+    session.cluster.patch("Deployment", release.namespace, name, {"spec": {"replicas": 0}})
+    session.write(f"Deployment/{release.namespace}/{name}: scaled to 0\n")
+
+
+def _delete_jobs(session: Session) -> None:
+    for job in session.cluster.list("Job"):
+        if uninstalling.is_left_over(job):
+            metadata = job["metadata"]
+            session.cluster.delete("Job", metadata["namespace"], metadata["name"])
+            session.write(f"{_name('Job', job)}: deleted, nobody ends its run\n")
+
+
+def _release(session: Session, kind: str) -> None:
+    for _ in range(_TRIES):
+        held = [body for body in session.cluster.list(kind) if uninstalling.release(body)]
+        if not held:
+            return
+        for body in held:
+            if _patch(session, kind, body, uninstalling.release(body) or {}):
+                session.write(f"{_name(kind, body)}: finalizer removed\n")
+    raise errors.Refused(
+        f"somebody goes on writing the finalizers of {kind} objects; see that no operator runs,"
+        " then run it again"
+    )
+
+
+def _delete_crds(session: Session) -> None:
+    for model in kinds.BY_NAME.values():
+        name = f"{model.PLURAL}.kais.io"
+        session.cluster.delete("CustomResourceDefinition", None, name)
+        session.write(f"CustomResourceDefinition/{name}: deleted\n")
+
+
+def _patch(session: Session, kind: str, body: Body, patch: Body) -> bool:
+    """Write a patch; False for an object that is gone or was written meanwhile."""
+    metadata = body["metadata"]
+    try:
+        session.cluster.patch(kind, metadata["namespace"], metadata["name"], patch)
+    except errors.Refused:
+        current = session.cluster.get(kind, metadata["namespace"], metadata["name"])
+        version = (current or {"metadata": {}})["metadata"].get("resourceVersion")
+        if version == metadata.get("resourceVersion"):
+            raise  # nobody wrote it: the refusal is about this user or this patch
+        return False
+    return True
+
+
+def _wait(session: Session, count: Callable[[], int], what: str) -> None:
+    """Look each second until nothing is left, for a minute."""
+    began = session.environment.now()
+    for _ in session.cluster.watch([]):
+        left = count()
+        if not left:
+            return
+        if session.environment.now() - began > _LIMIT:
+            session.note(f"waited {_LIMIT.seconds} s for {what}: {left} are left")
+            return
+
+
+def _name(kind: str, body: Body) -> str:
+    return f"{kind}/{body['metadata']['namespace']}/{body['metadata']['name']}"

@@ -1,0 +1,164 @@
+"""`kais-operator-uninstall DEPLOYMENT SELECTOR`: what the chart runs before it is uninstalled.
+
+    abort every run -> wait until the operator has ended them -> scale the operator to 0
+      -> wait until its pods are gone -> delete the Jobs that are left -> remove our finalizers
+
+Without an operator nothing is waited for. A run that it did not end in time is ended by the
+deletion of its Job; its outcome is on record when kais is installed again. Exit status 1: a call
+failed, and some objects may still have the finalizer; run it again.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import sys
+from collections.abc import Awaitable, Callable, Sequence
+
+from kais import labels, uninstalling
+from kais_operator import errors, settings
+from kais_operator.adapters import api_paths, connection
+from kais_operator.adapters.clock import SystemClock
+from kais_operator.adapters.connection import MERGE_PATCH, Connection
+from kais_operator.decide.plan import Body, ObjectRef
+
+_END_S = 60.0
+"""How long runs may take to end: a pod's grace period is 30 s unless its image says otherwise."""
+_STOP_S = 60.0
+_LOOK_S = 1.0
+_TRIES = 5  # of a write that meets somebody else's
+
+
+class Uninstall:
+    """One uninstall over a connection; `namespaces` is empty for the whole cluster."""
+
+    def __init__(
+        self, link: Connection, namespaces: Sequence[str], say: Callable[[str], None]
+    ) -> None:
+        self._link = link
+        self._namespaces: Sequence[str | None] = namespaces or (None,)
+        self._say = say
+
+    async def run(self, *, home: str, deployment: str, selector: str) -> None:
+        """Take all steps in order."""
+        if await self._is_led(home):
+            await self._abort()
+            await self._wait(self._count_runs, "runs to end", _END_S)
+            await self._scale_down(home, deployment)
+
+            async def count_pods() -> int:
+                return len(await self._list("Pod", home, selector))
+
+            await self._wait(count_pods, "the operator's pods to go", _STOP_S)
+        await self._delete_jobs()
+        for kind in uninstalling.HELD:
+            await self._release(kind)
+
+    async def _is_led(self, home: str) -> bool:
+        ref = ObjectRef("Lease", home, labels.LEASE)
+        try:
+            lease = await self._link.call("GET", api_paths.single(ref))
+        except errors.NotFound:
+            return False
+        return uninstalling.is_led(lease, SystemClock().now())
+
+    async def _abort(self) -> None:
+        for mission in await self._all("Mission"):
+            patch = uninstalling.abort(mission)
+            if patch is not None and await self._patch("Mission", mission, patch):
+                self._say(f"{_name('Mission', mission)}: its run is aborted")
+
+    async def _count_runs(self) -> int:
+        return sum(map(uninstalling.is_under_way, await self._all("Mission")))
+
+    async def _scale_down(self, home: str, name: str) -> None:
+        path = api_paths.single(ObjectRef("Deployment", home, name))
+        body = {"spec": {"replicas": 0}}
+        try:
+            await self._link.call("PATCH", path, body=body, content_type=MERGE_PATCH)
+        except errors.NotFound:
+            return  # it runs elsewhere, such as on a laptop
+        self._say(f"Deployment/{home}/{name}: scaled to 0")
+
+    async def _delete_jobs(self) -> None:
+        for job in await self._all("Job"):
+            if uninstalling.is_left_over(job):
+                options = {"propagationPolicy": "Background"}
+                with contextlib.suppress(errors.NotFound):
+                    await self._link.call("DELETE", _path("Job", job), body=options)
+                self._say(f"{_name('Job', job)}: deleted, nobody ends its run")
+
+    async def _release(self, kind: str) -> None:
+        for _ in range(_TRIES):
+            held = [body for body in await self._all(kind) if uninstalling.release(body)]
+            if not held:
+                return
+            for body in held:
+                if await self._patch(kind, body, uninstalling.release(body) or {}):
+                    self._say(f"{_name(kind, body)}: finalizer removed")
+        raise errors.Conflict(f"somebody else goes on writing the finalizers of {kind} objects")
+
+    async def _patch(self, kind: str, body: Body, patch: Body) -> bool:
+        """Write a patch; False for an object that is gone or was written meanwhile."""
+        try:
+            await self._link.call("PATCH", _path(kind, body), body=patch, content_type=MERGE_PATCH)
+        except (errors.NotFound, errors.Conflict):
+            return False
+        return True
+
+    async def _all(self, kind: str) -> list[Body]:
+        return [body for one in self._namespaces for body in await self._list(kind, one)]
+
+    async def _list(self, kind: str, namespace: str | None, selector: str = "") -> list[Body]:
+        query = {"labelSelector": selector} if selector else {}
+        path = api_paths.collection(kind, namespace)
+        try:
+            page = await self._link.call("GET", path, query=query)
+        except errors.NotFound:
+            return []  # the kind is gone, or the namespace
+        return list(page.get("items") or [])
+
+    async def _wait(self, count: Callable[[], Awaitable[int]], what: str, limit_s: float) -> None:
+        deadline = asyncio.get_running_loop().time() + limit_s
+        while left := await count():
+            if asyncio.get_running_loop().time() > deadline:
+                self._say(f"waited {limit_s:.0f} s for {what}: {left} are left")
+                return
+            await asyncio.sleep(_LOOK_S)
+
+
+def _path(kind: str, body: Body) -> str:
+    metadata = body["metadata"]
+    return api_paths.single(ObjectRef(kind, metadata["namespace"], metadata["name"]))
+
+
+def _name(kind: str, body: Body) -> str:
+    return f"{kind}/{body['metadata']['namespace']}/{body['metadata']['name']}"
+
+
+async def run(config: settings.Settings, deployment: str, selector: str) -> None:
+    """Log in, and take all steps."""
+    link = await connection.connect(config.kubeconfig)
+    try:
+        steps = Uninstall(link, config.watch_namespaces, _say)
+        await steps.run(home=config.operator_namespace, deployment=deployment, selector=selector)
+    finally:
+        await link.close()
+
+
+def _say(text: str) -> None:
+    sys.stdout.write(f"{text}\n")
+    sys.stdout.flush()
+
+
+def main() -> None:
+    """Run it with the operator's settings; the two arguments are the chart's."""
+    try:
+        deployment, selector = sys.argv[1:]
+        asyncio.run(run(settings.from_environment(), deployment, selector))
+    except (ValueError, errors.OperatorError, OSError) as exc:
+        sys.exit(f"kais-operator-uninstall: {exc}")
+
+
+if __name__ == "__main__":
+    main()

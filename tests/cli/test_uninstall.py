@@ -1,0 +1,126 @@
+"""`kais uninstall`: runs end, our finalizers go, and no object of a user does."""
+
+import copy
+
+import pytest
+
+from kais import labels
+from kais_cli import errors
+from kais_cli.exit_status import ExitStatus
+from tests.cli import objects
+
+FINALIZERS = ["other.io/x", labels.FINALIZER]
+
+
+def held(body, namespace="demo", **annotations):
+    body["metadata"] |= {
+        "namespace": namespace,
+        "finalizers": list(FINALIZERS),
+        "annotations": annotations,
+        "resourceVersion": "1",
+    }
+    return body
+
+
+def running(name="busy", namespace="demo"):
+    return held(objects.mission(name), namespace, **{labels.RUN_ID: "r"})
+
+
+def job(name, **status):
+    owner = {"apiVersion": "kais.io/v1", "kind": "Mission", "name": "busy", "controller": True}
+    metadata = {
+        "name": name,
+        "namespace": "demo",
+        "labels": {"app.kubernetes.io/managed-by": "kais"},
+        "ownerReferences": [owner],
+    }
+    return {"kind": "Job", "metadata": metadata, "status": status}
+
+
+@pytest.fixture(autouse=True)
+def cluster_with_objects(cluster):
+    cluster.put(objects.workload("Deployment", "operator"))
+    cluster.put(objects.lease())
+    cluster.put(running())
+    cluster.put(running("far", "other"))
+    cluster.put(held(objects.ended(), **{labels.RUN_ID: "r", labels.OUTCOME: "Succeeded"}))
+    cluster.put(held(objects.made("KnowledgeScope", "team", {"level": "realm"})))
+    cluster.put(objects.blueprint())
+    cluster.put(job("busy-a1"))
+    cluster.put(job("busy-a0", conditions=[{"type": "Complete", "status": "True"}]))
+
+
+def operator_ends(cluster, monkeypatch, *names):
+    """Have the operator end these missions as soon as they are aborted, and stop when scaled."""
+    patch = cluster.patch
+
+    def patched(kind, namespace, name, change, **options):
+        body = patch(kind, namespace, name, change, **options)
+        if kind == "Mission" and labels.ABORT in change["metadata"].get("annotations", {}):
+            body = copy.deepcopy(body)
+            if name in names:
+                body["metadata"]["annotations"][labels.OUTCOME] = "Cancelled"
+                cluster._objects.pop(("Job", namespace, f"{name}-a1"), None)
+            cluster.put(body)
+        return body
+
+    monkeypatch.setattr(cluster, "patch", patched)
+
+
+def names_of(cluster):
+    return {(kind, name) for kind, _, name in cluster._objects}
+
+
+def test_runs_end_the_operator_stops_and_finalizers_go(terminal, cluster, monkeypatch):
+    operator_ends(cluster, monkeypatch, "busy", "far")
+    before = names_of(cluster)
+    assert terminal.run("uninstall") == 0, terminal.err
+    assert before - names_of(cluster) == {("Job", "busy-a1")}, "no object of a user is deleted"
+    for namespace, name in (("demo", "busy"), ("other", "far")):
+        metadata = cluster.get("Mission", namespace, name)["metadata"]
+        assert metadata["annotations"][labels.ABORT] == "kais is being uninstalled"
+        assert metadata["finalizers"] == ["other.io/x"]
+    assert cluster.get("KnowledgeScope", "demo", "team")["metadata"]["finalizers"] == ["other.io/x"]
+    ended = cluster.get("Mission", "demo", "doctor-x2k4f")["metadata"]
+    assert labels.ABORT not in ended["annotations"]
+    assert cluster.get("Deployment", "kais-system", "kais-operator")["spec"]["replicas"] == 0
+    assert cluster.deleted == []
+    assert terminal.err == "now run: helm uninstall kais -n kais-system\n"
+
+
+def test_a_run_that_the_operator_does_not_end_loses_its_job_after_a_minute(
+    terminal, cluster, monkeypatch
+):
+    operator_ends(cluster, monkeypatch, "far")
+    began = cluster.now
+    assert terminal.run("uninstall") == 0
+    assert 60 <= (cluster.now - began).total_seconds() < 70
+    assert "waited 60 s for runs to end: 1 are left" in terminal.err
+    assert cluster.deleted == [("Job", "demo", "busy-a1")]
+
+
+def test_without_an_operator_nothing_is_waited_for(terminal, cluster):
+    cluster.put(objects.lease("2029-12-31T23:58:00.000000Z"))
+    began = cluster.now
+    assert terminal.run("uninstall") == 0
+    assert cluster.now == began
+    assert cluster.get("Mission", "demo", "busy")["metadata"]["finalizers"] == ["other.io/x"]
+    assert labels.ABORT not in cluster.get("Mission", "demo", "busy")["metadata"]["annotations"]
+    assert cluster.deleted == [("Job", "demo", "busy-a1")]
+
+
+def test_the_kinds_go_only_when_that_is_asked_for(terminal, cluster):
+    cluster.put(objects.lease("2029-12-31T23:58:00.000000Z"))
+    assert terminal.run("uninstall", "--crds") == 0
+    crds = [name for kind, _, name in cluster.deleted if kind == "CustomResourceDefinition"]
+    assert len(crds) == 7
+    assert "missions.kais.io" in crds
+
+
+def test_a_refused_write_is_said_and_ends_it(terminal, cluster, monkeypatch):
+    def refused(*_, **__):
+        raise errors.Refused("change Mission/demo/busy: forbidden")
+
+    monkeypatch.setattr(cluster, "patch", refused)
+    assert terminal.run("uninstall") == ExitStatus.FAILED
+    assert terminal.err == "error: change Mission/demo/busy: forbidden\n"
