@@ -47,6 +47,11 @@ class Metrics:
             buckets=(0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60),
             registry=self.registry,
         )
+        self.receipts_waiting_s = Gauge(
+            "kais_knowledge_receipts_waiting_seconds",
+            "For how long the oldest receipt without a run has waited to be stored.",
+            registry=self.registry,
+        )
         self._upkeep_failures = Counter(
             "kais_knowledge_upkeep_failures",
             "Runs of a background task (retention, erasure, receipts) that failed.",

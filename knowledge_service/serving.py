@@ -58,6 +58,7 @@ def serve(chosen: Settings) -> None:
         )
     metrics = Metrics()
     metrics.erased_pending_s.set_function(store.erased_pending_s)
+    metrics.receipts_waiting_s.set_function(store.receipts_waiting_s)
     metrics.facts_to_erase.set_function(store.deleted_facts)
     metrics.watch_facts(store.facts_by_level)
     worker = Worker(store, on_end=metrics.extraction_ended)

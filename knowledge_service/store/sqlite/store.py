@@ -110,6 +110,10 @@ class SqliteStore(
         """Look at the end of the log."""
         return times.from_us(self._writer.latest_us)
 
+    def receipts_waiting_s(self) -> float:
+        """Return for how long the oldest receipt without a run has waited to be stored."""
+        return self._writer.deferred.waiting_s
+
     def erased_pending_s(self) -> float:
         """Return for how long the write-ahead log has held erased bytes; 0 when it holds none."""
         return self._writer.erased_since_s or 0.0

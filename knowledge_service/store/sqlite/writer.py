@@ -29,9 +29,10 @@ from knowledge_service.domain.capacity import UNDECLARED_FACTS
 from knowledge_service.errors import StoreDamaged, StoreUnavailable
 from knowledge_service.ids import IdMaker
 from knowledge_service.index.keeping import Blanked
-from knowledge_service.store.sqlite import answers, emptying, times
+from knowledge_service.store.sqlite import answers, deferred, emptying, times
 from knowledge_service.store.sqlite import connection as connections
 from knowledge_service.store.sqlite.answers import Answer, Waiting
+from knowledge_service.store.sqlite.deferred import Deferred
 from knowledge_service.store.sqlite.equals import Equals
 from knowledge_service.store.sqlite.folding import Folding
 from knowledge_service.store.sqlite.group_commit import GroupCommit
@@ -47,9 +48,8 @@ _QUEUED = 2_048
 # So many jobs at most are done as one, since one that must be alone has the rest looked at again.
 _TOGETHER = 32
 _REFUSED: tuple[type[Exception], ...] = (StoreUnavailable, *connections.ENVIRONMENTAL)
-# How long work that nobody waits for (receipts without a run) may be put off, and how much of it
-# goes into a commit that somebody waits for, or that somebody may come to wait for.
-_LATER_S = 0.5
+# How much of the work that nobody waits for (receipts without a run) goes into a commit that
+# somebody waits for, or that somebody may come to wait for.
 _BESIDE, _ALONE = 8, 32
 # A thread waits no longer for a commit; a client has given up by then.
 _PATIENCE_S = 20.0
@@ -97,7 +97,8 @@ class Writer:
         self._head = read_head(connection)
         self._equals = Equals(connection)
         self._queue: queue.SimpleQueue[_Job | None] = queue.SimpleQueue()
-        self._later: deque[_Job] = deque()
+        self.deferred: Deferred[_Job] = Deferred()
+        """Jobs that nobody waits for."""
         self._knows_later = False
         self._failure: StoreUnavailable | None = None
         self._damage: StoreDamaged | None = None
@@ -180,12 +181,13 @@ class Writer:
         """Run a job soon; nobody learns whether it was stored.
 
         Raises:
-            StoreUnavailable: it would be lost, because the last commit failed.
+            StoreUnavailable: it would be lost, because the last commit failed, or the disk does not
+                keep up.
         """
         lost = self._failure or self._damage or self._down
         if lost:
             raise lost
-        self._later.append(_Job(work, None))
+        self.deferred.append(_Job(work, None))
         if not self._knows_later:  # one wakeup for all of them, not one each
             self._knows_later = True
             self._queue.put(_LATER)
@@ -208,7 +210,7 @@ class Writer:
                     self._empty()
                     continue
                 self._commit(self._put_off(_ALONE))
-                due = time.monotonic() if self._later else None
+                due = time.monotonic() if self.deferred else None
                 continue
             group, open_ = self._gather(job)
             urgent = [job for job in group if job is not _LATER and job is not _FOLDED]
@@ -216,8 +218,8 @@ class Writer:
                 self._commit([*urgent, *self._put_off(_BESIDE)])
             elif _FOLDED in group:
                 self._empty()
-            if due is None and self._later:
-                due = time.monotonic() + _LATER_S
+            if due is None and self.deferred:
+                due = time.monotonic() + deferred.DELAY_S
         while jobs := self._put_off(_GROUP):
             self._commit(jobs)
 
@@ -231,10 +233,10 @@ class Writer:
         if self._failure is None and self._damage is None:
             self._emptying.step(erases=False)
 
-    def _put_off(self, most: int) -> list[_Job]:
+    def _put_off(self, least: int) -> list[_Job]:
         """Take some of the work that nobody waits for."""
         self._knows_later = False
-        return [self._later.popleft() for _ in range(min(most, len(self._later)))]
+        return self.deferred.take(least)
 
     def _gather(self, first: _Job | None) -> tuple[list[_Job], bool]:
         group: list[_Job] = []

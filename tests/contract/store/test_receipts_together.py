@@ -9,7 +9,9 @@ from typing import Any
 import apsw
 import pytest
 
+from knowledge_service.errors import StoreUnavailable
 from knowledge_service.ports import NewReceipt
+from knowledge_service.store.sqlite import deferred
 from knowledge_service.store.sqlite.store import SqliteStore
 from tests.builders_knowledge import PERSON, TEAM, new_fact
 from tests.contract.store.test_recall import receipt
@@ -67,3 +69,23 @@ def test_receipts_of_one_commit_count_as_each_alone(tmp_path: Path, sql: str) ->
 
     assert named(together, made_too) == named(alone, made)
     assert rows(together, sql)
+
+
+def test_receipts_are_refused_when_the_disk_does_not_keep_up_and_the_rest_are_stored(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "knowledge.db"
+    store, _ = filled(path)
+    monkeypatch.setattr(deferred, "_MOST", 50)
+    held = threading.Event()
+    holding = threading.Thread(target=store._writer.submit, args=(lambda _: held.wait(30),))
+    holding.start()
+    for number in range(50):
+        store.record_recall_later(receipt(f"r{number}")[0])
+    with pytest.raises(StoreUnavailable, match="50 receipts wait for the disk"):
+        store.record_recall_later(receipt("r50")[0])
+    assert store.receipts_waiting_s() > 0
+    held.set()
+    holding.join()
+    store.close()
+    assert len(rows(path, TABLES["receipts"])) == 50

@@ -1,0 +1,86 @@
+"""Work that nobody waits for, such as receipts without a run: bounded in number and in age.
+
+It goes beside the writes of others, a few jobs to a commit. What has waited for its time goes with
+the next commit, many at once, so that a slow disk, which makes few commits, does not leave them
+behind. When even that is not enough, more work is refused: it would be written ever later.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections import deque
+from collections.abc import Callable
+from typing import Generic, TypeVar
+
+from knowledge_service.errors import StoreUnavailable
+
+_log = logging.getLogger(__name__)
+T = TypeVar("T")
+DELAY_S = 0.5
+"""How long a job may be put off."""
+# Some kilobytes each.
+_MOST = 4_096
+# What waits for longer is on a disk that does not keep up.
+_OLDEST_S = 5.0
+# So many at most of those whose time has come go with one commit: some 20 ms for who waits for it.
+_PORTION = 128
+
+
+class Deferred(Generic[T]):
+    """A queue from many threads to the writer."""
+
+    def __init__(self, monotonic: Callable[[], float] = time.monotonic) -> None:
+        self._monotonic = monotonic
+        self._jobs: deque[tuple[float, T]] = deque()
+        self._lock = threading.Lock()
+        self._is_refusing = False
+
+    def __len__(self) -> int:
+        """Count the jobs that wait."""
+        return len(self._jobs)
+
+    @property
+    def waiting_s(self) -> float:
+        """Return for how long the oldest job has waited; 0 when none waits."""
+        with self._lock:
+            return self._monotonic() - self._jobs[0][0] if self._jobs else 0.0
+
+    def append(self, job: T) -> None:
+        """Enqueue a job.
+
+        Raises:
+            StoreUnavailable: the disk does not keep up with those that wait.
+        """
+        with self._lock:
+            now_s = self._monotonic()
+            age_s = now_s - self._jobs[0][0] if self._jobs else 0.0
+            is_full = len(self._jobs) >= _MOST or age_s > _OLDEST_S
+            if is_full != self._is_refusing:
+                self._is_refusing = is_full
+                self._report(age_s)
+            if is_full:
+                raise StoreUnavailable(
+                    f"{len(self._jobs)} receipts wait for the disk, the oldest for {age_s:.1f} s;"
+                    " this one is not stored"
+                )
+            self._jobs.append((now_s, job))
+
+    def take(self, least: int) -> list[T]:
+        """Dequeue so many jobs, the oldest first, or more of those whose time has come."""
+        with self._lock:
+            due_s = self._monotonic() - DELAY_S
+            jobs: list[T] = []
+            while self._jobs and (
+                len(jobs) < least or (len(jobs) < _PORTION and self._jobs[0][0] <= due_s)
+            ):
+                jobs.append(self._jobs.popleft()[1])
+            return jobs
+
+    def _report(self, age_s: float) -> None:
+        if not self._is_refusing:
+            _log.info("receipts are stored again")
+            return
+        fields = {"waiting": len(self._jobs), "oldest_s": round(age_s, 1)}
+        _log.warning("receipts are not stored: the disk is slow", extra={"fields": fields})
