@@ -145,7 +145,7 @@ async def test_who_asks_for_what_is_being_rendered_waits_for_the_same_answer() -
     renderer = WorkerRenderer(workers=1)
     spec = blueprints.blueprint()["spec"]
     counted: list[str] = []
-    renderer._count = lambda operation, result: counted.append(f"{operation} {result}")
+    renderer._count = lambda operation, result, _: counted.append(f"{operation} {result}")
     reports = await asyncio.gather(*(renderer.compile(spec, namespace=n) for n in "abc"))
     await renderer.close()
     assert [report.is_good for report in reports] == [True] * 3

@@ -72,16 +72,16 @@ async def test_a_deletion_does_not_wait_for_the_store_for_ever() -> None:
     assert run_id in fake.knowledge.extractions
 
 
-async def test_a_store_that_answers_is_told_even_when_the_deletion_is_old() -> None:
+async def test_a_store_that_answers_is_told_through_the_outbox_when_the_deletion_is_old() -> None:
     fake = await teams.started()
     fake.cluster.remove(MISSION)
     fake.clock.advance(120)
     await teams.settle(fake)
-    assert fake.cluster.refs("ConfigMap") == [
-        ref for ref in fake.cluster.refs("ConfigMap") if ref.namespace == "demo"
-    ]
-    (run,) = fake.knowledge.runs.values()
-    assert run.outcome == "Cancelled"
+    assert MISSION not in fake.cluster.refs()
+    (run_id,) = fake.knowledge.runs
+    await fake.step(outbox.RECONCILER, ObjectRef("Outbox", "kais-system", kept_as(run_id)))
+    assert {ref.namespace for ref in fake.cluster.refs("ConfigMap")} == {"demo"}
+    assert fake.knowledge.runs[run_id].outcome == "Cancelled"
 
 
 async def test_a_namespace_that_goes_gets_nothing_new_and_its_runs_are_recorded() -> None:
