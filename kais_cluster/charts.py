@@ -24,6 +24,8 @@ def install(
 ) -> None:
     """Install or upgrade both charts and wait until everything in them is ready.
 
+    Without `operator.replicas` in `values` one operator runs, not the chart's two.
+
     With `restart`, workloads that were there before get new pods: for images whose content changed
     under the same name.
 
@@ -36,8 +38,15 @@ def install(
         # Deleted, not rolled: a StatefulSet would wait for a broken pod for ever.
         provider.kubectl("delete", "pods", "--all", "-n", NAMESPACE, timeout_s=120)
     _upgrade(source, provider, CRDS_RELEASE, {})
-    _upgrade(source, provider, RELEASE, values or {})
+    _upgrade(source, provider, RELEASE, with_one_operator(values or {}))
     say(f"charts {CRDS_RELEASE} and {RELEASE} are ready in {time.monotonic() - started:.0f} s")
+
+
+def with_one_operator(values: Mapping[str, object]) -> dict[str, object]:
+    """Give the values with one operator: a cluster made here has one node, and little memory."""
+    operator = values.get("operator")
+    given = operator if isinstance(operator, Mapping) else {}
+    return {**values, "operator": {"replicas": 1, **given}}
 
 
 def uninstall(provider: providers.Provider, *, say: tools.Say = tools.say) -> None:

@@ -16,6 +16,7 @@ import yaml
 
 from kais import admission
 from kais.resources.kinds import KINDS
+from kais_cluster import charts
 
 ROOT = Path(__file__).parents[3]
 CHARTS = ROOT / "charts"
@@ -149,6 +150,25 @@ def test_chart_has_the_version_of_the_project(chart: str) -> None:
     found = yaml.safe_load((CHARTS / chart / "Chart.yaml").read_text())
 
     assert (found["version"], found["appVersion"]) == (VERSION, VERSION)
+
+
+def test_two_operators_run_and_spread_over_the_nodes_that_there_are() -> None:
+    values = yaml.safe_load((CHARTS / "kais/values.yaml").read_text())
+    (deployment,) = (b for b in objects("operator-deployment.yaml") if b["kind"] == "Deployment")
+    (spread,) = deployment["spec"]["template"]["spec"]["topologySpreadConstraints"]
+
+    assert values["operator"]["replicas"] == 2
+    assert spread["topologyKey"] == "kubernetes.io/hostname"
+    assert spread["whenUnsatisfiable"] == "ScheduleAnyway"
+
+
+def test_a_cluster_made_here_has_one_operator_unless_told() -> None:
+    assert charts.with_one_operator({"namespaces": ["a"]}) == {
+        "namespaces": ["a"],
+        "operator": {"replicas": 1},
+    }
+    two = charts.with_one_operator({"operator": {"replicas": 2, "logLevel": "DEBUG"}})
+    assert two == {"operator": {"replicas": 2, "logLevel": "DEBUG"}}
 
 
 def test_images_come_from_the_values() -> None:
