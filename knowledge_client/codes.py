@@ -21,6 +21,7 @@ class Code(StrEnum):
     SECRET_REFUSED = "secret-refused"  # noqa: S105 (a code, no password)
     SCOPE_READ_ONLY = "scope-read-only"
     INVALID_BODY = "invalid-body"
+    INVALID_TOKEN = "invalid-token"  # noqa: S105 (a code, no password)
     TOO_LARGE = "too-large"
     QUOTA_EXCEEDED = "quota-exceeded"
     STORE_UNAVAILABLE = "store-unavailable"

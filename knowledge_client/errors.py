@@ -135,6 +135,7 @@ _BY_CODE: dict[str, type[KnowledgeError]] = {
     Code.SECRET_REFUSED: InvalidRequest,
     Code.SCOPE_READ_ONLY: PermissionDenied,
     Code.INVALID_BODY: InvalidRequest,
+    Code.INVALID_TOKEN: InvalidRequest,
     Code.TOO_LARGE: TooLarge,
     Code.QUOTA_EXCEEDED: QuotaExceeded,
     Code.STORE_UNAVAILABLE: KnowledgeUnavailable,

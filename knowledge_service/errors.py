@@ -6,7 +6,7 @@ ServiceError
 ├── IdempotencyConflict 409
 ├── SecretRefused 422
 ├── RunClosedOtherwise 409     RetractedBefore 409              Compacted 410   TooLarge 413
-├── InvalidBody 422
+├── InvalidBody 422                InvalidToken 400
 ├── QuotaExceeded 429          IdentityUnavailable 503
 ├── StoreUnavailable 503
 │   ├── TookTooLong 504
@@ -131,6 +131,12 @@ class InvalidBody(ServiceError):
     """The body is not what the route takes; every violation is listed."""
 
     code, status, title = Code.INVALID_BODY, 422, "Invalid body"
+
+
+class InvalidToken(ServiceError):
+    """An event id or a cursor is none that this version of the service gave to this caller."""
+
+    code, status, title = Code.INVALID_TOKEN, 400, "Invalid token"
 
 
 class QuotaExceeded(ServiceError):

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from knowledge_client.models import AuditEntry, AuditPage, Event
 from knowledge_service.domain.seals import Seal, Unsealed
 from knowledge_service.domain.visibility import PLATFORM, Principal, Reach, View, realm_of
-from knowledge_service.errors import Compacted, Forbidden, InvalidBody, QuotaExceeded
+from knowledge_service.errors import Compacted, Forbidden, InvalidToken, QuotaExceeded
 from knowledge_service.flows import access
 from knowledge_service.ports import AuditPlace, Change
 
@@ -91,7 +91,7 @@ class Listener:
         """Begin now, after a token, or at the first event that is kept.
 
         Raises:
-            InvalidBody: the token was made up, or is another's.
+            InvalidToken: the token was made up, or is another's.
             Compacted: what followed it is not kept any more.
         """
         self._store = store
@@ -121,8 +121,9 @@ class Listener:
         try:
             position = int(self._seal.open(token))
         except Unsealed as exc:
-            raise InvalidBody(
-                "Last-Event-ID is none that this service gave you; leave it out to begin now"
+            raise InvalidToken(
+                "Last-Event-ID is none that this service gave you, or an older version of it did;"
+                " leave it out to begin now, or send start for the first event that is kept"
             ) from exc
         if not first <= position <= last:
             raise Compacted(
@@ -152,7 +153,7 @@ def audit(
     Raises:
         Forbidden: it administers none.
         ScopeForbidden: the named scope is out of reach.
-        InvalidBody: the cursor was made up, or is another's.
+        InvalidToken: the cursor was made up, or is another's.
     """
     reaches = tuple(
         Reach(grant.scope, grant.subtree) for grant in principal.grants if "admin" in grant.verbs
@@ -205,5 +206,8 @@ def _place(seal: Seal, cursor: str) -> AuditPlace:
     try:
         event, at_us, receipt = seal.open(cursor).split(":", 2)
     except Unsealed as exc:
-        raise InvalidBody("cursor is none of ours; leave it out to begin again") from exc
+        raise InvalidToken(
+            "cursor is none that this service gave you, or an older version of it did;"
+            " leave it out to begin again"
+        ) from exc
     return AuditPlace(int(event), int(at_us), receipt.rstrip())

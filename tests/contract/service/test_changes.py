@@ -173,10 +173,11 @@ class TestStream:
         assert len({len(event.id) for event in one + again}) == 1
         for token in (one[0].id[:-2] + "AA", "made-up", "", "MTox", "ü", "9" * 400):
             status, _, said = await streams.read("lead", 1, token or " ")
-            assert status == 422, token
+            assert status == 400, token
+            assert json.loads(said)["code"] == "invalid-token"
             assert "none that this service gave you" in said
         status, _, _ = await streams.read("peer", 1, one[0].id)
-        assert status == 422
+        assert status == 400
 
     async def test_one_caller_listens_eight_times_at_most(
         self, streams: Streams, connect: Connect
@@ -247,5 +248,8 @@ class TestAudit:
         assert tuple(seen) == whole
         first = (await keeper.audit(limit=1)).cursor
         assert first is not None
-        said = await refused(connect("operator").audit(cursor=first), CODE.INVALID_BODY)
-        assert said == "cursor is none of ours; leave it out to begin again"
+        said = await refused(connect("operator").audit(cursor=first), CODE.INVALID_TOKEN)
+        assert said == (
+            "cursor is none that this service gave you, or an older version of it did;"
+            " leave it out to begin again"
+        )

@@ -19,6 +19,7 @@ CLASSES = {
     (410, Code.COMPACTED): errors.Compacted,
     (403, Code.SCOPE_READ_ONLY): errors.PermissionDenied,
     (422, Code.INVALID_BODY): errors.InvalidRequest,
+    (400, Code.INVALID_TOKEN): errors.InvalidRequest,
     (422, Code.SECRET_REFUSED): errors.InvalidRequest,
     (413, Code.TOO_LARGE): errors.TooLarge,
     (429, Code.QUOTA_EXCEEDED): errors.QuotaExceeded,
