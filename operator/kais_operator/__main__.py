@@ -59,7 +59,9 @@ async def assembled(
             link, namespace=config.operator_namespace, identity=config.identity, clock=clock
         )
         memory = StoreMemory(clock)
-        cache = Cache(labelled=routing.CHILDREN)
+        cache = Cache(
+            labelled=routing.CHILDREN, owned=("ConfigMap",), home=config.operator_namespace
+        )
         running = containers.ApiContainers(link, leads=election.leads, clock=clock)
         stack.push_async_callback(running.close)
         world = World(

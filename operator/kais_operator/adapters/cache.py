@@ -20,6 +20,7 @@ from typing import TypeVar
 from msgspec import json
 
 from kais import labels
+from kais.resources.base import API_GROUP
 from kais_operator.adapters import packing
 from kais_operator.adapters.account_index import AccountIndex
 from kais_operator.decide.plan import Body, ObjectRef
@@ -63,14 +64,20 @@ def is_newer(version: str, than: str) -> bool:
 class Cache:
     """Objects of the watched kinds, as last heard.
 
-    `labelled` names the kinds of which only objects with our managed-by label are watched.
+    `labelled` names the kinds of which only objects with our managed-by label are watched. Of the
+    kinds in `owned` only those are kept that an object of ours controls, for a label is anybody's
+    to write and such an object may be large; in the namespace `home` all with the label are kept.
 
     Attributes:
         accounts: which cells borrow which account.
     """
 
-    def __init__(self, *, labelled: Iterable[str]) -> None:
+    def __init__(
+        self, *, labelled: Iterable[str], owned: Iterable[str] = (), home: str = ""
+    ) -> None:
         self._labelled = frozenset(labelled)
+        self._owned = frozenset(owned)
+        self._home = home
         self.clear()
 
     def clear(self) -> None:
@@ -100,8 +107,18 @@ class Cache:
         metadata = body["metadata"]
         if not self.covers(body["kind"], metadata.get("namespace") or ""):
             return False
+        if not self.keeps(body):
+            return False
         carried = metadata.get("labels") or {}
         return self.is_complete(body["kind"]) or carried.get(labels.MANAGED_BY) == labels.MANAGER
+
+    def keeps(self, body: Body) -> bool:
+        """Whether an object that is watched is kept here too."""
+        metadata = body["metadata"]
+        if body["kind"] not in self._owned or (metadata.get("namespace") or "") == self._home:
+            return True
+        owners = metadata.get("ownerReferences") or ()
+        return any(o.get("controller") and _is_of_ours(o) for o in owners)
 
     def get(self, ref: ObjectRef) -> Body | None:
         """Read one object; None when nothing was heard of it."""
@@ -141,6 +158,12 @@ class Cache:
         return is_new
 
     # What is heard
+
+    def let_go(self, body: Body) -> bool:
+        """Forget an object that is not kept any more; gives whether it was here."""
+        known = self._entry(_ref(body))
+        self._drop(_ref(body))
+        return known is not None
 
     def put(self, body: Body, *, is_told: bool) -> bool:
         """Take in a state of an object; gives False for one that is not newer than what is here.
@@ -286,6 +309,10 @@ def _remember(memory: OrderedDict[_T, _V], key: _T, value: _V) -> None:
 def _read(entry: _Entry) -> Body:
     body: Body = json.decode(packing.unpack(entry.packed, entry.pattern))
     return body
+
+
+def _is_of_ours(owner: Body) -> bool:
+    return str(owner.get("apiVersion", "")).startswith(f"{API_GROUP}/")
 
 
 def _slim(body: Body) -> Body:

@@ -45,7 +45,14 @@ class Ear:
         self._told = told
 
     def listed(self, kind: str, body: Body) -> None:
-        """Tell of an object whose state was not told before."""
+        """Tell of an object whose state was not told before.
+
+        One that is not kept is told of when it was kept before: its owner must look for it.
+        """
+        if not self._cache.keeps(body):
+            if self._cache.let_go(body):
+                self._told(kind, body, False)
+            return
         is_known = self._cache.is_told(body)
         self._cache.put(body, is_told=True)
         if not is_known:

@@ -11,6 +11,8 @@ from kais_operator import errors
 from kais_operator.adapters.cache import Cache
 from kais_operator.adapters.cached_cluster import CachedCluster
 from kais_operator.decide.plan import Body, ObjectRef
+from kais_operator.handlers.freshness import Freshness
+from kais_operator.handlers.hearing import Ear
 from tests.fakes.cluster import FakeCluster
 
 OURS = {labels.MANAGED_BY: labels.MANAGER}
@@ -54,6 +56,54 @@ async def test_what_the_watches_told_is_read_from_memory():
     assert await cluster.get_child(ObjectRef("ConfigMap", "demo", "c")) is not None
     assert len(await cluster.list("ConfigMap", "demo")) == 1
     assert live.reads == []
+
+
+async def test_a_config_map_that_only_bears_our_label_is_not_kept_but_adopted_when_met():
+    mission = {"apiVersion": "kais.io/v1", "kind": "Mission", "controller": True, "uid": "u"}
+    large = body("ConfigMap", "c", labels=OURS) | {"data": {"key": "x" * 1_000_000}}
+    live = Counting(large, body("ConfigMap", "ours", labels=OURS, ownerReferences=[mission]))
+    cache = Cache(labelled=["ConfigMap"], owned=["ConfigMap"], home="kais-system")
+    cluster = CachedCluster(live, cache)
+    heard: list[str] = []
+    ear = Ear(cache, Freshness(live.clock, watches=[]), lambda _, b, __: heard.append(name_of(b)))
+    cache.listed("ConfigMap", None, seen=set(), version="0")
+    for ref in live.refs("ConfigMap"):
+        ear.happened("ConfigMap", live.read(ref), is_gone=False)
+    assert [name_of(b) for b in cache.find("ConfigMap", None, {})] == ["ours"]
+    assert heard == ["ours"]
+    stranger = ObjectRef("ConfigMap", "demo", "c")
+    assert await cluster.get_child(stranger) is None, "a create tells who has the name"
+    with pytest.raises(errors.AlreadyExists):
+        await cluster.create(body("ConfigMap", "c", labels=OURS))
+    assert await cluster.get_child(stranger) == live.read(stranger)
+    version = live.read(stranger)["metadata"]["resourceVersion"]
+    patch = {"ownerReferences": [mission]}
+    await cluster.patch_metadata(stranger, patch, resource_version=version)
+    assert [name_of(b) for b in cache.find("ConfigMap", None, {})] == ["c", "ours"]
+
+
+async def test_a_config_map_that_loses_its_owner_is_let_go_and_its_parents_look():
+    mission = {"apiVersion": "kais.io/v1", "kind": "Mission", "controller": True, "uid": "u"}
+    live = Counting(body("ConfigMap", "c", labels=OURS, ownerReferences=[mission]))
+    cache = Cache(labelled=["ConfigMap"], owned=["ConfigMap"])
+    heard: list[str] = []
+    ear = Ear(cache, Freshness(live.clock, watches=[]), lambda _, b, __: heard.append(name_of(b)))
+    ref = ObjectRef("ConfigMap", "demo", "c")
+    ear.happened("ConfigMap", live.read(ref), is_gone=False)
+    live.edit(ref, {"metadata": {"ownerReferences": None}})
+    for _ in range(2):
+        ear.happened("ConfigMap", live.read(ref), is_gone=False)
+    assert cache.get(ref) is None
+    assert heard == ["c", "c"]
+
+
+async def test_in_the_operators_namespace_records_without_an_owner_are_kept():
+    cache = Cache(labelled=["ConfigMap"], owned=["ConfigMap"], home="demo")
+    assert cache.keeps(body("ConfigMap", "outbox", labels=OURS))
+
+
+def name_of(of: Body) -> str:
+    return str(of["metadata"]["name"])
 
 
 async def test_absence_is_never_said_from_memory_alone():
