@@ -4,7 +4,6 @@ import pytest
 
 from kais import names
 from kais_operator import errors
-from kais_operator.decide.instances import instance_children
 from kais_operator.observe import blueprint, blueprint_instance
 from tests.fakes import blueprints
 from tests.fakes.one_use import (
@@ -288,10 +287,17 @@ async def test_another_scope_keeps_a_use_apart() -> None:
 
 
 async def test_a_rendered_object_too_large_for_etcd_is_refused_with_its_size() -> None:
-    said = instance_children.too_large({"x": "y" * 1_500_000}, name="Formation/demo/use")
-    assert said is not None
-    assert "Formation/demo/use would be 1500" in said
-    assert "the limit is 1400000" in said
+    """The output of a template is capped, but JSON writes a control character in six bytes."""
+    container = {"image": "worker:1", "args": ["{{ '\\x01' * 62000 }}"] * 4}
+    cells = [{"name": "worker", "spec": {"mode": "Task", "container": container}}]
+    head = blueprints.blueprint(formation={"cells": cells})
+    fake = await world(head=head)
+    await settle(fake)
+    status, reason, message = condition(fake, "Rendered")
+    assert (status, reason) == ("False", "RenderFailed")
+    assert "Formation/demo/use would be 1488" in message
+    assert "bytes, the limit is 1400000; render less into it" in message
+    assert fake.cluster.refs("Formation") == []
 
 
 async def test_an_idle_pass_writes_nothing() -> None:
