@@ -295,3 +295,18 @@ def test_deleting_a_team_takes_everything_of_it(cluster: Cluster, start: Start) 
         lambda: not [item for kind in kinds for item in cluster.items(kind, labels=selector)],
         what="every child is gone",
     )
+
+
+def test_leave_to_share_an_account_is_given_and_taken_back_at_once(
+    cluster: Cluster, start: Start
+) -> None:
+    start().wait_ready()
+    cluster.kubectl("create", "serviceaccount", "shared")
+    cluster.apply(lone(serviceAccountName="shared"))
+    wait_condition(cluster, "cells", "solo", "Applied", ("False", "AccountNotAllowed"))
+    began = time.monotonic()
+    cluster.kubectl("annotate", "serviceaccount", "shared", "kais.io/allow-cells=true")
+    wait_condition(cluster, "cells", "solo", "Applied", ("True", "Applied"))
+    cluster.kubectl("annotate", "serviceaccount", "shared", "kais.io/allow-cells-")
+    wait_condition(cluster, "cells", "solo", "Applied", ("False", "AccountNotAllowed"))
+    assert time.monotonic() - began < 15, "not by the looks of every 30 s and 5 min"

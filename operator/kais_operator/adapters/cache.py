@@ -107,18 +107,21 @@ class Cache:
         metadata = body["metadata"]
         if not self.covers(body["kind"], metadata.get("namespace") or ""):
             return False
-        if not self.keeps(body):
-            return False
-        carried = metadata.get("labels") or {}
-        return self.is_complete(body["kind"]) or carried.get(labels.MANAGED_BY) == labels.MANAGER
+        return self.keeps(body)
 
     def keeps(self, body: Body) -> bool:
         """Whether an object that is watched is kept here too."""
         metadata = body["metadata"]
-        if body["kind"] not in self._owned or (metadata.get("namespace") or "") == self._home:
-            return True
+        carried = metadata.get("labels") or {}
+        if not self.is_complete(body["kind"]) and carried.get(labels.MANAGED_BY) != labels.MANAGER:
+            return False
         owners = metadata.get("ownerReferences") or ()
-        return any(o.get("controller") and _is_of_ours(o) for o in owners)
+        is_controlled = any(o.get("controller") and _is_of_ours(o) for o in owners)
+        return self.keeps_labelled(_ref(body), is_controlled=is_controlled)
+
+    def keeps_labelled(self, ref: ObjectRef, *, is_controlled: bool) -> bool:
+        """Whether an object with our label is kept, which one of ours controls or not."""
+        return is_controlled or ref.kind not in self._owned or ref.namespace == self._home
 
     def get(self, ref: ObjectRef) -> Body | None:
         """Read one object; None when nothing was heard of it."""

@@ -2,7 +2,7 @@
 
 A watch tells what happens, and neither that it has fallen silent nor what went while it was cut.
 A list tells both. Names and versions are cheap: the API server leaves out everything else, and of
-what is left only four fields are decoded.
+what is left only a few fields are decoded.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 import msgspec
 
+from kais.resources.base import API_GROUP
 from kais_operator import errors
 from kais_operator.adapters import api_paths
 from kais_operator.adapters.connection import Connection
@@ -36,11 +37,12 @@ class Subject:
 
 @dataclass(frozen=True, slots=True)
 class Mark:
-    """One object's name and state."""
+    """One object's name and state, and whether an object of ours controls it."""
 
     ref: ObjectRef
     uid: str
     version: str
+    is_controlled: bool = False
 
 
 @dataclass(frozen=True)
@@ -51,11 +53,17 @@ class Marks:
     found: tuple[Mark, ...]
 
 
+class _Owner(msgspec.Struct):
+    apiVersion: str = ""  # noqa: N815 (as the API has it)
+    controller: bool = False
+
+
 class _Metadata(msgspec.Struct):
     name: str
     uid: str
     resourceVersion: str  # noqa: N815 (as the API has it)
     namespace: str = ""
+    ownerReferences: list[_Owner] | None = None  # noqa: N815 (as the API has it)
 
 
 class _Item(msgspec.Struct):
@@ -111,7 +119,7 @@ class Listing:
             for item in page.items or ():
                 of = item.metadata
                 ref = ObjectRef(subject.kind, of.namespace, of.name)
-                found.append(Mark(ref, of.uid, of.resourceVersion))
+                found.append(Mark(ref, of.uid, of.resourceVersion, _is_controlled(of)))
             if not page.metadata.following:
                 return Marks(page.metadata.resourceVersion, tuple(found))
             query["continue"] = page.metadata.following
@@ -122,6 +130,11 @@ class Listing:
             return await self._connection.call("GET", api_paths.single(ref))
         except errors.NotFound:
             return None
+
+
+def _is_controlled(metadata: _Metadata) -> bool:
+    owners = metadata.ownerReferences or ()
+    return any(o.controller and o.apiVersion.startswith(f"{API_GROUP}/") for o in owners)
 
 
 def _query(subject: Subject, page: int) -> dict[str, str]:

@@ -47,10 +47,11 @@ class Ear:
     def listed(self, kind: str, body: Body) -> None:
         """Tell of an object whose state was not told before.
 
-        One that is not kept is told of when it was kept before: its owner must look for it.
+        One that is not kept is told of when it was kept before, for its owner must look for it, or
+        when its kind is watched whole.
         """
         if not self._cache.keeps(body):
-            if self._cache.let_go(body):
+            if self._cache.let_go(body) or kind in routing.WATCHED_WHOLE:
                 self._told(kind, body, False)
             return
         is_known = self._cache.is_told(body)

@@ -27,6 +27,8 @@ class References:
     def __init__(self) -> None:
         self._targets: dict[ObjectRef, ObjectRef] = {}
         self._referrers: dict[ObjectRef, set[ObjectRef]] = {}
+        self._accounts: dict[ObjectRef, ObjectRef] = {}
+        self._borrowers: dict[ObjectRef, set[ObjectRef]] = {}
         self._by_label: dict[ObjectRef, ObjectRef] = {}
         self._namespaces: dict[str, set[ObjectRef]] = {}
         self._homes: dict[ObjectRef, Home] = {}
@@ -50,6 +52,11 @@ class References:
         short = names.label_value(ref.name)
         if short != ref.name:
             self._by_label[ObjectRef(ref.kind, ref.namespace, short)] = ref
+        account = (body.get("spec") or {}).get("serviceAccountName") if ref.kind == "Cell" else None
+        if account:
+            borrowed = ObjectRef("ServiceAccount", ref.namespace, str(account))
+            self._accounts[ref] = borrowed
+            self._borrowers.setdefault(borrowed, set()).add(ref)
         target = _target(ref, body)
         if target is not None:
             self._targets[ref] = target
@@ -60,6 +67,10 @@ class References:
     def referrers(self, target: ObjectRef) -> frozenset[ObjectRef]:
         """Name the objects that wait for what happens to this one."""
         return frozenset(r for r in self._referrers.get(target, ()) if r.kind != "Cell")
+
+    def borrowers(self, account: ObjectRef) -> frozenset[ObjectRef]:
+        """Name the cells that run under an account of somebody else's."""
+        return frozenset(self._borrowers.get(account, ()))
 
     def is_reworded(self, ref: ObjectRef) -> bool:
         """Whether the last event changed nothing of this object but words of its status."""
@@ -100,12 +111,21 @@ class References:
     def _forget(self, ref: ObjectRef) -> None:
         self._by_label.pop(ObjectRef(ref.kind, ref.namespace, names.label_value(ref.name)), None)
         self._under_way.discard(ref)
-        target = self._targets.pop(ref, None)
-        if target is not None:
-            waiting = self._referrers[target]
-            waiting.discard(ref)
-            if not waiting:
-                del self._referrers[target]
+        _take_out(ref, self._targets, self._referrers)
+        _take_out(ref, self._accounts, self._borrowers)
+
+
+def _take_out(
+    ref: ObjectRef,
+    targets: dict[ObjectRef, ObjectRef],
+    index: dict[ObjectRef, set[ObjectRef]],
+) -> None:
+    target = targets.pop(ref, None)
+    if target is not None:
+        waiting = index[target]
+        waiting.discard(ref)
+        if not waiting:
+            del index[target]
 
 
 def _shown(body: Body) -> int:

@@ -31,6 +31,8 @@ CHILDREN = (
     "ServiceAccount",
     "PersistentVolumeClaim",
 )
+WATCHED_WHOLE = frozenset({"ServiceAccount"})
+"""Children of which those without our label are watched too, and not kept: cells borrow them."""
 REALM = "Realm"
 OUTBOX = "Outbox"
 _BY_LABEL = (
@@ -143,6 +145,8 @@ def _of_child(
     if ref.kind == "ServiceAccount" and ref.name == labels.USER_ACCOUNT:
         yield Route(ObjectRef(REALM, "", ref.namespace))
         return
+    for cell in references.borrowers(ref):
+        yield Route(cell)
     owner = _owner(ref, body) or _by_labels(ref, body, references)
     if owner is not None:
         yield Route(owner, _settling(owner))

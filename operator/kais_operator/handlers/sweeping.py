@@ -88,7 +88,10 @@ class Sweeper:
             await self._ask(mark)
 
     def _untold(self, marks: tuple[Mark, ...]) -> tuple[Mark, ...]:
-        return tuple(mark for mark in marks if not self._cache.has_heard(mark.ref, mark.version))
+        kept = (
+            m for m in marks if self._cache.keeps_labelled(m.ref, is_controlled=m.is_controlled)
+        )
+        return tuple(mark for mark in kept if not self._cache.has_heard(mark.ref, mark.version))
 
     async def _ask(self, mark: Mark) -> None:
         async with self._turns:

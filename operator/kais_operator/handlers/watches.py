@@ -25,7 +25,7 @@ from kais_operator.handlers import hearing, routing
 logger = logging.getLogger(__name__)
 
 KINDS = (*routing.KINDS, *routing.CHILDREN, hearing.PROBE)
-_SELECTED = (*routing.CHILDREN, hearing.PROBE)
+_SELECTED = (*sorted({*routing.CHILDREN} - routing.WATCHED_WHOLE), hearing.PROBE)
 _PAUSE_S = 5.0
 """kopf ends with the first kind that it is refused; so soon it begins anew."""
 Happened = Callable[[str, Body, bool], None]

@@ -14,9 +14,9 @@ from kais_operator.decide.children import Parent
 from kais_operator.decide.plan import Action, Body
 
 LOOK_AGAIN = timedelta(seconds=30)
-"""When an account that may not be borrowed is looked at again: nothing tells of other people's."""
+"""When an account that may not be borrowed is looked at again, if no watch told of it."""
 LOOK_LATER = timedelta(minutes=5)
-"""When one that may be is: its leave may be taken back, or it be made anew with another UID."""
+"""When one that may be is: its watch may have missed that its leave was taken back."""
 _ALLOWED = f'{labels.ALLOW_CELLS}: "true"'
 
 

@@ -97,6 +97,18 @@ async def test_a_config_map_that_loses_its_owner_is_let_go_and_its_parents_look(
     assert heard == ["c", "c"]
 
 
+async def test_an_account_of_somebody_is_told_of_and_not_kept():
+    live = Counting(body("ServiceAccount", "shared"))
+    cache = Cache(labelled=["ServiceAccount"])
+    heard: list[str] = []
+    ear = Ear(cache, Freshness(live.clock, watches=[]), lambda _, b, __: heard.append(name_of(b)))
+    account = live.read(ObjectRef("ServiceAccount", "demo", "shared"))
+    ear.happened("ServiceAccount", account, is_gone=False)
+    ear.happened("ServiceAccount", account, is_gone=True)
+    assert heard == ["shared", "shared"]
+    assert cache.find("ServiceAccount", None, {}) == []
+
+
 async def test_in_the_operators_namespace_records_without_an_owner_are_kept():
     cache = Cache(labelled=["ConfigMap"], owned=["ConfigMap"], home="demo")
     assert cache.keeps(body("ConfigMap", "outbox", labels=OURS))

@@ -90,6 +90,25 @@ def test_an_event_concerns(kind, of, expected):
     assert keys(kind, of) == expected
 
 
+def test_an_account_of_somebody_concerns_at_once_the_cells_that_borrow_it():
+    references = References()
+    borrower = body("c", spec={"serviceAccountName": "shared"})
+    references.note(ObjectRef("Cell", "demo", "c"), borrower, is_gone=False)
+    account = {"metadata": {"name": "shared", "namespace": "demo"}}
+    found = routing.routes(
+        "ServiceAccount",
+        account,
+        is_gone=False,
+        references=references,
+        operator_namespace="kais-system",
+    )
+    assert [(str(route.ref), route.after_s) for route in found] == [("Cell/demo/c", 0.0)]
+    elsewhere = {"metadata": {"name": "shared", "namespace": "other"}}
+    assert keys("ServiceAccount", elsewhere, references) == []
+    references.note(ObjectRef("Cell", "demo", "c"), body("c", spec={}), is_gone=False)
+    assert keys("ServiceAccount", account, references) == []
+
+
 def test_an_outbox_in_the_operators_namespace_is_a_key_of_its_own():
     of = body("kais-outbox-1")
     of["metadata"]["namespace"] = "kais-system"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import selectors
 from collections.abc import Mapping
 from typing import Any
 
@@ -11,7 +12,7 @@ from msgspec import json
 
 from kais_operator import errors
 from kais_operator.adapters.cache import Cache
-from kais_operator.adapters.listing import Listing, Subject
+from kais_operator.adapters.listing import Listing, Mark, Subject
 from kais_operator.decide.plan import ObjectRef
 from kais_operator.handlers import hearing, sweeping
 from kais_operator.handlers.freshness import Freshness
@@ -19,6 +20,7 @@ from kais_operator.handlers.sweeping import Sweeper
 from tests.fakes.clock import FakeClock
 
 CELLS = Subject("Cell", None)
+GRACE_S = sweeping.GRACE_S
 
 
 def cell(name: str, version: str) -> dict[str, Any]:
@@ -199,8 +201,78 @@ async def test_a_list_that_fails_is_logged_once_and_tried_again(monkeypatch, cap
     assert caplog.text.count("Cell in all namespaces: no answer") == 1
 
 
-def test_a_silent_watch_heals_within_90_seconds():
-    assert sweeping.EVERY_S + sweeping.GRACE_S < 60
+class SkippingSelector(selectors.DefaultSelector):
+    """Lets time pass at once when nothing is left to do but to wait."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.now_s = 0.0
+
+    def select(self, timeout: float | None = None) -> list[tuple[selectors.SelectorKey, int]]:
+        ready = super().select(0)
+        if not ready and timeout:
+            self.now_s += timeout
+        return ready
+
+
+class SkippingLoop(asyncio.SelectorEventLoop):
+    """An event loop whose clock shows how long its timers would have waited."""
+
+    def __init__(self) -> None:
+        self._skipping = SkippingSelector()
+        super().__init__(self._skipping)
+
+    def time(self) -> float:
+        return self._skipping.now_s
+
+
+def test_a_silent_watch_heals_within_90_seconds(monkeypatch):
+    """The watch says nothing at all: only sweeps can find the change, at the worst moment."""
+    monkeypatch.setattr(sweeping, "GRACE_S", GRACE_S)
+
+    async def healing_s() -> float:
+        server = Server("5", cell("a", "1"))
+        heard = Heard(server)
+        running = asyncio.create_task(heard.sweeper.run((CELLS,)))
+        clock = asyncio.get_running_loop().time
+        while server.asked.count("marks") < 2:  # noqa: ASYNC110 - no time passes
+            await asyncio.sleep(0.01)
+        server.has("9", cell("a", "8"))
+        since_s = clock()
+        while heard.told != ["a", "a"] and clock() - since_s < 1000:  # noqa: ASYNC110
+            await asyncio.sleep(0.01)
+        running.cancel()
+        await asyncio.gather(running, return_exceptions=True)
+        return clock() - since_s
+
+    with asyncio.Runner(loop_factory=SkippingLoop) as runner:
+        took_s = runner.run(healing_s())
+    assert sweeping.EVERY_S / 2 < took_s < 90, "by a sweep, and soon enough"
+
+
+def test_what_nobody_of_ours_controls_is_not_asked_for_by_each_sweep():
+    cache = Cache(labelled=["ConfigMap"], owned=["ConfigMap"], home="kais-system")
+    server = Server("5")
+    ear = hearing.Ear(cache, Freshness(FakeClock(), watches=[]), lambda *_: None)
+    sweeper = Sweeper(Listing(server), cache, ear)
+    stranger = Mark(ObjectRef("ConfigMap", "demo", "large"), "u1", "4")
+    ours = Mark(ObjectRef("ConfigMap", "demo", "ours"), "u2", "4", is_controlled=True)
+    record = Mark(ObjectRef("ConfigMap", "kais-system", "outbox"), "u3", "4")
+    assert sweeper._untold((stranger, ours, record)) == (ours, record)
+
+
+async def test_a_mark_says_whether_an_object_of_ours_controls_it():
+    owner = {"apiVersion": "kais.io/v1", "controller": True}
+    for owners, expected in (
+        ([owner], True),
+        ([{**owner, "controller": False}], False),
+        ([{**owner, "apiVersion": "apps/v1"}], False),
+        ([], False),
+    ):
+        of = cell("a", "1")
+        of["metadata"]["ownerReferences"] = owners
+        marks = await Listing(Server("5", of)).marks(CELLS)
+        assert [mark.is_controlled for mark in marks.found] == [expected], owners
 
 
 def test_our_kinds_are_held_whole_and_children_by_our_label():

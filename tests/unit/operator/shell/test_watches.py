@@ -45,6 +45,11 @@ def test_children_are_selected_by_our_label_and_our_kinds_are_not():
     assert ("kais.io", "v1", "cells") not in selectors
 
 
+def test_accounts_are_watched_whole_because_cells_borrow_those_of_others():
+    selectors = watches.build_settings(is_namespaced=False).watching.label_selectors
+    assert ("", "v1", "serviceaccounts") not in selectors
+
+
 def test_all_of_the_cluster_is_watched_and_leases_at_home():
     scope = Scope((), "home")
     assert scope.watched == ()
