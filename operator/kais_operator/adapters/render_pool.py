@@ -28,6 +28,7 @@ class RenderPool:
         self._memory_mib = memory_mib
         self._idle: asyncio.Queue[RenderProcess | None] = asyncio.Queue()
         self._started = False
+        self._is_warned = False
         self._starting = asyncio.Lock()
 
     async def start(self) -> None:
@@ -70,6 +71,7 @@ class RenderPool:
             if worker is None or not worker.is_alive:
                 worker = await self._replaced(worker)
             await worker.ready()
+            self._note_confinement(worker)
             answer = await worker.ask(line, limit_s=self._limit_s)
             if "done" not in answer:
                 raise worker.failure(answer, memory_mib=self._memory_mib)
@@ -78,6 +80,14 @@ class RenderPool:
             await asyncio.shield(self._give_back(worker, is_sound=is_sound))
         done: Answer = answer["done"]
         return done
+
+    def _note_confinement(self, worker: RenderProcess) -> None:
+        if not worker.is_confined and not self._is_warned:
+            self._is_warned = True
+            _LOG.warning(
+                "the kernel has no Landlock: a template that breaks out of its sandbox could read "
+                "the operator's tokens"
+            )
 
     async def _give_back(self, worker: RenderProcess | None, *, is_sound: bool) -> None:
         """Keep the number of places whatever happens: a place without a worker is filled on use."""

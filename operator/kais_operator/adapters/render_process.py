@@ -30,12 +30,17 @@ _TICKS = os.sysconf("SC_CLK_TCK")  # a second, of `/proc`
 
 
 class RenderProcess:
-    """One process. Use it for one request at a time; after a failure only `kill` is left."""
+    """One process. Use it for one request at a time; after a failure only `kill` is left.
+
+    Attributes:
+        is_confined: Whether it can read no file but Python's own, once it is ready.
+    """
 
     def __init__(self, process: asyncio.subprocess.Process, place: mmap.mmap) -> None:
         self._process = process
         self._place = place
         self._is_ready = False
+        self.is_confined = False
 
     @classmethod
     async def start(cls, *, memory_mib: int) -> RenderProcess:
@@ -76,11 +81,12 @@ class RenderProcess:
         if self._is_ready:
             return
         try:
-            await asyncio.wait_for(self._read(), _START_S)
+            answer = await asyncio.wait_for(self._read(), _START_S)
         except TimeoutError as exc:
             message = f"the render worker was not ready within {_START_S} s"
             raise errors.RenderingFailed(message, cap="worker") from exc
         self._is_ready = True
+        self.is_confined = bool(answer["confined"])
 
     async def ask(self, line: bytes, *, limit_s: float) -> Answer:
         """Send one request and read its answer.

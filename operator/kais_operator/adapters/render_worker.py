@@ -2,9 +2,11 @@
 
 Started by `adapters.renderer` as `python -m kais_operator.adapters.render_worker`. One JSON object
 per line comes in and one goes out, in turn; the end of the input ends the program. It runs what
-users wrote (templates, regular expressions), so it gets no environment, no credentials and no
-more memory than its cap. Time is its parent's to watch; the alarm only ends a worker whose parent
-died without a word.
+users wrote (templates, regular expressions), so it gets no environment and no more memory than its
+cap. It runs as the operator's user, since a pod without privileges has no other: before it reads
+the first request it gives up all access to the network and to files but Python's own, so that it
+cannot read the operator's tokens; see `confinement`. Time is its parent's to watch; the alarm only
+ends a worker whose parent died without a word.
 """
 
 from __future__ import annotations
@@ -19,7 +21,7 @@ from pathlib import Path
 from typing import IO, Any
 
 from kais import blueprints, templates
-from kais_operator.adapters import render_place
+from kais_operator.adapters import confinement, render_place
 
 _ALARM_S = 60  # only for orphans: the parent gives up after 20 s on the clock
 
@@ -33,7 +35,7 @@ def main() -> int:
     place = render_place.share(given.place_fd)
     allowed = given.memory_mib * 2**20
     idle = limit_memory(allowed)
-    _say(sys.stdout, {"ready": True})
+    _say(sys.stdout, {"ready": True, "confined": confinement.confine()})
     for line in sys.stdin:
         signal.setitimer(signal.ITIMER_REAL, _ALARM_S)
         answer = answer_to(line, progress=lambda leaf: render_place.note(place, leaf))
