@@ -2,9 +2,10 @@
 
 Three rules, each over episodes only: a check that failed with a message; an error signature that
 recurred; an attempt that failed and what changed before a later one succeeded. Nothing is padded:
-a record that proves nothing gives no fact. A fact's words hold no counts and no run's name, so that
-the next run that proves the same confirms it instead of adding another. How a record is read is
-told in `records`.
+a record that proves nothing gives no fact, and neither does a state, a bare exit code or a result.
+What the run remembered by itself is not said again in other words. A fact's words hold no counts
+and no run's name, so that the next run that proves the same confirms it instead of adding another.
+How a record is read is told in `records`.
 """
 
 from __future__ import annotations
@@ -14,8 +15,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from kais import facts as kais_facts
-from knowledge_client.models import Episode, Run
-from knowledge_service.domain import records
+from knowledge_client.models import Episode, Fact, Run
+from knowledge_service.domain import records, repetition
 
 MOST_FACTS = 7
 _ENOUGH = 3
@@ -50,19 +51,30 @@ class Outcome:
 
 
 def extract(
-    run: Run, episodes: Sequence[Episode], earlier: Mapping[str, int], *, limit: int = MOST_FACTS
+    run: Run,
+    episodes: Sequence[Episode],
+    earlier: Mapping[str, int],
+    *,
+    remembered: Sequence[Fact] = (),
+    limit: int = MOST_FACTS,
 ) -> Outcome:
     """Draw at most `limit` facts.
 
-    `earlier` counts error signatures in earlier runs of the scope.
+    `earlier` counts error signatures in earlier runs of the scope; `remembered` are the facts that
+    the run itself left there.
     """
-    found = _unique(
-        [
-            *_what_helped(run, episodes),
-            *_recurring(episodes, earlier),
-            *_failed_checks(episodes),
-        ]
-    )
+    texts = [repetition.text_of(fact) for fact in remembered]
+    found = [
+        fact
+        for fact in _unique(
+            [
+                *_what_helped(run, episodes),
+                *_failed_checks(episodes),
+                *_recurring(episodes, earlier),
+            ]
+        )
+        if not any(repetition.repeats(fact.content, text) for text in texts)
+    ]
     kept = found[: min(limit, MOST_FACTS)]
     return Outcome(tuple(kept), _reason(len(episodes), len(kept), len(found)))
 
@@ -91,7 +103,8 @@ def _recurring(episodes: Sequence[Episode], earlier: Mapping[str, int]) -> Itera
     for signature in records.signatures(episodes):
         same = [e for e in episodes if e.error_signature == signature]
         times = len(same) + earlier.get(signature, 0)
-        if times < _RECURS:
+        # A check that failed has said it with the check's name.
+        if times < _RECURS or all(records.failed_check(each) for each in same):
             continue
         yield Found(
             kind=kais_facts.Kind.PITFALL,
@@ -108,6 +121,8 @@ def _recurring(episodes: Sequence[Episode], earlier: Mapping[str, int]) -> Itera
 
 def _recurs(signature: str, message: str) -> str:
     """Say it with the signature, which is what the next run has in common, once."""
+    if not records.names_error(message):
+        return f"The error {signature} recurs"
     head, found, rest = message.partition(signature)
     if found and not head and (not rest or rest[0] in " :"):
         message = rest.lstrip(" :")

@@ -19,14 +19,43 @@ _CHECK = re.compile(
 _VARYING = re.compile(r"\b(?:0x)?[0-9a-f]{6,}\b|\d+")
 
 
+# What the operator writes before the words of an attempt.
+_ATTEMPT = re.compile(r"(?i)attempt \d+:\s*")
+# Words for how far something is; that it "recurs" says nothing.
+_STATE_NAMES = """
+waiting pending running checking reviewing succeeded success failed failure error errors timedout
+timeout lost unknown completed done ok cancelled aborted terminated terminating ended none null
+infrastructurefailed budgetexceeded exception true false
+"""
+_STATES = frozenset(_STATE_NAMES.split())
+# The beginning of an object or a list in JSON, whole or cut.
+_RESULT = re.compile(r"\{ ?(?:\"|\}|$)|\[ ?(?:[\"{\[\d\]]|$)|\"[^\"]*\" ?:")
+_EXIT_CODE = re.compile(
+    r"(?i)(?:the )?(?:task |process |command |container )?(?:ended |exited |failed |terminated )?"
+    r"(?:with )?(?:exit(?:ed)?[ -]?)?(?:code|status)[ :=-]*\d+\.?"
+)
+
+
+def names_error(text: str) -> bool:
+    """Tell whether a text names an error: no state, no bare exit code, no result in JSON."""
+    words = one_line(text)
+    is_result = _RESULT.match(words) is not None
+    is_state = words.casefold().rstrip(".:!") in _STATES
+    has_letters = any(map(str.isalpha, words))
+    return has_letters and not (is_result or is_state or _EXIT_CODE.fullmatch(words))
+
+
 def signatures(episodes: Iterable[Episode]) -> tuple[str, ...]:
-    """Return the error signatures in a record, each once, in the order they came."""
-    return tuple(dict.fromkeys(e.error_signature for e in episodes if e.error_signature))
+    """Return the error signatures that name an error, each once, in the order they came."""
+    found = (e.error_signature for e in episodes if e.error_signature)
+    return tuple(dict.fromkeys(each for each in found if names_error(each)))
 
 
 def is_failure(episode: Episode) -> bool:
-    """Tell whether an episode says that something went wrong."""
-    return episode.type == "error" or failed_check(episode) is not None
+    """Tell whether an episode says what went wrong."""
+    return failed_check(episode) is not None or (
+        episode.type == "error" and names_error(message(episode))
+    )
 
 
 def failure(episode: Episode) -> str:
@@ -42,15 +71,16 @@ def failed_check(episode: Episode) -> tuple[str, str] | None:
     match = _CHECK.fullmatch(message(episode))
     if match is None:
         signature = episode.error_signature
-        return (signature, message(episode)) if signature else None
+        is_named = signature is not None and names_error(signature)
+        return (signature, message(episode)) if signature and is_named else None
     if match["verdict"].lower() == "passed" and not episode.error_signature:
         return None
-    return match["name"], match["message"] or match["verdict"].lower()
+    return (match["name"], match["message"]) if names_error(match["message"]) else None
 
 
 def message(episode: Episode) -> str:
-    """Return what an episode says, in one line."""
-    return one_line(episode.content)
+    """Return what an episode says, in one line, without the number of the attempt."""
+    return _ATTEMPT.sub("", one_line(episode.content), count=1)
 
 
 def one_line(text: str) -> str:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from knowledge_client.models import ExtractionConfig, Ref, Run, Source
+from knowledge_client.models import ExtractionConfig, Fact, Ref, Run, Source
 from knowledge_service.domain import extraction, records
 from knowledge_service.domain.facts import NewFact, merge_refs
 from knowledge_service.domain.visibility import EVERYTHING
 from knowledge_service.errors import NotFound
-from knowledge_service.ports import Actor
+from knowledge_service.ports import Actor, Listing
 
 if TYPE_CHECKING:
     from knowledge_client.models import Extraction
@@ -17,6 +17,9 @@ if TYPE_CHECKING:
     from knowledge_service.ports import Store
 
 ACTOR = Actor("kais-extraction", "system", for_agents=True)
+
+# A run remembers few facts, and it has just ended.
+_LOOKED_THROUGH = 500
 
 
 def run(store: Store, key: RunKey) -> Extraction:
@@ -40,9 +43,23 @@ def run(store: Store, key: RunKey) -> Extraction:
     episodes = store.episodes(key)
     earlier = store.earlier_signatures(key, records.signatures(episodes))
     limit = min(store.extraction_limit(key), settings.max_facts)
-    outcome = extraction.extract(found, episodes, earlier, limit=limit)
+    remembered = _remembered(store, found)
+    outcome = extraction.extract(found, episodes, earlier, remembered=remembered, limit=limit)
     facts = [_new_fact(found, fact) for fact in outcome.facts]
     return store.finish_extraction(key, facts, outcome.reason, actor=ACTOR)
+
+
+def _remembered(store: Store, run: Run) -> list[Fact]:
+    """Return what the run itself left in its scope; it is among the newest there."""
+    newest = store.list_facts(
+        Listing(EVERYTHING, _LOOKED_THROUGH, scopes=(run.scope,), lifecycle="live")
+    )
+    return [
+        fact
+        for fact in newest
+        if fact.source.type != "mission_extraction"
+        and any(ref.type == "run" and ref.id == run.run_id for ref in fact.source.refs)
+    ]
 
 
 def _new_fact(found: Run, fact: extraction.Found) -> NewFact:

@@ -19,6 +19,7 @@ from kais.resources.mission import (
 from kais.resources.mission import Attempt as ToldAttempt
 from kais_operator.decide.missions import injecting, record, recording, reviewing
 from kais_operator.decide.missions.attempts import State
+from kais_operator.decide.missions.endings import Ending
 from kais_operator.decide.missions.standing import Standing, kept_word
 from kais_operator.decide.missions.tries import Try
 
@@ -48,7 +49,7 @@ def status_of(standing: Standing, told: list[conditions.Condition]) -> MissionSt
         result_truncated=last.is_truncated if last is not None and is_heard else None,
         checks=_check_results(standing, last),
         review=_review(standing, known),
-        history=[*_earlier(mission), *(_told(one) for one in known)],
+        history=[*_earlier(mission), *(_told(one, ending) for one in known)],
         message=told[-1].message,
         knowledge=knowledge,
         acknowledged=_acknowledged(standing, known),
@@ -117,7 +118,15 @@ def _phase(standing: Standing) -> MissionPhase:
     return MissionPhase.RUNNING if standing.attempts else MissionPhase.PENDING
 
 
-def _told(one: Try) -> ToldAttempt:
+def _told(one: Try, ending: Ending | None) -> ToldAttempt:
+    if ending is not None and not one.is_over:
+        # The run ended around it; nothing more comes of the attempt.
+        return ToldAttempt(
+            attempt=one.number,
+            started_at=one.started_at,
+            finished_at=ending.finished_at,
+            result=f"{ending.outcome}: {ending.words}"[:_RESULT_LIMIT],
+        )
     return ToldAttempt(
         attempt=one.number,
         started_at=one.started_at,

@@ -6,6 +6,7 @@ once per run. What was told is known from the ledger itself, else from this proc
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
@@ -219,7 +220,7 @@ def episodes(observed: MissionObserved, ending: Ending) -> tuple[models.EpisodeI
     """Tell what was seen of each attempt, and of the run when there was none."""
     metadata = observed.mission.metadata
     ref = models.Ref(type="mission", id=f"{metadata.namespace}/{metadata.name}")
-    told = [_episode(one, ref) for one in ending.tries]
+    told = [_episode(one, ref) for one in ending.tries if one.is_over]
     if not told or ending.outcome.value not in ("Succeeded", "Failed"):
         told.append(
             models.EpisodeIn(
@@ -250,11 +251,20 @@ def _episode(one: Try, ref: models.Ref) -> models.EpisodeIn:
     )
 
 
-def _signature(one: Try) -> str:
-    """Name an error so that its like is found again: the task's last line, else our words."""
+# How a line of JSON begins, or ends an object that began above it.
+_RESULT = re.compile(r"\{\s*(?:\"|\}|$)|\[\s*(?:[\"{\[\d\]]|$)|\"[^\"]*\"\s*:|[\]}]")
+
+
+def _signature(one: Try) -> str | None:
+    """Name an error so that its like is found again: the task's last line, else our words.
+
+    A result in JSON names nothing, and neither does the state of the attempt.
+    """
     is_tasks = one.state is not State.FAILED or one.exit_code != 0
     lines = [line.strip() for line in one.message.splitlines() if line.strip() and is_tasks]
-    return (lines[-1] if lines else one.words or one.state.value)[:_SIGNATURE_LIMIT]
+    is_result = bool(lines) and _RESULT.match(lines[-1]) is not None
+    words = lines[-1] if lines and not is_result else one.words
+    return words[:_SIGNATURE_LIMIT] or None
 
 
 def _most_facts(observed: MissionObserved) -> int:

@@ -61,6 +61,16 @@ async def test_each_attempt_leaves_an_episode() -> None:
     assert episodes[0].refs == (models.Ref(type="mission", id="demo/doctor"),)
 
 
+async def test_result_in_json_names_no_error() -> None:
+    fake = await teams.started()
+    teams.fail(fake, '{"checked": 3, "failed": 1}')
+    await teams.settle(fake)
+    teams.succeed(fake, "found it", 2)
+    await teams.settle(fake)
+    (episodes,) = fake.knowledge.episodes.values()
+    assert episodes[0].error_signature == "the task ended with exit code 1"
+
+
 async def test_a_run_that_never_started_leaves_its_reason() -> None:
     fake = fake_world(teams.work(startDeadline="1s"))
     await teams.settle(fake)

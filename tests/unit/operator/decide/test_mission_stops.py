@@ -63,3 +63,17 @@ async def test_a_suspended_use_lets_the_running_attempt_end_and_starts_no_other(
     fake.cluster.edit(held, {"spec": {"suspend": False}})
     await teams.settle(fake)
     assert len(fake.cluster.refs("Job")) == 2
+
+
+async def test_no_attempt_runs_on_in_the_history_of_a_run_that_ended() -> None:
+    fake = await teams.started()
+    teams.pod(fake, status=teams.running())
+    annotate(fake, **{"kais.io/abort": "wrong namespace"})
+    await teams.settle(fake)
+    (told,) = status(fake)["history"]
+    assert told["result"] == (
+        'Cancelled: kais.io/abort "wrong namespace" ended the mission while attempt 1 ran'
+    )
+    assert told["finishedAt"] == status(fake)["finishedAt"]
+    (episodes,) = fake.knowledge.episodes.values()
+    assert [(each.type, each.error_signature) for each in episodes] == [("decision", None)]

@@ -1,0 +1,37 @@
+"""Whether a sentence drawn from a record says again what the run remembered by itself. Pure."""
+
+from __future__ import annotations
+
+import json
+import re
+
+from knowledge_client.models import Fact
+
+_WORD = re.compile(r"[^\W_]+(?:[._/-][^\W_]+)*")
+# Words of grammar and of the extractor's own sentences: no two statements differ by them.
+_COMMON_WORDS = """
+a after again an and are as at be because been but by check did error fails failure for from had
+has have helped in into is it its not of on or recurs seen that the their then there they this
+to was were when which while with without
+"""
+_COMMON = frozenset(_COMMON_WORDS.split())
+# So much of what a sentence says must stand in the other; arbitrary, and held by a corpus.
+_SHARE = 0.6
+
+
+def text_of(fact: Fact) -> str:
+    """Return all that a fact says, its data included."""
+    data = json.dumps(fact.data, ensure_ascii=False) if fact.data else None
+    parts = (fact.title, fact.content, fact.subject, *fact.tags, data)
+    return "\n".join(part for part in parts if part)
+
+
+def repeats(sentence: str, text: str) -> bool:
+    """Tell whether most words of a sentence that tell something stand in a text."""
+    words = _words(sentence)
+    return bool(words) and len(words & _words(text)) >= _SHARE * len(words)
+
+
+def _words(text: str) -> frozenset[str]:
+    found = frozenset(match.casefold() for match in _WORD.findall(text))
+    return found - _COMMON

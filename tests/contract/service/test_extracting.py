@@ -1,0 +1,42 @@
+"""Extraction beside what the run remembered by itself."""
+
+from __future__ import annotations
+
+from knowledge_client.models import EpisodeIn, EpisodesIn, ExtractionIn, FactIn
+from knowledge_service.domain.runs import RunKey
+from knowledge_service.extraction import job
+from knowledge_service.ports import Store
+from tests.builders_knowledge import TEAM, run_in
+from tests.contract.service.callers import Connect
+
+STATEMENT = "the image web:2.3 is not found; 2.3.1 is there"
+
+
+async def extracted(connect: Connect, store: Store, run_id: str) -> list[str]:
+    operator = connect("operator")
+    lines = tuple(
+        EpisodeIn(type="error", content=f"pod {name}: {STATEMENT}", error_signature="ErrImagePull")
+        for name in ("web-0", "web-1")
+    )
+    await operator.add_episodes(EpisodesIn(run_id=run_id, episodes=lines))
+    await operator.put_run(run_id, run_in(outcome="Failed"))
+    await operator.start_extraction(ExtractionIn(run_id=run_id))
+    found = job.run(store, RunKey("realm:demo", run_id)).facts
+    return [(await operator.get_fact(each)).content for each in found]
+
+
+async def test_what_the_run_remembered_is_not_said_again(connect: Connect, store: Store) -> None:
+    await connect("operator").put_run("r", run_in())
+    await connect("operator").remember(FactIn(content=STATEMENT, scope=TEAM, run="r"))
+    assert await extracted(connect, store, "r") == []
+
+
+async def test_what_others_remembered_is_no_reason_to_learn_less(
+    connect: Connect, store: Store
+) -> None:
+    await connect("operator").put_run("r", run_in())
+    await connect("operator").put_run("other", run_in())
+    await connect("operator").remember(FactIn(content=STATEMENT, scope=TEAM, run="other"))
+    assert await extracted(connect, store, "r") == [
+        f"The error ErrImagePull recurs, seen as: pod web-0: {STATEMENT}"
+    ]
