@@ -96,7 +96,9 @@ class Asked(Wire):
 class Receipt(Wire):
     """What one recall returned, to whom, when; never a fact's text.
 
-    `acted_by` is who asked with the view of `principal`, when that was somebody else.
+    `versions` are those of the facts, in their order: a fact's history says what each said. It is
+    empty in receipts from before versions were kept. `acted_by` is who asked with the view of
+    `principal`, when that was somebody else.
     """
 
     id: str
@@ -109,6 +111,7 @@ class Receipt(Wire):
     run: str | None = None
     attempt: Whole | None = None
     facts: tuple[str, ...]
+    versions: tuple[Whole, ...] = ()
     scores: tuple[float, ...]
     asked: Asked | None = None
     acted_by: str | None = None

@@ -60,16 +60,16 @@ def receipt(store: Store, principal: Principal, receipt_id: str) -> NewReceipt:
 def _visible_part(store: Store, principal: Principal, receipt: Receipt) -> Receipt:
     """Leave out, uncounted, what of another's recall lies where the caller does not see."""
     view = principal.view
-    pairs = zip(receipt.facts, receipt.scores, strict=True)
-    kept = [(fact, score) for fact, score in pairs if store.fact(fact, view)]
+    visible = [at for at, fact in enumerate(receipt.facts) if store.fact(fact, view)]
     asked = receipt.asked
     if asked and asked.scopes is not None:
         named = tuple(path for path in asked.scopes if view.sees(path))
         asked = asked.model_copy(update={"scopes": named})
     seen = {
         "scopes": tuple(path for path in receipt.scopes if view.sees(path)),
-        "facts": tuple(fact for fact, _ in kept),
-        "scores": tuple(score for _, score in kept),
+        "facts": tuple(receipt.facts[at] for at in visible),
+        "versions": tuple(receipt.versions[at] for at in visible if receipt.versions),
+        "scores": tuple(receipt.scores[at] for at in visible),
         "asked": asked,
     }
     return receipt.model_copy(update=seen)

@@ -98,6 +98,7 @@ def recall(
             "run": body.run,
             "attempt": body.attempt,
             "facts": tuple([fact.id for fact in facts]),
+            "versions": tuple([fact.version for fact in facts]),
             "scores": tuple([fact.score for fact in facts]),
             "asked": _asked(plan, filled_up=run is not None),
             "acted_by": principal.name if body.act_as else None,

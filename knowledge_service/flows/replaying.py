@@ -78,6 +78,7 @@ def _compared(
     then = list(zip(receipt.facts, receipt.scores, strict=True))
     moved = _moved(then, now)
     why = _reasons(store, principal, receipt, facts, seen.scopes) if moved else ()
+    changed = () if as_of_then else _changed(store, principal, receipt)
     return Compared(
         receipt=receipt.id,
         known_at=at,
@@ -85,7 +86,7 @@ def _compared(
         facts=tuple(fact for fact, _ in now),
         scores=tuple(score for _, score in now),
         moved=moved,
-        reasons=(*_versions(receipt), *why),
+        reasons=(*_versions(receipt), *changed, *why),
     )
 
 
@@ -122,6 +123,15 @@ def _versions(receipt: Receipt) -> Iterator[str]:
         yield f"the ranker was {receipt.ranker}, now it is {ranker.RANKER}"
     if receipt.analyser != analyser.VERSION:
         yield f"the analyser was {receipt.analyser}, now it is {analyser.VERSION}"
+
+
+def _changed(store: Store, principal: Principal, receipt: Receipt) -> Iterator[str]:
+    """Count facts of which there is a newer version, also when they stand where they stood."""
+    then = zip(receipt.facts, receipt.versions, strict=False)  # an old receipt has no versions
+    now = [(store.fact(fact_id, principal.view), version) for fact_id, version in then]
+    count = sum(fact is not None and fact.version != version for fact, version in now)
+    if count:
+        yield f"{count} of its facts have changed since"
 
 
 def _reasons(

@@ -119,6 +119,7 @@ async def test_receipt_of_another_shows_what_its_reader_sees_of_it(world: World)
         found = await world.ask("GET", path + end, caller="watcher")
         assert found.json()["facts"] == [own.json()["fact_id"]]
         assert len(found.json()["scores"]) == 1
+        assert len(found.json().get("versions", ["compared"])) == 1
         for name in ("one", "two", "three"):
             assert world.names[name] not in found.text
         assert TEAM not in found.text.replace(LEAD, "")
