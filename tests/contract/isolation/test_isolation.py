@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import random
 import tempfile
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -14,10 +15,21 @@ from typing import Any
 import apsw
 import pytest
 
+from knowledge_client.models import Promoted
 from knowledge_service.domain.visibility import EVERYTHING, View
 from knowledge_service.index import scorer
 from knowledge_service.index.candidates import Candidate
-from knowledge_service.store.sqlite import part, postings, recall, usage
+from knowledge_service.store.sqlite import (
+    changes,
+    crediting,
+    histories,
+    part,
+    postings,
+    provenance,
+    recall,
+    runs,
+    usage,
+)
 from knowledge_service.store.sqlite.shelf import Reading, Shelf
 from tests import settings
 from tests.contract.isolation import playing, worlds
@@ -48,8 +60,10 @@ def test_worlds_have_what_a_leak_would_need(folder: Path) -> None:
         words = set(" ".join(fact.content for fact in own).split())
         assert len(words & set(made.facts[0].content.split())) > 1
         assert any(use.by == tenant for use in made.uses)
-        assert len(made.alone(tenant).facts) == worlds.FACTS + 2 * worlds.SHARED
-    assert any(fact.promoted for fact in made.facts)
+        assert len(made.alone(tenant).facts) == worlds.FACTS + worlds.SHARED
+        verbs = {act.verb for act in made.acts if act.by == tenant}
+        assert verbs == {"promote", "correct", "retract", "restore", "confirm", "reject",
+                         "approve", "erase", "undo", "run"}  # fmt: skip
     stored = worlds.Stored(worlds.open_store(folder / "k.db")).tell(made)
     asked = worlds.question(random.Random(1))  # noqa: S311
     assert worlds.recalled(stored, made.homes[0], asked)
@@ -98,11 +112,55 @@ def _links_of_everybody(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(part, "asked_scopes", lambda *_: None)
 
 
+def _promotions_of_everybody(monkeypatch: pytest.MonkeyPatch) -> None:
+    honest = provenance._promoted
+
+    def mutant(connection: apsw.Connection, number: int, _: object) -> Iterator[Promoted]:
+        return honest(connection, number, provenance._Scopes(connection, EVERYTHING))
+
+    monkeypatch.setattr(provenance, "_promoted", mutant)
+
+
+def _history_of_everybody(monkeypatch: pytest.MonkeyPatch) -> None:
+    honest = histories.history
+    monkeypatch.setattr(
+        histories, "history", lambda db, fact_id, _: honest(db, fact_id, EVERYTHING)
+    )
+
+
+def _events_of_everybody(monkeypatch: pytest.MonkeyPatch) -> None:
+    honest = changes.ChangeLog.changes
+    monkeypatch.setattr(
+        changes.ChangeLog,
+        "changes",
+        lambda store, after, _, *, limit: honest(store, after, EVERYTHING, limit=limit),
+    )
+
+
+def _runs_of_everybody(monkeypatch: pytest.MonkeyPatch) -> None:
+    honest = runs.Runs.list_runs
+    monkeypatch.setattr(
+        runs.Runs,
+        "list_runs",
+        lambda store, listing: honest(store, dataclasses.replace(listing, view=EVERYTHING)),
+    )
+
+
+def _credit_by_run_id_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    every = "SELECT observer_no, body FROM receipt WHERE ?1 = ?1 AND run_id = ?2 ORDER BY id"
+    monkeypatch.setattr(crediting, "_OF_RUN", every)
+
+
 MUTANTS = {
     "statistics of the whole table": _global_statistics,
     "usage of everybody in the ranking": _shared_usage_in_ranking,
     "usage of everybody in what a fact touched": _shared_usage_in_impact,
     "links of everybody": _links_of_everybody,
+    "promotions of everybody": _promotions_of_everybody,
+    "history of everybody": _history_of_everybody,
+    "events of everybody": _events_of_everybody,
+    "runs of everybody": _runs_of_everybody,
+    "credit of a run id in every realm": _credit_by_run_id_alone,
 }
 
 

@@ -1,8 +1,9 @@
 """Worlds of three tenants that share words, ancestors, promotions and usage, and each one alone.
 
-A world is a list of acts. `alone` leaves out what one tenant may not see: the private facts of the
-others, their links, their uses and their recalls. What they left on shared scopes stays, because it
-is there for everybody. A tenant must not be able to tell the one from the other.
+A world is facts, links and uses, and acts upon them (`acts`). `alone` leaves out what one tenant
+may not see: the private facts of the others, their links, uses, recalls, runs and verbs. What they
+left on shared scopes stays, because it is there for everybody. A tenant must not be able to tell
+the one from the other.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from knowledge_service.flows import recalling
 from knowledge_service.ports import Actor, Listing, NewLink, NewReceipt, Reader, Use
 from knowledge_service.store.sqlite.store import SqliteStore
 from tests.builders_knowledge import new_fact
+from tests.contract.isolation import acts
 
 TENANTS, FACTS, SHARED = 3, 200, 40
 _A_TURN = 20
@@ -104,7 +106,6 @@ class Fact:
     tags: tuple[str, ...]
     confidence: float
     subject: str | None
-    promoted: bool = False
 
 
 @dataclass(frozen=True)
@@ -135,6 +136,8 @@ class World:
     turns: tuple[tuple[Fact, ...], ...]
     links: tuple[Link, ...]
     uses: tuple[Used, ...]
+    acts: tuple[acts.Act, ...] = ()
+    origins: dict[int, Fact] = field(default_factory=dict)
 
     @property
     def facts(self) -> tuple[Fact, ...]:
@@ -145,11 +148,14 @@ class World:
         """Leave out what the tenant may not see."""
         turns = tuple(turn for turn in self.turns if turn[0].owner in (None, tenant))
         keys = {fact.key for turn in turns for fact in turn}
+        origins = {fact.key: fact for fact in self.facts}
         return World(
             homes=self.homes,
             turns=turns,
             links=tuple(x for x in self.links if x.start in keys and x.end in keys),
             uses=tuple(u for u in self.uses if u.by == tenant and u.fact in keys),
+            acts=acts.seen_by(tenant, self.acts, origins),
+            origins=origins,
         )
 
 
@@ -165,15 +171,8 @@ def world(seed: int) -> World:
         facts.append(_fact(dice, key, dice.choice(_own_scopes(homes[owner], shared)), owner))
     for _ in range(SHARED):
         facts.append(_fact(dice, len(facts), dice.choice(shared), None))
-    for _ in range(SHARED):
-        # A promoted copy: what one tenant learnt, in front of all of them.
-        origin = dice.choice(facts[: TENANTS * FACTS])
-        copy = _fact(dice, len(facts), dice.choice(shared), None)
-        facts.append(
-            Fact(copy.key, copy.scope, None, f"{origin.content} copy{copy.key}", origin.kind,
-                 origin.tags, copy.confidence, None, promoted=True)
-        )  # fmt: skip
-    return World(homes, _mixed(dice, facts), _links(dice, facts, homes), _uses(dice, facts))
+    links, uses = _links(dice, facts, homes), _uses(dice, facts)
+    return World(homes, _mixed(dice, facts), links, uses, acts.play(dice, facts, shared))
 
 
 def _mixed(dice: random.Random, facts: list[Fact]) -> tuple[tuple[Fact, ...], ...]:
@@ -260,12 +259,15 @@ class Stored:
             ]
             if uses:
                 self.store.count_usage(uses, observer=home, actor="somebody")
+        facts = made.origins or {fact.key: fact for fact in made.facts}
+        for act in made.acts:
+            acts.do(self, act, facts.get(act.fact), made.homes)
         return self
 
 
 def _new(fact: Fact):  # type: ignore[no-untyped-def]
     given: dict[str, Any] = {"subject": fact.subject, "predicate": "is"} if fact.subject else {}
-    source = Source(type="promoted" if fact.promoted else "user_input", actor="somebody")
+    source = Source(type="user_input", actor="somebody")
     return new_fact(
         fact.content, fact.scope, kind=fact.kind, tags=fact.tags, confidence=fact.confidence,
         source=source, **given,
@@ -333,15 +335,16 @@ def looked_up(stored: Stored, home: str, key: int) -> object:
     why = stored.store.why(fact_id, reader)
     if impact is None or why is None:
         return None
+    store_history = stored.store.history(fact_id, view)
     links = stored.store.links(fact_id, view, types=(), before=None, limit=100).links
     listed = stored.store.list_facts(Listing(view, 500, kind=why.fact.kind))
     return (
         [(stored.keys.get(x.from_), stored.keys.get(x.to), x.type) for x in links],
         sorted(stored.keys[each] for each in impact.derived),
-        impact.recalls,
+        acts.plain(stored, impact),
         {kind: use.count for kind, use in impact.usage.items()},
         sorted(stored.keys[each.id] for each in why.origins),
-        why.fact.content,
+        acts.plain(stored, (why, store_history)),
         [stored.keys[fact.id] for fact in listed],
         stored.store.scope_stats([why.fact.scope], view)[0].model_dump(exclude={"last_write_at"}),
     )
