@@ -13,6 +13,7 @@ from knowledge_service.domain.visibility import View
 from knowledge_service.ports import Order, Queue
 from knowledge_service.store.sqlite import (
     erasing_scopes,
+    erasing_uses,
     histories,
     part,
     receipt_retention,
@@ -83,6 +84,10 @@ class Lives(part.Part):
 
     def erase(self, fact_id: str, order: Order) -> Erased:
         """Erase; answer when nobody can read the text any more, reads under way included."""
+        with self._readers.snapshot() as connection:
+            are_many = erasing_uses.are_many(connection, fact_id)
+        while are_many and self._writer.submit(lambda tx: erasing_uses.forget_some(tx, fact_id)):
+            pass
         erased = self._once(
             order.once, _ERASED, lambda tx: erasing.erase(TableDesk(tx), fact_id, order)
         )

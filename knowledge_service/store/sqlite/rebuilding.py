@@ -8,8 +8,10 @@ Receipts, usage and keys of repeats are no projections: they are kept as they ar
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator, Mapping, Sequence
+import json
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from contextlib import contextmanager
+from itertools import takewhile
 from typing import Any
 
 import apsw
@@ -25,6 +27,9 @@ _REPLAY_FROM = "SELECT coalesce((SELECT value FROM meta WHERE key = 'replay_from
 _SPAN = f"SELECT ({_REPLAY_FROM}), coalesce(max(seq), 0) FROM event"
 _LOG = """SELECT e.seq, e.scope_no, e.type, e.actor, e.at, p.salt, p.bytes
   FROM event e LEFT JOIN payload p USING(seq) WHERE e.seq >= ? AND e.seq <= ? ORDER BY e.seq"""
+_RECORDED = """SELECT DISTINCT seq FROM json_each(?1) n
+  CROSS JOIN fact_event x ON x.fact_no = n.value CROSS JOIN event e USING(seq)
+  WHERE e.type = ?2 ORDER BY seq"""
 _ADOPTIONS = "SELECT seq FROM event WHERE type = ? ORDER BY seq"
 _INDEX_IS = "SELECT value FROM meta WHERE key = 'index'"
 _INDEX_NOW = "INSERT OR REPLACE INTO meta(key, value) VALUES('index', ?)"
@@ -127,11 +132,23 @@ def _index_all(connection: apsw.Connection, progress: Progress | None = None) ->
 
 def texts_of(connection: apsw.Connection, numbers: Sequence[int]) -> list[tuple[int, str]]:
     """Find in the log what some facts were indexed by, in the order of their numbers."""
-    wanted = set(numbers)
-    if not wanted:
+    if not numbers:
         return []
-    every = (each for event in events(connection) for each in _documents(event, {}))
-    return sorted((number, str(text)) for _, number, text in every if number in wanted)
+    asked = (json.dumps(list(numbers)), facts.RECORDED)
+    seqs: list[Any] = connection.execute(_RECORDED, asked).fetchall()
+    recorded = (event for (seq,) in seqs for event in events(connection, seq, seq))
+    texts = _texts(recorded, set(numbers))
+    missing = set(numbers) - texts.keys()
+    if missing:  # rows of a file from before the log stand at the start of what is replayed
+        texts |= _texts(
+            takewhile(lambda event: event.type == kept.TYPE, events(connection)), missing
+        )
+    return sorted(texts.items())
+
+
+def _texts(found: Iterable[Event], numbers: Set[int]) -> dict[int, str]:
+    documents = (each for event in found for each in _documents(event, {}))
+    return {number: str(text) for _, number, text in documents if number in numbers}
 
 
 def _moved(connection: apsw.Connection) -> dict[int, tuple[int, int]]:

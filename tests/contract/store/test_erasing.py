@@ -8,16 +8,26 @@ from pathlib import Path
 from typing import Any
 
 import apsw
+import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from knowledge_client.models import AliasIn, ApproveIn, Fact
 from knowledge_service.errors import Conflict, RetractedBefore
 from knowledge_service.ports import Listing, Order
-from knowledge_service.store.sqlite import connection, erasing_scopes, exports, rebuilding, upkeep
+from knowledge_service.store.sqlite import (
+    connection,
+    erasing_scopes,
+    erasing_uses,
+    exports,
+    rebuilding,
+    upkeep,
+)
 from knowledge_service.store.sqlite.store import SqliteStore
+from knowledge_service.store.sqlite.transaction import Transaction
 from tests.builders_knowledge import AGENT, ALL, LEAD, PERSON, TEAM, new_fact
 from tests.contract.store.conftest import Time
+from tests.contract.store.test_recall import receipt
 
 WHY = Order(PERSON, "because")
 VERBS = (
@@ -262,4 +272,29 @@ def test_deleted_scope_leaves_nothing_and_is_erased_a_little_to_a_commit(tmp_pat
     store = SqliteStore(path)
     assert [fact.content for fact in facts(store)] == ["it rains"]
     assert store.deleted_facts() == 0
+    store.close()
+
+
+def test_uses_of_a_famous_fact_go_in_commits_of_their_own_and_those_of_others_stay(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(erasing_uses, "_PORTION", 10)
+    store = SqliteStore(tmp_path / "knowledge.db")
+    told = store.remember([new_fact("it rains"), new_fact("the sun shines")], actor=PERSON)
+    famous, other = (each.fact_id for each in told)
+    for number in range(35):
+        store.record_recall(*receipt(f"r{number}", famous, other), None)
+    deleted, forget = [], erasing_uses.forget_some
+
+    def noted(tx: Transaction, fact_id: str) -> int:
+        deleted.append(forget(tx, fact_id))
+        return deleted[-1]
+
+    monkeypatch.setattr(erasing_uses, "forget_some", noted)
+    store.erase(famous, WHY)
+    # Of 35 rows that lead to receipts, and one use.
+    assert deleted == [11, 10, 10, 5, 0]
+    with store._readers.snapshot() as reading:
+        assert reading.execute("SELECT count(*) FROM served").fetchall() == [(35,)]
+        assert reading.execute("SELECT total(count) FROM usage").fetchall() == [(35.0,)]
     store.close()
