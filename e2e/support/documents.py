@@ -25,8 +25,11 @@ class Block:
 
     @property
     def is_commands(self) -> bool:
-        lines = [line for line in self.text.splitlines() if line.strip()]
-        return bool(lines) and self.language != "text" and bool(COMMANDS.match(lines[0]))
+        """Whether a reader is to type it, whatever language its fence names.
+
+        A transcript has a prompt before what was typed, and counts as output.
+        """
+        return any(COMMANDS.match(line) for line in self.text.splitlines())
 
     @property
     def file(self) -> str:

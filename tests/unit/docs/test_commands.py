@@ -25,7 +25,14 @@ def test_every_command_block_is_run_by_a_test(path: Path) -> None:
         for block in documents.blocks(path)
         if block.is_commands and block.language != "sh"
     ]
-    assert untried == [], "fence it as sh, or as text when it shows output"
+    assert untried == [], "fence it as sh; output that shows commands has a prompt before them"
+
+
+@pytest.mark.parametrize("language", ["", "text", "bash", "sh"])
+def test_commands_are_commands_whatever_their_fence_says(language: str) -> None:
+    assert documents.Block(language, "kubectl get pods\n").is_commands
+    assert documents.Block(language, "# first\nkais doctor\n").is_commands
+    assert not documents.Block(language, "$ kais doctor\nok\n").is_commands
 
 
 @pytest.mark.parametrize("path", PATHS, ids=name)
