@@ -28,7 +28,7 @@ def _busy(cluster: Installed, namespace: str) -> None:
     """Bring a mission to a running pod, beside a scope whose deletion would erase."""
     cluster.apply(manifests.formation("busy", namespace, "import time; time.sleep(3600)"))
     cluster.apply(manifests.mission("busy", namespace))
-    scope = {"level": "formation", "name": "busy", "deletionPolicy": "Delete"}
+    scope = {"level": "formation", "formation": "busy", "deletionPolicy": "Delete"}
     head = {"apiVersion": "kais.io/v1", "kind": "KnowledgeScope"}
     cluster.apply({**head, "metadata": {"name": "busy", "namespace": namespace}, "spec": scope})
     until(
