@@ -48,7 +48,7 @@ def read(body: bytes) -> tuple[Told, ...] | None:
     """Read the body of a batch; None when it is for FactsIn to take or to refuse."""
     try:
         return _TOGETHER.decode(body).facts
-    except (msgspec.DecodeError, UnicodeDecodeError):
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         return None
 
 
