@@ -59,6 +59,8 @@ def withdraw_copies(
         copy = desk.fact(standing.copy)
         if standing.origin != origin_id or copy is None or copy.lifecycle != "live":
             continue
+        if copy.source.type != "promoted":
+            continue  # it was told there and only confirmed by the origin; it stands by itself
         if _stands_without(desk, origin, copy):
             withdrawal += Withdrawal(flagged=_flag(desk, copy, order))
             continue
@@ -86,11 +88,11 @@ def _flag(desk: Desk, copy: Fact, order: Order) -> tuple[str, ...]:
 
 
 def _stands_without(desk: Desk, origin: Fact, copy: Fact) -> bool:
-    """Tell whether a copy is more than its origin: told there, approved or confirmed by others.
+    """Tell whether a copy is more than its origin: approved or confirmed by others.
 
     Who said the origin, and the session in which it was said, confirm nothing by saying it again.
     """
-    if copy.source.type != "promoted" or copy.review == "approved" or _origins(desk, copy.id) > 1:
+    if copy.review == "approved" or _origins(desk, copy.id) > 1:
         return True
     own = {ref.id for ref in origin.source.refs}
     return any(

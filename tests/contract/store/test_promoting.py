@@ -203,13 +203,13 @@ class TestPromoting:
         store.retract(fact_id, WHY)
         assert known(store, copy).lifecycle == "retracted"
 
-    def test_equal_that_somebody_had_told_above_stays_for_a_reviewer(self, store: Store) -> None:
+    def test_equal_that_somebody_had_told_above_stands_by_itself(self, store: Store) -> None:
         above = told(store, scope=REALM)
         fact_id = told(store)
         assert store.promote(fact_id, WHY).copy_id == above
         store.retract(fact_id, WHY)
         found = known(store, above)
-        assert (found.lifecycle, found.flags) == ("live", ("origin-retracted",))
+        assert (found.lifecycle, found.flags) == ("live", ())
 
     def test_copy_that_others_confirmed_is_flagged_for_a_reviewer(self, store: Store) -> None:
         fact_id = told(store)
