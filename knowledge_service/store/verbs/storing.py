@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from typing import Any
 
 from kais import facts as kais_facts
@@ -19,7 +20,7 @@ def store(desk: Desk, new: NewFact, actor: Actor) -> Remembered:
     """Store one fact, or confirm its equal.
 
     Raises:
-        RetractedBefore: its equal was retracted in the scope, and the fact is not forced.
+        RetractedBefore: its equal was retracted or rejected there, and the fact is not forced.
     """
     desk.begin()
     return within(desk, new, actor)
@@ -36,10 +37,26 @@ def within(desk: Desk, new: NewFact, actor: Actor) -> Remembered:
             f"an equal fact was retracted in {new.scope}: {equal.closed_reason};"
             " say what is different, or force it"
         )
+    if equal and equal.review == "rejected":
+        new = _again(equal, new)
     stored = _create(desk, new, actor)
     if equal:
         link(desk, stored.fact_id, equal.id, "derived_from", scope=new.scope, actor=actor)
     return stored
+
+
+def _again(rejected: Fact, new: NewFact) -> NewFact:
+    """Return a fact whose equal a reviewer rejected, for a reviewer to decide on once more.
+
+    Raises:
+        RetractedBefore: it is not forced.
+    """
+    if not new.force:
+        raise RetractedBefore(
+            f"an equal fact was rejected in review in {new.scope}: {rejected.closed_reason};"
+            " say what is different, or force it, which makes a draft for the reviewer"
+        )
+    return dataclasses.replace(new, review="draft")
 
 
 def confirm(desk: Desk, fact: Fact, new: NewFact, actor: Actor) -> None:
