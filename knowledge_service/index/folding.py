@@ -1,8 +1,9 @@
 """Facts that say nearly the same are shown once; a nearer scope's fact overrides a farther one's.
 
-Nearly the same means the same words but few, and exactly the same numbers, names of things and
-negations: "the limit is 30" and "the limit is 40" stay two. So do the same words of two speakers,
-of two sessions, or about two things. Pure.
+Nearly the same means the same words but few, where none stands in another's place: "on Monday" and
+"on Tuesday" stay two, whatever the words around them, and so do "checkout" and "payments". One of
+the two may say more, but no other number, day, month, name or negation. The same words of two
+speakers, of two sessions, about two things or on two keys stay two. Pure.
 """
 
 from __future__ import annotations
@@ -13,11 +14,18 @@ from collections.abc import Hashable, Iterable, Mapping
 from dataclasses import dataclass
 
 from knowledge_service.domain import visibility
-from knowledge_service.index import sessions, speakers
+from knowledge_service.index import analyser, dates, sessions, speakers
 from knowledge_service.index.candidates import Candidate
+from knowledge_service.index.english import STOP_WORDS, WEEKDAYS
 
 _SAME = 0.9
 _WORD = re.compile(r"\w+(?:[-./:@]+\w+)*")
+# A word in capitals, or that begins with one.
+_NAME = re.compile(r"\b[A-Z]\w*")
+_DAYS = frozenset(
+    [form for day in (*WEEKDAYS, "weekend") for form in (day, f"{day}s")]
+    + ["today", "tomorrow", "yesterday"]
+)
 _NOT = frozenset(("not", "no", "never", "without", "none", "cannot", "nor", "t"))
 
 
@@ -31,13 +39,28 @@ class Words:
     @functools.cached_property
     def exact(self) -> frozenset[str]:
         """Return the words that must be equal."""
-        return frozenset([word for word in self.all if not word.isalpha()]) | (self.all & _NOT)
+        named = frozenset(map(str.casefold, _NAME.findall(self.row.content)))
+        numbers = frozenset([word for word in self.all if not word.isalpha()])
+        named = (named & self.all) - STOP_WORDS
+        return numbers | named | (self.all & (_NOT | _DAYS | dates.MONTH_WORDS))
+
+    @functools.cached_property
+    def told(self) -> frozenset[str]:
+        """Return what the words tell: inflected forms are one, and words of grammar none."""
+        return frozenset(map(analyser.word, self.all - STOP_WORDS))
 
     @functools.cached_property
     def of(self) -> tuple[Hashable, ...]:
         """Return who says the words, in which session, and of what."""
         row = self.row
-        return row.about, row.subject, row.title, speakers.speaker(row), sessions.of(row)
+        return (
+            row.about,
+            row.subject,
+            row.predicate,
+            row.title,
+            speakers.speaker(row),
+            sessions.of(row),
+        )
 
 
 def words(row: Candidate) -> Words:
@@ -53,7 +76,10 @@ def is_same(one: Words, other: Words) -> bool:
     shared = len(one.all & other.all)
     if shared < _SAME * (ours + theirs - shared):
         return False
-    return one.exact == other.exact and one.of == other.of
+    if one.exact != other.exact or one.of != other.of:
+        return False
+    # Where each has a word that the other has not, one stands for the other.
+    return one.told <= other.told or other.told <= one.told
 
 
 class Folder:

@@ -206,6 +206,13 @@ def test_plain_facts_have_no_session() -> None:
     assert sessions.of(row("backups run at night", tags_json='["backup","daily"]')) is None
 
 
+# So long that one word more or less is less than a tenth of it.
+LONG = (
+    "the nightly import of orders is started by the scheduler after backups have ended and reads"
+    " each table of the warehouse in slices of equal size before indexes are built anew"
+)
+
+
 @pytest.mark.parametrize(
     ("one", "other", "is_same"),
     [
@@ -217,10 +224,27 @@ def test_plain_facts_have_no_session() -> None:
         ("the limit is 30", "the limit is 40", False),
         ("retries are safe", "retries are not safe", False),
         ("pods restart", "nodes restart", False),
+        (f"{LONG} on Monday", f"{LONG} on Tuesday", False),
+        (f"{LONG} on monday", f"{LONG} on tuesday", False),
+        (f"{LONG} for checkout", f"{LONG} for payments", False),
+        (f"{LONG} said Ada", f"{LONG} said Grace", False),
+        (f"{LONG} on Monday", LONG, False),
+        (f"{LONG} in version 2", f"{LONG} in version 3", False),
+        (f"{LONG} without a lock", f"{LONG} with a lock", False),
+        (f"{LONG} on sundays", LONG, False),
+        (f"{LONG} in june", LONG, False),
+        (f"{LONG} each night", f"{LONG} at night", True),
+        (f"{LONG} quickly", LONG, True),
+        (f"{LONG} for a team", f"{LONG} for the teams", True),
     ],
 )
 def test_only_what_says_the_same_is_folded(one: str, other: str, is_same: bool) -> None:
     assert folding.is_same(folding.words(row(one)), folding.words(row(other))) is is_same
+
+
+def test_same_words_on_two_keys_are_not_folded() -> None:
+    one, other = row(LONG, subject="import", predicate="a"), row(LONG, subject="import")
+    assert not folding.is_same(folding.words(one), folding.words(other))
 
 
 def test_usefulness_is_drawn_to_the_scopes_own_rate() -> None:
