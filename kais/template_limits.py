@@ -90,6 +90,20 @@ class Budget:
         if self.nodes > NODES:
             raise CapExceeded(f"the output has more than {NODES:,} nodes")
 
+    def spend_value(self, value: Any) -> None:
+        """Count a value with all that is in it as part of the output."""
+        pending = [value]
+        while pending:
+            current = pending.pop()
+            if isinstance(current, str):
+                self.spend_text(current)
+                continue
+            self.spend_node()
+            if isinstance(current, dict):
+                pending += [*current.keys(), *current.values()]
+            elif isinstance(current, list):
+                pending += current
+
     def spend_steps(self, count: int) -> None:
         """Count steps of loops, of the tree and inside leaves together."""
         self.steps += count

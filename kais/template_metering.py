@@ -39,6 +39,7 @@ _EACH: Final = frozenset(
 """Those that take each item once and do not look inside it."""
 _LETTERS: Final = frozenset({"join", "max", "min", "sort", "sum", "unique"})
 """Those that take a text letter by letter."""
+_AT_REST: Final = frozenset({str, int, float, bool, list, dict, tuple, type(None)})
 _SORTING: Final = frozenset({"dictsort", "sort"})
 
 
@@ -84,6 +85,8 @@ def weighed(context: Context, value: Any) -> Any:
 
 def listed(value: Any) -> Any:
     """List what would be computed, or change, piece by piece."""
+    if type(value) in _AT_REST:
+        return value
     is_lazy = isinstance(value, Iterator | KeysView | ItemsView | ValuesView)
     return list(value) if is_lazy else value
 

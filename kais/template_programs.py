@@ -47,24 +47,10 @@ class Run:
             if type(value) is str:
                 self.budget.spend_text(value)
             elif value is not _DROPPED:
-                _count(value, self.budget)
+                self.budget.spend_value(value)
         except CapExceeded as exc:
             raise self.over(path, exc) from exc
         return value
-
-
-def _count(value: Any, budget: Budget) -> None:
-    left = [value]
-    while left:
-        current = left.pop()
-        if isinstance(current, str):
-            budget.spend_text(current)
-            continue
-        budget.spend_node()
-        if isinstance(current, dict):
-            left += [*current.keys(), *current.values()]
-        elif isinstance(current, list):
-            left += current
 
 
 class Node(ABC):
@@ -142,7 +128,8 @@ class _Expression(Node):
         """Compile once, and count that in each rendering alike."""
         leaf = self._leaf or self._compiler(self._source, path=self.path, names=scope.names)
         self._leaf = leaf
-        template_compiling.require_names(leaf, path=self.path, names=scope.names)
+        if not leaf.names.keys() <= scope.names:
+            template_compiling.require_names(leaf, path=self.path, names=scope.names)
         if self not in run.compiled:
             run.compiled.add(self)
             run.budget.spend_compiling(leaf.size)
@@ -241,9 +228,10 @@ class _If(Node):
 class _For(Node):
     """A node that a directive repeats."""
 
-    def __init__(self, name: str, source: Node, node: Node, path: str) -> None:
+    def __init__(self, name: str, source: Node, node: Node, path: str, *, size: int) -> None:
         super().__init__(path)
         self._name = name
+        self._size = size
         self._source = source
         self._node = node
 
@@ -264,6 +252,7 @@ class _For(Node):
             return []
         try:
             run.budget.spend_steps(len(value))
+            run.budget.spend_operations(len(value) * self._size)
         except CapExceeded as exc:
             raise run.over(path, exc) from exc
         return value
@@ -374,7 +363,16 @@ def _item(tree: Any, path: str, depth: int) -> Node:
         if isinstance(listed, str)
         else _node(listed, below, depth=0)
     )
-    return _For(directive["item"], source, _kept(tree, path, depth=depth + 1), path)
+    node = _kept(tree, path, depth=depth + 1)
+    return _For(directive["item"], source, node, path, size=_size(tree))
+
+
+def _size(tree: Any, depth: int = 0) -> int:
+    """Count the parts of a tree, as deep as it is rendered: what is dropped costs time too."""
+    if depth > template_limits.DEPTH:
+        return 1
+    parts = tree.values() if isinstance(tree, dict) else tree if isinstance(tree, list) else ()
+    return 1 + sum(_size(part, depth + 1) for part in parts)
 
 
 def _kept(tree: Any, path: str, *, depth: int) -> Node:

@@ -63,7 +63,7 @@ def _read(path: Path) -> str:
 @pytest.fixture
 async def renderer() -> AsyncIterator[WorkerRenderer]:
     made = WorkerRenderer(workers=1, limit_s=LIMIT_S, memory_mib=MEMORY_MIB)
-    await made.compile(hostile.spec("warm"))
+    await made.compile(hostile.spec("warm"), namespace="n")
     yield made
     await made.close()
 
@@ -113,6 +113,16 @@ async def test_no_tree_hangs_or_grows_and_each_error_names_its_place(
             is_good, message = await ask(renderer, spec)
             assert not is_good, name
             assert "formation" in message, f"{name}: {message[:200]}"
+
+
+@pytest.mark.parametrize("name", hostile.trees())
+def test_the_sandbox_itself_refuses_each_tree_within_the_time_of_a_rendering(name: str) -> None:
+    spec = {"parameters": hostile.PARAMETERS, "formation": hostile.trees()[name]}
+    started = time.process_time()
+    made = blueprints.render_blueprint(spec, hostile.VALUES, **NAMES)
+    assert isinstance(made, Violations)
+    assert "formation" in made.message
+    assert time.process_time() - started < LIMIT_OF_A_RENDERING_S
 
 
 def parameter(pattern: str, text: str) -> dict[str, Any]:

@@ -358,6 +358,14 @@ def trees() -> dict[str, dict[str, Any]]:
         "a key that escapes": {"cells": [{"{{ s.__class__ }}": 1}]},
         "two keys that become one": {"cells": [{"{{ s }}": 1, "pods": 2}]},
         "a key of 10 MB": {"cells": [{"{{ 'x' * 10000000 }}": 1}]},
+        "a loop over parts that are dropped": {
+            "cells": [
+                {"$for": {"item": "a", "in": "range(1000)"}, "x": [{"$if": False, "y": 1}] * 20_000}
+            ]
+        },
+        "a loop over conditions": {
+            "cells": [{"$for": {"item": "a", "in": "range(1000)"}, "x": [{"$if": "n > 3"}] * 3_000}]
+        },
         "expressions without number": {
             "cells": [{f"k{i}": f"{{{{ n + {i} }}}}" for i in range(8_000)}]
         },
