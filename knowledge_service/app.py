@@ -12,6 +12,7 @@ from starlette.types import Message, Receive, Scope, Send
 from knowledge_client import wire
 from knowledge_service import clock as clocks
 from knowledge_service.extraction.worker import Worker
+from knowledge_service.flows.readiness import Readiness
 from knowledge_service.metrics import Metrics
 from knowledge_service.ports import Authenticator, Store
 from knowledge_service.routes import (
@@ -73,6 +74,7 @@ def create_app(
         clock=clock,
         metrics=counted,
         wake_extractor=worker.wake if worker else _nobody,
+        readiness=Readiness(store),
         look=look,
     )
     rooms = (

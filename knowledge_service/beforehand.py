@@ -20,7 +20,10 @@ def check(chosen: Settings) -> None:
     Raises:
         StartupError: the address cannot be had, or nobody could ever be known.
     """
-    _check_address(chosen.host, chosen.port)
+    _check_address(chosen.host, chosen.port, "--host and --port (KAIS_HOST, KAIS_PORT)")
+    if chosen.metrics_port is not None:
+        settings = "KAIS_METRICS_HOST and KAIS_METRICS_PORT"
+        _check_address(chosen.metrics_host, chosen.metrics_port, settings)
     if chosen.auth == "kubernetes" and not chosen.kube_token_file.exists():
         raise StartupError(
             f"there is no token to ask the API server with at {chosen.kube_token_file}"
@@ -29,7 +32,7 @@ def check(chosen: Settings) -> None:
         )
 
 
-def _check_address(host: str, port: int) -> None:
+def _check_address(host: str, port: int, settings: str) -> None:
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     try:
         with socket.socket(family) as tried:
@@ -39,5 +42,5 @@ def _check_address(host: str, port: int) -> None:
         why = exc.strerror or str(exc)
         raise StartupError(
             f"cannot listen on {host}:{port} ({why}); stop what listens there,"
-            " or choose another with --host and --port (KAIS_HOST, KAIS_PORT)"
+            f" or choose another with {settings}"
         ) from exc

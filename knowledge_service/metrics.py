@@ -4,8 +4,16 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 
-from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
+from prometheus_client import (
+    CollectorRegistry,
+    Counter,
+    Gauge,
+    Histogram,
+    generate_latest,
+    start_http_server,
+)
 from prometheus_client.core import GaugeMetricFamily
 from prometheus_client.registry import Collector
 
@@ -13,7 +21,6 @@ from knowledge_service.errors import ServiceError
 
 FACTS_AGE_S = 30.0
 """How old the counts of facts may be: who asks more often costs the store nothing."""
-CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 
 
 class Metrics:
@@ -112,6 +119,20 @@ class Metrics:
     def render(self) -> bytes:
         """Return the text that Prometheus reads."""
         return generate_latest(self.registry)
+
+    @contextmanager
+    def served(self, host: str, port: int | None) -> Iterator[None]:
+        """Answer Prometheus on a port of its own during the block; None answers nobody."""
+        if port is None:
+            yield
+            return
+        server, thread = start_http_server(port, host, self.registry)
+        try:
+            yield
+        finally:
+            server.shutdown()
+            server.server_close()
+            thread.join()
 
 
 class _Facts(Collector):

@@ -96,7 +96,8 @@ def serve(chosen: Settings) -> None:
         gc.collect()
         gc.freeze()
         gc.set_threshold(_YOUNG)
-        server.run()
+        with metrics.served(chosen.metrics_host, chosen.metrics_port):
+            server.run()
     finally:
         keeper.stop()
         aside.stop()

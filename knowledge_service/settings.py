@@ -52,6 +52,9 @@ class Settings:
     log_level: str
     receipts_for: timedelta | None = None
     """How long receipts are kept; None for ever."""
+    metrics_host: str = "127.0.0.1"
+    metrics_port: int | None = None
+    """Where Prometheus may ask; None: nowhere."""
     undeclared_facts: int = 50_000
     """How many live facts agents may bring a scope that nobody declared to."""
     reads_within: timedelta = timedelta(seconds=8)
@@ -112,6 +115,8 @@ def parse(
         kube_ca_file=Path(env.get("KAIS_KUBE_CA_FILE") or _ACCOUNT / "ca.crt"),
         log_level=level,
         receipts_for=_receipts_for(env, parser),
+        metrics_host=env.get("KAIS_METRICS_HOST") or chosen.host,
+        metrics_port=_metrics_port(env, parser),
         undeclared_facts=_undeclared_facts(env, parser),
         reads_within=_reads_within(env, parser),
     )
@@ -175,6 +180,14 @@ def _reads_within(env: Mapping[str, str], parser: argparse.ArgumentParser) -> ti
             f"KAIS_READ_SECONDS: {given!r} is no number of seconds; give 1 to {_MOST_SECONDS}"
         )
     return timedelta(seconds=int(given))
+
+
+def _metrics_port(env: Mapping[str, str], parser: argparse.ArgumentParser) -> int | None:
+    given = env.get("KAIS_METRICS_PORT") or ""
+    is_number = given.isascii() and given.isdecimal() and len(given) <= _DIGITS
+    if given and not (is_number and 0 < int(given) <= _LAST_PORT):
+        parser.error(f"KAIS_METRICS_PORT: {given!r} is no port; give 1 to {_LAST_PORT}")
+    return int(given) if given else None
 
 
 def _undeclared_facts(env: Mapping[str, str], parser: argparse.ArgumentParser) -> int:

@@ -19,6 +19,7 @@ from knowledge_service.domain.told import Told
 from knowledge_service.domain.visibility import Principal
 from knowledge_service.errors import InvalidBody
 from knowledge_service.flows import concurrency, listening, quotas
+from knowledge_service.flows.readiness import Readiness
 from knowledge_service.index import looking
 from knowledge_service.index.looking import Looked
 from knowledge_service.metrics import Metrics
@@ -59,6 +60,7 @@ class Services:
     clock: Clock
     metrics: Metrics
     wake_extractor: Callable[[], None]
+    readiness: Readiness
     quotas: quotas.Quotas = field(default_factory=quotas.Quotas)
     concurrency: concurrency.Concurrency = field(default_factory=concurrency.Concurrency)
     listeners: listening.Listeners = field(default_factory=listening.Listeners)

@@ -1,4 +1,4 @@
-"""Whether the process lives, whether the store answers, and what Prometheus wants to know."""
+"""Whether the process lives, and whether the store answers."""
 
 from __future__ import annotations
 
@@ -9,7 +9,6 @@ import anyio.to_thread
 from fastapi import APIRouter, Response
 
 from knowledge_client.models import Health
-from knowledge_service import metrics
 from knowledge_service.errors import StoreUnavailable
 from knowledge_service.routes.dependencies import ServicesDep
 
@@ -25,15 +24,9 @@ async def healthz(services: ServicesDep, response: Response) -> Health:
 @router.get("/readyz", responses={503: {"model": Health}})
 @router.get("/health", responses={503: {"model": Health}})
 async def readyz(services: ServicesDep, response: Response) -> Health:
-    """Say `ok` only when the store answers; 503 with the reason otherwise."""
-    check = functools.partial(_health, services.store.check, response)
+    """Say `ok` only when the store answers; 503 with the reason otherwise. Writes nothing."""
+    check = functools.partial(_health, services.readiness.check, response)
     return await anyio.to_thread.run_sync(check, limiter=services.probes)
-
-
-@router.get("/metrics", include_in_schema=False)
-def metrics_text(services: ServicesDep) -> Response:
-    """Return the counters."""
-    return Response(services.metrics.render(), media_type=metrics.CONTENT_TYPE)
 
 
 def _health(check: Callable[[], None], response: Response) -> Health:

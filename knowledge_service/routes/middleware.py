@@ -123,7 +123,7 @@ class Observed:
 def note(metrics: Metrics, template: str, method: str, status: int, seconds: float) -> None:
     """Count and log one answer."""
     metrics.answered(template, method, status, seconds)
-    level = logging.DEBUG if template in ("/healthz", "/readyz", "/metrics") else logging.INFO
+    level = logging.DEBUG if template in ("/healthz", "/readyz", "/health") else logging.INFO
     if _log.isEnabledFor(level):
         fields = {"route": template, "method": method, "status": status}
         told = {"fields": {**fields, "ms": round(seconds * 1000, 2)}}

@@ -24,6 +24,8 @@ from knowledge_service.errors import (
 from knowledge_service.index import packing
 from knowledge_service.store.sqlite import payloads
 
+# With less a volume counts as full: some of the largest facts and their index.
+_ROOM = 1 << 20
 # How long a connection waits for what another one holds.
 BUSY_MS = 5000
 _OLDEST_SQLITE = (3, 51, 3)
@@ -136,6 +138,15 @@ class File:
     def close(self) -> None:
         """Let go of it when no connection is left: any handle that is closed ends their locks."""
         os.close(self._handle)
+
+    def takes_writes(self) -> bool:
+        """Tell whether the volume is writable and has room, as far as it says without a write."""
+        try:
+            found = os.statvfs(self._path)
+        except OSError:
+            return False
+        is_readable_only = bool(found.f_flag & os.ST_RDONLY)
+        return not is_readable_only and found.f_bavail * found.f_frsize >= _ROOM
 
     def room(self) -> int:
         """Return how many bytes the volume has left; 0 when it does not say."""

@@ -119,8 +119,14 @@ class SqliteStore(
         return self._writer.erased_since_s or 0.0
 
     def check(self) -> None:
-        """Write one page, which stays as it is, in a transaction of its own."""
-        self._writer.submit(lambda tx: tx.execute(_TOUCH), patience_s=_LOOK_S)
+        """Have the writer commit, which writes nothing unless the disk is in doubt.
+
+        After a write that failed, or when there is little room, one page is written that stays as
+        it is: whether the disk takes writes again is told by a write only.
+        """
+        is_in_doubt = self._writer.down is not None or not self._file.takes_writes()
+        touch = _TOUCH if is_in_doubt else "SELECT 1"
+        self._writer.submit(lambda tx: tx.execute(touch).fetchall(), patience_s=_LOOK_S)
         if self._writer.down:
             raise self._writer.down
 

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any
+
 import httpx
 import pytest
 
@@ -16,7 +19,15 @@ from tests.fakes.identity import NamedCallers
 @pytest.fixture
 def transport(store: Store) -> httpx.ASGITransport:
     app = create_app(store, NamedCallers(CALLERS))
+    app.state.services.readiness.fresh_s = 0.0  # each test sees what it has just done
     return httpx.ASGITransport(app, raise_app_exceptions=False)
+
+
+@pytest.fixture
+def scraped(transport: httpx.ASGITransport) -> Callable[[], str]:
+    """Read the metrics, which have a port of their own."""
+    app: Any = transport.app
+    return lambda: str(app.state.services.metrics.render().decode())
 
 
 @pytest.fixture

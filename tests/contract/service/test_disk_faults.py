@@ -33,6 +33,7 @@ def disk(tmp_path: Path) -> Iterator[disks.Disk]:
 
 def client_of(store: SqliteStore) -> httpx.AsyncClient:
     app = create_app(store, NoAuthentication())
+    app.state.services.readiness.fresh_s = 0.0  # each test sees what it has just done
     return httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://service")
 
 

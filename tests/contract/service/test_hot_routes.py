@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from typing import Any
 
 import httpx
@@ -114,9 +115,11 @@ async def test_key_used_again_with_the_same_body_gives_the_first_answer(
     assert (other.status_code, other.json()["code"]) == (409, "idempotency-conflict")
 
 
-async def test_hot_routes_are_counted_by_their_names(http: httpx.AsyncClient) -> None:
+async def test_hot_routes_are_counted_by_their_names(
+    http: httpx.AsyncClient, scraped: Callable[[], str]
+) -> None:
     await http.post("/v1/recall", json={"query": "x"}, headers=OPERATOR)
-    text = (await http.get("/metrics")).text
+    text = scraped()
     assert (
         'kais_knowledge_requests_total{method="POST",route="/v1/recall",status="200"} 1.0' in text
     )

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import httpx
 import pytest
 
@@ -99,11 +101,11 @@ class TestHealth:
         assert (await http.get("/healthz")).json()["status"] == "ok"
 
     async def test_metrics_are_labelled_by_route_template(
-        self, connect: Connect, http: httpx.AsyncClient
+        self, connect: Connect, scraped: Callable[[], str]
     ) -> None:
         told = await connect("lead").remember(FactIn(content="x"))
         await connect("lead").get_fact(told.fact_id)
-        text = (await http.get("/metrics")).text
+        text = scraped()
         assert 'route="/v1/facts/{fact_id}"' in text
         assert told.fact_id not in text
 

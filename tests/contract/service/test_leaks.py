@@ -7,6 +7,7 @@ and compares the bytes.
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 
 import pytest
 
@@ -126,11 +127,11 @@ async def test_receipt_of_another_shows_what_its_reader_sees_of_it(world: World)
         assert "3 of its facts" not in found.text
 
 
-async def test_metrics_name_nobody_and_nothing(world: World) -> None:
+async def test_metrics_name_nobody_and_nothing(world: World, scraped: Callable[[], str]) -> None:
     await world.hide()
     for path in (f"/v1/facts/{world.hidden[0]}", f"/{WORD}", f"/v1/scopes/{LEAD}"):
         await world.ask("GET", path)
-    text = (await world.ask("GET", "/metrics")).text
+    text = scraped()
     assert "kais_knowledge_requests_total" in text
     assert world.says_nothing(text)
     assert not any(name in text for name in ("demo", "lead", "peer", "stranger", "realm", "review"))

@@ -211,6 +211,26 @@ def leaves(values: Body, schema: Body) -> list[str]:
     return found
 
 
+def test_metrics_of_the_service_are_on_a_port_that_cells_do_not_reach() -> None:
+    workload, *others = objects("knowledge-statefulset.yaml")
+    container = workload["spec"]["template"]["spec"]["containers"][0]
+    ports = {port["name"]: port["containerPort"] for port in container["ports"]}
+    (told,) = [each["value"] for each in container["env"] if each["name"] == "KAIS_METRICS_PORT"]
+    assert ports == {"http": 8000, "metrics": int(told)}
+    (service,) = [body for body in others if body["kind"] == "Service"]
+    assert [port["port"] for port in service["spec"]["ports"]] == [8000]
+
+    (policy,) = objects("knowledge-networkpolicy.yaml")
+    open_, bounded = policy["spec"]["ingress"]
+    assert open_ == {"ports": [{"protocol": "TCP", "port": "http"}]}
+    assert bounded["ports"] == [{"protocol": "TCP", "port": "metrics"}]
+    assert "from" in bounded, "without peers it would be everybody"
+    values = yaml.safe_load((CHARTS / "kais/values.yaml").read_text())
+    (peer,) = values["knowledge"]["metrics"]["from"]
+    (rule,) = peer["podSelector"]["matchExpressions"]
+    assert rule == {"key": "kais.io/role", "operator": "NotIn", "values": ["cell"]}
+
+
 def test_replication_sees_the_database_and_outlives_the_service() -> None:
     workload, *others = objects("knowledge-statefulset.yaml")
     pod = workload["spec"]["template"]["spec"]

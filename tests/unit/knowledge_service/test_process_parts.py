@@ -147,6 +147,10 @@ class TestWrongSettings:
                 "KAIS_RECEIPT_DAYS: '-1' is no number of days; give 1 to 36500",
             ),
             (
+                {"KAIS_METRICS_PORT": "high"},
+                "KAIS_METRICS_PORT: 'high' is no port; give 1 to 65535",
+            ),
+            (
                 {"KAIS_UNDECLARED_FACTS": "many"},
                 "KAIS_UNDECLARED_FACTS: 'many' is no number of facts; give 1 to 100000000",
             ),

@@ -1,0 +1,50 @@
+"""Whether the store answers, looked at now and then however often somebody asks. Thread-safe."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from knowledge_service.errors import StoreUnavailable
+
+if TYPE_CHECKING:
+    from knowledge_service.ports import Store
+
+# A kubelet asks every 5 s; whoever else asks in between gets the same answer.
+_FRESH_S = 1.0
+
+
+class Readiness:
+    """The newest look at a store. An answer is `fresh_s` old at most."""
+
+    def __init__(self, store: Store, monotonic: Callable[[], float] = time.monotonic) -> None:
+        self.fresh_s = _FRESH_S
+        self._store = store
+        self._monotonic = monotonic
+        self._lock = threading.Lock()
+        self._looked_at_s: float | None = None
+        self._problem: StoreUnavailable | None = None
+
+    def check(self) -> None:
+        """Let pass while the store answers; one caller looks, the others wait for its answer.
+
+        Raises:
+            StoreUnavailable: it does not.
+        """
+        with self._lock:
+            looked_at_s = self._looked_at_s
+            if looked_at_s is None or self._monotonic() - looked_at_s >= self.fresh_s:
+                self._problem = self._look()
+                self._looked_at_s = self._monotonic()
+            problem = self._problem
+        if problem:
+            raise StoreUnavailable(problem.detail)
+
+    def _look(self) -> StoreUnavailable | None:
+        try:
+            self._store.check()
+        except StoreUnavailable as exc:
+            return exc
+        return None
