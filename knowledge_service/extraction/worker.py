@@ -78,6 +78,9 @@ class Worker:
             except StoreUnavailable as exc:
                 _log.warning("extractions wait for the store", extra={"fields": {"why": str(exc)}})
                 retry = True
+            except Exception:  # noqa: BLE001 - were the thread to end, nobody would notice
+                _log.exception("extractions failed; they run again in %g s", self._retry_s)
+                retry = True
 
     def _drain(self) -> bool:
         """Run every open job once; tell whether any is still open."""
