@@ -37,6 +37,17 @@ def is_under_way(mission: Body) -> bool:
     return labels.RUN_ID in annotations and labels.OUTCOME not in annotations
 
 
+def is_unsettled(mission: Body) -> bool:
+    """Whether a Mission has a run that goes on, or one whose end is not recorded yet.
+
+    The operator holds a Mission until its run is closed in the ledger.
+    """
+    metadata = mission["metadata"]
+    is_held = labels.FINALIZER in (metadata.get("finalizers") or [])
+    has_run = labels.RUN_ID in (metadata.get("annotations") or {})
+    return is_under_way(mission) or (is_held and has_run)
+
+
 def abort(mission: Body) -> dict[str, Any] | None:
     """Give the merge patch that ends the run of a Mission; None when nothing is to be done."""
     annotations = mission["metadata"].get("annotations") or {}

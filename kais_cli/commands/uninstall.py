@@ -34,7 +34,7 @@ def uninstall(
     lease = session.cluster.get("Lease", release.namespace, labels.LEASE)
     if uninstalling.is_led(lease, session.environment.now()):
         _abort(session)
-        _wait(session, lambda: _runs(session), "runs to end")
+        _wait(session, lambda: _runs(session), "runs to end and to be recorded")
         _scale_down(session, release)
         selector = f"{installed.OPERATOR},{installed.INSTANCE}={release.name}"
         _wait(
@@ -59,7 +59,7 @@ def _abort(session: Session) -> None:
 
 
 def _runs(session: Session) -> int:
-    return sum(map(uninstalling.is_under_way, session.cluster.list("Mission")))
+    return sum(map(uninstalling.is_unsettled, session.cluster.list("Mission")))
 
 
 def _scale_down(session: Session, release: Release) -> None:

@@ -43,7 +43,7 @@ class Uninstall:
         """Take all steps in order."""
         if await self._is_led(home):
             await self._abort()
-            await self._wait(self._count_runs, "runs to end", _END_S)
+            await self._wait(self._count_runs, "runs to end and to be recorded", _END_S)
             await self._scale_down(home, deployment)
 
             async def count_pods() -> int:
@@ -69,7 +69,7 @@ class Uninstall:
                 self._say(f"{_name('Mission', mission)}: its run is aborted")
 
     async def _count_runs(self) -> int:
-        return sum(map(uninstalling.is_under_way, await self._all("Mission")))
+        return sum(map(uninstalling.is_unsettled, await self._all("Mission")))
 
     async def _scale_down(self, home: str, name: str) -> None:
         path = api_paths.single(ObjectRef("Deployment", home, name))

@@ -43,7 +43,9 @@ def cluster_with_objects(cluster):
     cluster.put(objects.lease())
     cluster.put(running())
     cluster.put(running("far", "other"))
-    cluster.put(held(objects.ended(), **{labels.RUN_ID: "r", labels.OUTCOME: "Succeeded"}))
+    recorded = held(objects.ended(), **{labels.RUN_ID: "r", labels.OUTCOME: "Succeeded"})
+    recorded["metadata"]["finalizers"].remove(labels.FINALIZER)
+    cluster.put(recorded)
     cluster.put(held(objects.made("KnowledgeScope", "team", {"level": "realm"})))
     cluster.put(objects.blueprint())
     cluster.put(job("busy-a1"))
@@ -60,6 +62,7 @@ def operator_ends(cluster, monkeypatch, *names):
             body = copy.deepcopy(body)
             if name in names:
                 body["metadata"]["annotations"][labels.OUTCOME] = "Cancelled"
+                body["metadata"]["finalizers"].remove(labels.FINALIZER)
                 cluster._objects.pop(("Job", namespace, f"{name}-a1"), None)
             cluster.put(body)
         return body
@@ -95,8 +98,22 @@ def test_a_run_that_the_operator_does_not_end_loses_its_job_after_a_minute(
     began = cluster.now
     assert terminal.run("uninstall") == 0
     assert 60 <= (cluster.now - began).total_seconds() < 70
-    assert "waited 60 s for runs to end: 1 are left" in terminal.err
+    assert "waited 60 s for runs to end and to be recorded: 1 are left" in terminal.err
     assert cluster.deleted == [("Job", "demo", "busy-a1")]
+
+
+def test_the_operator_is_not_stopped_before_the_end_of_a_run_is_recorded(
+    terminal, cluster, monkeypatch
+):
+    operator_ends(cluster, monkeypatch, "busy", "far")
+    ended = {labels.RUN_ID: "r", labels.OUTCOME: "Succeeded"}
+    cluster.put(held(objects.ended(), **ended))
+    began = cluster.now
+    assert terminal.run("uninstall") == 0
+    assert (cluster.now - began).total_seconds() >= 60
+    assert "to be recorded: 1 are left" in terminal.err
+    metadata = cluster.get("Mission", "demo", "doctor-x2k4f")["metadata"]
+    assert metadata["finalizers"] == ["other.io/x"]
 
 
 def test_without_an_operator_nothing_is_waited_for(terminal, cluster):
