@@ -23,7 +23,7 @@ from knowledge_service.store.sqlite import facts, readers, writer
 from knowledge_service.store.sqlite.store import SqliteStore
 
 ENDLESS = (
-    "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE ?1 <> i OR ?9 > 0)"
+    "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE ?1 <> i OR ?10 > 0)"
     " SELECT count(*) FROM n"
 )
 
