@@ -20,6 +20,8 @@ from knowledge_service.store import times
 from knowledge_service.store.event import Event
 from tests.fakes.store_base import Base
 
+_ENDS = ("from", "to", "origin", "copy", "used")
+
 
 class Watched(Base):
     """The `ChangeStore` port."""
@@ -53,7 +55,7 @@ class Watched(Base):
         facts: list[str] = []
         made: list[str] = []
         for part in event.known():
-            ends = [part[end] for end in ("from", "to", "origin", "copy") if end in part]
+            ends = [part[end] for end in _ENDS if end in part]
             if all(self.visible(end, view) for end in ends) and self._is_shown(part, view):
                 facts += [*([part["fact"]] if "fact" in part else []), *ends]
                 made += [part["id"]] if event.type.startswith("link.") else []
@@ -72,6 +74,9 @@ class Watched(Base):
             at = times.from_us(event.at)
             if scope and any(reach.covers(scope) for reach in reaches):
                 facts = [part["fact"] for part in event.known() if "fact" in part]
+                used = [part["used"] for part in event.known() if "used" in part]
+                places = {each: self._scope_of(each) for each in used}
+                facts += [e for e, own in places.items() if any(r.covers(own) for r in reaches)]
                 entry = AuditEntry(
                     at=at, actor=event.actor, action=event.type, scope=scope,
                     facts=tuple(dict.fromkeys(facts)),

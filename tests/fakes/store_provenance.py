@@ -18,11 +18,13 @@ from knowledge_client.models import (
 )
 from knowledge_service.domain.visibility import PLATFORM, View, realm_of
 from knowledge_service.ports import (
+    Actor,
     Once,
     Reader,
     Use,
 )
 from knowledge_service.store import times
+from tests.fakes.store_desk import MemoryDesk
 from tests.fakes.store_links import Links
 from tests.fakes.store_names import Names
 
@@ -105,6 +107,11 @@ class Provenance(Links, Names):
             self._scope(observer)
             for use in uses:
                 self._used(use.fact_id, observer, use.kind, use.count)
+            for kind in dict.fromkeys(use.kind for use in uses):
+                said = [{"used": u.fact_id, "count": u.count} for u in uses if u.kind == kind]
+                MemoryDesk(self).record(
+                    f"usage.{kind}", scope=observer, actor=Actor(actor, "agent"), parts=said
+                )
             return sum(use.count for use in uses)
 
         return self._once(once, work)

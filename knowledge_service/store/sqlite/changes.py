@@ -25,7 +25,7 @@ _KEY = "SELECT value FROM meta WHERE key = 'seal_key'"
 # The first write of anybody makes the scopes above it; that tells who came first.
 OF_WHO_CAME_FIRST = frozenset({"scope.created", "realm.named"})
 # Ends that may lie in other scopes than the event: a change is told to who may see them all.
-_ENDS = ("from", "to", "origin", "copy")
+_ENDS = ("from", "to", "origin", "copy", "used")
 
 
 @dataclass

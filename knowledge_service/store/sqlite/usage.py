@@ -12,6 +12,7 @@ from knowledge_client.models import UsageCount, UsageKind
 from knowledge_service.domain.visibility import View
 from knowledge_service.ports import Once, Use
 from knowledge_service.store.sqlite import part, times
+from knowledge_service.store.sqlite.projections import uses as projected
 from knowledge_service.store.sqlite.transaction import Transaction
 
 _COUNTED: TypeAdapter[int] = TypeAdapter(int)
@@ -36,11 +37,13 @@ class Usage(part.Part):
     def count_usage(
         self, uses: Sequence[Use], *, observer: str, actor: str, once: Once | None = None
     ) -> int:
-        """Count in one transaction."""
+        """Count in one transaction, and tell the log of it."""
 
         def work(tx: Transaction) -> int:
             observer_no = part.ensure_scope(tx, observer, actor)
-            return sum(_count(tx, use, observer_no) for use in uses)
+            counted = [(use, _count(tx, use, observer_no)) for use in uses]
+            _record(tx, [use for use, count in counted if count], observer_no, actor)
+            return sum(count for _, count in counted)
 
         return self._once(once, _COUNTED, work)
 
@@ -66,6 +69,15 @@ def of_fact(
             else UsageCount(count=count, last_at=at)
         )
     return found
+
+
+def _record(tx: Transaction, uses: Sequence[Use], observer_no: int, actor: str) -> None:
+    by_kind: dict[UsageKind, list[dict[str, Any]]] = {}
+    for use in uses:
+        said = {"used": use.fact_id, "count": use.count}
+        by_kind.setdefault(use.kind, []).append(said)
+    for kind, parts in by_kind.items():
+        tx.record(projected.type_of(kind), scope_no=observer_no, actor=actor, parts=parts)
 
 
 def _count(tx: Transaction, use: Use, observer_no: int) -> int:

@@ -20,6 +20,7 @@ from knowledge_service.store.sqlite.projections import (
     ledger,
     places,
     promotions,
+    uses,
 )
 
 Apply = Callable[[apsw.Connection, Event], None]
@@ -33,6 +34,7 @@ _ALL: Mapping[str, Apply] = {
     **places.EVENTS,
     **adoption.EVENTS,
     **erasure.EVENTS,
+    **uses.EVENTS,
 }
 
 TABLES: tuple[str, ...] = (

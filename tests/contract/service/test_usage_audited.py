@@ -1,0 +1,77 @@
+"""What callers say they did with facts stands in the audit and the stream."""
+
+from __future__ import annotations
+
+import contextlib
+from pathlib import Path
+
+from knowledge_client.models import AuditEntry, FactIn, FactUse, UsageIn
+from knowledge_service.domain.visibility import Reach, View
+from knowledge_service.ports import Reader, Store, Use
+from knowledge_service.store.sqlite import upkeep
+from knowledge_service.store.sqlite.store import SqliteStore
+from tests.builders_knowledge import AGENT, ALL, LEAD, TEAM, new_fact
+from tests.contract.service.callers import CALLERS, Connect
+
+
+async def used(connect: Connect, *kinds: str) -> list[str]:
+    """Have `lead` say that it used a fact of its team and one of its own."""
+    keeper = connect("keeper")
+    ids = [
+        (await keeper.remember(FactIn(content="x", scope=each))).fact_id for each in (TEAM, LEAD)
+    ]
+    uses = [{"fact": fact_id, "kind": kind, "count": 2} for kind in kinds for fact_id in ids]
+    body = UsageIn(uses=tuple(map(FactUse.model_validate, uses)))
+    assert (await connect("lead").count_usage(body)).counted == 2 * len(uses)
+    return ids
+
+
+def audited(store: Store, scope: str) -> list[AuditEntry]:
+    entries = store.audit((Reach(scope, subtree=True),), None, limit=50).entries
+    return [each for each in entries if each.action.startswith("usage.")]
+
+
+async def test_each_kind_of_use_is_an_act_of_who_said_it(connect: Connect, store: Store) -> None:
+    ids = await used(connect, "consulted", "applied", "prevented")
+    found = audited(store, "realm:demo")
+    assert {each.action for each in found} == {
+        "usage.consulted", "usage.applied", "usage.prevented",
+    }  # fmt: skip
+    for each in found:
+        assert (each.actor, each.scope, each.facts) == ("demo/lead-0", LEAD, tuple(ids))
+
+
+async def test_audit_of_one_scope_names_no_fact_of_another(connect: Connect, store: Store) -> None:
+    _, own = await used(connect, "applied")
+    (entry,) = audited(store, LEAD)
+    assert entry.facts == (own,)
+    assert audited(store, "realm:other") == []
+
+
+async def test_stream_tells_of_uses_to_who_sees_the_observer_and_the_facts(
+    connect: Connect, store: Store
+) -> None:
+    ids = await used(connect, "applied")
+
+    def told(view: View) -> list[tuple[str, ...]]:
+        found = store.changes(0, view, limit=100).found
+        return [change.facts for change in found if change.type == "usage.applied"]
+
+    assert told(CALLERS["keeper"].view) == told(CALLERS["lead"].view) == [tuple(ids)]
+    assert told(CALLERS["peer"].view) == told(CALLERS["stranger"].view) == []
+
+
+def test_rebuild_leaves_counts_and_acts_as_they_are(tmp_path: Path) -> None:
+    path = tmp_path / "knowledge.db"
+    with contextlib.closing(SqliteStore(path)) as store:
+        (stored,) = store.remember([new_fact()], actor=AGENT)
+        use = Use(stored.fact_id, "applied", 2)
+        store.count_usage([use], observer=LEAD, actor=AGENT.name)
+        before = audited(store, "realm:demo")
+    assert upkeep.rebuild(path).changed == ()
+    assert upkeep.verify(path).problems == ()
+    with contextlib.closing(SqliteStore(path)) as store:
+        assert audited(store, "realm:demo") == before != []
+        found = store.impact(stored.fact_id, Reader(ALL, "ada"), limit=1)
+        assert found is not None
+        assert found.usage["applied"].count == 2
