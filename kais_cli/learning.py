@@ -51,16 +51,21 @@ def _learnt(client: KnowledgeClient, mission: Mission) -> tuple[Fact, ...]:
     run_id = mission.status.run_id
     if run_id is None:
         return ()
-    marks = {("run", run_id), ("mission", f"{mission.metadata.namespace}/{mission.metadata.name}")}
+    namespace = mission.metadata.namespace
+    marks = {("run", run_id), ("mission", f"{namespace}/{mission.metadata.name}")}
     recent = client.list_facts(source="explicit_remember", limit=_LOOKED_AT).facts
-    remembered = [f for f in recent if marks & {(ref.type, ref.id) for ref in f.source.refs}]
+    # Another realm may have a run of this id.
+    roots = ("platform/", f"realm:{namespace}/")
+    near = [fact for fact in recent if f"{fact.scope}/".startswith(roots)]
+    remembered = [f for f in near if marks & {(ref.type, ref.id) for ref in f.source.refs}]
     known = {fact.id for fact in remembered}
-    return (*remembered, *_facts(client, [i for i in _extracted(client, run_id) if i not in known]))
+    extracted = _extracted(client, run_id, namespace=namespace)
+    return (*remembered, *_facts(client, [i for i in extracted if i not in known]))
 
 
-def _extracted(client: KnowledgeClient, run_id: str) -> tuple[str, ...]:
+def _extracted(client: KnowledgeClient, run_id: str, *, namespace: str) -> tuple[str, ...]:
     try:
-        return client.get_extraction(run_id).facts
+        return client.get_extraction(run_id, namespace=namespace).facts
     except errors.NotFound:  # nothing was asked for
         return ()
 

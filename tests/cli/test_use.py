@@ -221,6 +221,19 @@ def test_on_a_terminal_the_report_is_wrapped_to_its_width(terminal, cluster, kno
     )
 
 
+def test_facts_of_a_run_of_the_same_id_in_another_realm_are_not_shown(terminal, cluster, knowledge):
+    run_facts(knowledge)
+    ours = knowledge.answers["GET /v1/facts"]["facts"][0]
+    far = {**ours, "id": "f5", "content": "elsewhere", "scope": "realm:demo-2"}
+    knowledge.answers["GET /v1/facts"] = {"facts": [far, ours]}
+    cluster.script = [objects.ended(knowledge={"receipt": "rc1", "injected": 1})]
+    terminal.run(*USE)
+    assert "bob knows" in terminal.out
+    assert "elsewhere" not in terminal.out
+    (asked,) = [each for each in knowledge.requests if each.url.path.startswith("/v1/extractions")]
+    assert asked.url.params["namespace"] == "demo"
+
+
 def test_nothing_that_a_cell_says_steers_the_terminal(terminal, cluster, knowledge):
     run_facts(knowledge)
     hostile = "gone\x1b[2J\x9b2J"

@@ -1,12 +1,15 @@
 """A knowledge store in memory: the store port with a switch `away`.
 
-Runs merge as the ledger's do, closing one with another outcome is a Conflict, episodes are keyed by
-run, attempt, type and content, extraction happens once per run. `calls` lists each call by name.
+A run id is unique in its realm. Runs merge as the ledger's do, closing one with another outcome is
+a Conflict, episodes are keyed by run, attempt, type and content, extraction happens once per run.
+`calls` lists each call by name.
 """
 
 from __future__ import annotations
 
 import dataclasses
+from collections import defaultdict
+from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
@@ -15,8 +18,21 @@ from knowledge_client import errors, models
 from tests.fakes.clock import FakeClock
 
 
+@dataclass
+class Realm:
+    """What the ledger has of the runs of one namespace, each by its run id."""
+
+    runs: dict[str, models.Run] = field(default_factory=dict)
+    episodes: dict[str, list[models.EpisodeIn]] = field(default_factory=dict)
+    extractions: dict[str, models.Extraction] = field(default_factory=dict)
+
+
 class FakeKnowledge:
-    """The Knowledge port. Put `models.RecalledFact`s into `facts` to have them recalled."""
+    """The Knowledge port; `runs`, `episodes` and `extractions` are those of namespace `demo`.
+
+    The caller reaches every realm, as the operator does. Put `models.RecalledFact`s into `facts` to
+    have them recalled.
+    """
 
     def __init__(self, *, clock: FakeClock | None = None) -> None:
         self.clock = clock or FakeClock()
@@ -28,14 +44,36 @@ class FakeKnowledge:
         self.scopes: dict[str, models.ScopeConfig] = {}
         self.deleted_scopes: list[str] = []
         self.erased_scopes: list[str] = []
-        self.runs: dict[str, models.Run] = {}
-        self.episodes: dict[str, list[models.EpisodeIn]] = {}
-        self.extractions: dict[str, models.Extraction] = {}
+        self.realms: defaultdict[str, Realm] = defaultdict(Realm)
         self.extraction_state = "done"
         self.facts: list[models.RecalledFact] = []
         self.recalls: list[models.RecallIn] = []
         self.scope_stats: dict[str, models.ScopeStats] = {}
-        self._receipts: dict[str, models.Recalled] = {}
+        self._receipts: dict[str, tuple[models.RecallIn, models.Recalled]] = {}
+
+    @property
+    def runs(self) -> dict[str, models.Run]:
+        return self.realms["demo"].runs
+
+    @property
+    def episodes(self) -> dict[str, list[models.EpisodeIn]]:
+        return self.realms["demo"].episodes
+
+    @property
+    def extractions(self) -> dict[str, models.Extraction]:
+        return self.realms["demo"].extractions
+
+    def _realm_of(self, run_id: str, namespace: str | None) -> Realm:
+        """Choose the realm whose run an id means, as the service does for a platform caller."""
+        realms = [self.realms[namespace]] if namespace is not None else self.realms.values()
+        matches = [realm for realm in realms if run_id in realm.runs]
+        missions = [realm for realm in matches if realm.runs[run_id].kind == "mission"]
+        matches = missions or matches
+        if not matches:
+            raise errors.NotFound(f"run {run_id} not found")
+        if len(matches) > 1:
+            raise errors.Conflict(f"run {run_id} exists in several realms; name its namespace")
+        return matches[0]
 
     def _called(self, name: str) -> None:
         self.calls.append(name)
@@ -89,7 +127,8 @@ class FakeKnowledge:
 
     async def put_run(self, run_id: str, run: models.RunIn) -> models.Run:
         self._called("put_run")
-        before = self.runs.get(run_id)
+        runs = self.realms[run.namespace].runs
+        before = runs.get(run_id)
         if before and before.outcome and run.outcome not in (None, before.outcome):
             raise errors.Conflict(f"run {run_id} was closed as {before.outcome}")
         if before and before.scope != run.scope:
@@ -101,20 +140,17 @@ class FakeKnowledge:
         merged |= {"run_id": run_id, "opened_at": merged.get("opened_at") or self.clock.now()}
         if merged.get("outcome") and not merged.get("closed_at"):
             merged["closed_at"] = self.clock.now()
-        self.runs[run_id] = models.Run.model_validate(merged)
-        return self.runs[run_id]
+        runs[run_id] = models.Run.model_validate(merged)
+        return runs[run_id]
 
-    async def get_run(self, run_id: str) -> models.Run:
+    async def get_run(self, run_id: str, *, namespace: str | None = None) -> models.Run:
         self._called("get_run")
-        if run_id not in self.runs:
-            raise errors.NotFound(f"run {run_id} not found")
-        return self.runs[run_id]
+        return self._realm_of(run_id, namespace).runs[run_id]
 
     async def add_episodes(self, episodes: models.EpisodesIn) -> models.EpisodesAccepted:
         self._called("add_episodes")
-        if episodes.run_id not in self.runs:
-            raise errors.NotFound(f"run {episodes.run_id} not found")
-        known = self.episodes.setdefault(episodes.run_id, [])
+        realm = self._realm_of(episodes.run_id, episodes.namespace)
+        known = realm.episodes.setdefault(episodes.run_id, [])
         keys = {(e.attempt, e.type, e.content) for e in known}
         new = [e for e in episodes.episodes if (e.attempt, e.type, e.content) not in keys]
         known.extend(new)
@@ -127,7 +163,10 @@ class FakeKnowledge:
     ) -> models.Recalled:
         self._called("recall")
         if idempotency_key in self._receipts:
-            return self._receipts[idempotency_key]
+            first, answer = self._receipts[idempotency_key]
+            if first != query:
+                raise errors.Conflict(f"key {idempotency_key} was used for another request")
+            return answer
         self.recalls.append(query)
         recalled = models.Recalled(
             receipt=f"receipt-{len(self.recalls)}",
@@ -137,25 +176,26 @@ class FakeKnowledge:
             ranker="fake",
         )
         if idempotency_key:
-            self._receipts[idempotency_key] = recalled
+            self._receipts[idempotency_key] = query, recalled
         return recalled
 
     async def start_extraction(self, request: models.ExtractionIn) -> models.Extraction:
         self._called("start_extraction")
-        run = self.runs.get(request.run_id)
-        if run is None:
-            raise errors.NotFound(f"run {request.run_id} not found")
-        if request.run_id not in self.extractions:
-            self.extractions[request.run_id] = models.Extraction.model_validate(
+        extractions = self._realm_of(request.run_id, request.namespace).extractions
+        if request.run_id not in extractions:
+            extractions[request.run_id] = models.Extraction.model_validate(
                 {"run_id": request.run_id, "state": self.extraction_state, "facts": ("fact-1",)}
             )
-        return self.extractions[request.run_id]
+        return extractions[request.run_id]
 
-    async def get_extraction(self, run_id: str) -> models.Extraction:
+    async def get_extraction(
+        self, run_id: str, *, namespace: str | None = None
+    ) -> models.Extraction:
         self._called("get_extraction")
-        if run_id not in self.extractions:
+        extractions = self._realm_of(run_id, namespace).extractions
+        if run_id not in extractions:
             raise errors.NotFound(f"extraction of run {run_id} not found")
-        return self.extractions[run_id]
+        return extractions[run_id]
 
     async def stats_batch(self, request: models.StatsIn) -> models.Stats:
         self._called("stats_batch")
@@ -168,9 +208,7 @@ class FakeKnowledge:
 
     def _blueprint(self, asked: models.BlueprintName) -> models.BlueprintStats:
         runs = [
-            run
-            for run in self.runs.values()
-            if (run.namespace, run.blueprint) == (asked.namespace, asked.name)
+            run for run in self.realms[asked.namespace].runs.values() if run.blueprint == asked.name
         ]
         revisions = sorted({run.revision for run in runs if run.revision is not None})
         return models.BlueprintStats(

@@ -104,9 +104,9 @@ class NotedKnowledge:
         self._count_run(run.outcome or "opened", _seconds(run))
         return taken
 
-    async def get_run(self, run_id: str) -> models.Run:
-        """Read a run."""
-        return await self._noted(self._inner.get_run(run_id))
+    async def get_run(self, run_id: str, *, namespace: str | None = None) -> models.Run:
+        """Read a run; an id names one in each namespace."""
+        return await self._noted(self._inner.get_run(run_id, namespace=namespace))
 
     async def add_episodes(self, episodes: models.EpisodesIn) -> models.EpisodesAccepted:
         """Add to a run's record."""
@@ -128,9 +128,11 @@ class NotedKnowledge:
         self._count_extraction("accepted")
         return accepted
 
-    async def get_extraction(self, run_id: str) -> models.Extraction:
-        """Read the state of a run's extraction."""
-        return await self._noted(self._inner.get_extraction(run_id))
+    async def get_extraction(
+        self, run_id: str, *, namespace: str | None = None
+    ) -> models.Extraction:
+        """Read the state of the extraction of a run of that namespace."""
+        return await self._noted(self._inner.get_extraction(run_id, namespace=namespace))
 
     async def stats_batch(self, request: models.StatsIn) -> models.Stats:
         """Read statistics of many objects in one call."""

@@ -88,9 +88,9 @@ class StoreMemory:
         self._principals: _Bounded[str, models.PrincipalIn] = _Bounded()
         self._scopes: _Bounded[str, models.ScopeConfig] = _Bounded()
         self._settled: set[str] = set()
-        self._open: _Bounded[str, bool] = _Bounded()
-        self._closed: _Bounded[str, bool] = _Bounded()
-        self._extracted: _Bounded[str, bool] = _Bounded()
+        self._open: _Bounded[tuple[str | None, str], bool] = _Bounded()
+        self._closed: _Bounded[tuple[str | None, str], bool] = _Bounded()
+        self._extracted: _Bounded[tuple[str | None, str], bool] = _Bounded()
         self._refused: _Bounded[str, tuple[str, float]] = _Bounded()
         self._blueprint_stats: _Bounded[tuple[str, str], _Wanted[models.BlueprintStats]] = (
             _Bounded()
@@ -130,29 +130,29 @@ class StoreMemory:
         """Name this scope and those below for which the store holds more than the defaults."""
         return frozenset(p for p in self._settled if p == path or p.startswith(f"{path}/"))
 
-    def is_run_open(self, run_id: str) -> bool:
+    def is_run_open(self, namespace: str | None, run_id: str) -> bool:
         """Whether the ledger has this run, open or closed."""
-        return self._open.get(run_id) is not None
+        return self._open.get((namespace, run_id)) is not None
 
-    def note_run_open(self, run_id: str) -> None:
+    def note_run_open(self, namespace: str | None, run_id: str) -> None:
         """Note that the ledger has this run."""
-        self._open.set(run_id, True)
+        self._open.set((namespace, run_id), True)
 
-    def is_run_closed(self, run_id: str) -> bool:
+    def is_run_closed(self, namespace: str | None, run_id: str) -> bool:
         """Whether the ledger has this run's end."""
-        return self._closed.get(run_id) is not None
+        return self._closed.get((namespace, run_id)) is not None
 
-    def note_run_closed(self, run_id: str) -> None:
+    def note_run_closed(self, namespace: str | None, run_id: str) -> None:
         """Note that the ledger has this run's end."""
-        self._closed.set(run_id, True)
+        self._closed.set((namespace, run_id), True)
 
-    def is_extraction_accepted(self, run_id: str) -> bool:
+    def is_extraction_accepted(self, namespace: str | None, run_id: str) -> bool:
         """Whether the store took over this run's extraction."""
-        return self._extracted.get(run_id) is not None
+        return self._extracted.get((namespace, run_id)) is not None
 
-    def note_extraction_accepted(self, run_id: str) -> None:
+    def note_extraction_accepted(self, namespace: str | None, run_id: str) -> None:
         """Note that the store took over this run's extraction."""
-        self._extracted.set(run_id, True)
+        self._extracted.set((namespace, run_id), True)
 
     def refusal(self, key: str) -> str | None:
         """Say why the store refused a run or settings for good; None an hour later."""
@@ -160,7 +160,7 @@ class StoreMemory:
         return words if self._clock.monotonic() - at < REFUSED_S else None
 
     def note_refusal(self, key: str, words: str) -> None:
-        """Note why the store refuses a run, by its id, or settings, by their key."""
+        """Note why the store refuses a run or settings, by their key."""
         self._refused.set(key, (words, self._clock.monotonic()))
 
     def blueprint_stats(self, namespace: str, name: str) -> models.BlueprintStats | None:

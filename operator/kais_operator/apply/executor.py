@@ -106,9 +106,8 @@ class _Pass:
         self.told_store = True
 
     def _note_refusal(self, action: plans.Action) -> None:
-        if isinstance(action, plans.PutRun | plans.RecordEpisodes | plans.RequestExtraction):
-            self.world.memory.note_refusal(action.run_id, self.refusal or "")
-        elif isinstance(action, plans.PutScope):
+        of_a_run = plans.PutRun | plans.RecordEpisodes | plans.RequestExtraction
+        if isinstance(action, of_a_run | plans.PutScope):
             self.world.memory.note_refusal(action.key, self.refusal or "")
 
     async def _set_aside(self, action: plans.SetAside) -> None:

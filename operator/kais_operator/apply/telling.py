@@ -35,15 +35,14 @@ async def _put_run(world: World, action: plans.PutRun) -> None:
     try:
         await _put_where_it_is(world, action)
     except errors.Conflict as exc:
-        is_another = exc.code == errors.Code.CONFLICT
-        if is_another and (action.run.outcome is not None or await _is_elsewhere(world, action)):
+        if exc.code == errors.Code.CONFLICT and action.run.outcome is not None:
             raise  # the ledger has another run under this id, so nothing of this one is told
         # The ledger closed this run with another outcome before: that one stands (api.md).
         logger.warning("run %s keeps the outcome it has: %s", action.run_id, exc)
-        world.memory.note_run_closed(action.run_id)
-    world.memory.note_run_open(action.run_id)
+        world.memory.note_run_closed(action.run.namespace, action.run_id)
+    world.memory.note_run_open(action.run.namespace, action.run_id)
     if action.run.outcome is not None:
-        world.memory.note_run_closed(action.run_id)
+        world.memory.note_run_closed(action.run.namespace, action.run_id)
 
 
 async def _put_where_it_is(world: World, action: plans.PutRun) -> None:
@@ -66,25 +65,19 @@ async def _put_where_it_is(world: World, action: plans.PutRun) -> None:
 async def _ledgers_word(world: World, action: plans.PutRun) -> models.Run | None:
     """Give the run as the ledger has it; None when it has none, or another mission's."""
     try:
-        known = await world.knowledge.get_run(action.run_id)
+        known = await world.knowledge.get_run(action.run_id, namespace=action.run.namespace)
     except errors.NotFound:
         return None
-    given = (action.run.kind, action.run.namespace, action.run.mission)
-    return known if (known.kind, known.namespace, known.mission) == given else None
-
-
-async def _is_elsewhere(world: World, action: plans.PutRun) -> bool:
-    """Whether the run of this id is another namespace's: an annotation may name anybody's."""
-    return (await world.knowledge.get_run(action.run_id)).namespace != action.run.namespace
+    given = (action.run.kind, action.run.mission)
+    return known if (known.kind, known.mission) == given else None
 
 
 async def _close_run(world: World, action: plans.CloseRun) -> None:
     try:
-        run = await world.knowledge.get_run(action.run_id)
+        run = await world.knowledge.get_run(action.run_id, namespace=action.namespace)
     except errors.NotFound:
         return
-    is_of_another = action.mission is not None and run.mission not in (None, action.mission)
-    if action.namespace not in (None, run.namespace) or is_of_another:
+    if action.mission is not None and run.mission not in (None, action.mission):
         logger.warning("run %s is not closed: it is another mission's", action.run_id)
         return
     if run.outcome is None:
@@ -96,20 +89,24 @@ async def _close_run(world: World, action: plans.CloseRun) -> None:
             finished_at=action.finished_at,
         )
         await world.knowledge.put_run(action.run_id, ended)
-    world.memory.note_run_closed(action.run_id)
+    world.memory.note_run_closed(run.namespace, action.run_id)
 
 
 async def _record_episodes(world: World, action: plans.RecordEpisodes) -> None:
     await world.knowledge.add_episodes(
-        models.EpisodesIn(run_id=action.run_id, episodes=action.episodes)
+        models.EpisodesIn(
+            run_id=action.run_id, namespace=action.namespace, episodes=action.episodes
+        )
     )
 
 
 async def _request_extraction(world: World, action: plans.RequestExtraction) -> None:
     await world.knowledge.start_extraction(
-        models.ExtractionIn(run_id=action.run_id, max_facts=action.max_facts)
+        models.ExtractionIn(
+            run_id=action.run_id, namespace=action.namespace, max_facts=action.max_facts
+        )
     )
-    world.memory.note_extraction_accepted(action.run_id)
+    world.memory.note_extraction_accepted(action.namespace, action.run_id)
 
 
 _Tell = Callable[[World, Any], Awaitable[None]]

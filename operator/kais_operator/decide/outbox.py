@@ -101,15 +101,24 @@ def close_run(action: CloseRun) -> Body:
     }
 
 
-def record_episodes(run_id: str, episodes: Sequence[models.EpisodeIn]) -> Body:
+def record_episodes(action: RecordEpisodes) -> Body:
     """Write down what is to be added to a run's record."""
-    dumped = [_dumped(episode) for episode in episodes]
-    return {"call": "record_episodes", "run_id": run_id, "episodes": dumped}
+    return {
+        "call": "record_episodes",
+        "run_id": action.run_id,
+        "namespace": action.namespace,
+        "episodes": [_dumped(episode) for episode in action.episodes],
+    }
 
 
-def request_extraction(run_id: str, *, max_facts: int) -> Body:
+def request_extraction(action: RequestExtraction) -> Body:
     """Write down that a run's facts are to be extracted."""
-    return {"call": "request_extraction", "run_id": run_id, "max_facts": max_facts}
+    return {
+        "call": "request_extraction",
+        "run_id": action.run_id,
+        "namespace": action.namespace,
+        "max_facts": action.max_facts,
+    }
 
 
 def delete_scope(path: str) -> Body:
@@ -132,9 +141,9 @@ def _action(call: dict[str, Any]) -> Action:
             return CloseRun(call["run_id"], outcome, ended, *of)
         case "record_episodes":
             episodes = tuple(models.EpisodeIn.model_validate(e) for e in call["episodes"])
-            return RecordEpisodes(call["run_id"], episodes)
+            return RecordEpisodes(call["run_id"], call.get("namespace"), episodes)
         case "request_extraction":
-            return RequestExtraction(call["run_id"], max_facts=call["max_facts"])
+            return RequestExtraction(call["run_id"], call.get("namespace"), call["max_facts"])
         case "delete_scope":
             return DeleteScope(call["path"])
         case other:

@@ -127,6 +127,11 @@ class DeleteScope:
     path: str
 
 
+def run_key(namespace: str | None, run_id: str) -> str:
+    """Name a run, for what the store says of it: an id is unique in its namespace only."""
+    return f"{namespace or ''}/{run_id}"
+
+
 @dataclass(frozen=True)
 class PutRun:
     """Open a run in the ledger, or close it: `run.outcome` is set at the end."""
@@ -134,12 +139,18 @@ class PutRun:
     run_id: str
     run: models.RunIn
 
+    @property
+    def key(self) -> str:
+        """Name the run, for what the store says of it."""
+        return run_key(self.run.namespace, self.run_id)
+
 
 @dataclass(frozen=True)
 class CloseRun:
     """Close a run of which only the id is known: the ledger knows the rest. None there is fine.
 
-    A run of another namespace or mission than these is left alone; None closes it whosever it is.
+    A run of another mission is left alone; None closes it whosever it is. An outbox of an older
+    version may hold no namespace.
     """
 
     run_id: str
@@ -151,18 +162,36 @@ class CloseRun:
 
 @dataclass(frozen=True)
 class RecordEpisodes:
-    """Add what the operator saw of a run to its record."""
+    """Add what the operator saw of a run to its record.
+
+    The namespace is None only in an outbox of an older version.
+    """
 
     run_id: str
+    namespace: str | None
     episodes: tuple[models.EpisodeIn, ...]
+
+    @property
+    def key(self) -> str:
+        """Name the run, for what the store says of it."""
+        return run_key(self.namespace, self.run_id)
 
 
 @dataclass(frozen=True)
 class RequestExtraction:
-    """Ask for a closed run's facts; answers at once, the job is durable in the store."""
+    """Ask for a closed run's facts; answers at once, the job is durable in the store.
+
+    The namespace is None only in an outbox of an older version.
+    """
 
     run_id: str
+    namespace: str | None
     max_facts: int = 7
+
+    @property
+    def key(self) -> str:
+        """Name the run, for what the store says of it."""
+        return run_key(self.namespace, self.run_id)
 
 
 @dataclass(frozen=True)

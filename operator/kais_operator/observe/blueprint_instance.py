@@ -14,7 +14,7 @@ from kais.resources.blueprint_revision import BlueprintRevision
 from kais_operator.decide.instances import blueprint_instance as decisions
 from kais_operator.decide.instances import instance_resolution, instance_run
 from kais_operator.decide.instances.instance_observed import BlueprintInstanceObserved, Choice
-from kais_operator.decide.plan import Body, ObjectRef
+from kais_operator.decide.plan import Body, ObjectRef, run_key
 from kais_operator.observe import reading, stamps, verdicts
 from kais_operator.observe.reconcilers import Reconciler, Seen
 from kais_operator.ports import World
@@ -136,7 +136,8 @@ async def _ledger_outcome(
     if run is None or is_session or run.outcome is not None or mission is not None:
         return None
     try:
-        found = await world.knowledge.get_run(run.run_id)
+        namespace = instance.metadata.namespace
+        found = await world.knowledge.get_run(run.run_id, namespace=namespace)
     except errors.NotFound:
         return None
     except errors.KnowledgeError as exc:
@@ -150,7 +151,9 @@ def _is_run_told(world: World, instance: BlueprintInstance) -> bool:
     """Whether the store was told of the run; what it refused for good is told an hour later."""
     given = instance.metadata.annotations.get(labels.RUN_ID)
     run_id = given or instance_run.first_run(instance).run_id
-    return world.memory.is_run_open(run_id) or world.memory.refusal(run_id) is not None
+    namespace, memory = instance.metadata.namespace, world.memory
+    refusal = memory.refusal(run_key(namespace, run_id))
+    return memory.is_run_open(namespace, run_id) or refusal is not None
 
 
 RECONCILER = Reconciler(

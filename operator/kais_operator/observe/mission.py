@@ -28,7 +28,7 @@ from kais_operator.decide.missions import mission as decision
 from kais_operator.decide.missions.entry import Team
 from kais_operator.decide.missions.mission_observed import Ledger, MissionObserved, run_id_of
 from kais_operator.decide.missions.unreadable_mission import UnreadableMission
-from kais_operator.decide.plan import Body, ObjectRef, Plan
+from kais_operator.decide.plan import Body, ObjectRef, Plan, run_key
 from kais_operator.observe import checks, reading, stamps
 from kais_operator.observe.reconcilers import Reconciler, Seen
 from kais_operator.ports import World
@@ -37,11 +37,6 @@ from knowledge_client import errors
 T = TypeVar("T")
 _POD_EXPECTED = timedelta(seconds=1)
 """How soon the Job controller creates a pod, mostly; before that nobody is asked."""
-_BORROWED = (
-    f"annotation {labels.RUN_ID} names a run of another namespace; to have this mission run, "
-    f"create it without its {labels.RUN_ID} and {labels.OUTCOME} annotations"
-)
-"""Of a Mission on which somebody wrote another one's run, with the hash that binds it."""
 
 
 async def observe_mission(world: World, ref: ObjectRef) -> Seen | None:
@@ -61,8 +56,6 @@ async def observe_mission(world: World, ref: ObjectRef) -> Seen | None:
     jobs = await _jobs(world, mission, fresh=is_late)
     is_new = not any(attempts.run_of(job) in (None, run_id_of(mission)) for job in jobs)
     ledger = await _ledger(world, mission, has_ended=has_ended, is_new=is_new)
-    if ledger.run is not None and ledger.run.namespace != ref.namespace:
-        return Seen(body, _unreadable(world, stamped, _BORROWED))
     is_told = has_ended and ledger.run is not None and ledger.run.outcome is not None
     team = Team() if is_told else await _team(world, mission)
     pods = () if has_ended else await _pods(world, mission, jobs, team, fresh=is_late)
@@ -215,20 +208,23 @@ async def _ledger(world: World, mission: Mission, *, has_ended: bool, is_new: bo
     one that was saved while its run went on, and the run may have ended since.
     """
     run_id, memory = run_id_of(mission), world.memory
+    namespace, knowledge = mission.metadata.namespace, world.knowledge
     if run_id is None:
         return Ledger(problem=memory.store_problem())
     known = Ledger(
-        is_opened=memory.is_run_open(run_id),
-        is_closed=memory.is_run_closed(run_id),
-        is_extraction_accepted=memory.is_extraction_accepted(run_id),
+        is_opened=memory.is_run_open(namespace, run_id),
+        is_closed=memory.is_run_closed(namespace, run_id),
+        is_extraction_accepted=memory.is_extraction_accepted(namespace, run_id),
         problem=memory.store_problem(),
-        refusal=memory.refusal(run_id),
+        refusal=memory.refusal(run_key(namespace, run_id)),
     )
     if not has_ended and (known.is_opened or not is_new):
         return known
     try:
-        run = await _found(world.knowledge.get_run(run_id))
-        extraction = await _found(world.knowledge.get_extraction(run_id)) if has_ended else None
+        run = await _found(knowledge.get_run(run_id, namespace=namespace))
+        extraction = None
+        if has_ended:
+            extraction = await _found(knowledge.get_extraction(run_id, namespace=namespace))
     except errors.KnowledgeError as exc:
         return replace(known, problem=str(exc))
     return replace(known, run=run, extraction=extraction, problem=None)

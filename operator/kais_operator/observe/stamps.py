@@ -82,9 +82,9 @@ async def _by_ledger(world: World, body: Body) -> Stamped:
     """Ask the ledger; a run that it does not have is nobody else's."""
     run_id = run_stamps.annotations_of(body)[labels.RUN_ID]
     try:
-        run = await world.knowledge.get_run(run_id)
-    except errors.NotFound:
-        return Stamped(body)
+        run = await _run_of(world, run_id, namespace=body["metadata"]["namespace"])
+        if run is None:
+            return _stamped(body, is_own=not await _is_stamped_elsewhere(world, run_id))
     except errors.KnowledgeError as exc:
         problem = (
             f"whose run {labels.RUN_ID} names is not known: an older version stamped it, on an "
@@ -92,3 +92,22 @@ async def _by_ledger(world: World, body: Body) -> Stamped:
         )
         return Stamped(body, problem=problem)
     return _stamped(body, is_own=is_run_of(run, body))
+
+
+async def _run_of(world: World, run_id: str, *, namespace: str | None) -> models.Run | None:
+    try:
+        return await world.knowledge.get_run(run_id, namespace=namespace)
+    except errors.NotFound:
+        return None
+
+
+async def _is_stamped_elsewhere(world: World, run_id: str) -> bool:
+    """Whether an object of another namespace has this run, so that its stamp was copied here.
+
+    Agents open sessions under ids of their choice; such a one proves nothing.
+    """
+    try:
+        run = await _run_of(world, run_id, namespace=None)
+    except errors.Conflict:
+        return True  # several missions, or several sessions, have it
+    return run is not None and (run.kind == "mission" or run.instance is not None)

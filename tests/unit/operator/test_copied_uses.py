@@ -164,9 +164,9 @@ async def test_the_end_of_a_run_of_another_use_says_nothing_of_this_one(
     field: str, value: str
 ) -> None:
     fake = await used(is_over=False)
-    run = fake.knowledge.runs[run_of(fake)]
+    run = fake.knowledge.runs.pop(run_of(fake))
     changed = run.model_copy(update={field: value, "outcome": "Failed"})
-    fake.knowledge.runs[run_of(fake)] = changed
+    fake.knowledge.realms[changed.namespace].runs[run_of(fake)] = changed
     fake.cluster.vanish(MISSION)
     await uses.settle(fake)
     assert labels.OUTCOME not in copies.annotations(fake, USE)

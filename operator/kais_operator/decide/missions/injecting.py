@@ -61,7 +61,8 @@ def decide_map(
     return InjectKnowledge(
         map_body=body,
         recall=_recall(observed, entry, run_id=run_id, attempt=attempt.number),
-        idempotency_key=f"{run_id}:{attempt.number}",
+        # The id alone may be that of a run in another namespace too.
+        idempotency_key=f"{observed.mission.metadata.namespace}:{run_id}:{attempt.number}",
     )
 
 

@@ -99,15 +99,16 @@ def is_refused(observed: MissionObserved) -> bool:
 
 def _closing(observed: MissionObserved, ending: Ending, run_id: str) -> tuple[Action, ...]:
     state = state_of(observed)
+    namespace = observed.mission.metadata.namespace
     actions: list[Action] = []
     if not state.is_closed:
         if not observed.ledger.is_opened:
             actions += _opening(observed, run_id)
-        actions.append(RecordEpisodes(run_id, episodes(observed, ending)))
+        actions.append(RecordEpisodes(run_id, namespace, episodes(observed, ending)))
         actions.append(PutRun(run_id, run_in(observed, ending)))
         actions += _refresh(observed, soon=True)
     if not state.is_accepted:
-        actions.append(RequestExtraction(run_id, max_facts=_most_facts(observed)))
+        actions.append(RequestExtraction(run_id, namespace, _most_facts(observed)))
     return tuple(actions)
 
 
@@ -138,9 +139,9 @@ def written_down(observed: MissionObserved, ending: Ending, *, run_id: str) -> t
         if isinstance(action, PutRun):
             calls.append(outbox.put_run(run_id, action.run))
         elif isinstance(action, RecordEpisodes):
-            calls.append(outbox.record_episodes(run_id, action.episodes))
+            calls.append(outbox.record_episodes(action))
         elif isinstance(action, RequestExtraction):
-            calls.append(outbox.request_extraction(run_id, max_facts=action.max_facts))
+            calls.append(outbox.request_extraction(action))
     key = outbox.key_of(observed.mission.metadata.namespace, run_id)
     kept = outbox.body(observed.operator_namespace, key=key, calls=calls)
     return (Create(kept), released(observed))

@@ -2,8 +2,7 @@
 
 It breaks rules that the API server could not check, such as one stored by another version. It is
 let go when it is deleted, but not without its run: a run that nobody closes would count as running
-for ever. A Mission that bears the run-id of another namespace's run is treated alike: neither its
-words nor its end may reach that run.
+for ever.
 """
 
 from __future__ import annotations

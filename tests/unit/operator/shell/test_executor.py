@@ -107,8 +107,8 @@ async def test_what_the_store_took_is_remembered(fakes):
             plans.RegisterPrincipal(principal),
             SCOPE,
             plans.PutRun("r", closed),
-            plans.RecordEpisodes("r", (models.EpisodeIn(type="message", content="m"),)),
-            plans.RequestExtraction("r"),
+            plans.RecordEpisodes("r", "demo", (models.EpisodeIn(type="message", content="m"),)),
+            plans.RequestExtraction("r", "demo"),
             plans.RefreshStatistics("demo", "bp"),
         )
     )
@@ -117,9 +117,9 @@ async def test_what_the_store_took_is_remembered(fakes):
     assert executed.told_store
     assert memory.is_registered(principal)
     assert memory.is_configured("realm:demo", models.ScopeConfig())
-    assert memory.is_run_open("r")
-    assert memory.is_run_closed("r")
-    assert memory.is_extraction_accepted("r")
+    assert memory.is_run_open("demo", "r")
+    assert memory.is_run_closed("demo", "r")
+    assert memory.is_extraction_accepted("demo", "r")
     assert [asked.name for asked in memory.due().blueprints] == ["bp"]
 
 
@@ -132,7 +132,7 @@ async def test_an_end_that_the_ledger_refuses_is_not_taken_as_told(fakes):
     closed = RUN.model_copy(update={"outcome": "Succeeded"})
     executed = await executor.execute(Plan((plans.PutRun("r", closed),)), fakes.world)
     assert executed.store_problem == "its scope is another"
-    assert not fakes.memory.is_run_closed("r")
+    assert not fakes.memory.is_run_closed("demo", "r")
 
 
 async def test_a_run_that_was_closed_otherwise_keeps_its_outcome(fakes):
@@ -140,7 +140,7 @@ async def test_a_run_that_was_closed_otherwise_keeps_its_outcome(fakes):
     closed = RUN.model_copy(update={"outcome": "Succeeded"})
     executed = await executor.execute(Plan((plans.PutRun("r", closed),)), fakes.world)
     assert executed.store_problem is None
-    assert fakes.memory.is_run_closed("r")
+    assert fakes.memory.is_run_closed("demo", "r")
 
 
 async def test_events_come_apart_and_one_that_fails_is_forgotten(fakes):

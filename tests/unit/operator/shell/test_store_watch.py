@@ -193,7 +193,7 @@ async def test_a_batch_without_an_answer_is_asked_again(fakes, watch, heard, cap
 async def test_another_store_has_all_told_again(fakes, watch, heard):
     await watch.tick()
     fakes.memory.note_configured("realm:demo", CONFIG)
-    fakes.memory.note_run_closed("r")
+    fakes.memory.note_run_closed("demo", "r")
     fakes.knowledge.away = True
     fakes.memory.note_problem("gone")
     await watch.tick()
@@ -202,7 +202,7 @@ async def test_another_store_has_all_told_again(fakes, watch, heard):
     await watch.tick()
     assert heard.again == 1
     assert not fakes.memory.is_configured("realm:demo", CONFIG)
-    assert not fakes.memory.is_run_closed("r")
+    assert not fakes.memory.is_run_closed("demo", "r")
 
 
 async def test_the_numbers_of_another_store_are_asked_for(fakes, watch, heard):
@@ -228,12 +228,12 @@ async def test_the_same_store_that_comes_back_needs_nothing_again(fakes, watch, 
 async def test_registrations_are_repeated_every_ten_minutes(fakes, watch, heard):
     await watch.tick()
     fakes.memory.note_configured("realm:demo", CONFIG)
-    fakes.memory.note_run_open("r")
+    fakes.memory.note_run_open("demo", "r")
     fakes.clock.advance(store_watch.REPEAT_S)
     await watch.tick()
     assert heard.again == 1
     assert not fakes.memory.is_configured("realm:demo", CONFIG)
-    assert fakes.memory.is_run_open("r")
+    assert fakes.memory.is_run_open("demo", "r")
     await watch.tick()
     assert heard.again == 1
 
