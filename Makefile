@@ -34,12 +34,15 @@ preflight-test:
 
 # --- check
 
-.PHONY: check format unit contract cluster e2e test soak
+.PHONY: check quick format unit contract cluster e2e test soak
 check: venv ## formatting, lint, types, import contracts
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+
+quick: check ## check, unit tests and the contract of the default store: minutes
+	$(BIN)/python scripts/tiers.py unit store
 
 format: venv ## format and fix what can be fixed by itself
 	$(BIN)/ruff format .

@@ -1,6 +1,8 @@
 """One cluster with kais installed for all journeys: the one that is up, or one of their own."""
 
+import fcntl
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -8,13 +10,28 @@ import pytest
 from e2e.support.installed import Installed
 from kais_cluster import clusters, demo
 
+LOCK = Path(__file__).parents[1] / "build" / "e2e.lock"
+
+
+@contextmanager
+def one_at_a_time() -> Iterator[None]:
+    """Keep processes that run test files beside each other from installing at the same time."""
+    LOCK.parent.mkdir(exist_ok=True)
+    with LOCK.open("w") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        yield
+
 
 @pytest.fixture(scope="session")
 def cluster() -> Iterator[Installed]:
-    """Our images and charts in a cluster with a node; what the run started, it stops."""
+    """Our images and charts in a cluster with a node; what the run started, it stops.
+
+    With several processes the cluster must be up before them: `make e2e` sees to that.
+    """
     was_up = clusters.current().status().mode in {"node", "named"}
     try:
-        provider = demo.prepare()
+        with one_at_a_time():
+            provider = demo.prepare()
         env = provider.env()
         yield Installed(
             kubeconfig=provider.kubeconfig,

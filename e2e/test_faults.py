@@ -12,7 +12,7 @@ from e2e.support import manifests
 from e2e.support.installed import KAIS_NAMESPACE, KNOWLEDGE, OPERATOR, Body, Installed, conditions
 from e2e.support.waiting import until
 
-pytestmark = pytest.mark.e2e
+pytestmark = [pytest.mark.e2e, pytest.mark.alone]
 DECISION = "authorization.k8s.io/decision"
 FAILS_TWICE = """
 import os

@@ -167,6 +167,7 @@ def test_a_quota_that_refuses_the_job_is_the_clusters_fault(
     assert "exceeded quota: none" in succeeded(done)[1]
 
 
+@pytest.mark.alone
 def test_a_deadline_that_passed_without_the_operator_is_judged_by_what_the_kubelet_left(
     cluster: Installed, namespace: str
 ) -> None:

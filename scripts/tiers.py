@@ -2,16 +2,19 @@
 
 Usage: scripts/tiers.py [TIER...]
 
-The binaries of the cluster tiers are built in the background while the other tiers run. A tier
-that cannot run on this machine is left out with its reason; KAIS_REQUIRE_TIERS turns a tier that
-is missing, empty, failing or skipping tests into a failure. The last line is
-`N passed, N failed, N skipped`.
+Without a name all tiers run but `store`: that is the part of `contract` that `make quick` runs.
+The binaries of the cluster tiers are built in the background while the other tiers run. Test files
+run beside each other in as many processes as the tier names; tests marked `alone` run after them,
+one at a time. A tier that cannot run on this machine is left out with its reason;
+KAIS_REQUIRE_TIERS turns a tier that is missing, empty, failing or skipping tests into a failure.
+The last line is `N passed, N failed, N skipped`.
 """
 
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from xml.etree import ElementTree
@@ -20,7 +23,7 @@ ROOT = Path(__file__).resolve().parent.parent
 REPORTS = ROOT / "build" / "tests"
 sys.path[:0] = [str(ROOT)]  # this file is a program beside the packages, not in one of them
 
-from kais_cluster import clusters, preflight, settings, tools  # noqa: E402 - needs the line above
+from kais_cluster import clusters, demo, errors, preflight, settings, tools  # noqa: E402 - needs the line above
 from kais_cluster.status import Status  # noqa: E402
 
 CLUSTER_TIERS = frozenset({"cluster", "e2e"})
@@ -32,8 +35,12 @@ class Tier:
 
     name: str
     folders: tuple[str, ...]
+    processes: int
+    """How many files run at a time. Tests that mostly wait may take more than there are cores."""
     obstacle: Callable[[], str] = lambda: ""
     """Say why the tier cannot run here, or nothing."""
+    names: str = ""
+    """Which of the tests run, as an expression of pytest's `-k`; all when empty."""
 
 
 @dataclass(frozen=True)
@@ -126,11 +133,13 @@ def cluster_words(status: Status) -> str:
 
 
 TIERS = (
-    Tier("unit", ("tests/unit", "tests/cli", "tests/architecture")),
-    Tier("contract", ("tests/contract",)),
-    Tier("cluster", ("tests/cluster",), control_plane_obstacle),
-    Tier("e2e", ("e2e",), node_obstacle),
+    Tier("unit", ("tests/unit", "tests/cli", "tests/architecture"), 2),
+    Tier("contract", ("tests/contract",), 2),
+    Tier("cluster", ("tests/cluster",), 2, control_plane_obstacle),
+    Tier("e2e", ("e2e",), 2, node_obstacle),
 )
+STORE = Tier("store", ("tests/contract/store",), 2, names="not fake")
+"""The contract of the default store alone."""
 
 
 def run_tier(tier: Tier) -> Result:
@@ -147,15 +156,59 @@ def run_tier(tier: Tier) -> Result:
         if subprocess.run(command, cwd=ROOT, check=False).returncode != 0:
             return Result(tier.name, failed=1, seconds=time.monotonic() - started)
         started = time.monotonic()
-    if tier.name == "e2e":
-        tools.say(f"e2e: {cluster_words(clusters.current().status())}")
-    report = REPORTS / f"{tier.name}.xml"
-    report.unlink(missing_ok=True)
+    if tier.name != "e2e":
+        return run_files(tier, folders, started)
+    try:
+        with one_cluster():
+            return run_files(tier, folders, started)
+    except errors.ClusterError as exc:
+        tools.say(f"e2e: {exc}")
+        return Result(tier.name, failed=1, seconds=time.monotonic() - started)
+
+
+def run_files(tier: Tier, folders: Sequence[str], started: float) -> Result:
+    """Run the files of a tier beside each other, then its tests that must run alone."""
     tools.say(f"--- {tier.name}: {' '.join(folders)}")
-    command = [sys.executable, "-m", "pytest", "-q", f"--junitxml={report}", *folders]
-    done = subprocess.run(command, cwd=ROOT, check=False, stdin=subprocess.DEVNULL)
-    seconds = time.monotonic() - started
-    return read_report(tier.name, report, exit_status=done.returncode, seconds=seconds)
+    # Files of the cluster tiers share what their module fixtures start; other tests share nothing.
+    spread = "loadfile" if tier.name in CLUSTER_TIERS else "worksteal"
+    beside = ["-m", "not alone", "-n", str(tier.processes), "--dist", spread]
+    results = []
+    for part, options in {"beside": beside, "alone": ["-m", "alone"]}.items():
+        report = REPORTS / f"{tier.name}-{part}.xml"
+        report.unlink(missing_ok=True)
+        command = [sys.executable, "-m", "pytest", "-q", f"--junitxml={report}", *options]
+        command += ["-k", tier.names, *folders] if tier.names else folders
+        done = subprocess.run(command, cwd=ROOT, check=False, stdin=subprocess.DEVNULL)
+        results.append(read_report(tier.name, report, exit_status=done.returncode, seconds=0))
+    return total(results, seconds=time.monotonic() - started)
+
+
+def total(results: Sequence[Result], *, seconds: float) -> Result:
+    """Add up the parts of one tier; it is left out only when none of them has a test."""
+    passed, failed, skipped = (
+        sum(getattr(result, name) for result in results) for name in ("passed", "failed", "skipped")
+    )
+    left_out = "" if passed + failed + skipped else results[0].left_out
+    return Result(results[0].name, passed, failed, skipped, seconds, left_out)
+
+
+@contextmanager
+def one_cluster() -> Iterator[None]:
+    """Have one cluster with kais in it for all processes of the end-to-end tests.
+
+    A cluster that is up stays up.
+
+    Raises:
+        ClusterError: it did not come up.
+    """
+    before = clusters.current().status()
+    tools.say(f"e2e: {cluster_words(before)}")
+    try:
+        demo.prepare()
+        yield
+    finally:
+        if before.mode not in {"node", "named"}:
+            clusters.down()
 
 
 def build_beside(tiers: Sequence[Tier]) -> subprocess.Popen[bytes] | None:
@@ -176,11 +229,11 @@ def build_beside(tiers: Sequence[Tier]) -> subprocess.Popen[bytes] | None:
 
 def main(names: Sequence[str]) -> int:
     """Run the named tiers, or all, and return the exit status."""
-    unknown = set(names) - {tier.name for tier in TIERS}
+    unknown = set(names) - {tier.name for tier in (*TIERS, STORE)}
     if unknown:
         tools.say(f"no such tier: {', '.join(sorted(unknown))}")
         return 2
-    tiers = [tier for tier in TIERS if not names or tier.name in names]
+    tiers = [tier for tier in (*TIERS, STORE) if tier.name in names] if names else list(TIERS)
     required = settings.required_tiers()
     if names:
         required &= set(names)
@@ -196,11 +249,9 @@ def main(names: Sequence[str]) -> int:
     tools.say("")
     for line in [*(result.line() for result in results), *problems]:
         tools.say(line)
-    passed, failed, skipped = (
-        sum(getattr(result, name) for result in results) for name in ("passed", "failed", "skipped")
-    )
-    tools.say(f"{passed} passed, {failed} failed, {skipped} skipped")
-    return 1 if failed or problems else 0
+    overall = total(results, seconds=0)
+    tools.say(f"{overall.passed} passed, {overall.failed} failed, {overall.skipped} skipped")
+    return 1 if overall.failed or problems else 0
 
 
 if __name__ == "__main__":

@@ -64,7 +64,7 @@ def test_who_asks_meanwhile_is_told_how_far_it_is(tmp_path: Path) -> None:
 def test_signal_meanwhile_ends_it_at_once_and_takes_the_step_at_hand_back(tmp_path: Path) -> None:
     db = tmp_path / "knowledge.db"
     old_file(db)
-    with serving(db, SLOW.format(pause=0.1)) as service:
+    with serving(db, SLOW.format(pause=3600)) as service:
         assert "migrating to schema 2" in httpx.get(f"{service.url}/readyz", trust_env=False).text
         service.process.terminate()
         # As process 1 of a container it has no other end than one that it gives itself.

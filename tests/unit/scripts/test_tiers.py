@@ -70,6 +70,22 @@ def test_tier_that_is_not_required_may_be_left_out():
     assert tiers.violations([tiers.Result("e2e", left_out="needs root")], frozenset()) == []
 
 
+def test_parts_of_a_tier_are_added_up():
+    beside = tiers.Result("e2e", passed=40, failed=1)
+    alone = tiers.Result("e2e", passed=9, skipped=2)
+    assert tiers.total([beside, alone], seconds=61.2) == tiers.Result("e2e", 49, 1, 2, 61.2)
+
+
+def test_tier_without_tests_that_must_run_alone_is_not_left_out():
+    alone = tiers.Result("unit", left_out="it has no tests")
+    assert tiers.total([tiers.Result("unit", passed=7), alone], seconds=1).left_out == ""
+
+
+def test_tier_whose_parts_are_all_empty_is_left_out():
+    empty = tiers.Result("unit", left_out="it has no tests")
+    assert tiers.total([empty, empty], seconds=1).left_out == "it has no tests"
+
+
 def test_unknown_tier_is_named(capsys):
     assert tiers.main(["nonsense"]) == 2
     assert "no such tier: nonsense" in capsys.readouterr().out
