@@ -3,6 +3,7 @@
 import time
 import uuid
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -65,16 +66,22 @@ def wait_until_listed(plane: ControlPlane) -> None:
             return
 
 
-@pytest.fixture(scope="session")
-def control_plane() -> Iterator[ControlPlane]:
-    """Start the API server, and wait until it serves our kinds."""
+@contextmanager
+def started_control_plane() -> Iterator[ControlPlane]:
+    """Start an API server, and wait until it serves our kinds."""
     with temporary.control_plane() as host:
         plane = ControlPlane(host)
-        if any(CRDS.glob("*.yaml")):
-            plane.kubectl("apply", "--server-side", "-f", str(CRDS))
-            wait = ("wait", "--for=condition=Established", "--timeout=60s")
-            plane.kubectl(*wait, "-f", str(CRDS))
-            wait_until_listed(plane)
+        plane.kubectl("apply", "--server-side", "-f", str(CRDS))
+        wait = ("wait", "--for=condition=Established", "--timeout=60s")
+        plane.kubectl(*wait, "-f", str(CRDS))
+        wait_until_listed(plane)
+        yield plane
+
+
+@pytest.fixture(scope="session")
+def control_plane() -> Iterator[ControlPlane]:
+    """Share one control plane among the test files of one process."""
+    with started_control_plane() as plane:
         yield plane
 
 

@@ -12,9 +12,8 @@ from typing import Any
 import pytest
 
 from kais_cluster import clusters, errors, settings
-from kais_cluster.host import temporary
 from kais_cluster.providers import NamedCluster
-from tests.cluster.conftest import CRDS, ControlPlane, wait_until_listed
+from tests.cluster.conftest import ControlPlane, started_control_plane
 from tests.cluster.running import SCRIPTS, Operator, wait_for
 
 pytestmark = pytest.mark.cluster
@@ -67,11 +66,7 @@ def _renamed(plane: ControlPlane, name: str) -> Body:
 
 @pytest.fixture(scope="module")
 def two(control_plane: ControlPlane, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Two]:
-    with temporary.control_plane() as host:
-        second = ControlPlane(host)
-        second.kubectl("apply", "--server-side", "-f", str(CRDS))
-        second.kubectl("wait", "--for=condition=Established", "-f", str(CRDS))
-        wait_until_listed(second)
+    with started_control_plane() as second:
         for plane, name, there in ((control_plane, "one", "here"), (second, "two", "there")):
             plane.kubectl("create", "namespace", name)
             plane.apply(json.dumps(blueprint(there)), namespace=name)
