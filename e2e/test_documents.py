@@ -14,7 +14,19 @@ from e2e.support.installed import Installed
 
 pytestmark = pytest.mark.e2e
 
-RUNNABLE = [path for path in documents.paths() if documents.script(path)]
+
+def runnable() -> list[object]:
+    """Documents with commands; one that stops the service for all runs alone."""
+    scripts = {path: documents.script(path) for path in documents.paths()}
+    return [
+        pytest.param(
+            path,
+            marks=[pytest.mark.alone] * ("kubectl scale" in script),
+            id=str(path.relative_to(documents.ROOT)),
+        )
+        for path, script in scripts.items()
+        if script
+    ]
 
 
 @pytest.fixture
@@ -32,7 +44,7 @@ def desk(cluster: Installed, tmp_path: Path) -> dict[str, str]:
     }
 
 
-@pytest.mark.parametrize("path", RUNNABLE, ids=lambda path: str(path.relative_to(documents.ROOT)))
+@pytest.mark.parametrize("path", runnable())
 def test_commands_of_a_document_work_as_they_stand(
     path: Path, cluster: Installed, desk: dict[str, str], tmp_path: Path
 ) -> None:

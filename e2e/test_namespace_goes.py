@@ -12,7 +12,7 @@ from e2e.support import manifests
 from e2e.support.installed import KAIS_NAMESPACE, KNOWLEDGE, Installed
 from e2e.support.waiting import until
 
-pytestmark = pytest.mark.e2e
+pytestmark = [pytest.mark.e2e, pytest.mark.alone]
 
 GRACE_S = 30  # Kubernetes' default; a Python program as process 1 does not end on SIGTERM
 WAIT = "import time; time.sleep(3600)"

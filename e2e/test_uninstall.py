@@ -10,7 +10,7 @@ from e2e.support.installed import KAIS_NAMESPACE, Installed, conditions
 from e2e.support.waiting import until
 from kais_cluster import charts, clusters, images
 
-pytestmark = pytest.mark.e2e
+pytestmark = [pytest.mark.e2e, pytest.mark.alone]
 
 
 @pytest.fixture

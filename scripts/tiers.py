@@ -170,8 +170,10 @@ def run_files(tier: Tier, folders: Sequence[str], started: float) -> Result:
     """Run the files of a tier beside each other, then its tests that must run alone."""
     tools.say(f"--- {tier.name}: {' '.join(folders)}")
     # Files of the cluster tiers share what their module fixtures start; other tests share nothing.
-    spread = "loadfile" if tier.name in CLUSTER_TIERS else "worksteal"
-    beside = ["-m", "not alone", "-n", str(tier.processes), "--dist", spread]
+    # A file with a single test may be the longest of all, so files keep their order.
+    by_file = ["--dist", "loadfile", "--no-loadscope-reorder"]
+    spread = by_file if tier.name in CLUSTER_TIERS else ["--dist", "worksteal"]
+    beside = ["-m", "not alone", "-n", str(tier.processes), *spread]
     results = []
     for part, options in {"beside": beside, "alone": ["-m", "alone"]}.items():
         report = REPORTS / f"{tier.name}-{part}.xml"
