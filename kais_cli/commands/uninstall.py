@@ -35,7 +35,7 @@ def uninstall(
     if uninstalling.is_led(lease, session.environment.now()):
         _abort(session)
         _wait(session, lambda: _runs(session), "runs to end and to be recorded")
-        _scale_down(session, release)
+        _stop(session, release)
         selector = f"{installed.OPERATOR},{installed.INSTANCE}={release.name}"
         _wait(
             session,
@@ -62,12 +62,13 @@ def _runs(session: Session) -> int:
     return sum(map(uninstalling.is_unsettled, session.cluster.list("Mission")))
 
 
-def _scale_down(session: Session, release: Release) -> None:
+def _stop(session: Session, release: Release) -> None:
+    """Delete the operator's Deployment: to scale it would leave a field that Helm refuses."""
     name = release.operator
     if session.cluster.get("Deployment", release.namespace, name) is None:
         return  # it runs elsewhere, such as on a laptop
-    session.cluster.patch("Deployment", release.namespace, name, {"spec": {"replicas": 0}})
-    session.write(f"Deployment/{release.namespace}/{name}: scaled to 0\n")
+    session.cluster.delete("Deployment", release.namespace, name)
+    session.write(f"Deployment/{release.namespace}/{name}: deleted\n")
 
 
 def _delete_jobs(session: Session) -> None:

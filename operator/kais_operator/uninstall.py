@@ -1,6 +1,6 @@
 """`kais-operator-uninstall DEPLOYMENT SELECTOR`: what the chart runs before it is uninstalled.
 
-    abort every run -> wait until the operator has ended them -> scale the operator to 0
+    abort every run -> wait until the operator has ended them -> delete the operator's Deployment
       -> wait until its pods are gone -> delete the Jobs that are left -> remove our finalizers
 
 Without an operator nothing is waited for. A run that it did not end in time is ended by the
@@ -44,7 +44,7 @@ class Uninstall:
         if await self._is_led(home):
             await self._abort()
             await self._wait(self._count_runs, "runs to end and to be recorded", _END_S)
-            await self._scale_down(home, deployment)
+            await self._stop(home, deployment)
 
             async def count_pods() -> int:
                 return len(await self._list("Pod", home, selector))
@@ -71,14 +71,15 @@ class Uninstall:
     async def _count_runs(self) -> int:
         return sum(map(uninstalling.is_unsettled, await self._all("Mission")))
 
-    async def _scale_down(self, home: str, name: str) -> None:
+    async def _stop(self, home: str, name: str) -> None:
+        """Delete the Deployment: to scale it would leave a field that Helm conflicts with."""
         path = api_paths.single(ObjectRef("Deployment", home, name))
-        body = {"spec": {"replicas": 0}}
+        options = {"propagationPolicy": "Background"}
         try:
-            await self._link.call("PATCH", path, body=body, content_type=MERGE_PATCH)
+            await self._link.call("DELETE", path, body=options)
         except errors.NotFound:
             return  # it runs elsewhere, such as on a laptop
-        self._say(f"Deployment/{home}/{name}: scaled to 0")
+        self._say(f"Deployment/{home}/{name}: deleted")
 
     async def _delete_jobs(self) -> None:
         for job in await self._all("Job"):

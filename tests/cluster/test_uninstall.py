@@ -74,7 +74,7 @@ def test_the_operator_ends_the_runs_before_it_is_stopped(
     cluster.apply(OPERATOR)
     out = hook(control_plane, cluster)
     assert f"Mission/{cluster.namespace}/doctor: its run is aborted" in out
-    assert "kais-operator: scaled to 0" in out
+    assert "kais-operator: deleted" in out
     mission = cluster.get("missions", "doctor")
     assert mission is not None, "no object of a user is deleted"
     assert mission["metadata"]["annotations"]["kais.io/outcome"] == "Cancelled"
