@@ -31,6 +31,7 @@ _MERGE_KEYS: Mapping[str, str] = {
     "env": "name",
     "volumes": "name",
     "volumeMounts": "mountPath",
+    "ports": "name",  # ours all have one
 }
 _ANY = object()
 _DEFAULTS: Mapping[str, Any] = {
@@ -64,10 +65,12 @@ _DEFAULTS: Mapping[str, Any] = {
 }
 """What the API server fills in, by the name of the field; any value where it chooses one."""
 _POWER = re.compile(
-    r"\.host(Network|PID|IPC)$|\.(initC|c)ontainers\[[^]]*\]$"
-    r"|securityContext\.(privileged|capabilities\.add|allowPrivilegeEscalation)$"
+    r"\.host(Network|PID|IPC)$|\.(initC|c)ontainers\[[^]]*\]$|\.securityContext\."
+    r"|\.env\[(?!(KAIS|KNOWLEDGE|CELL)_)[^]]*\]$"
 )
-_NOTHING: tuple[Any, ...] = (None, "", False, [], {})
+"""Variables of other names are the Cell's own, and the same in every version."""
+_WEAKENING = "runAsNonRoot"
+"""Its false is no default: in a container it overrides the pod's true."""
 
 
 @dataclass(frozen=True)
@@ -89,8 +92,8 @@ def find(desired: Body, live: Body, *, allowed: Sequence[str]) -> Additions:
     """Compare a workload with what it shall be; `allowed` are paths in which `*` is any text."""
     permitted = [_pattern(path) for path in (*ALLOWED_ALWAYS, *allowed)]
     found = _Found(permitted)
-    kept = found.walk(desired["spec"], live["spec"], "spec")
-    patch = _merge_patch(live["spec"], kept)
+    cleaned = found.walk(desired["spec"], live["spec"], "spec")
+    patch = _merge_patch(live["spec"], cleaned)
     named = tuple(path for path in found.allowed if path not in ALLOWED_ALWAYS)
     return Additions(tuple(found.removed), named, patch if found.removed else None)
 
@@ -104,13 +107,13 @@ class _Found:
         self.allowed: list[str] = []
 
     def walk(self, desired: Any, live: Any, path: str) -> Any:
-        """Give what is left of `live` without what is to be removed."""
+        """Give `live` without what is to be removed, and with `desired` where it differs."""
         if isinstance(desired, Mapping) and isinstance(live, Mapping):
             return self._mapping(desired, live, path)
         key = _MERGE_KEYS.get(path.rpartition(".")[2])
         if isinstance(desired, list | tuple) and isinstance(live, list):
             return self._keyed(desired, live, path, key) if key else self._list(desired, live, path)
-        return live
+        return desired if children.differs(desired, live) else live
 
     def _mapping(self, desired: Mapping[str, Any], live: Mapping[str, Any], path: str) -> Body:
         kept: Body = {}
@@ -123,11 +126,15 @@ class _Found:
                 kept |= {key: rest} if rest else {}
             elif _is_default(key, value) or not self._is_removed(below):
                 kept[key] = value
-        return kept
+        return kept | {
+            key: value
+            for key, value in desired.items()
+            if key not in live and children.differs({key: value}, {})
+        }
 
     def _list(self, desired: Sequence[Any], live: list[Any], path: str) -> list[Any]:
         if len(desired) != len(live):
-            return live  # a difference, which an apply mends
+            return list(desired)
         pairs = enumerate(zip(desired, live, strict=True))
         return [self.walk(one, other, f"{path}[{i}]") for i, (one, other) in pairs]
 
@@ -137,10 +144,10 @@ class _Found:
         for item in live:
             below = f"{path}[{item.get(key)}]"
             if item.get(key) in wanted:
-                kept.append(self.walk(wanted[item.get(key)], item, below))
+                kept.append(self.walk(wanted.pop(item.get(key)), item, below))
             elif not self._is_removed(below):
                 kept.append(item)
-        return kept
+        return kept + list(wanted.values())
 
     def _is_removed(self, path: str) -> bool:
         is_allowed = any(pattern.fullmatch(path) for pattern in self._permitted)
@@ -171,7 +178,7 @@ def row_of(live: Body, now: datetime) -> Row:
         count, last = notes.digits(number), notes.time(at)
     except notes.BROKEN:
         return Row()
-    if count is None or last is None or now - last >= ROW_ENDS:
+    if count is None or last is None or not timedelta(0) <= now - last < ROW_ENDS:
         return Row()
     return Row(count, last)
 
@@ -184,7 +191,10 @@ def annotation(row: Row, now: datetime) -> str:
 def decide(
     desired: Body, live: Body, *, allowed: Sequence[str], now: datetime
 ) -> tuple[ChildDecision, tuple[str, ...]]:
-    """Choose what to do about a workload of ours that is as wanted but for additions.
+    """Choose what to do about additions to a workload of ours.
+
+    With them goes every other difference. An apply would leave what others own, and the API server
+    refuses a volume, say, that has two sources.
 
     Returns:
         The decision, and the paths that the installation lets stay.
@@ -231,12 +241,18 @@ def is_tampered(desired: Body, live: Body, *, allowed: Sequence[str]) -> bool:
     For a template that an older version rendered: its variables and mounts may differ rightly.
     """
     removed = find(desired, live, allowed=allowed).removed
-    return any(_POWER.search(path) for path in removed)
+    volumes = live["spec"]["template"]["spec"].get("volumes") or ()
+    of_host = tuple(
+        f"spec.template.spec.volumes[{volume.get('name')}]"
+        for volume in volumes
+        if "hostPath" in volume
+    )
+    return any(_POWER.search(path) or path.startswith(of_host) for path in removed)
 
 
 def _is_default(key: str, value: Any) -> bool:
-    if value in _NOTHING:
-        return True
+    if value is None or value is False or value in ("", [], {}):
+        return key != _WEAKENING or value is None
     default = _DEFAULTS.get(key)
     return default is _ANY or (default is not None and value == default)
 

@@ -7,7 +7,7 @@ lost the leave to use its account, one that is scaled down.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
 from kais import labels
@@ -98,11 +98,11 @@ def decide_workloads(
     decided: list[ChildDecision] = []
     staying: list[str] = []
     for decision, body, seen in first:
-        if seen is None or decision.standing is not Standing.OURS or decision.actions:
+        if seen is None or not _is_as_applied(decision, body, seen):
             decided.append(decision)
             continue
         removal, paths = additions.decide(body, seen, allowed=allowed, now=now)
-        decided.append(removal)
+        decided.append(removal if removal.actions else replace(removal, actions=decision.actions))
         staying += paths
     trouble = next((d for d in decided if d.reason is Reason.NAME_TAKEN), None)
     trouble = trouble or next((d for d in decided if d.reason is not None), None)
@@ -116,6 +116,17 @@ def decide_workloads(
         message="; ".join(d.message for d in decided if d.message) or names,
         requeue_after=min((d.requeue_after for d in decided if d.requeue_after), default=None),
     )
+
+
+def _is_as_applied(decision: ChildDecision, desired: Body, seen: Body) -> bool:
+    """Whether a child is ours and what was last applied, so that others made each difference."""
+    if decision.standing is not Standing.OURS:
+        return False
+    if any(isinstance(action, Delete) for action in decision.actions):
+        return False
+    carried = seen["metadata"].get("labels") or {}
+    is_same = carried.get(labels.SPEC_HASH) == desired["metadata"]["labels"][labels.SPEC_HASH]
+    return is_same or not decision.actions
 
 
 def stopped(parent: Parent, found: Children) -> tuple[Action, ...]:

@@ -1,0 +1,122 @@
+"""Additions that look like a default, like a difference, or like a removal just made."""
+
+import copy
+from dataclasses import replace
+from datetime import datetime
+from typing import Any
+
+import pytest
+
+from kais_operator.decide.cells import additions
+from kais_operator.observe import cell
+from tests.fakes.services import DEPLOYMENT, SERVICE, SOLO, serving
+from tests.fakes.teams import condition
+from tests.unit.operator.decide.test_additions import edit_pod, events, look, pod_of
+
+CONTAINER: dict[str, tuple[str, Any]] = {
+    "the user root": ("runAsUser", 0),
+    "the group root": ("runAsGroup", 0),
+    "leave to run as root": ("runAsNonRoot", False),
+}
+
+
+@pytest.mark.parametrize(("field", "value"), CONTAINER.values(), ids=CONTAINER)
+async def test_what_lets_the_container_run_as_root_is_no_default(field: str, value: Any) -> None:
+    fake = await serving()
+    before = copy.deepcopy(fake.cluster.read(DEPLOYMENT)["spec"])
+    pod = pod_of(fake)
+    pod["containers"][0]["securityContext"][field] = value
+    edit_pod(fake, pod)
+    await look(fake)
+    assert fake.cluster.read(DEPLOYMENT)["spec"] == before
+    path = f"spec.template.spec.containers[cell].securityContext.{field}"
+    assert events(fake) == [
+        f"Deployment/demo/solo had {path}, which the Cell does not declare; taken away"
+    ]
+
+
+async def test_a_volume_turned_into_a_folder_of_the_host_is_what_it_was_in_one_write() -> None:
+    fake = await serving()
+    before = copy.deepcopy(fake.cluster.read(DEPLOYMENT)["spec"])
+    pod = pod_of(fake)
+    name = pod["volumes"][0]["name"]
+    pod["volumes"][0] = {"name": name, "hostPath": {"path": "/"}}
+    edit_pod(fake, pod)
+    await look(fake)
+    assert fake.cluster.read(DEPLOYMENT)["spec"] == before
+    assert ("apply", DEPLOYMENT) not in fake.cluster.writes, (
+        "the API server refuses an apply that leaves a volume of two types"
+    )
+    (message,) = events(fake)
+    assert f"spec.template.spec.volumes[{name}].hostPath" in message
+
+
+async def test_a_port_added_to_a_service_is_taken_away() -> None:
+    fake = await serving()
+    before = copy.deepcopy(fake.cluster.read(SERVICE)["spec"])
+    ports = [*before["ports"], {"name": "debug", "port": 9999, "protocol": "TCP"}]
+    fake.cluster.edit(SERVICE, {"spec": {"ports": ports}})
+    await look(fake)
+    assert fake.cluster.read(SERVICE)["spec"] == before
+    (message,) = events(fake)
+    assert "spec.ports[debug]" in message
+
+
+@pytest.mark.parametrize("at", ["9999-12-31T23:59:59Z", "2030-06-01T00:00:00Z"])
+async def test_a_removal_noted_in_the_future_puts_no_other_off(at: str) -> None:
+    fake = await serving()
+    assert datetime.fromisoformat(at) > fake.clock.now()
+    note = {"metadata": {"annotations": {"kais.io/removed-additions": f"9 {at}"}}}
+    fake.cluster.edit(DEPLOYMENT, note)
+    edit_pod(fake, {"hostNetwork": True})
+    await look(fake)
+    assert "hostNetwork" not in pod_of(fake)
+
+
+async def test_while_additions_are_contested_what_the_cell_declares_is_still_mended() -> None:
+    fake = await serving()
+    image = pod_of(fake)["containers"][0]["image"]
+    for _ in range(additions.ROW):
+        edit_pod(fake, {"hostNetwork": True})
+        await look(fake)
+    pod = pod_of(fake)
+    pod["containers"][0]["image"] = "evil:1"
+    edit_pod(fake, {**pod, "hostNetwork": True})
+    await look(fake)
+    assert pod_of(fake)["hostNetwork"] is True
+    assert pod_of(fake)["containers"][0]["image"] == image
+    assert condition(fake, "Applied", SOLO)[1] == "DriftContested"
+
+
+@pytest.mark.parametrize("harm", ["hostPath", "LD_PRELOAD", "runAsUser"])
+async def test_a_template_of_an_older_operator_is_rendered_anew_whatever_power_it_was_given(
+    harm: str,
+) -> None:
+    fake = await serving()
+    moved = replace(fake.world.placement, knowledge_url="http://elsewhere:1")
+    fake.world = replace(fake.world, placement=moved)
+    before, pod = pod_of(fake), pod_of(fake)
+    if harm == "hostPath":
+        pod["volumes"].append({"name": "host", "hostPath": {"path": "/"}})
+    elif harm == "LD_PRELOAD":
+        pod["containers"][0]["env"].append({"name": "LD_PRELOAD", "value": "/evil.so"})
+    else:
+        pod["containers"][0]["securityContext"]["runAsUser"] = 0
+    edit_pod(fake, pod)
+    await look(fake)
+    assert pod_of(fake)["volumes"] == before["volumes"]
+    (container,), (old,) = pod_of(fake)["containers"], before["containers"]
+    assert container["securityContext"] == old["securityContext"]
+    assert [v["name"] for v in container["env"]] == [v["name"] for v in old["env"]]
+
+
+async def test_a_changed_cell_takes_its_own_variables_away_without_a_word_of_additions() -> None:
+    fake = await serving()
+    fake.cluster.edit(SOLO, {"spec": {"container": {"env": [{"name": "MODE", "value": "a"}]}}})
+    await look(fake)
+    assert "MODE" in str(pod_of(fake))
+    fake.cluster.edit(SOLO, {"spec": {"container": {"env": []}}})
+    await fake.settle(cell.RECONCILER, SOLO)
+    assert "MODE" not in str(pod_of(fake))
+    assert events(fake) == []
+    assert additions.row_of(fake.cluster.read(DEPLOYMENT), fake.clock.now()).count == 0
