@@ -61,10 +61,11 @@ def withdraw_copies(
             continue
         if copy.source.type != "promoted":
             continue  # it was told there and only confirmed by the origin; it stands by itself
-        if _stands_without(desk, origin, copy):
-            withdrawal += Withdrawal(flagged=_flag(desk, copy, order))
-            continue
+        # Readers of the copy may not see the origin, so they do not read why it was closed either.
         reason = f"the fact that it was copied from was {cause}"
+        if _stands_without(desk, origin, copy):
+            withdrawal += Withdrawal(flagged=flag(desk, copy, Order(order.actor, reason)))
+            continue
         close(desk, copy, lifecycle, reason, order.actor, until=until)
         part = {"id": standing.id, "origin": standing.origin, "copy": standing.copy}
         desk.record("promotion.undone", scope=copy.scope, actor=order.actor, parts=[part])
@@ -73,7 +74,7 @@ def withdraw_copies(
     return withdrawal
 
 
-def _flag(desk: Desk, copy: Fact, order: Order) -> tuple[str, ...]:
+def flag(desk: Desk, copy: Fact, order: Order) -> tuple[str, ...]:
     """Keep a copy out of injection until a reviewer decides, and the copies made of it as well."""
     if ORIGIN_GONE not in copy.flags:
         flags = [*copy.flags, ORIGIN_GONE]
@@ -83,7 +84,7 @@ def _flag(desk: Desk, copy: Fact, order: Order) -> tuple[str, ...]:
     for standing in desk.promotions(copy.id):
         above = desk.fact(standing.copy) if standing.origin == copy.id else None
         if above and above.lifecycle == "live":
-            flagged += _flag(desk, above, order)
+            flagged += flag(desk, above, order)
     return tuple(flagged)
 
 

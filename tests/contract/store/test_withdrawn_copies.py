@@ -56,6 +56,17 @@ class TestCorrected:
         queue = store.review_queue(Queue((Reach("platform", subtree=True),), 9))
         assert [fact.id for fact in queue] == [copy]
 
+    def test_history_of_a_flagged_copy_does_not_repeat_why_its_origin_was_closed(
+        self, store: Store
+    ) -> None:
+        fact_id = told(store)
+        copy = store.promote(fact_id, WHY).copy_id
+        store.confirm(copy, Order(AGENT, ""), "another-session")
+        store.correct(fact_id, "the secret is elsewhere", "Java 25", actor=AGENT)
+        text = repr(store.history(copy, ALL))
+        assert "the fact that it was copied from was corrected" in text
+        assert "secret" not in text
+
     def test_copies_of_a_flagged_copy_wait_for_a_review_as_well(self, store: Store) -> None:
         fact_id = told(store, scope=LEAD)
         first = store.promote(fact_id, WHY).copy_id
