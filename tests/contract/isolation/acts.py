@@ -2,7 +2,8 @@
 
 In the world of one tenant alone, the acts of the others are left out. A promotion of theirs leaves
 a copy in front of everybody, so there the copy is told as the promotion would write it, and closed
-with the words of the withdrawal: nobody can tell a copy by who has its origin.
+or flagged with the words of the withdrawal: nobody can tell a copy by who has its origin. A run of
+theirs that makes its scope's rule promote facts leaves such copies too.
 """
 
 from __future__ import annotations
@@ -14,10 +15,19 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
-from knowledge_client.models import ApproveIn, BlueprintName, Recalled, Receipt, Source
+from knowledge_client.models import (
+    ApproveIn,
+    BlueprintName,
+    Promotion,
+    Recalled,
+    Receipt,
+    ScopeConfig,
+    Source,
+)
 from knowledge_service.domain.runs import key_of
-from knowledge_service.domain.visibility import View, lineage, realm_of
-from knowledge_service.ports import Actor, NewReceipt, Order, RunListing, Store
+from knowledge_service.domain.visibility import EVERYTHING, PLATFORM, View, lineage, realm_of
+from knowledge_service.ports import Actor, NewReceipt, Order, Reader, RunListing, Store
+from knowledge_service.store.verbs import promoting
 from tests.builders_knowledge import episode, new_fact, run_in
 
 if TYPE_CHECKING:
@@ -31,6 +41,9 @@ _WITHDRAWN = {
     "correct": "corrected", "retract": "retracted", "reject": "rejected", "approve": "corrected",
 }  # fmt: skip
 _RUNS = ("nightly", "weekly")
+_AUTOMATIC = ScopeConfig(
+    promotion=Promotion(policy="Automatic", min_missions=1, min_confidence=0.0)
+)
 _ID = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 
 
@@ -38,7 +51,8 @@ _ID = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 class Act:
     """One act of a tenant (`by` None: of all of them) on a fact; `new` is the key of what it makes.
 
-    Of a run, `fact` is its number, and `recalled` are the facts that were in front of it.
+    Of a run, `fact` is its number, and `recalled` are the facts that were in front of it; its end
+    promotes each fact of `promoted`, with the key of the copy.
     """
 
     by: int | None
@@ -46,13 +60,19 @@ class Act:
     fact: int
     new: int = -1
     recalled: tuple[int, ...] = ()
+    promoted: tuple[tuple[int, int], ...] = ()
 
 
-def play(dice: random.Random, facts: Sequence[Fact], shared: Sequence[str]) -> tuple[Act, ...]:
-    """Make up what tenants do with their facts; each has its turn after the other."""
+def play(
+    dice: random.Random, facts: Sequence[Fact], shared: Sequence[str], contradicted: set[int]
+) -> tuple[Act, ...]:
+    """Make up what tenants do with their facts; each has its turn after the other.
+
+    No rule promotes the facts in `contradicted`.
+    """
     fresh = iter(range(len(facts), 10 * len(facts)))
     owners = sorted({fact.owner for fact in facts if fact.owner is not None})
-    waiting = [_of_tenant(dice, facts, by, shared, fresh.__next__) for by in owners]
+    waiting = [_of_tenant(dice, facts, by, shared, contradicted, fresh.__next__) for by in owners]
     acts: list[Act] = []
     while any(waiting):
         turn = dice.choice([own for own in waiting if own])
@@ -62,7 +82,7 @@ def play(dice: random.Random, facts: Sequence[Fact], shared: Sequence[str]) -> t
 
 def _of_tenant(
     dice: random.Random, facts: Sequence[Fact], by: int, shared: Sequence[str],
-    fresh: Callable[[], int],
+    contradicted: set[int], fresh: Callable[[], int],
 ) -> list[Act]:  # fmt: skip
     own = [fact for fact in facts if fact.owner == by and fact.subject is None]
     at_the_edge = [fact for fact in own if lineage(fact.scope)[1] in shared]
@@ -73,29 +93,64 @@ def _of_tenant(
     for origin, verb in zip(promoted, _WITHDRAWN, strict=False):
         acts.append(Act(by, verb, origin.key, fresh()))
     acts.append(Act(by, "undo", promoted[len(_WITHDRAWN)].key))
+    acts.append(Act(by, "retract", promoted[6].key))  # its copy was confirmed, so it is flagged
     rest = [fact for fact in own if fact not in promoted]
+    ruled = _ruled(rest, at_the_edge[0].scope)
+    proven = dice.sample([fact for fact in ruled if fact.key not in contradicted], 3)
+    rest = [fact for fact in rest if fact not in proven]
     for number, fact in enumerate(dice.sample(rest, 2 * len(_PLAIN))):
         acts.append(Act(by, _PLAIN[number % len(_PLAIN)], fact.key, fresh()))
-    shown = [fact.key for fact in facts if fact.owner is None or fact in rest]
-    runs = [
-        Act(by, "run", number, fresh(), tuple(dice.sample(shown, 12)))
-        for number in range(len(_RUNS))
+    shown = [
+        fact.key for fact in facts if fact.owner is None or (fact in rest and fact not in ruled)
     ]
-    return [*acts[:9], runs[0], *acts[9:], runs[1]]
+    copied = tuple((fact.key, fresh()) for fact in proven)
+    keys = tuple(fact.key for fact in proven)
+    first = Act(by, "run", 0, fresh(), (*keys, *dice.sample(shown, 12)), copied)
+    second = Act(by, "run", 1, fresh(), tuple(dice.sample(shown, 12)))
+    # The copies: one stands, one is withdrawn with its origin, one was confirmed and is flagged.
+    readers = None if lineage(proven[0].scope)[1] in shared else by
+    after = [
+        Act(readers, "confirm", copied[2][1]),
+        Act(by, "correct", keys[1], fresh()),
+        Act(by, "retract", keys[2]),
+    ]
+    return [*acts[:9], Act(by, "rule", keys[0]), first, *after, *acts[9:], second]
 
 
-def seen_by(tenant: int, acts: Iterable[Act], origins: dict[int, Fact]) -> tuple[Act, ...]:
+def _ruled(own: Sequence[Fact], edge: str) -> list[Fact]:
+    """Return the facts of the widest scope from which a rule promotes: never to the platform."""
+    is_below = lineage(edge)[1] == PLATFORM
+    return [f for f in own if edge == (lineage(f.scope)[1] if is_below else f.scope)]
+
+
+def seen_by(
+    tenant: int, acts: Iterable[Act], origins: dict[int, Fact], shared: Sequence[str]
+) -> tuple[Act, ...]:
     """Return the acts of a world in which the tenant is alone."""
     found: list[Act] = []
     copies: dict[int, int] = {}
+    confirmed: set[int] = set()
     for act in acts:
+        if act.verb == "confirm":
+            confirmed.add(act.fact)
         if act.by in (None, tenant):
             found.append(act)
+        elif act.verb == "run":
+            # The end of a run promotes in the order in which the facts were told, as here.
+            made = dict(act.promoted)
+            visible = [
+                (key, made[key])
+                for key, fact in origins.items()
+                if key in made and lineage(fact.scope)[1] in shared
+            ]
+            copies |= visible
+            found += [Act(None, "copy by rule", fact, new) for fact, new in visible]
         elif act.verb == "promote":
             copies[act.fact] = act.new
             found.append(Act(None, "copy", act.fact, act.new))
         elif act.fact in copies and act.verb in _WITHDRAWN and act.fact in origins:
-            found.append(Act(None, f"withdraw:{_WITHDRAWN[act.verb]}", copies[act.fact]))
+            verb = "flag" if copies[act.fact] in confirmed else "withdraw"
+            found.append(Act(None, f"{verb}:{_WITHDRAWN[act.verb]}", copies[act.fact]))
         elif act.fact in copies and act.verb == "undo":
             found.append(Act(None, "undo", copies[act.fact]))
     return tuple(found)
@@ -107,13 +162,18 @@ def do(stored: Stored, act: Act, origin: Fact | None, homes: Sequence[str]) -> N
     made: str | None = None
     if act.verb == "run" and act.by is not None:
         made = _run(stored, act, homes[act.by])
-    elif act.verb == "copy" and origin:
-        made = store.remember([_copy(origin)], actor=PERSON)[0].fact_id
+    elif act.verb == "rule" and origin:
+        store.put_scope(origin.scope, _AUTOMATIC, actor=PERSON)
+    elif act.verb in _COPYING and origin:
+        actor = _COPYING[act.verb]
+        made = store.remember([_copy(origin, actor)], actor=actor)[0].fact_id
     elif act.verb in _MAKING:
         made = _MAKING[act.verb](store, known, act.new)
-    elif act.verb.startswith("withdraw:"):
-        cause = act.verb.partition(":")[2]
-        store.retract(known, Order(PERSON, f"the fact that it was copied from was {cause}"))
+    elif act.verb.startswith(("withdraw:", "flag:")):
+        verb, _, cause = act.verb.partition(":")
+        order = Order(PERSON, f"the fact that it was copied from was {cause}")
+        close = store.retract if verb == "withdraw" else store.flag
+        close(known, order)
     else:
         _CHANGING[act.verb](store, known)
     if made:
@@ -134,6 +194,7 @@ def _restore(store: Store, fact_id: str) -> None:
     store.restore(fact_id, WHY)
 
 
+_COPYING = {"copy": PERSON, "copy by rule": promoting.ACTOR}
 _MAKING: Mapping[str, Callable[[Store, str, int], str | None]] = {
     "promote": lambda store, fact_id, _: store.promote(fact_id, WHY).copy_id,
     "correct": _correct,
@@ -149,12 +210,12 @@ _CHANGING: Mapping[str, Callable[[Store, str], object]] = {
 }
 
 
-def _copy(origin: Fact):  # type: ignore[no-untyped-def]
+def _copy(origin: Fact, actor: Actor):  # type: ignore[no-untyped-def]
     """Write what a promotion writes, without the origin."""
     return new_fact(
         origin.content, lineage(origin.scope)[1], kind=origin.kind, tags=origin.tags,
         confidence=round(origin.confidence * 0.9, 6),
-        source=Source(type="promoted", actor=PERSON.name),
+        source=Source(type="promoted", actor=actor.name),
     )  # fmt: skip
 
 
@@ -179,6 +240,10 @@ def _run(stored: Stored, act: Act, home: str) -> str:
     store.record_recall(NewReceipt(receipt, home), answer, None)
     outcome = ("Succeeded", "Failed")[act.fact % 2]
     store.put_run(run_id, run_in(**given, outcome=outcome), actor=PERSON)
+    for fact, new in act.promoted:
+        impact = store.impact(stored.ids[fact], Reader(EVERYTHING, "reader"), limit=1)
+        (copy,) = impact.copies if impact else ()
+        stored.ids[new], stored.keys[copy] = copy, new
     store.accept_extraction(key, 3, actor=PERSON)
     learnt = new_fact(f"learnt number{act.new}", home)
     return store.finish_extraction(key, [learnt], "little", actor=PERSON).facts[0]

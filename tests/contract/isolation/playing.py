@@ -14,16 +14,11 @@ from tests.contract.isolation import acts, worlds
 _LOOKED_UP = 10
 
 
-def differences(folder: Path, cases: int, a_world: int) -> int:
-    """Play cases, so many in each world, and count those in which a tenant sees a difference."""
-    found = 0
-    for number in range(-(-cases // a_world)):
-        found += in_one_world(folder, number, min(a_world, cases))
-    return found
-
-
 def differences_on_every_core(folder: Path, cases: int, a_world: int, *, part: int = 0) -> int:
-    """Play cases as `differences` does, worlds side by side; another part has other worlds."""
+    """Count the cases in which a tenant sees a difference; another part has other worlds.
+
+    Each world has so many cases. Worlds are played side by side.
+    """
     count = -(-cases // a_world)
     seeds = range(part * count, (part + 1) * count)
     spawn = multiprocessing.get_context("spawn")
@@ -33,7 +28,7 @@ def differences_on_every_core(folder: Path, cases: int, a_world: int, *, part: i
 
 
 def in_one_world(folder: Path, seed: int, cases: int) -> int:
-    """Play cases in the world of a seed."""
+    """Count the cases in the world of a seed in which a tenant sees a difference."""
     own = folder / str(seed)
     own.mkdir()
     dice = random.Random(seed)  # noqa: S311 - cases of a test

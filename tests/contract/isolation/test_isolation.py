@@ -15,10 +15,11 @@ from typing import Any
 import apsw
 import pytest
 
-from knowledge_client.models import Promoted
+from knowledge_client.models import Copied, Fact, Promoted
 from knowledge_service.domain.visibility import EVERYTHING, View
 from knowledge_service.index import scorer
 from knowledge_service.index.candidates import Candidate
+from knowledge_service.ports import Actor, Listing, Order
 from knowledge_service.store.sqlite import (
     changes,
     crediting,
@@ -31,6 +32,8 @@ from knowledge_service.store.sqlite import (
     usage,
 )
 from knowledge_service.store.sqlite.shelf import Reading, Shelf
+from knowledge_service.store.verbs import closing, promoting
+from knowledge_service.store.verbs.desk import Desk
 from tests import settings
 from tests.contract.isolation import playing, worlds
 
@@ -63,10 +66,18 @@ def test_worlds_have_what_a_leak_would_need(folder: Path) -> None:
         assert len(made.alone(tenant).facts) == worlds.FACTS + worlds.SHARED
         verbs = {act.verb for act in made.acts if act.by == tenant}
         assert verbs == {"promote", "correct", "retract", "restore", "confirm", "reject",
-                         "approve", "erase", "undo", "run"}  # fmt: skip
+                         "approve", "erase", "undo", "run", "rule"}  # fmt: skip
     stored = worlds.Stored(worlds.open_store(folder / "k.db")).tell(made)
     asked = worlds.question(random.Random(1))  # noqa: S311
     assert worlds.recalled(stored, made.homes[0], asked)
+    facts = stored.store.list_facts(Listing(View(made.homes[0]), 500, source="promoted"))
+    by_rule = [fact for fact in facts if fact.source.actor == promoting.ACTOR.name]
+    endings = sorted((fact.lifecycle, bool(fact.flags)) for fact in by_rule)
+    endings_of_a_tenant = [("live", False), ("live", True), ("retracted", False)]
+    assert endings == sorted(endings_of_a_tenant * worlds.TENANTS)
+    flagged = [fact for fact in facts if fact.flags]
+    assert {fact in by_rule for fact in flagged} == {True, False}
+    assert len(flagged) == 2 * worlds.TENANTS
     stored.store.close()
 
 
@@ -151,6 +162,27 @@ def _credit_by_run_id_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(crediting, "_OF_RUN", every)
 
 
+def _origins_in_the_reason_of_a_flag(monkeypatch: pytest.MonkeyPatch) -> None:
+    honest = closing.flag
+
+    def mutant(desk: Desk, copy: Fact, order: Order) -> tuple[str, ...]:
+        reason = f"{order.reason}, of {len(desk.promotions(copy.id))}"
+        return honest(desk, copy, dataclasses.replace(order, reason=reason))
+
+    monkeypatch.setattr(closing, "flag", mutant)
+
+
+def _missions_in_a_copy_by_rule(monkeypatch: pytest.MonkeyPatch) -> None:
+    honest = promoting._copy
+
+    def mutant(desk: Desk, fact: Fact, target: str, order: Order, **given: Any) -> Copied:
+        if given["rule"] == "automatic":
+            order = Order(Actor(f"kais-promotion, {order.reason}", "system"), order.reason)
+        return honest(desk, fact, target, order, **given)
+
+    monkeypatch.setattr(promoting, "_copy", mutant)
+
+
 MUTANTS = {
     "statistics of the whole table": _global_statistics,
     "usage of everybody in the ranking": _shared_usage_in_ranking,
@@ -161,6 +193,8 @@ MUTANTS = {
     "events of everybody": _events_of_everybody,
     "runs of everybody": _runs_of_everybody,
     "credit of a run id in every realm": _credit_by_run_id_alone,
+    "origins in the reason of a flag": _origins_in_the_reason_of_a_flag,
+    "missions in a copy by rule": _missions_in_a_copy_by_rule,
 }
 
 
@@ -169,4 +203,5 @@ def test_mutant_fails_the_suite(
     folder: Path, monkeypatch: pytest.MonkeyPatch, mutate: Callable[[pytest.MonkeyPatch], None]
 ) -> None:
     mutate(monkeypatch)
-    assert playing.differences(folder, 100, a_world=100) > 0
+    # The tenants of world 0 share the platform only, to which no rule promotes.
+    assert any(playing.in_one_world(folder, seed, 100) for seed in (0, 1))

@@ -19,8 +19,12 @@ from typing import Any
 from knowledge_client.models import RecallIn, Source
 from knowledge_service.domain.visibility import EVERYTHING, Principal, View
 from knowledge_service.flows import recalling
-from knowledge_service.ports import Actor, Listing, NewLink, NewReceipt, Reader, Use
+from knowledge_service.ports import Actor, Listing, NewLink, NewReceipt, Order, Reader, Use
+from knowledge_service.store.sqlite.desk import TableDesk
 from knowledge_service.store.sqlite.store import SqliteStore
+from knowledge_service.store.sqlite.writer import Transaction
+from knowledge_service.store.verbs import closing
+from knowledge_service.store.verbs.desk import known
 from tests.builders_knowledge import new_fact
 from tests.contract.isolation import acts
 
@@ -154,7 +158,7 @@ class World:
             turns=turns,
             links=tuple(x for x in self.links if x.start in keys and x.end in keys),
             uses=tuple(u for u in self.uses if u.by == tenant and u.fact in keys),
-            acts=acts.seen_by(tenant, self.acts, origins),
+            acts=acts.seen_by(tenant, self.acts, origins, _shared_scopes(self.homes)),
             origins=origins,
         )
 
@@ -172,7 +176,9 @@ def world(seed: int) -> World:
     for _ in range(SHARED):
         facts.append(_fact(dice, len(facts), dice.choice(shared), None))
     links, uses = _links(dice, facts, homes), _uses(dice, facts)
-    return World(homes, _mixed(dice, facts), links, uses, acts.play(dice, facts, shared))
+    contradicted = {key for x in links if x.kind == "contradicts" for key in (x.start, x.end)}
+    played = acts.play(dice, facts, shared, contradicted)
+    return World(homes, _mixed(dice, facts), links, uses, played)
 
 
 def _mixed(dice: random.Random, facts: list[Fact]) -> tuple[tuple[Fact, ...], ...]:
@@ -236,7 +242,7 @@ def _uses(dice: random.Random, facts: list[Fact]) -> tuple[Used, ...]:
 class Stored:
     """A world in a store, with what its facts are called there."""
 
-    store: SqliteStore
+    store: Unrecorded
     ids: dict[int, str] = field(default_factory=dict)
     keys: dict[str, int] = field(default_factory=dict)
 
@@ -287,8 +293,18 @@ class Unrecorded(SqliteStore):
     def record_recall_later(self, new: NewReceipt) -> None:
         """Record nothing."""
 
+    def flag(self, fact_id: str, order: Order) -> None:
+        """Flag a copy as the closing of its origin does, where there is no origin."""
 
-def open_store(path: Path) -> SqliteStore:
+        def work(tx: Transaction) -> None:
+            desk = TableDesk(tx)
+            desk.begin()
+            closing.flag(desk, known(desk, fact_id), order)
+
+        self._writer.submit(work)
+
+
+def open_store(path: Path) -> Unrecorded:
     """Open a store whose time stands still."""
     return Unrecorded(path, Frozen())
 
