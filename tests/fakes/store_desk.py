@@ -95,6 +95,14 @@ class MemoryDesk:
         rows.sort(key=lambda fact: fact.id, reverse=True)
         return min(rows, key=lambda fact: order.get(fact.lifecycle, 2), default=None)
 
+    def decided(self, scope: str, content_hash: bytes) -> Fact | None:
+        facts = [
+            row.fact
+            for row in self._store.rows(scope)
+            if row.content_hash == content_hash and row.fact.review in ("approved", "rejected")
+        ]
+        return max(facts, key=lambda fact: fact.id, default=None)
+
     def keyed(self, scope: str, key_hash: bytes) -> Sequence[Fact]:
         return [
             row.fact

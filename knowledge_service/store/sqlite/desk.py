@@ -20,6 +20,9 @@ _EQUAL = f"""{rows.SELECT} WHERE +f.scope_no = ?1 AND f.content_hash = ?2
   AND f.fact_no IN (SELECT value FROM json_each(?3))
   ORDER BY CASE f.lifecycle WHEN 'live' THEN 0 WHEN 'retracted' THEN 1 ELSE 2 END, f.id DESC
   LIMIT 1"""
+_DECIDED = f"""{rows.SELECT} WHERE +f.scope_no = ?1 AND f.content_hash = ?2
+  AND f.fact_no IN (SELECT value FROM json_each(?3)) AND f.review IN ('approved', 'rejected')
+  ORDER BY f.id DESC LIMIT 1"""
 _KEYED = f"""{rows.SELECT} WHERE f.scope_no = ? AND f.key_hash = ?
   AND f.lifecycle IN ('live', 'superseded') ORDER BY f.id"""
 _LINKS = """SELECT l.id, a.id, b.id, l.type FROM link l
@@ -80,11 +83,11 @@ class TableDesk:
 
     def equal(self, scope: str, content_hash: bytes) -> Fact | None:
         """Look an equal up."""
-        number = part.find_scope(self._tx, scope)
-        if number is None:
-            return None
-        among = json.dumps(self._tx.equals.numbers(number, content_hash))
-        return self._first(_EQUAL, (number, content_hash, among))
+        return self._among_equals(_EQUAL, scope, content_hash)
+
+    def decided(self, scope: str, content_hash: bytes) -> Fact | None:
+        """Look a reviewed equal up."""
+        return self._among_equals(_DECIDED, scope, content_hash)
 
     def keyed(self, scope: str, key_hash: bytes) -> Sequence[Fact]:
         """List a key's facts."""
@@ -188,6 +191,13 @@ class TableDesk:
     def erase(self, fact_ids: Sequence[str], *, actor: Actor, reason: str) -> tuple[int, int]:
         """Erase for good."""
         return erasing.erase(self._tx, fact_ids, actor=actor.name, reason=reason)
+
+    def _among_equals(self, sql: str, scope: str, content_hash: bytes) -> Fact | None:
+        number = part.find_scope(self._tx, scope)
+        if number is None:
+            return None
+        among = json.dumps(self._tx.equals.numbers(number, content_hash))
+        return self._first(sql, (number, content_hash, among))
 
     def _first(self, sql: str, bindings: Sequence[Any]) -> Fact | None:
         return next(rows.facts(self._tx.connection, sql, bindings), None)

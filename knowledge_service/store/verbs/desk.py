@@ -73,6 +73,10 @@ class Desk(Protocol):
         """Return an equal fact: a live one, else a retracted one, else the newest."""
         ...
 
+    def decided(self, scope: str, content_hash: bytes) -> Fact | None:
+        """Return the newest equal fact that a reviewer approved or rejected."""
+        ...
+
     def keyed(self, scope: str, key_hash: bytes) -> Sequence[Fact]:
         """Return the live and superseded facts of a key, the oldest first."""
         ...

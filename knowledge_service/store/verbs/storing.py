@@ -37,8 +37,10 @@ def within(desk: Desk, new: NewFact, actor: Actor) -> Remembered:
             f"an equal fact was retracted in {new.scope}: {equal.closed_reason};"
             " say what is different, or force it"
         )
-    if equal and equal.review == "rejected":
-        new = _again(equal, new)
+    # Nobody lifts a rejection by closing a draft of the same words.
+    decided = desk.decided(new.scope, new.content_hash) if equal else None
+    if decided and decided.review == "rejected":
+        new = _again(decided, new)
     stored = _create(desk, new, actor)
     if equal:
         link(desk, stored.fact_id, equal.id, "derived_from", scope=new.scope, actor=actor)

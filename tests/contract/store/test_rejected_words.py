@@ -7,7 +7,7 @@ import pytest
 from knowledge_client.models import ApproveIn
 from knowledge_service.domain.visibility import View
 from knowledge_service.errors import RetractedBefore
-from knowledge_service.ports import Order, Search, Store
+from knowledge_service.ports import Actor, Order, Search, Store
 from tests.builders_knowledge import AGENT, LEAD, PERSON, TEAM, new_fact
 
 VIEW = View(LEAD)
@@ -44,3 +44,39 @@ def test_forced_words_are_a_draft_until_a_reviewer_approves_them(store: Store) -
     edits = ApproveIn(reason="it does, in a storm")
     store.approve(again.fact_id, Order(PERSON, edits.reason), edits)
     assert served(store) == [again.fact_id]
+
+
+@pytest.mark.parametrize("verb", ["retract", "correct"])
+@pytest.mark.parametrize("force", [False, True])
+def test_closing_the_forced_draft_does_not_lift_the_rejection(
+    store: Store, verb: str, *, force: bool
+) -> None:
+    reject(store)
+    (draft,) = store.remember([new_fact(WORDS, force=True)], actor=AGENT)
+    if verb == "retract":
+        store.retract(draft.fact_id, Order(AGENT, "x"))
+    else:
+        store.correct(draft.fact_id, "x", "rain is wet", actor=AGENT)
+    if not force:
+        with pytest.raises(RetractedBefore):
+            store.remember([new_fact(WORDS)], actor=AGENT)
+        return
+    (again,) = store.remember([new_fact(WORDS, force=True)], actor=AGENT)
+    found = store.fact(again.fact_id, VIEW)
+    assert found is not None
+    assert found.review == "draft"
+    assert served(store) == []
+
+
+@pytest.mark.parametrize("actor", [AGENT, PERSON], ids=["agent", "person"])
+def test_words_that_a_reviewer_approved_since_are_rejected_no_longer(
+    store: Store, actor: Actor
+) -> None:
+    reject(store)
+    (again,) = store.remember([new_fact(WORDS, force=True)], actor=AGENT)
+    store.approve(again.fact_id, Order(PERSON, "in a storm"), ApproveIn(reason="in a storm"))
+    store.correct(again.fact_id, "the storm is over", "rain falls down", actor=PERSON)
+    (third,) = store.remember([new_fact(WORDS)], actor=actor)
+    found = store.fact(third.fact_id, VIEW)
+    assert found is not None
+    assert (found.lifecycle, found.review) == ("live", "none")
