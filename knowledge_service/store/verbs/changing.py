@@ -7,7 +7,7 @@ from typing import Any
 from knowledge_client.models import Corrected, Fact
 from knowledge_service.domain import endings
 from knowledge_service.domain import facts as domain
-from knowledge_service.errors import Conflict
+from knowledge_service.errors import Conflict, Forbidden
 from knowledge_service.ports import Order
 from knowledge_service.store.verbs import closing, storing
 from knowledge_service.store.verbs.desk import Desk, known
@@ -57,12 +57,19 @@ def restore(desk: Desk, fact_id: str, order: Order) -> Fact:
     Raises:
         NotFound: no such fact.
         Conflict: it is live, or another live fact says the same or holds its key.
+        Forbidden: an agent restores what a reviewer replaced.
         QuotaExceeded: an agent restores it in a scope that is full.
     """
     desk.begin()
     fact = known(desk, fact_id)
     if fact.lifecycle == "live":
         raise Conflict(f"fact {fact_id} is live; there is nothing to restore")
+    approved = _approved_successor(desk, fact_id) if order.actor.type == "agent" else None
+    if approved:
+        raise Forbidden(
+            f"{order.actor.name} may not restore fact {fact_id}: a reviewer approved"
+            f" fact {approved.id} in its place; remember what you know instead"
+        )
     equal = desk.equal(fact.scope, domain.hash_of(fact))
     if equal and equal.lifecycle == "live":
         raise Conflict(f"fact {equal.id} is live and says the same; confirm that one")
@@ -123,6 +130,15 @@ def _live(desk: Desk, fact_id: str) -> Fact:
     if fact.lifecycle != "live":
         raise Conflict(f"fact {fact_id} is {endings.of(fact, 'already')}")
     return fact
+
+
+def _approved_successor(desk: Desk, fact_id: str) -> Fact | None:
+    for each in desk.links(fact_id):
+        if each.type == "supersedes" and each.to_id == fact_id:
+            successor = desk.fact(each.from_id)
+            if successor and (successor.lifecycle, successor.review) == ("live", "approved"):
+                return successor
+    return None
 
 
 def _holder(desk: Desk, fact: Fact) -> Fact | None:

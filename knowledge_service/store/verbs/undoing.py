@@ -6,12 +6,14 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from knowledge_client.models import Undone
-from knowledge_service.errors import Conflict
+from knowledge_service.errors import Conflict, Forbidden
 from knowledge_service.ports import Order
 from knowledge_service.store.event import Event
 from knowledge_service.store.verbs.desk import Desk, known
 
 _RECORDED = "fact.recorded"
+# The second stands in the place of the first once the words of an edit were erased.
+_REVIEWED = ("fact.reviewed", "fact.restated")
 _ENDS = ("fact", "from", "to", "origin", "copy")
 
 
@@ -21,13 +23,20 @@ def undo(desk: Desk, fact_id: str, order: Order) -> Undone:
     Raises:
         NotFound: no such fact.
         Conflict: nothing is left to undo, or something later depends on it.
+        Forbidden: an agent takes back what a reviewer decided.
         QuotaExceeded: an agent makes a fact live again in a scope that is full.
     """
     fact = known(desk, fact_id)
     op = desk.operation(fact_id)
     if op is None:
         raise Conflict(f"fact {fact_id} has nothing left to undo")
-    done = [(event, part) for event in desk.events(op) for part in _parts(event, fact_id)]
+    events = desk.events(op)
+    if order.actor.type == "agent" and any(event.type in _REVIEWED for event in events):
+        raise Forbidden(
+            f"{order.actor.name} may not undo the last change of fact {fact_id}:"
+            " a reviewer decided it; only people and the operator take that back"
+        )
+    done = [(event, part) for event in events for part in _parts(event, fact_id)]
     touched = _touched(desk, done)
     for other in touched:
         if desk.operation(other) != op:

@@ -137,3 +137,21 @@ async def test_stream_names_no_draft_to_an_agent(connect: Connect, store: Store)
 
     assert named("lead") == {plain}
     assert named("keeper") == {plain, fact_id}
+
+
+@pytest.mark.parametrize("review", ["draft", "none"])
+@pytest.mark.parametrize("verb", ["undo", "restore"])
+async def test_agent_does_not_bring_back_what_a_reviewer_replaced(
+    connect: Connect, verb: str, review: str
+) -> None:
+    lead, keeper = connect("lead"), connect("keeper")
+    body = FactIn.model_validate({"content": "rain falls up", "review": review})
+    fact_id = (await lead.remember(body)).fact_id
+    edits = ApproveIn(reason="it does not", content="rain falls down")
+    approved = (await keeper.approve(fact_id, edits)).fact.id
+    detail = await refused(getattr(lead, verb)(fact_id, WHY), "forbidden")
+    assert "a reviewer" in detail
+    assert (await keeper.get_fact(approved)).lifecycle == "live"
+    assert (await keeper.get_fact(fact_id)).lifecycle == "superseded"
+    await getattr(keeper, verb)(fact_id, WHY)
+    assert (await keeper.get_fact(fact_id)).lifecycle == "live"
