@@ -33,7 +33,7 @@ class Streams:
     """Reads the stream of the app in process, which the in-memory transport cannot do piecemeal."""
 
     def __init__(self, app: object) -> None:
-        self._app = app
+        self.app = app
         self.begun = asyncio.Event()
         """Set when a stream has begun to answer: what comes after that is its."""
 
@@ -70,7 +70,7 @@ class Streams:
             if text.count("data: ") >= count or status != 200:
                 enough.set()
 
-        call = asyncio.create_task(self._app(scope, receive, send))  # type: ignore[operator]
+        call = asyncio.create_task(self.app(scope, receive, send))  # type: ignore[operator]
         wait = asyncio.create_task(enough.wait())
         await asyncio.wait({call, wait}, timeout=within_s, return_when=asyncio.FIRST_COMPLETED)
         enough.set()
@@ -182,13 +182,18 @@ class TestStream:
     async def test_one_caller_listens_eight_times_at_most(
         self, streams: Streams, connect: Connect
     ) -> None:
-        readings = [asyncio.create_task(streams.read("lead", 1, None)) for _ in range(8)]
-        await asyncio.sleep(0.3)
-        status, _, said = await streams.read("lead", 1, None)
+        held = [(Streams(streams.app), name) for name in ("lead",) * 8 + ("peer",)]
+        readings = [
+            asyncio.create_task(each.read(name, 1, None, within_s=20)) for each, name in held
+        ]
+        async with asyncio.timeout(20):
+            for each, _ in held:
+                await each.begun.wait()
+        status, _, said = await streams.read("lead", 1, None, within_s=20)
         assert (status, json.loads(said)["code"]) == (429, "quota-exceeded")
-        assert (await streams.read("peer", 1, None))[0] == 200
-        await asyncio.gather(*readings)
-        assert (await streams.read("lead", 1, None))[0] == 200
+        await told(connect("ada"), "news for all of them", TEAM)
+        assert {status for status, _, _ in await asyncio.gather(*readings)} == {200}
+        assert (await streams.read("lead", 1, within_s=20))[0] == 200
 
 
 class TestAudit:
