@@ -38,9 +38,17 @@ class Verdict:
 
 
 def decide(
-    holders: Sequence[Holder], since: datetime, by: Literal["human", "agent", "system"]
+    holders: Sequence[Holder],
+    since: datetime,
+    by: Literal["human", "agent", "system"],
+    *,
+    is_approved: bool = False,
 ) -> Verdict:
-    """Compare the new fact, true since `since`, with every live fact of its scope and key."""
+    """Compare the new fact, true since `since`, with every live fact of its scope and key.
+
+    With `is_approved` it is a draft that a reviewer approves now: a later fact that nobody approved
+    does not supersede it, and both stay live.
+    """
     closes, contradicts = [], []
     later: Holder | None = None
     for holder in holders:
@@ -48,6 +56,8 @@ def decide(
             contradicts.append(holder.fact_id)
         elif holder.since < since:
             closes.append(holder.fact_id)
+        elif is_approved and not holder.is_approved:
+            contradicts.append(holder.fact_id)
         elif later is None or holder.since < later.since:
             later = holder
     return Verdict(

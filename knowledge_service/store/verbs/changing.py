@@ -7,6 +7,7 @@ from typing import Any
 from knowledge_client.models import Corrected, Fact
 from knowledge_service.domain import endings
 from knowledge_service.domain import facts as domain
+from knowledge_service.domain.visibility import UNREVIEWED
 from knowledge_service.errors import Conflict, Forbidden
 from knowledge_service.ports import Order
 from knowledge_service.store.verbs import closing, storing
@@ -142,6 +143,7 @@ def _approved_successor(desk: Desk, fact_id: str) -> Fact | None:
 
 
 def _holder(desk: Desk, fact: Fact) -> Fact | None:
-    key = domain.key_hash(fact.subject, fact.predicate)
-    held = desk.keyed(fact.scope, key) if key else ()
-    return next((each for each in held if each.lifecycle == "live"), None)
+    if fact.review in UNREVIEWED:
+        return None
+    keyed = storing.holders(desk, fact.scope, domain.key_hash(fact.subject, fact.predicate))
+    return next((each for each in keyed if each.lifecycle == "live"), None)

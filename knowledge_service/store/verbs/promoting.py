@@ -100,8 +100,7 @@ def _was_copied(desk: Desk, fact: Fact, target: str) -> bool:
 
 
 def _otherwise(desk: Desk, fact: Fact, target: str) -> Fact | None:
-    key = domain.key_hash(fact.subject, fact.predicate)
-    held = desk.keyed(target, key) if key else ()
+    held = storing.holders(desk, target, domain.key_hash(fact.subject, fact.predicate))
     said = domain.hash_of(fact)
     return next(
         (each for each in held if each.lifecycle == "live" and domain.hash_of(each) != said), None

@@ -7,6 +7,7 @@ from typing import Any
 from knowledge_client.models import Approved, ApproveIn, Fact
 from knowledge_service.domain import endings
 from knowledge_service.domain import facts as domain
+from knowledge_service.domain.visibility import UNREVIEWED
 from knowledge_service.errors import Conflict
 from knowledge_service.ports import Order
 from knowledge_service.store.verbs import closing, storing
@@ -16,7 +17,8 @@ from knowledge_service.store.verbs.desk import Desk, known
 def approve(desk: Desk, fact_id: str, order: Order, edits: ApproveIn) -> Approved:
     """Approve a live fact; with other words, approve a successor instead.
 
-    A person's approval lifts the flags; one by the service's own accounts leaves them.
+    A draft takes its key now: it supersedes the facts of the key, or one of them supersedes it. A
+    person's approval lifts the flags; one by the service's own accounts leaves them.
 
     Raises:
         NotFound: no such fact.
@@ -25,7 +27,7 @@ def approve(desk: Desk, fact_id: str, order: Order, edits: ApproveIn) -> Approve
     desk.begin()
     fact = _reviewable(desk, fact_id, "approved")
     if edits.content is None and edits.title is None and edits.tags is None:
-        _review(desk, fact, order, "approved", _approval(order))
+        _approve(desk, fact, order)
         return Approved(fact=known(desk, fact_id))
     changes = edits.model_dump(exclude={"reason"}, exclude_none=True, mode="json")
     new = domain.edited(fact, edits, order.actor.name)
@@ -38,7 +40,7 @@ def approve(desk: Desk, fact_id: str, order: Order, edits: ApproveIn) -> Approve
     storing.link(desk, stored.fact_id, fact_id, "supersedes", scope=fact.scope, actor=order.actor)
     desk.hand_over(fact_id, stored.fact_id, actor=order.actor)
     successor = known(desk, stored.fact_id)
-    _review(desk, successor, order, "approved", _approval(order))
+    _approve(desk, successor, order)
     return Approved(
         fact=known(desk, stored.fact_id),
         replaced=fact_id,
@@ -63,6 +65,12 @@ def reject(desk: Desk, fact_id: str, order: Order) -> Fact:
     _review(desk, fact, order, "rejected", given)
     closing.withdraw_copies(desk, fact_id, order, cause="rejected", until=desk.at_us)
     return known(desk, fact_id)
+
+
+def _approve(desk: Desk, fact: Fact, order: Order) -> None:
+    _review(desk, fact, order, "approved", _approval(order))
+    if fact.review in UNREVIEWED:
+        storing.take_key(desk, fact, order.actor)
 
 
 def _approval(order: Order) -> dict[str, Any]:

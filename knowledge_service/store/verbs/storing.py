@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Sequence
 from typing import Any
 
 from kais import facts as kais_facts
 from knowledge_client.models import Fact, Remembered
 from knowledge_service.domain import facts, supersession
 from knowledge_service.domain.facts import NewFact
+from knowledge_service.domain.visibility import UNREVIEWED
 from knowledge_service.errors import RetractedBefore
 from knowledge_service.ports import Actor, Order
 from knowledge_service.store import times
@@ -90,20 +92,67 @@ def link(desk: Desk, from_id: str, to_id: str, kind: str, *, scope: str, actor: 
     desk.record("link.made", scope=scope, actor=actor, parts=parts)
 
 
-def _create(desk: Desk, new: NewFact, actor: Actor) -> Remembered:
-    since = times.to_us(new.valid_from) if new.valid_from else desk.at_us
-    keyed = _of_its_key(desk, new)
-    live = {fact.id: fact for fact in keyed if fact.lifecycle == "live"}
+def holders(desk: Desk, scope: str, key_hash: bytes | None) -> list[Fact]:
+    """Return the live and superseded facts of a key, the oldest first.
+
+    What waits for its review, or failed it, holds no key.
+    """
+    keyed = desk.keyed(scope, key_hash) if key_hash else ()
+    return [fact for fact in keyed if fact.review not in UNREVIEWED]
+
+
+def take_key(desk: Desk, fact: Fact, actor: Actor) -> None:
+    """Apply supersession for a live fact that was approved and held no key before."""
+    key_hash = facts.key_hash(fact.subject, fact.predicate)
+    keyed = _of_its_key(desk, fact.scope, key_hash, fact.predicate)
+    others = [each for each in keyed if each.id != fact.id]
+    claim = _claim(others, times.to_us(_since(fact)), actor, is_approved=True)
+    later = claim.verdict.superseded_by
+    if later:
+        reason = f"superseded by {later}"
+        closing.close(desk, fact, "superseded", reason, actor, until=claim.until)
+    _settle(desk, fact.id, fact.scope, claim, actor)
+
+
+@dataclasses.dataclass(frozen=True)
+class _Claim:
+    """What a fact, true since `since`, does to those of its key; times are in microseconds."""
+
+    keyed: tuple[Fact, ...]
+    since: int
+    verdict: supersession.Verdict
+
+    @property
+    def until(self) -> int:
+        """When the first of the later statements begins; there is one."""
+        starts: list[int] = [times.to_us(_since(fact)) for fact in self.keyed]
+        return min(start for start in starts if start > self.since)
+
+
+def _claim(keyed: Sequence[Fact], since: int, actor: Actor, *, is_approved: bool = False) -> _Claim:
     verdict = supersession.decide(
-        [supersession.Holder(f.id, _since(f), f.review == "approved") for f in live.values()],
+        [
+            supersession.Holder(fact.id, _since(fact), fact.review == "approved")
+            for fact in keyed
+            if fact.lifecycle == "live"
+        ],
         times.from_us(since),
         actor.type,
+        is_approved=is_approved,
     )
+    return _Claim(tuple(keyed), since, verdict)
+
+
+def _create(desk: Desk, new: NewFact, actor: Actor) -> Remembered:
+    since = times.to_us(new.valid_from) if new.valid_from else desk.at_us
+    is_held = new.review in UNREVIEWED
+    keyed = [] if is_held else _of_its_key(desk, new.scope, new.key_hash, new.predicate)
+    claim = _claim(keyed, since, actor)
+    verdict = claim.verdict
     fact_id = desk.new_id()
     given: dict[str, Any] = {}
     if verdict.superseded_by:
-        later = [times.to_us(_since(f)) for f in keyed if times.to_us(_since(f)) > since]
-        ends = [*later, *([times.to_us(new.valid_until)] if new.valid_until else [])]
+        ends = [claim.until, *([times.to_us(new.valid_until)] if new.valid_until else [])]
         given = {
             "lifecycle": "superseded",
             "closed_reason": f"superseded by {verdict.superseded_by}",
@@ -112,17 +161,7 @@ def _create(desk: Desk, new: NewFact, actor: Actor) -> Remembered:
     if actor.is_bounded and not given and not verdict.closes:
         desk.require_room(new.scope)
     desk.create(new, fact_id, actor=actor, given=given)
-    for older in verdict.closes:
-        reason = f"superseded by {fact_id}"
-        closing.close(desk, live[older], "superseded", reason, actor, until=since)
-        link(desk, fact_id, older, "supersedes", scope=new.scope, actor=actor)
-        order = Order(actor, "the fact that it was copied from was superseded")
-        closing.withdraw_copies(desk, older, order, cause="superseded", until=since)
-    for other in verdict.contradicts:
-        link(desk, fact_id, other, "contradicts", scope=new.scope, actor=actor)
-    if verdict.superseded_by:
-        link(desk, verdict.superseded_by, fact_id, "supersedes", scope=new.scope, actor=actor)
-    _bound(desk, [f for f in keyed if f.lifecycle == "superseded"], since, actor)
+    _settle(desk, fact_id, new.scope, claim, actor)
     return Remembered(
         fact_id=fact_id,
         status="created",
@@ -131,13 +170,32 @@ def _create(desk: Desk, new: NewFact, actor: Actor) -> Remembered:
     )
 
 
-def _of_its_key(desk: Desk, new: NewFact) -> list[Fact]:
-    if new.key_hash is None:
+def _settle(desk: Desk, fact_id: str, scope: str, claim: _Claim, actor: Actor) -> None:
+    """Close, link and bound the other facts of the key."""
+    by_id, verdict = {fact.id: fact for fact in claim.keyed}, claim.verdict
+    for older in verdict.closes:
+        reason = f"superseded by {fact_id}"
+        closing.close(desk, by_id[older], "superseded", reason, actor, until=claim.since)
+        link(desk, fact_id, older, "supersedes", scope=scope, actor=actor)
+        order = Order(actor, "the fact that it was copied from was superseded")
+        closing.withdraw_copies(desk, older, order, cause="superseded", until=claim.since)
+    for other in verdict.contradicts:
+        link(desk, fact_id, other, "contradicts", scope=scope, actor=actor)
+    if verdict.superseded_by:
+        link(desk, verdict.superseded_by, fact_id, "supersedes", scope=scope, actor=actor)
+    closed = [fact for fact in claim.keyed if fact.lifecycle == "superseded"]
+    _bound(desk, closed, claim.since, actor)
+
+
+def _of_its_key(
+    desk: Desk, scope: str, key_hash: bytes | None, predicate: str | None
+) -> list[Fact]:
+    if key_hash is None:
         return []
-    many = {kais_facts.normal_key(name) for name in desk.config(new.scope).many}
-    if kais_facts.normal_key(new.predicate) in many:
+    many = {kais_facts.normal_key(name) for name in desk.config(scope).many}
+    if kais_facts.normal_key(predicate) in many:
         return []
-    return list(desk.keyed(new.scope, new.key_hash))
+    return holders(desk, scope, key_hash)
 
 
 def _bound(desk: Desk, closed: list[Fact], since: int, actor: Actor) -> None:

@@ -155,3 +155,20 @@ async def test_agent_does_not_bring_back_what_a_reviewer_replaced(
     assert (await keeper.get_fact(fact_id)).lifecycle == "superseded"
     await getattr(keeper, verb)(fact_id, WHY)
     assert (await keeper.get_fact(fact_id)).lifecycle == "live"
+
+
+async def test_agent_is_served_the_older_fact_until_the_draft_of_its_key_is_approved(
+    connect: Connect,
+) -> None:
+    keeper, lead = connect("keeper"), connect("lead")
+    key = {"scope": LEAD, "subject": "build", "predicate": "needs"}
+    old = (await keeper.remember(FactIn(content="rain falls", **key))).fact_id
+    held = await lead.remember(FactIn(content="rain falls up", review="draft", **key))
+    assert held.superseded == ()
+    question = RecallIn(query="rain falls")
+    assert [fact.id for fact in (await lead.recall(question)).facts] == [old]
+    newer = await lead.remember(FactIn(content="rain falls down", **key))
+    assert (newer.superseded, newer.contradicts) == ((old,), ())
+    await keeper.retract(newer.fact_id, WHY)
+    await keeper.approve(held.fact_id, ApproveIn(reason="read it"))
+    assert [fact.id for fact in (await lead.recall(question)).facts] == [held.fact_id]
