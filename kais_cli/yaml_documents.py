@@ -7,13 +7,18 @@ kubectl.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from typing import Any
 
 import yaml
 
 EXPANDED_NODES = 100_000
-"""What a file may expand to; a Blueprint that the API server stores has far fewer."""
+"""What a file may expand to; a Blueprint that the API server stores has far fewer.
+
+`NODE_CHARACTERS` of a text count like a value.
+"""
+NODE_CHARACTERS = 100
 _TIMESTAMP = "tag:yaml.org,2002:timestamp"
 
 
@@ -25,15 +30,21 @@ def read(text: str) -> list[Any]:
     """Read all documents of a text.
 
     Raises:
-        YamlRefused: It is no YAML, or aliases make it larger than the limit.
+        YamlRefused: It is no YAML, holds what JSON has no word for, or aliases make it larger than
+            the limit.
     """
     loader = _Loader(text)
     try:
-        return list(_documents(loader))
+        documents = list(_documents(loader))
     except (yaml.YAMLError, ValueError, RecursionError) as exc:
         raise YamlRefused(str(exc) or "it is nested too deeply") from exc
     finally:
         loader.dispose()
+    try:
+        json.dumps(documents)
+    except (TypeError, ValueError) as exc:
+        raise YamlRefused(f"JSON cannot hold what is in it: {exc}") from exc
+    return documents
 
 
 class _Loader(yaml.SafeLoader):
@@ -52,7 +63,11 @@ def _documents(loader: _Loader) -> Iterator[Any]:
         node = loader.get_node()
         nodes_left -= _expanded(node, {}) if node is not None else 0
         if nodes_left < 0:
-            raise YamlRefused(f"its aliases expand it to more than {EXPANDED_NODES:,} values")
+            megabytes = EXPANDED_NODES * NODE_CHARACTERS // 1_000_000
+            raise YamlRefused(
+                f"its aliases expand it to more than {EXPANDED_NODES:,} values"
+                f" or {megabytes} MB of text"
+            )
         yield loader.construct_document(node)
 
 
@@ -63,8 +78,13 @@ def _expanded(node: yaml.Node, sizes: dict[int, int]) -> int:
         raise YamlRefused("an alias stands inside what it names")
     if known is None:
         sizes[id(node)] = 0
-        known = sizes[id(node)] = 1 + sum(_expanded(part, sizes) for part in _parts(node))
+        parts = sum(_expanded(part, sizes) for part in _parts(node))
+        known = sizes[id(node)] = 1 + _characters(node) // NODE_CHARACTERS + parts
     return known
+
+
+def _characters(node: yaml.Node) -> int:
+    return len(node.value) if isinstance(node, yaml.ScalarNode) else 0
 
 
 def _parts(node: yaml.Node) -> Iterator[yaml.Node]:

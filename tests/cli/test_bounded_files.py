@@ -2,7 +2,6 @@
 
 import copy
 import time
-from pathlib import Path
 
 import pytest
 
@@ -16,7 +15,8 @@ BOMB = "a0: &a0 [x, x, x, x, x, x, x, x, x]\n" + "".join(
 MERGES = "a0: &a0 {x: 1}\n" + "".join(
     f"a{n}: &a{n} {{<<: [{', '.join([f'*a{n - 1}'] * 9)}]}}\n" for n in range(1, 10)
 )
-TOO_MANY = "its aliases expand it to more than 100,000 values"
+TEXTS = f"a: &a {'x' * 100_000}\nb: [{', '.join(['*a'] * 200)}]\n"
+TOO_MANY = "its aliases expand it to more than 100,000 values or 10 MB of text"
 
 
 def hanging(name: str) -> dict:
@@ -24,13 +24,6 @@ def hanging(name: str) -> dict:
     (who,) = [p for p in body["spec"]["parameters"] if p["name"] == "who"]
     who["pattern"] = "(a+)+$"
     return body
-
-
-@pytest.fixture
-def bomb(tmp_path) -> Path:
-    file = tmp_path / "bomb.yaml"
-    file.write_text(BOMB)
-    return file
 
 
 @pytest.mark.parametrize("verb", ["render", "use"])
@@ -56,7 +49,7 @@ def test_values_that_break_a_pattern_are_told_as_ever(terminal, cluster):
     assert "parameter 'who': must match (a+)+$, got \"b\"" in terminal.err
 
 
-@pytest.mark.parametrize("text", [BOMB, MERGES], ids=["aliases", "merge keys"])
+@pytest.mark.parametrize("text", [BOMB, MERGES, TEXTS], ids=["aliases", "merge keys", "texts"])
 @pytest.mark.parametrize(
     "command",
     [
@@ -100,6 +93,14 @@ def test_aliases_of_a_reasonable_file_are_read():
 def test_what_cannot_be_read_says_why(text, words):
     with pytest.raises(yaml_documents.YamlRefused, match=words):
         yaml_documents.read(text)
+
+
+@pytest.mark.parametrize("text", ["a: !!binary aGVsbG8=", "a: !!set {x, y}", f"a: 0x{'f' * 5000}"])
+def test_what_json_cannot_hold_is_refused_in_words(tmp_path, text):
+    file = tmp_path / "odd.yaml"
+    file.write_text(text)
+    with pytest.raises(template_process.errors.UsageError, match=r"odd\.yaml: .*JSON"):
+        template_process.read_yaml(file, subject=str(file))
 
 
 def test_dates_stay_text():
