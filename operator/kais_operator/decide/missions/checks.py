@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import operator
+import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -201,6 +202,8 @@ def _by_number(check: Check, process: Process, output: Output) -> Result:
     found = _at(document, check.json_path or "")
     if isinstance(found, bool) or not isinstance(found, int | float):
         return _error(check, f"there is no number at jsonPath {check.json_path!r}")
+    if not abs(found) <= sys.float_info.max:  # so that NaN counts as well
+        return _error(check, f"the number at jsonPath {check.json_path!r} is not finite")
     sign = check.operator or ">="
     words = f"{found:g} {sign} {check.value:g}"
     if _OPERATORS[sign](found, check.value):

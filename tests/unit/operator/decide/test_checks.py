@@ -165,3 +165,10 @@ def test_an_image_without_a_shell_is_told_by_what_to_write_instead() -> None:
         "the cell's image has no shell (sh) to run command with; give argv"
     )
     assert checks.cannot_run(check(argv=["x"]), words) == f"it could not be started: {words}"
+
+
+@pytest.mark.parametrize("number", ["1e999", "-1e999", "NaN", f"1{'0' * 400}"])
+def test_a_number_that_is_not_finite_judges_nothing(number: str) -> None:
+    printed = Output(f'{{"totals": {{"percent": {number}}}}}')
+    expected = ("Error", "the number at jsonPath 'totals.percent' is not finite")
+    assert judged(check(**COVERAGE), ended(), printed) == expected
