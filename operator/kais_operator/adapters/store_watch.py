@@ -76,6 +76,8 @@ class StoreWatch:
         """Look once; a store that is away or refuses is logged and looked at again."""
         try:
             await self._look()
+            if self._is_away:
+                logger.info("the knowledge service serves again")
             self._is_away = False
         except errors.KnowledgeError as exc:
             self._is_known = False

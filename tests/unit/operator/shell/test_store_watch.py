@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 
 import pytest
 
@@ -175,6 +176,17 @@ async def test_a_store_that_goes_away_is_told_once(fakes, watch, heard):
     fakes.memory.note_problem("gone")
     await watch.tick()
     assert heard.away == 2
+
+
+async def test_a_store_that_serves_again_is_logged_once(fakes, watch, caplog):
+    caplog.set_level(logging.INFO)
+    fakes.knowledge.away = True
+    await watch.tick()
+    assert "serves again" not in caplog.text
+    fakes.knowledge.away = False
+    await watch.tick()
+    await watch.tick()
+    assert caplog.text.count("the knowledge service serves again") == 1
 
 
 async def test_a_batch_without_an_answer_is_asked_again(fakes, watch, heard, caplog):
