@@ -123,16 +123,32 @@ def news(before: State, now: State) -> list[str]:
     The report tells the outcome. What is printed as a trouble is not repeated as a reason to wait.
     """
     lines = []
-    if now.attempt and now.attempt != before.attempt:
+    if _has_new_attempt(before, now):
         lines.append(f"attempt {now.attempt} started")
     known = before.troubles()
     lines += [told for message, told in now.troubles().items() if message not in known]
-    wait = now.wait
-    if wait is not None and not wait.is_like(before.wait) and wait.message not in now.troubles():
+    wait = _new_wait(before, now)
+    if wait is not None and wait.message not in now.troubles():
         lines.append(wait.line)
     if now.is_deleted and not before.is_deleted:
         lines.append("deleted while it was followed")
     return lines
+
+
+def _has_new_attempt(before: State, now: State) -> bool:
+    return now.attempt is not None and now.attempt != before.attempt
+
+
+def _new_wait(before: State, now: State) -> Wait | None:
+    """Give the reason to wait if it is news.
+
+    Every attempt waits for its pod at first: the line about the attempt covers that.
+    """
+    wait = now.wait
+    if wait is None or wait.is_like(before.wait):
+        return None
+    is_starting = wait.reason == Reason.WAITING_FOR_PODS and _has_new_attempt(before, now)
+    return None if is_starting else wait
 
 
 def end(state: State) -> ExitStatus | None:

@@ -51,6 +51,20 @@ def test_a_use_prints_why_its_cells_are_not_ready_and_what_changes_of_it(termina
     ]
 
 
+def test_an_attempt_that_starts_is_not_announced_as_a_wait(terminal, cluster):
+    cluster.script = [
+        waiting("WaitingForPods", "attempt 1 is being started", attempt=1, phase="Running"),
+        waiting("Running", "attempt 1 of 3 is running", started="True", attempt=1, phase="Running"),
+        waiting("WaitingForPods", "the checks wait for a ready pod", started="True", attempt=1),
+        objects.ended(),
+    ]
+    assert terminal.run(*USE) == ExitStatus.SUCCEEDED
+    assert terminal.out.splitlines()[1:3] == [
+        "attempt 1/3 started",
+        "Mission waits: WaitingForPods: the checks wait for a ready pod",
+    ]
+
+
 def test_a_use_without_a_mission_prints_what_its_cells_wait_for(terminal, cluster):
     message = "0 of 1 cells are ready; web-0: Pulling"
     slow = [objects.condition("CellsReady", "False", "WaitingForCells", message)]
