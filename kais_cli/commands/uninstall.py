@@ -35,13 +35,7 @@ def uninstall(
     if uninstalling.is_led(lease, session.environment.now()):
         _abort(session)
         _wait(session, lambda: _runs(session), "runs to end and to be recorded")
-        _stop(session, release)
-        selector = f"{installed.OPERATOR},{installed.INSTANCE}={release.name}"
-        _wait(
-            session,
-            lambda: len(session.cluster.list("Pod", release.namespace, labels=selector)),
-            "the operator's pods to go",
-        )
+    _stop(session, release)
     _delete_jobs(session)
     for kind in uninstalling.HELD:
         _release(session, kind)
@@ -63,12 +57,21 @@ def _runs(session: Session) -> int:
 
 
 def _stop(session: Session, release: Release) -> None:
-    """Delete the operator's Deployment: to scale it would leave a field that Helm refuses."""
+    """Delete the operator's Deployment: to scale it would leave a field that Helm refuses.
+
+    One that crashes does not lead, and puts its finalizers back as soon as it does.
+    """
     name = release.operator
     if session.cluster.get("Deployment", release.namespace, name) is None:
         return  # it runs elsewhere, such as on a laptop
     session.cluster.delete("Deployment", release.namespace, name)
     session.write(f"Deployment/{release.namespace}/{name}: deleted\n")
+    selector = f"{installed.OPERATOR},{installed.INSTANCE}={release.name}"
+    _wait(
+        session,
+        lambda: len(session.cluster.list("Pod", release.namespace, labels=selector)),
+        "the operator's pods to go",
+    )
 
 
 def _delete_jobs(session: Session) -> None:
@@ -115,7 +118,9 @@ def _patch(session: Session, kind: str, body: Body, patch: Body) -> bool:
 
 
 def _wait(session: Session, count: Callable[[], int], what: str) -> None:
-    """Look each second until nothing is left, for a minute."""
+    """Look at once and each second until nothing is left, for a minute."""
+    if not count():
+        return
     began = session.environment.now()
     for _ in session.cluster.watch([]):
         left = count()

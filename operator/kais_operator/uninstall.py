@@ -3,9 +3,10 @@
     abort every run -> wait until the operator has ended them -> delete the operator's Deployment
       -> wait until its pods are gone -> delete the Jobs that are left -> remove our finalizers
 
-Without an operator nothing is waited for. A run that it did not end in time is ended by the
-deletion of its Job; its outcome is on record when kais is installed again. Exit status 1: a call
-failed, and some objects may still have the finalizer; run it again.
+Where no operator leads, no run is waited for, and its Deployment is deleted all the same. A run
+that it did not end in time is ended by the deletion of its Job; its outcome is on record when kais
+is installed again. Exit status 1: a call failed, and some objects may still have the finalizer; run
+it again.
 """
 
 from __future__ import annotations
@@ -44,12 +45,7 @@ class Uninstall:
         if await self._is_led(home):
             await self._abort()
             await self._wait(self._count_runs, "runs to end and to be recorded", _END_S)
-            await self._stop(home, deployment)
-
-            async def count_pods() -> int:
-                return len(await self._list("Pod", home, selector))
-
-            await self._wait(count_pods, "the operator's pods to go", _STOP_S)
+        await self._stop(home, deployment, selector)
         await self._delete_jobs()
         for kind in uninstalling.HELD:
             await self._release(kind)
@@ -71,8 +67,11 @@ class Uninstall:
     async def _count_runs(self) -> int:
         return sum(map(uninstalling.is_unsettled, await self._all("Mission")))
 
-    async def _stop(self, home: str, name: str) -> None:
-        """Delete the Deployment: to scale it would leave a field that Helm conflicts with."""
+    async def _stop(self, home: str, name: str, selector: str) -> None:
+        """Delete the Deployment: to scale it would leave a field that Helm conflicts with.
+
+        One that crashes does not lead, and puts its finalizers back as soon as it does.
+        """
         path = api_paths.single(ObjectRef("Deployment", home, name))
         options = {"propagationPolicy": "Background"}
         try:
@@ -80,6 +79,11 @@ class Uninstall:
         except errors.NotFound:
             return  # it runs elsewhere, such as on a laptop
         self._say(f"Deployment/{home}/{name}: deleted")
+
+        async def count_pods() -> int:
+            return len(await self._list("Pod", home, selector))
+
+        await self._wait(count_pods, "the operator's pods to go", _STOP_S)
 
     async def _delete_jobs(self) -> None:
         for job in await self._all("Job"):

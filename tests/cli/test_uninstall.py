@@ -126,7 +126,15 @@ def test_without_an_operator_nothing_is_waited_for(terminal, cluster):
     assert cluster.now == began
     assert cluster.get("Mission", "demo", "busy")["metadata"]["finalizers"] == ["other.io/x"]
     assert labels.ABORT not in cluster.get("Mission", "demo", "busy")["metadata"]["annotations"]
-    assert cluster.deleted == [("Job", "demo", "busy-a1")]
+
+
+def test_an_operator_that_only_does_not_lead_now_is_stopped_before_finalizers_go(terminal, cluster):
+    cluster.put(objects.lease("2029-12-31T23:58:00.000000Z"))
+    assert terminal.run("uninstall") == 0
+    assert cluster.deleted == [
+        ("Deployment", "kais-system", "kais-operator"),
+        ("Job", "demo", "busy-a1"),
+    ], "started again, it would put its finalizers back"
 
 
 def test_the_kinds_go_only_when_that_is_asked_for(terminal, cluster):
