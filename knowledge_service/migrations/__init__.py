@@ -20,6 +20,7 @@ from knowledge_service.migrations import (
     m010_tombstones,
     m011_visible,
     m012_erased_scopes,
+    m013_named_answers,
 )
 
 SQLITE: tuple[tuple[int, str, str], ...] = (
@@ -35,5 +36,6 @@ SQLITE: tuple[tuple[int, str, str], ...] = (
     (10, "m010_tombstones", m010_tombstones.SQLITE),
     (11, "m011_visible", m011_visible.SQLITE),
     (12, "m012_erased_scopes", m012_erased_scopes.SQLITE),
+    (13, "m013_named_answers", m013_named_answers.SQLITE),
 )
 """(number, name, script) in order; the runner is the store's."""

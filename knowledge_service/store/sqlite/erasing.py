@@ -37,6 +37,11 @@ _FORGET_RUNS = "DELETE FROM fact_run WHERE fact_no = ?"
 _FORGET_ANSWERS = """DELETE FROM idempotency WHERE (principal, key) IN (
   SELECT principal, key FROM idempotency INDEXED BY idempotency_content
   WHERE instr(response, '"content":') > 0 AND instr(response, ?) > 0)"""
+_NAMED_ANSWERS = """SELECT principal, key, response FROM idempotency
+  INDEXED BY idempotency_named
+  WHERE instr(response, '"namespace":') > 0 AND instr(response, ?) > 0"""
+_REWRITE_ANSWER = "UPDATE idempotency SET response = ? WHERE principal = ? AND key = ?"
+_IS_THERE = "SELECT 1 FROM fact WHERE id = ?"
 _NUMBERS = ("fact_no", "from_no", "to_no", "origin_no", "copy_no")
 _NAMES = ("fact", "from", "to", "origin", "copy")
 _TOLD = ("fact.recorded", "fact.confirmed")
@@ -190,6 +195,24 @@ class _Log:
                 before = {part["was"] for part in parts.values() if part.get("was")}
                 waiting += before - done
                 self._write(row, parts)
+        self._erase_name_in_answers(name, done)
+
+    def _erase_name_in_answers(self, name: Part, holders: set[str]) -> None:
+        """Erase a name from the answers about its holders that are kept for a repeat.
+
+        A fact that is not there any more may have been one of them; a fact of the same name in
+        another scope keeps it.
+        """
+        value = json.dumps(name["value"], ensure_ascii=False)
+        for principal, key, response in self.tx.all(_NAMED_ANSWERS, (value,)):
+            answers = json.loads(response)
+            if not isinstance(answers, list):
+                continue  # no answer to `remember`; the words of a fact only look like a name
+            for each in answers:
+                fact_id = each["fact_id"]
+                if fact_id in holders or self.tx.one(_IS_THERE, (fact_id,)) is None:
+                    each["aliases"] = [alias for alias in each["aliases"] if alias != name]
+            self.tx.execute(_REWRITE_ANSWER, (json.dumps(answers), principal, key))
 
     def _write(self, row: _Row, parts: Mapping[int, Part]) -> None:
         if not parts:

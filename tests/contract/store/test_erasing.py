@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from knowledge_client.models import AliasIn, ApproveIn, Fact
 from knowledge_service.errors import Conflict, RetractedBefore
-from knowledge_service.ports import Listing, Order
+from knowledge_service.ports import Listing, Once, Order
 from knowledge_service.store.sqlite import (
     connection,
     erasing_scopes,
@@ -183,6 +183,44 @@ def test_name_goes_with_the_fact_that_holds_it_and_a_rebuild_knows_that(tmp_path
     assert b"xylophone" not in export_of(path)
     store.close()
     assert upkeep.rebuild(path).changed == ()
+
+
+@pytest.mark.parametrize("erases_the_first", [True, False])
+def test_name_goes_from_the_answers_that_are_kept_for_a_repeat(
+    tmp_path: Path, *, erases_the_first: bool
+) -> None:
+    path = tmp_path / "knowledge.db"
+    store = SqliteStore(path)
+    name = (AliasIn(namespace="name", value="xylophone"),)
+    once, elsewhere = Once("ada", "key", "body"), Once("eve", "key", "body")
+    named = [new_fact("it rains", aliases=name), new_fact("snow")]
+    first = store.remember(named, actor=PERSON, once=once)
+    other = [new_fact("hail", scope="realm:other", aliases=name)]
+    (stays,) = store.remember(other, actor=PERSON, once=elsewhere)
+    holders = [first[0].fact_id]
+    for words in ("it pours", "it drips"):
+        holders.append(store.correct(holders[-1], "old", words, actor=PERSON).replacement_id or "")
+    for fact_id in holders if erases_the_first else holders[2:]:
+        store.erase(fact_id, WHY)
+    again = store.remember(named, actor=PERSON, once=once)
+    assert again == (first[0].model_copy(update={"aliases": ()}), first[1])
+    assert store.remember(other, actor=PERSON, once=elsewhere) == (stays,)
+    store.erase(stays.fact_id, WHY)
+    assert b"xylophone" not in bytes_of(path)
+    store.close()
+
+
+def test_data_that_looks_like_a_name_in_a_kept_answer_stays(tmp_path: Path) -> None:
+    store = SqliteStore(tmp_path / "knowledge.db")
+    name = AliasIn(namespace="name", value="xylophone")
+    data = {"aliases": [{"namespace": "name", "value": "xylophone"}]}
+    facts = [new_fact("it rains", aliases=(name,)), new_fact("it snows", data=data)]
+    named, alike = store.remember(facts, actor=PERSON)
+    order = Order(PERSON, "it does", Once("ada", "key", "body"))
+    confirmed = store.confirm(alike.fact_id, order, None)
+    store.erase(named.fact_id, WHY)
+    assert store.confirm(alike.fact_id, order, None) == confirmed
+    store.close()
 
 
 def test_name_that_was_handed_over_outlives_the_fact_that_had_it_before(tmp_path: Path) -> None:

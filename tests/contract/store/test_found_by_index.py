@@ -73,6 +73,7 @@ ERASING = {
     "tags of a fact": erasure._UNTAG,
     "a fact, and whatever refers to it": "DELETE FROM fact WHERE fact_no = ?",
     "answers that hold a fact": erasing._FORGET_ANSWERS,
+    "answers that hold a name": erasing._NAMED_ANSWERS,
     "events of a fact's operations": erasing._ABOUT,
     "runs that had a fact in front of them": erasing._FORGET_RUNS,
     "whether it is famous": erasing_uses._COUNT,
@@ -86,7 +87,14 @@ ERASING = {
 def test_erasure_looks_through_no_whole_table(tmp_path: Path, sql: str) -> None:
     told = plan(tmp_path / "knowledge.db", sql)
     scans = [line for line in told.splitlines() if line.startswith("SCAN")]
-    bounded = ("idempotency_content", "gone", "VIRTUAL", "(subquery", "CONSTANT ROW")
+    bounded = (
+        "idempotency_content",
+        "idempotency_named",
+        "gone",
+        "VIRTUAL",
+        "(subquery",
+        "CONSTANT ROW",
+    )
     assert [line for line in scans if not any(each in line for each in bounded)] == []
 
 
