@@ -145,7 +145,7 @@ async def test_bodies_under_way_are_bounded_by_caller(crowd: Crowd) -> None:
     headers = {**AS_LEAD, "content-type": "application/json", "content-length": size}
 
     def send() -> asyncio.Task[httpx.Response]:
-        sending = crowd.http.post("/v1/facts", content=endless(), headers=headers)
+        sending = crowd.http.post("/v1/facts:batch", content=endless(), headers=headers)
         return asyncio.create_task(sending)
 
     sent = [send(), send()]
