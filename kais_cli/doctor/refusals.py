@@ -18,12 +18,13 @@ def check(cluster: Cluster, namespace: str) -> Iterator[Finding]:
     """Report the objects of a namespace on which the operator met a 403."""
     messages: dict[str, str] = {}
     for event in sorted(cluster.list("Event", namespace), key=_time):
-        if not _is_of_operator(event):
-            continue
-        name = f"{event['involvedObject']['kind']}/{event['involvedObject']['name']}"
-        if event["reason"] == labels.EVENT_FORBIDDEN:
-            messages[name] = event["message"]
-        elif event["reason"] == labels.EVENT_ALLOWED:
+        about, reason = event["involvedObject"], event.get("reason")
+        if not _is_of_operator(event) or not {"kind", "name"} <= about.keys():
+            continue  # anybody's Event may leave out what the API server does not require
+        name = f"{about['kind']}/{about['name']}"
+        if reason == labels.EVENT_FORBIDDEN:
+            messages[name] = event.get("message", "")
+        elif reason == labels.EVENT_ALLOWED:
             messages.pop(name, None)
     for name in list(messages)[:_SHOWN]:
         yield failed(

@@ -181,6 +181,16 @@ def test_what_the_operator_was_refused_fails_with_the_api_servers_message(termin
     assert "→ if it lacks a right, helm upgrade kais charts/kais" in terminal.out
 
 
+def test_an_event_that_lacks_optional_fields_ends_no_check(terminal, cluster):
+    source = {"component": labels.MANAGER_CHILDREN}
+    for name, fields in {"a": {}, "b": {"reason": labels.EVENT_FORBIDDEN}}.items():
+        metadata = {"name": name, "namespace": "demo"}
+        body = {"kind": "Event", "metadata": metadata, "involvedObject": {}, "source": source}
+        cluster.put(body | fields)
+    assert terminal.run("doctor") == 0, terminal.err
+    assert "nothing was refused it in demo" in terminal.out
+
+
 def test_a_refusal_that_ended_is_no_finding(terminal, cluster):
     cluster.put(refusal("use"))
     cluster.put(refusal("use", reason="Allowed", at="2029-12-31T23:55:00Z"))
