@@ -9,6 +9,7 @@ from datetime import datetime, timedelta
 from typing import TYPE_CHECKING
 
 from kais.conditions import Type
+from kais.reasons import Reason
 from kais.resources import kinds
 from kais_cli import output
 from kais_cli.doctor.findings import Finding, ok, warning
@@ -19,12 +20,19 @@ if TYPE_CHECKING:
 _UNSEEN = timedelta(minutes=1)  # the operator looks at a new object within seconds
 _DELETING = timedelta(minutes=5)
 _SHOWN = 5
+_ON_THE_WAY = frozenset(
+    {
+        Reason.RUNNING, Reason.RECONCILING, Reason.WAITING_FOR_FORMATION, Reason.WAITING_FOR_CELLS,
+        Reason.WAITING_FOR_PODS, Reason.NOT_REGISTERED, Reason.CHECKS_PENDING, Reason.RETRYING,
+    }
+)  # fmt: skip
+"""Reasons of a mission that goes on by itself; its timeout and start deadline end it."""
 _MESSAGE_LIMIT = 200  # arbitrary; a message may have 4,096 characters, and doctor prints lines
 
 
 @dataclass(frozen=True)
 class _Failure:
-    """An object whose summary condition is False."""
+    """An object that fails, or does not go on by itself."""
 
     kind: str
     name: str
@@ -81,15 +89,29 @@ def _failing(
 
 
 def _failure(body: Body) -> _Failure | None:
-    """Read the summary condition of an object; None unless it is False."""
+    """Read the summary condition of an object; None when nobody has to look at it."""
     summary = Type.SUCCEEDED if body["kind"] == "Mission" else Type.READY
     for condition in body.get("status", {}).get("conditions", []):
-        if condition["type"] == summary and condition["status"] == "False":
+        if condition["type"] == summary and _needs_a_look(body["kind"], condition):
             since = datetime.fromisoformat(condition["lastTransitionTime"].replace("Z", "+00:00"))
             metadata = body["metadata"]
             reason, message = condition["reason"], condition.get("message", "")
             return _Failure(body["kind"], metadata["name"], reason, message, since)
     return None
+
+
+def _needs_a_look(kind: str, condition: Body) -> bool:
+    """Whether a summary is False, or says that a mission is held up.
+
+    The summary of a mission is Unknown until it ends. A use is not ready while its mission runs,
+    and the mission says what holds it up.
+    """
+    status, reason = condition["status"], condition["reason"]
+    if kind == "BlueprintInstance" and reason == Reason.RUNNING:
+        return False
+    if kind == "Mission" and status == "Unknown":
+        return reason not in _ON_THE_WAY
+    return bool(status == "False")
 
 
 def _is_unseen(body: Body, now: datetime) -> bool:

@@ -234,6 +234,26 @@ def test_failing_objects_are_counted_by_reason_and_the_longest_is_named(terminal
     assert "→ kubectl describe blueprint b18 -n demo" in terminal.out
 
 
+def mission_with(name, reason, message):
+    summary = objects.condition("Succeeded", "Unknown", reason, message)
+    return objects.made("Mission", name, {}, observedGeneration=1, conditions=[summary])
+
+
+def test_a_run_that_goes_on_is_not_failing(terminal, cluster):
+    cluster.put(failing("BlueprintInstance", "m", "Running", objects.AT))
+    cluster.put(mission_with("m", "Running", "attempt 1 of 3 is running"))
+    terminal.run("doctor")
+    assert "ok       objects   2 in demo, none of them stuck or failing" in terminal.out
+
+
+def test_a_mission_that_is_held_up_is_counted_once(terminal, cluster):
+    cluster.put(failing("BlueprintInstance", "m", "Running", objects.AT))
+    cluster.put(mission_with("m", "ImagePullFailed", "no such image"))
+    terminal.run("doctor")
+    assert terminal.out.count(" objects ") == 1
+    assert "ImagePullFailed: 1 Mission; Mission/m for 2m: no such image" in terminal.out
+
+
 def test_an_object_without_a_false_summary_is_not_counted(terminal, cluster):
     running = [objects.condition("Ready", "Unknown", "Running")]
     running += [objects.condition("CellsReady", "False", "WaitingForCells")]

@@ -205,8 +205,10 @@ def _going_on(standing: Standing, last: Attempt) -> Wanted:
         words = standing.obstacle.message if standing.obstacle else last.words
         words = f"attempt {of} is being checked: {words}"
         return conditions.unknown(Type.SUCCEEDED, last.trouble or Reason.CHECKS_PENDING, words)
-    trouble = f": {last.words}" if last.trouble is not None else ""
-    return conditions.unknown(Type.SUCCEEDED, Reason.RUNNING, f"attempt {of} is running{trouble}")
+    if last.trouble is not None:
+        words = f"attempt {of} waits: {last.words}"
+        return conditions.unknown(Type.SUCCEEDED, last.trouble, words)
+    return conditions.unknown(Type.SUCCEEDED, Reason.RUNNING, f"attempt {of} is running")
 
 
 def _asking(standing: Standing, last: Attempt) -> str:

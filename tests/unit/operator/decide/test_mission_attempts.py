@@ -139,6 +139,17 @@ async def test_a_failed_attempt_is_followed_by_one_that_knows_why() -> None:
     assert {r.attempt for r in fake.knowledge.recalls} == {1, 2}
 
 
+async def test_a_later_attempt_whose_image_is_not_pulled_names_that_reason() -> None:
+    fake = await teams.started()
+    teams.fail(fake, "no such pod")
+    await teams.settle(fake)
+    teams.pod(fake, 2, status=teams.waiting("ErrImagePull", "no route to host"))
+    await teams.settle(fake)
+    status_, reason, message = condition(fake, "Succeeded")
+    assert (status_, reason) == ("Unknown", "ImagePullFailed")
+    assert message.startswith("attempt 2 of 3 waits: Pod/demo/doctor-a2-")
+
+
 async def test_an_attempt_that_said_nothing_gives_its_end_as_feedback() -> None:
     fake = await teams.started()
     teams.fail(fake, "", code=7)
