@@ -8,7 +8,11 @@ from typing import NamedTuple
 from kais import outcomes
 from knowledge_client.models import Fact, Run, RunIn
 from knowledge_service.domain.visibility import PrincipalType, realm_of
+from knowledge_service.errors import InvalidBody
 
+# Both bounds of counters are arbitrary: the operator writes one.
+_MAX_COUNTERS = 64
+MAX_COUNTER_NAME = 64
 _IDENTITY = ("kind", "namespace", "scope")
 
 
@@ -40,17 +44,26 @@ def merge(run_id: str, old: Run | None, new: RunIn, now: datetime) -> Run:
 
     Raises:
         Differs: its kind, namespace, scope or recorded outcome is another.
+        InvalidBody: it would have too many counters.
     """
     given = new.model_dump(exclude_unset=True, exclude_none=True)
     if old is None:
+        _refuse_many(run_id, len(new.counters), allowed=0)
         merged = new.model_dump() | {"run_id": run_id, "opened_at": now, "closed_at": None}
     else:
         _refuse_another(old, new)
         merged = old.model_dump() | _allowed(old, given)
         merged["counters"] = old.counters | new.counters
+        # A run that was stored with more still takes what adds none.
+        _refuse_many(run_id, len(merged["counters"]), allowed=len(old.counters))
     if merged["outcome"] is not None and merged["closed_at"] is None:
         merged["closed_at"] = now
     return Run.model_validate(merged)
+
+
+def _refuse_many(run_id: str, count: int, *, allowed: int) -> None:
+    if count > max(allowed, _MAX_COUNTERS):
+        raise InvalidBody(f"run {run_id} would have {count} counters, at most {_MAX_COUNTERS}")
 
 
 def _refuse_another(old: Run, new: RunIn) -> None:

@@ -17,7 +17,7 @@ from knowledge_client.models import (
     RunIn,
 )
 from knowledge_service.domain import facts, redaction
-from knowledge_service.domain.runs import RunKey, key_of
+from knowledge_service.domain.runs import MAX_COUNTER_NAME, RunKey, key_of
 from knowledge_service.domain.visibility import EVERYTHING, PLATFORM, Principal, realm_of
 from knowledge_service.errors import Conflict, Forbidden, InvalidBody, NotFound, TooLarge
 from knowledge_service.flows import access
@@ -35,7 +35,8 @@ def put_run(store: Store, principal: Principal, run_id: str, body: RunIn) -> Run
     Raises:
         Forbidden: an agent would decide what becomes of a mission.
         NotFound: the realm has a run of that id that is another's, of which nothing is told.
-        InvalidBody: the scope lies in another realm than the namespace.
+        InvalidBody: the scope lies in another realm than the namespace, or there are too many
+            counters, or one with too long a name.
         RunClosedOtherwise: it has another outcome already.
     """
     path = access.path_of(body.scope, principal)
@@ -52,6 +53,11 @@ def put_run(store: Store, principal: Principal, run_id: str, body: RunIn) -> Run
         message = f"must lie in realm:{body.namespace}, the run's namespace"
         violation = ProblemViolation(path="scope", message=message)
         raise InvalidBody(f"run {run_id} has a scope of another realm", (violation,))
+    longest = max(map(len, body.counters), default=0)
+    if longest > MAX_COUNTER_NAME:
+        raise InvalidBody(
+            f"the name of a counter has {longest} characters, at most {MAX_COUNTER_NAME}"
+        )
     kept: dict[str, object] = {"scope": path}
     if body.objective:
         kept["objective"] = redaction.mask(body.objective)

@@ -10,7 +10,7 @@ import httpx
 import pytest
 
 from knowledge_client.models import FactIn
-from tests.builders_knowledge import TEAM, run_in
+from tests.builders_knowledge import LEAD, TEAM, run_in
 from tests.contract.service.callers import OPERATOR, Connect
 
 # Each of these is dear to one of the gates: words that begin a rule, words that begin a secret.
@@ -129,3 +129,18 @@ async def test_body_of_one_thing_is_bounded_by_what_it_may_hold(http: httpx.Asyn
         assert answer.json()["detail"] == "the body may have 1048576 bytes"
     batch = '{"facts": [{"content": "x"}]' + " " * (1024 * 1024) + "}"
     assert (await http.post("/v1/facts:batch", content=batch, headers=headers)).is_success
+
+
+async def test_counters_of_a_run_are_bounded_in_number_and_length(http: httpx.AsyncClient) -> None:
+    async def put(counters: dict[str, int]) -> httpx.Response:
+        body = {"kind": "session", "namespace": "demo", "scope": LEAD, "counters": counters}
+        return await http.put("/v1/runs/r", json=body, headers={"Authorization": "Bearer lead"})
+
+    assert (await put({f"a{n}": n for n in range(64)})).status_code == 200
+    assert (await put({"a1": 7})).json()["counters"]["a1"] == 7
+    answer = await put({"b": 1})
+    assert answer.status_code == 422
+    assert answer.json()["detail"] == "run r would have 65 counters, at most 64"
+    answer = await put({"c" * 65: 1})
+    assert answer.status_code == 422
+    assert answer.json()["detail"] == "the name of a counter has 65 characters, at most 64"
