@@ -62,25 +62,25 @@ def policy() -> dict[str, Any]:
             {
                 "expression": "variables.createdBy == (request.operation == 'CREATE'"
                 " ? request.userInfo.username : variables.oldCreatedBy)",
-                "messageExpression": f"'a Cell bears the annotation {labels.CREATED_BY}: '"
+                "messageExpression": f"'a Cell needs the annotation {labels.CREATED_BY}: '"
                 f" + request.userInfo.username + ' of a creator who lacks the verb {APPROVE} on"
                 " cells; it is never changed'",
             },
             {
                 "expression": "variables.approved == '' ||"
                 " variables.approved == variables.oldApproved",
-                "message": f"{labels.APPROVED} takes the verb {APPROVE} on cells,"
-                " as the role edit has it",
+                "message": f"{labels.APPROVED} requires the verb {APPROVE} on cells,"
+                " which the role edit grants",
             },
             {
                 "expression": "variables.blueprint == variables.oldBlueprint",
-                "message": f"the label {labels.BLUEPRINT} of a Cell takes the verb {APPROVE} on"
+                "message": f"the label {labels.BLUEPRINT} of a Cell requires the verb {APPROVE} on"
                 " cells; create a BlueprintInstance instead",
             },
             {
                 "expression": "request.operation == 'CREATE' ||"
                 " variables.parent == variables.oldParent",
-                "message": f"to change parentRef of a Cell takes the verb {APPROVE} on cells",
+                "message": f"changing parentRef of a Cell requires the verb {APPROVE} on cells",
             },
         ],
     }

@@ -39,7 +39,7 @@ class Reason(StrEnum):
     TEMPLATE_ERROR = "TemplateError", "a leaf of the template is wrong; the message has its path"
     TOO_LARGE = (
         "TooLarge",
-        "larger than the API server stores or a process can be given; the message names the field",
+        "exceeds a limit of the API server or of a process; the message names the field",
     )
     COMPATIBLE = "Compatible", "callers of the revision before can use this one as they are"
     BREAKING_CHANGE = "BreakingChange", "callers of the revision before may break on this one"
@@ -67,7 +67,7 @@ class Reason(StrEnum):
     APPLY_FAILED = "ApplyFailed", "the API server refused a child; the message has its words"
     DRIFT_CONTESTED = (
         "DriftContested",
-        "somebody adds to a child again each time it is taken away; the message names what",
+        "an addition to a child returns after each removal; the message names it",
     )
     NAME_TAKEN = "NameTaken", "an object of the child's name belongs to somebody else"
     PLATFORM_NOT_ALLOWED = (

@@ -120,7 +120,7 @@ class Budget:
         """Count what compiling a leaf of so many nodes costs."""
         self.compiling += LEAF_OPERATIONS + NODE_OPERATIONS * nodes
         if self.compiling > COMPILE_OPERATIONS:
-            raise CapExceeded("the expressions of the template are too many to be compiled")
+            raise CapExceeded("the template has too many expressions to compile")
 
 
 def weigh(value: Any, limit: int) -> int:

@@ -99,7 +99,7 @@ class _Sandbox(ImmutableSandboxedEnvironment):
         if not isinstance(obj, dict | list | tuple | str):
             raise Refused(f"a {type(obj).__name__} has no items")
         if isinstance(argument, dict | list | tuple):
-            raise Refused(f"a {type(argument).__name__} is no key; use a text or a number")
+            raise Refused(f"a {type(argument).__name__} is not a key; use a text or a number")
         try:
             return obj[argument]
         except (TypeError, LookupError):

@@ -78,7 +78,7 @@ def _no_websocket(status: int, what: str) -> errors.CliError:
     """Say why the API server opens no connection; its body was not read."""
     if status == httpx.codes.FORBIDDEN:
         return errors.Refused(
-            f"{what}: forbidden; it takes the verbs get and create on pods/portforward,"
+            f"{what}: forbidden; it requires the verbs get and create on pods/portforward,"
             " see `kais doctor`"
         )
     if status == _UNAUTHORIZED:

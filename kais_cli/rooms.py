@@ -38,7 +38,7 @@ ROOMS = {
     ),
     "cluster": Room(("cluster",), "Run a Kubernetes on this machine."),
     "doctor": Room(("doctor",), "Check everything, and say what to do."),
-    "uninstall": Room(("uninstall",), "End runs, and let every object go."),
+    "uninstall": Room(("uninstall",), "End runs and remove the operator's finalizers."),
     "completion": Room(("completion",), "Print the completion script of a shell."),
 }
 

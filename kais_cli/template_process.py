@@ -90,7 +90,7 @@ def violations_of(
     """
     declared = [parameter.to_dict() for parameter in parameters]
     request = {"resolve": declared, "given": dict(given)}
-    (answer,) = _ask(request, [subject], hint="mend its pattern")
+    (answer,) = _ask(request, [subject], hint="fix its pattern")
     return tuple(Violation(**violation) for violation in answer["violations"])
 
 

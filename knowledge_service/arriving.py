@@ -60,8 +60,8 @@ class Arriving(HttpToolsProtocol):
         """Return why this connection is one too many; makes room where one is idle."""
         if len(self.connections) > _OF_ONE_ADDRESS and self._is_one_too_many():
             return QuotaExceeded(
-                f"{_OF_ONE_ADDRESS} connections of one address are open; use each for many"
-                " requests, and close those that you do not use",
+                f"{_OF_ONE_ADDRESS} connections from one address are open; reuse them"
+                " for several requests, and close unused ones",
                 retry_after_s=2,
             )
         if len(self.connections) <= _CONNECTIONS:

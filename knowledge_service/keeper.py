@@ -72,7 +72,7 @@ class Keeper:
             _log.warning("%s waits for the store", name, extra={"fields": {"why": str(exc)}})
             self._on_run(name, False)
         except Exception:  # noqa: BLE001 - were the thread to end, nobody would notice
-            _log.exception("%s failed; it runs again in %g s", name, self._every_s)
+            _log.exception("%s failed; retrying in %g s", name, self._every_s)
             self._on_run(name, False)
         else:
             self._on_run(name, True)

@@ -49,14 +49,14 @@ class Metrics:
         )
         self.extraction_seconds = Histogram(
             "kais_extraction_seconds",
-            "Time of the attempt that ended an extraction, by how it ended.",
+            "Duration of the attempt that ended an extraction, by its final state.",
             ("state",),
             buckets=(0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60),
             registry=self.registry,
         )
         self.receipts_waiting_s = Gauge(
             "kais_knowledge_receipts_waiting_seconds",
-            "For how long the oldest receipt without a run has waited to be stored.",
+            "Age of the oldest unstored receipt without a run, in seconds.",
             registry=self.registry,
         )
         self._upkeep_failures = Counter(
@@ -67,13 +67,13 @@ class Metrics:
         )
         self._upkeep_success = Gauge(
             "kais_knowledge_upkeep_last_success_timestamp_seconds",
-            "When a background task succeeded last, in seconds since 1970.",
+            "Time of a background task's last success, in seconds since 1970.",
             ("task",),
             registry=self.registry,
         )
         self.facts_to_erase = Gauge(
             "kais_knowledge_facts_to_erase",
-            "Facts of deleted scopes that are still to be erased; nobody reads them.",
+            "Facts of deleted scopes that are not erased yet; no route serves them.",
             registry=self.registry,
         )
         self.erased_pending_s = Gauge(

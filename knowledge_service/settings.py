@@ -186,7 +186,7 @@ def _metrics_port(env: Mapping[str, str], parser: argparse.ArgumentParser) -> in
     given = env.get("KAIS_METRICS_PORT") or ""
     is_number = given.isascii() and given.isdecimal() and len(given) <= _DIGITS
     if given and not (is_number and 0 < int(given) <= _LAST_PORT):
-        parser.error(f"KAIS_METRICS_PORT: {given!r} is no port; give 1 to {_LAST_PORT}")
+        parser.error(f"KAIS_METRICS_PORT: {given!r} is not a port; use 1 to {_LAST_PORT}")
     return int(given) if given else None
 
 
@@ -195,7 +195,7 @@ def _undeclared_facts(env: Mapping[str, str], parser: argparse.ArgumentParser) -
     is_count = given.isascii() and given.isdecimal() and len(given) <= len(str(_MOST_FACTS))
     if not (is_count and 0 < int(given) <= _MOST_FACTS):
         parser.error(
-            f"KAIS_UNDECLARED_FACTS: {given!r} is no number of facts; give 1 to {_MOST_FACTS}"
+            f"KAIS_UNDECLARED_FACTS: {given!r} is not a number of facts; use 1 to {_MOST_FACTS}"
         )
     return int(given)
 

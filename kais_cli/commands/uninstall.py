@@ -1,4 +1,4 @@
-"""`kais uninstall`: the steps of the chart's pre-delete hook, for who has no Helm hooks."""
+"""`kais uninstall`: the steps of the chart's pre-delete hook, for installations without hooks."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ def _delete_jobs(session: Session) -> None:
         if uninstalling.is_left_over(job):
             metadata = job["metadata"]
             session.cluster.delete("Job", metadata["namespace"], metadata["name"])
-            session.write(f"{_name('Job', job)}: deleted, nobody ends its run\n")
+            session.write(f"{_name('Job', job)}: deleted; its run did not end\n")
 
 
 def _release(session: Session, kind: str) -> None:
@@ -91,8 +91,8 @@ def _release(session: Session, kind: str) -> None:
             if _patch(session, kind, body, uninstalling.release(body) or {}):
                 session.write(f"{_name(kind, body)}: finalizer removed\n")
     raise errors.Refused(
-        f"somebody goes on writing the finalizers of {kind} objects; see that no operator runs,"
-        " then run it again"
+        f"another client keeps writing the finalizers of {kind} objects; make sure that no"
+        " operator runs, then try again"
     )
 
 

@@ -17,7 +17,7 @@ _RETRY_AFTER_S = 60
 def full(scope: str, bound: int) -> QuotaExceeded:
     """Return the refusal of one more live fact."""
     return QuotaExceeded(
-        f"scope {scope} holds {bound} live facts, as many as a scope without a KnowledgeScope may;"
+        f"scope {scope} holds {bound} live facts, the maximum for a scope without a KnowledgeScope;"
         " declare one with spec.retention.maxFacts, or retract facts that are out of date",
         retry_after_s=_RETRY_AFTER_S,
     )

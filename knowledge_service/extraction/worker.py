@@ -79,7 +79,7 @@ class Worker:
                 _log.warning("extractions wait for the store", extra={"fields": {"why": str(exc)}})
                 retry = True
             except Exception:  # noqa: BLE001 - were the thread to end, nobody would notice
-                _log.exception("extractions failed; they run again in %g s", self._retry_s)
+                _log.exception("extraction failed; retrying in %g s", self._retry_s)
                 retry = True
 
     def _drain(self) -> bool:

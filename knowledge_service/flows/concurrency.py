@@ -206,7 +206,7 @@ class Concurrency:
         shared = self._loads.get(keys[1]) or _Load()
         is_too_much = self._size + size > _BYTES or shared.size + size > _BYTES // 2
         if size and is_too_much:
-            raise StoreUnavailable("too many large requests are under way; try again")
+            raise StoreUnavailable("too many large requests are in progress; try again")
         self._size += size
         for key in keys:
             load = self._loads.setdefault(key, _Load())
@@ -259,13 +259,13 @@ def _refuse_beyond(principal: Principal, own: _Load, size: int) -> None:
     limits = _LIMITS[principal.type]
     if own.calls >= limits.in_flight:
         raise QuotaExceeded(
-            f"{principal.name} has {limits.in_flight} calls under way, as many as it may;"
+            f"{principal.name} has {limits.in_flight} concurrent calls, its maximum;"
             " wait for answers before sending more",
             retry_after_s=1,
         )
     if size and own.size + size > limits.bytes_in_flight:
         raise QuotaExceeded(
-            f"{principal.name} may have {limits.bytes_in_flight} bytes under way;"
+            f"{principal.name} may send at most {limits.bytes_in_flight} bytes at a time;"
             " wait for answers before sending more",
             retry_after_s=1,
         )

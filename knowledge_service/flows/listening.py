@@ -77,7 +77,7 @@ class Listeners:
         is_fairer = count > own_group + 1 or (newcomer.group == largest and most > own + 1)
         if not is_fairer:
             raise QuotaExceeded(
-                f"{_STREAMS} streams are open, nobody has more of them than {principal.name};"
+                f"{_STREAMS} streams are open, and no caller has more than {principal.name};"
                 " try again",
                 5,
             )
@@ -122,8 +122,8 @@ class Listener:
             position = int(self._seal.open(token))
         except Unsealed as exc:
             raise InvalidToken(
-                "Last-Event-ID is none that this service gave you, or an older version of it did;"
-                " leave it out to begin now, or send start for the first event that is kept"
+                "Last-Event-ID was not issued to you by this service, or by an older version of it;"
+                " omit it to start now, or send start for the first stored event"
             ) from exc
         if not first <= position <= last:
             raise Compacted(
@@ -207,7 +207,6 @@ def _place(seal: Seal, cursor: str) -> AuditPlace:
         event, at_us, receipt = seal.open(cursor).split(":", 2)
     except Unsealed as exc:
         raise InvalidToken(
-            "cursor is none that this service gave you, or an older version of it did;"
-            " leave it out to begin again"
+            "invalid cursor, or one of an older version; omit it to start from the first page"
         ) from exc
     return AuditPlace(int(event), int(at_us), receipt.rstrip())

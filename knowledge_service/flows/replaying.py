@@ -120,7 +120,7 @@ def _moved(
 def _versions(receipt: Receipt) -> Iterator[str]:
     """Name what computes otherwise today, also when it comes to the same."""
     if receipt.ranker != ranker.RANKER:
-        yield f"the ranker was {receipt.ranker}, now it is {ranker.RANKER}"
+        yield f"the ranker was {receipt.ranker} and is now {ranker.RANKER}"
     if receipt.analyser != analyser.VERSION:
         yield f"the analyser was {receipt.analyser}, now it is {analyser.VERSION}"
 

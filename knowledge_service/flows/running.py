@@ -71,8 +71,8 @@ def _refuse_large(parameters: Mapping[str, Any]) -> None:
     size = len(json.dumps(parameters, ensure_ascii=False).encode())
     if size > _PARAMETERS_BYTES:
         raise TooLarge(
-            f"parameters have {size} bytes, at most {_PARAMETERS_BYTES}; leave out the values"
-            " that no comparison of runs needs"
+            f"parameters have {size} bytes, the maximum is {_PARAMETERS_BYTES}; omit values"
+            " that you do not compare"
         )
 
 

@@ -66,5 +66,5 @@ class Filler:
                 _log.warning("no vectors are kept now", extra={"fields": {"why": exc.detail}})
                 wait = _RETRY_S
             except Exception:  # noqa: BLE001 - were the thread to end, nobody would notice
-                _log.exception("vectors failed; they are tried again in %g s", _RETRY_S)
+                _log.exception("embedding failed; retrying in %g s", _RETRY_S)
                 wait = _RETRY_S

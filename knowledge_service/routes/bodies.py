@@ -132,4 +132,4 @@ async def _refuse_unknown(
             found = chain(found, *(unknown_fields.of_body(model, value) for model in models))
     violations = tuple(islice(found, _SHOWN))
     if violations:
-        raise InvalidBody("the request has what this route does not", violations)
+        raise InvalidBody("the request has unknown parameters or fields", violations)

@@ -86,7 +86,7 @@ class _Stream(StreamingResponse):
         try:
             await super().__call__(scope, receive, send_in_time)
         except TimeoutError:
-            _log.info("stream ended: its client reads nothing")
+            _log.info("stream closed: its client does not read")
         finally:
             self.seat.give_back()
 

@@ -50,7 +50,7 @@ class BodyLimit:
             await self._app(scope, receive, send)
             return
         limit = limit_of(scope["path"])
-        refusal = TooLarge(f"the body may have {limit} bytes")
+        refusal = TooLarge(f"the body exceeds {limit} bytes")
         if not is_within(dict(scope["headers"]).get(b"content-length", b"0"), limit):
             await problems.response(refusal)(scope, receive, send)
             return

@@ -49,8 +49,8 @@ def _require_own(username: str, home: str, principal: Principal) -> None:
     is_own = account is not None and realm_of(home) == f"realm:{account[1]}"
     if not is_own and not principal.administers_all_below(PLATFORM):
         raise Forbidden(
-            f"{username} is no ServiceAccount of {realm_of(home)};"
-            " only who administers the platform registers other names"
+            f"{username} is not a ServiceAccount of {realm_of(home)};"
+            " only administrators of the platform register other names"
         )
 
 

@@ -26,7 +26,7 @@ def of_query(names: Iterable[str], known: frozenset[str]) -> Iterator[ProblemVio
     """Find the parameters that a route does not have, each once."""
     for name in dict.fromkeys(names):
         if name not in known:
-            yield _violation((), name, known, "no parameter of this route")
+            yield _violation((), name, known, "unknown parameter of this route")
 
 
 def of_body(

@@ -91,7 +91,7 @@ class Uninstall:
                 options = {"propagationPolicy": "Background"}
                 with contextlib.suppress(errors.NotFound):
                     await self._link.call("DELETE", _path("Job", job), body=options)
-                self._say(f"{_name('Job', job)}: deleted, nobody ends its run")
+                self._say(f"{_name('Job', job)}: deleted; its run did not end")
 
     async def _release(self, kind: str) -> None:
         for _ in range(_TRIES):
@@ -101,7 +101,7 @@ class Uninstall:
             for body in held:
                 if await self._patch(kind, body, uninstalling.release(body) or {}):
                     self._say(f"{_name(kind, body)}: finalizer removed")
-        raise errors.Conflict(f"somebody else goes on writing the finalizers of {kind} objects")
+        raise errors.Conflict(f"another client keeps writing the finalizers of {kind} objects")
 
     async def _patch(self, kind: str, body: Body, patch: Body) -> bool:
         """Write a patch; False for an object that is gone or was written meanwhile."""

@@ -37,7 +37,7 @@ def test_a_pattern_of_a_blueprint_that_never_ends_is_stopped_and_named(
     status = terminal.run("blueprint", verb, "doctor", "--set", f"who={'a' * 40}!")
     assert status == ExitStatus.USAGE
     assert "Blueprint/demo/doctor took more than 2 s, at parameter 'who'" in terminal.err
-    assert "mend its pattern" in terminal.err
+    assert "fix its pattern" in terminal.err
     assert cluster.created == []
     assert time.monotonic() - began < 20
 

@@ -72,7 +72,7 @@ def test_watching_an_ended_mission_reports_it_at_once(terminal, cluster):
 
 
 def test_watching_prints_what_the_api_server_refuses_the_pod(terminal, cluster):
-    message = 'Job x-a1 gets no pod: Error creating: pods "x-a1-…" is forbidden: exceeded quota: q'
+    message = 'Job x-a1 has no pod: Error creating: pods "x-a1-…" is forbidden: exceeded quota: q'
     refused = objects.condition("Started", "False", "PodNotCreated", message)
     cluster.put(objects.mission(phase="Running", attempt=1))
     cluster.script = [

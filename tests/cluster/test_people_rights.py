@@ -81,7 +81,7 @@ def test_without_get_on_portforward_the_refusal_is_said_at_once(
     rule["verbs"].remove("get")
     control_plane.apply(json.dumps(listed(role)), namespace=namespace)
     cluster = cluster_client.KubernetesCluster(str(developer))
-    message = "forbidden; it takes the verbs get and create on pods/portforward"
+    message = "forbidden; it requires the verbs get and create on pods/portforward"
     started = time.monotonic()
     with (
         pytest.raises(errors.Refused, match=message),

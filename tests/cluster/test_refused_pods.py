@@ -49,7 +49,7 @@ def test_a_quota_that_refuses_the_pod_is_told_within_seconds_and_goes(
         within_s=30,
     )
     assert time.monotonic() - began < 10
-    assert told["message"].startswith("Job greeting-a1 gets no pod: Error creating: pods ")
+    assert told["message"].startswith("Job greeting-a1 has no pod: Error creating: pods ")
     assert (
         "exceeded quota: none, requested: pods=1, used: pods=0, limited: pods=0"
         in (told["message"])

@@ -86,7 +86,7 @@ def test_a_creator_who_may_not_approve_is_on_record(spawner: Write, namespace: s
     assert spawner(cell("a", annotations={**record, "note": "x"})) == ""
     approved = {**record, "kais.io/approved": "true"}
     for name in ("a", "b"):
-        assert "kais.io/approved takes the verb approve" in spawner(
+        assert "kais.io/approved requires the verb approve" in spawner(
             cell(name, annotations=approved)
         )
         labelled = cell(name, annotations=record, labels={"kais.io/blueprint": "reviews"})

@@ -92,7 +92,7 @@ def test_without_an_operator_every_object_can_be_deleted_afterwards(
     lease_ends = "the Lease is older than an operator that leads renews it"
     wait_for(lambda: not is_led(cluster), what=lease_ends, within_s=60)
     out = hook(control_plane, cluster)
-    assert f"Job/{cluster.namespace}/doctor-a1: deleted, nobody ends its run" in out
+    assert f"Job/{cluster.namespace}/doctor-a1: deleted; its run did not end" in out
     assert held(cluster) == set()
     assert [body["metadata"]["name"] for body in cluster.items("missions")] == ["doctor"]
     assert [body["metadata"]["name"] for body in cluster.items("ksc")]

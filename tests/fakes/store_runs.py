@@ -229,7 +229,7 @@ class Runs(Facts):
             self._check()
             entry = self._entry(key)
             if entry is None:
-                raise NotFound(f"no extraction was asked for run {key.run_id}")
+                raise NotFound(f"no extraction was requested for run {key.run_id}")
             if entry.extraction is None:
                 entry.limit = max_facts
                 entry.extraction = Extraction(run_id=key.run_id, state="pending")
@@ -258,7 +258,7 @@ class Runs(Facts):
         self._check()
         entry = self._entry(key)
         if entry is None or entry.extraction is None:
-            raise NotFound(f"no extraction was asked for run {key.run_id}")
+            raise NotFound(f"no extraction was requested for run {key.run_id}")
         return entry, entry.extraction
 
     def begin_extraction(self, key: RunKey) -> Extraction:

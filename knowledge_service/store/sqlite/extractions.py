@@ -167,7 +167,7 @@ def _numbered(tx: Transaction, key: RunKey) -> tuple[int, str]:
 
 
 def _no_extraction(key: RunKey) -> NotFound:
-    return NotFound(f"no extraction was asked for run {key.run_id}")
+    return NotFound(f"no extraction was requested for run {key.run_id}")
 
 
 def _extraction(row: Sequence[Any]) -> Extraction:

@@ -172,8 +172,7 @@ class Writer:
         self._refuse_for_good()
         if self._queue.qsize() >= _QUEUED:
             raise StoreUnavailable(
-                f"{_QUEUED} writes wait for the disk already; nothing of this one is stored, try"
-                " again"
+                f"{_QUEUED} writes are queued; nothing of this one is stored, try again"
             )
         self._queue.put(job)
 

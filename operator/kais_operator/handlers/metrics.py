@@ -41,7 +41,7 @@ class Metrics:
         )
         self._render_seconds = prometheus_client.Histogram(
             "kais_render_seconds",
-            "Time until the render workers answered, with the wait for one",
+            "Time until the render workers responded, including the wait for one",
             ("operation",),
             buckets=(0.002, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2, 5, 15, 60),
             registry=self.registry,

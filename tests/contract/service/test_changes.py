@@ -255,6 +255,5 @@ class TestAudit:
         assert first is not None
         said = await refused(connect("operator").audit(cursor=first), CODE.INVALID_TOKEN)
         assert said == (
-            "cursor is none that this service gave you, or an older version of it did;"
-            " leave it out to begin again"
+            "invalid cursor, or one of an older version; omit it to start from the first page"
         )

@@ -119,7 +119,7 @@ async def test_one_address_may_hold_only_a_part_of_all_connections(tmp_path: Pat
     refusal = await answer("10.0.0.1")
     assert refusal.startswith(b"HTTP/1.1 429 ")
     assert b"retry-after: 2" in refusal
-    assert b"128 connections of one address are open; use each for many requests" in refusal
+    assert b"128 connections from one address are open; reuse them for several requests" in refusal
     assert (await answer("10.0.0.2")).startswith(b"HTTP/1.1 204 ")
     for each in list(state.connections):
         each.connection_lost(None)

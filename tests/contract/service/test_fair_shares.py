@@ -125,8 +125,7 @@ async def test_caller_with_too_many_calls_under_way_is_refused_and_told_to_wait(
         assert answer.headers["retry-after"] == "1"
         assert answer.json()["code"] == "quota-exceeded"
         assert answer.json()["detail"] == (
-            "demo/lead-0 has 64 calls under way, as many as it may;"
-            " wait for answers before sending more"
+            "demo/lead-0 has 64 concurrent calls, its maximum; wait for answers before sending more"
         )
     answers = await crowd.end()
     assert {answer.status_code for answer in answers} == {200}
@@ -155,7 +154,8 @@ async def test_bodies_under_way_are_bounded_by_caller(crowd: Crowd) -> None:
     assert refusal.status_code == 429
     assert refusal.headers["retry-after"] == "1"
     assert refusal.json()["detail"] == (
-        "demo/lead-0 may have 16777216 bytes under way; wait for answers before sending more"
+        "demo/lead-0 may send at most 16777216 bytes at a time;"
+        " wait for answers before sending more"
     )
     body = {"content": "rain"}
     peer = {"Authorization": "Bearer peer"}

@@ -54,7 +54,7 @@ async def test_data_beyond_its_bound_is_refused_before_a_gate_reads_it(
     body = {"content": "x", "data": {"a": filled(part, size // len(part.encode()))}}
     answer, longest = await waited(http, "/v1/facts", body)
     assert answer.status_code == 413
-    assert "bytes, at most 65536" in answer.text or "the body may have 1048576 bytes" in answer.text
+    assert "bytes, at most 65536" in answer.text or "the body exceeds 1048576 bytes" in answer.text
     assert longest < _LONGEST_WAIT_S
     assert time.thread_time() - started < 1
 
@@ -117,7 +117,7 @@ async def test_parameters_of_a_run_are_bounded(http: httpx.AsyncClient) -> None:
     answer = await http.put("/v1/runs/r", json=body, headers=OPERATOR)
     assert answer.status_code == 413
     assert answer.json()["detail"].startswith("parameters have 300")
-    assert "at most 262144; leave out the values" in answer.json()["detail"]
+    assert "the maximum is 262144; omit values" in answer.json()["detail"]
 
 
 async def test_body_of_one_thing_is_bounded_by_what_it_may_hold(http: httpx.AsyncClient) -> None:
@@ -126,7 +126,7 @@ async def test_body_of_one_thing_is_bounded_by_what_it_may_hold(http: httpx.Asyn
     for path in ("/v1/facts", "/remember", "/v1/facts/f:correct", "/v1/recall"):
         answer = await http.post(path, content=text, headers=headers)
         assert answer.status_code == 413, path
-        assert answer.json()["detail"] == "the body may have 1048576 bytes"
+        assert answer.json()["detail"] == "the body exceeds 1048576 bytes"
     batch = '{"facts": [{"content": "x"}]' + " " * (1024 * 1024) + "}"
     assert (await http.post("/v1/facts:batch", content=batch, headers=headers)).is_success
 

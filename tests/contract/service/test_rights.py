@@ -171,7 +171,9 @@ class TestPrincipals:
         theirs = Subject(username="system:serviceaccount:other:x", uid="u-2")
         moved = registration().model_copy(update={"subject": theirs})
         said = await refused(connect("keeper").put_principal(moved), CODE.FORBIDDEN)
-        assert said.startswith("system:serviceaccount:other:x is no ServiceAccount of realm:demo;")
+        assert said.startswith(
+            "system:serviceaccount:other:x is not a ServiceAccount of realm:demo;"
+        )
         await connect("operator").put_principal(moved)
 
     async def test_whoami_tells_mode_rights_and_store(self, connect: Connect, store: Store) -> None:
@@ -268,7 +270,9 @@ class TestAttackers:
         await connect("operator").put_principal(theirs)
         mine = theirs.model_copy(update={"home": "realm:demo"})
         said = await refused(connect("keeper").put_principal(mine), CODE.FORBIDDEN)
-        assert said.startswith("system:serviceaccount:other:x is no ServiceAccount of realm:demo;")
+        assert said.startswith(
+            "system:serviceaccount:other:x is not a ServiceAccount of realm:demo;"
+        )
         assert (await connect("operator").list_principals()).principals == (theirs,)
 
     async def test_person_of_another_realm_is_not_taken_over(self, connect: Connect) -> None:
@@ -278,7 +282,7 @@ class TestAttackers:
         await connect("operator").put_principal(theirs)
         mine = theirs.model_copy(update={"home": "realm:demo"})
         said = await refused(connect("keeper").put_principal(mine), CODE.FORBIDDEN)
-        assert said.startswith("eve is no ServiceAccount of realm:demo;")
+        assert said.startswith("eve is not a ServiceAccount of realm:demo;")
         assert (await connect("operator").list_principals()).principals == (theirs,)
 
     @pytest.mark.parametrize(
@@ -292,8 +296,8 @@ class TestAttackers:
         eve = PrincipalIn(name="eve", type="human", subject=subject, home="realm:demo")
         said = await refused(connect("keeper").put_principal(eve), CODE.FORBIDDEN)
         assert said == (
-            f"{username} is no ServiceAccount of realm:demo;"
-            " only who administers the platform registers other names"
+            f"{username} is not a ServiceAccount of realm:demo;"
+            " only administrators of the platform register other names"
         )
         assert (await connect("operator").list_principals()).principals == ()
         assert (await connect("operator").put_principal(eve)).home == "realm:demo"

@@ -109,9 +109,7 @@ def test_newcomer_is_refused_while_nobody_has_more_than_it(
         listeners.take(agent(number, f"realm:r{number}"))
     with pytest.raises(QuotaExceeded) as caught:
         listeners.take(agent(9, "realm:r9"))
-    assert caught.value.detail == (
-        "4 streams are open, nobody has more of them than x/9; try again"
-    )
+    assert caught.value.detail == ("4 streams are open, and no caller has more than x/9; try again")
     assert caught.value.retry_after_s == 5
 
 

@@ -156,7 +156,7 @@ async def test_writes_beyond_the_queue_are_refused_and_others_are_stored_later(
         assert answer.status_code == 503
         assert answer.headers["Retry-After"] == "2"
         assert answer.json()["detail"] == (
-            "3 writes wait for the disk already; nothing of this one is stored, try again"
+            "3 writes are queued; nothing of this one is stored, try again"
         )
     for each in waiting:
         each.cancel()

@@ -21,7 +21,7 @@ async def violations(answer: httpx.Response) -> list[tuple[str, str]]:
     assert answer.status_code == 422, answer.text
     problem = answer.json()
     assert problem["code"] == "invalid-body"
-    assert problem["detail"] == "the request has what this route does not"
+    assert problem["detail"] == "the request has unknown parameters or fields"
     return [(each["path"], each["message"]) for each in problem["violations"]]
 
 
@@ -31,8 +31,8 @@ async def violations(answer: httpx.Response) -> list[tuple[str, str]]:
         ("/v1/facts?lifecyle=live", "lifecyle", "did you mean lifecycle?"),
         ("/v1/facts?cursour=x", "cursour", "did you mean cursor?"),
         ("/v1/runs?namespce=demo", "namespce", "did you mean namespace?"),
-        ("/v1/audit?zzz=1", "zzz", "no parameter of this route"),
-        ("/v1/whoami?verbose=1", "verbose", "no parameter of this route"),
+        ("/v1/audit?zzz=1", "zzz", "unknown parameter of this route"),
+        ("/v1/whoami?verbose=1", "verbose", "unknown parameter of this route"),
         ("/v1/reviews?limits=1", "limits", "did you mean limit?"),
     ],
 )
@@ -86,7 +86,7 @@ async def test_nothing_of_a_refused_request_is_kept(http: httpx.AsyncClient) -> 
 async def test_all_mistakes_are_named_at_once_up_to_a_bound(http: httpx.AsyncClient) -> None:
     body = {"content": "x", **{f"field{n}": 1 for n in range(80)}}
     found = await violations(await http.post("/v1/facts?drun=1", json=body, headers=OPERATOR))
-    assert found[0] == ("drun", "no parameter of this route; did you mean dry_run?")
+    assert found[0] == ("drun", "unknown parameter of this route; did you mean dry_run?")
     assert len(found) == 50
 
 

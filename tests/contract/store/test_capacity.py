@@ -51,7 +51,7 @@ def test_agent_is_refused_beyond_the_bound_and_told_what_to_do(store: Store) -> 
     store.remember(facts(BOUND), actor=AGENT)
     refusal = refuse(store, facts(1, BOUND))
     assert refusal.detail == (
-        f"scope {TEAM} holds 3 live facts, as many as a scope without a KnowledgeScope may;"
+        f"scope {TEAM} holds 3 live facts, the maximum for a scope without a KnowledgeScope;"
         " declare one with spec.retention.maxFacts, or retract facts that are out of date"
     )
     assert refusal.retry_after_s == 60

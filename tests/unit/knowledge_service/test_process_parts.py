@@ -148,13 +148,13 @@ class TestWrongSettings:
             ),
             (
                 {"KAIS_METRICS_PORT": "high"},
-                "KAIS_METRICS_PORT: 'high' is no port; give 1 to 65535",
+                "KAIS_METRICS_PORT: 'high' is not a port; use 1 to 65535",
             ),
             (
                 {"KAIS_UNDECLARED_FACTS": "many"},
-                "KAIS_UNDECLARED_FACTS: 'many' is no number of facts; give 1 to 100000000",
+                "KAIS_UNDECLARED_FACTS: 'many' is not a number of facts; use 1 to 100000000",
             ),
-            ({"KAIS_UNDECLARED_FACTS": "0"}, "KAIS_UNDECLARED_FACTS: '0' is no number of facts"),
+            ({"KAIS_UNDECLARED_FACTS": "0"}, "KAIS_UNDECLARED_FACTS: '0' is not a number of facts"),
             ({"KAIS_LOG_LEVEL": "chatty"}, "KAIS_LOG_LEVEL: 'chatty' is unknown; give DEBUG, INFO"),
         ],
     )

@@ -206,9 +206,9 @@ def decide(
     until = row.contested_until()
     if until is not None and now < until:
         message = (
-            f"{ref} was given {listed(found.removed)} again after each of {row.count} removals; "
-            f"the next one is at {until:%H:%M} UTC. Stop who adds it, or allow it in the chart's "
-            "operator.allowedAdditions"
+            f"{ref} got {listed(found.removed)} again after each of {row.count} removals; "
+            f"the next one is at {until:%H:%M} UTC. Stop the client that adds it, or allow it in "
+            "the chart's operator.allowedAdditions"
         )
         contested = ChildDecision(
             Standing.OURS,
@@ -223,7 +223,7 @@ def decide(
         spec=found.spec_patch,
         annotations={labels.REMOVED_ADDITIONS: annotation(row, now)},
     )
-    words = f"{ref} had {listed(found.removed)}, which the Cell does not declare; taken away"
+    words = f"{ref} had {listed(found.removed)}, which the Cell does not declare; removed"
     event = plan.EmitEvent("Warning", "AdditionRemoved", words)
     return ChildDecision(Standing.OURS, (patch, event)), found.allowed
 

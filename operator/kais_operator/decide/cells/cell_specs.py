@@ -36,7 +36,7 @@ def _problem(cell: Cell, who: Identity, *, knowledge_url: str) -> str | None:
     problem = process_limits.problem([container])
     size = len(environment.spec_text(cell).encode())
     if problem is None and size > MAP_BYTES:
-        return f"spec takes {size} bytes as JSON, and its pods can be given {MAP_BYTES}: shorten it"
+        return f"spec takes {size} bytes as JSON, and the maximum is {MAP_BYTES}: shorten it"
     return problem
 
 

@@ -50,7 +50,7 @@ def problem(containers: Sequence[Body]) -> str | None:
         largest = max(given, key=lambda one: one.size)
         if largest.size > STRING_BYTES:
             return (
-                f"{largest.field} takes {largest.size} bytes, and a process can be given"
+                f"{largest.field} takes {largest.size} bytes, and a process accepts"
                 f" {STRING_BYTES} in one argument or variable: shorten it, or put it into a file"
             )
         whole = sum(one.size + _POINTER for one in given)
@@ -58,7 +58,7 @@ def problem(containers: Sequence[Body]) -> str | None:
         if whole > TOTAL_BYTES:
             return (
                 f"the arguments and variables of container {container['name']} take {whole} bytes,"
-                f" and a process can be given {TOTAL_BYTES}: the largest is {largest.field} with"
+                f" and a process accepts {TOTAL_BYTES}: the largest is {largest.field} with"
                 f" {largest.size}"
             )
         if total > OBJECT_BYTES:

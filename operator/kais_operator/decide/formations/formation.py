@@ -80,7 +80,7 @@ def decide_formation(observed: FormationObserved, now: datetime) -> Plan:
 def _decide_excess(observed: FormationObserved, excess: str, now: datetime) -> Plan:
     """Write nothing for a team larger than the bound; the cells that it has stay as they are."""
     formation = observed.formation
-    message = f"{excess}; nothing is written until then, and the cells that exist are kept"
+    message = f"{excess}; nothing is written until then, and existing cells stay"
     wanted = [
         conditions.false(Type.APPLIED, Reason.TOO_MANY_CELLS, message),
         conditions.false(Type.CELLS_READY, Reason.TOO_MANY_CELLS, excess),

@@ -137,7 +137,7 @@ def _with_refusal(
     message = refused_pods.get(attempt.job_name or "")
     if message is None or not is_without_pod(attempt, pods_seen):
         return attempt
-    words = f"Job {attempt.job_name} gets no pod: {message}"
+    words = f"Job {attempt.job_name} has no pod: {message}"
     return replace(attempt, trouble=Reason.POD_NOT_CREATED, words=words)
 
 

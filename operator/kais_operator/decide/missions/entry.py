@@ -73,7 +73,7 @@ def entry_cell(mission: Mission, team: Team) -> Cell | Obstacle:
         return Obstacle(Reason.FORMATION_NOT_FOUND, words)
     excess = team.formation.spec.too_many_cells()
     if excess is not None:
-        words = f"{team.formation.ref} makes no cells: {excess}"
+        words = f"{team.formation.ref} creates no cells: {excess}"
         return Obstacle(Reason.WAITING_FOR_FORMATION, words)
     wanted = mission.spec.entrypoint.cell if mission.spec.entrypoint else None
     short = topology.entrypoint_cell(team.formation.spec, wanted)

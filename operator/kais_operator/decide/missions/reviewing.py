@@ -62,7 +62,7 @@ def read(mission: Mission) -> Verdict | str | None:
         return f"{labels.REVIEW} is no object; write {_FORM}"
     run_id = said.get("run")
     if run_id is not None and run_id != notes.run_id(mission.metadata.annotations):
-        return f"{labels.REVIEW} speaks of run {str(run_id)[:_RUN_SHOWN]} and is ignored"
+        return f"{labels.REVIEW} names run {str(run_id)[:_RUN_SHOWN]} and is ignored"
     return _verdict(said)
 
 

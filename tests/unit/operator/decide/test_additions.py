@@ -69,7 +69,7 @@ async def assert_removed(fake: FakeWorld, before: Body, path: str) -> None:
     await look(fake)
     assert fake.cluster.read(DEPLOYMENT)["spec"] == before["spec"]
     assert events(fake) == [
-        f"Deployment/demo/solo had {path}, which the Cell does not declare; taken away"
+        f"Deployment/demo/solo had {path}, which the Cell does not declare; removed"
     ]
 
 
@@ -203,7 +203,7 @@ async def test_after_three_removals_in_a_row_it_backs_off_and_says_who_contests(
     status, reason, message = condition(fake, "Applied", SOLO)
     assert (status, reason) == ("False", "DriftContested")
     assert (
-        "Deployment/demo/solo was given spec.template.spec.hostNetwork again after each of 3 "
+        "Deployment/demo/solo got spec.template.spec.hostNetwork again after each of 3 "
         "removals; the next one is at" in message
     )
     assert "operator.allowedAdditions" in message

@@ -31,7 +31,7 @@ async def test_what_lets_the_container_run_as_root_is_no_default(field: str, val
     assert fake.cluster.read(DEPLOYMENT)["spec"] == before
     path = f"spec.template.spec.containers[cell].securityContext.{field}"
     assert events(fake) == [
-        f"Deployment/demo/solo had {path}, which the Cell does not declare; taken away"
+        f"Deployment/demo/solo had {path}, which the Cell does not declare; removed"
     ]
 
 

@@ -62,7 +62,7 @@ async def test_a_team_above_the_bound_is_refused_before_anything_is_read_or_made
     assert condition(fake, "Applied", FORMATION) == (
         "False",
         "TooManyCells",
-        f"{EXCESS}; nothing is written until then, and the cells that exist are kept",
+        f"{EXCESS}; nothing is written until then, and existing cells stay",
     )
     assert condition(fake, "Ready", FORMATION)[0] == "False"
     assert status(fake, FORMATION)["display"]["cells"] == "0/10000"
@@ -91,7 +91,7 @@ async def test_a_mission_says_that_its_team_is_above_the_bound() -> None:
     assert condition(fake, "Started", MISSION) == (
         "False",
         "WaitingForFormation",
-        f"Formation/demo/team makes no cells: {EXCESS}",
+        f"Formation/demo/team creates no cells: {EXCESS}",
     )
 
 

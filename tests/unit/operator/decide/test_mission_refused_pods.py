@@ -10,7 +10,7 @@ QUOTA = (
     'Error creating: pods "doctor-a1-{}" is forbidden: exceeded quota: none, requested: pods=1, '
     "used: pods=0, limited: pods=0"
 )
-TOLD = f"Job doctor-a1 gets no pod: {QUOTA.format('…')}"
+TOLD = f"Job doctor-a1 has no pod: {QUOTA.format('…')}"
 
 
 def refuse(fake: FakeWorld, suffix: str, reason: str = "FailedCreate") -> None:

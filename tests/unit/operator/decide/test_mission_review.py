@@ -132,7 +132,7 @@ async def test_a_verdict_that_comes_when_the_next_run_has_begun_is_ignored_and_s
     say(fake, {"run": first, "attempt": 1, "verdict": "approve"})
     await teams.settle(fake)
     message = condition(fake, "Succeeded")[2]
-    assert message == f"{asked_of(fake)}; kais.io/review speaks of run {first} and is ignored"
+    assert message == f"{asked_of(fake)}; kais.io/review names run {first} and is ignored"
     assert "outcome" not in status(fake)
 
 

@@ -63,7 +63,7 @@ async def test_a_cell_says_which_field_no_process_can_be_given(container: Body, 
     assert (state, reason) == ("False", "TooLarge")
     assert message.startswith(f"{field} takes 240")
     assert message.endswith(
-        "bytes, and a process can be given 131072 in one argument or variable: shorten it, or put "
+        "bytes, and a process accepts 131072 in one argument or variable: shorten it, or put "
         "it into a file"
     )
     assert condition(fake, "Ready", CELL)[1] == "TooLarge"
@@ -79,7 +79,7 @@ async def test_the_sum_of_the_variables_is_bounded_too() -> None:
     state, reason, message = condition(fake, "Applied", CELL)
     assert (state, reason) == ("False", "TooLarge")
     assert message.startswith("the arguments and variables of container cell take 19")
-    assert "a process can be given 1835008: the largest is env V10 with 65005" in message
+    assert "a process accepts 1835008: the largest is env V10 with 65005" in message
 
 
 async def test_a_spec_that_fits_stays_in_the_environment() -> None:
@@ -145,7 +145,7 @@ async def test_an_objective_that_no_process_can_be_given_is_named_before_a_job_i
         "False",
         "TooLarge",
         (
-            "spec.objective takes 240016 bytes, and a process can be given 131072 in one argument "
+            "spec.objective takes 240016 bytes, and a process accepts 131072 in one argument "
             "or variable: shorten it, or put it into a file"
         ),
     )
