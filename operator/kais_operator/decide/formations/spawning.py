@@ -90,7 +90,8 @@ def _refusal(cell: Cell, ancestor: Cell, generation: int, family: _Family) -> st
             f"{ancestor.ref} allows {limits.max_depth} generations of cells below it, and this "
             f"is generation {generation}"
         )
-    if refusal is None and family.rank(cell, ancestor) > limits.max_descendants:
+    may_exceed = len(family.by_name) > limits.max_descendants
+    if refusal is None and may_exceed and family.rank(cell, ancestor) > limits.max_descendants:
         refusal = (
             f"{ancestor.ref} allows {limits.max_descendants} cells below it, and as many are "
             "older than this one"
@@ -138,35 +139,94 @@ class _Family:
 
     def above(self, cell: Cell) -> dict[str, int]:
         """Give the names of the cells above, each with its generation, nearest first."""
-        return _reached(cell.metadata.name, self._parents)
+        older = _Once(self._callers, key=_age)
+        accounts: set[str] = set()
+
+        def parents(name: str) -> Iterator[str]:
+            one = self.by_name[name]
+            if one.spec.parent_ref is not None and one.spec.parent_ref in self.by_name:
+                yield one.spec.parent_ref
+            account = creator(one) or ""
+            if self.kin.has_policy and account not in accounts:
+                accounts.add(account)
+                yield from self._by_account.get(account, ())
+            elif not self.kin.has_policy and name not in self.kin.of_formations:
+                yield from older.up_to(one)
+
+        return _reached(cell.metadata.name, parents)
 
     def rank(self, cell: Cell, ancestor: Cell) -> int:
         """Count the cells below an ancestor up to this one, oldest first."""
-        below = _reached(ancestor.metadata.name, lambda name: self._children.get(name, ()))
+        younger = _Once(self._free, key=_age, is_descending=True)
+        accounts: set[str] = set()
+
+        def children(name: str) -> Iterator[str]:
+            one, account = self.by_name[name], placing.account_name(self.by_name[name])
+            yield from self._by_parent.get(name, ())
+            if self.kin.has_policy and account not in accounts:
+                accounts.add(account)
+                yield from self._by_creator.get(account, ())
+            elif not self.kin.has_policy and one.spec.api_access:
+                yield from younger.up_to(one)
+
+        below = _reached(ancestor.metadata.name, children)
         return 1 + sum(_age(self.by_name[name]) < _age(cell) for name in below)
 
     @functools.cached_property
-    def _children(self) -> dict[str, list[str]]:
-        children: dict[str, list[str]] = {}
-        for name in self.by_name:
-            for parent in self._parents(name):
-                children.setdefault(parent, []).append(name)
-        return children
+    def _by_parent(self) -> dict[str, list[str]]:
+        return _grouped(self.by_name.values(), lambda cell: cell.spec.parent_ref)
 
-    def _parents(self, name: str) -> Iterator[str]:
-        cell = self.by_name[name]
-        if cell.spec.parent_ref is not None and cell.spec.parent_ref in self.by_name:
-            yield cell.spec.parent_ref
-        if self.kin.has_policy:
-            yield from self._by_account.get(creator(cell) or "", ())
-        elif name not in self.kin.of_formations:
-            yield from (
-                caller.metadata.name for caller in self._callers if _age(caller) < _age(cell)
-            )
+    @functools.cached_property
+    def _by_creator(self) -> dict[str, list[str]]:
+        return _grouped(self.by_name.values(), creator)
+
+    @functools.cached_property
+    def _free(self) -> list[Cell]:
+        """The cells that no Formation lists."""
+        cells = self.by_name.values()
+        return [one for one in cells if one.metadata.name not in self.kin.of_formations]
+
+
+class _Once:
+    """Cells in an order, each given to the first who asks for those before its own place."""
+
+    def __init__(
+        self,
+        cells: Iterable[Cell],
+        *,
+        key: Callable[[Cell], tuple[str, str]],
+        is_descending: bool = False,
+    ) -> None:
+        self._cells = sorted(cells, key=key, reverse=is_descending)
+        self._key = key
+        self._is_descending = is_descending
+        self._next = 0
+
+    def up_to(self, end: Cell) -> Iterator[str]:
+        """Give the names of the cells before `end` that nobody was given."""
+        while self._next < len(self._cells):
+            cell = self._cells[self._next]
+            one, last = self._key(cell), self._key(end)
+            if not (one > last if self._is_descending else one < last):
+                return
+            self._next += 1
+            yield cell.metadata.name
+
+
+def _grouped(cells: Iterable[Cell], group_of: Callable[[Cell], str | None]) -> dict[str, list[str]]:
+    groups: dict[str, list[str]] = {}
+    for cell in cells:
+        group = group_of(cell)
+        if group is not None:
+            groups.setdefault(group, []).append(cell.metadata.name)
+    return groups
 
 
 def _reached(start: str, neighbours: Callable[[str], Iterable[str]]) -> dict[str, int]:
-    """Give what is reached from a name, each with its fewest steps; a circle ends there."""
+    """Give what is reached from a name, each with its fewest steps; a circle ends there.
+
+    `neighbours` may leave out what it gave before: that was reached in no more steps.
+    """
     steps, row = {start: 0}, [start]
     while row:
         following = []
