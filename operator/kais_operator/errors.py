@@ -116,6 +116,9 @@ def log_level(exc: BaseException, *, otherwise: int = logging.WARNING) -> int:
     """Choose the level at which a failure is logged: ERROR for a refusal that nobody awaits.
 
     Other failures pass by themselves. A refused right, quota or admission waits for a person.
+    A namespace that is being deleted refuses new objects; that is no failure.
     """
     causes = (exc, exc.__cause__)
+    if any(isinstance(one, NamespaceTerminating) for one in causes):
+        return logging.INFO
     return logging.ERROR if any(isinstance(one, Forbidden) for one in causes) else otherwise

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 
 import pytest
 
@@ -151,6 +152,17 @@ async def test_events_come_apart_and_one_that_fails_is_forgotten(fakes):
     fakes.cluster.fail("emit", errors.ClusterUnavailable("gone"))
     await executor.announce(plan, about, fakes.world)
     assert [event["reason"] for event in fakes.cluster.events] == ["Two"]
+
+
+async def test_an_event_in_a_namespace_that_goes_is_no_warning_in_the_log(fakes, caplog):
+    caplog.set_level(logging.INFO)
+    about = fakes.cluster.put(config_map())
+    fakes.cluster.fail("emit", errors.NamespaceTerminating("it is being terminated"))
+    plan = Plan((plans.EmitEvent("Normal", "One", "m"),))
+    await executor.announce(plan, about, fakes.world)
+    assert [(one.levelname, one.getMessage()) for one in caplog.records] == [
+        ("INFO", "event One was not written: it is being terminated")
+    ]
 
 
 def injecting(recall: models.RecallIn | None) -> Plan:
