@@ -24,6 +24,8 @@ from knowledge_service.errors import InvalidBody
 from knowledge_service.flows import concurrency
 from knowledge_service.routes import dependencies, unknown_fields
 
+# Clients that always send JSON send one of these where there is nothing to send.
+_EMPTY = (b"", b"{}", b"null")
 _SHOWN = 50  # mistakes of one request, as many as of values that do not fit
 
 # A body of so many bytes is read in less time than another thread takes to begin.
@@ -130,6 +132,8 @@ async def _refuse_unknown(
         with suppress(json.JSONDecodeError):  # the route's own reading refuses that
             value = await request.json()
             found = chain(found, *(unknown_fields.of_body(model, value) for model in models))
+    elif (await request.body()).strip() not in _EMPTY:
+        found = chain(found, [unknown_fields.NO_BODY])
     violations = tuple(islice(found, _SHOWN))
     if violations:
         raise InvalidBody("the request has unknown parameters or fields", violations)

@@ -21,6 +21,11 @@ from knowledge_client.models import ProblemViolation
 _MAX_NAME = 64
 _MAX_ITEMS = 1000
 
+NO_BODY = ProblemViolation(
+    path="body", message="this route takes no body; its parameters are in the query"
+)
+"""What is wrong with any body that is sent to a route without one."""
+
 
 def of_query(names: Iterable[str], known: frozenset[str]) -> Iterator[ProblemViolation]:
     """Find the parameters that a route does not have, each once."""

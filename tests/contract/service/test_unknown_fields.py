@@ -137,3 +137,15 @@ async def test_every_answer_names_the_level_of_the_interface(
     for method in ("GET", "POST"):
         answer = await http.request(method, path, json={"content": "x"}, headers=OPERATOR)
         assert answer.headers["Kais-Api-Level"] == str(wire.API_LEVEL)
+
+
+@pytest.mark.parametrize(
+    ("method", "route"),
+    [("DELETE", f"/v1/scopes/{TEAM}"), ("POST", f"/v1/scopes/{TEAM}:reset"), ("GET", "/v1/facts")],
+)
+async def test_body_of_a_route_that_takes_none_is_refused(
+    http: httpx.AsyncClient, method: str, route: str
+) -> None:
+    answer = await http.request(method, route, json={"erase": True}, headers=OPERATOR)
+    message = "this route takes no body; its parameters are in the query"
+    assert await violations(answer) == [("body", message)]
