@@ -26,11 +26,15 @@ def refusal(job: Body, events: Sequence[Body]) -> str | None:
 
     Each try has a pod name of its own, which is cut out: else each would be news.
     """
-    said = [event["message"] for event in events if event.get("reason") == _NOT_CREATED]
-    if not said:
+    messages = [
+        event["message"]
+        for event in events
+        if event.get("reason") == _NOT_CREATED and event.get("message")
+    ]
+    if not messages:
         return None
     name = re.escape(str(job["metadata"]["name"]))
-    return re.sub(rf"\b{name}-[a-z0-9]{{5}}\b", f"{job['metadata']['name']}-…", said[-1])
+    return re.sub(rf"\b{name}-[a-z0-9]{{5}}\b", f"{job['metadata']['name']}-…", messages[-1])
 
 
 def container_state(pod: Body, name: str) -> Mapping[str, Any]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from kais_operator.decide.missions import attempt_pods
 from tests.fakes import teams
 from tests.fakes.teams import condition, job_ref, status
 from tests.fakes.world import FakeWorld
@@ -96,3 +97,8 @@ async def test_nobody_is_asked_about_a_job_that_has_its_pod() -> None:
     fake.clock.advance(2)
     await teams.settle(fake)
     assert condition(fake, "Started")[1] == "WaitingForPods"
+
+
+def test_an_event_of_anybody_without_a_message_says_nothing() -> None:
+    job = {"metadata": {"name": "doctor-a1"}}
+    assert attempt_pods.refusal(job, [{"reason": "FailedCreate"}]) is None
