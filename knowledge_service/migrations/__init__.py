@@ -21,6 +21,7 @@ from knowledge_service.migrations import (
     m011_visible,
     m012_erased_scopes,
     m013_named_answers,
+    m014_event_scopes,
 )
 
 SQLITE: tuple[tuple[int, str, str], ...] = (
@@ -37,5 +38,6 @@ SQLITE: tuple[tuple[int, str, str], ...] = (
     (11, "m011_visible", m011_visible.SQLITE),
     (12, "m012_erased_scopes", m012_erased_scopes.SQLITE),
     (13, "m013_named_answers", m013_named_answers.SQLITE),
+    (14, "m014_event_scopes", m014_event_scopes.SQLITE),
 )
 """(number, name, script) in order; the runner is the store's."""

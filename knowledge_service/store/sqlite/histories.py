@@ -8,7 +8,7 @@ import apsw
 
 from knowledge_client.models import History, HistoryEntry
 from knowledge_service.domain.visibility import View
-from knowledge_service.store.sqlite import payloads, rows, times
+from knowledge_service.store.sqlite import part, payloads, rows, times
 from knowledge_service.store.sqlite.projections import facts, kept
 
 _BY_ID = f"{rows.SELECT} WHERE f.id = ? AND s.retired_at IS NULL"
@@ -17,7 +17,12 @@ _SINCE = "SELECT since FROM fact_past WHERE fact_no = ? AND since < until ORDER 
 _CHANGED = "SELECT changed_at FROM fact WHERE fact_no = ?"
 _EVENTS = """SELECT e.type, e.actor, e.at, p.salt, p.bytes FROM fact_event x
   JOIN event e USING(seq) JOIN payload p USING(seq) WHERE x.fact_no = ? ORDER BY seq"""
-_SCOPE = "SELECT s.path, f.review FROM fact f JOIN scope s USING(scope_no) WHERE f.id = ?"
+_EVENTS_SEEN = """SELECT e.type, e.actor, e.at, p.salt, p.bytes
+  FROM (SELECT 0 AS scope_no UNION ALL SELECT value FROM json_each(?2)) s
+  CROSS JOIN fact_event x ON x.fact_no = ?1 AND x.other_scope = s.scope_no
+  CROSS JOIN event e USING(seq) CROSS JOIN payload p USING(seq) ORDER BY x.seq"""
+_SCOPE = """SELECT s.path, f.review FROM fact f JOIN scope s USING(scope_no)
+  WHERE f.id = ? AND s.retired_at IS NULL"""
 _TIMES = ("closed_at", "expires_at", "valid_from", "valid_until")
 _OTHERS = ("from", "to", "origin", "copy", "was")
 
@@ -43,7 +48,12 @@ def _entries(
     connection: apsw.Connection, number: int, fact_id: str, view: View
 ) -> list[HistoryEntry]:
     found = []
-    events: Any = connection.execute(_EVENTS, (number,))
+    scopes = part.asked_scopes(view, part.scopes_seen(connection, view, None), most=None)
+    events: Any = (
+        connection.execute(_EVENTS, (number,))
+        if scopes is None
+        else connection.execute(_EVENTS_SEEN, (number, scopes))
+    )
     for kind, actor, at, salt, data in events:
         if kind == kept.TYPE:
             continue

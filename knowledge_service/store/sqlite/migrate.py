@@ -13,7 +13,7 @@ from knowledge_service import migrations
 from knowledge_service.clock import Clock
 from knowledge_service.errors import SchemaTooNew, StartupError
 from knowledge_service.progress import Progress
-from knowledge_service.store.sqlite import baseline, equals, times
+from knowledge_service.store.sqlite import baseline, equals, event_scopes, times
 from knowledge_service.store.sqlite.connection import TABLES
 
 _RECORD = """CREATE TABLE IF NOT EXISTS migration(
@@ -26,6 +26,7 @@ _IDENTITY = "INSERT OR IGNORE INTO meta(key, value) VALUES('store_id', ?)"
 _THEN: Mapping[str, Callable[[apsw.Connection, Clock, Progress], None]] = {
     "m002_projections": baseline.write,
     "m008_equality": equals.fill,
+    "m014_event_scopes": event_scopes.fill,
 }
 """What a migration does beside its script, in the same transaction."""
 

@@ -138,15 +138,18 @@ def scopes_seen(
     return found
 
 
-def asked_scopes(view: View, scopes: Collection[int]) -> str | None:
+def asked_scopes(
+    view: View, scopes: Collection[int], *, most: int | None = _MANY_SCOPES
+) -> str | None:
     """Return the visible scopes as a query takes them, or None for a query without scopes.
 
     A query that names the scopes reads nothing of others, so that these set no reader's waiting
     time. It costs a look for each scope: whoever sees everything, or more scopes than a cell or a
-    formation ever does, is asked by fact.
+    formation ever does, is asked by fact. A query about one fact can afford any number of scopes
+    (`most` None).
     """
-    sees_all = view.sees_all_below(PLATFORM)
-    return None if sees_all or len(scopes) > _MANY_SCOPES else json.dumps(sorted(scopes))
+    is_by_fact = view.sees_all_below(PLATFORM) or (most is not None and len(scopes) > most)
+    return None if is_by_fact else json.dumps(sorted(scopes))
 
 
 class Seen:

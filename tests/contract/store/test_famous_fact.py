@@ -6,6 +6,7 @@ Counted are the steps of SQLite's machine and the rows it gives out, which no cl
 from __future__ import annotations
 
 import contextlib
+import inspect
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -26,6 +27,7 @@ from knowledge_service.ports import (
     Search,
     Use,
 )
+from knowledge_service.store.sqlite import part, upkeep
 from knowledge_service.store.sqlite.store import SqliteStore
 from tests.builders_knowledge import LEAD, OPERATOR, TEAM, new_fact, run_in
 
@@ -102,6 +104,7 @@ READS: dict[str, Callable[[Town, View], object]] = {
     "links": lambda town, view: town.store.links(
         town.famous, view, types=(), before=None, limit=50
     ),
+    "history": lambda town, view: town.store.history(town.famous, view),
     "neighbours": lambda town, view: town.store.neighbors(
         Around(town.famous, depth=3, limit=50, types=()), view
     ),
@@ -166,6 +169,7 @@ def test_reads_take_as_many_steps_however_many_strangers_there_are(town: Town, v
 
 
 BEFORE = """
+DROP INDEX idempotency_named;
 DROP INDEX scope_erased; ALTER TABLE scope DROP COLUMN erased_by;
 DROP INDEX link_out; DROP INDEX link_in; DROP INDEX promotion_copy; DROP INDEX usage_seen;
 DROP INDEX run_blueprint; DROP INDEX run_scope; DROP INDEX run_newest;
@@ -183,7 +187,13 @@ CREATE TABLE served(
   WITHOUT ROWID, STRICT;
 INSERT INTO served SELECT fact_no, at, receipt, principal, observer_no, run_id FROM served_now;
 DROP TABLE served_now;
-DELETE FROM migration WHERE number > 10;
+ALTER TABLE fact_event RENAME TO fact_event_now;
+CREATE TABLE fact_event(fact_no INTEGER NOT NULL, seq INTEGER NOT NULL, op INTEGER NOT NULL,
+  undone INTEGER NOT NULL DEFAULT 0, PRIMARY KEY(fact_no, seq)) WITHOUT ROWID, STRICT;
+INSERT INTO fact_event SELECT fact_no, seq, op, undone FROM fact_event_now;
+DROP TABLE fact_event_now;
+CREATE INDEX fact_event_op ON fact_event(op);
+DELETE FROM migration WHERE number >= 11;
 """
 
 
@@ -209,3 +219,48 @@ def test_file_of_before_gives_the_same_answers(tmp_path: Path) -> None:
         assert why is not None
         assert why.promotions
         assert store.why(made.fact_id, Reader(CELL, "demo/lead-0")) == why
+    assert upkeep.rebuild(path).changed == ()
+
+
+@pytest.mark.parametrize("name", ["history", "links"])
+def test_reader_of_many_scopes_asks_about_one_fact_by_scope(
+    town: Town, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    limit = inspect.signature(part.asked_scopes).parameters["most"].default
+    grants = tuple(Reach(f"realm:g{number}", subtree=False) for number in range(limit + 1))
+    for grant in grants:
+        fact = new_fact("The kettle whistles", scope=grant.scope)
+        town.store.remember([fact], actor=OPERATOR)
+
+    def measure() -> tuple[int, object]:
+        with Steps(town.store) as counted:
+            answer = READS[name](town, View(LEAD, grants))
+        return counted.count, answer
+
+    town.strangers(1, 4)
+    measure()
+    among_few = measure()
+    town.strangers(5, STRANGERS)
+    measure()
+    assert measure() == among_few
+
+
+def test_history_follows_a_scope_that_is_adopted(tmp_path: Path) -> None:
+    path, home = tmp_path / "knowledge.db", "realm:demo/formation:other"
+    store = SqliteStore(path)
+    town = Town(store)
+    town.settle(home, 1)
+    whole = store.history(town.famous, GRANTED)
+    store.delete_scope(home, actor=OPERATOR)
+    assert store.history(town.famous, GRANTED) == store.history(town.famous, CELL) != whole
+    new = new_fact("The kettle whistles", scope=home)
+    (made,) = store.remember([new], actor=OPERATOR)
+    store.link(NewLink(made.fact_id, town.famous, "related"), GRANTED, actor=OPERATOR)
+    store.adopt_scope(home, actor=OPERATOR)
+    after = store.history(town.famous, GRANTED)
+    assert whole is not None
+    assert after is not None
+    assert [each for each in after.entries if made.fact_id not in each.facts] == list(whole.entries)
+    assert len(after.entries) == len(whole.entries) + 1
+    store.close()
+    assert upkeep.rebuild(path).changed == ()

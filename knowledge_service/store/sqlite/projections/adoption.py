@@ -21,6 +21,13 @@ _TAKE_OVER = """UPDATE scope SET config = coalesce(c.config, scope.config),
   FROM (SELECT config, realm_uid, live_facts, last_write_at FROM scope WHERE scope_no = ?2) c
   WHERE scope.scope_no = ?1"""
 _MOVE = (
+    """UPDATE fact_event SET other_scope = ?1 WHERE other_scope = ?2 AND fact_no IN (
+    SELECT l.to_no FROM fact f JOIN link l ON l.from_no = f.fact_no WHERE f.scope_no = ?2
+    UNION SELECT l.from_no FROM fact f JOIN link l ON l.to_no = f.fact_no WHERE f.scope_no = ?2
+    UNION SELECT p.copy_no FROM fact f JOIN promotion p ON p.origin_no = f.fact_no
+      WHERE f.scope_no = ?2
+    UNION SELECT p.origin_no FROM fact f JOIN promotion p ON p.copy_no = f.fact_no
+      WHERE f.scope_no = ?2)""",
     """UPDATE link SET from_scope = ?1 WHERE from_scope = ?2
   AND from_no IN (SELECT fact_no FROM fact WHERE scope_no = ?2)""",
     """UPDATE link SET to_scope = ?1 WHERE to_scope = ?2

@@ -18,9 +18,9 @@ _LINK = """INSERT INTO link(id, from_no, to_no, from_scope, to_scope, type, weig
 _UNLINK = "UPDATE link SET closed_at = ? WHERE id = ?"
 _RELINK = "UPDATE link SET closed_at = NULL WHERE id = ?"
 # With `undone` an event is a part of a fact's history and nothing that an undo of it takes back.
-_EVENTS = """INSERT OR IGNORE INTO fact_event(fact_no, seq, op, undone)
-  SELECT from_no, ?1, ?2, ?3 FROM link WHERE id = ?5
-  UNION ALL SELECT to_no, ?1, ?2, ?4 FROM link WHERE id = ?5"""
+_EVENTS = """INSERT OR IGNORE INTO fact_event(fact_no, seq, op, undone, other_scope)
+  SELECT from_no, ?1, ?2, ?3, to_scope FROM link WHERE id = ?5
+  UNION ALL SELECT to_no, ?1, ?2, ?4, from_scope FROM link WHERE id = ?5"""
 _ALIAS = """INSERT OR REPLACE INTO alias(scope_no, namespace, value, fact_no)
   SELECT ?, ?, ?, fact_no FROM fact WHERE id = ?"""
 _ALIAS_EVENT = """INSERT OR IGNORE INTO fact_event(fact_no, seq, op, undone)

@@ -16,8 +16,9 @@ _MADE = """INSERT INTO promotion(id, origin_no, copy_no, origin_scope, rule, evi
   WHERE a.id = ? AND b.id = ?"""
 _UNDONE = "UPDATE promotion SET undone_at = ? WHERE id = ?"
 _REDONE = "UPDATE promotion SET undone_at = NULL WHERE id = ?"
-_EVENTS = """INSERT OR IGNORE INTO fact_event(fact_no, seq, op, undone)
-  SELECT fact_no, ?, ?, ? FROM fact WHERE id IN (?, ?)"""
+_EVENTS = """INSERT OR IGNORE INTO fact_event(fact_no, seq, op, undone, other_scope)
+  SELECT f.fact_no, ?1, ?2, ?3, coalesce(o.scope_no, 0) FROM fact f
+  LEFT JOIN fact o ON o.id = iif(f.id = ?4, ?5, ?4) WHERE f.id IN (?4, ?5)"""
 
 
 def _made(connection: apsw.Connection, event: Event) -> None:

@@ -1,0 +1,31 @@
+"""Fills `fact_event.other_scope` in a file from before there was one, as a replay would."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import apsw
+
+from knowledge_service.clock import Clock
+from knowledge_service.progress import Progress
+from knowledge_service.store.sqlite import payloads
+
+_EVENTS = """SELECT e.seq, p.salt, p.bytes FROM event e JOIN payload p USING(seq)
+  WHERE e.seq >= coalesce((SELECT CAST(value AS INTEGER) FROM meta WHERE key = 'replay_from'), 1)
+  AND e.type IN ('link.made', 'link.closed', 'link.restored',
+    'promotion.made', 'promotion.undone', 'promotion.redone') ORDER BY e.seq"""
+_FILL = """UPDATE fact_event SET other_scope = (SELECT scope_no FROM fact WHERE id = ?3)
+  WHERE fact_no = (SELECT fact_no FROM fact WHERE id = ?2) AND other_scope = 0 AND seq = ?1
+  AND EXISTS(SELECT 1 FROM fact WHERE id = ?3)"""
+_ENDS = (("from", "to"), ("origin", "copy"))
+
+
+def fill(connection: apsw.Connection, _clock: Clock, _progress: Progress) -> None:
+    """Fill the column for the events that a replay goes through."""
+    events: list[Any] = connection.execute(_EVENTS).fetchall()
+    for seq, salt, data in events:
+        for part in payloads.unseal(payloads.Sealed(salt, data)):
+            for one, other in _ENDS:
+                if part and one in part:
+                    ends = [(seq, part[one], part[other]), (seq, part[other], part[one])]
+                    connection.executemany(_FILL, ends)
