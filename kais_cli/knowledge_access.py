@@ -116,7 +116,7 @@ def _require_pod(cluster: Cluster, release: installed.Release) -> None:
     if pod is None:
         raise errors.Unreachable(
             f"there is no {where}, the knowledge service of the release {release}; `kais doctor`"
-            " says whether it is installed and scaled to 0; set KAIS_RELEASE to NAMESPACE/NAME of"
+            " says whether it is installed, or scaled to 0; set KAIS_RELEASE to NAMESPACE/NAME of"
             " another release, or KAIS_KNOWLEDGE_URL"
         )
     difference = _difference(pod, release)

@@ -151,7 +151,7 @@ def test_a_missing_account_is_made_and_used(terminal, cluster, knowledge):
 def test_a_service_that_is_not_installed_is_unreachable(terminal, cluster):
     cluster._objects.pop(("Pod", "kais-system", "kais-knowledge-0"))
     assert terminal.run("knowledge", "list") == ExitStatus.UNREACHABLE
-    assert "`kais doctor` says whether it is installed and scaled to 0; set" in terminal.err
+    assert "`kais doctor` says whether it is installed, or scaled to 0; set" in terminal.err
 
 
 def test_a_service_that_is_not_ready_is_unreachable(terminal, cluster):

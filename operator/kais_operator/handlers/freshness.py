@@ -1,6 +1,6 @@
 """Whether the watches tell us what happens: first lists done, and no silence since.
 
-A watch can die without a word (K1). A Lease of our own is touched every 30 s and watched like all
+A watch can die without a word. A Lease of our own is touched every 30 s and watched like all
 the rest: when its echo stays away, events of other objects may stay away too. Besides, each kind is
 compared with the cluster again and again; one that could not be is told here. Readiness fails then,
 liveness does not, for a restart would not mend the network.
