@@ -15,7 +15,7 @@ from kais.resources.blueprint_instance import BlueprintInstance
 from kais.resources.blueprint_revision import BlueprintRevision
 from kais.templates import Progress
 
-MISSION_STAYS = "its Mission stays as it is until kais.io/rerun or a new use"
+MISSION_STAYS = "its Mission stays as it is until `kais mission retry NAME` or a new use"
 _PARTS = (("Formation", "formation_spec"), ("Mission", "mission_spec"))
 
 

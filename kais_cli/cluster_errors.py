@@ -68,7 +68,7 @@ def _refusal(failure: kr8s.ServerError, what: str) -> errors.CliError:
     if status >= _SERVER_FAULT:
         return errors.Unreachable(f"{what}: the API server answers {status}; try again later")
     if status == httpx.codes.NOT_FOUND and not isinstance(failure.status, dict):
-        return errors.Refused(
+        return errors.UnknownKind(
             f"{what}: the cluster does not know this kind; install the charts kais-crds and kais"
         )
     return errors.Refused(f"{what}: {failure}")

@@ -3,7 +3,8 @@
 CliError                carries the exit status and a message that says what to do next
 ├── UsageError          options, parameters or a file are wrong (2)
 ├── Refused             the cluster or the service said no, or something is not there (1)
-│   └── NoAccount       the realm has no account yet, and none was to be made (1)
+│   ├── NoAccount       the realm has no account yet, and none was to be made (1)
+│   └── UnknownKind     the cluster does not serve the kind (1)
 ├── WaitedTooLong       what was followed did not end within --timeout (3)
 ├── Unreachable         the cluster or the service does not answer (7)
 └── ReaderGone          nobody reads what is written any more (141, without a word)
@@ -32,6 +33,10 @@ class Refused(CliError):
 
 class NoAccount(Refused):
     """The namespace has no ServiceAccount whose token the knowledge service takes."""
+
+
+class UnknownKind(Refused):
+    """The API server does not serve the kind: no right would help."""
 
 
 class WaitedTooLong(CliError):

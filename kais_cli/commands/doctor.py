@@ -50,6 +50,7 @@ def _all(session: Session) -> Iterator[Finding]:
 def _guarded(subject: str, check: Callable[[], Iterable[Finding]]) -> Iterator[Finding]:
     try:
         yield from check()
+    except errors.UnknownKind as exc:
+        yield findings.warning(subject, f"not checked: {exc}", installation.UPGRADE_KINDS)
     except errors.Refused as exc:
-        words = f"not checked: {exc}"
-        yield findings.warning(subject, words, "ask somebody who may read it")
+        yield findings.warning(subject, f"not checked: {exc}", "request the right to read it")

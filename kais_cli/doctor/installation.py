@@ -16,6 +16,9 @@ if TYPE_CHECKING:
     from kais_cli.installed import Release
     from kais_cli.ports import Body, Cluster
 
+UPGRADE_KINDS = "helm upgrade --install kais-crds charts/kais-crds"
+"""Adds missing kinds and fields to a cluster."""
+
 _VERSION = "app.kubernetes.io/version"
 _PATIENCE = timedelta(seconds=30)  # twice what a Lease holds
 _SHOWN = 5
@@ -32,11 +35,10 @@ def crds(cluster: Cluster) -> Iterator[Finding]:
         else:
             lacks = sorted(_spec_fields(model) - _served_fields(body))
             older += [f"{model.PLURAL} ({', '.join(lacks)})"] if lacks else []
-    upgrade = "helm upgrade --install kais-crds charts/kais-crds"
     if missing:
-        yield failed("kinds", f"not there: {', '.join(missing)}", upgrade)
+        yield failed("kinds", f"not there: {', '.join(missing)}", UPGRADE_KINDS)
     if older:
-        yield failed("kinds", f"of an older version, without {'; '.join(older)}", upgrade)
+        yield failed("kinds", f"of an older version, without {'; '.join(older)}", UPGRADE_KINDS)
     if not missing and not older:
         yield ok("kinds", f"all {len(kinds.BY_NAME)} are there, with every field")
 

@@ -290,6 +290,21 @@ def test_what_may_not_be_read_is_said_and_the_rest_is_checked(terminal, cluster,
 
     monkeypatch.setattr(cluster, "list", listing)
     assert broken(terminal, "warning  kinds     not checked: list customresourcedefin") == 0
+    assert "→ request the right to read it" in terminal.out
+
+
+def test_advice_for_a_kind_that_is_not_served_is_to_install_it(terminal, cluster, monkeypatch):
+    real = cluster.list
+
+    def listing(kind, *arguments, **options):
+        if kind == "CustomResourceDefinition":
+            raise errors.UnknownKind("list missions: the cluster does not know this kind")
+        return real(kind, *arguments, **options)
+
+    monkeypatch.setattr(cluster, "list", listing)
+    assert broken(terminal, "warning  kinds     not checked: list missions: the cluster") == 0
+    assert "→ helm upgrade --install kais-crds" in terminal.out
+    assert "request the right" not in terminal.out
 
 
 def test_an_unreachable_cluster_is_status_7(terminal, cluster):

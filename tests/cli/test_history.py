@@ -120,7 +120,8 @@ def test_diff_of_a_file_says_that_a_mission_that_was_made_stays(terminal, cluste
     file = changed(tmp_path, mission={"objective": "ask {{ who }}"})
     terminal.run("blueprint", "diff", "doctor", "-f", file)
     assert terminal.out.endswith(
-        "  now (updatePolicy Manual): its Mission stays as it is until kais.io/rerun or a new use\n"
+        "  now (updatePolicy Manual): its Mission stays as it is until `kais mission retry NAME`"
+        " or a new use\n"
     )
 
 

@@ -38,7 +38,8 @@ def test_what_would_change_is_told_in_the_values_of_the_use():
 
 def test_a_mission_that_was_made_stays():
     found = impact(begun=True, mission={"objective": "mend {{ topic }}"})
-    assert found == Impact(note="its Mission stays as it is until kais.io/rerun or a new use")
+    note = "its Mission stays as it is until `kais mission retry NAME` or a new use"
+    assert found == Impact(note=note)
 
 
 def test_a_mission_that_is_not_made_yet_would_be_another():
