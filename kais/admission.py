@@ -82,6 +82,7 @@ def policy() -> dict[str, Any]:
                 " variables.parent == variables.oldParent",
                 "message": f"changing parentRef of a Cell requires the verb {APPROVE} on cells",
             },
+            *map(_unchanged, ("recursion", "serviceAccountName")),
         ],
     }
 
@@ -97,6 +98,16 @@ def _variable(name: str, field: str, key: str, *, old: bool = False) -> dict[str
 
 def _parent(side: str) -> str:
     return f"has({side}.spec.parentRef) ? {side}.spec.parentRef : ''"
+
+
+def _unchanged(field: str) -> dict[str, str]:
+    """Require that an update leaves a field of the spec as it is, set or unset."""
+    new, old = f"object.spec.{field}", f"oldObject.spec.{field}"
+    return {
+        "expression": f"request.operation == 'CREATE' || (has({new}) == has({old})"
+        f" && (!has({new}) || {new} == {old}))",
+        "message": f"changing {field} of a Cell requires the verb {APPROVE} on cells",
+    }
 
 
 def _when_updated(expression: str) -> str:

@@ -77,7 +77,7 @@ def spawner(policy: None, control_plane: ControlPlane, namespace: str, tmp_path:
 
 def test_a_creator_who_may_not_approve_is_on_record(spawner: Write, namespace: str):
     user = f"system:serviceaccount:{namespace}:spawner"
-    message = f"a Cell bears the annotation kais.io/created-by: {user} of a creator who lacks"
+    message = f"a Cell needs the annotation kais.io/created-by: {user} of a creator who lacks"
     assert message in spawner(cell("a"))
     assert message in spawner(cell("a", annotations={"kais.io/created-by": "ada"}))
     record = {"kais.io/created-by": user}
@@ -92,7 +92,44 @@ def test_a_creator_who_may_not_approve_is_on_record(spawner: Write, namespace: s
         labelled = cell(name, annotations=record, labels={"kais.io/blueprint": "reviews"})
         assert "the label kais.io/blueprint" in spawner(labelled)
     moved = cell("a", annotations=record, spec={"parentRef": "somebody"})
-    assert "to change parentRef" in spawner(moved)
+    assert "changing parentRef" in spawner(moved)
+
+
+FIXED = {
+    "recursion": ({"maxDepth": 1, "maxDescendants": 2}, {"maxDepth": 9, "maxDescendants": 2}),
+    "serviceAccountName": ("reviewer", "deployer"),
+}
+"""Fields of the spec that an update changes with the verb `approve` only: (old, new)."""
+
+
+@pytest.mark.parametrize("field", FIXED)
+def test_limits_and_account_of_a_cell_change_with_the_verb_approve_only(
+    spawner: Write, control_plane: ControlPlane, namespace: str, tmp_path: Path, field: str
+):
+    record = {"kais.io/created-by": f"system:serviceaccount:{namespace}:spawner"}
+    old, new = ({field: value} for value in FIXED[field])
+    refusal = f"changing {field} of a Cell requires the verb approve on cells"
+    assert spawner(cell("limited", annotations=record, spec=old)) == ""
+    assert spawner(cell("free", annotations=record)) == ""
+    assert refusal in spawner(cell("limited", annotations=record, spec=new))
+    assert refusal in spawner(cell("limited", annotations=record)), "removed"
+    assert refusal in spawner(cell("free", annotations=record, spec=old)), "added"
+    for name, spec in (("limited", old), ("free", {})):
+        other = {**spec, "mode": "Service"}
+        assert spawner(cell(name, annotations=record, spec=other)) == "", "another field"
+    approver = writer(control_plane, namespace, "approver", tmp_path, [*VERBS, "approve"])
+    for spec in (new, {}, old):
+        assert approver(cell("limited", annotations=record, spec=spec)) == ""
+    assert spawner(cell("limited", annotations={**record, "note": "x"}, spec=old)) == ""
+
+
+def test_operator_has_the_verb_approve(helm: Path):
+    (rules,) = (
+        body["rules"]
+        for body in rendered(helm, namespace="default")
+        if body["kind"] == "ClusterRole" and body["metadata"]["name"].endswith("operator")
+    )
+    assert any("cells" in rule["resources"] and "approve" in rule["verbs"] for rule in rules)
 
 
 def test_who_may_approve_is_asked_for_nothing(
