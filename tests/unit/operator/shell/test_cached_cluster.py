@@ -82,6 +82,14 @@ async def test_a_config_map_that_only_bears_our_label_is_not_kept_but_adopted_wh
     assert [name_of(b) for b in cache.find("ConfigMap", None, {})] == ["c", "ours"]
 
 
+def test_an_owner_of_a_group_that_begins_like_ours_keeps_no_config_map():
+    cache = Cache(labelled=["ConfigMap"], owned=["ConfigMap"])
+    for version, is_kept in (("kais.io/v1", True), ("kais.io.evil/v1", False)):
+        owner = {"apiVersion": version, "kind": "Mission", "controller": True, "uid": "u"}
+        candidate = body("ConfigMap", "c", labels=OURS, ownerReferences=[owner])
+        assert cache.keeps(candidate) is is_kept, version
+
+
 async def test_a_config_map_that_loses_its_owner_is_let_go_and_its_parents_look():
     mission = {"apiVersion": "kais.io/v1", "kind": "Mission", "controller": True, "uid": "u"}
     live = Counting(body("ConfigMap", "c", labels=OURS, ownerReferences=[mission]))

@@ -267,6 +267,7 @@ async def test_a_mark_says_whether_an_object_of_ours_controls_it():
         ([owner], True),
         ([{**owner, "controller": False}], False),
         ([{**owner, "apiVersion": "apps/v1"}], False),
+        ([{**owner, "apiVersion": "kais.io.evil/v1"}], False),
         ([], False),
     ):
         of = cell("a", "1")
