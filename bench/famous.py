@@ -1,8 +1,8 @@
 """One fact that everybody sees, and a cell that reads it: alone, then among strangers.
 
 `python -m bench.famous [strangers]` prints one JSON line: p50 in ms of each question of the cell,
-alone and with so many strangers (10,000), each of which has an outcome, five links, a name and a
-run of its own. The rows are written as the store would have, without its log: only reading is
+alone and with `strangers` other cells (default: 10,000), each with an outcome, five links, a name
+and a run of its own. The rows are written as the store would have, without its log: only reading is
 measured.
 """
 

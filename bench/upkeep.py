@@ -63,7 +63,7 @@ class Probe:
 
 
 def fill(path: Path, count: int) -> None:
-    """Write so many facts into one scope."""
+    """Write `count` facts into one scope."""
     store = SqliteStore(path)
     words = Texts(seed=11)
     for first in range(0, count, _BATCH):
@@ -100,7 +100,7 @@ def measure(path: Path, count: int) -> list[list[object]]:
 
 def _measured(store: SqliteStore, count: int, name: str, work: Callable[[], None]) -> list[object]:
     probe = Probe(store)
-    Path("/proc/self/clear_refs").write_text("5")  # the peak begins anew
+    Path("/proc/self/clear_refs").write_text("5")  # resets the peak of resident memory
     with probe.running():
         began = time.perf_counter()
         work()

@@ -20,7 +20,7 @@ WAIT = "import time; time.sleep(3600)"
 
 @contextlib.contextmanager
 def away(cluster: Installed) -> Iterator[None]:
-    """Nobody answers: the service has no pod."""
+    """Scale the service to 0 for the block."""
     (store_set,) = cluster.list("statefulset", KAIS_NAMESPACE, KNOWLEDGE)
     target = f"statefulset/{store_set['metadata']['name']}"
     where = ("-n", KAIS_NAMESPACE)

@@ -1,7 +1,7 @@
 """The admission policy for Cells, generated into the chart: who created a Cell is on record.
 
 A cell may be given the right to create Cells. Its spawn limits must not depend on what it writes.
-Whoever has the verb `approve` on cells (the roles edit and admin) is not asked for anything. For
+The policy does not apply to users with the verb `approve` on cells (the roles edit and admin). For
 all others the API server requires the true user name of the creator, and refuses what would pass a
 limit.
 The expressions are CEL of ValidatingAdmissionPolicy, Kubernetes 1.30.

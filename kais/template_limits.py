@@ -117,7 +117,7 @@ class Budget:
             raise CapExceeded(f"expressions take more than {OPERATIONS:,} operations in all")
 
     def spend_compiling(self, nodes: int) -> None:
-        """Count what compiling a leaf of so many nodes costs."""
+        """Count the cost of compiling a leaf with `nodes` nodes."""
         self.compiling += LEAF_OPERATIONS + NODE_OPERATIONS * nodes
         if self.compiling > COMPILE_OPERATIONS:
             raise CapExceeded("the template has too many expressions to compile")

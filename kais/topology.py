@@ -15,7 +15,7 @@ from kais.resources.formation import FormationSpec, Route, Topology, TopologyTyp
 
 TemplateRoutes = Mapping[str, tuple[str, ...]]
 Pairs = Iterator[tuple[str, str]]
-_PROBLEMS = 100  # arbitrary: more than anybody reads at a time
+_PROBLEMS = 100  # arbitrary: more than a person reads at a time
 _LISTED = 20  # templates that a problem lists before it only counts; an arbitrary number
 
 

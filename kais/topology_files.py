@@ -12,7 +12,7 @@ from typing import Any
 from kais.topology import RouteRule, Routing
 
 VERSION = 1
-"""Version of `topology.json`; a reader that does not know a version lets nobody talk."""
+"""Version of `topology.json`; a reader that does not know the version allows no connection."""
 
 
 def rule_text(routing: Routing) -> str:

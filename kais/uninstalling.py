@@ -1,7 +1,7 @@
 """What an uninstall changes on objects, and nothing else: runs end, and our finalizers go.
 
 The chart's pre-delete hook and `kais uninstall` take the same steps. No object of a user is
-deleted; of what the operator made, only the Jobs of runs that nobody ends any more.
+deleted. Of the operator's own objects, only the Jobs of unfinished runs are deleted.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ def abort(mission: Body) -> dict[str, Any] | None:
 def release(body: Body) -> dict[str, Any] | None:
     """Give the merge patch that removes our finalizer; None when the object has none.
 
-    It holds for the version that was read only: a finalizer that somebody adds meanwhile stays.
+    It applies only to the resourceVersion that was read, so finalizers added meanwhile remain.
     """
     metadata = body["metadata"]
     finalizers = metadata.get("finalizers") or []

@@ -212,7 +212,7 @@ class KubernetesCluster:
         """Open a local address that leads to a pod's port, closed with the block.
 
         The way is tried once before: kr8s would repeat a refused connection without end, while
-        whoever uses the address waits.
+        the caller waits.
         """
         what = f"forward a port to Pod/{namespace}/{pod}"
         self._run(_try_forward(self._api, namespace, pod, port), what)

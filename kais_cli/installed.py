@@ -1,7 +1,7 @@
 """Where the chart puts what commands look for: the names of its objects, for one release.
 
-The labels are for listings only. Whoever may create a pod can label it, so no label decides who
-gets a token.
+The labels are for listings only. Any user who may create a pod can label it, so no label decides
+which pod gets a token.
 """
 
 from __future__ import annotations

@@ -108,7 +108,7 @@ def _require_pod(cluster: Cluster, release: installed.Release) -> None:
     """Require that the release's own pod is ready: it is shown a token of the realm.
 
     Raises:
-        Refused: a pod of that name was made by somebody else.
+        Refused: the pod of that name does not belong to the release.
         Unreachable: there is no such pod, or it is not ready.
     """
     pod = cluster.get("Pod", release.namespace, release.knowledge_pod)

@@ -1,7 +1,7 @@
-"""What others wrote is read, matched, compiled and rendered in a process that can be ended.
+"""Untrusted files are read, matched, compiled and rendered in a process that can be killed.
 
-A file of somebody else's may hold a pattern that never ends, or ask for all memory. The process has
-512 MiB, and 10 s for an answer; it reads one request as JSON and writes each answer in a line.
+A pattern in such a file may never end, and its content may exhaust the memory. The process has
+512 MiB, and 10 s per answer; it reads one request as JSON and writes each answer on a line.
 `python -m kais_cli.template_process` is that process.
 """
 

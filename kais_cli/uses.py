@@ -63,7 +63,7 @@ def follow_mission(
     """Follow a mission that exists, and report it; the status tells the outcome.
 
     What the mission says of the run `after_run`, which has ended, is passed over. `instance` names
-    the use that owns the mission, and that makes it anew when the use was updated.
+    the use that owns the mission, and that recreates it after an update of the use.
     """
     shown = display.of(session.environment, form=form)
     targets = [Target("Mission", session.namespace, name)]

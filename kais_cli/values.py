@@ -43,7 +43,7 @@ def read(
 def _checked(
     parameters: Sequence[Parameter], given: Mapping[str, Any], *, subject: str
 ) -> tuple[Violation, ...]:
-    """Check the values; the patterns of a Blueprint are somebody else's and may never end."""
+    """Check the values; a Blueprint's patterns are untrusted and may never end."""
     if any(parameter.pattern is not None for parameter in parameters):
         return template_process.violations_of(parameters, given, subject=subject)
     return rules.resolve(parameters, given).violations

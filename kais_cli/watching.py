@@ -29,7 +29,7 @@ def follow(
     """Show what happens to the targets until their run has ended.
 
     What still tells of the run `after_run` is passed over. So is the deletion of its mission when
-    the instance is a target too: a use that was updated makes its mission anew for the next run.
+    the instance is a target too: an updated use recreates its mission for the next run.
 
     Raises:
         WaitedTooLong: the timeout passed first; the run goes on.

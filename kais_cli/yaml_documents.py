@@ -1,4 +1,4 @@
-"""YAML of somebody else's, read within bounds: run it in a process that can be ended.
+"""Reads untrusted YAML within limits; run it in a process that can be killed.
 
 Aliases let a kilobyte of text stand for gigabytes of objects, and merge keys copy what they name,
 so what a document expands to is counted before any of it is made. Dates stay text, as they do for

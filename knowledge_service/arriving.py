@@ -1,8 +1,8 @@
-"""How a request may arrive: on one of so many connections, with a small head, within a minute.
+"""Limits of incoming requests: connections, size of the head, one minute per request.
 
-The server's library bounds none of these. A head without an end would be kept, and looked through
-anew with each piece of it, before anybody was asked who he is; and who never ends a request, or
-never begins one, would keep the connection. When all connections are taken a new one takes the
+The server's library limits none of these. An endless head would be buffered, and parsed again with
+each chunk, before the caller is authenticated; a client that never completes or never begins a
+request would keep its connection. When all connections are taken a new one takes the
 place of the one that has been idle longest; where none is idle its requests get 503.
 """
 

@@ -36,7 +36,7 @@ class IdMaker:
         return _text(self._next(now, 1))
 
     def make_all(self, now: datetime, count: int) -> list[str]:
-        """Return so many new ids, all of one caller: only the step to the first is random."""
+        """Return `count` new ids of one caller; only the step to the first is random."""
         first = self._next(now, count)
         head, tail = _text(first)[:-_DIGITS], first & _LAST_DIGITS
         if tail + count > _LAST_DIGITS:
@@ -48,8 +48,8 @@ class IdMaker:
         if now is not self._now:  # one write makes many
             self._now, self._start = now, int(now.timestamp() * 1000) << 74
         # 74 bits after the time, RFC 9562 section 6.2, method 2: a random start within each
-        # millisecond, then random steps. The difference of two ids tells nobody how many others
-        # came between; some 2^42 steps fit into a millisecond.
+        # millisecond, then random steps. The difference of two ids does not reveal how many
+        # others came between; some 2^42 steps fit into a millisecond.
         value = self._last + 1 + secrets.randbits(_STEP_BITS)
         if self._start > self._last:
             value = self._start | secrets.randbits(73)

@@ -71,7 +71,7 @@ class Keeper:
         except StoreUnavailable as exc:
             _log.warning("%s waits for the store", name, extra={"fields": {"why": str(exc)}})
             self._on_run(name, False)
-        except Exception:  # noqa: BLE001 - were the thread to end, nobody would notice
+        except Exception:  # noqa: BLE001 - the thread must not end unnoticed
             _log.exception("%s failed; retrying in %g s", name, self._every_s)
             self._on_run(name, False)
         else:

@@ -122,7 +122,7 @@ class Metrics:
 
     @contextmanager
     def served(self, host: str, port: int | None) -> Iterator[None]:
-        """Answer Prometheus on a port of its own during the block; None answers nobody."""
+        """Serve Prometheus on a separate port during the block; with None, serve nothing."""
         if port is None:
             yield
             return

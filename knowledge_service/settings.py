@@ -56,7 +56,7 @@ class Settings:
     metrics_port: int | None = None
     """Where Prometheus may ask; None: nowhere."""
     undeclared_facts: int = 50_000
-    """How many live facts agents may bring a scope that nobody declared to."""
+    """Maximum number of live facts that agents may store in a scope without a KnowledgeScope."""
     reads_within: timedelta = timedelta(seconds=8)
     """How long one read of the store may take. A client waits 10 s for an answer."""
 

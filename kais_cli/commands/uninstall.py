@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 app = group("uninstall", "")
 
 _LIMIT = timedelta(seconds=60)
-_TRIES = 5  # of a write that meets somebody else's
+_TRIES = 5  # of a write that conflicts with another one
 _CRDS_HELP = "Also delete the CustomResourceDefinitions, and with them every object of kais."
 
 
@@ -112,7 +112,7 @@ def _patch(session: Session, kind: str, body: Body, patch: Body) -> bool:
         current = session.cluster.get(kind, metadata["namespace"], metadata["name"])
         version = (current or {"metadata": {}})["metadata"].get("resourceVersion")
         if version == metadata.get("resourceVersion"):
-            raise  # nobody wrote it: the refusal is about this user or this patch
+            raise  # no conflict: the refusal concerns this user or this patch
         return False
     return True
 

@@ -42,7 +42,7 @@ class _Failure:
 
 
 def check(cluster: Cluster, namespace: str, *, now: datetime) -> Iterator[Finding]:
-    """Say which objects nobody has looked at, which cannot go, and which fail.
+    """Report objects that no operator has processed, that cannot be deleted, or that fail.
 
     Objects that fail are counted by reason, the most frequent one first. The worst of a reason is
     the object that has failed for the longest time.
@@ -89,7 +89,7 @@ def _failing(
 
 
 def _failure(body: Body) -> _Failure | None:
-    """Read the summary condition of an object; None when nobody has to look at it."""
+    """Read the summary condition of an object; None when it needs no attention."""
     summary = Type.SUCCEEDED if body["kind"] == "Mission" else Type.READY
     for condition in body.get("status", {}).get("conditions", []):
         if condition["type"] == summary and _needs_a_look(body["kind"], condition):

@@ -20,7 +20,7 @@ def check(cluster: Cluster, namespace: str) -> Iterator[Finding]:
     for event in sorted(cluster.list("Event", namespace), key=_time):
         about, reason = event["involvedObject"], event.get("reason")
         if not _is_of_operator(event) or not {"kind", "name"} <= about.keys():
-            continue  # anybody's Event may leave out what the API server does not require
+            continue  # Events may omit fields that the API server does not require
         name = f"{about['kind']}/{about['name']}"
         if reason == labels.EVENT_FORBIDDEN:
             messages[name] = event.get("message", "")

@@ -97,8 +97,8 @@ class Receipt(Wire):
     """What one recall returned, to whom, when; never a fact's text.
 
     `versions` are those of the facts, in their order: a fact's history says what each said. It is
-    empty in receipts from before versions were kept. `acted_by` is who asked with the view of
-    `principal`, when that was somebody else.
+    empty in receipts from before versions were kept. `acted_by` is the caller when it
+    recalled with the view of another `principal`.
     """
 
     id: str

@@ -1,4 +1,4 @@
-"""How many live facts a scope that nobody declared may hold. Pure.
+"""The maximum number of live facts in a scope without a KnowledgeScope. Pure.
 
 A declared scope has its own bound, `retention.maxFacts`, beyond which facts are archived. Of a
 scope without a declaration nothing is ever archived, so what agents add there has to end.
@@ -10,7 +10,7 @@ from knowledge_service.errors import QuotaExceeded
 
 # A recall in a scope of this size takes some 4 ms.
 UNDECLARED_FACTS = 50_000
-# Somebody has to act first; a client that waits a minute gives up before that.
+# A person must act first; a client that waits for a minute gives up before that.
 _RETRY_AFTER_S = 60
 
 

@@ -28,7 +28,7 @@ _CANONICAL = json.JSONEncoder(sort_keys=True, separators=(",", ":"), ensure_asci
 class NewFact:
     """A fact that may be stored: source and scope settled by the service, and both gates passed.
 
-    Whoever makes one, and of what: secrets are masked, and text that wants to be obeyed is added to
+    Whatever its source is, secrets are masked, and instructions in its text are added to
     `flags`, which keep it out of injection. `quoted` is text that the content was drawn from; it is
     judged and not kept. `session` names what a confirmation happened in, usually the run; `force`
     stores a fact although its equal was retracted.
@@ -120,7 +120,7 @@ class NewFact:
 
 
 def new_fact(body: FactIn, *, scope: str, source: Source, confidence: float) -> NewFact:
-    """Settle where a fact goes that somebody sent."""
+    """Set the scope, source and confidence of a submitted fact."""
     return NewFact(
         scope=scope,
         kind=body.kind,

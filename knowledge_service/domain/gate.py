@@ -125,8 +125,8 @@ def _rule(signs: str, *phrases: str) -> _Rule:
 
 _PIPED = re.compile(r"\n")
 
-# Only rules whose signs a text has are tried, so that the gate costs little. No phrase has a
-# repetition that can begin at each of many places and run on from there: text comes from anybody.
+# Only rules whose signs a text has are tried, so that the gate costs little. The text
+# is untrusted, so no pattern has a repetition that can begin at many places and run on from each.
 _RULES = (
     # Setting earlier orders aside.
     _rule(_SETTING, rf"\b{_SET_ASIDE}\b", rf"\b{_EARLIER}\b", rf"\b{_ORDERS}\b"),

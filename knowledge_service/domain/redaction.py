@@ -17,8 +17,8 @@ from typing import Any
 
 MASK = "[masked]"
 
-# Text comes from anybody, and masking is on the way of each write: no repetition may begin at each
-# of many places and run on from there. Each is short, or begins where its run begins.
+# The text is untrusted, and every write is masked: no repetition may begin at many places and run
+# on from each. Each repetition is short, or begins only where its run begins.
 _WHOLE = re.compile(
     # One boundary for all forms: most places are then left at the first letter of each.
     r"\b(?:"

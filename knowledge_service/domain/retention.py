@@ -47,7 +47,7 @@ def surplus(live_facts: int, settings: Retention) -> int:
 def choose(
     candidates: Iterable[Candidate], count: int, settings: Retention, now: datetime
 ) -> tuple[Choice, ...]:
-    """Choose so many that go, the first to go first; holds no more candidates than that."""
+    """Choose the first `count` facts to archive, in order; holds `count` candidates at most."""
     going = heapq.nsmallest(
         count,
         (each for each in candidates if not each.is_kept),

@@ -46,8 +46,8 @@ def decide(
 ) -> Verdict:
     """Compare the new fact, true since `since`, with every live fact of its scope and key.
 
-    With `is_approved` it is a draft that a reviewer approves now: a later fact that nobody approved
-    does not supersede it, and both stay live.
+    With `is_approved` it is a draft that is being approved: a later fact without approval does not
+    supersede it, and both stay live.
     """
     closes, contradicts = [], []
     later: Holder | None = None

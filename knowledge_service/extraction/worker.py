@@ -78,7 +78,7 @@ class Worker:
             except StoreUnavailable as exc:
                 _log.warning("extractions wait for the store", extra={"fields": {"why": str(exc)}})
                 retry = True
-            except Exception:  # noqa: BLE001 - were the thread to end, nobody would notice
+            except Exception:  # noqa: BLE001 - the thread must not end unnoticed
                 _log.exception("extraction failed; retrying in %g s", self._retry_s)
                 retry = True
 

@@ -2,8 +2,8 @@
 
 A call is counted from the moment its caller is known; beyond its bound a principal gets 429. Calls
 that need a thread or a reader of the database then wait for a slot of their kind. A freed slot goes
-to the group (a realm) and the principal whose last turn is longest ago, so nobody waits behind the
-queue of another. Used from one event loop only.
+to the group (a realm) and the principal whose last turn is longest ago, so no caller waits
+behind the queue of another. Used from one event loop only.
 """
 
 from __future__ import annotations

@@ -26,7 +26,7 @@ _STREAMS_OF_ONE = 8
 
 
 class Seat:
-    """One listener's place in the room; `is_over` once somebody else has it."""
+    """One listener's seat; `is_over` once another listener has it."""
 
     def __init__(self, room: dict[Seat, None], principal: Principal) -> None:
         self._room = room
@@ -36,7 +36,7 @@ class Seat:
         self.is_over = False
 
     def give_back(self) -> None:
-        """Let somebody else have it."""
+        """Release the seat."""
         self.is_over = True
         self._room.pop(self, None)
 
@@ -56,7 +56,8 @@ class Listeners:
         """Take a seat.
 
         Raises:
-            QuotaExceeded: the caller has as many streams as it may, or nobody has more than it.
+            QuotaExceeded: the caller has its maximum of streams, or all seats are taken and no
+                caller has more than it.
         """
         seat = Seat(self._room, principal)
         if sum(each.identity == seat.identity for each in self._room) >= _STREAMS_OF_ONE:

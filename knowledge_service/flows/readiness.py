@@ -1,4 +1,4 @@
-"""Whether the store answers, looked at now and then however often somebody asks. Thread-safe."""
+"""Whether the store answers, checked at most once per interval. Thread-safe."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from knowledge_service.errors import StoreUnavailable
 if TYPE_CHECKING:
     from knowledge_service.ports import Store
 
-# A kubelet asks every 5 s; whoever else asks in between gets the same answer.
+# A kubelet probes every 5 s; other probes within this time get the same answer.
 _FRESH_S = 1.0
 
 

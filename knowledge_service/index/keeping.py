@@ -18,7 +18,7 @@ Blanked = Mapping[int, Sequence[int] | None]
 
 # What one thing costs beside its arrays: their heads, the key, the places in a table.
 _OVERHEAD = 900
-# So many editions are noted while nobody recalls; arbitrary.
+# The maximum number of editions noted between two recalls; arbitrary.
 _MOST_BLANKED = 1_000
 
 
@@ -101,7 +101,7 @@ class Keeping:
         """Note what is erased in an edition, before a snapshot can lie in it."""
         with self._lock:
             self._blanked[edition] = blanked
-            if len(self._blanked) > _MOST_BLANKED:  # nobody recalls; begin anew then
+            if len(self._blanked) > _MOST_BLANKED:  # no recall took them
                 self._blanked.clear()
 
     def between(self, before: int, after: int) -> Kept:

@@ -1,7 +1,7 @@
 """Which ranker made a score: a name that changes whenever a weight or a table does.
 
 Receipts keep it, and a replay compares it. The name is made of the constants themselves, because a
-number that somebody must remember to raise is forgotten.
+number that a person must raise by hand is forgotten.
 """
 
 from __future__ import annotations

@@ -37,7 +37,7 @@ _EXPIRED, _ENDED = 0.9, 0.8
 # Statistics of fewer outcomes than this say nothing about a scope.
 _ENOUGH = 10
 _EVEN = 0.5
-# An outcome moves the usefulness of a fact as much as so many of its scope do.
+# The weight of the scope's outcomes in the usefulness of a fact, as a number of outcomes.
 _PRIOR = 4
 # A factor is the first at nothing, and the second more at all.
 _USEFUL, _CONFIDENT = (0.8, 0.4), (0.9, 0.2)

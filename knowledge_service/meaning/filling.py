@@ -65,6 +65,6 @@ class Filler:
             except StoreUnavailable as exc:
                 _log.warning("no vectors are kept now", extra={"fields": {"why": exc.detail}})
                 wait = _RETRY_S
-            except Exception:  # noqa: BLE001 - were the thread to end, nobody would notice
+            except Exception:  # noqa: BLE001 - the thread must not end unnoticed
                 _log.exception("embedding failed; retrying in %g s", _RETRY_S)
                 wait = _RETRY_S

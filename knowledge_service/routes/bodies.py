@@ -28,7 +28,7 @@ from knowledge_service.routes import dependencies, unknown_fields
 _EMPTY = (b"", b"{}", b"null")
 _SHOWN = 50  # mistakes of one request, as many as of values that do not fit
 
-# A body of so many bytes is read in less time than another thread takes to begin.
+# A body of at most this many bytes is parsed faster than a thread starts.
 _AT_ONCE = 16 * 1024
 
 
@@ -57,7 +57,7 @@ class _StrictRequest(Request):
 
 
 async def _receive(request: Request) -> None:
-    """Read the body before a slot is taken: who sends slowly holds up nobody else."""
+    """Read the body before taking a slot: a slow sender delays no other caller."""
     try:
         await request.body()
     except ClientDisconnect as exc:

@@ -66,7 +66,7 @@ class Services:
     listeners: listening.Listeners = field(default_factory=listening.Listeners)
     look: Look = look_here
     probes: anyio.CapacityLimiter = field(default_factory=lambda: anyio.CapacityLimiter(2))
-    """Threads of probes, which nobody else takes."""
+    """Threads reserved for probes."""
 
     def now(self) -> datetime:
         """Return the time, and never one before the last write: a clock may be set back."""

@@ -47,7 +47,7 @@ if TYPE_CHECKING:
 
 # More threads than this wait for each other: a recall is half Python, half SQLite and numpy.
 _THREADS = 4
-# A body of so many bytes is read and judged in less time than another thread takes to begin.
+# A body of at most this many bytes is parsed and judged faster than a thread starts.
 _AT_ONCE = 1024
 _JSON = b"application/json"
 M = TypeVar("M", bound=pydantic.BaseModel)

@@ -81,7 +81,7 @@ def delete_scope(
 ) -> None:
     """Retire exactly that scope with its configuration and facts; those below it stay.
 
-    Nobody reads it any more, and it can be adopted by a scope of the same path. With `erase` it
+    It is no longer served, and a scope of the same path can adopt it. With `erase` it
     cannot: the text of its facts and of their promoted copies is deleted for good, as by `:erase`,
     beside other writes.
     """

@@ -113,7 +113,7 @@ class ClusterUnavailable(ClusterError):
 
 
 def log_level(exc: BaseException, *, otherwise: int = logging.WARNING) -> int:
-    """Choose the level at which a failure is logged: ERROR for a refusal that nobody awaits.
+    """Choose the level at which a failure is logged: ERROR for an unexpected refusal.
 
     Other failures pass by themselves. A refused right, quota or admission waits for a person.
     A namespace that is being deleted refuses new objects; that is no failure.

@@ -57,7 +57,7 @@ class Cluster(Protocol):
     ) -> Sequence[Scope]:
         """Give scopes of the cells that borrow an account, without the one called `besides`.
 
-        Not all of them: so many that their nearest common scope is that of all.
+        Not all of them: enough for the nearest common scope of all.
         """
         ...
 
@@ -171,7 +171,7 @@ class Containers(Protocol):
         has a problem instead of a text.
 
         Raises:
-            ClusterError: as `Cluster` does; the next call reads anew.
+            ClusterError: as `Cluster` does; the next call reads again.
         """
         ...
 

@@ -27,7 +27,7 @@ _END_S = 60.0
 """How long runs may take to end: a pod's grace period is 30 s unless its image says otherwise."""
 _STOP_S = 60.0
 _LOOK_S = 1.0
-_TRIES = 5  # of a write that meets somebody else's
+_TRIES = 5  # of a write that conflicts with another one
 
 
 class Uninstall:

@@ -1,4 +1,4 @@
-"""Room for live facts in scopes that nobody declared, inside a write."""
+"""Room for live facts in scopes without a KnowledgeScope, checked inside a write."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ _UNDECLARED = "SELECT path, live_facts FROM scope WHERE scope_no = ? AND config 
 
 
 def has_room(tx: Transaction, scope_no: int, count: int) -> bool:
-    """Tell whether so many more live facts fit into a scope."""
+    """Tell whether `count` more live facts fit into a scope."""
     row = tx.one(_UNDECLARED, (scope_no,))
     return row is None or row[1] + count <= tx.undeclared_facts
 
 
 def require_room(tx: Transaction, scope_no: int, count: int) -> None:
-    """Let pass when so many more live facts fit into a scope.
+    """Require that `count` more live facts fit into a scope.
 
     Raises:
         QuotaExceeded: they do not.

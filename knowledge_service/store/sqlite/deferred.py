@@ -1,4 +1,4 @@
-"""Work that nobody waits for, such as receipts without a run: bounded in number and in age.
+"""Work that no caller waits for, such as receipts without a run: bounded in number and in age.
 
 It goes beside the writes of others, a few jobs to a commit. What has waited for its time goes with
 the next commit, many at once, so that a slow disk, which makes few commits, does not leave them
@@ -24,7 +24,7 @@ DELAY_S = 0.5
 _MOST = 4_096
 # What waits for longer is on a disk that does not keep up.
 _OLDEST_S = 5.0
-# So many at most of those whose time has come go with one commit: some 20 ms for who waits for it.
+# The maximum number of due jobs in one commit, which delays a waiting caller by some 20 ms.
 _PORTION = 128
 
 
@@ -68,7 +68,7 @@ class Deferred(Generic[T]):
             self._jobs.append((now_s, job))
 
     def take(self, least: int) -> list[T]:
-        """Dequeue so many jobs, the oldest first, or more of those whose time has come."""
+        """Dequeue `least` jobs, oldest first, or more when more are due."""
         with self._lock:
             due_s = self._monotonic() - DELAY_S
             jobs: list[T] = []

@@ -1,7 +1,7 @@
 """Empties the write-ahead log after erasures: in it, the words of erased facts would stay.
 
 The thread that folds copies what the log holds into the file. The writer takes the last, short step
-between two commits, so that nobody waits for the whole log.
+between two commits, so that no write waits for the whole log.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ import apsw
 from knowledge_service.store.sqlite import connection as connections
 from knowledge_service.store.sqlite.folding import Folding
 
-# Between two tries. Whoever reads for long, as a replication does, is in the way, and each try
-# costs two fsyncs.
+# Between two tries. A long read, such as a replication, blocks them, and each try costs two
+# fsyncs.
 _AGAIN_S = 5.0
 AGAIN_IDLE_S = 5.0
 """The same while nobody writes."""
@@ -55,8 +55,8 @@ class Emptying:
     def step(self, *, erases: bool) -> None:
         """Empty the log if it holds what was erased, by the last commit or one before it.
 
-        While somebody reads what was, or much is left to fold, it is not done; a later step tries
-        again.
+        While a read of an earlier state lasts, or much is left to fold, nothing is done; a later
+        step tries again.
         """
         now_s = self._monotonic()
         if erases and self._due_since_s is None:

@@ -220,12 +220,12 @@ class Equals:
 def fill(
     connection: apsw.Connection, _clock: Clock | None = None, _progress: Progress | None = None
 ) -> None:
-    """Make the table anew from the facts of a file from before there were tombstones."""
+    """Rebuild the table from the facts of a file without tombstones, of an older version."""
     refill(connection, ())
 
 
 def refill(connection: apsw.Connection, tombstones: Iterable[Tombstone]) -> None:
-    """Make the table anew from the facts and from what was erased, in the caller's transaction.
+    """Rebuild the table from facts and tombstones, in the caller's transaction.
 
     Tombstones are in the order of their scopes' documents.
     """

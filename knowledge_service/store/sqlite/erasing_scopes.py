@@ -18,7 +18,7 @@ _LEFT = """SELECT f.id, s.path, s.erased_by FROM scope s INDEXED BY scope_erased
 _COUNT = """SELECT count(*) FROM scope s INDEXED BY scope_erased
   CROSS JOIN fact f INDEXED BY fact_newest ON f.scope_no = s.scope_no
   WHERE s.erased_by IS NOT NULL"""
-# So many facts in one commit, some 20 ms of the writer's time.
+# Facts per commit, which take some 20 ms of the writer's time.
 _PORTION = 4
 
 

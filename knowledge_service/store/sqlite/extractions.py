@@ -134,7 +134,7 @@ def _store(tx: Transaction, fact: NewFact, actor: Actor) -> str:
 
     Raises:
         RetractedBefore: that was retracted, or its equal was.
-        QuotaExceeded: nobody declared the scope, and it is full.
+        QuotaExceeded: the scope has no KnowledgeScope, and it is full.
     """
     scope_no = part.ensure_scope(tx, fact.scope, actor.name)
     known = tx.one(_BY_KEY, (scope_no, fact.key_hash)) if fact.key_hash else None

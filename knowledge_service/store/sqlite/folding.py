@@ -87,7 +87,7 @@ class Folding:
         connection.let_go(self._connection)
 
     def _grown(self, _connection: apsw.Connection, _name: str, pages: int) -> int:
-        if pages < self._pages:  # it was begun anew
+        if pages < self._pages:  # the log was restarted
             self._folded = 0
         self._pages = pages
         if pages >= self._after and not self._is_nearly_done:

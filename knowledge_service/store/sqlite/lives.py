@@ -32,7 +32,7 @@ _APPROVED: TypeAdapter[Approved] = TypeAdapter(Approved)
 _UNDONE: TypeAdapter[Undone] = TypeAdapter(Undone)
 _ERASED: TypeAdapter[Erased] = TypeAdapter(Erased)
 
-# So many commits of one round, a second or so: who stops the service waits for the round at hand.
+# Commits per round, which take a second or so: a shutdown waits for the current round.
 _COMMITS = 50
 _QUEUE = f"""{rows.SELECT} WHERE f.scope_no IN (SELECT value FROM json_each(?1))
   AND (f.review = 'draft' OR f.flags <> '[]') AND f.lifecycle = 'live'
@@ -83,7 +83,7 @@ class Lives(part.Part):
         )
 
     def erase(self, fact_id: str, order: Order) -> Erased:
-        """Erase; answer when nobody can read the text any more, reads under way included."""
+        """Erase; return when no read, including those under way, can see the text any more."""
         with self._readers.snapshot() as connection:
             are_many = erasing_uses.are_many(connection, fact_id)
         while are_many and self._writer.submit(lambda tx: erasing_uses.forget_some(tx, fact_id)):

@@ -144,9 +144,9 @@ def asked_scopes(
     """Return the visible scopes as a query takes them, or None for a query without scopes.
 
     A query that names the scopes reads nothing of others, so that these set no reader's waiting
-    time. It costs a look for each scope: whoever sees everything, or more scopes than a cell or a
-    formation ever does, is asked by fact. A query about one fact can afford any number of scopes
-    (`most` None).
+    time. It costs one lookup per scope: for a caller that sees everything, or more scopes than a
+    cell or a formation ever does, the query goes by fact. A query about one fact can afford any
+    number of scopes (`most` None).
     """
     is_by_fact = view.sees_all_below(PLATFORM) or (most is not None and len(scopes) > most)
     return None if is_by_fact else json.dumps(sorted(scopes))

@@ -18,7 +18,7 @@ _GET = f"SELECT {_COLUMNS} FROM principal WHERE username = ?"
 _REALM = "SELECT scope_no, realm_uid FROM scope WHERE path = ? AND retired_at IS NULL"
 _USED = "SELECT 1 FROM scope WHERE path = ? AND realm_uid = ? AND retired_at IS NOT NULL"
 _IN_REALM = "SELECT scope_no, path FROM scope WHERE realm_no = ? AND retired_at IS NULL"
-# An arbitrary number: so many registrations are kept in memory, a kilobyte each.
+# Registrations cached in memory, a kilobyte each; an arbitrary number.
 _REMEMBERED = 20_000
 
 

@@ -47,12 +47,12 @@ _MAY_GO = f"""SELECT f.id, f.version FROM json_each(?1) n CROSS JOIN fact f ON f
 # Rows that are read in one snapshot, some milliseconds: what reads for long keeps the log from
 # being folded.
 _PAGE = 1_000
-# So many are chosen at most in one pass over a scope: what the memory holds of it.
+# The most facts chosen in one pass over a scope, which are held in memory.
 _CHOSEN = 20_000
-# So many are archived in one commit, some milliseconds of the writer's time.
+# Facts archived per commit, which take some milliseconds of the writer's time.
 _PORTION = 100
-# A scope rests so many times as long as the pass over it took: a large one would keep a processor
-# busy that is always some facts over its bound.
+# A scope rests this many times as long as the pass over it took. Otherwise a large scope that is
+# always some facts over its limit would keep a processor busy.
 _REST = 10.0
 
 

@@ -51,7 +51,7 @@ _USES = """SELECT fact_no, observer_no, kind, count FROM usage INDEXED BY usage_
   WHERE fact_no IN (SELECT value FROM json_each(?)) AND kind IN ('succeeded', 'failed')"""
 _RATES = """SELECT scope_no, observer_no, kind, count FROM scope_usage
   WHERE scope_no IN (SELECT value FROM json_each(?)) AND kind IN ('succeeded', 'failed')"""
-# Most places where somebody recalled have no outcomes: they are passed over first.
+# Most scopes that recalled a fact have no outcomes: they are filtered out first.
 _USES_SEEN = """SELECT u.fact_no, u.observer_no, u.kind, u.count FROM (
     SELECT s.value AS observer_no FROM json_each(?2) s WHERE EXISTS (
       SELECT 1 FROM usage INDEXED BY usage_seen WHERE observer_no = s.value

@@ -91,7 +91,7 @@ class _Room:
         self._taken: Counter[int] = Counter()
 
     def takes(self, scope_no: int, count: int, actor: Actor) -> bool:
-        """Take room for so many facts of an agent; False when there is none."""
+        """Reserve room for `count` facts of an agent; False when there is none."""
         self._taken[scope_no] += count
         return not actor.is_bounded or capacity.has_room(self._tx, scope_no, self._taken[scope_no])
 

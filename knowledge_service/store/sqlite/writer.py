@@ -43,13 +43,13 @@ T = TypeVar("T")
 # A commit waits for nobody: it takes what is queued, at most this many, so that no answer waits for
 # long.
 _GROUP = 256
-# So many jobs wait at most: some seconds of the writer's work.
+# The maximum length of the queue: some seconds of the writer's work.
 _QUEUED = 2_048
-# So many jobs at most are done as one, since one that must be alone has the rest looked at again.
+# The most jobs done as one, since one that must be alone has the rest looked at again.
 _TOGETHER = 32
 _REFUSED: tuple[type[Exception], ...] = (StoreUnavailable, *connections.ENVIRONMENTAL)
-# How much of the work that nobody waits for (receipts without a run) goes into a commit that
-# somebody waits for, or that somebody may come to wait for.
+# How many deferred jobs (receipts without a run) go into a commit that a caller waits for, and into
+# one that no caller waits for yet.
 _BESIDE, _ALONE = 8, 32
 # A thread waits no longer for a commit; a client has given up by then.
 _PATIENCE_S = 20.0
@@ -98,7 +98,7 @@ class Writer:
         self._equals = Equals(connection)
         self._queue: queue.SimpleQueue[_Job | None] = queue.SimpleQueue()
         self.deferred: Deferred[_Job] = Deferred()
-        """Jobs that nobody waits for."""
+        """Jobs that no caller waits for."""
         self._knows_later = False
         self._failure: StoreUnavailable | None = None
         self._damage: StoreDamaged | None = None

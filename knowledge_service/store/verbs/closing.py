@@ -48,8 +48,9 @@ def withdraw_copies(
     """Close the copies of a fact that was closed, level by level.
 
     A copy that others confirmed is flagged instead, with the copies made of it: a reviewer decides.
-    Nobody changes what a copy says from below. What was superseded was true before, so its copy is
-    superseded too and the same statement may be promoted again; any other copy is retracted.
+    A correction below never changes the text of a copy. What was superseded was true before, so its
+    copy is superseded too and the same statement may be promoted again; any other copy is
+    retracted.
     `until` ends the validity of the copies in the world, in microseconds.
     """
     origin = known(desk, origin_id)

@@ -125,7 +125,7 @@ class Desk(Protocol):
         """Let pass when one more live fact fits into a scope; a declared one has its own bound.
 
         Raises:
-            QuotaExceeded: nobody declared it, and it holds as many as it may.
+            QuotaExceeded: it has no KnowledgeScope and holds the maximum.
         """
         ...
 

@@ -40,7 +40,7 @@ def erase(desk: Desk, fact_id: str, order: Order) -> Erased:
 def copies(desk: Desk, fact_id: str) -> tuple[str, ...]:
     """Return the promoted copies of a fact, of every level, those taken back included.
 
-    An equal fact that stood above already is somebody else's: it is named as derived.
+    An equal fact that existed above independently is no copy: it is named as derived.
     """
     found: list[str] = []
     for copy_id in desk.copies(fact_id):

@@ -39,7 +39,7 @@ def within(desk: Desk, new: NewFact, actor: Actor) -> Remembered:
             f"an equal fact was retracted in {new.scope}: {equal.closed_reason};"
             " say what is different, or force it"
         )
-    # Nobody lifts a rejection by closing a draft of the same words.
+    # Closing a draft of the same text does not lift the rejection.
     decided = desk.decided(new.scope, new.content_hash) if equal else None
     if decided and decided.review == "rejected":
         new = _again(decided, new)
@@ -66,8 +66,8 @@ def _again(rejected: Fact, new: NewFact) -> NewFact:
 def confirm(desk: Desk, fact: Fact, new: NewFact, actor: Actor) -> None:
     """Add a confirmation: tags merged, the higher confidence; review and flags stay.
 
-    Tags are new text even so: those that earn a flag bring it along. What a reviewer approved takes
-    no such tags from anybody but a person.
+    Tags are new text even so: those that earn a flag bring it along. Only a person may add
+    such tags to an approved fact.
     """
     tags = kais_facts.merged_tags(fact.tags, new.tags)
     earned = facts.flags_of_tags(tags) if tuple(tags) != fact.tags else ()

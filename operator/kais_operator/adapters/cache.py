@@ -65,8 +65,9 @@ class Cache:
     """Objects of the watched kinds, as last heard.
 
     `labelled` names the kinds of which only objects with our managed-by label are watched. Of the
-    kinds in `owned` only those are kept that an object of ours controls, for a label is anybody's
-    to write and such an object may be large; in the namespace `home` all with the label are kept.
+    kinds in `owned` only objects controlled by an object of ours are cached, because every user can
+    set the label and such an object may be large. In the namespace `home` all with the label are
+    cached.
 
     Attributes:
         accounts: which cells borrow which account.

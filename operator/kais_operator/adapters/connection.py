@@ -30,7 +30,7 @@ APPLY_PATCH = "application/apply-patch+yaml"
 _CONNECT_S = 10
 _TIMEOUT = aiohttp.ClientTimeout(total=30, sock_connect=_CONNECT_S)
 _STREAM = aiohttp.ClientTimeout(total=None, sock_connect=_CONNECT_S)
-"""Whoever reads a stream bounds its time."""
+"""No total limit: the reader of a stream sets one."""
 _SOCKET_CLOSE = aiohttp.ClientWSTimeout(ws_close=1.0)
 """A side that goes on sending does not answer a goodbye: it is not waited for."""
 _FIRST_REFUSAL = 300

@@ -58,7 +58,7 @@ class LogReader:
         """Give a log and forget it; None while it is read, which the first call begins.
 
         Raises:
-            ClusterError: it could not be read now; the next call begins anew.
+            ClusterError: it could not be read now; the next call starts over.
         """
         key = (pod, container)
         read = self._reads.get(key)
@@ -73,7 +73,7 @@ class LogReader:
         return read.result()
 
     def _forget_untaken(self) -> None:
-        """Forget logs that nobody takes."""
+        """Forget logs that no caller takes."""
         untaken = [key for key, read in self._reads.items() if read.done()]
         for key in surplus(untaken, limit=_UNTAKEN, namespace=lambda key: key[0].namespace):
             del self._reads[key]

@@ -2,8 +2,8 @@
 
 A request takes an idle worker, at most as many as there are workers run at a time and the others
 queue, by namespace; see `fair_share`. A worker that passes its limit of time is killed, one that
-ran out of memory or died is not used again, and its successor starts importing before anybody asks
-for it.
+ran out of memory or died is not used again, and its successor starts importing before a request
+needs it.
 """
 
 from __future__ import annotations

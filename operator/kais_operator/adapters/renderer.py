@@ -3,8 +3,8 @@
 What a template compiles to depends on its spec alone, and what it renders to on what is given
 besides, so the answers to the requests seen last are kept: an idle pass compiles and renders
 nothing. What passed a limit is tried again later, less often each time; see `render_failures`. A
-pass waits a moment for its answer only: the request goes on without it, and whoever asks for the
-same meanwhile waits for the same answer.
+pass waits a moment for its answer only: the request goes on without it, and later requests for
+the same wait for the same answer.
 """
 
 from __future__ import annotations
@@ -194,7 +194,7 @@ class WorkerRenderer:
         keep: int,
         task: asyncio.Task[Answer | errors.RenderingFailed],
     ) -> None:
-        """Keep an answer, whether or not somebody still waits for it."""
+        """Keep an answer, whether or not a pass still waits for it."""
         self._pending.pop(key, None)
         if task.cancelled() or task.exception() is not None:
             return

@@ -78,7 +78,7 @@ class PatchMetadata:
 
 @dataclass(frozen=True)
 class PatchSpec:
-    """Take away from a child of ours what somebody added: a merge patch of its spec.
+    """Remove additions by others from a child of ours: a merge patch of its spec.
 
     Refused unless the resourceVersion is still the one decided upon.
     """
@@ -225,7 +225,7 @@ class RunInContainer:
 
 @dataclass(frozen=True)
 class EndCommands:
-    """End the commands in containers that a mission has running: nobody waits for them."""
+    """End a mission's running commands in containers: no result is needed any more."""
 
     mission: ObjectRef
 

@@ -1,8 +1,8 @@
 """Whose run the annotations of an object speak of: its own, or that of another one.
 
 An object that was copied carries its original's annotations. So the stamp of a run also names its
-object, as a hash of kind, namespace and name: whoever edits the name in a manifest does not edit
-the hash with it. A restored object keeps all three, and its run. Stamps without the hash are older;
+object, as a hash of kind, namespace and name: an edit of the name in a manifest does not change
+the hash. A restored object keeps all three, and its run. Stamps without the hash are older;
 the UID that their run-id was derived from, else their Jobs or the ledger, say whose they are.
 """
 

@@ -118,7 +118,7 @@ def _is_news(before: Condition | None, after: Condition) -> bool:
 
 
 def is_suspended(resource: Resource) -> bool:
-    """Whether somebody asked that nothing be written for an object; its deletion is not held."""
+    """Whether a user suspended all writes for an object; its deletion is not held."""
     return resource.metadata.annotations.get(labels.RECONCILE) == labels.RECONCILE_SUSPENDED
 
 

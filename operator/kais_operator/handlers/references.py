@@ -69,7 +69,7 @@ class References:
         return frozenset(r for r in self._referrers.get(target, ()) if r.kind != "Cell")
 
     def borrowers(self, account: ObjectRef) -> frozenset[ObjectRef]:
-        """Name the cells that run under an account of somebody else's."""
+        """Name the cells that borrow the account."""
         return frozenset(self._borrowers.get(account, ()))
 
     def is_reworded(self, ref: ObjectRef) -> bool:

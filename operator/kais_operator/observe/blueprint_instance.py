@@ -128,7 +128,7 @@ async def _ledger_outcome(
 ) -> str | None:
     """Ask how a begun run ended whose Mission is missing: deleted by hand before it was noted.
 
-    The run of another use, whose id somebody wrote here, says nothing of this one. A store that
+    The run of another use, whose id a user wrote here, says nothing about this one. A store that
     does not answer leaves the run as begun: knowledge never stops a mission.
     """
     run = instance_run.run_of(instance)

@@ -36,7 +36,7 @@ from knowledge_client import errors
 
 T = TypeVar("T")
 _POD_EXPECTED = timedelta(seconds=1)
-"""How soon the Job controller creates a pod, mostly; before that nobody is asked."""
+"""The usual delay until the Job controller creates a pod; no request is made before."""
 
 
 async def observe_mission(world: World, ref: ObjectRef) -> Seen | None:

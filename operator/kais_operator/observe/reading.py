@@ -28,7 +28,7 @@ R = TypeVar("R", bound=Resource)
 class Unreadable:
     """An object that breaks rules which the API server could not check.
 
-    With another reason than Invalid it may be right, and nobody can tell now.
+    With a reason other than Invalid it may be valid; this cannot be decided now.
     """
 
     body: Body

@@ -19,7 +19,7 @@ class Stamped:
     Attributes:
         body: the object; without the annotations of the run when that is another object's.
         copied: these annotations; they are removed when the object's own run begins.
-        problem: why nobody can tell whose run it is.
+        problem: why the owner of the run cannot be determined.
     """
 
     body: Body
@@ -79,7 +79,7 @@ async def _has_job(world: World, body: Body) -> bool:
 
 
 async def _by_ledger(world: World, body: Body) -> Stamped:
-    """Ask the ledger; a run that it does not have is nobody else's."""
+    """Ask the ledger; a run that it does not have belongs to no other object."""
     run_id = run_stamps.annotations_of(body)[labels.RUN_ID]
     try:
         run = await _run_of(world, run_id, namespace=body["metadata"]["namespace"])

@@ -138,7 +138,7 @@ def _with_present(observed: BlueprintObserved, blueprint: Blueprint, now: dateti
 
 
 def _unmade(observed: BlueprintObserved, blueprint: Blueprint, body: Body) -> Verdict | None:
-    """Say why a revision is not stored: nobody wants it now, or it would be refused each time."""
+    """Say why a revision is not stored: it is not wanted now, or it would be refused each time."""
     if saying.is_suspended(blueprint):
         return Verdict(False, Reason.SUSPENDED, saying.SUSPENDED, is_unmade=True)
     name = str(children.ref_of(body))

@@ -1,8 +1,8 @@
-"""What somebody added to a Deployment or Service of ours, and how it is taken away.
+"""Additions by others to a Deployment or Service of ours, and their removal.
 
-A workload's spec is its Cell's word alone. What the API server fills in by default is no addition,
+Only its Cell decides a workload's spec. What the API server fills in by default is no addition,
 nor is what `kubectl rollout restart` writes, nor what the installation allows (a mesh that injects,
-say). After three removals in a row somebody else keeps adding: it is said, and tried ever later.
+say). After three removals in a row, a condition reports the conflict, and the pauses grow.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from kais_operator.decide.plan import Body
 
 ALLOWED_ALWAYS = ("spec.template.metadata.annotations[kubectl.kubernetes.io/restartedAt]",)
 ROW = 3
-"""So many removals in a row are tried at once."""
+"""Consecutive removals without a pause."""
 FIRST_PAUSE, LONGEST_PAUSE = timedelta(minutes=5), timedelta(hours=1)
 ROW_ENDS = timedelta(hours=2)
 """A removal this long after the one before begins a new row; longer than any pause."""
@@ -236,7 +236,7 @@ def _is_looked_into(key: str, value: Any) -> bool:
 
 
 def is_tampered(desired: Body, live: Body, *, allowed: Sequence[str]) -> bool:
-    """Whether somebody gave a pod template more power than any version of kais gives one.
+    """Whether a pod template has more privileges than any version of kais grants.
 
     For a template that an older version rendered: its variables and mounts may differ rightly.
     """

@@ -51,7 +51,7 @@ NO_KIN = Kin()
 def of_formations(cells: Iterable[Cell], teams: Iterable[Formation]) -> frozenset[str]:
     """Name the cells that the operator made: their controller lists them in its spec.
 
-    An owner reference alone proves nothing, since whoever creates a Cell may write it.
+    An owner reference alone proves nothing, since the creator of a Cell may write it.
     """
     by_uid = {team.metadata.uid: team for team in teams}
     return frozenset(
@@ -203,7 +203,7 @@ class _Once:
         self._next = 0
 
     def up_to(self, end: Cell) -> Iterator[str]:
-        """Give the names of the cells before `end` that nobody was given."""
+        """Give the names of the cells before `end` that are still free."""
         while self._next < len(self._cells):
             cell = self._cells[self._next]
             one, last = self._key(cell), self._key(end)

@@ -1,7 +1,7 @@
 """The map that the pods of a formation mount: who may talk to whom, as a rule and as lists.
 
 The lists are left out where they would not fit: a map that the API server refuses would be tried
-again for ever, and nobody would have peers.
+again for ever, and no cell would have peers.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ MAP_BYTES = 1_048_576
 
 
 def map_body(formation: Formation, parent: Parent) -> Body:
-    """Make the map; a topology with mistakes lets nobody talk."""
+    """Make the map; a topology with mistakes allows no connection."""
     routing = _routing(formation)
     rule = topology_files.rule_text(routing)
     lists = topology_files.lists_text(routing, limit=MAP_BYTES - len(rule))

@@ -46,8 +46,8 @@ def stamp(
 ) -> PatchMetadata | None:
     """Choose the write that begins another run; None when none is asked for, or not all is told.
 
-    It removes the abort and the review of the run before: whoever asks for another run wants it to
-    run, and a verdict is about the work that was judged.
+    It removes the abort and the review of the run before: a new run must not be aborted by it,
+    and a verdict is about the work that was judged.
     """
     mission = observed.mission
     nonce = wanted(mission)

@@ -61,7 +61,7 @@ def start(observed: MissionObserved, seen: Sequence[Attempt], now: datetime) -> 
 def go_on(
     observed: MissionObserved, last: Attempt, *, deadline: datetime | None, now: datetime
 ) -> Step:
-    """Choose the commands that nobody has started, and look again until all have ended.
+    """Choose the commands that have not been started, and requeue until all have ended.
 
     `deadline` is when the time of the mission is over: no command is given more than that.
     """
