@@ -1,4 +1,4 @@
-"""What an uninstall changes on objects, and nothing else: runs end, and our finalizers go.
+"""The changes that an uninstall makes: it ends runs and removes our finalizers.
 
 The chart's pre-delete hook and `kais uninstall` take the same steps. No object of a user is
 deleted. Of the operator's own objects, only the Jobs of unfinished runs are deleted.
@@ -15,7 +15,7 @@ from kais import labels
 Body = Mapping[str, Any]
 
 REASON: Final = "kais is being uninstalled"
-HELD: Final = ("Mission", "KnowledgeScope")
+FINALIZED_KINDS: Final = ("Mission", "KnowledgeScope")
 """The kinds that the operator puts its finalizer on."""
 
 
@@ -43,9 +43,9 @@ def is_unsettled(mission: Body) -> bool:
     The operator holds a Mission until its run is closed in the ledger.
     """
     metadata = mission["metadata"]
-    is_held = labels.FINALIZER in (metadata.get("finalizers") or [])
+    has_finalizer = labels.FINALIZER in (metadata.get("finalizers") or [])
     has_run = labels.RUN_ID in (metadata.get("annotations") or {})
-    return is_under_way(mission) or (is_held and has_run)
+    return is_under_way(mission) or (has_finalizer and has_run)
 
 
 def abort(mission: Body) -> dict[str, Any] | None:
@@ -69,11 +69,15 @@ def release(body: Body) -> dict[str, Any] | None:
     return {"metadata": {"finalizers": others, "resourceVersion": metadata["resourceVersion"]}}
 
 
-def is_left_over(job: Body) -> bool:
-    """Whether a Job is an attempt of a Mission that goes on."""
+def is_orphaned(job: Body) -> bool:
+    """Whether a Job is an unfinished attempt of a Mission, with no operator to end it."""
     metadata, status = job["metadata"], job.get("status") or {}
-    is_ours = (metadata.get("labels") or {}).get(labels.MANAGED_BY) == labels.MANAGER
+    is_managed = (metadata.get("labels") or {}).get(labels.MANAGED_BY) == labels.MANAGER
     owners = metadata.get("ownerReferences") or []
-    is_attempt = any(o.get("controller") and o["kind"] == "Mission" for o in owners)
-    ended = {c["type"] for c in status.get("conditions") or [] if c["status"] == "True"}
-    return is_ours and is_attempt and not ended & {"Complete", "Failed"}
+    is_attempt = any(owner.get("controller") and owner["kind"] == "Mission" for owner in owners)
+    ended = {
+        condition["type"]
+        for condition in status.get("conditions") or []
+        if condition["status"] == "True"
+    }
+    return is_managed and is_attempt and not ended & {"Complete", "Failed"}

@@ -37,7 +37,7 @@ def uninstall(
         _wait(session, lambda: _runs(session), "runs to end and to be recorded")
     _stop(session, release)
     _delete_jobs(session)
-    for kind in uninstalling.HELD:
+    for kind in uninstalling.FINALIZED_KINDS:
         _release(session, kind)
     if crds:
         _delete_crds(session)
@@ -76,7 +76,7 @@ def _stop(session: Session, release: Release) -> None:
 
 def _delete_jobs(session: Session) -> None:
     for job in session.cluster.list("Job"):
-        if uninstalling.is_left_over(job):
+        if uninstalling.is_orphaned(job):
             metadata = job["metadata"]
             session.cluster.delete("Job", metadata["namespace"], metadata["name"])
             session.write(f"{_name('Job', job)}: deleted; its run did not end\n")
@@ -84,10 +84,10 @@ def _delete_jobs(session: Session) -> None:
 
 def _release(session: Session, kind: str) -> None:
     for _ in range(_TRIES):
-        held = [body for body in session.cluster.list(kind) if uninstalling.release(body)]
-        if not held:
+        finalized = [body for body in session.cluster.list(kind) if uninstalling.release(body)]
+        if not finalized:
             return
-        for body in held:
+        for body in finalized:
             if _patch(session, kind, body, uninstalling.release(body) or {}):
                 session.write(f"{_name(kind, body)}: finalizer removed\n")
     raise errors.Refused(

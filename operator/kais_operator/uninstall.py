@@ -47,7 +47,7 @@ class Uninstall:
             await self._wait(self._count_runs, "runs to end and to be recorded", _END_S)
         await self._stop(home, deployment, selector)
         await self._delete_jobs()
-        for kind in uninstalling.HELD:
+        for kind in uninstalling.FINALIZED_KINDS:
             await self._release(kind)
 
     async def _is_led(self, home: str) -> bool:
@@ -87,7 +87,7 @@ class Uninstall:
 
     async def _delete_jobs(self) -> None:
         for job in await self._all("Job"):
-            if uninstalling.is_left_over(job):
+            if uninstalling.is_orphaned(job):
                 options = {"propagationPolicy": "Background"}
                 with contextlib.suppress(errors.NotFound):
                     await self._link.call("DELETE", _path("Job", job), body=options)
@@ -95,10 +95,10 @@ class Uninstall:
 
     async def _release(self, kind: str) -> None:
         for _ in range(_TRIES):
-            held = [body for body in await self._all(kind) if uninstalling.release(body)]
-            if not held:
+            finalized = [body for body in await self._all(kind) if uninstalling.release(body)]
+            if not finalized:
                 return
-            for body in held:
+            for body in finalized:
                 if await self._patch(kind, body, uninstalling.release(body) or {}):
                     self._say(f"{_name(kind, body)}: finalizer removed")
         raise errors.Conflict(f"another client keeps writing the finalizers of {kind} objects")

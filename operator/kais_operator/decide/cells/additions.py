@@ -41,7 +41,7 @@ _DEFAULTS: Mapping[str, Any] = {
     "dnsPolicy": "ClusterFirst",
     "schedulerName": "default-scheduler",
     "terminationGracePeriodSeconds": 30,
-    "serviceAccount": _ANY,  # the older spelling of serviceAccountName, kept equal to it
+    "serviceAccount": _ANY,  # the older spelling of serviceAccountName, always equal to it
     "imagePullPolicy": _ANY,  # by the image's tag
     "terminationMessagePath": "/dev/termination-log",
     "terminationMessagePolicy": "File",
@@ -91,15 +91,15 @@ class Additions:
 def find(desired: Body, live: Body, *, allowed: Sequence[str]) -> Additions:
     """Compare a workload with what it shall be; `allowed` are paths in which `*` is any text."""
     permitted = [_pattern(path) for path in (*ALLOWED_ALWAYS, *allowed)]
-    found = _Found(permitted)
-    cleaned = found.walk(desired["spec"], live["spec"], "spec")
+    comparison = _Comparison(permitted)
+    cleaned = comparison.walk(desired["spec"], live["spec"], "spec")
     patch = _merge_patch(live["spec"], cleaned)
-    named = tuple(path for path in found.allowed if path not in ALLOWED_ALWAYS)
-    return Additions(tuple(found.removed), named, patch if found.removed else None)
+    allowances = tuple(path for path in comparison.allowed if path not in ALLOWED_ALWAYS)
+    return Additions(tuple(comparison.removed), allowances, patch if comparison.removed else None)
 
 
-class _Found:
-    """Paths met on one walk."""
+class _Comparison:
+    """Compares two trees, and collects the paths of additions."""
 
     def __init__(self, permitted: Sequence[re.Pattern[str]]) -> None:
         self._permitted = permitted
@@ -116,17 +116,17 @@ class _Found:
         return desired if children.differs(desired, live) else live
 
     def _mapping(self, desired: Mapping[str, Any], live: Mapping[str, Any], path: str) -> Body:
-        kept: Body = {}
+        retained: Body = {}
         for key, value in live.items():
             below = f"{path}[{key}]" if re.search(r"[./]", key) else f"{path}.{key}"
             if key in desired:
-                kept[key] = self.walk(desired[key], value, below)
-            elif _is_looked_into(key, value):
-                rest = self.walk([] if isinstance(value, list) else {}, value, below)
-                kept |= {key: rest} if rest else {}
+                retained[key] = self.walk(desired[key], value, below)
+            elif _is_compared_by_part(key, value):
+                remainder = self.walk([] if isinstance(value, list) else {}, value, below)
+                retained |= {key: remainder} if remainder else {}
             elif _is_default(key, value) or not self._is_removed(below):
-                kept[key] = value
-        return kept | {
+                retained[key] = value
+        return retained | {
             key: value
             for key, value in desired.items()
             if key not in live and children.differs({key: value}, {})
@@ -139,15 +139,15 @@ class _Found:
         return [self.walk(one, other, f"{path}[{i}]") for i, (one, other) in pairs]
 
     def _keyed(self, desired: Sequence[Any], live: list[Any], path: str, key: str) -> list[Any]:
-        wanted = {item.get(key): item for item in desired}
-        kept = []
+        index = {item.get(key): item for item in desired}
+        retained = []
         for item in live:
             below = f"{path}[{item.get(key)}]"
-            if item.get(key) in wanted:
-                kept.append(self.walk(wanted.pop(item.get(key)), item, below))
+            if item.get(key) in index:
+                retained.append(self.walk(index.pop(item.get(key)), item, below))
             elif not self._is_removed(below):
-                kept.append(item)
-        return kept + list(wanted.values())
+                retained.append(item)
+        return retained + list(index.values())
 
     def _is_removed(self, path: str) -> bool:
         is_allowed = any(pattern.fullmatch(path) for pattern in self._permitted)
@@ -199,14 +199,14 @@ def decide(
     Returns:
         The decision, and the paths that the installation lets stay.
     """
-    found = find(desired, live, allowed=allowed)
-    if found.spec_patch is None:
-        return ChildDecision(Standing.OURS), found.allowed
+    additions = find(desired, live, allowed=allowed)
+    if additions.spec_patch is None:
+        return ChildDecision(Standing.OURS), additions.allowed
     ref, row = children.ref_of(live), row_of(live, now)
     until = row.contested_until()
     if until is not None and now < until:
         message = (
-            f"{ref} got {listed(found.removed)} again after each of {row.count} removals; "
+            f"{ref} got {listed(additions.removed)} again after each of {row.count} removals; "
             f"the next one is at {until:%H:%M} UTC. Stop the client that adds it, or allow it in "
             "the chart's operator.allowedAdditions"
         )
@@ -216,20 +216,20 @@ def decide(
             message=message,
             requeue_after=until - now,
         )
-        return contested, found.allowed
+        return contested, additions.allowed
     patch = plan.PatchSpec(
         ref,
         live["metadata"]["resourceVersion"],
-        spec=found.spec_patch,
+        spec=additions.spec_patch,
         annotations={labels.REMOVED_ADDITIONS: annotation(row, now)},
     )
-    words = f"{ref} had {listed(found.removed)}, which the Cell does not declare; removed"
-    event = plan.EmitEvent("Warning", "AdditionRemoved", words)
-    return ChildDecision(Standing.OURS, (patch, event)), found.allowed
+    message = f"{ref} had {listed(additions.removed)}, which the Cell does not declare; removed"
+    event = plan.EmitEvent("Warning", "AdditionRemoved", message)
+    return ChildDecision(Standing.OURS, (patch, event)), additions.allowed
 
 
-def _is_looked_into(key: str, value: Any) -> bool:
-    """Whether each part of what was added is named by itself."""
+def _is_compared_by_part(key: str, value: Any) -> bool:
+    """Whether each part of an added value has a path of its own."""
     if isinstance(value, list):
         return bool(value) and key in _MERGE_KEYS
     return bool(value) and key in ("annotations", "labels")
@@ -261,15 +261,15 @@ def _pattern(path: str) -> re.Pattern[str]:
     return re.compile(".*".join(re.escape(part) for part in path.split("*")))
 
 
-def _merge_patch(live: Any, kept: Any) -> Body:
-    """Give the JSON merge patch (RFC 7386) that makes `kept` of `live`."""
+def _merge_patch(live: Any, retained: Any) -> Body:
+    """Give the JSON merge patch (RFC 7386) that makes `retained` of `live`."""
     patch: Body = {}
     for key, value in live.items():
-        if key not in kept:
+        if key not in retained:
             patch[key] = None
-        elif value != kept[key]:
+        elif value != retained[key]:
             is_mapping = isinstance(value, Mapping)
-            patch[key] = _merge_patch(value, kept[key]) if is_mapping else kept[key]
+            patch[key] = _merge_patch(value, retained[key]) if is_mapping else retained[key]
     return patch
 
 

@@ -1,4 +1,4 @@
-"""What a process can be given, and what the API server stores: checked before anything is made.
+"""Limits of a process's input and of stored objects, checked before any object is created.
 
 The kernel takes at most 128 KiB in one argument or variable (`MAX_ARG_STRLEN`), and a quarter of
 the stack's limit, 2 MiB with the usual 8, in all of them. A pod that exceeds either never starts,
@@ -28,15 +28,15 @@ _FIELDS = {
 
 
 @dataclass(frozen=True)
-class _Given:
-    """One string that a process is given, by the field that it comes from."""
+class _Input:
+    """One argument or variable of a process, and the field that it comes from."""
 
     field: str
     size: int
 
 
 def fits(name: str, value: str) -> bool:
-    """Whether a variable can be given to a process."""
+    """Whether a process accepts a variable of this size."""
     return _variable_size(name, value) <= STRING_BYTES
 
 
@@ -44,20 +44,21 @@ def problem(containers: Sequence[Body]) -> str | None:
     """Say which field makes a pod's containers too large to be started; None when none does."""
     total = 0
     for container in containers:
-        given = list(_given(container))
-        if not given:
+        inputs = list(_inputs(container))
+        if not inputs:
             continue
-        largest = max(given, key=lambda one: one.size)
+        largest = max(inputs, key=lambda item: item.size)
         if largest.size > STRING_BYTES:
             return (
                 f"{largest.field} takes {largest.size} bytes, and a process accepts"
                 f" {STRING_BYTES} in one argument or variable: shorten it, or put it into a file"
             )
-        whole = sum(one.size + _POINTER for one in given)
-        total += whole
-        if whole > TOTAL_BYTES:
+        container_bytes = sum(item.size + _POINTER for item in inputs)
+        total += container_bytes
+        if container_bytes > TOTAL_BYTES:
             return (
-                f"the arguments and variables of container {container['name']} take {whole} bytes,"
+                f"the arguments and variables of container {container['name']} take"
+                f" {container_bytes} bytes,"
                 f" and a process accepts {TOTAL_BYTES}: the largest is {largest.field} with"
                 f" {largest.size}"
             )
@@ -70,21 +71,21 @@ def problem(containers: Sequence[Body]) -> str | None:
     return None
 
 
-def _given(container: Body) -> Iterator[_Given]:
+def _inputs(container: Body) -> Iterator[_Input]:
     name = container["name"]
     for key in ("command", "args"):
         for index, text in enumerate(container.get(key) or ()):
             size = len(_plain(text).encode()) + 1
-            yield _Given(f"{key}[{index}] of container {name}", size)
+            yield _Input(f"{key}[{index}] of container {name}", size)
     for variable in container.get("env") or ():
         if "value" in variable:
             yield _of_variable(variable)
 
 
-def _of_variable(variable: Mapping[str, str]) -> _Given:
+def _of_variable(variable: Mapping[str, str]) -> _Input:
     name = variable["name"]
     field = _FIELDS.get(name, f"env {name}")
-    return _Given(field, _variable_size(name, _plain(variable["value"])))
+    return _Input(field, _variable_size(name, _plain(variable["value"])))
 
 
 def _variable_size(name: str, value: str) -> int:
