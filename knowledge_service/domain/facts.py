@@ -65,10 +65,9 @@ class NewFact:
     def __post_init__(self, quoted: tuple[str, ...]) -> None:
         """Pass the gates."""
         signed = signs.of(self.content)
-        judged = self.content if signed & signs.ORDER else None
         refs = [text for ref in self.source.refs for text in (ref.type, ref.id)]
         earned = gate.flags_of(
-            judged, self.title, self.subject, self.predicate, self.data, " ".join(self.tags),
+            *self._prose(signed), self.subject, self.predicate, self.data, " ".join(self.tags),
             self.schema, self.about, *refs, *quoted,
         )  # fmt: skip
         # The class is frozen, so that setting a field is a call; all of them are set at once.
@@ -83,6 +82,24 @@ class NewFact:
             tags=_tags(self.tags) if self.tags else (),
             source=_masked_source(self.source),
             flags=merged_flags(self.flags, earned),
+        )
+
+    def _prose(self, signed: int) -> tuple[str | None, ...]:
+        """Return what the gate for instructions reads of content and title.
+
+        A title is judged with the content too: an instruction may begin in one and end in the
+        other. `signed` is what the content may be (`signs`).
+        """
+        if not self.title:
+            return (self.content,) if signed & signs.ORDER else ()
+        is_content, is_title = signed & signs.ORDER, signs.of(self.title) & signs.ORDER
+        if not (is_content or is_title):
+            return ()
+        # Each is judged alone as well, because some rules hold at the beginning of a text only.
+        return (
+            self.content if is_content else None,
+            self.title if is_title else None,
+            f"{self.title} {self.content}",
         )
 
     @functools.cached_property

@@ -267,7 +267,7 @@ _LOOKALIKES = str.maketrans(
 def flags_of(*texts: Any) -> tuple[str, ...]:
     """Return the flags that texts or JSON data earn."""
     for text in texts:
-        if text is not None and _is_instruction(text):
+        if text and _is_instruction(text):
             return (INSTRUCTIONS,)
     return ()
 
