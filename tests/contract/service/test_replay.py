@@ -101,7 +101,7 @@ class TestReplay:
         again = await lead.replay(done.receipt)
         assert again.equal
         assert again.reasons == (
-            f"the ranker was {before[0]}, now it is next-1",
+            f"the ranker was {before[0]} and is now next-1",
             f"the analyser was {before[1]}, now it is en-99",
         )
 

@@ -277,7 +277,7 @@ class TestExtractions:
 
     def test_unknown_one_is_absent(self, store: Store) -> None:
         assert store.extraction(run_key("nobody")) is None
-        with pytest.raises(NotFound, match="no extraction was asked for run nobody"):
+        with pytest.raises(NotFound, match="no extraction was requested for run nobody"):
             store.begin_extraction(run_key("nobody"))
 
 

@@ -1,4 +1,4 @@
-"""Threads in the background outlive errors that nobody foresaw, and log them."""
+"""Background threads survive unexpected errors, and log them."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def failing_once(real: Callable[..., Any]) -> tuple[Callable[..., Any], threadin
     def call(*args: Any) -> Any:
         calls.append(args)
         if len(calls) == 1:
-            raise ValueError("nobody foresaw this")
+            raise ValueError("unexpected error")
         found = real(*args)
         again.set()
         return found
@@ -39,8 +39,8 @@ def test_extractions_go_on(
     worker.start()
     assert again.wait(5)
     worker.stop()
-    assert "extractions failed; they run again in 0.001 s" in caplog.messages
-    assert "nobody foresaw this" in caplog.text
+    assert "extraction failed; retrying in 0.001 s" in caplog.messages
+    assert "unexpected error" in caplog.text
 
 
 def test_vectors_go_on(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
@@ -62,5 +62,5 @@ def test_vectors_go_on(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptur
     filler.start()
     assert again.wait(5)
     filler.stop()
-    assert "vectors failed; they are tried again in 0.001 s" in caplog.messages
-    assert "nobody foresaw this" in caplog.text
+    assert "embedding failed; retrying in 0.001 s" in caplog.messages
+    assert "unexpected error" in caplog.text
