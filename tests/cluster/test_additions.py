@@ -1,4 +1,4 @@
-"""What somebody adds to what a service cell is made of, against a real API server's defaults."""
+"""Additions to the objects of a service cell, against a real API server's defaults."""
 
 from __future__ import annotations
 

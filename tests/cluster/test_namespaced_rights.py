@@ -147,7 +147,7 @@ def test_a_use_that_was_updated_runs_again_with_roles_alone(
     cluster.kubectl("patch", "bpi", "greeting", "--type=merge", "-p", json.dumps(patch))
     wait_for(
         lambda: cluster.status("missions", "greeting").get("runId", first) != first,
-        what="the mission is made anew for the next run",
+        what="the mission is recreated for the next run",
     )
     assert finished_run(cluster) != first
     mission = cluster.get("missions", "greeting") or {}

@@ -29,7 +29,7 @@ def role(helm: Path, namespace: str) -> list[Body]:
 
 @pytest.fixture
 def developer(control_plane: ControlPlane, namespace: str, tmp_path: Path) -> Path:
-    """A kubeconfig of somebody without rights, and a pod of the service's name without a node."""
+    """A kubeconfig of a user without rights, and a pod of the service's name without a node."""
     control_plane.kubectl("create", "serviceaccount", "developer", "-n", namespace)
     spec = {"serviceAccountName": "developer", "containers": [{"name": "x", "image": "x"}]}
     for name in ("kais-knowledge-0", "another"):

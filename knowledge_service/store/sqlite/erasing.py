@@ -44,7 +44,7 @@ _REWRITE_ANSWER = "UPDATE idempotency SET response = ? WHERE principal = ? AND k
 _IS_THERE = "SELECT 1 FROM fact WHERE id = ?"
 _NUMBERS = ("fact_no", "from_no", "to_no", "origin_no", "copy_no")
 _NAMES = ("fact", "from", "to", "origin", "copy")
-_TOLD = ("fact.recorded", "fact.confirmed")
+_FACT_EVENTS = ("fact.recorded", "fact.confirmed")
 _REVIEWED = "fact.reviewed"
 Part = Mapping[str, Any]
 
@@ -65,15 +65,15 @@ def erase(tx: Transaction, fact_ids: Sequence[str], *, actor: str, reason: str) 
         tx.equals.erase(scope_no, fact_no, content_hash)
         tx.execute(_FORGET_RUNS, (fact_no,))
         tx.execute(_FORGET_ANSWERS, (fact_id,))
-        said = {
+        payload = {
             "fact": fact_id, "scope": scope_no, "events": sorted(log.emptied), "reason": reason,
             "number": fact_no, "detached": log.detached,
         }  # fmt: skip
         if log.recorded:
-            said["recorded"] = log.recorded
-        tx.record("fact.erased", scope_no=scope_no, actor=actor, parts=[said])
-        for where, part in log.restated:
-            tx.record(facts.RESTATED, scope_no=where, actor=actor, parts=[part])
+            payload["recorded"] = log.recorded
+        tx.record("fact.erased", scope_no=scope_no, actor=actor, parts=[payload])
+        for scope, part in log.restated:
+            tx.record(facts.RESTATED, scope_no=scope, actor=actor, parts=[part])
     return links, len(touched)
 
 
@@ -89,7 +89,7 @@ class _Row:
 
 @dataclass
 class _Log:
-    """What the log says of one fact, and what was done to it."""
+    """The log's events about one fact, and the changes made to them."""
 
     tx: Transaction
     fact_id: str
@@ -106,8 +106,8 @@ class _Log:
     restated: list[tuple[int | None, Part]] = field(default_factory=list)
 
     def erase(self) -> None:
-        """Erase the words of the fact from every payload that has them."""
-        # First: its own names say which fact had them before.
+        """Erase the text of the fact from every payload that contains it."""
+        # First, because its own names lead to the facts that had them earlier.
         for scope_no, namespace, value in self.tx.all(_NAMED, (self.fact_no,)):
             self._erase_name(scope_no, {"namespace": namespace, "value": value})
         about = self.tx.all(_ABOUT, (self.fact_no,))
@@ -119,15 +119,15 @@ class _Log:
                 self._erase_in(seq, edits=False)
 
     def _edits(self, about: Sequence[tuple[Any, ...]]) -> set[int]:
-        """Return the reviews whose edits are the fact's words: their operation told it."""
-        told, reviews = set(), []
+        """Return the reviews whose edits became the fact's text in the same operation."""
+        operations, reviews = set(), []
         for seq, op in about:
             row = self._row(seq)
             if row and row.type == _REVIEWED:
                 reviews.append((seq, op))
-            elif row and row.type in _TOLD and any(self._parts(row)):
-                told.add(op)
-        return {seq for seq, op in reviews if op in told}
+            elif row and row.type in _FACT_EVENTS and any(self._parts(row)):
+                operations.add(op)
+        return {seq for seq, op in reviews if op in operations}
 
     def _row(self, seq: int) -> _Row | None:
         row = self.tx.one(_EVENT, (seq,))
@@ -173,16 +173,16 @@ class _Log:
 
     def _restate(self, row: _Row, part: Part) -> None:
         stands = self.tx.one(_STANDS, (row.seq, part["fact"])) is not None
-        said = {name: part[name] for name in ("fact", "decision", "actor_type", "reason")}
-        said |= {"seq": row.seq, "at": row.at, "by": row.actor, "stands": stands}
-        self.restated.append((row.scope_no, said))
+        payload = {name: part[name] for name in ("fact", "decision", "actor_type", "reason")}
+        payload |= {"seq": row.seq, "at": row.at, "by": row.actor, "stands": stands}
+        self.restated.append((row.scope_no, payload))
 
     def _erase_name(self, scope_no: int, name: Part) -> None:
-        """Erase a name from what is said of the facts that had it before."""
-        waiting, done = [self.fact_id], set()
-        while waiting:
-            holder = waiting.pop()
-            done.add(holder)
+        """Erase a name from the events of the facts that had it earlier."""
+        pending, visited = [self.fact_id], set()
+        while pending:
+            holder = pending.pop()
+            visited.add(holder)
             for (seq,) in self.tx.all(_OF, (holder,)):
                 row = self._row(seq)
                 if row is None or row.type != "alias.set" or row.scope_no != scope_no:
@@ -192,46 +192,46 @@ class _Log:
                     for place, part in payloads.mentioning(row.sealed, (b'"namespace":',))
                     if all(part[key] == name[key] for key in name)
                 }
-                before = {part["was"] for part in parts.values() if part.get("was")}
-                waiting += before - done
+                previous = {part["was"] for part in parts.values() if part.get("was")}
+                pending += previous - visited
                 self._write(row, parts)
-        self._erase_name_in_answers(name, done)
+        self._erase_name_in_responses(name, visited)
 
-    def _erase_name_in_answers(self, name: Part, holders: set[str]) -> None:
-        """Erase a name from the answers about its holders that are kept for a repeat.
+    def _erase_name_in_responses(self, name: Part, holders: set[str]) -> None:
+        """Erase a name from the stored responses about its holders.
 
-        A fact that is not there any more may have been one of them; a fact of the same name in
-        another scope keeps it.
+        A fact that no longer exists may have been a holder; a fact of the same name in another
+        scope keeps the name.
         """
         value = json.dumps(name["value"], ensure_ascii=False)
         for principal, key, response in self.tx.all(_NAMED_ANSWERS, (value,)):
-            answers = json.loads(response)
-            if not isinstance(answers, list):
-                continue  # no answer to `remember`; the words of a fact only look like a name
-            for each in answers:
-                fact_id = each["fact_id"]
+            items = json.loads(response)
+            if not isinstance(items, list):
+                continue  # no response of `remember`: the value only occurs in a text
+            for item in items:
+                fact_id = item["fact_id"]
                 if fact_id in holders or self.tx.one(_IS_THERE, (fact_id,)) is None:
-                    each["aliases"] = [alias for alias in each["aliases"] if alias != name]
-            self.tx.execute(_REWRITE_ANSWER, (json.dumps(answers), principal, key))
+                    item["aliases"] = [alias for alias in item["aliases"] if alias != name]
+            self.tx.execute(_REWRITE_ANSWER, (json.dumps(items), principal, key))
 
     def _write(self, row: _Row, parts: Mapping[int, Part]) -> None:
         if not parts:
             return
         self.touched.add(row.seq)
-        left = payloads.erase(row.sealed, parts.keys())
-        if left is None:
+        remainder = payloads.erase(row.sealed, parts.keys())
+        if remainder is None:
             self.tx.execute(_DROP, (row.seq,))
             self.emptied.add(row.seq)
             return
-        self.tx.execute(_REWRITE, (left.salt, left.data, row.seq))
-        others = {each for part in parts.values() for each in _named(part)} - {self.fact_id}
-        for other in sorted(others):
-            if not any(payloads.mentioning(left, (other.encode(),))):
+        self.tx.execute(_REWRITE, (remainder.salt, remainder.data, row.seq))
+        fact_ids = {fact_id for part in parts.values() for fact_id in _fact_ids(part)}
+        for other in sorted(fact_ids - {self.fact_id}):
+            if not any(payloads.mentioning(remainder, (other.encode(),))):
                 self.detached += [
                     (row.seq, number)
                     for _, number in self.tx.all(_NUMBERS_OF, (json.dumps([other]),))
                 ]
 
 
-def _named(part: Part) -> Iterator[str]:
+def _fact_ids(part: Part) -> Iterator[str]:
     return (part[name] for name in _NAMES if isinstance(part.get(name), str))

@@ -1,4 +1,4 @@
-"""Erases what deleted scopes held: a few facts to a commit, beside other writes."""
+"""Erases the facts of deleted scopes: a few per commit, between other writes."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from knowledge_service.store.sqlite.desk import TableDesk
 from knowledge_service.store.sqlite.transaction import Transaction
 from knowledge_service.store.verbs import erasing
 
-# The facts of a scope that was erased are gone, so it is not looked for again.
-_LEFT = """SELECT f.id, s.path, s.erased_by FROM scope s INDEXED BY scope_erased
+# A scope whose facts are all erased yields no rows any more.
+_UNERASED = """SELECT f.id, s.path, s.erased_by FROM scope s INDEXED BY scope_erased
   CROSS JOIN fact f INDEXED BY fact_newest ON f.scope_no = s.scope_no
   WHERE s.erased_by IS NOT NULL LIMIT ?"""
 _COUNT = """SELECT count(*) FROM scope s INDEXED BY scope_erased
@@ -24,13 +24,13 @@ _PORTION = 4
 
 def erase_some(tx: Transaction) -> int:
     """Erase some facts of deleted scopes with their promoted copies; return how many."""
-    left = tx.all(_LEFT, (_PORTION,))
+    rows = tx.all(_UNERASED, (_PORTION,))
     desk = TableDesk(tx)
-    for fact_id, path, actor in left:
+    for fact_id, path, actor in rows:
         reason = f"the scope {path} was deleted"
-        gone = (fact_id, *erasing.copies(desk, fact_id))
-        desk.erase(gone, actor=Actor(actor, "system"), reason=reason)
-    return len(left)
+        fact_ids = (fact_id, *erasing.copies(desk, fact_id))
+        desk.erase(fact_ids, actor=Actor(actor, "system"), reason=reason)
+    return len(rows)
 
 
 def count(connection: apsw.Connection) -> int:

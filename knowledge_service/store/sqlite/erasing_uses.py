@@ -1,4 +1,4 @@
-"""Deletes who was given a fact, before the fact is erased: of a famous one there is very much."""
+"""Deletes the uses of a fact before the fact is erased: a popular fact has very many."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _FORGET = (
   SELECT u.fact_no, u.observer_no, u.kind FROM gone
   CROSS JOIN usage u ON u.fact_no = gone.no LIMIT ?2)""",
 )
-# Of each table in one commit, some 10 ms of the writer's time.
+# Rows per table and commit, which take some 10 ms of the writer's time.
 _PORTION = 500
 
 

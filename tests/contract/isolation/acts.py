@@ -2,8 +2,8 @@
 
 In the world of one tenant alone, the acts of the others are left out. A promotion of theirs leaves
 a copy in front of everybody, so there the copy is told as the promotion would write it, and closed
-or flagged with the words of the withdrawal: nobody can tell a copy by who has its origin. A run of
-theirs that makes its scope's rule promote facts leaves such copies too.
+or flagged with the words of the withdrawal: a copy does not reveal the owner of its origin. A run
+of theirs that makes its scope's rule promote facts leaves such copies too.
 """
 
 from __future__ import annotations

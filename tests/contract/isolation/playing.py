@@ -17,7 +17,7 @@ _LOOKED_UP = 10
 def differences_on_every_core(folder: Path, cases: int, a_world: int, *, part: int = 0) -> int:
     """Count the cases in which a tenant sees a difference; another part has other worlds.
 
-    Each world has so many cases. Worlds are played side by side.
+    Each world has this many cases. Worlds are played side by side.
     """
     count = -(-cases // a_world)
     seeds = range(part * count, (part + 1) * count)

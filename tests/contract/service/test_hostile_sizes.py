@@ -37,7 +37,7 @@ async def slowest_turn(done: asyncio.Event) -> float:
 
 
 async def waited(http: httpx.AsyncClient, path: str, body: Any) -> tuple[httpx.Response, float]:
-    """Post a body; return the answer and the longest time that nobody else was served."""
+    """Post a body; return the response and the longest pause of other callers."""
     done = asyncio.Event()
     watching = asyncio.create_task(slowest_turn(done))
     answer = await http.post(path, json=body, headers=OPERATOR)

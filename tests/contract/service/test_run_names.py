@@ -1,4 +1,4 @@
-"""Which run an id means: that of the caller's realm, and of nobody whom the caller does not see."""
+"""An id names a run of the caller's realm, and none that the caller may not see."""
 
 from __future__ import annotations
 

@@ -41,7 +41,7 @@ class Silence:
 async def listen(
     transport: httpx.ASGITransport, taken: int, statuses: list[object], begun: asyncio.Event
 ) -> None:
-    """Begin a stream whose client takes so many messages and then nothing, and does not hang up."""
+    """Open a stream whose client stops reading after some messages and does not disconnect."""
     left = taken
 
     async def send(message: Any) -> None:

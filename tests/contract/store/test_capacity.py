@@ -1,4 +1,4 @@
-"""A scope that nobody declared holds a bounded number of live facts that agents wrote."""
+"""A scope without a KnowledgeScope holds a bounded number of live facts of agents."""
 
 from __future__ import annotations
 

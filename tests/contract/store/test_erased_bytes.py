@@ -104,7 +104,7 @@ def test_writer_empties_a_long_log_only_after_the_thread_has_folded_it(
     empty = emptying_of._empty
 
     def noted() -> None:
-        assert store._writer._folding.is_short, "nobody waits while a long log is copied"
+        assert store._writer._folding.is_short, "no write waits while a long log is copied"
         empty()
         emptied.set()
 

@@ -144,7 +144,7 @@ def test_words_of_erased_facts_are_nowhere_whatever_verb_came_before(
 
 
 def bytes_of(path: Path) -> bytes:
-    """Read the file with its write-ahead log, as somebody who takes the disk would."""
+    """Read the raw bytes of the file and its write-ahead log."""
     files = [path.with_name(path.name + suffix) for suffix in ("", "-wal")]
     return b"".join(each.read_bytes() for each in files if each.exists())
 

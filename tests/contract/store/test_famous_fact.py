@@ -58,7 +58,7 @@ class Town:
         self.settle(LEAD, 0)
 
     def settle(self, home: str, number: int) -> None:
-        """Do from one home all that somebody may do around the famous fact."""
+        """Do from one home everything that a principal may do with the famous fact."""
         store, alias = self.store, AliasIn(namespace="shop", value="java")
         own = new_fact(f"{WORDS} {number}", scope=home, aliases=[alias])
         (made,) = store.remember([own], actor=OPERATOR)

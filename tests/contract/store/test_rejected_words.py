@@ -1,4 +1,4 @@
-"""What a reviewer rejected is not served because somebody tells it again."""
+"""A rejected statement is not served when it is remembered again."""
 
 from __future__ import annotations
 

@@ -28,7 +28,7 @@ ways = pytest.mark.parametrize("way", WAYS.values(), ids=WAYS.keys())
 
 
 async def run_again_on_another_revision(fake: FakeWorld) -> None:
-    """Update a use whose run has ended, and ask for another run: its Mission is made anew."""
+    """Update a use whose run has ended, and request another run: its Mission is recreated."""
     await uses.settle(fake)
     uses.end(fake)
     await uses.settle(fake)

@@ -1,4 +1,4 @@
-"""What somebody adds to a Deployment or Service of a cell is taken away, or is said to stay."""
+"""Additions to a Deployment or Service of a cell are removed, or reported as contested."""
 
 import copy
 from dataclasses import replace

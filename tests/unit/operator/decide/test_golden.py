@@ -55,7 +55,7 @@ def test_the_cells_of_a_formation_are_what_they_were(name: str) -> None:
 
 @pytest.mark.parametrize("name", DECLARED)
 def test_the_map_that_pods_mount_keeps_its_name_and_its_peers_file(name: str) -> None:
-    """A file was added beside it, which restarts nobody: pods mount the whole map."""
+    """A file was added beside it, which restarts no pod: pods mount the whole map."""
     *_, before = RENDERED[name]["children"]
     formation = Formation.from_dict(DECLARED[name])
     routes = topology_maps.map_body(formation, formations.parent_of(formation))

@@ -143,7 +143,7 @@ def test_a_pass_over_the_largest_team_is_short_whatever_its_shape(topology: Body
     plan = decision.decide_formation(observed, NOW)
     took = time.process_time() - began
     assert len(plan.actions) == 1, "only the map is missing"
-    assert took < 0.5, "the loop serves nobody else meanwhile"
+    assert took < 0.5, "the event loop is blocked meanwhile"
 
 
 @pytest.mark.parametrize("name", ["team", "my.team", "a" * 60, "a" * 52])

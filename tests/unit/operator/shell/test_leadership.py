@@ -69,7 +69,7 @@ async def test_an_event_that_fails_keeps_none_of_the_others_back(term, caplog):
 
 
 async def test_the_commands_of_a_term_end_with_it(term, fake, monkeypatch):
-    """Whoever leads next runs the open ones again."""
+    """The next leader runs the open ones again."""
 
     async def nothing() -> None:
         return None
