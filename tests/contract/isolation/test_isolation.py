@@ -120,7 +120,7 @@ def _shared_usage_in_impact(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def _links_of_everybody(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(View, "sees", lambda _self, _path: True)
-    monkeypatch.setattr(part, "asked_scopes", lambda *_: None)
+    monkeypatch.setattr(part, "asked_scopes", lambda *_, **_options: None)
 
 
 def _promotions_of_everybody(monkeypatch: pytest.MonkeyPatch) -> None:

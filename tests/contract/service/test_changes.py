@@ -175,7 +175,7 @@ class TestStream:
             status, _, said = await streams.read("lead", 1, token or " ")
             assert status == 400, token
             assert json.loads(said)["code"] == "invalid-token"
-            assert "none that this service gave you" in said
+            assert "was not issued to you" in said
         status, _, _ = await streams.read("peer", 1, one[0].id)
         assert status == 400
 
