@@ -37,7 +37,7 @@ def test_each_becomes_an_error_that_says_what_was_tried(kind):
         (refusal(401, {}), errors.Unreachable, "login is not accepted"),
         (refusal(503, "503"), errors.Unreachable, "answers 503"),
         (refusal(403, {}), errors.Refused, "the server's words"),
-        (refusal(404, "404 page not found"), errors.Refused, "install the charts kais-crds"),
+        (refusal(404, "404 page not found"), errors.UnknownKind, "install the charts kais-crds"),
         (refusal(404, {"reason": "NotFound"}), errors.Refused, "the server's words"),
     ],
 )
