@@ -3,6 +3,8 @@
 A token is a nonce and the position under AES-256-GCM (SP 800-38D). Each purpose has its own key,
 derived by HKDF-SHA256 (RFC 5869) from the secret of the store, and is the associated data of its
 tokens. Two tokens of one position share nothing, and none tells how many events others made.
+
+The library is loaded with the first token: it takes 7 MiB, and many services never make one.
 """
 
 from __future__ import annotations
@@ -10,11 +12,6 @@ from __future__ import annotations
 import base64
 import binascii
 import functools
-
-from cryptography.exceptions import InvalidTag
-from cryptography.hazmat.primitives import hashes
-from cryptography.hazmat.primitives.ciphers.aead import AESGCM
-from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 
 _NONCE, _TAG, _KEY = 12, 16, 32
 _LONGEST = 512
@@ -28,6 +25,8 @@ class Seal:
     """Seals texts for one purpose, as for the stream of one principal."""
 
     def __init__(self, key: bytes, purpose: str) -> None:
+        from cryptography.hazmat.primitives.ciphers.aead import AESGCM  # noqa: PLC0415 (7 MiB)
+
         self._purpose = purpose.encode()
         self._cipher = AESGCM(_key_for(key, self._purpose))
 
@@ -42,6 +41,8 @@ class Seal:
         Raises:
             Unsealed: it was made up, or for something else, or by a version before this one.
         """
+        from cryptography.exceptions import InvalidTag  # noqa: PLC0415 (loaded with the cipher)
+
         if len(token) > _LONGEST or not token.isascii():
             raise Unsealed
         try:
@@ -60,5 +61,8 @@ class Seal:
 # Few purposes are asked for again and again; 1,024 of them is an arbitrary number.
 @functools.lru_cache(maxsize=1024)
 def _key_for(key: bytes, purpose: bytes) -> bytes:
+    from cryptography.hazmat.primitives import hashes  # noqa: PLC0415 (loaded with the cipher)
+    from cryptography.hazmat.primitives.kdf.hkdf import HKDF  # noqa: PLC0415 (the same)
+
     kdf = HKDF(algorithm=hashes.SHA256(), length=_KEY, salt=None, info=b"kais/seal/v2\0" + purpose)
     return kdf.derive(key)
