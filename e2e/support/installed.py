@@ -6,7 +6,7 @@ import secrets
 import subprocess
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -153,7 +153,8 @@ class Installed:
         ]
         assert pids, f"no process of container {container}"
         for pid in pids:
-            os.kill(pid, 9)
+            with suppress(ProcessLookupError):  # workers end with the process that started them
+                os.kill(pid, 9)
         until(
             lambda: self.get("pod", pod["metadata"]["name"], KAIS_NAMESPACE),
             lambda body: (
