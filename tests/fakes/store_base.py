@@ -34,14 +34,14 @@ from knowledge_service.errors import (
     ServiceError,
     StoreUnavailable,
 )
+from knowledge_service.event_log import times
+from knowledge_service.fact_operations.desk import Shown
+from knowledge_service.fact_operations.rehearsing import Rehearsed
 from knowledge_service.ports import (
     Actor,
     NewReceipt,
     Once,
 )
-from knowledge_service.store import times
-from knowledge_service.store.verbs.desk import Shown
-from knowledge_service.store.verbs.rehearsing import Rehearsed
 from tests.fakes.store_desk import Book
 
 T = TypeVar("T")

@@ -10,14 +10,14 @@ from knowledge_client.models import (
     AuditEntry,
 )
 from knowledge_service.domain.visibility import Reach, View
+from knowledge_service.event_log import times
+from knowledge_service.event_log.events import Event
 from knowledge_service.ports import (
     Acts,
     AuditPlace,
     Change,
     Changes,
 )
-from knowledge_service.store import times
-from knowledge_service.store.event import Event
 from tests.fakes.store_base import Base
 
 _ENDS = ("from", "to", "origin", "copy", "used")

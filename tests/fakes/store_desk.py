@@ -11,11 +11,16 @@ from typing import TYPE_CHECKING, Any
 from knowledge_client.models import Fact, ScopeConfig
 from knowledge_service.domain import capacity
 from knowledge_service.domain.facts import NewFact, canonical
+from knowledge_service.event_log import times
+from knowledge_service.event_log.events import Event
+from knowledge_service.fact_operations.desk import (
+    Confirmation,
+    LiveLink,
+    Shown,
+    Standing,
+)
 from knowledge_service.index import analyser
 from knowledge_service.ports import Actor
-from knowledge_service.store import times
-from knowledge_service.store.event import Event
-from knowledge_service.store.verbs.desk import Confirmation, LiveLink, Shown, Standing
 
 if TYPE_CHECKING:
     from tests.fakes.store_base import Base
@@ -71,7 +76,7 @@ class Book:
 
 
 class MemoryDesk:
-    """The `Desk` of `store.verbs` over a fake store; one for each write."""
+    """The `Desk` of `fact_operations` over a fake store; one for each write."""
 
     def __init__(self, store: Base) -> None:
         self._store = store

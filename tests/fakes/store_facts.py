@@ -22,6 +22,7 @@ from knowledge_service.domain.visibility import (
     View,
     nearest_first,
 )
+from knowledge_service.fact_operations import changing, rehearsing, storing
 from knowledge_service.index import finding
 from knowledge_service.index.ranking import Ranked
 from knowledge_service.ports import (
@@ -34,7 +35,6 @@ from knowledge_service.ports import (
     Placing,
     Search,
 )
-from knowledge_service.store.verbs import changing, rehearsing, storing
 from tests.fakes.shelf import MemoryShelf
 from tests.fakes.store_base import Base, Row, StoredScope
 from tests.fakes.store_desk import MemoryDesk

@@ -13,13 +13,13 @@ from knowledge_client.models import (
 )
 from knowledge_service.domain.visibility import View
 from knowledge_service.errors import NotFound
+from knowledge_service.event_log import times
 from knowledge_service.ports import (
     Actor,
     Around,
     NewLink,
     Once,
 )
-from knowledge_service.store import times
 from tests.fakes.store_base import Base
 from tests.fakes.store_desk import MemoryDesk
 

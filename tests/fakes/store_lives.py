@@ -17,9 +17,8 @@ from knowledge_client.models import (
 )
 from knowledge_service.domain import retention, statistics
 from knowledge_service.domain.visibility import View
-from knowledge_service.ports import NewReceipt, Order, Queue
-from knowledge_service.store import times
-from knowledge_service.store.verbs import (
+from knowledge_service.event_log import times
+from knowledge_service.fact_operations import (
     archiving,
     changing,
     erasing,
@@ -27,6 +26,7 @@ from knowledge_service.store.verbs import (
     reviewing,
     undoing,
 )
+from knowledge_service.ports import NewReceipt, Order, Queue
 from tests.fakes.store_base import Base
 from tests.fakes.store_desk import MemoryDesk
 

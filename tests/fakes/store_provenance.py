@@ -17,13 +17,13 @@ from knowledge_client.models import (
     Why,
 )
 from knowledge_service.domain.visibility import PLATFORM, View, realm_of
+from knowledge_service.event_log import times
 from knowledge_service.ports import (
     Actor,
     Once,
     Reader,
     Use,
 )
-from knowledge_service.store import times
 from tests.fakes.store_desk import MemoryDesk
 from tests.fakes.store_links import Links
 from tests.fakes.store_names import Names

@@ -35,12 +35,12 @@ from knowledge_service.errors import (
     RetractedBefore,
     RunClosedOtherwise,
 )
+from knowledge_service.fact_operations import promoting, storing
 from knowledge_service.ports import (
     Actor,
     Once,
     RunListing,
 )
-from knowledge_service.store.verbs import promoting, storing
 from tests.fakes.store_base import Entry, Slot
 from tests.fakes.store_desk import MemoryDesk
 from tests.fakes.store_facts import Facts

@@ -11,8 +11,9 @@ import apsw
 
 from knowledge_client.models import AuditEntry
 from knowledge_service.domain.visibility import PLATFORM, Reach, View
+from knowledge_service.event_log import times
 from knowledge_service.ports import Acts, AuditPlace
-from knowledge_service.store.sqlite import changes, times
+from knowledge_service.store.sqlite import changes
 
 # So much is looked through for one page; a page that ends there is short and has a cursor.
 _LOOKED_THROUGH = 20_000

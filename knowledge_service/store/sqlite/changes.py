@@ -9,8 +9,9 @@ from typing import Any
 import apsw
 
 from knowledge_service.domain.visibility import View
+from knowledge_service.event_log import event_payloads, times
 from knowledge_service.ports import Change, Changes
-from knowledge_service.store.sqlite import part, payloads, rows, times
+from knowledge_service.store.sqlite import part, rows
 
 # So many events are looked through at a time; a reader of few scopes is never kept waiting long.
 _LOOKED_THROUGH = 5_000
@@ -121,7 +122,9 @@ def _change(
 def _parts(row: tuple[Any, ...]) -> Iterator[Mapping[str, Any]]:
     salt, data = row[5], row[6]
     if salt is not None:
-        yield from (each for each in payloads.unseal(payloads.Sealed(salt, data)) if each)
+        yield from (
+            each for each in event_payloads.unseal(event_payloads.Sealed(salt, data)) if each
+        )
 
 
 def _is_visible(

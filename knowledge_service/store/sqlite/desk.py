@@ -8,12 +8,24 @@ from typing import Any
 
 from knowledge_client.models import Fact, ScopeConfig
 from knowledge_service.domain.facts import NewFact
+from knowledge_service.event_log import event_payloads
+from knowledge_service.event_log.events import Event
+from knowledge_service.fact_operations.desk import (
+    Confirmation,
+    LiveLink,
+    Shown,
+    Standing,
+)
 from knowledge_service.ports import Actor
-from knowledge_service.store.event import Event
-from knowledge_service.store.sqlite import capacity, erasing, part, payloads, rows, written
+from knowledge_service.store.sqlite import (
+    capacity,
+    erasing,
+    part,
+    rows,
+    written,
+)
 from knowledge_service.store.sqlite.projections import facts as projected
 from knowledge_service.store.sqlite.transaction import Transaction
-from knowledge_service.store.verbs.desk import Confirmation, LiveLink, Shown, Standing
 
 _BY_ID = f"{rows.SELECT} WHERE f.id = ? AND s.retired_at IS NULL"
 _EQUAL = f"""{rows.SELECT} WHERE +f.scope_no = ?1 AND f.content_hash = ?2
@@ -58,7 +70,7 @@ _ALIASES = """SELECT a.scope_no, a.namespace, a.value FROM alias a JOIN fact f U
 
 
 class TableDesk:
-    """The `Desk` of `store.verbs` over one transaction."""
+    """The `Desk` of `fact_operations` over one transaction."""
 
     def __init__(self, tx: Transaction) -> None:
         self._tx = tx
@@ -169,7 +181,11 @@ class TableDesk:
         """Read an operation's events; others may stand between them when scopes were made."""
         found = []
         for seq, scope_no, kind, actor, at, salt, data in self._tx.all(_EVENTS, (op,)):
-            parts = (None,) if salt is None else payloads.unseal(payloads.Sealed(salt, data))
+            parts = (
+                (None,)
+                if salt is None
+                else event_payloads.unseal(event_payloads.Sealed(salt, data))
+            )
             event = Event(seq, scope_no, kind, actor, at, parts)
             if event.op == op or parts == (None,):
                 found.append(event)

@@ -17,8 +17,9 @@ from knowledge_service.domain import redaction
 from knowledge_service.domain.episodes import identity_hash
 from knowledge_service.domain.runs import RunKey
 from knowledge_service.errors import NotFound, QuotaExceeded
+from knowledge_service.event_log import times
 from knowledge_service.ports import Actor, Once
-from knowledge_service.store.sqlite import part, runs, times
+from knowledge_service.store.sqlite import part, runs
 from knowledge_service.store.sqlite.transaction import Transaction
 
 _ACCEPTED: TypeAdapter[EpisodesAccepted] = TypeAdapter(EpisodesAccepted)

@@ -6,10 +6,10 @@ from typing import Any
 
 import apsw
 
+from knowledge_service.fact_operations import erasing
 from knowledge_service.ports import Actor
 from knowledge_service.store.sqlite.desk import TableDesk
 from knowledge_service.store.sqlite.transaction import Transaction
-from knowledge_service.store.verbs import erasing
 
 # A scope whose facts are all erased yields no rows any more.
 _UNERASED = """SELECT f.id, s.path, s.erased_by FROM scope s INDEXED BY scope_erased

@@ -7,8 +7,8 @@ from typing import Any
 import apsw
 
 from knowledge_service.clock import Clock
+from knowledge_service.event_log import event_payloads
 from knowledge_service.progress import Progress
-from knowledge_service.store.sqlite import payloads
 
 _EVENTS = """SELECT e.seq, p.salt, p.bytes FROM event e JOIN payload p USING(seq)
   WHERE e.seq >= coalesce((SELECT CAST(value AS INTEGER) FROM meta WHERE key = 'replay_from'), 1)
@@ -24,7 +24,7 @@ def fill(connection: apsw.Connection, _clock: Clock, _progress: Progress) -> Non
     """Fill the column for the events that a replay goes through."""
     events: list[Any] = connection.execute(_EVENTS).fetchall()
     for seq, salt, data in events:
-        for part in payloads.unseal(payloads.Sealed(salt, data)):
+        for part in event_payloads.unseal(event_payloads.Sealed(salt, data)):
             for one, other in _ENDS:
                 if part and one in part:
                     ends = [(seq, part[one], part[other]), (seq, part[other], part[one])]

@@ -23,11 +23,11 @@ import apsw
 from knowledge_service import clock as clocks
 from knowledge_service.domain.facts import canonical
 from knowledge_service.errors import StartupError
+from knowledge_service.event_log import event_payloads
 from knowledge_service.store.sqlite import connection as files
 from knowledge_service.store.sqlite import (
     copies,
     migrate,
-    payloads,
     postings,
     projections,
     rebuilding,
@@ -246,7 +246,7 @@ class _Reader:
         self._connection.execute(_EVENT, row)
         if value["salt"] is not None:
             salt, data = bytes.fromhex(value["salt"]), "\n".join(value["lines"]).encode()
-            if payloads.Sealed(salt, data).hash != row[5]:
+            if event_payloads.Sealed(salt, data).hash != row[5]:
                 raise StartupError(f"line {number}: event {seq} has another payload than recorded")
             self._connection.execute(_PAYLOAD, (seq, salt, data))
         self._previous = event_hash(row)

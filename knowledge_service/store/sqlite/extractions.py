@@ -11,12 +11,12 @@ from knowledge_client.models import Extraction
 from knowledge_service.domain.facts import NewFact
 from knowledge_service.domain.runs import RunKey
 from knowledge_service.errors import NotFound, QuotaExceeded, RetractedBefore
+from knowledge_service.fact_operations import desk as desk_of
+from knowledge_service.fact_operations import storing
 from knowledge_service.ports import Actor
 from knowledge_service.store.sqlite import part, runs
 from knowledge_service.store.sqlite.desk import TableDesk
 from knowledge_service.store.sqlite.transaction import Transaction
-from knowledge_service.store.verbs import desk as desk_of
-from knowledge_service.store.verbs import storing
 
 _COLUMNS = "x.run_id, x.state, x.facts, x.reason, x.attempts"
 _GET = f"SELECT {_COLUMNS} FROM extraction x WHERE x.realm_no = ? AND x.run_id = ?"

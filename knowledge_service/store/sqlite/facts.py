@@ -14,11 +14,17 @@ from kais import facts as kais_facts
 from knowledge_client.models import Corrected, Fact, Remembered
 from knowledge_service.domain.facts import NewFact
 from knowledge_service.domain.visibility import View
+from knowledge_service.event_log import times
+from knowledge_service.fact_operations import changing, rehearsing
 from knowledge_service.ports import Actor, Listing, Once, Order
-from knowledge_service.store.sqlite import naming, part, rows, statements, times
+from knowledge_service.store.sqlite import (
+    naming,
+    part,
+    rows,
+    statements,
+)
 from knowledge_service.store.sqlite.desk import TableDesk
 from knowledge_service.store.sqlite.transaction import Transaction
-from knowledge_service.store.verbs import changing, rehearsing
 
 _REMEMBERED: TypeAdapter[tuple[Remembered, ...]] = TypeAdapter(tuple[Remembered, ...])
 _CORRECTED: TypeAdapter[Corrected] = TypeAdapter(Corrected)

@@ -8,7 +8,8 @@ import apsw
 
 from knowledge_client.models import History, HistoryEntry
 from knowledge_service.domain.visibility import View
-from knowledge_service.store.sqlite import part, payloads, rows, times
+from knowledge_service.event_log import event_payloads, times
+from knowledge_service.store.sqlite import part, rows
 from knowledge_service.store.sqlite.projections import facts, kept
 
 _BY_ID = f"{rows.SELECT} WHERE f.id = ? AND s.retired_at IS NULL"
@@ -57,7 +58,7 @@ def _entries(
     for kind, actor, at, salt, data in events:
         if kind == kept.TYPE:
             continue
-        for said in payloads.unseal(payloads.Sealed(salt, data)):
+        for said in event_payloads.unseal(event_payloads.Sealed(salt, data)):
             others = [said[name] for name in _OTHERS if said and name in said]
             if said and (said.get("fact") == fact_id or fact_id in others):
                 seen = _visible(connection, others, fact_id, view)

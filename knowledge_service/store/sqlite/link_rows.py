@@ -11,7 +11,7 @@ import apsw
 
 from knowledge_client import wire
 from knowledge_client.models import Link
-from knowledge_service.store.sqlite import times
+from knowledge_service.event_log import times
 
 COLUMNS = """l.id, a.id, b.id, l.type, l.weight, l.data, l.valid_from, l.valid_until,
   l.recorded_at, l.closed_at, l.actor"""

@@ -12,8 +12,14 @@ from knowledge_client.models import Link, Linked, LinkPage, Neighborhood
 from knowledge_service.domain.aliases import Name
 from knowledge_service.domain.visibility import View
 from knowledge_service.errors import NotFound
+from knowledge_service.event_log import times
 from knowledge_service.ports import Actor, Around, NewLink, Once
-from knowledge_service.store.sqlite import graph, link_rows, naming, part, times
+from knowledge_service.store.sqlite import (
+    graph,
+    link_rows,
+    naming,
+    part,
+)
 from knowledge_service.store.sqlite.transaction import Transaction
 
 _LINKED: TypeAdapter[Linked] = TypeAdapter(Linked)

@@ -10,6 +10,14 @@ from pydantic import TypeAdapter
 
 from knowledge_client.models import Approved, ApproveIn, Copied, Erased, Fact, History, Undone
 from knowledge_service.domain.visibility import View
+from knowledge_service.event_log import times
+from knowledge_service.fact_operations import (
+    changing,
+    erasing,
+    promoting,
+    reviewing,
+    undoing,
+)
 from knowledge_service.ports import Order, Queue
 from knowledge_service.store.sqlite import (
     erasing_scopes,
@@ -18,13 +26,11 @@ from knowledge_service.store.sqlite import (
     part,
     receipt_retention,
     rows,
-    times,
 )
 from knowledge_service.store.sqlite.desk import TableDesk
 from knowledge_service.store.sqlite.readers import Readers
 from knowledge_service.store.sqlite.retaining import Retention
 from knowledge_service.store.sqlite.writer import Writer
-from knowledge_service.store.verbs import changing, erasing, promoting, reviewing, undoing
 
 _FACT: TypeAdapter[Fact] = TypeAdapter(Fact)
 _COPIED: TypeAdapter[Copied] = TypeAdapter(Copied)

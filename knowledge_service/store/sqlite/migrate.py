@@ -12,8 +12,9 @@ import apsw
 from knowledge_service import migrations
 from knowledge_service.clock import Clock
 from knowledge_service.errors import SchemaTooNew, StartupError
+from knowledge_service.event_log import times
 from knowledge_service.progress import Progress
-from knowledge_service.store.sqlite import baseline, equals, event_scopes, times
+from knowledge_service.store.sqlite import baseline, equals, event_scopes
 from knowledge_service.store.sqlite.connection import TABLES
 
 _RECORD = """CREATE TABLE IF NOT EXISTS migration(

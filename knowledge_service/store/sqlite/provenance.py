@@ -23,8 +23,17 @@ from knowledge_client.models import (
 )
 from knowledge_service.domain.runs import RunKey, key_of
 from knowledge_service.domain.visibility import PLATFORM, View, realm_of
+from knowledge_service.event_log import times
 from knowledge_service.ports import Reader
-from knowledge_service.store.sqlite import graph, link_rows, naming, part, rows, runs, times, usage
+from knowledge_service.store.sqlite import (
+    graph,
+    link_rows,
+    naming,
+    part,
+    rows,
+    runs,
+    usage,
+)
 
 _DERIVING = json.dumps(["derived_from", "promoted_from", "supersedes"])
 _DERIVED = json.dumps(["derived_from", "promoted_from"])

@@ -17,10 +17,16 @@ from typing import Any
 import apsw
 
 from knowledge_service.domain.facts import canonical
+from knowledge_service.event_log import event_payloads
+from knowledge_service.event_log.events import Event
 from knowledge_service.index import runs
 from knowledge_service.progress import Progress
-from knowledge_service.store.event import Event
-from knowledge_service.store.sqlite import equals, payloads, postings, projections, tombstones
+from knowledge_service.store.sqlite import (
+    equals,
+    postings,
+    projections,
+    tombstones,
+)
 from knowledge_service.store.sqlite.projections import adoption, facts, kept
 
 _REPLAY_FROM = "SELECT coalesce((SELECT value FROM meta WHERE key = 'replay_from'), '1')"
@@ -74,7 +80,7 @@ def events(
     start: Any = first or connection.execute(_REPLAY_FROM).fetchall()[0][0]
     asked = (int(start), last)
     for seq, scope_no, kind, actor, at, salt, data in connection.execute(_LOG, asked):
-        parts = () if salt is None else payloads.unseal(payloads.Sealed(salt, data))
+        parts = () if salt is None else event_payloads.unseal(event_payloads.Sealed(salt, data))
         yield Event(seq, scope_no, kind, actor, at, parts)
 
 

@@ -16,10 +16,11 @@ from pydantic import TypeAdapter
 from knowledge_client.models import Fact, Recalled, Receipt
 from knowledge_service.domain import filtering
 from knowledge_service.domain.visibility import PLATFORM, View, nearest_first
+from knowledge_service.event_log import times
 from knowledge_service.index import finding
 from knowledge_service.ports import Hit, NewReceipt, Once, Placing, Search
 from knowledge_service.ports.meaning import Embedder
-from knowledge_service.store.sqlite import part, rows, times
+from knowledge_service.store.sqlite import part, rows
 from knowledge_service.store.sqlite.shelf import Reading, Shelf, Vector
 from knowledge_service.store.sqlite.transaction import Mergeable, Transaction
 

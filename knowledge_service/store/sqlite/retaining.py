@@ -16,12 +16,12 @@ from typing import Any
 from knowledge_client.models import Retention as Settings
 from knowledge_client.models import ScopeConfig
 from knowledge_service.domain import retention, statistics
-from knowledge_service.store.sqlite import times
+from knowledge_service.event_log import times
+from knowledge_service.fact_operations import archiving
 from knowledge_service.store.sqlite.desk import TableDesk
 from knowledge_service.store.sqlite.readers import Readers
 from knowledge_service.store.sqlite.transaction import Transaction
 from knowledge_service.store.sqlite.writer import Writer
-from knowledge_service.store.verbs import archiving
 
 _BOUND = """SELECT scope_no, path, config, live_facts FROM scope WHERE retired_at IS NULL
   AND json_extract(config, '$.retention.max_facts') < live_facts"""

@@ -13,7 +13,7 @@ import apsw
 
 from knowledge_client import wire
 from knowledge_client.models import Fact, Source
-from knowledge_service.store.sqlite import times
+from knowledge_service.event_log import times
 
 COLUMNS = """f.id, s.path, f.kind, f.title, f.content, f.data, f.schema, f.about, f.position,
   f.subject, f.predicate, f.tags, f.confidence, f.source, f.lifecycle, f.review, f.flags,

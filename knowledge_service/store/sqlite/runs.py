@@ -19,11 +19,12 @@ from knowledge_service.domain import runs, statistics
 from knowledge_service.domain.runs import RunKey
 from knowledge_service.domain.visibility import PLATFORM, View, realm_of
 from knowledge_service.errors import Conflict, RunClosedOtherwise
+from knowledge_service.event_log import times
+from knowledge_service.fact_operations import promoting
 from knowledge_service.ports import Actor, RunListing
-from knowledge_service.store.sqlite import crediting, part, times
+from knowledge_service.store.sqlite import crediting, part
 from knowledge_service.store.sqlite.desk import TableDesk
 from knowledge_service.store.sqlite.transaction import Transaction
-from knowledge_service.store.verbs import promoting
 
 _VISIBLE = """EXISTS (SELECT 1 FROM scope q
   WHERE q.scope_no = run.realm_no AND q.retired_at IS NULL)"""

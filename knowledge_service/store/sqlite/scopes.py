@@ -11,8 +11,9 @@ import apsw
 from knowledge_client.models import ScopeConfig, ScopeStats
 from knowledge_service.domain import statistics
 from knowledge_service.domain.visibility import View
+from knowledge_service.event_log import times
 from knowledge_service.ports import Actor
-from knowledge_service.store.sqlite import part, times
+from knowledge_service.store.sqlite import part
 from knowledge_service.store.sqlite.transaction import Transaction
 
 _DIFFERS = "SELECT 1 FROM scope WHERE scope_no = ? AND config IS NOT ?"

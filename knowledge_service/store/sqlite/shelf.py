@@ -16,11 +16,11 @@ import apsw
 
 from knowledge_client.models import Fact
 from knowledge_service.domain.facts import canonical, key_hash
+from knowledge_service.event_log import times
 from knowledge_service.index import candidates, ranking, scorer
 from knowledge_service.index.candidates import Candidate
 from knowledge_service.index.keeping import Kept
 from knowledge_service.index.ranking import Uses
-from knowledge_service.store import times
 from knowledge_service.store.sqlite import postings, rows, vectors
 
 _COLUMNS = f"""f.fact_no, f.scope_no, f.kind, f.title, f.content, f.tags, f.subject, f.predicate,

@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 from knowledge_client import wire
 from knowledge_client.models import Remembered
 from knowledge_service.domain.facts import NewFact
+from knowledge_service.fact_operations import storing
 from knowledge_service.index import terms
 from knowledge_service.ports import Actor
 from knowledge_service.store.sqlite import capacity, part, postings, written
@@ -22,7 +23,6 @@ from knowledge_service.store.sqlite.desk import TableDesk
 from knowledge_service.store.sqlite.projections import facts as projected
 from knowledge_service.store.sqlite.projections import newfacts
 from knowledge_service.store.sqlite.transaction import Mergeable, Transaction, Written
-from knowledge_service.store.verbs import storing
 
 _NEXT = "SELECT coalesce(max(fact_no), 0) FROM fact"
 

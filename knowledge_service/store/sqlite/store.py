@@ -9,8 +9,14 @@ from pathlib import Path
 from knowledge_client.models import StoreId
 from knowledge_service import clock as clocks
 from knowledge_service.domain.capacity import UNDECLARED_FACTS
+from knowledge_service.event_log import times
 from knowledge_service.progress import Progress
-from knowledge_service.store.sqlite import connection, migrate, readers, rebuilding, times
+from knowledge_service.store.sqlite import (
+    connection,
+    migrate,
+    readers,
+    rebuilding,
+)
 from knowledge_service.store.sqlite.adoption import Adoption
 from knowledge_service.store.sqlite.auditing import Audit
 from knowledge_service.store.sqlite.episodes import Episodes

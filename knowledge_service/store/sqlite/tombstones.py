@@ -12,7 +12,7 @@ from typing import Any
 
 import apsw
 
-from knowledge_service.store.sqlite import payloads
+from knowledge_service.event_log import event_payloads
 from knowledge_service.store.sqlite.projections import adoption
 
 _OF_TYPE = """SELECT e.seq, e.scope_no, p.salt, p.bytes FROM event e JOIN payload p USING(seq)
@@ -34,7 +34,7 @@ def by_event(connection: apsw.Connection) -> Mapping[int, Mapping[int, Tombstone
     found: dict[int, dict[int, Tombstone]] = {}
     rows: list[Any] = connection.execute(_ERASED).fetchall()
     for seq, _, salt, data in rows:
-        for part in payloads.unseal(payloads.Sealed(salt, data)):
+        for part in event_payloads.unseal(event_payloads.Sealed(salt, data)):
             if part is None or "recorded" not in part:
                 continue
             if emptied.get(part["scope"], 0) < seq:
@@ -49,7 +49,7 @@ def _emptied(connection: apsw.Connection) -> dict[int, int]:
     found: dict[int, int] = {}
     rows: list[Any] = connection.execute(_OF_TYPE, (adoption.ADOPTED,)).fetchall()
     for seq, _, salt, data in rows:
-        for part in payloads.unseal(payloads.Sealed(salt, data)):
+        for part in event_payloads.unseal(event_payloads.Sealed(salt, data)):
             if part and part["from"] is not None:
                 found[part["from"]] = seq
     return found

@@ -18,9 +18,10 @@ import msgspec
 
 from knowledge_service.domain.capacity import UNDECLARED_FACTS
 from knowledge_service.domain.facts import canonical
+from knowledge_service.event_log import event_payloads, times
+from knowledge_service.event_log.events import Event
 from knowledge_service.ids import IdMaker
-from knowledge_service.store.event import Event
-from knowledge_service.store.sqlite import payloads, postings, projections, times
+from knowledge_service.store.sqlite import postings, projections
 from knowledge_service.store.sqlite.equals import Equals
 
 _HEAD = """SELECT seq, scope_no, type, actor, at, payload_hash, prev_hash FROM event
@@ -165,7 +166,7 @@ class Transaction:
         rows, sealed = [], []
         for scope_no, actor, lines in said:
             seq = self.head.seq + 1
-            payload, payload_hash = payloads.seal_lines(lines)
+            payload, payload_hash = event_payloads.seal_lines(lines)
             row = (seq, scope_no, kind, actor, self.at_us, payload_hash, self.head.hash)
             rows.append(row)
             sealed.append((seq, payload.salt, payload.data))

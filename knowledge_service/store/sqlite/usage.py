@@ -10,8 +10,9 @@ from pydantic import TypeAdapter
 
 from knowledge_client.models import UsageCount, UsageKind
 from knowledge_service.domain.visibility import View
+from knowledge_service.event_log import times
 from knowledge_service.ports import Once, Use
-from knowledge_service.store.sqlite import part, times
+from knowledge_service.store.sqlite import part
 from knowledge_service.store.sqlite.projections import uses as projected
 from knowledge_service.store.sqlite.transaction import Transaction
 

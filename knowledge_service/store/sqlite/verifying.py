@@ -9,7 +9,7 @@ from typing import Any
 
 import apsw
 
-from knowledge_service.store.sqlite import payloads
+from knowledge_service.event_log import event_payloads
 from knowledge_service.store.sqlite.transaction import event_hash
 
 _LOG = """SELECT e.seq, e.scope_no, e.type, e.actor, e.at, e.payload_hash, e.prev_hash,
@@ -82,7 +82,7 @@ def _walked(connection: apsw.Connection, allowed: set[int]) -> Iterator[tuple[li
 
 def _fits(salt: bytes, data: bytes, expected: bytes) -> bool:
     try:
-        return payloads.Sealed(salt, data).hash == expected
+        return event_payloads.Sealed(salt, data).hash == expected
     except ValueError:
         return False
 
@@ -91,8 +91,8 @@ def _erased(connection: apsw.Connection) -> set[int]:
     found: set[int] = set()
     for salt, data in connection.execute(_ERASED):
         try:
-            parts = payloads.unseal(payloads.Sealed(salt, data))
-        except payloads.Unreadable:
+            parts = event_payloads.unseal(event_payloads.Sealed(salt, data))
+        except event_payloads.Unreadable:
             continue  # the walk itself reports this payload
         for part in parts:
             found |= set(part["events"]) if part else set()

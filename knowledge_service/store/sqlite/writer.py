@@ -27,9 +27,10 @@ import apsw
 from knowledge_service.clock import Clock
 from knowledge_service.domain.capacity import UNDECLARED_FACTS
 from knowledge_service.errors import StoreDamaged, StoreUnavailable
+from knowledge_service.event_log import times
 from knowledge_service.ids import IdMaker
 from knowledge_service.index.keeping import Blanked
-from knowledge_service.store.sqlite import answers, deferred, emptying, times
+from knowledge_service.store.sqlite import answers, deferred, emptying
 from knowledge_service.store.sqlite import connection as connections
 from knowledge_service.store.sqlite.answers import Answer, Waiting
 from knowledge_service.store.sqlite.deferred import Deferred

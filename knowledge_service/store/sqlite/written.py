@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 
 from knowledge_service.domain.facts import NewFact
-from knowledge_service.store import times
+from knowledge_service.event_log import times
 
 
 def fields(

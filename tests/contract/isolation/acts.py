@@ -26,8 +26,8 @@ from knowledge_client.models import (
 )
 from knowledge_service.domain.runs import key_of
 from knowledge_service.domain.visibility import EVERYTHING, PLATFORM, View, lineage, realm_of
+from knowledge_service.fact_operations import promoting
 from knowledge_service.ports import Actor, NewReceipt, Order, Reader, RunListing, Store
-from knowledge_service.store.verbs import promoting
 from tests.builders_knowledge import episode, new_fact, run_in
 
 if TYPE_CHECKING:

@@ -17,6 +17,8 @@ import pytest
 
 from knowledge_client.models import Copied, Fact, Promoted
 from knowledge_service.domain.visibility import EVERYTHING, View
+from knowledge_service.fact_operations import closing, promoting
+from knowledge_service.fact_operations.desk import Desk
 from knowledge_service.index import scorer
 from knowledge_service.index.candidates import Candidate
 from knowledge_service.ports import Actor, Listing, Order
@@ -32,8 +34,6 @@ from knowledge_service.store.sqlite import (
     usage,
 )
 from knowledge_service.store.sqlite.shelf import Reading, Shelf
-from knowledge_service.store.verbs import closing, promoting
-from knowledge_service.store.verbs.desk import Desk
 from tests import settings
 from tests.contract.isolation import playing, worlds
 

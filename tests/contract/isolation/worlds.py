@@ -18,13 +18,13 @@ from typing import Any
 
 from knowledge_client.models import RecallIn, Source
 from knowledge_service.domain.visibility import EVERYTHING, Principal, View
+from knowledge_service.fact_operations import closing
+from knowledge_service.fact_operations.desk import known
 from knowledge_service.flows import recalling
 from knowledge_service.ports import Actor, Listing, NewLink, NewReceipt, Order, Reader, Use
 from knowledge_service.store.sqlite.desk import TableDesk
 from knowledge_service.store.sqlite.store import SqliteStore
 from knowledge_service.store.sqlite.writer import Transaction
-from knowledge_service.store.verbs import closing
-from knowledge_service.store.verbs.desk import known
 from tests.builders_knowledge import new_fact
 from tests.contract.isolation import acts
 

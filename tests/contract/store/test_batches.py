@@ -18,9 +18,10 @@ from hypothesis import strategies as st
 
 from knowledge_client.models import Ref, Source
 from knowledge_service.domain.facts import NewFact
+from knowledge_service.event_log import event_payloads
 from knowledge_service.ids import IdMaker
 from knowledge_service.index import terms
-from knowledge_service.store.sqlite import payloads, rebuilding, upkeep, written
+from knowledge_service.store.sqlite import rebuilding, upkeep, written
 from knowledge_service.store.sqlite.store import SqliteStore
 from tests.builders_knowledge import LEAD, PERSON, TEAM, new_fact
 
@@ -144,7 +145,7 @@ def contents(folder: Path, calls: list[list[NewFact]]) -> dict[str, Any]:
             " WHERE type = 'fact.recorded'"
         )
         for line in data.split(b"\n")
-        if payloads.Sealed(salt, data).hash
+        if event_payloads.Sealed(salt, data).hash
     ]
     documents = db.execute(DOCUMENTS).fetchall()
     db.close()
@@ -177,5 +178,5 @@ def test_ids_made_together_count_on_over_their_last_group(
 
 def test_event_of_one_part_is_hashed_as_it_always_was() -> None:
     for lines in ([b'{"a":1}'], [b'{"a":1}', b'{"b":2}']):
-        sealed, found = payloads.seal_lines(lines)
+        sealed, found = event_payloads.seal_lines(lines)
         assert found == sealed.hash

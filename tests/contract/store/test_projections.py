@@ -13,8 +13,14 @@ from knowledge_client.models import Grant, PrincipalIn, ScopeConfig, Subject
 from knowledge_service.domain import voices
 from knowledge_service.domain.visibility import View
 from knowledge_service.errors import FileLocked
+from knowledge_service.event_log import event_payloads
 from knowledge_service.ports import Listing, Search
-from knowledge_service.store.sqlite import connection, payloads, postings, rebuilding, upkeep
+from knowledge_service.store.sqlite import (
+    connection,
+    postings,
+    rebuilding,
+    upkeep,
+)
 from knowledge_service.store.sqlite.store import SqliteStore
 from tests.builders_knowledge import (
     AGENT,
@@ -275,20 +281,20 @@ class TestPayloads:
 
     @pytest.mark.parametrize("count", [1, 2, 3])
     def test_parts_come_back_as_they_were(self, count: int) -> None:
-        assert payloads.unseal(payloads.seal(self.PARTS[:count])) == self.PARTS[:count]
+        assert event_payloads.unseal(event_payloads.seal(self.PARTS[:count])) == self.PARTS[:count]
 
     def test_erased_part_leaves_the_hash_and_the_others(self) -> None:
-        sealed = payloads.seal(self.PARTS)
-        left = payloads.erase(sealed, {1})
+        sealed = event_payloads.seal(self.PARTS)
+        left = event_payloads.erase(sealed, {1})
         assert left is not None
         assert left.hash == sealed.hash
-        assert payloads.unseal(left) == (self.PARTS[0], None, self.PARTS[2])
+        assert event_payloads.unseal(left) == (self.PARTS[0], None, self.PARTS[2])
         assert b'"b"' not in left.data
         assert sealed.salt[16:32] not in left.salt
-        again = payloads.erase(left, {0})
+        again = event_payloads.erase(left, {0})
         assert again is not None
         assert again.hash == sealed.hash
 
     def test_payload_of_which_nothing_is_left_goes(self) -> None:
-        assert payloads.erase(payloads.seal(self.PARTS[:1]), {0}) is None
-        assert payloads.erase(payloads.seal(self.PARTS), {0, 1, 2}) is None
+        assert event_payloads.erase(event_payloads.seal(self.PARTS[:1]), {0}) is None
+        assert event_payloads.erase(event_payloads.seal(self.PARTS), {0, 1, 2}) is None

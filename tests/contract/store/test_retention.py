@@ -11,8 +11,9 @@ import pytest
 
 from knowledge_client.models import ApproveIn, Retention, ScopeConfig
 from knowledge_service.domain.retention import Choice
+from knowledge_service.event_log import event_payloads
 from knowledge_service.ports import Listing
-from knowledge_service.store.sqlite import payloads, retaining
+from knowledge_service.store.sqlite import retaining
 from knowledge_service.store.sqlite.store import SqliteStore
 from tests.acts_on_facts import WHY, live, shown, told
 from tests.builders_knowledge import ALL, LEAD, OTHER, PERSON, TEAM, new_fact
@@ -54,7 +55,12 @@ def test_writer_archives_a_bounded_number_in_one_commit(store: SqliteStore, path
     reading = apsw.Connection(str(path), flags=apsw.SQLITE_OPEN_READONLY)
     rows: Any = reading.execute(ARCHIVED).fetchall()
     reading.close()
-    assert [len(payloads.unseal(payloads.Sealed(*row))) for row in rows] == [100, 100, 100, 20]
+    assert [len(event_payloads.unseal(event_payloads.Sealed(*row))) for row in rows] == [
+        100,
+        100,
+        100,
+        20,
+    ]
 
 
 def test_writes_get_in_while_a_scope_is_looked_through(

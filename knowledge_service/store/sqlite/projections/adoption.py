@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 
 import apsw
 
-from knowledge_service.store.event import Event
+from knowledge_service.event_log.events import Event
 
 ADOPTED = "scope.adopted"
 

@@ -9,7 +9,7 @@ from typing import Any
 import apsw
 
 from kais.facts import normal_tag
-from knowledge_service.store.event import Event
+from knowledge_service.event_log.events import Event
 
 _FIND = "SELECT fact_no, scope_no, lifecycle = 'live' FROM fact WHERE id = ?"
 _TAGS = "SELECT scope_no, tags FROM fact WHERE fact_no = ?"

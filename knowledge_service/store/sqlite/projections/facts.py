@@ -16,7 +16,7 @@ from knowledge_service.domain.facts import (
     key_hash,
     rendering,
 )
-from knowledge_service.store.event import Event
+from knowledge_service.event_log.events import Event
 
 Part = Mapping[str, Any]
 Hashes = Sequence[tuple[bytes, bytes | None]]

@@ -8,7 +8,7 @@ from typing import Any
 import apsw
 
 from knowledge_service.domain.facts import canonical
-from knowledge_service.store.event import Event
+from knowledge_service.event_log.events import Event
 from knowledge_service.store.sqlite.projections import facts
 
 _LINK = """INSERT INTO link(id, from_no, to_no, from_scope, to_scope, type, weight, data, actor,

@@ -9,7 +9,7 @@ from typing import Any
 import apsw
 
 from knowledge_service.domain.facts import rendering
-from knowledge_service.store.event import Event
+from knowledge_service.event_log.events import Event
 
 TABLES = (
     "scope", "principal", "fact", "fact_tag", "fact_event",

@@ -11,8 +11,8 @@ from knowledge_client.models import Run
 from knowledge_service.domain import runs
 from knowledge_service.domain.episodes import identity_hash
 from knowledge_service.domain.facts import canonical
-from knowledge_service.store.event import Event
-from knowledge_service.store.sqlite import times
+from knowledge_service.event_log import times
+from knowledge_service.event_log.events import Event
 
 _RUN = """INSERT OR REPLACE INTO run(run_id, scope, realm_no, namespace, blueprint, revision,
   outcome, cost, duration_us, opened_at, closed_at, last_at, credited, body)

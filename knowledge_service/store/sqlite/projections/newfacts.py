@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import apsw
 
 from knowledge_service.domain.facts import NewFact, canonical
-from knowledge_service.store import times
+from knowledge_service.event_log import times
 from knowledge_service.store.sqlite.projections import facts
 
 # What is packed: hash, id, number, and the content to the end.

@@ -8,7 +8,7 @@ import apsw
 
 from knowledge_client.models import ScopeConfig
 from knowledge_service.domain.facts import canonical
-from knowledge_service.store.event import Event
+from knowledge_service.event_log.events import Event
 
 _CREATE = "INSERT INTO scope(scope_no, path, realm_no, created_at) VALUES(?, ?, ?, ?)"
 _CONFIGURE = "UPDATE scope SET config = ? WHERE scope_no = ?"

@@ -8,7 +8,7 @@ from typing import Any
 import apsw
 
 from knowledge_service.domain.facts import canonical
-from knowledge_service.store.event import Event
+from knowledge_service.event_log.events import Event
 from knowledge_service.store.sqlite.projections import facts
 
 _MADE = """INSERT INTO promotion(id, origin_no, copy_no, origin_scope, rule, evidence, actor, at)

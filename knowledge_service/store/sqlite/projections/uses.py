@@ -11,7 +11,7 @@ from typing import get_args
 import apsw
 
 from knowledge_client.models import UsageKind
-from knowledge_service.store.event import Event
+from knowledge_service.event_log.events import Event
 
 
 def type_of(kind: UsageKind) -> str:

@@ -10,9 +10,9 @@ from knowledge_service.domain import facts as domain
 from knowledge_service.domain import promotion
 from knowledge_service.domain.visibility import PLATFORM, contains, lineage
 from knowledge_service.errors import Conflict, RetractedBefore
+from knowledge_service.fact_operations import storing
+from knowledge_service.fact_operations.desk import Desk, known
 from knowledge_service.ports import Actor, Order
-from knowledge_service.store.verbs import storing
-from knowledge_service.store.verbs.desk import Desk, known
 
 ACTOR = Actor("kais-promotion", "system")
 

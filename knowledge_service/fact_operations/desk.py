@@ -9,8 +9,8 @@ from typing import Any, Protocol
 from knowledge_client.models import Fact, ScopeConfig
 from knowledge_service.domain.facts import NewFact
 from knowledge_service.errors import NotFound
+from knowledge_service.event_log.events import Event
 from knowledge_service.ports import Actor
-from knowledge_service.store.event import Event
 
 
 @dataclass(frozen=True)

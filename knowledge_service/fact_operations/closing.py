@@ -6,9 +6,9 @@ from dataclasses import dataclass
 from typing import Literal
 
 from knowledge_client.models import Fact
+from knowledge_service.event_log import times
+from knowledge_service.fact_operations.desk import Desk, known
 from knowledge_service.ports import Actor, Order
-from knowledge_service.store import times
-from knowledge_service.store.verbs.desk import Desk, known
 
 ORIGIN_GONE = "origin-retracted"
 

@@ -7,9 +7,9 @@ from typing import Any
 
 from knowledge_client.models import Undone
 from knowledge_service.errors import Conflict, Forbidden
+from knowledge_service.event_log.events import Event
+from knowledge_service.fact_operations.desk import Desk, known
 from knowledge_service.ports import Order
-from knowledge_service.store.event import Event
-from knowledge_service.store.verbs.desk import Desk, known
 
 _RECORDED = "fact.recorded"
 # The second stands in the place of the first once the words of an edit were erased.

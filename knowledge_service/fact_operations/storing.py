@@ -12,10 +12,10 @@ from knowledge_service.domain import facts, supersession
 from knowledge_service.domain.facts import NewFact
 from knowledge_service.domain.visibility import UNREVIEWED
 from knowledge_service.errors import RetractedBefore
+from knowledge_service.event_log import times
+from knowledge_service.fact_operations import closing
+from knowledge_service.fact_operations.desk import Desk
 from knowledge_service.ports import Actor, Order
-from knowledge_service.store import times
-from knowledge_service.store.verbs import closing
-from knowledge_service.store.verbs.desk import Desk
 
 
 def store(desk: Desk, new: NewFact, actor: Actor) -> Remembered:

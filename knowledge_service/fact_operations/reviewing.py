@@ -9,9 +9,9 @@ from knowledge_service.domain import endings
 from knowledge_service.domain import facts as domain
 from knowledge_service.domain.visibility import UNREVIEWED
 from knowledge_service.errors import Conflict
+from knowledge_service.fact_operations import closing, storing
+from knowledge_service.fact_operations.desk import Desk, known
 from knowledge_service.ports import Order
-from knowledge_service.store.verbs import closing, storing
-from knowledge_service.store.verbs.desk import Desk, known
 
 
 def approve(desk: Desk, fact_id: str, order: Order, edits: ApproveIn) -> Approved:

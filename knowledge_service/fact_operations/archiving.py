@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from knowledge_service.domain.retention import Choice
+from knowledge_service.fact_operations.desk import Desk
 from knowledge_service.ports import Actor
-from knowledge_service.store.verbs.desk import Desk
 
 ACTOR = Actor("kais-retention", "system")
 

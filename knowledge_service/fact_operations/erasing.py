@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from knowledge_client.models import Erased
+from knowledge_service.event_log import times
+from knowledge_service.fact_operations.desk import Desk, known
 from knowledge_service.ports import Order
-from knowledge_service.store import times
-from knowledge_service.store.verbs.desk import Desk, known
 
 _MADE_FROM = ("derived_from", "supersedes", "promoted_from")
 

@@ -1,0 +1,1 @@
+"""The event log of the service, whatever database keeps it: events, payloads and their hashes."""
