@@ -16,11 +16,16 @@ ALL = ("renders", "commands", "service", "marks", "upkeep", "recall", "control_p
 PAGE = Path(__file__).parent.parent / "docs" / "benchmarks.md"
 HEAD = """# Benchmarks
 
-Made by `make bench`. These are starting points: figures of one run on one machine, with everything
-(API server, store, operator and the measuring client) sharing its cores.
+Everything shares the cores of one machine: API server, store, operator and the measuring client.
+Take the figures as a starting point. Other guests of the machine shared it: the same code took up
+to a third longer in some minutes than in others.
+
+To reproduce the figures, run `make bench` on an idle machine (about two hours); it writes this
+page. To measure one subject, name it: `.venv/bin/python -m bench recall`. The subjects are
+`renders`, `commands`, `service`, `marks`, `upkeep`, `recall` and `control_plane`. Why the code is
+as fast as it is, and what was tried, is in the [decisions](decisions/README.md).
 
 """
-NOTES = Path(__file__).with_name("notes.md")
 
 
 def main() -> None:
@@ -34,7 +39,7 @@ def main() -> None:
         print("\n\n".join(sections))
         return
     page = HEAD + "Machine: " + machine() + "\n\n" + "\n\n".join(sections) + "\n"
-    PAGE.write_text(page + "\n" + NOTES.read_text())
+    PAGE.write_text(page)
     print(page)
 
 

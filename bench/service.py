@@ -1,4 +1,4 @@
-"""The knowledge service over HTTP, client included: sizes times scopes, in a table and a plot.
+"""The knowledge service over HTTP, client included: sizes times scopes, in tables and a plot.
 
 `python -m bench service --quick` is a small run that proves the bench; `--sizes 10000,100000`
 and `--scopes 10` choose. Recalls name the scopes that shall be visible: a chain of cell, formation
@@ -10,8 +10,8 @@ from __future__ import annotations
 import sqlite3
 import sys
 import tempfile
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -59,69 +59,97 @@ def places(facts: int, scopes: int) -> Places:
     return Places(tuple((path, count) for path, count in plan if count), *chains)
 
 
-def measure(  # noqa: PLR0915 - one store, measured from its filling to its restart
-    facts: int, scopes: int, calls: int, plot: Plot
-) -> list[list[object]]:
-    """Fill a store and measure it; the rows of the table."""
-    where = places(facts, scopes)
-    rows: list[list[object]] = []
+@dataclass
+class Tables:
+    """The rows that were measured so far, by the table that they belong to."""
 
-    def row(what: str, clients: object, samples: Sequence[float], rest: object) -> None:
-        times = milliseconds(samples) if samples else ["", "", ""]
-        rows.append([f"{facts:,}", f"{scopes:,}", what, clients, *times, rest])
-        print(*rows[-1], sep=" | ", file=sys.stderr, flush=True)  # the table comes after an hour
+    imports: list[list[object]] = field(default_factory=list)
+    recalls: list[list[object]] = field(default_factory=list)
+    writes: list[list[object]] = field(default_factory=list)
+    footprints: list[list[object]] = field(default_factory=list)
+
+    def render(self) -> str:
+        """Return one Markdown table a subject."""
+        size = ("facts", "scopes")
+        latency = ("p50 ms", "p95 ms", "p99 ms")
+        cpu = "client's share of a core"
+        sections = {
+            "Import in batches": table((*size, "clients", "facts/s"), self.imports),
+            "Recall": table((*size, "recall", "clients", *latency, "recalls/s", cpu), self.recalls),
+            "Remember, one fact a request": table(
+                (*size, "write", "clients", *latency, "writes/s", cpu), self.writes
+            ),
+            "Memory, disk and start": table(
+                (*size, "ready s", "idle MiB", "full MiB", "index bytes a fact", "file MiB"),
+                self.footprints,
+            ),
+        }
+        return "\n\n".join(f"### {title}\n\n{rows}" for title, rows in sections.items())
+
+
+def measure(facts: int, scopes: int, calls: int, plot: Plot, tables: Tables) -> None:
+    """Fill a store, measure it, and add the rows to the tables."""
+    layout = places(facts, scopes)
+    size = [f"{facts:,}", f"{scopes:,}"]
+
+    def add(rows: list[list[object]], *cells: object) -> None:
+        rows.append([*size, *cells])
+        print(*rows[-1], sep=" | ", file=sys.stderr, flush=True)  # the page comes after an hour
 
     with tempfile.TemporaryDirectory(dir=Path.home()) as folder:
         db = Path(folder) / "k.db"
         served = Served(db)
         idle = served.resident_mib()
-        job = {"kind": "import", "plan": where.plan, "clients": _IMPORTERS, "seed": 5}
-        (done,) = served.send(job)
-        rate = f"{facts / done['seconds']:,.0f} facts/s"
-        row("batch import, 200 a request", _IMPORTERS, (), rate)
+        job: dict[str, Any] = {"kind": "import", "plan": layout.plan, "clients": _IMPORTERS}
+        (result,) = served.send({**job, "seed": 5})
+        add(tables.imports, _IMPORTERS, f"{facts / result['seconds']:,.0f}")
         served.stop()
         served = Served(db)
-        views = {"4,000 visible": where.small, "50,000 visible": where.large}
-        if len(where.everything) <= _ALL:
-            views[f"all visible, {len(where.everything)} scopes"] = where.everything
-        for name, seen in views.items():
-            for heat, clients in (("cold", 1), ("warm", 1), ("warm", 16)):
-                job = {"kind": "recall", "scopes": seen, "clients": clients, "count": calls}
-                (done,) = served.send(job)
-                rate = f"{calls / done['seconds']:,.0f}/s, client {done['cpu']:.0%} of a core"
-                row(f"recall, {name}, {heat}", clients, done["samples"], rate)
-                if (heat, clients) == ("warm", 1):
-                    seen_by = name.partition(" visible")[0]
-                    plot.add(f"{seen_by} of {scopes:,} scopes", facts, done["samples"])
-        reading = {"kind": "recall", "scopes": where.large, "clients": 1, "count": calls}
-        writing = {"kind": "remember", "scopes": where.large[:1], "clients": 8, "rate": 500}
-        found = served.send(reading, {**writing, "count": 500 * 4, "mark": 10**9})
-        wrote = len(found[1]["samples"]) / found[1]["seconds"]
-        row("recall, 50,000 visible, while writes run", 1, found[0]["samples"], f"{wrote:.0f} w/s")
-        for clients in (1, 32):
-            job = {"kind": "remember", "scopes": where.large[1:2], "clients": clients}
-            (done,) = served.send({**job, "count": 10 * calls, "mark": 10**10 * clients})
-            rate = f"{10 * calls / done['seconds']:,.0f}/s, client {done['cpu']:.0%} of a core"
-            row("remember, one fact a request", clients, done["samples"], rate)
-        (done,) = served.send(
-            {"kind": "visible", "scopes": where.large, "clients": 8, "count": calls}
-        )
-        row("recall right after its write: all found", 8, done["samples"], "")
-        resident = served.resident_mib()
+        views = {"4,000 visible": layout.small, "50,000 visible": layout.large}
+        if len(layout.everything) <= _ALL:
+            views[f"all visible, {len(layout.everything)} scopes"] = layout.everything
+        for name, visible in views.items():
+            for cache, clients in (("cold", 1), ("warm", 1), ("warm", 16)):
+                job = {"kind": "recall", "scopes": visible, "clients": clients, "count": calls}
+                (result,) = served.send(job)
+                add(tables.recalls, f"{name}, {cache}", clients, *_rates(result, calls))
+                if (cache, clients) == ("warm", 1):
+                    label = name.partition(" visible")[0]
+                    plot.add(f"{label} of {scopes:,} scopes", facts, result["samples"])
+        measure_writes(served, layout, calls, add, tables)
+        full = served.resident_mib()
         served.stop()
         served = Served(db)
-        index = index_bytes(db)
-        told = (
-            f"ready {served.ready_s:.1f} s, resident {idle:.0f} MiB idle, {resident:.0f} MiB full"
-        )
-        row(
-            f"{told}, index {index:.0f} bytes a fact",
-            "",
-            (),
-            f"{db.stat().st_size / 2**20:,.0f} MiB",
-        )
+        file_mib = f"{db.stat().st_size / 2**20:,.0f}"
+        sizes = (f"{idle:.0f}", f"{full:.0f}", f"{index_bytes(db):.0f}", file_mib)
+        add(tables.footprints, f"{served.ready_s:.1f}", *sizes)
         served.stop()
-    return rows
+
+
+def measure_writes(
+    served: Served, layout: Places, calls: int, add: Callable[..., None], tables: Tables
+) -> None:
+    """Measure recalls beside writes, single writes, and recalls of what was just written."""
+    reading = {"kind": "recall", "scopes": layout.large, "clients": 1, "count": calls}
+    writing = {"kind": "remember", "scopes": layout.large[:1], "clients": 8, "rate": 500}
+    recalled, written = served.send(reading, {**writing, "count": 500 * 4, "mark": 10**9})
+    rate = len(written["samples"]) / written["seconds"]
+    name = f"50,000 visible, beside {rate:.0f} writes/s"
+    add(tables.recalls, name, 1, *_rates(recalled, calls))
+    for clients in (1, 32):
+        job = {"kind": "remember", "scopes": layout.large[1:2], "clients": clients}
+        (result,) = served.send({**job, "count": 10 * calls, "mark": 10**10 * clients})
+        add(tables.writes, "remember", clients, *_rates(result, 10 * calls))
+    job = {"kind": "visible", "scopes": layout.large, "clients": 8, "count": calls}
+    (result,) = served.send(job)
+    name = "remember, then recall it: all recalled"
+    add(tables.writes, name, 8, *milliseconds(result["samples"]), "", "")
+
+
+def _rates(result: dict[str, Any], calls: int) -> list[str]:
+    """Return p50, p95 and p99 in ms, calls a second, and the client's share of a core."""
+    rate = f"{calls / result['seconds']:,.0f}"
+    return [*milliseconds(result["samples"]), rate, f"{result['cpu']:.0%}"]
 
 
 def index_bytes(db: Path) -> float:
@@ -137,15 +165,13 @@ def index_bytes(db: Path) -> float:
     return size / max(facts, 1)
 
 
-def bare(calls: int) -> list[list[object]]:
+def bare(calls: int) -> list[object]:
     """Measure the route that remembers without a store."""
     served = Served(None)
     job: dict[str, Any] = {"kind": "remember", "scopes": ["realm:a"], "clients": 32}
-    (done,) = served.send({**job, "count": calls})
+    (result,) = served.send({**job, "count": calls})
     served.stop()
-    rate = f"{calls / done['seconds']:,.0f}/s, client {done['cpu']:.0%} of a core"
-    name = "remember without a store"
-    return [["", "", name, 32, *milliseconds(done["samples"]), rate]]
+    return ["", "", "remember without a store", 32, *_rates(result, calls)]
 
 
 def run(arguments: Sequence[str] = ()) -> str:
@@ -158,14 +184,13 @@ def run(arguments: Sequence[str] = ()) -> str:
     )
     calls = 20 if quick else RECALLS
     plot = Plot("p95 of one recall, ms")
-    rows = bare(10 * calls)
+    tables = Tables(writes=[bare(10 * calls)])
     for count in scopes:
         for size in sizes:
-            rows += measure(size, count, calls, plot)
-    head = ("facts", "scopes", "what", "clients", "p50 ms", "p95 ms", "p99 ms", "and")
+            measure(size, count, calls, plot, tables)
     is_whole = (sizes, scopes) == (SIZES, SCOPES)  # a plot of some of the sizes is not the page's
     picture = plot.write(Path("docs/benchmarks-recall.svg")) if is_whole else ""
-    return f"## Knowledge service over HTTP\n\n{table(head, rows)}\n{picture}"
+    return f"## Knowledge service over HTTP\n\n{tables.render()}\n\n{picture}"
 
 
 def _chosen(arguments: Sequence[str], name: str, default: tuple[int, ...]) -> tuple[int, ...]:
