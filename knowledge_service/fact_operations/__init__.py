@@ -1,5 +1,5 @@
-"""What the verbs do to facts, told without a database: each store gives them a desk to work at.
+"""The operations on facts, without a database: each store gives them a unit of work.
 
-A verb reads the state through the desk, decides, and records events; nothing else changes anything.
+An operation reads the state through it, decides, and records events; nothing else changes anything.
 So every store behaves alike, and a replay of its log is all that a rebuild needs.
 """

@@ -7,7 +7,7 @@ from typing import Literal
 
 from knowledge_client.models import Fact
 from knowledge_service.event_log import times
-from knowledge_service.fact_operations.desk import Desk, known
+from knowledge_service.fact_operations.unit_of_work import FactUnitOfWork, require_fact
 from knowledge_service.ports import Actor, Order
 
 ORIGIN_GONE = "origin-retracted"
@@ -25,20 +25,20 @@ class Withdrawal:
 
 
 def close(
-    desk: Desk, fact: Fact, lifecycle: str, reason: str, actor: Actor, *, until: int | None
+    uow: FactUnitOfWork, fact: Fact, lifecycle: str, reason: str, actor: Actor, *, until: int | None
 ) -> None:  # fmt: skip
     """End a live fact; `until` ends its validity in the world too, unless that ended before."""
     ends = [each for each in (until, times.to_us(fact.valid_until)) if each is not None]
     given = {
-        "lifecycle": lifecycle, "closed_at": desk.at_us, "closed_reason": reason,
+        "lifecycle": lifecycle, "closed_at": uow.at_us, "closed_reason": reason,
         "closed_by": actor.name, "valid_until": min(ends, default=None),
     }  # fmt: skip
     parts = [{"fact": fact.id, "set": given}]
-    desk.record("fact.closed", scope=fact.scope, actor=actor, parts=parts)
+    uow.record("fact.closed", scope=fact.scope, actor=actor, parts=parts)
 
 
 def withdraw_copies(
-    desk: Desk,
+    uow: FactUnitOfWork,
     origin_id: str,
     order: Order,
     *,
@@ -53,55 +53,55 @@ def withdraw_copies(
     retracted.
     `until` ends the validity of the copies in the world, in microseconds.
     """
-    origin = known(desk, origin_id)
+    origin = require_fact(uow, origin_id)
     lifecycle = "superseded" if cause == "superseded" else "retracted"
     withdrawal = Withdrawal()
-    for standing in desk.promotions(origin_id):
-        copy = desk.fact(standing.copy)
+    for standing in uow.promotions(origin_id):
+        copy = uow.fact(standing.copy)
         if standing.origin != origin_id or copy is None or copy.lifecycle != "live":
             continue
         if copy.source.type != "promoted":
             continue  # it was told there and only confirmed by the origin; it stands by itself
         # Readers of the copy may not see the origin, so they do not read why it was closed either.
         reason = f"the fact that it was copied from was {cause}"
-        if _stands_without(desk, origin, copy):
-            withdrawal += Withdrawal(flagged=flag(desk, copy, Order(order.actor, reason)))
+        if _stands_without(uow, origin, copy):
+            withdrawal += Withdrawal(flagged=flag(uow, copy, Order(order.actor, reason)))
             continue
-        close(desk, copy, lifecycle, reason, order.actor, until=until)
+        close(uow, copy, lifecycle, reason, order.actor, until=until)
         part = {"id": standing.id, "origin": standing.origin, "copy": standing.copy}
-        desk.record("promotion.undone", scope=copy.scope, actor=order.actor, parts=[part])
+        uow.record("promotion.undone", scope=copy.scope, actor=order.actor, parts=[part])
         withdrawal += Withdrawal(retracted=(copy.id,))
-        withdrawal += withdraw_copies(desk, copy.id, order, cause=cause, until=until)
+        withdrawal += withdraw_copies(uow, copy.id, order, cause=cause, until=until)
     return withdrawal
 
 
-def flag(desk: Desk, copy: Fact, order: Order) -> tuple[str, ...]:
+def flag(uow: FactUnitOfWork, copy: Fact, order: Order) -> tuple[str, ...]:
     """Keep a copy out of injection until a reviewer decides, and the copies made of it as well."""
     if ORIGIN_GONE not in copy.flags:
         flags = [*copy.flags, ORIGIN_GONE]
         part = {"fact": copy.id, "reason": order.reason, "set": {"flags": flags}}
-        desk.record("fact.flagged", scope=copy.scope, actor=order.actor, parts=[part])
+        uow.record("fact.flagged", scope=copy.scope, actor=order.actor, parts=[part])
     flagged = [copy.id]
-    for standing in desk.promotions(copy.id):
-        above = desk.fact(standing.copy) if standing.origin == copy.id else None
+    for standing in uow.promotions(copy.id):
+        above = uow.fact(standing.copy) if standing.origin == copy.id else None
         if above and above.lifecycle == "live":
-            flagged += flag(desk, above, order)
+            flagged += flag(uow, above, order)
     return tuple(flagged)
 
 
-def _stands_without(desk: Desk, origin: Fact, copy: Fact) -> bool:
+def _stands_without(uow: FactUnitOfWork, origin: Fact, copy: Fact) -> bool:
     """Tell whether a copy is more than its origin: approved or confirmed by others.
 
     Who said the origin, and the session in which it was said, confirm nothing by saying it again.
     """
-    if copy.review == "approved" or _origins(desk, copy.id) > 1:
+    if copy.review == "approved" or _origins(uow, copy.id) > 1:
         return True
     own = {ref.id for ref in origin.source.refs}
     return any(
         each.actor != origin.source.actor and each.session not in own
-        for each in desk.confirmations(copy.id)
+        for each in uow.confirmations(copy.id)
     )
 
 
-def _origins(desk: Desk, copy_id: str) -> int:
-    return sum(each.copy == copy_id for each in desk.promotions(copy_id))
+def _origins(uow: FactUnitOfWork, copy_id: str) -> int:
+    return sum(each.copy == copy_id for each in uow.promotions(copy_id))

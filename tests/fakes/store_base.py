@@ -35,14 +35,14 @@ from knowledge_service.errors import (
     StoreUnavailable,
 )
 from knowledge_service.event_log import times
-from knowledge_service.fact_operations.desk import Shown
-from knowledge_service.fact_operations.rehearsing import Rehearsed
+from knowledge_service.fact_operations.dry_run import DryRunRollback
+from knowledge_service.fact_operations.unit_of_work import RunExposure
 from knowledge_service.ports import (
     Actor,
     NewReceipt,
     Once,
 )
-from tests.fakes.store_desk import Book
+from tests.fakes.store_unit_of_work import Book
 
 T = TypeVar("T")
 Slot = tuple[int, str]
@@ -152,7 +152,7 @@ class Base:
         names, last = dict(self._names), dict(self._sequences)
         try:
             return work()
-        except (ServiceError, Rehearsed):
+        except (ServiceError, DryRunRollback):
             self._scopes = {path: scope for path, (scope, _) in scopes.items()}
             for scope, rows in scopes.values():
                 scope.rows = rows
@@ -235,7 +235,7 @@ class Base:
             if fact_id in repr(answer) and "content=" in repr(answer):
                 del self._answers[key]
 
-    def shown_in(self, fact_id: str) -> list[Shown]:
+    def shown_in(self, fact_id: str) -> list[RunExposure]:
         """Return the closed runs of missions that had a fact in front of them."""
         found = []
         for slot in self._shown.get(fact_id, []):
@@ -243,7 +243,7 @@ class Base:
             if run.kind != "mission":
                 continue
             named = f"{run.namespace}/{run.mission}" if run.mission else run.run_id
-            found.append(Shown(run.run_id, named, run.outcome or ""))
+            found.append(RunExposure(run.run_id, named, run.outcome or ""))
         return found
 
     def _slot(self, key: RunKey) -> Slot | None:

@@ -22,7 +22,7 @@ from knowledge_service.domain.visibility import (
     View,
     nearest_first,
 )
-from knowledge_service.fact_operations import changing, rehearsing, storing
+from knowledge_service.fact_operations import dry_run, lifecycle, remember
 from knowledge_service.index import finding
 from knowledge_service.index.ranking import Ranked
 from knowledge_service.ports import (
@@ -37,7 +37,7 @@ from knowledge_service.ports import (
 )
 from tests.fakes.shelf import MemoryShelf
 from tests.fakes.store_base import Base, Row, StoredScope
-from tests.fakes.store_desk import MemoryDesk
+from tests.fakes.store_unit_of_work import MemoryUnitOfWork
 
 
 def words(shelf: MemoryShelf, search: Search, each: Ranked) -> dict[str, float]:
@@ -52,19 +52,19 @@ class Facts(Base):
         self, facts: Sequence[NewFact], *, actor: Actor, once: Once | None = None
     ) -> tuple[Remembered, ...]:
         def work() -> tuple[Remembered, ...]:
-            stored = [storing.store(MemoryDesk(self), fact, actor) for fact in facts]
+            stored = [remember.store(MemoryUnitOfWork(self), fact, actor) for fact in facts]
             return self.name_all(facts, stored)
 
         return self._once(once, work)
 
     def rehearse(self, facts: Sequence[NewFact], *, actor: Actor) -> tuple[Remembered, ...]:
         def work(_: None) -> tuple[Remembered, ...]:
-            stored = [storing.store(MemoryDesk(self), fact, actor) for fact in facts]
+            stored = [remember.store(MemoryUnitOfWork(self), fact, actor) for fact in facts]
             return self.name_all(facts, stored)
 
         try:
-            return self._once(None, lambda: rehearsing.rehearsed(work)(None))
-        except rehearsing.Rehearsed as done:
+            return self._once(None, lambda: dry_run.rolled_back(work)(None))
+        except dry_run.DryRunRollback as done:
             found: tuple[Remembered, ...] = done.answer
             return found
 
@@ -109,7 +109,7 @@ class Facts(Base):
     ) -> Corrected:
         order = Order(actor, reason, once)
         return self._once(
-            once, lambda: changing.correct(MemoryDesk(self), fact_id, replacement, order)
+            once, lambda: lifecycle.correct(MemoryUnitOfWork(self), fact_id, replacement, order)
         )
 
     def search(self, search: Search) -> tuple[Hit, ...]:

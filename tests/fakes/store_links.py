@@ -21,7 +21,7 @@ from knowledge_service.ports import (
     Once,
 )
 from tests.fakes.store_base import Base
-from tests.fakes.store_desk import MemoryDesk
+from tests.fakes.store_unit_of_work import MemoryUnitOfWork
 
 
 class Links(Base):
@@ -36,13 +36,13 @@ class Links(Base):
             live = [each for each in self._links_now() if (each.from_, each.to, each.type) == key]
             if live:
                 return Linked(status="exists", link=live[0])
-            desk = MemoryDesk(self)
+            uow = MemoryUnitOfWork(self)
             said = {
-                "id": desk.new_id(), "from": new.from_id, "to": new.to_id, "type": new.type,
+                "id": uow.new_id(), "from": new.from_id, "to": new.to_id, "type": new.type,
                 "weight": new.weight, "data": new.data, "valid_from": times.to_us(new.valid_from),
                 "valid_until": times.to_us(new.valid_until),
             }  # fmt: skip
-            desk.record("link.made", scope=self._scope_of(new.from_id), actor=actor, parts=[said])
+            uow.record("link.made", scope=self._scope_of(new.from_id), actor=actor, parts=[said])
             made = next(each for each in self._links_now() if each.id == said["id"])
             return Linked(status="created", link=made)
 
@@ -55,7 +55,9 @@ class Links(Base):
                 if (each.from_, each.to, each.type) == (from_id, to_id, kind):
                     said = {"id": each.id, "from": from_id, "to": to_id}
                     scope = self._scope_of(from_id)
-                    MemoryDesk(self).record("link.closed", scope=scope, actor=actor, parts=[said])
+                    MemoryUnitOfWork(self).record(
+                        "link.closed", scope=scope, actor=actor, parts=[said]
+                    )
                     return True
             return False
 

@@ -19,16 +19,16 @@ from knowledge_service.domain import retention, statistics
 from knowledge_service.domain.visibility import View
 from knowledge_service.event_log import times
 from knowledge_service.fact_operations import (
-    archiving,
-    changing,
-    erasing,
-    promoting,
-    reviewing,
-    undoing,
+    archive,
+    erase,
+    lifecycle,
+    promote,
+    review,
+    undo,
 )
 from knowledge_service.ports import NewReceipt, Order, Queue
 from tests.fakes.store_base import Base
-from tests.fakes.store_desk import MemoryDesk
+from tests.fakes.store_unit_of_work import MemoryUnitOfWork
 
 _OTHERS = ("from", "to", "origin", "copy")
 
@@ -37,32 +37,38 @@ class Lives(Base):
     """The `LifeStore` port."""
 
     def retract(self, fact_id: str, order: Order) -> Fact:
-        return self._once(order.once, lambda: changing.retract(MemoryDesk(self), fact_id, order))
+        return self._once(
+            order.once, lambda: lifecycle.retract(MemoryUnitOfWork(self), fact_id, order)
+        )
 
     def restore(self, fact_id: str, order: Order) -> Fact:
-        return self._once(order.once, lambda: changing.restore(MemoryDesk(self), fact_id, order))
+        return self._once(
+            order.once, lambda: lifecycle.restore(MemoryUnitOfWork(self), fact_id, order)
+        )
 
     def confirm(self, fact_id: str, order: Order, session: str | None = None) -> Fact:
         return self._once(
-            order.once, lambda: changing.confirm(MemoryDesk(self), fact_id, order, session)
+            order.once, lambda: lifecycle.confirm(MemoryUnitOfWork(self), fact_id, order, session)
         )
 
     def reject(self, fact_id: str, order: Order) -> Fact:
-        return self._once(order.once, lambda: reviewing.reject(MemoryDesk(self), fact_id, order))
+        return self._once(order.once, lambda: review.reject(MemoryUnitOfWork(self), fact_id, order))
 
     def promote(self, fact_id: str, order: Order) -> Copied:
-        return self._once(order.once, lambda: promoting.promote(MemoryDesk(self), fact_id, order))
+        return self._once(
+            order.once, lambda: promote.promote(MemoryUnitOfWork(self), fact_id, order)
+        )
 
     def approve(self, fact_id: str, order: Order, edits: ApproveIn) -> Approved:
         return self._once(
-            order.once, lambda: reviewing.approve(MemoryDesk(self), fact_id, order, edits)
+            order.once, lambda: review.approve(MemoryUnitOfWork(self), fact_id, order, edits)
         )
 
     def undo(self, fact_id: str, order: Order) -> Undone:
-        return self._once(order.once, lambda: undoing.undo(MemoryDesk(self), fact_id, order))
+        return self._once(order.once, lambda: undo.undo(MemoryUnitOfWork(self), fact_id, order))
 
     def erase(self, fact_id: str, order: Order) -> Erased:
-        return self._once(order.once, lambda: erasing.erase(MemoryDesk(self), fact_id, order))
+        return self._once(order.once, lambda: erase.erase(MemoryUnitOfWork(self), fact_id, order))
 
     def history(self, fact_id: str, view: View) -> History | None:
         self._check()
@@ -134,9 +140,9 @@ class Lives(Base):
         with self._lock:
             waiting, self._to_erase = self._to_erase, []
             for fact_id, path, actor in waiting:
-                desk = MemoryDesk(self)
-                gone = (fact_id, *erasing.copies(desk, fact_id))
-                desk.erase(gone, actor=actor, reason=f"the scope {path} was deleted")
+                uow = MemoryUnitOfWork(self)
+                gone = (fact_id, *erase.copies(uow, fact_id))
+                uow.erase(gone, actor=actor, reason=f"the scope {path} was deleted")
             return len(waiting)
 
     def retain(self) -> int:
@@ -154,7 +160,7 @@ class Lives(Base):
                     settings,
                     self.moment(),
                 )
-                archiving.archive(MemoryDesk(self), scope.path, chosen)
+                archive.archive(MemoryUnitOfWork(self), scope.path, chosen)
                 count += len(chosen)
             return count
 

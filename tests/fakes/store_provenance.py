@@ -24,9 +24,9 @@ from knowledge_service.ports import (
     Reader,
     Use,
 )
-from tests.fakes.store_desk import MemoryDesk
 from tests.fakes.store_links import Links
 from tests.fakes.store_names import Names
+from tests.fakes.store_unit_of_work import MemoryUnitOfWork
 
 _DERIVING = ("derived_from", "promoted_from", "supersedes")
 
@@ -109,7 +109,7 @@ class Provenance(Links, Names):
                 self._used(use.fact_id, observer, use.kind, use.count)
             for kind in dict.fromkeys(use.kind for use in uses):
                 said = [{"used": u.fact_id, "count": u.count} for u in uses if u.kind == kind]
-                MemoryDesk(self).record(
+                MemoryUnitOfWork(self).record(
                     f"usage.{kind}", scope=observer, actor=Actor(actor, "agent"), parts=said
                 )
             return sum(use.count for use in uses)

@@ -35,15 +35,15 @@ from knowledge_service.errors import (
     RetractedBefore,
     RunClosedOtherwise,
 )
-from knowledge_service.fact_operations import promoting, storing
+from knowledge_service.fact_operations import promote, remember
 from knowledge_service.ports import (
     Actor,
     Once,
     RunListing,
 )
 from tests.fakes.store_base import Entry, Slot
-from tests.fakes.store_desk import MemoryDesk
 from tests.fakes.store_facts import Facts
+from tests.fakes.store_unit_of_work import MemoryUnitOfWork
 
 MAX_EPISODES = 5000
 
@@ -78,7 +78,7 @@ class Runs(Facts):
             entry.run = merged
             self._credit(slot, entry, actor)
             for fact_id in self._in_front(slot) if was_open else ():
-                promoting.promote_proven(MemoryDesk(self), fact_id)
+                promote.promote_proven(MemoryUnitOfWork(self), fact_id)
             return merged
 
     def _in_front(self, slot: Slot) -> list[str]:
@@ -315,11 +315,11 @@ class Runs(Facts):
         ]
         live = next((each for each in rows if each.lifecycle == "live"), None)
         if live:
-            storing.confirm(MemoryDesk(self), live, fact, actor)
+            remember.confirm(MemoryUnitOfWork(self), live, fact, actor)
             return live.id
         if any(each.lifecycle == "retracted" for each in rows):
             raise RetractedBefore(f"what {fact.scope} knew of this key was retracted")
-        return storing.store(MemoryDesk(self), fact, actor).fact_id
+        return remember.store(MemoryUnitOfWork(self), fact, actor).fact_id
 
     def fail_extraction(self, key: RunKey, reason: str, *, retry: bool) -> Extraction:
         with self._lock:

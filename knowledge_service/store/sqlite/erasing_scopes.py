@@ -6,10 +6,10 @@ from typing import Any
 
 import apsw
 
-from knowledge_service.fact_operations import erasing
+from knowledge_service.fact_operations import erase
 from knowledge_service.ports import Actor
-from knowledge_service.store.sqlite.desk import TableDesk
 from knowledge_service.store.sqlite.transaction import Transaction
+from knowledge_service.store.sqlite.unit_of_work import SqliteUnitOfWork
 
 # A scope whose facts are all erased yields no rows any more.
 _UNERASED = """SELECT f.id, s.path, s.erased_by FROM scope s INDEXED BY scope_erased
@@ -25,11 +25,11 @@ _PORTION = 4
 def erase_some(tx: Transaction) -> int:
     """Erase some facts of deleted scopes with their promoted copies; return how many."""
     rows = tx.all(_UNERASED, (_PORTION,))
-    desk = TableDesk(tx)
+    uow = SqliteUnitOfWork(tx)
     for fact_id, path, actor in rows:
         reason = f"the scope {path} was deleted"
-        fact_ids = (fact_id, *erasing.copies(desk, fact_id))
-        desk.erase(fact_ids, actor=Actor(actor, "system"), reason=reason)
+        fact_ids = (fact_id, *erase.copies(uow, fact_id))
+        uow.erase(fact_ids, actor=Actor(actor, "system"), reason=reason)
     return len(rows)
 
 

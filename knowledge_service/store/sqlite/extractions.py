@@ -11,12 +11,11 @@ from knowledge_client.models import Extraction
 from knowledge_service.domain.facts import NewFact
 from knowledge_service.domain.runs import RunKey
 from knowledge_service.errors import NotFound, QuotaExceeded, RetractedBefore
-from knowledge_service.fact_operations import desk as desk_of
-from knowledge_service.fact_operations import storing
+from knowledge_service.fact_operations import remember, unit_of_work
 from knowledge_service.ports import Actor
 from knowledge_service.store.sqlite import part, runs
-from knowledge_service.store.sqlite.desk import TableDesk
 from knowledge_service.store.sqlite.transaction import Transaction
+from knowledge_service.store.sqlite.unit_of_work import SqliteUnitOfWork
 
 _COLUMNS = "x.run_id, x.state, x.facts, x.reason, x.attempts"
 _GET = f"SELECT {_COLUMNS} FROM extraction x WHERE x.realm_no = ? AND x.run_id = ?"
@@ -138,13 +137,13 @@ def _store(tx: Transaction, fact: NewFact, actor: Actor) -> str:
     """
     scope_no = part.ensure_scope(tx, fact.scope, actor.name)
     known = tx.one(_BY_KEY, (scope_no, fact.key_hash)) if fact.key_hash else None
-    desk = TableDesk(tx)
+    uow = SqliteUnitOfWork(tx)
     if known:
         if known[1] != "live":
             raise RetractedBefore(f"what {fact.scope} knew of this key was retracted")
-        storing.confirm(desk, desk_of.known(desk, known[0]), fact, actor)
+        remember.confirm(uow, unit_of_work.require_fact(uow, known[0]), fact, actor)
         return str(known[0])
-    return storing.store(desk, fact, actor).fact_id
+    return remember.store(uow, fact, actor).fact_id
 
 
 def _say(reason: str | None, left_out: Mapping[str, int]) -> str | None:

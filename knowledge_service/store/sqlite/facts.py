@@ -15,7 +15,7 @@ from knowledge_client.models import Corrected, Fact, Remembered
 from knowledge_service.domain.facts import NewFact
 from knowledge_service.domain.visibility import View
 from knowledge_service.event_log import times
-from knowledge_service.fact_operations import changing, rehearsing
+from knowledge_service.fact_operations import dry_run, lifecycle
 from knowledge_service.ports import Actor, Listing, Once, Order
 from knowledge_service.store.sqlite import (
     naming,
@@ -23,8 +23,8 @@ from knowledge_service.store.sqlite import (
     rows,
     statements,
 )
-from knowledge_service.store.sqlite.desk import TableDesk
 from knowledge_service.store.sqlite.transaction import Transaction
+from knowledge_service.store.sqlite.unit_of_work import SqliteUnitOfWork
 
 _REMEMBERED: TypeAdapter[tuple[Remembered, ...]] = TypeAdapter(tuple[Remembered, ...])
 _CORRECTED: TypeAdapter[Corrected] = TypeAdapter(Corrected)
@@ -62,8 +62,8 @@ class Facts(part.Part):
     def rehearse(self, facts: Sequence[NewFact], *, actor: Actor) -> tuple[Remembered, ...]:
         """Store all or none, and take it back."""
         try:
-            return self._writer.submit(rehearsing.rehearsed(_remembering(facts, actor, None)))
-        except rehearsing.Rehearsed as done:
+            return self._writer.submit(dry_run.rolled_back(_remembering(facts, actor, None)))
+        except dry_run.DryRunRollback as done:
             found: tuple[Remembered, ...] = done.answer
             return found
 
@@ -109,7 +109,7 @@ class Facts(part.Part):
         return self._once(
             once,
             _CORRECTED,
-            lambda tx: changing.correct(TableDesk(tx), fact_id, replacement, order),
+            lambda tx: lifecycle.correct(SqliteUnitOfWork(tx), fact_id, replacement, order),
         )
 
 

@@ -12,11 +12,11 @@ from knowledge_client.models import Approved, ApproveIn, Copied, Erased, Fact, H
 from knowledge_service.domain.visibility import View
 from knowledge_service.event_log import times
 from knowledge_service.fact_operations import (
-    changing,
-    erasing,
-    promoting,
-    reviewing,
-    undoing,
+    erase,
+    lifecycle,
+    promote,
+    review,
+    undo,
 )
 from knowledge_service.ports import Order, Queue
 from knowledge_service.store.sqlite import (
@@ -27,9 +27,9 @@ from knowledge_service.store.sqlite import (
     receipt_retention,
     rows,
 )
-from knowledge_service.store.sqlite.desk import TableDesk
 from knowledge_service.store.sqlite.readers import Readers
 from knowledge_service.store.sqlite.retaining import Retention
+from knowledge_service.store.sqlite.unit_of_work import SqliteUnitOfWork
 from knowledge_service.store.sqlite.writer import Writer
 
 _FACT: TypeAdapter[Fact] = TypeAdapter(Fact)
@@ -54,24 +54,24 @@ class Lives(part.Part):
 
     def retract(self, fact_id: str, order: Order) -> Fact:
         """Close as wrong."""
-        return self._changed(order, lambda desk: changing.retract(desk, fact_id, order))
+        return self._changed(order, lambda uow: lifecycle.retract(uow, fact_id, order))
 
     def restore(self, fact_id: str, order: Order) -> Fact:
         """Make live again."""
-        return self._changed(order, lambda desk: changing.restore(desk, fact_id, order))
+        return self._changed(order, lambda uow: lifecycle.restore(uow, fact_id, order))
 
     def confirm(self, fact_id: str, order: Order, session: str | None = None) -> Fact:
         """Add a confirmation."""
-        return self._changed(order, lambda desk: changing.confirm(desk, fact_id, order, session))
+        return self._changed(order, lambda uow: lifecycle.confirm(uow, fact_id, order, session))
 
     def reject(self, fact_id: str, order: Order) -> Fact:
         """Reject."""
-        return self._changed(order, lambda desk: reviewing.reject(desk, fact_id, order))
+        return self._changed(order, lambda uow: review.reject(uow, fact_id, order))
 
     def promote(self, fact_id: str, order: Order) -> Copied:
         """Copy one level up."""
         return self._once(
-            order.once, _COPIED, lambda tx: promoting.promote(TableDesk(tx), fact_id, order)
+            order.once, _COPIED, lambda tx: promote.promote(SqliteUnitOfWork(tx), fact_id, order)
         )
 
     def approve(self, fact_id: str, order: Order, edits: ApproveIn) -> Approved:
@@ -79,13 +79,13 @@ class Lives(part.Part):
         return self._once(
             order.once,
             _APPROVED,
-            lambda tx: reviewing.approve(TableDesk(tx), fact_id, order, edits),
+            lambda tx: review.approve(SqliteUnitOfWork(tx), fact_id, order, edits),
         )
 
     def undo(self, fact_id: str, order: Order) -> Undone:
         """Take back."""
         return self._once(
-            order.once, _UNDONE, lambda tx: undoing.undo(TableDesk(tx), fact_id, order)
+            order.once, _UNDONE, lambda tx: undo.undo(SqliteUnitOfWork(tx), fact_id, order)
         )
 
     def erase(self, fact_id: str, order: Order) -> Erased:
@@ -95,7 +95,7 @@ class Lives(part.Part):
         while are_many and self._writer.submit(lambda tx: erasing_uses.forget_some(tx, fact_id)):
             pass
         erased = self._once(
-            order.once, _ERASED, lambda tx: erasing.erase(TableDesk(tx), fact_id, order)
+            order.once, _ERASED, lambda tx: erase.erase(SqliteUnitOfWork(tx), fact_id, order)
         )
         self._readers.wait_for_open()
         return erased.model_copy(update={"on_disk": self._writer.erased_since_s is not None})
@@ -143,5 +143,5 @@ class Lives(part.Part):
             count += went
         return count
 
-    def _changed(self, order: Order, work: Callable[[TableDesk], Fact]) -> Fact:
-        return self._once(order.once, _FACT, lambda tx: work(TableDesk(tx)))
+    def _changed(self, order: Order, work: Callable[[SqliteUnitOfWork], Fact]) -> Fact:
+        return self._once(order.once, _FACT, lambda tx: work(SqliteUnitOfWork(tx)))

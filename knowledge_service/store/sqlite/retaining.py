@@ -17,10 +17,10 @@ from knowledge_client.models import Retention as Settings
 from knowledge_client.models import ScopeConfig
 from knowledge_service.domain import retention, statistics
 from knowledge_service.event_log import times
-from knowledge_service.fact_operations import archiving
-from knowledge_service.store.sqlite.desk import TableDesk
+from knowledge_service.fact_operations import archive as archiving
 from knowledge_service.store.sqlite.readers import Readers
 from knowledge_service.store.sqlite.transaction import Transaction
+from knowledge_service.store.sqlite.unit_of_work import SqliteUnitOfWork
 from knowledge_service.store.sqlite.writer import Writer
 
 _BOUND = """SELECT scope_no, path, config, live_facts FROM scope WHERE retired_at IS NULL
@@ -123,7 +123,7 @@ def archive(tx: Transaction, scope_no: int, chosen: Sequence[retention.Choice]) 
     asked = json.dumps([each.fact_id for each in chosen])
     may_go = set(tx.all(_MAY_GO, (asked, scope_no)))
     going = [each for each in chosen if (each.fact_id, each.version) in may_go][: bound.surplus]
-    archiving.archive(TableDesk(tx), bound.path, going)
+    archiving.archive(SqliteUnitOfWork(tx), bound.path, going)
     return len(going)
 
 

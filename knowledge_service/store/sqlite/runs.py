@@ -20,11 +20,11 @@ from knowledge_service.domain.runs import RunKey
 from knowledge_service.domain.visibility import PLATFORM, View, realm_of
 from knowledge_service.errors import Conflict, RunClosedOtherwise
 from knowledge_service.event_log import times
-from knowledge_service.fact_operations import promoting
+from knowledge_service.fact_operations import promote
 from knowledge_service.ports import Actor, RunListing
 from knowledge_service.store.sqlite import crediting, part
-from knowledge_service.store.sqlite.desk import TableDesk
 from knowledge_service.store.sqlite.transaction import Transaction
+from knowledge_service.store.sqlite.unit_of_work import SqliteUnitOfWork
 
 _VISIBLE = """EXISTS (SELECT 1 FROM scope q
   WHERE q.scope_no = run.realm_no AND q.retired_at IS NULL)"""
@@ -154,7 +154,7 @@ def _put(tx: Transaction, run_id: str, run: RunIn, actor: Actor) -> Run:
     }
     tx.record(kind, scope_no=scope_no, actor=actor.name, parts=[part_])
     for fact_id in shown:
-        promoting.promote_proven(TableDesk(tx), fact_id)
+        promote.promote_proven(SqliteUnitOfWork(tx), fact_id)
     return merged
 
 

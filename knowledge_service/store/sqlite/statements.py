@@ -1,4 +1,4 @@
-"""Facts that are told: together when they touch nothing, else one by one at the verbs' desk.
+"""Facts that are told: together when they touch nothing, else one by one at the verbs' uow.
 
 A fact that has no key and no equal touches nothing: many of these are one event and a few
 statements.
@@ -15,14 +15,14 @@ from typing import Any, NamedTuple
 from knowledge_client import wire
 from knowledge_client.models import Remembered
 from knowledge_service.domain.facts import NewFact
-from knowledge_service.fact_operations import storing
+from knowledge_service.fact_operations import remember
 from knowledge_service.index import terms
 from knowledge_service.ports import Actor
 from knowledge_service.store.sqlite import capacity, part, postings, written
-from knowledge_service.store.sqlite.desk import TableDesk
 from knowledge_service.store.sqlite.projections import facts as projected
 from knowledge_service.store.sqlite.projections import newfacts
 from knowledge_service.store.sqlite.transaction import Mergeable, Transaction, Written
+from knowledge_service.store.sqlite.unit_of_work import SqliteUnitOfWork
 
 _NEXT = "SELECT coalesce(max(fact_no), 0) FROM fact"
 
@@ -148,7 +148,7 @@ def store_all(
             known.add(key)
             _write(tx, waiting, scopes, actor)
             waiting = []
-            answers.append(storing.store(TableDesk(tx), new, actor))
+            answers.append(remember.store(SqliteUnitOfWork(tx), new, actor))
     _write(tx, waiting, scopes, actor)
     return tuple(answers)
 

@@ -26,7 +26,7 @@ from knowledge_client.models import (
 )
 from knowledge_service.domain.runs import key_of
 from knowledge_service.domain.visibility import EVERYTHING, PLATFORM, View, lineage, realm_of
-from knowledge_service.fact_operations import promoting
+from knowledge_service.fact_operations import promote
 from knowledge_service.ports import Actor, NewReceipt, Order, Reader, RunListing, Store
 from tests.builders_knowledge import episode, new_fact, run_in
 
@@ -194,7 +194,7 @@ def _restore(store: Store, fact_id: str) -> None:
     store.restore(fact_id, WHY)
 
 
-_COPYING = {"copy": PERSON, "copy by rule": promoting.ACTOR}
+_COPYING = {"copy": PERSON, "copy by rule": promote.ACTOR}
 _MAKING: Mapping[str, Callable[[Store, str, int], str | None]] = {
     "promote": lambda store, fact_id, _: store.promote(fact_id, WHY).copy_id,
     "correct": _correct,

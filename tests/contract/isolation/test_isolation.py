@@ -17,8 +17,8 @@ import pytest
 
 from knowledge_client.models import Copied, Fact, Promoted
 from knowledge_service.domain.visibility import EVERYTHING, View
-from knowledge_service.fact_operations import closing, promoting
-from knowledge_service.fact_operations.desk import Desk
+from knowledge_service.fact_operations import closing, promote
+from knowledge_service.fact_operations.unit_of_work import FactUnitOfWork
 from knowledge_service.index import scorer
 from knowledge_service.index.candidates import Candidate
 from knowledge_service.ports import Actor, Listing, Order
@@ -71,7 +71,7 @@ def test_worlds_have_what_a_leak_would_need(folder: Path) -> None:
     asked = worlds.question(random.Random(1))  # noqa: S311
     assert worlds.recalled(stored, made.homes[0], asked)
     facts = stored.store.list_facts(Listing(View(made.homes[0]), 500, source="promoted"))
-    by_rule = [fact for fact in facts if fact.source.actor == promoting.ACTOR.name]
+    by_rule = [fact for fact in facts if fact.source.actor == promote.ACTOR.name]
     endings = sorted((fact.lifecycle, bool(fact.flags)) for fact in by_rule)
     endings_of_a_tenant = [("live", False), ("live", True), ("retracted", False)]
     assert endings == sorted(endings_of_a_tenant * worlds.TENANTS)
@@ -165,22 +165,22 @@ def _credit_by_run_id_alone(monkeypatch: pytest.MonkeyPatch) -> None:
 def _origins_in_the_reason_of_a_flag(monkeypatch: pytest.MonkeyPatch) -> None:
     honest = closing.flag
 
-    def mutant(desk: Desk, copy: Fact, order: Order) -> tuple[str, ...]:
-        reason = f"{order.reason}, of {len(desk.promotions(copy.id))}"
-        return honest(desk, copy, dataclasses.replace(order, reason=reason))
+    def mutant(uow: FactUnitOfWork, copy: Fact, order: Order) -> tuple[str, ...]:
+        reason = f"{order.reason}, of {len(uow.promotions(copy.id))}"
+        return honest(uow, copy, dataclasses.replace(order, reason=reason))
 
     monkeypatch.setattr(closing, "flag", mutant)
 
 
 def _missions_in_a_copy_by_rule(monkeypatch: pytest.MonkeyPatch) -> None:
-    honest = promoting._copy
+    honest = promote._copy
 
-    def mutant(desk: Desk, fact: Fact, target: str, order: Order, **given: Any) -> Copied:
+    def mutant(uow: FactUnitOfWork, fact: Fact, target: str, order: Order, **given: Any) -> Copied:
         if given["rule"] == "automatic":
             order = Order(Actor(f"kais-promotion, {order.reason}", "system"), order.reason)
-        return honest(desk, fact, target, order, **given)
+        return honest(uow, fact, target, order, **given)
 
-    monkeypatch.setattr(promoting, "_copy", mutant)
+    monkeypatch.setattr(promote, "_copy", mutant)
 
 
 MUTANTS = {

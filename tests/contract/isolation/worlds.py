@@ -19,11 +19,11 @@ from typing import Any
 from knowledge_client.models import RecallIn, Source
 from knowledge_service.domain.visibility import EVERYTHING, Principal, View
 from knowledge_service.fact_operations import closing
-from knowledge_service.fact_operations.desk import known
+from knowledge_service.fact_operations.unit_of_work import require_fact
 from knowledge_service.flows import recalling
 from knowledge_service.ports import Actor, Listing, NewLink, NewReceipt, Order, Reader, Use
-from knowledge_service.store.sqlite.desk import TableDesk
 from knowledge_service.store.sqlite.store import SqliteStore
+from knowledge_service.store.sqlite.unit_of_work import SqliteUnitOfWork
 from knowledge_service.store.sqlite.writer import Transaction
 from tests.builders_knowledge import new_fact
 from tests.contract.isolation import acts
@@ -297,9 +297,9 @@ class Unrecorded(SqliteStore):
         """Flag a copy as the closing of its origin does, where there is no origin."""
 
         def work(tx: Transaction) -> None:
-            desk = TableDesk(tx)
-            desk.begin()
-            closing.flag(desk, known(desk, fact_id), order)
+            uow = SqliteUnitOfWork(tx)
+            uow.begin()
+            closing.flag(uow, require_fact(uow, fact_id), order)
 
         self._writer.submit(work)
 

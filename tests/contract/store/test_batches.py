@@ -1,4 +1,4 @@
-"""Facts written together, in bulk, leave what they would leave one by one at the desk."""
+"""Facts written together, in bulk, leave what they would leave one by one."""
 
 from __future__ import annotations
 

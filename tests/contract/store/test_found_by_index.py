@@ -9,7 +9,6 @@ import apsw
 import pytest
 
 from knowledge_service.store.sqlite import (
-    desk,
     equals,
     erasing,
     erasing_uses,
@@ -18,13 +17,14 @@ from knowledge_service.store.sqlite import (
     links,
     rebuilding,
     shelf,
+    unit_of_work,
 )
 from knowledge_service.store.sqlite.projections import erasure
 from knowledge_service.store.sqlite.store import SqliteStore
 
 QUESTIONS = {
     "a page of a fact's links, closed ones too": links._PAGE,
-    "a fact's links for what is written about it": desk._LINKS,
+    "a fact's links for what is written about it": unit_of_work._LINKS,
     "links of the best of a recall": shelf._LINKED,
     "how many links an erasure takes": erasing._LINKS,
     "what an erasure takes": next(sql for sql in erasure._GONE if " link " in sql),
@@ -63,7 +63,7 @@ def test_outcomes_are_found_beside_however_many_recalls(tmp_path: Path) -> None:
 
 
 def test_facts_that_may_be_equal_are_found_by_their_numbers(tmp_path: Path) -> None:
-    for sql in (desk._EQUAL, equals._AMONG):
+    for sql in (unit_of_work._EQUAL, equals._AMONG):
         told = plan(tmp_path / "knowledge.db", sql)
         assert "USING INTEGER PRIMARY KEY (rowid=?)" in told
         assert "(scope_no=?" not in told

@@ -14,25 +14,25 @@ from knowledge_service.domain.visibility import UNREVIEWED
 from knowledge_service.errors import RetractedBefore
 from knowledge_service.event_log import times
 from knowledge_service.fact_operations import closing
-from knowledge_service.fact_operations.desk import Desk
+from knowledge_service.fact_operations.unit_of_work import FactUnitOfWork
 from knowledge_service.ports import Actor, Order
 
 
-def store(desk: Desk, new: NewFact, actor: Actor) -> Remembered:
+def store(uow: FactUnitOfWork, new: NewFact, actor: Actor) -> Remembered:
     """Store one fact, or confirm its equal.
 
     Raises:
         RetractedBefore: its equal was retracted or rejected there, and the fact is not forced.
     """
-    desk.begin()
-    return within(desk, new, actor)
+    uow.begin()
+    return store_in_operation(uow, new, actor)
 
 
-def within(desk: Desk, new: NewFact, actor: Actor) -> Remembered:
+def store_in_operation(uow: FactUnitOfWork, new: NewFact, actor: Actor) -> Remembered:
     """Store one fact as part of an operation that is under way."""
-    equal = desk.equal(new.scope, new.content_hash)
+    equal = uow.equal(new.scope, new.content_hash)
     if equal and equal.lifecycle == "live":
-        confirm(desk, equal, new, actor)
+        confirm(uow, equal, new, actor)
         return Remembered(fact_id=equal.id, status="confirmed")
     if equal and equal.lifecycle == "retracted" and not new.force:
         raise RetractedBefore(
@@ -40,12 +40,12 @@ def within(desk: Desk, new: NewFact, actor: Actor) -> Remembered:
             " say what is different, or force it"
         )
     # Closing a draft of the same text does not lift the rejection.
-    decided = desk.decided(new.scope, new.content_hash) if equal else None
+    decided = uow.decided(new.scope, new.content_hash) if equal else None
     if decided and decided.review == "rejected":
         new = _again(decided, new)
-    stored = _create(desk, new, actor)
+    stored = _create(uow, new, actor)
     if equal:
-        link(desk, stored.fact_id, equal.id, "derived_from", scope=new.scope, actor=actor)
+        link(uow, stored.fact_id, equal.id, "derived_from", scope=new.scope, actor=actor)
     return stored
 
 
@@ -63,7 +63,7 @@ def _again(rejected: Fact, new: NewFact) -> NewFact:
     return dataclasses.replace(new, review="draft")
 
 
-def confirm(desk: Desk, fact: Fact, new: NewFact, actor: Actor) -> None:
+def confirm(uow: FactUnitOfWork, fact: Fact, new: NewFact, actor: Actor) -> None:
     """Add a confirmation: tags merged, the higher confidence; review and flags stay.
 
     Tags are new text even so: those that earn a flag bring it along. Only a person may add
@@ -78,40 +78,42 @@ def confirm(desk: Desk, fact: Fact, new: NewFact, actor: Actor) -> None:
     if flags != fact.flags:
         given["flags"] = list(flags)
     part = {"fact": fact.id, "session": new.session, "set": given}
-    desk.record("fact.confirmed", scope=fact.scope, actor=actor, parts=[part])
+    uow.record("fact.confirmed", scope=fact.scope, actor=actor, parts=[part])
 
 
-def link(desk: Desk, from_id: str, to_id: str, kind: str, *, scope: str, actor: Actor) -> None:
+def link(
+    uow: FactUnitOfWork, from_id: str, to_id: str, kind: str, *, scope: str, actor: Actor
+) -> None:
     """Link two facts; a link that is live already stays as it is."""
     if any(
         (each.from_id, each.to_id, each.type) == (from_id, to_id, kind)
-        for each in desk.links(from_id)
+        for each in uow.links(from_id)
     ):
         return
-    parts = [{"id": desk.new_id(), "from": from_id, "to": to_id, "type": kind}]
-    desk.record("link.made", scope=scope, actor=actor, parts=parts)
+    parts = [{"id": uow.new_id(), "from": from_id, "to": to_id, "type": kind}]
+    uow.record("link.made", scope=scope, actor=actor, parts=parts)
 
 
-def holders(desk: Desk, scope: str, key_hash: bytes | None) -> list[Fact]:
+def holders(uow: FactUnitOfWork, scope: str, key_hash: bytes | None) -> list[Fact]:
     """Return the live and superseded facts of a key, the oldest first.
 
     What waits for its review, or failed it, holds no key.
     """
-    keyed = desk.keyed(scope, key_hash) if key_hash else ()
+    keyed = uow.facts_by_key(scope, key_hash) if key_hash else ()
     return [fact for fact in keyed if fact.review not in UNREVIEWED]
 
 
-def take_key(desk: Desk, fact: Fact, actor: Actor) -> None:
+def take_key(uow: FactUnitOfWork, fact: Fact, actor: Actor) -> None:
     """Apply supersession for a live fact that was approved and held no key before."""
     key_hash = facts.key_hash(fact.subject, fact.predicate)
-    keyed = _of_its_key(desk, fact.scope, key_hash, fact.predicate)
+    keyed = _of_its_key(uow, fact.scope, key_hash, fact.predicate)
     others = [each for each in keyed if each.id != fact.id]
     claim = _claim(others, times.to_us(_since(fact)), actor, is_approved=True)
     later = claim.verdict.superseded_by
     if later:
         reason = f"superseded by {later}"
-        closing.close(desk, fact, "superseded", reason, actor, until=claim.until)
-    _settle(desk, fact.id, fact.scope, claim, actor)
+        closing.close(uow, fact, "superseded", reason, actor, until=claim.until)
+    _settle(uow, fact.id, fact.scope, claim, actor)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -143,13 +145,13 @@ def _claim(keyed: Sequence[Fact], since: int, actor: Actor, *, is_approved: bool
     return _Claim(tuple(keyed), since, verdict)
 
 
-def _create(desk: Desk, new: NewFact, actor: Actor) -> Remembered:
-    since = times.to_us(new.valid_from) if new.valid_from else desk.at_us
+def _create(uow: FactUnitOfWork, new: NewFact, actor: Actor) -> Remembered:
+    since = times.to_us(new.valid_from) if new.valid_from else uow.at_us
     is_held = new.review in UNREVIEWED
-    keyed = [] if is_held else _of_its_key(desk, new.scope, new.key_hash, new.predicate)
+    keyed = [] if is_held else _of_its_key(uow, new.scope, new.key_hash, new.predicate)
     claim = _claim(keyed, since, actor)
     verdict = claim.verdict
-    fact_id = desk.new_id()
+    fact_id = uow.new_id()
     given: dict[str, Any] = {}
     if verdict.superseded_by:
         ends = [claim.until, *([times.to_us(new.valid_until)] if new.valid_until else [])]
@@ -159,9 +161,9 @@ def _create(desk: Desk, new: NewFact, actor: Actor) -> Remembered:
             "valid_until": min(ends),
         }
     if actor.is_bounded and not given and not verdict.closes:
-        desk.require_room(new.scope)
-    desk.create(new, fact_id, actor=actor, given=given)
-    _settle(desk, fact_id, new.scope, claim, actor)
+        uow.require_room(new.scope)
+    uow.create(new, fact_id, actor=actor, given=given)
+    _settle(uow, fact_id, new.scope, claim, actor)
     return Remembered(
         fact_id=fact_id,
         status="created",
@@ -170,41 +172,41 @@ def _create(desk: Desk, new: NewFact, actor: Actor) -> Remembered:
     )
 
 
-def _settle(desk: Desk, fact_id: str, scope: str, claim: _Claim, actor: Actor) -> None:
+def _settle(uow: FactUnitOfWork, fact_id: str, scope: str, claim: _Claim, actor: Actor) -> None:
     """Close, link and bound the other facts of the key."""
     by_id, verdict = {fact.id: fact for fact in claim.keyed}, claim.verdict
     for older in verdict.closes:
         reason = f"superseded by {fact_id}"
-        closing.close(desk, by_id[older], "superseded", reason, actor, until=claim.since)
-        link(desk, fact_id, older, "supersedes", scope=scope, actor=actor)
+        closing.close(uow, by_id[older], "superseded", reason, actor, until=claim.since)
+        link(uow, fact_id, older, "supersedes", scope=scope, actor=actor)
         order = Order(actor, "the fact that it was copied from was superseded")
-        closing.withdraw_copies(desk, older, order, cause="superseded", until=claim.since)
+        closing.withdraw_copies(uow, older, order, cause="superseded", until=claim.since)
     for other in verdict.contradicts:
-        link(desk, fact_id, other, "contradicts", scope=scope, actor=actor)
+        link(uow, fact_id, other, "contradicts", scope=scope, actor=actor)
     if verdict.superseded_by:
-        link(desk, verdict.superseded_by, fact_id, "supersedes", scope=scope, actor=actor)
+        link(uow, verdict.superseded_by, fact_id, "supersedes", scope=scope, actor=actor)
     closed = [fact for fact in claim.keyed if fact.lifecycle == "superseded"]
-    _bound(desk, closed, claim.since, actor)
+    _bound(uow, closed, claim.since, actor)
 
 
 def _of_its_key(
-    desk: Desk, scope: str, key_hash: bytes | None, predicate: str | None
+    uow: FactUnitOfWork, scope: str, key_hash: bytes | None, predicate: str | None
 ) -> list[Fact]:
     if key_hash is None:
         return []
-    many = {kais_facts.normal_key(name) for name in desk.config(scope).many}
+    many = {kais_facts.normal_key(name) for name in uow.config(scope).many}
     if kais_facts.normal_key(predicate) in many:
         return []
-    return holders(desk, scope, key_hash)
+    return holders(uow, scope, key_hash)
 
 
-def _bound(desk: Desk, closed: list[Fact], since: int, actor: Actor) -> None:
+def _bound(uow: FactUnitOfWork, closed: list[Fact], since: int, actor: Actor) -> None:
     """End closed statements where a late one begins, so that at any time one of them is valid."""
     for fact in closed:
         until = times.to_us(fact.valid_until)
         if times.to_us(_since(fact)) < since and (until is None or until > since):
             part = {"fact": fact.id, "set": {"valid_until": since}}
-            desk.record("fact.bounded", scope=fact.scope, actor=actor, parts=[part])
+            uow.record("fact.bounded", scope=fact.scope, actor=actor, parts=[part])
 
 
 def _since(fact: Fact) -> Any:

@@ -1,4 +1,4 @@
-"""The verbs' desk over tables, inside one write."""
+"""The unit of work of operations on facts, over tables."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from knowledge_client.models import Fact, ScopeConfig
 from knowledge_service.domain.facts import NewFact
 from knowledge_service.event_log import event_payloads
 from knowledge_service.event_log.events import Event
-from knowledge_service.fact_operations.desk import (
+from knowledge_service.fact_operations.unit_of_work import (
+    ActivePromotion,
     Confirmation,
     LiveLink,
-    Shown,
-    Standing,
+    RunExposure,
 )
 from knowledge_service.ports import Actor
 from knowledge_service.store.sqlite import (
@@ -69,8 +69,8 @@ _ALIASES = """SELECT a.scope_no, a.namespace, a.value FROM alias a JOIN fact f U
   WHERE f.id = ? ORDER BY a.scope_no, a.namespace, a.value"""
 
 
-class TableDesk:
-    """The `Desk` of `fact_operations` over one transaction."""
+class SqliteUnitOfWork:
+    """The `FactUnitOfWork` of `fact_operations` over one transaction."""
 
     def __init__(self, tx: Transaction) -> None:
         self._tx = tx
@@ -101,7 +101,7 @@ class TableDesk:
         """Look a reviewed equal up."""
         return self._among_equals(_DECIDED, scope, content_hash)
 
-    def keyed(self, scope: str, key_hash: bytes) -> Sequence[Fact]:
+    def facts_by_key(self, scope: str, key_hash: bytes) -> Sequence[Fact]:
         """List a key's facts."""
         number = part.find_scope(self._tx, scope)
         if number is None:
@@ -112,9 +112,9 @@ class TableDesk:
         """List live links."""
         return [LiveLink(*row) for row in self._tx.all(_LINKS, (fact_id,))]
 
-    def promotions(self, fact_id: str) -> Sequence[Standing]:
+    def promotions(self, fact_id: str) -> Sequence[ActivePromotion]:
         """List standing promotions."""
-        return [Standing(*row) for row in self._tx.all(_PROMOTIONS, (fact_id,))]
+        return [ActivePromotion(*row) for row in self._tx.all(_PROMOTIONS, (fact_id,))]
 
     def copies(self, fact_id: str) -> Sequence[str]:
         """List what promotions made."""
@@ -129,14 +129,14 @@ class TableDesk:
         row = self._tx.one(_CONFIG, (scope,))
         return ScopeConfig.model_validate_json(row[0]) if row else ScopeConfig()
 
-    def shown(self, fact_id: str) -> Sequence[Shown]:
+    def run_exposures(self, fact_id: str) -> Sequence[RunExposure]:
         """List the closed missions' runs that had the fact in front of them."""
         found = []
         for run_id, body, outcome in self._tx.all(_SHOWN, (fact_id,)):
             run = json.loads(body)
             mission = run.get("mission")
             named = f"{run['namespace']}/{mission}" if mission else run_id
-            found.append(Shown(run_id, named, outcome))
+            found.append(RunExposure(run_id, named, outcome))
         return found
 
     def record(
@@ -164,7 +164,7 @@ class TableDesk:
         if number is not None:
             capacity.require_room(self._tx, number, 1)
 
-    def hand_over(self, old_id: str, new_id: str, *, actor: Actor) -> None:
+    def transfer_aliases(self, old_id: str, new_id: str, *, actor: Actor) -> None:
         """Let a fact's names go on to another."""
         for scope_no, namespace, value in self._tx.all(_ALIASES, (old_id,)):
             said = {"namespace": namespace, "value": value, "fact": new_id, "was": old_id}

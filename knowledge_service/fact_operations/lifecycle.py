@@ -9,12 +9,12 @@ from knowledge_service.domain import endings
 from knowledge_service.domain import facts as domain
 from knowledge_service.domain.visibility import UNREVIEWED
 from knowledge_service.errors import Conflict, Forbidden
-from knowledge_service.fact_operations import closing, storing
-from knowledge_service.fact_operations.desk import Desk, known
+from knowledge_service.fact_operations import closing, remember
+from knowledge_service.fact_operations.unit_of_work import FactUnitOfWork, require_fact
 from knowledge_service.ports import Order
 
 
-def correct(desk: Desk, fact_id: str, replacement: str | None, order: Order) -> Corrected:
+def correct(uow: FactUnitOfWork, fact_id: str, replacement: str | None, order: Order) -> Corrected:
     """Close a live fact: superseded when there is a replacement, else retracted.
 
     Its promoted copies are withdrawn, or flagged when others confirmed them. The successor is
@@ -26,33 +26,33 @@ def correct(desk: Desk, fact_id: str, replacement: str | None, order: Order) -> 
         RetractedBefore: what the replacement says was retracted in the scope.
     """
     if replacement is None:
-        withdrawal = _retract(desk, fact_id, order)
+        withdrawal = _retract(uow, fact_id, order)
         return _corrected(fact_id, None, withdrawal)
-    desk.begin()
-    old = _live(desk, fact_id)
+    uow.begin()
+    old = _live(uow, fact_id)
     new = domain.replacement(old, replacement, order.actor.name)
     if new.content_hash == domain.hash_of(old):
         raise Conflict(f"the replacement of fact {fact_id} says the same; give other words")
-    closing.close(desk, old, "superseded", order.reason, order.actor, until=desk.at_us)
-    withdrawal = closing.withdraw_copies(desk, fact_id, order, cause="corrected", until=desk.at_us)
-    successor = storing.within(desk, new, order.actor)
-    storing.link(desk, successor.fact_id, fact_id, "supersedes", scope=old.scope, actor=order.actor)
-    desk.hand_over(fact_id, successor.fact_id, actor=order.actor)
+    closing.close(uow, old, "superseded", order.reason, order.actor, until=uow.at_us)
+    withdrawal = closing.withdraw_copies(uow, fact_id, order, cause="corrected", until=uow.at_us)
+    successor = remember.store_in_operation(uow, new, order.actor)
+    remember.link(uow, successor.fact_id, fact_id, "supersedes", scope=old.scope, actor=order.actor)
+    uow.transfer_aliases(fact_id, successor.fact_id, actor=order.actor)
     return _corrected(fact_id, successor.fact_id, withdrawal)
 
 
-def retract(desk: Desk, fact_id: str, order: Order) -> Fact:
+def retract(uow: FactUnitOfWork, fact_id: str, order: Order) -> Fact:
     """Say that a fact was wrong; its promoted copies go too, unless others confirmed them.
 
     Raises:
         NotFound: no such fact.
         Conflict: it is closed already.
     """
-    _retract(desk, fact_id, order)
-    return known(desk, fact_id)
+    _retract(uow, fact_id, order)
+    return require_fact(uow, fact_id)
 
 
-def restore(desk: Desk, fact_id: str, order: Order) -> Fact:
+def restore(uow: FactUnitOfWork, fact_id: str, order: Order) -> Fact:
     """Make a closed fact live again.
 
     Raises:
@@ -61,60 +61,60 @@ def restore(desk: Desk, fact_id: str, order: Order) -> Fact:
         Forbidden: an agent restores what a reviewer replaced.
         QuotaExceeded: an agent restores it in a scope that is full.
     """
-    desk.begin()
-    fact = known(desk, fact_id)
+    uow.begin()
+    fact = require_fact(uow, fact_id)
     if fact.lifecycle == "live":
         raise Conflict(f"fact {fact_id} is live; there is nothing to restore")
-    approved = _approved_successor(desk, fact_id) if order.actor.type == "agent" else None
+    approved = _approved_successor(uow, fact_id) if order.actor.type == "agent" else None
     if approved:
         raise Forbidden(
             f"{order.actor.name} may not restore fact {fact_id}: a reviewer approved"
             f" fact {approved.id} in its place; remember what you know instead"
         )
-    equal = desk.equal(fact.scope, domain.hash_of(fact))
+    equal = uow.equal(fact.scope, domain.hash_of(fact))
     if equal and equal.lifecycle == "live":
         raise Conflict(f"fact {equal.id} is live and says the same; confirm that one")
-    holder = _holder(desk, fact)
+    holder = _holder(uow, fact)
     if holder:
         raise Conflict(
             f"fact {holder.id} is live and holds the same subject and predicate;"
             " retract or correct that one first"
         )
     if order.actor.is_bounded:
-        desk.require_room(fact.scope)
+        uow.require_room(fact.scope)
     # What ended by the closing holds on; an end that the fact was told with stays.
-    (until,) = desk.ended_live(fact_id) or (None,)
+    (until,) = uow.ended_live(fact_id) or (None,)
     given = {
         "lifecycle": "live", "closed_at": None, "closed_reason": None, "closed_by": None,
         "valid_until": until,
     }  # fmt: skip
     part = {"fact": fact_id, "reason": order.reason, "set": given}
-    desk.record("fact.restored", scope=fact.scope, actor=order.actor, parts=[part])
-    return known(desk, fact_id)
+    uow.record("fact.restored", scope=fact.scope, actor=order.actor, parts=[part])
+    return require_fact(uow, fact_id)
 
 
-def confirm(desk: Desk, fact_id: str, order: Order, session: str | None) -> Fact:
+def confirm(uow: FactUnitOfWork, fact_id: str, order: Order, session: str | None) -> Fact:
     """Add a confirmation; one by a person lifts the flags that keep a fact out of injection.
 
     Raises:
         NotFound: no such fact.
         Conflict: it is not live.
     """
-    desk.begin()
-    fact = _live(desk, fact_id)
+    uow.begin()
+    fact = _live(uow, fact_id)
     given: dict[str, Any] = {"flags": []} if order.actor.type == "human" and fact.flags else {}
     part = {"fact": fact_id, "session": session, "set": given}
     if order.reason:
         part["reason"] = order.reason
-    desk.record("fact.confirmed", scope=fact.scope, actor=order.actor, parts=[part])
-    return known(desk, fact_id)
+    uow.record("fact.confirmed", scope=fact.scope, actor=order.actor, parts=[part])
+    return require_fact(uow, fact_id)
 
 
-def _retract(desk: Desk, fact_id: str, order: Order) -> closing.Withdrawal:
-    desk.begin()
-    fact = _live(desk, fact_id)
-    closing.close(desk, fact, "retracted", order.reason, order.actor, until=desk.at_us)
-    return closing.withdraw_copies(desk, fact_id, order, cause="retracted", until=desk.at_us)
+def _retract(uow: FactUnitOfWork, fact_id: str, order: Order) -> closing.Withdrawal:
+    uow.begin()
+    fact = _live(uow, fact_id)
+    closing.close(uow, fact, "retracted", order.reason, order.actor, until=uow.at_us)
+    return closing.withdraw_copies(uow, fact_id, order, cause="retracted", until=uow.at_us)
 
 
 def _corrected(fact_id: str, successor: str | None, withdrawal: closing.Withdrawal) -> Corrected:
@@ -126,24 +126,24 @@ def _corrected(fact_id: str, successor: str | None, withdrawal: closing.Withdraw
     )
 
 
-def _live(desk: Desk, fact_id: str) -> Fact:
-    fact = known(desk, fact_id)
+def _live(uow: FactUnitOfWork, fact_id: str) -> Fact:
+    fact = require_fact(uow, fact_id)
     if fact.lifecycle != "live":
         raise Conflict(f"fact {fact_id} is {endings.of(fact, 'already')}")
     return fact
 
 
-def _approved_successor(desk: Desk, fact_id: str) -> Fact | None:
-    for each in desk.links(fact_id):
+def _approved_successor(uow: FactUnitOfWork, fact_id: str) -> Fact | None:
+    for each in uow.links(fact_id):
         if each.type == "supersedes" and each.to_id == fact_id:
-            successor = desk.fact(each.from_id)
+            successor = uow.fact(each.from_id)
             if successor and (successor.lifecycle, successor.review) == ("live", "approved"):
                 return successor
     return None
 
 
-def _holder(desk: Desk, fact: Fact) -> Fact | None:
+def _holder(uow: FactUnitOfWork, fact: Fact) -> Fact | None:
     if fact.review in UNREVIEWED:
         return None
-    keyed = storing.holders(desk, fact.scope, domain.key_hash(fact.subject, fact.predicate))
+    keyed = remember.holders(uow, fact.scope, domain.key_hash(fact.subject, fact.predicate))
     return next((each for each in keyed if each.lifecycle == "live"), None)

@@ -9,18 +9,18 @@ Given = TypeVar("Given")
 T = TypeVar("T")
 
 
-class Rehearsed(Exception, Generic[T]):
+class DryRunRollback(Exception, Generic[T]):
     """Ends a write, so that the store takes all of it back; carries its answer out."""
 
     def __init__(self, answer: T) -> None:
-        super().__init__("rehearsed")
+        super().__init__("dry run")
         self.answer = answer
 
 
-def rehearsed(work: Callable[[Given], T]) -> Callable[[Given], NoReturn]:
-    """Make a write that always ends with `Rehearsed`, unless it is refused."""
+def rolled_back(work: Callable[[Given], T]) -> Callable[[Given], NoReturn]:
+    """Make a write that always ends with `DryRunRollback`, unless it is refused."""
 
     def run(given: Given) -> NoReturn:
-        raise Rehearsed(work(given))
+        raise DryRunRollback(work(given))
 
     return run

@@ -8,7 +8,7 @@ from typing import Any
 from knowledge_client.models import Undone
 from knowledge_service.errors import Conflict, Forbidden
 from knowledge_service.event_log.events import Event
-from knowledge_service.fact_operations.desk import Desk, known
+from knowledge_service.fact_operations.unit_of_work import FactUnitOfWork, require_fact
 from knowledge_service.ports import Order
 
 _RECORDED = "fact.recorded"
@@ -17,7 +17,7 @@ _REVIEWED = ("fact.reviewed", "fact.restated")
 _ENDS = ("fact", "from", "to", "origin", "copy")
 
 
-def undo(desk: Desk, fact_id: str, order: Order) -> Undone:
+def undo(uow: FactUnitOfWork, fact_id: str, order: Order) -> Undone:
     """Take back the last operation on a fact, with everything that it did to others.
 
     Raises:
@@ -26,32 +26,32 @@ def undo(desk: Desk, fact_id: str, order: Order) -> Undone:
         Forbidden: an agent takes back what a reviewer decided.
         QuotaExceeded: an agent makes a fact live again in a scope that is full.
     """
-    fact = known(desk, fact_id)
-    op = desk.operation(fact_id)
+    fact = require_fact(uow, fact_id)
+    op = uow.operation(fact_id)
     if op is None:
         raise Conflict(f"fact {fact_id} has nothing left to undo")
-    events = desk.events(op)
+    events = uow.events(op)
     if order.actor.type == "agent" and any(event.type in _REVIEWED for event in events):
         raise Forbidden(
             f"{order.actor.name} may not undo the last change of fact {fact_id}:"
             " a reviewer decided it; only people and the operator take that back"
         )
     done = [(event, part) for event in events for part in _parts(event, fact_id)]
-    touched = _touched(desk, done)
+    touched = _touched(uow, done)
     for other in touched:
-        if desk.operation(other) != op:
+        if uow.operation(other) != op:
             # What lies elsewhere may be invisible to who asks.
-            held = desk.fact(other)
+            held = uow.fact(other)
             named = f"fact {other}" if held and held.scope == fact.scope else "a fact elsewhere"
             raise Conflict(
                 f"{named} was changed after what is to be undone; undo that change first"
             )
     reopened = sum((event.type == "fact.closed") - (event.type == _RECORDED) for event, _ in done)
     if order.actor.is_bounded and reopened > 0:
-        desk.require_room(fact.scope)
-    desk.begin()
+        uow.require_room(fact.scope)
+    uow.begin()
     for event, part in reversed(done):
-        _take_back(desk, fact.scope, event, part, order, op)
+        _take_back(uow, fact.scope, event, part, order, op)
     return Undone(fact_id=fact_id, undone=done[0][0].type, changed=tuple(touched))
 
 
@@ -64,14 +64,14 @@ def _parts(event: Event, fact_id: str) -> Sequence[Mapping[str, Any]]:
     return [{**part, "alone": True} for part in event.known() if part.get("fact") == fact_id]
 
 
-def _touched(desk: Desk, done: Sequence[tuple[Event, Mapping[str, Any]]]) -> list[str]:
+def _touched(uow: FactUnitOfWork, done: Sequence[tuple[Event, Mapping[str, Any]]]) -> list[str]:
     found = [
         part[name]
         for event, part in done
         for name in _ENDS
         if name in part and not (name == "to" and event.is_link_alone)
     ]
-    return [each for each in dict.fromkeys(found) if desk.fact(each)]
+    return [each for each in dict.fromkeys(found) if uow.fact(each)]
 
 
 # What takes back an event that says nothing about a fact's own state.
@@ -86,7 +86,7 @@ _SAID = ("fact.confirmed", "fact.reviewed")
 
 
 def _take_back(
-    desk: Desk, scope: str, event: Event, part: Mapping[str, Any], order: Order, op: int
+    uow: FactUnitOfWork, scope: str, event: Event, part: Mapping[str, Any], order: Order, op: int
 ) -> None:
     given = {name: part[name] for name in (*_ENDS, "id", "alone") if name in part}
     given |= {"undoes": op, "reason": order.reason}
@@ -94,13 +94,13 @@ def _take_back(
         given |= {"namespace": part["namespace"], "value": part["value"], "fact": part["was"]}
     elif event.type == _RECORDED:
         given["set"] = {
-            "lifecycle": "retracted", "closed_at": desk.at_us, "closed_by": order.actor.name,
+            "lifecycle": "retracted", "closed_at": uow.at_us, "closed_by": order.actor.name,
             "closed_reason": f"undone: {order.reason}",
         }  # fmt: skip
     elif event.type not in _INVERSE:
-        given["set"] = dict(desk.before(part["fact"], event.seq) or {})
+        given["set"] = dict(uow.before(part["fact"], event.seq) or {})
         if event.type in _SAID:
             given["unsaid"] = event.seq
-    fact = desk.fact(given["fact"]) if "fact" in given else None
+    fact = uow.fact(given["fact"]) if "fact" in given else None
     kind = _INVERSE.get(event.type, "fact.undone")
-    desk.record(kind, scope=fact.scope if fact else scope, actor=order.actor, parts=[given])
+    uow.record(kind, scope=fact.scope if fact else scope, actor=order.actor, parts=[given])

@@ -5,24 +5,24 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from knowledge_service.domain.retention import Choice
-from knowledge_service.fact_operations.desk import Desk
+from knowledge_service.fact_operations.unit_of_work import FactUnitOfWork
 from knowledge_service.ports import Actor
 
 ACTOR = Actor("kais-retention", "system")
 
 
-def archive(desk: Desk, scope: str, chosen: Sequence[Choice]) -> None:
+def archive(uow: FactUnitOfWork, scope: str, chosen: Sequence[Choice]) -> None:
     """Archive facts of a scope."""
-    desk.begin()
+    uow.begin()
     parts = [
         {
             "fact": each.fact_id,
             "set": {
-                "lifecycle": "archived", "closed_at": desk.at_us, "closed_reason": each.reason,
+                "lifecycle": "archived", "closed_at": uow.at_us, "closed_reason": each.reason,
                 "closed_by": ACTOR.name,
             },
         }
         for each in chosen
     ]  # fmt: skip
     if parts:
-        desk.record("fact.archived", scope=scope, actor=ACTOR, parts=parts)
+        uow.record("fact.archived", scope=scope, actor=ACTOR, parts=parts)

@@ -1,4 +1,4 @@
-"""The desk: what a verb may read and write inside one write of a store."""
+"""The unit of work: what an operation on facts may read and write inside one write of a store."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class LiveLink:
 
 
 @dataclass(frozen=True)
-class Standing:
+class ActivePromotion:
     """A promotion that was not taken back."""
 
     id: str
@@ -41,7 +41,7 @@ class Confirmation:
 
 
 @dataclass(frozen=True)
-class Shown:
+class RunExposure:
     """One closed run of a mission that had a fact in front of it; `mission` names that."""
 
     run_id: str
@@ -49,7 +49,7 @@ class Shown:
     outcome: str
 
 
-class Desk(Protocol):
+class FactUnitOfWork(Protocol):
     """One write. Events recorded after `begin` belong together: undo takes them back together."""
 
     @property
@@ -77,7 +77,7 @@ class Desk(Protocol):
         """Return the newest equal fact that a reviewer approved or rejected."""
         ...
 
-    def keyed(self, scope: str, key_hash: bytes) -> Sequence[Fact]:
+    def facts_by_key(self, scope: str, key_hash: bytes) -> Sequence[Fact]:
         """Return the live and superseded facts of a key, the oldest first."""
         ...
 
@@ -85,7 +85,7 @@ class Desk(Protocol):
         """Return the live links at either end of a fact."""
         ...
 
-    def promotions(self, fact_id: str) -> Sequence[Standing]:
+    def promotions(self, fact_id: str) -> Sequence[ActivePromotion]:
         """Return the standing promotions that a fact is origin or copy of."""
         ...
 
@@ -104,7 +104,7 @@ class Desk(Protocol):
         """Return how a scope is declared; the defaults when nobody declared it."""
         ...
 
-    def shown(self, fact_id: str) -> Sequence[Shown]:
+    def run_exposures(self, fact_id: str) -> Sequence[RunExposure]:
         """Return the closed runs of missions that had the fact in front of them.
 
         Only the operator opens and closes these; an agent's own sessions prove nothing.
@@ -129,7 +129,7 @@ class Desk(Protocol):
         """
         ...
 
-    def hand_over(self, old_id: str, new_id: str, *, actor: Actor) -> None:
+    def transfer_aliases(self, old_id: str, new_id: str, *, actor: Actor) -> None:
         """Let a fact's names go on to its successor."""
         ...
 
@@ -154,13 +154,13 @@ class Desk(Protocol):
         ...
 
 
-def known(desk: Desk, fact_id: str) -> Fact:
+def require_fact(uow: FactUnitOfWork, fact_id: str) -> Fact:
     """Return a fact that must be there.
 
     Raises:
         NotFound: it is not.
     """
-    fact = desk.fact(fact_id)
+    fact = uow.fact(fact_id)
     if fact is None:
         raise NotFound(f"fact {fact_id} does not exist or is not visible to you")
     return fact

@@ -1,4 +1,4 @@
-"""The verbs' desk in memory: what events do to dictionaries."""
+"""The unit of work of operations on facts, in memory: what events do to dictionaries."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from knowledge_service.domain import capacity
 from knowledge_service.domain.facts import NewFact, canonical
 from knowledge_service.event_log import times
 from knowledge_service.event_log.events import Event
-from knowledge_service.fact_operations.desk import (
+from knowledge_service.fact_operations.unit_of_work import (
+    ActivePromotion,
     Confirmation,
     LiveLink,
-    Shown,
-    Standing,
+    RunExposure,
 )
 from knowledge_service.index import analyser
 from knowledge_service.ports import Actor
@@ -58,8 +58,8 @@ class Book:
     links: dict[str, LiveLink] = field(default_factory=dict)
     closed_links: dict[str, LiveLink] = field(default_factory=dict)
     linked_at: dict[str, int] = field(default_factory=dict)
-    promotions: dict[str, Standing] = field(default_factory=dict)
-    undone_promotions: dict[str, Standing] = field(default_factory=dict)
+    promotions: dict[str, ActivePromotion] = field(default_factory=dict)
+    undone_promotions: dict[str, ActivePromotion] = field(default_factory=dict)
     confirmations: dict[str, list[tuple[int, int]]] = field(default_factory=dict)
 
     def then(self, fact: Fact, known_at: datetime | None) -> Fact | None:
@@ -75,8 +75,8 @@ class Book:
         return fact
 
 
-class MemoryDesk:
-    """The `Desk` of `fact_operations` over a fake store; one for each write."""
+class MemoryUnitOfWork:
+    """The `FactUnitOfWork` of `fact_operations` over a fake store; one for each write."""
 
     def __init__(self, store: Base) -> None:
         self._store = store
@@ -108,7 +108,7 @@ class MemoryDesk:
         ]
         return max(facts, key=lambda fact: fact.id, default=None)
 
-    def keyed(self, scope: str, key_hash: bytes) -> Sequence[Fact]:
+    def facts_by_key(self, scope: str, key_hash: bytes) -> Sequence[Fact]:
         return [
             row.fact
             for row in self._store.rows(scope)
@@ -118,7 +118,7 @@ class MemoryDesk:
     def links(self, fact_id: str) -> Sequence[LiveLink]:
         return [each for each in self._book.links.values() if fact_id in (each.from_id, each.to_id)]
 
-    def promotions(self, fact_id: str) -> Sequence[Standing]:
+    def promotions(self, fact_id: str) -> Sequence[ActivePromotion]:
         every = self._book.promotions.values()
         return [each for each in every if fact_id in (each.origin, each.copy)]
 
@@ -142,7 +142,7 @@ class MemoryDesk:
     def config(self, scope: str) -> ScopeConfig:
         return self._store.declared(scope) or ScopeConfig()
 
-    def shown(self, fact_id: str) -> Sequence[Shown]:
+    def run_exposures(self, fact_id: str) -> Sequence[RunExposure]:
         return self._store.shown_in(fact_id)
 
     def record(
@@ -197,7 +197,7 @@ class MemoryDesk:
         if self._store.declared(scope) is None and live >= self._store.undeclared_facts:
             raise capacity.full(scope, self._store.undeclared_facts)
 
-    def hand_over(self, old_id: str, new_id: str, *, actor: Actor) -> None:
+    def transfer_aliases(self, old_id: str, new_id: str, *, actor: Actor) -> None:
         self._store.rename(old_id, new_id)
 
     def operation(self, fact_id: str) -> int | None:
@@ -313,7 +313,7 @@ class MemoryDesk:
         book = self._book
         match event.type:
             case "promotion.made":
-                made = Standing(part["id"], part["origin"], part["copy"])
+                made = ActivePromotion(part["id"], part["origin"], part["copy"])
                 book.promotions[made.id] = made
             case "promotion.undone":
                 book.undone_promotions[part["id"]] = book.promotions.pop(part["id"])

@@ -10,14 +10,14 @@ from knowledge_service.domain import facts as domain
 from knowledge_service.domain import promotion
 from knowledge_service.domain.visibility import PLATFORM, contains, lineage
 from knowledge_service.errors import Conflict, RetractedBefore
-from knowledge_service.fact_operations import storing
-from knowledge_service.fact_operations.desk import Desk, known
+from knowledge_service.fact_operations import remember
+from knowledge_service.fact_operations.unit_of_work import FactUnitOfWork, require_fact
 from knowledge_service.ports import Actor, Order
 
 ACTOR = Actor("kais-promotion", "system")
 
 
-def promote(desk: Desk, fact_id: str, order: Order) -> Copied:
+def promote(uow: FactUnitOfWork, fact_id: str, order: Order) -> Copied:
     """Copy a fact one level up because somebody asked for it; a repeat returns the copy.
 
     Raises:
@@ -26,95 +26,98 @@ def promote(desk: Desk, fact_id: str, order: Order) -> Copied:
             otherwise about the same subject and predicate.
         RetractedBefore: an equal fact was retracted above.
     """
-    desk.begin()
-    fact = known(desk, fact_id)
+    uow.begin()
+    fact = require_fact(uow, fact_id)
     refusal = promotion.refusal(fact)
     if refusal:
         raise Conflict(f"fact {fact_id} cannot be promoted: {refusal}")
     target = lineage(fact.scope)[1]
-    standing = _standing(desk, fact, target)
+    standing = _standing(uow, fact, target)
     if standing:
         return Copied(fact_id=fact_id, copy_id=standing, scope=target, status="confirmed")
-    other = _otherwise(desk, fact, target)
+    other = _otherwise(uow, fact, target)
     if other:
         raise Conflict(
             f"fact {other.id} in {target} says otherwise about the same subject and predicate;"
             " correct that one first"
         )
-    return _copy(desk, fact, target, order, rule="manual", evidence={"reason": order.reason})
+    return _copy(uow, fact, target, order, rule="manual", evidence={"reason": order.reason})
 
 
-def promote_proven(desk: Desk, fact_id: str) -> Copied | None:
+def promote_proven(uow: FactUnitOfWork, fact_id: str) -> Copied | None:
     """Copy a fact one level up when its scope's rule says so; None when it does not."""
-    fact = desk.fact(fact_id)
+    fact = uow.fact(fact_id)
     if fact is None or fact.scope == PLATFORM:
         return None
-    settings = desk.config(fact.scope).promotion
+    settings = uow.config(fact.scope).promotion
     target = lineage(fact.scope)[1]
-    evidence = promotion.evidence([(each.mission, each.outcome) for each in desk.shown(fact_id)])
+    evidence = promotion.evidence(
+        [(each.mission, each.outcome) for each in uow.run_exposures(fact_id)]
+    )
     if target == PLATFORM or promotion.refusal(fact):
         return None
-    if not promotion.is_proven(fact, settings, evidence) or _was_copied(desk, fact, target):
+    if not promotion.is_proven(fact, settings, evidence) or _was_copied(uow, fact, target):
         return None
-    if _contradicted(desk, fact) or _otherwise(desk, fact, target):
+    if _contradicted(uow, fact) or _otherwise(uow, fact, target):
         return None
-    desk.begin()
+    uow.begin()
     order = Order(ACTOR, f"in front of {evidence.missions} succeeded missions")
     try:
-        return _copy(desk, fact, target, order, rule="automatic", evidence=evidence.as_data())
+        return _copy(uow, fact, target, order, rule="automatic", evidence=evidence.as_data())
     except RetractedBefore:
         return None  # somebody up there knows better
 
 
 def _copy(
-    desk: Desk, fact: Fact, target: str, order: Order, *, rule: str, evidence: Mapping[str, Any]
+    uow: FactUnitOfWork, fact: Fact, target: str, order: Order, *,
+    rule: str, evidence: Mapping[str, Any],
 ) -> Copied:  # fmt: skip
-    entity = desk.fact(fact.about) if fact.about else None
+    entity = uow.fact(fact.about) if fact.about else None
     about = fact.about if entity and contains(entity.scope, target) else None
     new = domain.promoted(fact, target, about=about, actor=order.actor.name)
-    stored = storing.within(desk, new, order.actor)
-    storing.link(
-        desk, stored.fact_id, fact.id, "promoted_from", scope=fact.scope, actor=order.actor
+    stored = remember.store_in_operation(uow, new, order.actor)
+    remember.link(
+        uow, stored.fact_id, fact.id, "promoted_from", scope=fact.scope, actor=order.actor
     )
     part = {
-        "id": desk.new_id(), "origin": fact.id, "copy": stored.fact_id, "rule": rule,
+        "id": uow.new_id(), "origin": fact.id, "copy": stored.fact_id, "rule": rule,
         "evidence": dict(evidence),
     }  # fmt: skip
-    desk.record("promotion.made", scope=fact.scope, actor=order.actor, parts=[part])
+    uow.record("promotion.made", scope=fact.scope, actor=order.actor, parts=[part])
     return Copied(fact_id=fact.id, copy_id=stored.fact_id, scope=target, status=stored.status)
 
 
-def _standing(desk: Desk, fact: Fact, target: str) -> str | None:
-    for each in desk.promotions(fact.id):
+def _standing(uow: FactUnitOfWork, fact: Fact, target: str) -> str | None:
+    for each in uow.promotions(fact.id):
         if each.origin == fact.id:
-            copy = desk.fact(each.copy)
+            copy = uow.fact(each.copy)
             if copy and copy.scope == target and copy.lifecycle == "live":
                 return copy.id
     return None
 
 
-def _was_copied(desk: Desk, fact: Fact, target: str) -> bool:
+def _was_copied(uow: FactUnitOfWork, fact: Fact, target: str) -> bool:
     """Tell whether a copy was made, whatever became of it there: who closed it knows better."""
-    copies = (desk.fact(each.copy) for each in desk.promotions(fact.id) if each.origin == fact.id)
+    copies = (uow.fact(each.copy) for each in uow.promotions(fact.id) if each.origin == fact.id)
     return any(copy.scope == target for copy in copies if copy)
 
 
-def _otherwise(desk: Desk, fact: Fact, target: str) -> Fact | None:
-    held = storing.holders(desk, target, domain.key_hash(fact.subject, fact.predicate))
+def _otherwise(uow: FactUnitOfWork, fact: Fact, target: str) -> Fact | None:
+    held = remember.holders(uow, target, domain.key_hash(fact.subject, fact.predicate))
     said = domain.hash_of(fact)
     return next(
         (each for each in held if each.lifecycle == "live" and domain.hash_of(each) != said), None
     )
 
 
-def _contradicted(desk: Desk, fact: Fact) -> bool:
+def _contradicted(uow: FactUnitOfWork, fact: Fact) -> bool:
     """Tell whether something live contradicts a fact where all of its readers see it.
 
     What a cell says in a scope of its own is out of their sight, so it must not hold them up.
     """
-    for each in desk.links(fact.id):
+    for each in uow.links(fact.id):
         if each.type == "contradicts":
-            other = desk.fact(each.to_id if each.from_id == fact.id else each.from_id)
+            other = uow.fact(each.to_id if each.from_id == fact.id else each.from_id)
             if other and other.lifecycle == "live" and contains(other.scope, fact.scope):
                 return True
     return False
