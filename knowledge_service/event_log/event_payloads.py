@@ -17,17 +17,17 @@ from typing import Any
 import msgspec
 
 Part = Mapping[str, Any]
-_SALT = 16
-_GONE = b"#"
+_SALT_LENGTH = 16
+_ERASED = b"#"
 _sha256 = hashlib.sha256
 
 
-class Unreadable(Exception):
+class UnreadablePayload(Exception):
     """A payload is not what was written: damage that the database does not notice."""
 
 
 @dataclass(frozen=True)
-class Sealed:
+class StoredPayload:
     """The columns of a payload's row."""
 
     salt: bytes
@@ -40,65 +40,69 @@ class Sealed:
         return hashes[0] if len(hashes) == 1 else hashlib.sha256(b"".join(hashes)).digest()
 
 
-def seal(parts: Sequence[Part]) -> Sealed:
+def encode(parts: Sequence[Part]) -> StoredPayload:
     """Write an event's parts."""
-    return seal_lines([msgspec.json.encode(part) for part in parts])[0]
+    return encode_lines([msgspec.json.encode(part) for part in parts])[0]
 
 
-def seal_lines(lines: Sequence[bytes]) -> tuple[Sealed, bytes]:
+def encode_lines(lines: Sequence[bytes]) -> tuple[StoredPayload, bytes]:
     """Seal an event's parts as they are written already; returned with the hash of all of them."""
-    salts = secrets.token_bytes(_SALT * len(lines))
-    sealed = Sealed(salts, b"\n".join(lines))
+    salts = secrets.token_bytes(_SALT_LENGTH * len(lines))
+    payload = StoredPayload(salts, b"\n".join(lines))
     if len(lines) == 1:
-        return sealed, sealed.hash
-    salted = zip(range(0, len(salts), _SALT), lines, strict=True)
-    hashes = [_sha256(salts[at : at + _SALT] + line).digest() for at, line in salted]
-    return sealed, _sha256(b"".join(hashes)).digest()
+        return payload, payload.hash
+    salted = zip(range(0, len(salts), _SALT_LENGTH), lines, strict=True)
+    hashes = [_sha256(salts[at : at + _SALT_LENGTH] + line).digest() for at, line in salted]
+    return payload, _sha256(b"".join(hashes)).digest()
 
 
-def unseal(sealed: Sealed) -> tuple[Part | None, ...]:
+def decode(payload: StoredPayload) -> tuple[Part | None, ...]:
     """Read the parts back; None for one that was erased.
 
     Raises:
-        Unreadable: they are none.
+        UnreadablePayload: they are none.
     """
     try:
-        lines = [line for _, line in _lines(sealed)]
-        return tuple([None if line.startswith(_GONE) else json.loads(line) for line in lines])
+        lines = [line for _, line in _lines(payload)]
+        return tuple([None if line.startswith(_ERASED) else json.loads(line) for line in lines])
     except ValueError as exc:
-        raise Unreadable("an event says nothing that can be read") from exc
+        raise UnreadablePayload("an event says nothing that can be read") from exc
 
 
-def mentioning(sealed: Sealed, marks: Sequence[bytes]) -> Iterator[tuple[int, Part]]:
+def parts_containing(
+    payload: StoredPayload, patterns: Sequence[bytes]
+) -> Iterator[tuple[int, Part]]:
     """Go through the parts, by their places, whose bytes have one of these: few of many."""
-    for place, (_, line) in enumerate(_lines(sealed)):
-        if not line.startswith(_GONE) and any(mark in line for mark in marks):
+    for place, (_, line) in enumerate(_lines(payload)):
+        if not line.startswith(_ERASED) and any(pattern in line for pattern in patterns):
             yield place, json.loads(line)
 
 
-def erase(sealed: Sealed, places: Collection[int]) -> Sealed | None:
+def without_parts(payload: StoredPayload, places: Collection[int]) -> StoredPayload | None:
     """Take the parts at some places out; None when nothing would be left."""
     salts, lines, left = [], [], 0
-    for place, (salt, line) in enumerate(_lines(sealed)):
-        is_gone = line.startswith(_GONE)
-        if is_gone or place in places:
-            salts.append(bytes(_SALT))
-            lines.append(line if is_gone else _GONE + _hash(salt, line).hex().encode())
+    for place, (salt, line) in enumerate(_lines(payload)):
+        is_erased = line.startswith(_ERASED)
+        if is_erased or place in places:
+            salts.append(bytes(_SALT_LENGTH))
+            lines.append(line if is_erased else _ERASED + _hash(salt, line).hex().encode())
         else:
             left += 1
             salts.append(salt)
             lines.append(line)
-    return Sealed(b"".join(salts), b"\n".join(lines)) if left else None
+    return StoredPayload(b"".join(salts), b"\n".join(lines)) if left else None
 
 
-def _lines(sealed: Sealed) -> list[tuple[bytes, bytes]]:
-    if len(sealed.salt) == _SALT:
-        return [(sealed.salt, sealed.data)]
-    salts = [sealed.salt[at : at + _SALT] for at in range(0, len(sealed.salt), _SALT)]
-    return list(zip(salts, sealed.data.split(b"\n"), strict=True))
+def _lines(payload: StoredPayload) -> list[tuple[bytes, bytes]]:
+    if len(payload.salt) == _SALT_LENGTH:
+        return [(payload.salt, payload.data)]
+    salts = [
+        payload.salt[at : at + _SALT_LENGTH] for at in range(0, len(payload.salt), _SALT_LENGTH)
+    ]
+    return list(zip(salts, payload.data.split(b"\n"), strict=True))
 
 
 def _hash(salt: bytes, line: bytes) -> bytes:
-    if line.startswith(_GONE):
+    if line.startswith(_ERASED):
         return bytes.fromhex(line[1:].decode())
     return hashlib.sha256(salt + line).digest()

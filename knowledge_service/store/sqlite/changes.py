@@ -123,7 +123,7 @@ def _parts(row: tuple[Any, ...]) -> Iterator[Mapping[str, Any]]:
     salt, data = row[5], row[6]
     if salt is not None:
         yield from (
-            each for each in event_payloads.unseal(event_payloads.Sealed(salt, data)) if each
+            each for each in event_payloads.decode(event_payloads.StoredPayload(salt, data)) if each
         )
 
 

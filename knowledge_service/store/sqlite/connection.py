@@ -30,7 +30,7 @@ _ROOM = 1 << 20
 BUSY_MS = 5000
 _OLDEST_SQLITE = (3, 51, 3)
 
-UNREADABLE: tuple[type[Exception], ...] = (packing.Unreadable, event_payloads.Unreadable)
+UNREADABLE: tuple[type[Exception], ...] = (packing.Unreadable, event_payloads.UnreadablePayload)
 """Damage that SQLite does not notice."""
 FAILURES: tuple[type[Exception], ...] = (apsw.Error, *UNREADABLE)
 """Whatever a file that is read may be at fault for."""
@@ -67,7 +67,7 @@ def unavailable(exc: Exception) -> StoreUnavailable:
             f"the index is damaged ({exc}); it takes no more writes, stop the service and make it"
             " anew with `kais-knowledge rebuild`"
         )
-    if isinstance(exc, (*_DAMAGE, event_payloads.Unreadable)):
+    if isinstance(exc, (*_DAMAGE, event_payloads.UnreadablePayload)):
         return StoreDamaged(
             f"the database is damaged ({exc}); it takes no more writes, restore a copy of it"
         )

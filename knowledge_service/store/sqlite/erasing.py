@@ -84,7 +84,7 @@ class _Row:
     scope_no: int | None
     actor: str
     at: int
-    sealed: event_payloads.Sealed
+    sealed: event_payloads.StoredPayload
 
 
 @dataclass
@@ -134,12 +134,12 @@ class _Log:
         if row is None:
             return None
         kind, scope_no, actor, at, salt, data = row
-        return _Row(seq, kind, scope_no, actor, at, event_payloads.Sealed(salt, data))
+        return _Row(seq, kind, scope_no, actor, at, event_payloads.StoredPayload(salt, data))
 
     def _parts(self, row: _Row) -> Iterator[tuple[int, Part]]:
         """Go through the parts about the fact."""
         marks = (self.fact_id.encode(), b'_no":%d' % self.fact_no)
-        for place, part in event_payloads.mentioning(row.sealed, marks):
+        for place, part in event_payloads.parts_containing(row.sealed, marks):
             if self._concerns(part):
                 yield place, part
 
@@ -156,7 +156,7 @@ class _Log:
         for place, part in parts.items():
             self._take(row, place, part)
         if edits:
-            for place, part in event_payloads.mentioning(row.sealed, (b'"edits":',)):
+            for place, part in event_payloads.parts_containing(row.sealed, (b'"edits":',)):
                 if place not in parts:
                     parts[place] = part
                     self._restate(row, part)
@@ -189,7 +189,9 @@ class _Log:
                     continue
                 parts = {
                     place: part
-                    for place, part in event_payloads.mentioning(row.sealed, (b'"namespace":',))
+                    for place, part in event_payloads.parts_containing(
+                        row.sealed, (b'"namespace":',)
+                    )
                     if all(part[key] == name[key] for key in name)
                 }
                 previous = {part["was"] for part in parts.values() if part.get("was")}
@@ -218,7 +220,7 @@ class _Log:
         if not parts:
             return
         self.touched.add(row.seq)
-        remainder = event_payloads.erase(row.sealed, parts.keys())
+        remainder = event_payloads.without_parts(row.sealed, parts.keys())
         if remainder is None:
             self.tx.execute(_DROP, (row.seq,))
             self.emptied.add(row.seq)
@@ -226,7 +228,7 @@ class _Log:
         self.tx.execute(_REWRITE, (remainder.salt, remainder.data, row.seq))
         fact_ids = {fact_id for part in parts.values() for fact_id in _fact_ids(part)}
         for other in sorted(fact_ids - {self.fact_id}):
-            if not any(event_payloads.mentioning(remainder, (other.encode(),))):
+            if not any(event_payloads.parts_containing(remainder, (other.encode(),))):
                 self.detached += [
                     (row.seq, number)
                     for _, number in self.tx.all(_NUMBERS_OF, (json.dumps([other]),))

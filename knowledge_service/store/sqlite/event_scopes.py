@@ -24,7 +24,7 @@ def fill(connection: apsw.Connection, _clock: Clock, _progress: Progress) -> Non
     """Fill the column for the events that a replay goes through."""
     events: list[Any] = connection.execute(_EVENTS).fetchall()
     for seq, salt, data in events:
-        for part in event_payloads.unseal(event_payloads.Sealed(salt, data)):
+        for part in event_payloads.decode(event_payloads.StoredPayload(salt, data)):
             for one, other in _ENDS:
                 if part and one in part:
                     ends = [(seq, part[one], part[other]), (seq, part[other], part[one])]

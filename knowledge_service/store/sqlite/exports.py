@@ -246,7 +246,7 @@ class _Reader:
         self._connection.execute(_EVENT, row)
         if value["salt"] is not None:
             salt, data = bytes.fromhex(value["salt"]), "\n".join(value["lines"]).encode()
-            if event_payloads.Sealed(salt, data).hash != row[5]:
+            if event_payloads.StoredPayload(salt, data).hash != row[5]:
                 raise StartupError(f"line {number}: event {seq} has another payload than recorded")
             self._connection.execute(_PAYLOAD, (seq, salt, data))
         self._previous = event_hash(row)

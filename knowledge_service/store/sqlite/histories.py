@@ -58,7 +58,7 @@ def _entries(
     for kind, actor, at, salt, data in events:
         if kind == kept.TYPE:
             continue
-        for said in event_payloads.unseal(event_payloads.Sealed(salt, data)):
+        for said in event_payloads.decode(event_payloads.StoredPayload(salt, data)):
             others = [said[name] for name in _OTHERS if said and name in said]
             if said and (said.get("fact") == fact_id or fact_id in others):
                 seen = _visible(connection, others, fact_id, view)

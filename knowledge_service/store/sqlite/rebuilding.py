@@ -80,7 +80,9 @@ def events(
     start: Any = first or connection.execute(_REPLAY_FROM).fetchall()[0][0]
     asked = (int(start), last)
     for seq, scope_no, kind, actor, at, salt, data in connection.execute(_LOG, asked):
-        parts = () if salt is None else event_payloads.unseal(event_payloads.Sealed(salt, data))
+        parts = (
+            () if salt is None else event_payloads.decode(event_payloads.StoredPayload(salt, data))
+        )
         yield Event(seq, scope_no, kind, actor, at, parts)
 
 

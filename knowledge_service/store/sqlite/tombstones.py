@@ -34,7 +34,7 @@ def by_event(connection: apsw.Connection) -> Mapping[int, Mapping[int, Tombstone
     found: dict[int, dict[int, Tombstone]] = {}
     rows: list[Any] = connection.execute(_ERASED).fetchall()
     for seq, _, salt, data in rows:
-        for part in event_payloads.unseal(event_payloads.Sealed(salt, data)):
+        for part in event_payloads.decode(event_payloads.StoredPayload(salt, data)):
             if part is None or "recorded" not in part:
                 continue
             if emptied.get(part["scope"], 0) < seq:
@@ -49,7 +49,7 @@ def _emptied(connection: apsw.Connection) -> dict[int, int]:
     found: dict[int, int] = {}
     rows: list[Any] = connection.execute(_OF_TYPE, (adoption.ADOPTED,)).fetchall()
     for seq, _, salt, data in rows:
-        for part in event_payloads.unseal(event_payloads.Sealed(salt, data)):
+        for part in event_payloads.decode(event_payloads.StoredPayload(salt, data)):
             if part and part["from"] is not None:
                 found[part["from"]] = seq
     return found

@@ -166,7 +166,7 @@ class Transaction:
         rows, sealed = [], []
         for scope_no, actor, lines in said:
             seq = self.head.seq + 1
-            payload, payload_hash = event_payloads.seal_lines(lines)
+            payload, payload_hash = event_payloads.encode_lines(lines)
             row = (seq, scope_no, kind, actor, self.at_us, payload_hash, self.head.hash)
             rows.append(row)
             sealed.append((seq, payload.salt, payload.data))

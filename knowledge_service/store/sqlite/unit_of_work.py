@@ -184,7 +184,7 @@ class SqliteUnitOfWork:
             parts = (
                 (None,)
                 if salt is None
-                else event_payloads.unseal(event_payloads.Sealed(salt, data))
+                else event_payloads.decode(event_payloads.StoredPayload(salt, data))
             )
             event = Event(seq, scope_no, kind, actor, at, parts)
             if event.op == op or parts == (None,):

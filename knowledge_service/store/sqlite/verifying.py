@@ -82,7 +82,7 @@ def _walked(connection: apsw.Connection, allowed: set[int]) -> Iterator[tuple[li
 
 def _fits(salt: bytes, data: bytes, expected: bytes) -> bool:
     try:
-        return event_payloads.Sealed(salt, data).hash == expected
+        return event_payloads.StoredPayload(salt, data).hash == expected
     except ValueError:
         return False
 
@@ -91,8 +91,8 @@ def _erased(connection: apsw.Connection) -> set[int]:
     found: set[int] = set()
     for salt, data in connection.execute(_ERASED):
         try:
-            parts = event_payloads.unseal(event_payloads.Sealed(salt, data))
-        except event_payloads.Unreadable:
+            parts = event_payloads.decode(event_payloads.StoredPayload(salt, data))
+        except event_payloads.UnreadablePayload:
             continue  # the walk itself reports this payload
         for part in parts:
             found |= set(part["events"]) if part else set()

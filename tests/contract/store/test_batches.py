@@ -145,7 +145,7 @@ def contents(folder: Path, calls: list[list[NewFact]]) -> dict[str, Any]:
             " WHERE type = 'fact.recorded'"
         )
         for line in data.split(b"\n")
-        if event_payloads.Sealed(salt, data).hash
+        if event_payloads.StoredPayload(salt, data).hash
     ]
     documents = db.execute(DOCUMENTS).fetchall()
     db.close()
@@ -178,5 +178,5 @@ def test_ids_made_together_count_on_over_their_last_group(
 
 def test_event_of_one_part_is_hashed_as_it_always_was() -> None:
     for lines in ([b'{"a":1}'], [b'{"a":1}', b'{"b":2}']):
-        sealed, found = event_payloads.seal_lines(lines)
+        sealed, found = event_payloads.encode_lines(lines)
         assert found == sealed.hash

@@ -281,20 +281,22 @@ class TestPayloads:
 
     @pytest.mark.parametrize("count", [1, 2, 3])
     def test_parts_come_back_as_they_were(self, count: int) -> None:
-        assert event_payloads.unseal(event_payloads.seal(self.PARTS[:count])) == self.PARTS[:count]
+        assert (
+            event_payloads.decode(event_payloads.encode(self.PARTS[:count])) == self.PARTS[:count]
+        )
 
     def test_erased_part_leaves_the_hash_and_the_others(self) -> None:
-        sealed = event_payloads.seal(self.PARTS)
-        left = event_payloads.erase(sealed, {1})
+        sealed = event_payloads.encode(self.PARTS)
+        left = event_payloads.without_parts(sealed, {1})
         assert left is not None
         assert left.hash == sealed.hash
-        assert event_payloads.unseal(left) == (self.PARTS[0], None, self.PARTS[2])
+        assert event_payloads.decode(left) == (self.PARTS[0], None, self.PARTS[2])
         assert b'"b"' not in left.data
         assert sealed.salt[16:32] not in left.salt
-        again = event_payloads.erase(left, {0})
+        again = event_payloads.without_parts(left, {0})
         assert again is not None
         assert again.hash == sealed.hash
 
     def test_payload_of_which_nothing_is_left_goes(self) -> None:
-        assert event_payloads.erase(event_payloads.seal(self.PARTS[:1]), {0}) is None
-        assert event_payloads.erase(event_payloads.seal(self.PARTS), {0, 1, 2}) is None
+        assert event_payloads.without_parts(event_payloads.encode(self.PARTS[:1]), {0}) is None
+        assert event_payloads.without_parts(event_payloads.encode(self.PARTS), {0, 1, 2}) is None

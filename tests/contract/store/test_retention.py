@@ -55,7 +55,7 @@ def test_writer_archives_a_bounded_number_in_one_commit(store: SqliteStore, path
     reading = apsw.Connection(str(path), flags=apsw.SQLITE_OPEN_READONLY)
     rows: Any = reading.execute(ARCHIVED).fetchall()
     reading.close()
-    assert [len(event_payloads.unseal(event_payloads.Sealed(*row))) for row in rows] == [
+    assert [len(event_payloads.decode(event_payloads.StoredPayload(*row))) for row in rows] == [
         100,
         100,
         100,
