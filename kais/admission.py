@@ -1,12 +1,13 @@
-"""The admission policy for Cells, generated into the chart: who created a Cell is on record.
+"""The admission policies for Cells, generated into the chart: who created a Cell is on record.
 
 A cell may be given the right to create Cells. Its spawn limits must not depend on what it writes.
-The policy does not apply to users with the verb `approve` on cells (the roles edit and admin). For
-all others the API server requires the true user name of the creator, and refuses what would pass a
-limit.
+The policies do not apply to users with the verb `approve` on cells (the roles edit and admin). For
+all others the API server requires the true user name of the creator, and refuses what would evade a
+limit. That includes the deletion of Cells that others created, because a Cell with other limits
+could replace each.
 The expressions are CEL of ValidatingAdmissionPolicy, Kubernetes 1.30.
 
-`python -m kais.admission [--check]` writes the file of the chart, or compares it only.
+`python -m kais.admission [--check]` writes the files of the chart, or compares them only.
 """
 
 from __future__ import annotations
@@ -22,39 +23,34 @@ from kais.resources.base import API_GROUP
 APPROVE = "approve"
 """The verb on cells that makes a user an approver; no request bears it, only roles do."""
 
-
-FILE = "charts/kais/admission/cells.yaml"
+FOLDER = "charts/kais/admission"
 _HEADER = "# Generated from kais/admission.py by `make crds`; do not edit.\n"
+_MAY_NOT_APPROVE = {
+    "name": "may-not-approve",
+    "expression": f"!authorizer.group('{API_GROUP}').resource('cells')"
+    f".namespace(request.namespace).check('{APPROVE}').allowed()",
+}
 
 
-def text() -> str:
-    """Give the generated file: the spec of the policy."""
-    return _HEADER + yamltext.dump(policy())
+def files() -> dict[str, str]:
+    """Give the generated files by their paths: the specs of the policies."""
+    specs = {"cells": policy(), "cell-deletions": deletion_policy()}
+    return {f"{FOLDER}/{name}.yaml": _HEADER + yamltext.dump(spec) for name, spec in specs.items()}
 
 
 def policy() -> dict[str, Any]:
-    """Give the spec of the ValidatingAdmissionPolicy."""
-    rule = {
-        "apiGroups": [API_GROUP],
-        "apiVersions": ["v1"],
-        "operations": ["CREATE", "UPDATE"],
-        "resources": ["cells"],
-    }
-    may_approve = (
-        f"authorizer.group('{API_GROUP}').resource('cells').namespace(request.namespace)"
-        f".check('{APPROVE}').allowed()"
-    )
+    """Give the spec of the policy for the creation and update of Cells."""
     return {
         "failurePolicy": "Fail",
-        "matchConstraints": {"resourceRules": [rule]},
-        "matchConditions": [{"name": "may-not-approve", "expression": f"!{may_approve}"}],
+        "matchConstraints": _constraints("CREATE", "UPDATE"),
+        "matchConditions": [_MAY_NOT_APPROVE],
         "variables": [
             _variable("createdBy", "annotations", labels.CREATED_BY),
             _variable("approved", "annotations", labels.APPROVED),
             _variable("blueprint", "labels", labels.BLUEPRINT),
-            _variable("oldCreatedBy", "annotations", labels.CREATED_BY, old=True),
-            _variable("oldApproved", "annotations", labels.APPROVED, old=True),
-            _variable("oldBlueprint", "labels", labels.BLUEPRINT, old=True),
+            _old_variable("oldCreatedBy", "annotations", labels.CREATED_BY),
+            _old_variable("oldApproved", "annotations", labels.APPROVED),
+            _old_variable("oldBlueprint", "labels", labels.BLUEPRINT),
             {"name": "parent", "expression": _parent("object")},
             {"name": "oldParent", "expression": _when_updated(_parent("oldObject"))},
         ],
@@ -87,13 +83,57 @@ def policy() -> dict[str, Any]:
     }
 
 
-def _variable(name: str, field: str, key: str, *, old: bool = False) -> dict[str, str]:
-    metadata = "oldObject.metadata" if old else "object.metadata"
+def deletion_policy() -> dict[str, Any]:
+    """Give the spec of the policy for the deletion of Cells.
+
+    The garbage collector and the namespace controller can still delete any Cell. Their user names
+    differ between clusters; what they share is the right to delete every kind of object.
+    """
+    return {
+        "failurePolicy": "Fail",
+        "matchConstraints": _constraints("DELETE"),
+        "matchConditions": [
+            _MAY_NOT_APPROVE,
+            {
+                "name": "may-not-delete-everything",
+                "expression": "!authorizer.group('*').resource('*').check('delete').allowed()",
+            },
+        ],
+        "variables": [_variable("createdBy", "annotations", labels.CREATED_BY, side="oldObject")],
+        "validations": [
+            {
+                "expression": "variables.createdBy == request.userInfo.username",
+                "messageExpression": "'deleting a Cell '"
+                f" + (variables.createdBy == '' ? 'without the annotation {labels.CREATED_BY}'"
+                " : 'that ' + variables.createdBy + ' created')"
+                f" + ' requires the verb {APPROVE} on cells'",
+            },
+        ],
+    }
+
+
+def _constraints(*operations: str) -> dict[str, Any]:
+    rule = {
+        "apiGroups": [API_GROUP],
+        "apiVersions": ["v1"],
+        "operations": list(operations),
+        "resources": ["cells"],
+    }
+    return {"resourceRules": [rule]}
+
+
+def _variable(name: str, field: str, key: str, *, side: str = "object") -> dict[str, str]:
+    metadata = f"{side}.metadata"
     value = (
         f"has({metadata}.{field}) && '{key}' in {metadata}.{field}"
         f" ? {metadata}.{field}['{key}'] : ''"
     )
-    return {"name": name, "expression": _when_updated(value) if old else value}
+    return {"name": name, "expression": value}
+
+
+def _old_variable(name: str, field: str, key: str) -> dict[str, str]:
+    variable = _variable(name, field, key, side="oldObject")
+    return {**variable, "expression": _when_updated(variable["expression"])}
 
 
 def _parent(side: str) -> str:
@@ -115,16 +155,18 @@ def _when_updated(expression: str) -> str:
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Write the file, or with `--check` only compare; returns the exit status."""
-    path = Path(__file__).parent.parent / FILE
-    if "--check" not in arguments:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(text())
-        return 0
-    if path.is_file() and path.read_text() == text():
-        return 0
-    sys.stderr.write(f"{FILE} is not current; run `make crds`\n")
-    return 1
+    """Write the files, or with `--check` only compare; returns the exit status."""
+    root = Path(__file__).parent.parent
+    status = 0
+    for name, text in files().items():
+        path = root / name
+        if "--check" not in arguments:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(text)
+        elif not path.is_file() or path.read_text() != text:
+            sys.stderr.write(f"{name} is not current; run `make crds`\n")
+            status = 1
+    return status
 
 
 if __name__ == "__main__":

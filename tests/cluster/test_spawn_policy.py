@@ -21,7 +21,7 @@ pytestmark = pytest.mark.cluster
 Body = dict[str, Any]
 Write = Callable[..., str]
 POLICIES = ("ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyBinding")
-VERBS = ["get", "list", "create", "update", "patch"]
+VERBS = ["get", "list", "create", "update", "patch", "delete", "deletecollection"]
 
 
 def cell(name: str, *, annotations: Body | None = None, **more: Any) -> Body:
@@ -33,7 +33,7 @@ def cell(name: str, *, annotations: Body | None = None, **more: Any) -> Body:
 @pytest.fixture(scope="module")
 def policy(control_plane: ControlPlane, helm: Path):
     bodies = [b for b in rendered(helm, namespace="default") if b["kind"] in POLICIES]
-    assert len(bodies) == 2
+    assert len(bodies) == 4
     control_plane.kubectl("apply", "-f", "-", stdin=yaml.safe_dump_all(bodies))
     yield
     for body in bodies:
@@ -54,16 +54,26 @@ def writer(
     config["users"] = [{"name": config["users"][0]["name"], "user": {"token": token}}]
     path = folder / f"{account}.kubeconfig"
     path.write_text(json.dumps(config))
+    user = ("--kubeconfig", str(path), "-n", namespace)
 
     def write(body: Body) -> str:
-        arguments = ("--kubeconfig", str(path), "apply", "-n", namespace, "-f", "-")
-        try:
-            plane.kubectl(*arguments, stdin=json.dumps(body))
-        except errors.CommandFailed as exc:
-            return str(exc)
-        return ""
+        return refusal(plane, *user, "apply", "-f", "-", stdin=json.dumps(body))
 
     return write
+
+
+def refusal(plane: ControlPlane, *arguments: str, stdin: str | None = None) -> str:
+    """Run kubectl and give the API server's refusal, or nothing."""
+    try:
+        plane.kubectl(*arguments, stdin=stdin)
+    except errors.CommandFailed as exc:
+        return str(exc)
+    return ""
+
+
+def delete_as(plane: ControlPlane, user: str, namespace: str, *cells: str) -> str:
+    """Delete Cells as a user that the API server is told to take kubectl for."""
+    return refusal(plane, "--as", user, "-n", namespace, "delete", "cells.kais.io", *cells)
 
 
 @pytest.fixture
@@ -121,6 +131,43 @@ def test_limits_and_account_of_a_cell_change_with_the_verb_approve_only(
     for spec in (new, {}, old):
         assert approver(cell("limited", annotations=record, spec=spec)) == ""
     assert spawner(cell("limited", annotations={**record, "note": "x"}, spec=old)) == ""
+
+
+def test_a_user_without_approve_deletes_only_cells_of_its_own(
+    spawner: Write, control_plane: ControlPlane, namespace: str, tmp_path: Path
+):
+    user = f"system:serviceaccount:{namespace}:spawner"
+    other = f"system:serviceaccount:{namespace}:other"
+    writer(control_plane, namespace, "other", tmp_path, VERBS)
+    writer(control_plane, namespace, "approver", tmp_path, [*VERBS, "approve"])
+    assert spawner(cell("made", annotations={"kais.io/created-by": user})) == ""
+    control_plane.kubectl("apply", "-n", namespace, "-f", "-", stdin=json.dumps(cell("mine")))
+    assert f"deleting a Cell that {user} created requires the verb approve on cells" in delete_as(
+        control_plane, other, namespace, "made"
+    )
+    for arguments in (("mine",), ("--all",)):
+        assert (
+            "deleting a Cell without the annotation kais.io/created-by requires the verb approve"
+            in delete_as(control_plane, user, namespace, *arguments)
+        )
+    control_plane.kubectl("get", "-n", namespace, "cells.kais.io", "mine")
+    assert spawner(cell("made", annotations={"kais.io/created-by": user})) == ""
+    assert delete_as(control_plane, user, namespace, "made") == ""
+    approver = f"system:serviceaccount:{namespace}:approver"
+    assert delete_as(control_plane, approver, namespace, "mine") == ""
+
+
+@pytest.mark.parametrize("controller", ["generic-garbage-collector", "namespace-controller"])
+def test_controllers_of_kubernetes_delete_any_cell(
+    spawner: Write, control_plane: ControlPlane, namespace: str, controller: str
+):
+    record = {"kais.io/created-by": f"system:serviceaccount:{namespace}:spawner"}
+    assert spawner(cell("made", annotations=record)) == ""
+    control_plane.kubectl("apply", "-n", namespace, "-f", "-", stdin=json.dumps(cell("mine")))
+    user = f"system:serviceaccount:kube-system:{controller}"
+    for name in ("made", "mine"):
+        path = f"/apis/kais.io/v1/namespaces/{namespace}/cells/{name}"
+        assert refusal(control_plane, "--as", user, "delete", "--raw", path) == ""
 
 
 def test_operator_has_the_verb_approve(helm: Path):

@@ -139,8 +139,12 @@ def test_people_with_edit_may_ask_for_a_token_of_their_realms_account_only() -> 
     assert (token["resourceNames"], token["verbs"]) == (["kais-user"], ["create"])
 
 
-def test_the_admission_policy_of_the_chart_is_what_the_code_generates() -> None:
-    assert (ROOT / admission.FILE).read_text() == admission.text()
+def test_the_admission_policies_of_the_chart_are_what_the_code_generates() -> None:
+    generated = admission.files()
+    for name, text in generated.items():
+        assert (ROOT / name).read_text() == text
+    committed = (ROOT / admission.FOLDER).iterdir()
+    assert {str(path.relative_to(ROOT)) for path in committed} == set(generated)
     assert ("kais.io", "cells", admission.APPROVE) in grants(rules("people-edit"))
     assert ("kais.io", "cells", admission.APPROVE) in grants(rules("operator"))
 
