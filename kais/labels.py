@@ -43,6 +43,12 @@ APPROVED_CELLS: Final = "kais.io/approved-cells"
 cell may make although its spawnPolicy asks for approval, separated by spaces or commas."""
 
 # Annotations that the operator writes: what must outlive status.
+ANCESTORS_PREFIX: Final = "ancestors.kais.io/"
+"""On the ServiceAccount USER_ACCOUNT, with the name of an account: the accounts of the cells above
+those that ran under it, as JSON."""
+LIMITS_PREFIX: Final = "limits.kais.io/"
+"""On the ServiceAccount USER_ACCOUNT, with the name of a Cell, where no admission policy is in
+force: its spawn limits and account when the operator first met it with `apiAccess`, as JSON."""
 LAST_REVISION: Final = "kais.io/last-revision"
 LAST_REVISION_HASH: Final = "kais.io/last-revision-hash"
 COLLECT_AFTER: Final = "kais.io/collect-after"

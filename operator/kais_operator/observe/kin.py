@@ -11,7 +11,8 @@ from kais.resources.formation import Formation
 from kais.resources.workload import SpawnPolicy
 from kais_operator.decide.cells import placing
 from kais_operator.decide.cells.placing import Housed
-from kais_operator.decide.formations import spawning
+from kais_operator.decide.formations import spawn_records, spawning
+from kais_operator.decide.formations.spawn_records import Records
 from kais_operator.decide.formations.spawning import NO_KIN, Kin
 from kais_operator.decide.plan import Body, ObjectRef
 from kais_operator.observe import reading
@@ -24,25 +25,37 @@ async def read_kin(world: World, housed: Housed) -> Kin:
     namespace = cell.metadata.namespace
     has_parent = cell.spec.parent_ref is not None
     if world.placement.has_spawn_policy:
-        if not has_parent and spawning.creator(cell) is None:
+        if not has_parent and spawn_records.creator(cell) is None:
             return NO_KIN
-        return Kin(await _cells(cluster, namespace), has_policy=True)
+        records = await _records(cluster, cell, fresh=True)
+        return Kin(await _cells(cluster, namespace), has_policy=True, records=records)
     is_ours = bool(housed.formation and spawning.of_formations([cell], [housed.formation]))
     if not has_parent and is_ours:
         return NO_KIN  # without a look at the others, which a large team would repeat for each cell
     bodies = await cluster.list("Cell", namespace)
     has_caller = any((body.get("spec") or {}).get("apiAccess") for body in bodies)
-    if not has_parent and not has_caller:
+    records = await _records(cluster, cell, fresh=has_caller)
+    if not has_parent and not has_caller and not records.limits:
         return NO_KIN
     cells = _readable(bodies)
     teams = [reading.read(Formation, body) for body in await cluster.list("Formation", namespace)]
-    return Kin(
-        cells,
-        of_formations=spawning.of_formations(
-            cells, [team for team in teams if isinstance(team, Formation)]
-        ),
-        approvals=await _approvals(cluster, cells),
+    of_formations = spawning.of_formations(
+        cells, [team for team in teams if isinstance(team, Formation)]
     )
+    recorded = [
+        one if one.metadata.name in of_formations else spawn_records.as_recorded(one, records)
+        for one in cells
+    ]
+    return Kin(
+        recorded,
+        of_formations=of_formations,
+        approvals=await _approvals(cluster, recorded),
+        records=records,
+    )
+
+
+async def _records(cluster: Cluster, cell: Cell, *, fresh: bool) -> Records:
+    return spawn_records.read(await cluster.get(spawn_records.holder_ref(cell), fresh=fresh))
 
 
 async def _cells(cluster: Cluster, namespace: str) -> tuple[Cell, ...]:

@@ -37,7 +37,7 @@ from kais_operator.decide.cells.service_cells import (
 )
 from kais_operator.decide.cells.service_pods import ServicePods
 from kais_operator.decide.children import Parent
-from kais_operator.decide.formations import spawning
+from kais_operator.decide.formations import spawn_records, spawning
 from kais_operator.decide.formations.spawning import NO_KIN, Kin
 from kais_operator.decide.plan import Action, Body, Plan, RegisterPrincipal
 from knowledge_client import models
@@ -113,6 +113,7 @@ def decide_cell(observed: CellObserved, now: datetime) -> Plan:
     account = _account_and_map(observed, parent)
     if account.reason is not None:
         return _plan(observed, _refused(observed, account, parent), now)
+    spawn_record = spawning.record(cell, observed.kin)
     if cell.spec.effective_mode is CellMode.SERVICE:
         decided = _serving(observed, account, parent, now=now)
     else:
@@ -120,10 +121,25 @@ def decide_cell(observed: CellObserved, now: datetime) -> Plan:
         actions = (*account.actions, *gone, *_registrations(observed, account))
         said = _standing_by(observed, account)
         decided = _Decided(said, actions, waits=(account.requeue_after,))
+    decided = replace(decided, actions=(*spawn_record, *decided.actions))
+    decided = _with_ignored_changes(observed, decided)
     if saying.is_suspended(cell):  # after what stops a cell that must not run
         said = saying.suspended(decided.said, about=Type.APPLIED)
         decided = replace(decided, said=said, actions=())
     return _plan(observed, decided, now)
+
+
+def _with_ignored_changes(observed: CellObserved, decided: _Decided) -> _Decided:
+    """Add to the summary which changes the spawn limits ignore, and look for their acceptance."""
+    kin = observed.kin
+    ignored = None
+    if not kin.has_policy and observed.cell.metadata.name not in kin.of_formations:
+        ignored = spawn_records.ignored_changes(observed.cell, kin.records)
+    if ignored is None:
+        return decided
+    *others, ready = decided.said
+    said = [*others, replace(ready, message=f"{ready.message} {ignored}")]
+    return replace(decided, said=said, waits=(*decided.waits, cell_accounts.LOOK_AGAIN))
 
 
 def _account_and_map(observed: CellObserved, parent: Parent) -> Account:

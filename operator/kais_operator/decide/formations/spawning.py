@@ -6,18 +6,22 @@ limits and the others are refused, whoever is looked at first: the order decides
 What a cell wrote about a Cell that it made decides nothing:
 
     admission policy in force      kais.io/created-by is true, for every creator who may not approve
-                                   cells; all cells that run under that account are the parents
-    no policy                      every older cell that may call the Kubernetes API is a parent;
-                                   approvals stand on its ServiceAccount, labels do not count
+                                   cells; all cells that run under that account are the parents, and
+                                   the recorded ancestors of the account stay above
+    no policy                      every older cell that may call the Kubernetes API is a parent,
+                                   with its recorded limits; approvals stand on its ServiceAccount,
+                                   labels do not count
 In both cases a parentRef adds a parent and takes none away. A Cell of a Formation was made by the
-operator.
+operator. `spawn_records` has the records.
 """
 
 from __future__ import annotations
 
 import functools
+import heapq
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from kais import labels
 from kais.resources.cell import Cell
@@ -25,6 +29,9 @@ from kais.resources.formation import Formation
 from kais.resources.workload import Recursion, SpawnPolicy
 from kais_operator.decide.cells import placing
 from kais_operator.decide.formations import formation as formations
+from kais_operator.decide.formations import spawn_records
+from kais_operator.decide.formations.spawn_records import NO_RECORDS, Records
+from kais_operator.decide.plan import Action
 
 
 @dataclass(frozen=True)
@@ -37,12 +44,14 @@ class Kin:
         of_formations: names of the cells that the operator made; needed without the policy.
         approvals: names of Cells that each ServiceAccount's annotation approves, by account;
             needed without the policy.
+        records: what the operator recorded earlier; without the policy, `cells` are as recorded.
     """
 
     cells: Sequence[Cell] = ()
     has_policy: bool = False
     of_formations: frozenset[str] = frozenset()
     approvals: Mapping[str, frozenset[str]] = field(default_factory=dict)
+    records: Records = NO_RECORDS
 
 
 NO_KIN = Kin()
@@ -62,24 +71,27 @@ def of_formations(cells: Iterable[Cell], teams: Iterable[Formation]) -> frozense
     )
 
 
-def creator(cell: Cell) -> str | None:
-    """Give the ServiceAccount of the namespace that created a Cell, as the policy vouches for."""
-    user = cell.metadata.annotations.get(labels.CREATED_BY, "")
-    prefix = f"system:serviceaccount:{cell.metadata.namespace}:"
-    return user.removeprefix(prefix) if user.startswith(prefix) else None
-
-
 def problem(cell: Cell, kin: Kin) -> str | None:
     """Say why a cell may not have been made; None when it may, or when no cell made it.
 
     A parent that is gone has no limits any more.
     """
     family = _Family(cell, kin)
-    for name, generation in family.above(cell).items():
+    for name, generation in family.above(cell).cells.items():
         refusal = _refusal(cell, family.by_name[name], generation, family)
         if refusal is not None:
             return refusal
     return None
+
+
+def record(cell: Cell, kin: Kin) -> tuple[Action, ...]:
+    """Record what a Cell that may have pods must not be able to change later."""
+    if cell.metadata.name in kin.of_formations or not kin.cells:
+        return ()
+    if kin.has_policy:
+        above = _Family(cell, kin).above(cell).accounts
+        return spawn_records.record_ancestors(cell, above, kin.records, kin.cells)
+    return spawn_records.record_limits(cell, kin.records, kin.cells)
 
 
 def _refusal(cell: Cell, ancestor: Cell, generation: int, family: _Family) -> str | None:
@@ -137,39 +149,44 @@ class _Family:
             self._by_account.setdefault(placing.account_name(one), []).append(one.metadata.name)
         self._callers = [one for one in self.by_name.values() if one.spec.api_access]
 
-    def above(self, cell: Cell) -> dict[str, int]:
-        """Give the names of the cells above, each with its generation, nearest first."""
+    def above(self, cell: Cell) -> _Relatives:
+        """Give the cells above and the accounts that created them, each with its generation."""
         older = _Once(self._callers, key=_age)
-        accounts: set[str] = set()
 
-        def parents(name: str) -> Iterator[str]:
-            one = self.by_name[name]
+        def parents(node: _Node) -> Iterator[tuple[_Node, int]]:
+            if node.is_account:
+                yield from ((_Node(name), 0) for name in self._by_account.get(node.name, ()))
+                recorded = self.kin.records.ancestors.get(node.name, {})
+                yield from ((_Node(name, True), steps) for name, steps in recorded.items())
+                return
+            one = self.by_name[node.name]
             if one.spec.parent_ref is not None and one.spec.parent_ref in self.by_name:
-                yield one.spec.parent_ref
-            account = creator(one) or ""
-            if self.kin.has_policy and account not in accounts:
-                accounts.add(account)
-                yield from self._by_account.get(account, ())
-            elif not self.kin.has_policy and name not in self.kin.of_formations:
-                yield from older.up_to(one)
+                yield _Node(one.spec.parent_ref), 1
+            account = spawn_records.creator(one)
+            if self.kin.has_policy and account is not None:
+                yield _Node(account, True), 1
+            elif not self.kin.has_policy and node.name not in self.kin.of_formations:
+                yield from ((_Node(name), 1) for name in older.up_to(one))
 
         return _reached(cell.metadata.name, parents)
 
     def rank(self, cell: Cell, ancestor: Cell) -> int:
         """Count the cells below an ancestor up to this one, oldest first."""
         younger = _Once(self._free, key=_age, is_descending=True)
-        accounts: set[str] = set()
 
-        def children(name: str) -> Iterator[str]:
-            one, account = self.by_name[name], placing.account_name(self.by_name[name])
-            yield from self._by_parent.get(name, ())
-            if self.kin.has_policy and account not in accounts:
-                accounts.add(account)
-                yield from self._by_creator.get(account, ())
-            elif not self.kin.has_policy and one.spec.api_access:
-                yield from younger.up_to(one)
+        def children(node: _Node) -> Iterator[tuple[_Node, int]]:
+            if node.is_account:
+                yield from ((_Node(name), 1) for name in self._by_creator.get(node.name, ()))
+                yield from ((_Node(name, True), 1) for name in self._below.get(node.name, ()))
+                return
+            one = self.by_name[node.name]
+            yield from ((_Node(name), 1) for name in self._by_parent.get(node.name, ()))
+            if self.kin.has_policy:
+                yield _Node(placing.account_name(one), True), 0
+            elif one.spec.api_access:
+                yield from ((_Node(name), 1) for name in younger.up_to(one))
 
-        below = _reached(ancestor.metadata.name, children)
+        below = _reached(ancestor.metadata.name, children).cells
         return 1 + sum(_age(self.by_name[name]) < _age(cell) for name in below)
 
     @functools.cached_property
@@ -178,7 +195,16 @@ class _Family:
 
     @functools.cached_property
     def _by_creator(self) -> dict[str, list[str]]:
-        return _grouped(self.by_name.values(), creator)
+        return _grouped(self.by_name.values(), spawn_records.creator)
+
+    @functools.cached_property
+    def _below(self) -> dict[str, list[str]]:
+        """The accounts whose recorded ancestors include each account."""
+        below: dict[str, list[str]] = {}
+        for account, above in self.kin.records.ancestors.items():
+            for name in above:
+                below.setdefault(name, []).append(account)
+        return below
 
     @functools.cached_property
     def _free(self) -> list[Cell]:
@@ -222,22 +248,41 @@ def _grouped(cells: Iterable[Cell], group_of: Callable[[Cell], str | None]) -> d
     return groups
 
 
-def _reached(start: str, neighbours: Callable[[str], Iterable[str]]) -> dict[str, int]:
-    """Give what is reached from a name, each with its fewest steps; a circle ends there.
+class _Node(NamedTuple):
+    """A cell or an account on the way up or down."""
+
+    name: str
+    is_account: bool = False
+
+
+@dataclass(frozen=True)
+class _Relatives:
+    """What was reached from a cell, each with its fewest generations."""
+
+    cells: Mapping[str, int]
+    accounts: Mapping[str, int]
+
+
+def _reached(start: str, neighbours: Callable[[_Node], Iterable[tuple[_Node, int]]]) -> _Relatives:
+    """Go along the shortest ways, nearest first; a circle ends there.
 
     `neighbours` may leave out what it gave before: that was reached in no more steps.
     """
-    steps, row = {start: 0}, [start]
-    while row:
-        following = []
-        for name in row:
-            for other in neighbours(name):
-                if other not in steps:
-                    steps[other] = steps[name] + 1
-                    following.append(other)
-        row = following
-    del steps[start]
-    return steps
+    steps: dict[_Node, int] = {}
+    waiting = [(0, _Node(start))]
+    while waiting:
+        distance, node = heapq.heappop(waiting)
+        if node in steps:
+            continue
+        steps[node] = distance
+        for other, step in neighbours(node):
+            if other not in steps:
+                heapq.heappush(waiting, (distance + step, other))
+    del steps[_Node(start)]
+    return _Relatives(
+        cells={node.name: n for node, n in steps.items() if not node.is_account},
+        accounts={node.name: n for node, n in steps.items() if node.is_account},
+    )
 
 
 def _limits(cell: Cell) -> Recursion:
