@@ -8,6 +8,10 @@ UV_VERSION := 0.13.9
 # uv uses the machine's Python and never fetches one.
 export UV_PYTHON_DOWNLOADS := never
 export UV_NO_PROGRESS := 1
+# Tests start some thousand Python processes. Where the environment keeps Python from writing compiled
+# modules, each of them would compile all that it imports.
+unexport PYTHONDONTWRITEBYTECODE
+export PYTHONPYCACHEPREFIX := $(CURDIR)/build/bytecode
 
 .PHONY: help
 help: ## list the targets
