@@ -1,0 +1,93 @@
+"""Two trees are equal but for the map, or for the prose; the first difference is named."""
+
+from __future__ import annotations
+
+import pytest
+
+from scripts import compare_trees, rename_map
+
+OLD = '''"""Say things."""
+
+from kais import display
+
+
+def say(words: str) -> str:
+    """Say it."""
+    found = display.told(words)
+    return f"{found} was said"
+
+
+def ask(words: str) -> str:
+    return say(words=words)
+'''
+
+
+def compare(old: str, new: str, text: str = "", *, prose: bool = False) -> int:
+    names = rename_map.parse(text)
+    return compare_trees.compare({"kais/a.py": old}, {"kais/a.py": new}, names, prose=prose)
+
+
+def test_trees_that_differ_by_the_map_are_equal() -> None:
+    new = OLD.replace("say(words: str)", "say(message: str)").replace(
+        "told(words)", "told(message)"
+    )
+    new = new.replace("say(words=words)", "say(message=words)")
+    assert compare(OLD, new, "kais.a:say.words -> message") == 1
+
+
+def test_a_parameter_renamed_in_another_function_too_is_a_difference() -> None:
+    new = OLD.replace("words", "message")
+    with pytest.raises(compare_trees.Different, match=r"kais/a\.py:12: words has become message"):
+        compare(OLD, new, "kais.a:say.words -> message")
+
+
+def test_two_names_that_become_one_are_a_difference() -> None:
+    new = OLD.replace("found", "words")
+    with pytest.raises(compare_trees.Different, match="have both become words"):
+        compare(OLD, new, "kais.a:say.found -> words")
+
+
+def test_a_name_that_is_not_in_the_map_is_a_difference() -> None:
+    with pytest.raises(compare_trees.Different, match=r"kais/a\.py:8: told has become message"):
+        compare(OLD, OLD.replace("told", "message"))
+
+
+def test_a_call_that_is_added_is_a_difference() -> None:
+    with pytest.raises(compare_trees.Different, match=r"kais/a\.py:8"):
+        compare(OLD, OLD.replace("display.told(words)", "display.told(words.strip())"))
+
+
+def test_prose_may_differ_when_prose_is_compared() -> None:
+    new = OLD.replace('"""Say it."""', '"""Format a message."""')
+    new = new.replace("{found} was said", "the message is {found}")
+    assert compare(OLD, new, prose=True) == 1
+
+
+def test_prose_is_a_difference_otherwise() -> None:
+    with pytest.raises(compare_trees.Different, match=r"'Say it\.' has become 'Format it\.'"):
+        compare(OLD, OLD.replace("Say it", "Format it"))
+
+
+def test_a_text_that_formats_another_value_is_a_difference_of_prose_too() -> None:
+    with pytest.raises(compare_trees.Different, match="a text formats other values"):
+        compare(OLD, OLD.replace("{found} was", "{words} was"), prose=True)
+
+
+def test_a_module_that_moves_takes_its_imports_along() -> None:
+    old = {"kais/a.py": OLD, "kais/display.py": "told = str\n"}
+    new = {
+        "kais/a.py": OLD.replace(
+            "from kais import display", "from kais.views import pager"
+        ).replace("display.told", "pager.told"),
+        "kais/views/pager.py": "told = str\n",
+        "kais/views/__init__.py": "",
+    }
+    names = rename_map.parse("kais.display -> kais.views.pager")
+    assert compare_trees.compare(old, new, names) == 2
+
+
+def test_a_new_file_is_a_difference() -> None:
+    with pytest.raises(compare_trees.Different, match=r"kais/b\.py is new"):
+        compare_trees.compare(
+            {"kais/a.py": OLD}, {"kais/a.py": OLD, "kais/b.py": "x = 1\n"}, rename_map.parse("")
+        )

@@ -1,0 +1,166 @@
+"""The renamer follows scopes and types, and refuses what would capture another name."""
+
+from __future__ import annotations
+
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from scripts import rename, rename_map
+
+SOURCES = {
+    "kais/__init__.py": "",
+    "kais/display.py": """
+class Pager:
+    told: str
+
+    def __init__(self, told: str) -> None:
+        self.told = told
+
+    def rows(self, words: list[str]) -> list[str]:
+        return [word for word in words if word != self.told]
+
+
+def say(words: str, *, loud: bool = False) -> str:
+    match words:
+        case str(found):
+            return found.upper() if loud else words
+    return ""
+""",
+    "kais/other.py": """
+class Unrelated:
+    told: int = 0
+
+
+words = 1
+""",
+    "kais/use.py": """
+from kais import display
+from kais.display import Pager, say
+from kais.other import Unrelated
+
+
+def show(pager: Pager, other: Unrelated) -> str:
+    words = "words"
+    pager.rows(words=[words])
+    return say(words=words) + display.say(pager.told) + str(other.told)
+""",
+    "tests/conftest.py": """
+import pytest
+
+
+@pytest.fixture
+def told() -> str:
+    return "told"
+""",
+    "tests/test_use.py": """
+from kais import use
+
+
+def test_it(told: str) -> None:
+    assert use.show and told
+""",
+}
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    for name, source in SOURCES.items():
+        path = tmp_path / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(source.lstrip("\n"))
+    return tmp_path
+
+
+def apply(root: Path, text: str) -> dict[str, str]:
+    renamer = rename.Renamer(root, rename_map.parse(text), ("kais", "tests"))
+    return {str(path): source.decode() for path, source in renamer.changes().items()}
+
+
+def test_a_function_is_renamed_with_its_imports_and_calls(root: Path) -> None:
+    changed = apply(root, "kais.display:say -> format_message")
+    assert "def format_message(" in changed["kais/display.py"]
+    assert "from kais.display import Pager, format_message" in changed["kais/use.py"]
+    assert (
+        "format_message(words=words) + display.format_message(pager.told)"
+        in (changed["kais/use.py"])
+    )
+
+
+def test_a_parameter_is_renamed_with_keyword_arguments_and_nothing_of_its_name_besides(
+    root: Path,
+) -> None:
+    changed = apply(root, "kais.display:say.words -> message")
+    assert "def say(message: str" in changed["kais/display.py"]
+    assert "match message:" in changed["kais/display.py"]
+    assert "for word in words if" in changed["kais/display.py"]
+    assert "say(message=words)" in changed["kais/use.py"]
+    assert "rows(words=[words])" in changed["kais/use.py"]
+
+
+def test_a_parameter_of_a_method_is_renamed_where_the_method_is_called(root: Path) -> None:
+    changed = apply(root, "kais.display:Pager.rows.words -> lines")
+    assert "for word in lines if" in changed["kais/display.py"]
+    assert "rows(lines=[words])" in changed["kais/use.py"]
+
+
+def test_an_attribute_is_renamed_on_its_own_type_alone(root: Path) -> None:
+    changed = apply(root, "kais.display:Pager.told -> speaker")
+    assert "self.speaker = told" in changed["kais/display.py"]
+    assert "word != self.speaker" in changed["kais/display.py"]
+    assert "display.say(pager.speaker) + str(other.told)" in changed["kais/use.py"]
+
+
+def test_what_a_pattern_binds_is_renamed(root: Path) -> None:
+    changed = apply(root, "kais.display:say.found -> text")
+    assert "case str(text):\n            return text.upper()" in changed["kais/display.py"]
+
+
+def test_a_fixture_is_renamed_in_the_tests_that_take_it(root: Path) -> None:
+    changed = apply(root, "tests.conftest:told -> message")
+    assert "def message() -> str:" in changed["tests/conftest.py"]
+    assert "def test_it(message: str)" in changed["tests/test_use.py"]
+    assert "use.show and message" in changed["tests/test_use.py"]
+
+
+def test_a_name_that_is_taken_is_refused(root: Path) -> None:
+    with pytest.raises(rename.RenameFailed, match=r"use\.py:\d+: words -> pager: pager is taken"):
+        apply(root, "kais.use:show.words -> pager")
+
+
+def test_a_name_that_does_not_exist_is_refused(root: Path) -> None:
+    with pytest.raises(rename.RenameFailed, match=r"there is no kais\.display:missing"):
+        apply(root, "kais.display:missing -> message")
+
+
+def test_a_module_moves_with_its_imports(root: Path) -> None:
+    subprocess.run(["git", "init", "-q"], cwd=root, check=True)
+    subprocess.run(["git", "add", "."], cwd=root, check=True)
+    renamer = rename.Renamer(
+        root, rename_map.parse("kais.display -> kais.views.pager"), ("kais", "tests")
+    )
+    renamer.write(renamer.changes())
+    assert (root / "kais/views/pager.py").exists()
+    assert not (root / "kais/display.py").exists()
+    source = (root / "kais/use.py").read_text()
+    assert "from kais.views import pager" in source.replace(" as views_pager", "")
+    assert "from kais.views.pager import Pager, say" in source
+
+
+def test_a_module_whose_new_name_is_taken_is_imported_under_that_of_its_package(
+    root: Path,
+) -> None:
+    changed = apply(root, "kais.display -> kais.views.pager")
+    assert "from kais.views import pager as views_pager" in changed["kais/use.py"]
+    assert "views_pager.say(pager.told)" in changed["kais/use.py"]
+
+
+def test_a_map_that_gives_one_name_two_new_ones_is_refused() -> None:
+    with pytest.raises(rename_map.InvalidMap, match="renamed twice"):
+        rename_map.parse("a:told -> message\na:told -> text")
+
+
+def test_lines_that_are_no_renames_are_ignored() -> None:
+    parsed = rename_map.parse("Rename what is said.\n\n  a.b -> a.c  # moves\na:B.told -> text\n")
+    assert parsed == rename_map.RenameMap({"a.b": "a.c"}, {"a:B.told": "text"})
