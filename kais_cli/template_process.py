@@ -198,7 +198,7 @@ def _answers(request: dict[str, Any]) -> Iterator[dict[str, Any]]:
 
 
 def _documents(text: str) -> dict[str, Any]:
-    from kais_cli import yaml_documents  # noqa: PLC0415 (loads yaml)
+    from kais_rendering import yaml_documents  # noqa: PLC0415 (loads yaml)
 
     try:
         return {"documents": yaml_documents.read(text)}

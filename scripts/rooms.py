@@ -13,7 +13,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 FOLDERS = (
     *("kais", "operator/kais_operator", "knowledge_service", "knowledge_client", "kais_cli"),
-    *("kais_cluster", "examples", "bench", "scripts", "e2e", "tests"),
+    *("kais_rendering", "kais_cluster", "examples", "bench", "scripts", "e2e", "tests"),
 )
 
 

@@ -9,7 +9,10 @@ from kais import crds
 from kais.reasons import Reason
 
 ROOT = Path(__file__).parents[2]
-PACKAGES = ("kais", "kais_cli", "kais_cluster", "knowledge_client", "knowledge_service", "operator")
+PACKAGES = (
+    *("kais", "kais_cli", "kais_cluster", "kais_rendering"),
+    *("knowledge_client", "knowledge_service", "operator"),
+)
 
 
 BESIDE = ("bench", "e2e", "examples", "scripts", "tests")

@@ -5,8 +5,9 @@ import time
 
 import pytest
 
-from kais_cli import template_process, yaml_documents
+from kais_cli import template_process
 from kais_cli.exit_status import ExitStatus
+from kais_rendering import yaml_documents
 from tests.cli import objects
 
 BOMB = "a0: &a0 [x, x, x, x, x, x, x, x, x]\n" + "".join(

@@ -45,7 +45,7 @@ class _Memory:
 def _workers() -> list[str]:
     tasks = Path(f"/proc/{os.getpid()}/task").iterdir()
     listed = [pid for task in tasks for pid in _read(task / "children").split()]
-    return [pid for pid in listed if "render_worker" in _read(Path(f"/proc/{pid}/cmdline"))]
+    return [pid for pid in listed if "kais_rendering.worker" in _read(Path(f"/proc/{pid}/cmdline"))]
 
 
 def _resident_kib(pid: str) -> int:

@@ -13,10 +13,10 @@ from concurrent.futures import Future
 from kais_operator import errors
 from kais_operator.adapters import api_paths
 from kais_operator.adapters.connection import Connection
-from kais_operator.adapters.fair_share import FairShare, surplus
 from kais_operator.adapters.side_loop import SideLoop
 from kais_operator.decide.missions.checks import Log
 from kais_operator.decide.plan import ObjectRef
+from kais_rendering.fair_share import FairShare, surplus
 
 logger = logging.getLogger(__name__)
 

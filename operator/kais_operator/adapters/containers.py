@@ -20,11 +20,11 @@ from kais_operator import errors
 from kais_operator.adapters import api_paths
 from kais_operator.adapters.connection import Connection
 from kais_operator.adapters.container_logs import KEPT_BYTES, MOST_BYTES, LogReader, Tail
-from kais_operator.adapters.fair_share import FairShare, surplus
 from kais_operator.adapters.side_loop import SideLoop
 from kais_operator.decide.missions.checks import Log, Process
 from kais_operator.decide.plan import ObjectRef, RunInContainer
 from kais_operator.ports import Clock
+from kais_rendering.fair_share import FairShare, surplus
 
 _WORDS_BYTES = 2048
 _AT_ONCE, _MOST = 128, 8

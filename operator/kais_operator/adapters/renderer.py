@@ -1,4 +1,4 @@
-"""The Renderer port over processes that can be killed; see `render_pool`.
+"""The Renderer port over the processes of `kais_rendering`, which can be killed.
 
 What a template compiles to depends on its spec alone, and what it renders to on what is given
 besides, so the answers to the requests seen last are kept: an idle pass compiles and renders
@@ -23,9 +23,10 @@ from msgspec import json
 from kais import blueprints
 from kais_operator import errors
 from kais_operator.adapters.render_failures import RenderFailures
-from kais_operator.adapters.render_pool import RenderPool
-from kais_operator.adapters.render_process import Answer
 from kais_operator.decide.plan import Body
+from kais_rendering.errors import RenderingFailed
+from kais_rendering.pool import RenderPool
+from kais_rendering.process import Answer
 
 _KEPT_REPORTS = 1000  # arbitrary, some KiB each at most and far more than Blueprints are edited
 _KEPT_RENDERINGS = 200  # arbitrary: the uses that are being looked at, some KiB each
@@ -180,9 +181,10 @@ class WorkerRenderer:
         operation, began_s = request.body["op"], time.perf_counter()
         try:
             answer = await self._pool.ask(line, namespace=request.namespace)
-        except errors.RenderingFailed as exc:
+        except RenderingFailed as exc:
             self._count(operation, exc.cap, time.perf_counter() - began_s)
-            return self._failures.note(request.failing, exc)
+            failed = errors.RenderingFailed(str(exc), cap=exc.cap)
+            return self._failures.note(request.failing, failed)
         self._count(operation, "ok", time.perf_counter() - began_s)
         self._failures.clear(request.failing)
         return answer

@@ -1,6 +1,4 @@
 import asyncio
-import inspect
-import json
 import os
 import signal
 import time
@@ -11,9 +9,9 @@ from typing import Any
 import pytest
 
 from kais_operator import errors
-from kais_operator.adapters import render_process, render_worker
-from kais_operator.adapters.render_pool import RenderPool
 from kais_operator.adapters.renderer import WorkerRenderer
+from kais_rendering import process
+from kais_rendering.pool import RenderPool
 from tests.fakes import blueprints
 
 NAMES: dict[str, Any] = {"blueprint": "b", "revision": 1, "instance": "i", "namespace": "n"}
@@ -76,7 +74,7 @@ async def test_time_in_which_the_operators_loop_was_busy_is_not_the_templates(
 async def test_where_no_processor_time_is_told_the_clock_is_the_limit(
     renderer: WorkerRenderer, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    monkeypatch.setattr(render_process, "_PROC", tmp_path)  # as on macOS
+    monkeypatch.setattr(process, "_PROC", tmp_path)  # as on macOS
     spec = blueprints.blueprint()["spec"]
     assert (await renderer.compile(spec, namespace="n")).is_good
     with pytest.raises(errors.RenderingFailed, match=r"more than 0\.5 s") as failed:
@@ -84,32 +82,10 @@ async def test_where_no_processor_time_is_told_the_clock_is_the_limit(
     assert failed.value.cap == "time"
 
 
-def test_a_worker_ends_itself_later_than_its_parent_ends_it() -> None:
-    limit_s = inspect.signature(RenderPool).parameters["limit_s"].default
-    assert limit_s * render_process._PATIENCE < render_worker._ALARM_S
-
-
 async def test_a_worker_that_was_killed_is_replaced(renderer: WorkerRenderer) -> None:
     with pytest.raises(errors.RenderingFailed):
         await renderer.render(blueprints.blueprint(**CATASTROPHE)["spec"], HANG, **NAMES)
     assert (await renderer.compile(blueprints.blueprint()["spec"], namespace="n")).is_good
-
-
-async def test_a_worker_may_not_grow_beyond_its_memory() -> None:
-    pool = RenderPool(workers=1, memory_mib=64)
-    await pool.start()
-    worker = await pool._idle.get()
-    assert worker is not None
-    await worker.ready()
-    limits = _proc(worker.pid, "limits")
-    size_kib = next(
-        int(line.split()[1])
-        for line in _proc(worker.pid, "status").splitlines()
-        if line.startswith("VmSize")
-    )
-    limit = next(int(line.split()[3]) for line in limits.splitlines() if "address space" in line)
-    await worker.kill()
-    assert abs(limit - (size_kib * 1024 + 64 * 2**20)) < 4 * 2**20
 
 
 @pytest.mark.parametrize(
@@ -135,32 +111,6 @@ async def test_a_bomb_is_an_error_that_names_its_leaf(renderer: WorkerRenderer, 
     assert time.monotonic() - started < 3
 
 
-async def test_memory_that_runs_out_is_said_and_the_next_request_is_served() -> None:
-    pool = RenderPool(workers=1, memory_mib=8)
-    try:
-        huge = {"op": "compile", "spec": {"formation": {"x": [{}] * 200_000}}}
-        with pytest.raises(errors.RenderingFailed, match="more than 8 MiB of memory"):
-            await pool.ask(json.dumps(huge).encode(), namespace="n")
-        good = {"op": "compile", "spec": blueprints.blueprint()["spec"]}
-        assert (await pool.ask(json.dumps(good).encode(), namespace="n"))["is_good"] is True
-    finally:
-        await pool.close()
-
-
-async def test_a_worker_that_dies_between_requests_is_not_noticed() -> None:
-    pool = RenderPool(workers=1)
-    good = json.dumps({"op": "compile", "spec": blueprints.blueprint()["spec"]}).encode()
-    try:
-        await pool.ask(good, namespace="n")
-        worker = await pool._idle.get()
-        assert worker is not None
-        os.kill(worker.pid, signal.SIGKILL)
-        pool._idle.put_nowait(worker)
-        assert (await pool.ask(good, namespace="n"))["is_good"] is True
-    finally:
-        await pool.close()
-
-
 async def test_a_request_that_is_given_up_leaves_the_pool_whole(renderer: WorkerRenderer) -> None:
     await renderer.compile(blueprints.blueprint()["spec"], namespace="n")
     hanging = asyncio.create_task(
@@ -182,17 +132,6 @@ async def test_more_requests_than_workers_wait_their_turn(renderer: WorkerRender
     assert [m.to_dict()["rendered"]["values"]["topic"] for m in made] == [str(n) for n in range(20)]
 
 
-async def test_the_worker_is_given_no_environment() -> None:
-    pool = RenderPool(workers=1)
-    await pool.start()
-    worker = await pool._idle.get()
-    assert worker is not None
-    await worker.ready()
-    environment = _proc(worker.pid, "environ").split("\0")
-    await worker.kill()
-    assert {entry.split("=")[0] for entry in environment if entry} == {"PYTHONPATH"}
-
-
 async def test_a_spec_is_compiled_once() -> None:
     asked = 0
 
@@ -208,10 +147,6 @@ async def test_a_spec_is_compiled_once() -> None:
     for _ in range(3):
         assert (await renderer.compile({"formation": {}}, namespace="n")).is_good
     assert asked == 1
-
-
-def _proc(pid: int, name: str) -> str:
-    return Path(f"/proc/{pid}/{name}").read_text()
 
 
 async def _longest_pause() -> float:

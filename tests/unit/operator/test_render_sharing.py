@@ -12,14 +12,15 @@ import pytest
 
 from kais_operator import errors
 from kais_operator.adapters import render_failures
-from kais_operator.adapters.fair_share import FairShare
-from kais_operator.adapters.render_pool import RenderPool
 from kais_operator.adapters.renderer import PATIENCE_S, WorkerRenderer
 from kais_operator.decide.plan import Body, ObjectRef
 from kais_operator.handlers.echoes import Echoes
 from kais_operator.handlers.reconcile import Passes
 from kais_operator.observe import blueprint_revision, kinds
 from kais_operator.workqueue import WorkQueue
+from kais_rendering.errors import RenderingFailed
+from kais_rendering.fair_share import FairShare
+from kais_rendering.pool import RenderPool
 from tests.fakes import blueprints
 from tests.fakes.world import FakeWorld, fake_world
 
@@ -60,7 +61,7 @@ class Limited(RenderPool):
         self.requests += 1
         if self.is_mended:
             return ANSWER
-        raise errors.RenderingFailed("rendering took more than 2 s", cap="time")
+        raise RenderingFailed("rendering took more than 2 s", cap="time")
 
 
 class Looking:

@@ -1,6 +1,6 @@
 """The program that renders: a process of its own, so that a bad template harms nothing else.
 
-Started by `adapters.renderer` as `python -m kais_operator.adapters.render_worker`. One JSON object
+Started by `process` as `python -m kais_rendering.worker`. One JSON object
 per line comes in and one goes out, in turn; the end of the input ends the program. It runs what
 users wrote (templates, regular expressions), so it gets no environment and no more memory than its
 cap. It runs as the operator's user, since a pod without privileges has no other: before it reads
@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import IO, Any
 
 from kais import blueprints, templates
-from kais_operator.adapters import confinement, render_place
+from kais_rendering import confinement, progress_memory
 
 _ALARM_S = 60  # only for orphans: the parent gives up after 20 s on the clock
 
@@ -32,13 +32,13 @@ def main() -> int:
     parser.add_argument("--memory-mib", type=int, required=True)
     parser.add_argument("--place-fd", type=int, required=True)
     given = parser.parse_args()
-    place = render_place.share(given.place_fd)
+    place = progress_memory.share(given.place_fd)
     allowed = given.memory_mib * 2**20
     idle = limit_memory(allowed)
     _say(sys.stdout, {"ready": True, "confined": confinement.confine()})
     for line in sys.stdin:
         signal.setitimer(signal.ITIMER_REAL, _ALARM_S)
-        answer = answer_to(line, progress=lambda leaf: render_place.note(place, leaf))
+        answer = answer_to(line, progress=lambda leaf: progress_memory.note(place, leaf))
         signal.setitimer(signal.ITIMER_REAL, 0)
         _say(sys.stdout, {**answer, "worn": (_size_bytes() or 0) > idle + allowed // 2})
     return 0

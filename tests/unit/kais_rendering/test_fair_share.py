@@ -2,7 +2,7 @@
 
 import asyncio
 
-from kais_operator.adapters.fair_share import FairShare
+from kais_rendering.fair_share import FairShare
 
 
 class Workers:

@@ -11,9 +11,9 @@ from __future__ import annotations
 import asyncio
 import logging
 
-from kais_operator import errors
-from kais_operator.adapters.fair_share import FairShare
-from kais_operator.adapters.render_process import Answer, RenderProcess
+from kais_rendering import errors
+from kais_rendering.fair_share import FairShare
+from kais_rendering.process import Answer, RenderProcess
 
 _LOG = logging.getLogger(__name__)
 

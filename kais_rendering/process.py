@@ -17,8 +17,7 @@ from typing import Any
 
 from msgspec import json
 
-from kais_operator import errors
-from kais_operator.adapters import render_place
+from kais_rendering import errors, progress_memory
 
 Answer = dict[str, Any]
 
@@ -45,11 +44,11 @@ class RenderProcess:
     @classmethod
     async def start(cls, *, memory_mib: int) -> RenderProcess:
         """Start a process without environment; it is imported and ready some time later."""
-        fd = render_place.open_shared()
+        fd = progress_memory.open_shared()
         try:
-            place = render_place.share(fd)
+            place = progress_memory.share(fd)
             process = await asyncio.create_subprocess_exec(
-                *(sys.executable, "-P", "-m", "kais_operator.adapters.render_worker"),
+                *(sys.executable, "-P", "-m", "kais_rendering.worker"),
                 *("--memory-mib", str(memory_mib), "--place-fd", str(fd)),
                 stdin=asyncio.subprocess.PIPE,
                 stdout=asyncio.subprocess.PIPE,
@@ -157,7 +156,7 @@ class RenderProcess:
         return errors.RenderingFailed(message, cap="worker")
 
     def _where(self) -> str:
-        leaf = render_place.read(self._place)
+        leaf = progress_memory.read(self._place)
         return f" at {leaf}" if leaf else ""
 
     def _spent_s(self) -> float:

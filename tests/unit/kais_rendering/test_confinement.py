@@ -9,12 +9,12 @@ from pathlib import Path
 
 import pytest
 
-from kais_operator.adapters.render_pool import RenderPool
-from kais_operator.adapters.render_process import RenderProcess
+from kais_rendering.pool import RenderPool
+from kais_rendering.process import RenderProcess
 
 TRY = """
 import os, socket, sys
-from kais_operator.adapters import confinement
+from kais_rendering import confinement
 
 token, parent, listener = sys.argv[1], sys.argv[2], int(sys.argv[3])
 print("before", open(token).read())

@@ -1,0 +1,1 @@
+"""Runs what users wrote (templates, patterns, YAML) in processes with limits that can be killed."""

@@ -1,0 +1,23 @@
+"""Errors of this package.
+
+RenderingFailed     a worker passed a limit or died
+"""
+
+from __future__ import annotations
+
+from typing import Literal
+
+Cap = Literal["time", "memory", "worker"]
+
+
+class RenderingFailed(Exception):
+    """A worker passed its time or memory limit, or died.
+
+    Attributes:
+        cap: "time" or "memory" when the request passed that limit; "worker" when the process died
+            for a reason that it could not report.
+    """
+
+    def __init__(self, message: str, *, cap: Cap) -> None:
+        super().__init__(message)
+        self.cap = cap
