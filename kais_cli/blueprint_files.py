@@ -9,7 +9,7 @@ from typing import Any
 
 from kais.errors import InvalidResource
 from kais.resources.blueprint import Blueprint
-from kais_cli import errors, template_process
+from kais_cli import errors, render_requests
 
 
 @dataclass(frozen=True)
@@ -34,7 +34,7 @@ def validate(file: Path) -> Iterator[Verdict]:
         except InvalidResource as exc:
             yield Verdict(subject, problems=tuple(str(violation) for violation in exc.violations))
             continue
-        report = template_process.compile_spec(found.spec.to_dict(), subject=subject)
+        report = render_requests.compile_spec(found.spec.to_dict(), subject=subject)
         problems = () if report.is_good else (report.errors or (report.message,))
         yield Verdict(subject, words=report.message, problems=problems)
 
@@ -60,7 +60,7 @@ def bodies(file: Path) -> list[dict[str, Any]]:
     Raises:
         UsageError: the file cannot be read, or holds no Blueprint.
     """
-    found = template_process.read_yaml(file, subject=str(file))
+    found = render_requests.read_yaml(file, subject=str(file))
     chosen = [body for body in found if isinstance(body, dict) and body.get("kind") == "Blueprint"]
     if not chosen:
         raise errors.UsageError(f"{file} holds no object of kind Blueprint")

@@ -20,7 +20,7 @@ from kais_cli import (
     histories,
     key_order,
     output,
-    template_process,
+    render_requests,
 )
 from kais_cli.errors import UsageError
 
@@ -131,7 +131,7 @@ def of_file(session: Session, name: str, *, file: Path, older: int | None) -> Di
         raise UsageError(failures.lines(exc)) from exc
     after = TemplateSpec.from_dict(blueprint_revision.template_of(wanted.spec))
     subject = f"Blueprint {name} in {file}"
-    report = template_process.compile_spec(after.to_dict(), subject=subject)
+    report = render_requests.compile_spec(after.to_dict(), subject=subject)
     if not report.is_good:
         listed = "".join(f"\n  {problem}" for problem in report.errors or (report.message,))
         raise UsageError(f"{subject} does not compile:{listed}")
@@ -152,7 +152,7 @@ def _of_uses(
     kept = {number: _kept(session, name, number) for number in {*numbers.values()} if number}
     present = {n: body for n, number in numbers.items() if number and (body := kept[number])}
     compared = [body for body in bodies if body["metadata"]["name"] in present]
-    found = template_process.impacts(after.to_dict(), compared, revisions=present, subject=subject)
+    found = render_requests.impacts(after.to_dict(), compared, revisions=present, subject=subject)
     for count, use in enumerate(own):
         if len(own) >= _MANY and count % _MANY == 0:
             session.note(f"comparing the uses: {count} of {len(own)}")

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from kais.resources import base
-from kais_cli import errors, template_process
+from kais_cli import errors, render_requests
 
 if TYPE_CHECKING:
     from kais.resources.blueprint_revision import BlueprintRevision
@@ -33,7 +33,7 @@ def render(
         "instance": instance,
         "namespace": namespace,
     }
-    found = template_process.render(spec.template().to_dict(), names, subject=revision.ref)
+    found = render_requests.render(spec.template().to_dict(), names, subject=revision.ref)
     if isinstance(found, blueprints.Violations):
         listed = "".join(f"\n  {violation}" for violation in found.violations)
         raise errors.UsageError(f"{revision.ref} cannot be rendered with these values:{listed}")

@@ -9,7 +9,7 @@ from typing import Any
 from kais import parameters as rules
 from kais.errors import Violation
 from kais.resources.blueprint import Parameter
-from kais_cli import errors, template_process
+from kais_cli import errors, render_requests
 
 
 def read(
@@ -45,12 +45,12 @@ def _checked(
 ) -> tuple[Violation, ...]:
     """Check the values; a Blueprint's patterns are untrusted and may never end."""
     if any(parameter.pattern is not None for parameter in parameters):
-        return template_process.violations_of(parameters, given, subject=subject)
+        return render_requests.violations_of(parameters, given, subject=subject)
     return rules.resolve(parameters, given).violations
 
 
 def _from_file(file: Path) -> dict[str, Any]:
-    documents = template_process.read_yaml(file, subject=f"--values {file}")
+    documents = render_requests.read_yaml(file, subject=f"--values {file}")
     if len(documents) > 1:
         raise errors.UsageError(f"--values {file} must hold one document, not {len(documents)}")
     found = documents[0] if documents else None

@@ -16,8 +16,10 @@ class RenderingFailed(Exception):
     Attributes:
         cap: "time" or "memory" when the request passed that limit; "worker" when the process died
             for a reason that it could not report.
+        leaf: The leaf or parameter at work; empty when there was none yet.
     """
 
-    def __init__(self, message: str, *, cap: Cap) -> None:
+    def __init__(self, message: str, *, cap: Cap, leaf: str = "") -> None:
         super().__init__(message)
         self.cap = cap
+        self.leaf = leaf

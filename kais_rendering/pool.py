@@ -11,11 +11,13 @@ from __future__ import annotations
 import asyncio
 import logging
 
-from kais_rendering import errors
+from kais_rendering.errors import RenderingFailed
 from kais_rendering.fair_share import FairShare
 from kais_rendering.process import Answer, RenderProcess
 
 _LOG = logging.getLogger(__name__)
+PATIENCE = 10
+"""As many times its limit may go by on the clock, for a worker that gets no processor."""
 
 
 class RenderPool:
@@ -46,7 +48,7 @@ class RenderPool:
             if worker is not None:
                 await worker.kill()
 
-    async def ask(self, line: bytes, *, namespace: str) -> Answer:
+    async def ask(self, request: bytes, *, namespace: str) -> Answer:
         """Have one request of a namespace answered, waiting for an idle worker first.
 
         A worker that dies is no proof against the template (the kernel may have needed its memory),
@@ -58,13 +60,13 @@ class RenderPool:
         await self.start()
         async with self._share.turn(namespace):
             try:
-                return await self._ask_once(line)
-            except errors.RenderingFailed as exc:
+                return await self._ask_once(request)
+            except RenderingFailed as exc:
                 if exc.cap != "worker":
                     raise
-            return await self._ask_once(line)
+            return await self._ask_once(request)
 
-    async def _ask_once(self, line: bytes) -> Answer:
+    async def _ask_once(self, request: bytes) -> Answer:
         worker = await self._idle.get()
         is_sound = False
         try:
@@ -72,7 +74,8 @@ class RenderPool:
                 worker = await self._replaced(worker)
             await worker.ready()
             self._note_confinement(worker)
-            answer = await worker.ask(line, limit_s=self._limit_s)
+            elapsed_s = self._limit_s * PATIENCE
+            answer = await worker.ask(request, limit_s=self._limit_s, elapsed_s=elapsed_s)
             if "done" not in answer:
                 raise worker.failure(answer, memory_mib=self._memory_mib)
             is_sound = not answer.get("worn")
@@ -86,7 +89,7 @@ class RenderPool:
             self._is_warned = True
             _LOG.warning(
                 "the kernel has no Landlock: a template that breaks out of its sandbox could read "
-                "the operator's tokens"
+                "what this user can read"
             )
 
     async def _give_back(self, worker: RenderProcess | None, *, is_sound: bool) -> None:

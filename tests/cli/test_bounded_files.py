@@ -5,7 +5,7 @@ import time
 
 import pytest
 
-from kais_cli import template_process
+from kais_cli import render_requests
 from kais_cli.exit_status import ExitStatus
 from kais_rendering import yaml_documents
 from tests.cli import objects
@@ -31,7 +31,7 @@ def hanging(name: str) -> dict:
 def test_a_pattern_of_a_blueprint_that_never_ends_is_stopped_and_named(
     terminal, cluster, monkeypatch, verb
 ):
-    monkeypatch.setattr(template_process, "_SECONDS", 2)
+    monkeypatch.setattr(render_requests, "_LIMIT_S", 2)
     cluster.put(hanging("blueprint"))
     cluster.put(hanging("revision"))
     began = time.monotonic()
@@ -100,8 +100,8 @@ def test_what_cannot_be_read_says_why(text, words):
 def test_what_json_cannot_hold_is_refused_in_words(tmp_path, text):
     file = tmp_path / "odd.yaml"
     file.write_text(text)
-    with pytest.raises(template_process.errors.UsageError, match=r"odd\.yaml: .*JSON"):
-        template_process.read_yaml(file, subject=str(file))
+    with pytest.raises(render_requests.errors.UsageError, match=r"odd\.yaml: .*JSON"):
+        render_requests.read_yaml(file, subject=str(file))
 
 
 def test_dates_stay_text():
@@ -109,8 +109,8 @@ def test_dates_stay_text():
 
 
 def test_a_file_that_takes_too_long_to_read_is_named(tmp_path, monkeypatch):
-    monkeypatch.setattr(template_process, "_SECONDS", 0.001)
+    monkeypatch.setattr(render_requests, "_LIMIT_S", 0.001)
     file = tmp_path / "slow.yaml"
     file.write_text("a: 1\n")
-    with pytest.raises(template_process.errors.UsageError, match=r"reading .*slow\.yaml took more"):
-        template_process.read_yaml(file, subject=str(file))
+    with pytest.raises(render_requests.errors.UsageError, match=r"reading .*slow\.yaml took more"):
+        render_requests.read_yaml(file, subject=str(file))

@@ -6,8 +6,9 @@ import json
 import pytest
 import yaml
 
-from kais_cli import template_process
+from kais_cli import render_requests
 from kais_cli.exit_status import ExitStatus
+from kais_rendering.process import RenderProcess
 from tests.cli import objects
 
 
@@ -157,10 +158,8 @@ def test_diff_of_a_file_renders_all_uses_in_one_process_and_reads_a_revision_onc
         cluster.put(use)
     file = changed(tmp_path, mission={"objective": "ask {{ who }}"})
     started, read = [], []
-    popen, get = template_process.subprocess.Popen, cluster.get
-    monkeypatch.setattr(
-        template_process.subprocess, "Popen", lambda *a, **k: started.append(a) or popen(*a, **k)
-    )
+    start, get = RenderProcess.start, cluster.get
+    monkeypatch.setattr(RenderProcess, "start", lambda **k: started.append(k) or start(**k))
     monkeypatch.setattr(type(cluster), "get", lambda _, *a, **k: read.append(a) or get(*a, **k))
 
     assert terminal.run("blueprint", "diff", "doctor", "-f", file) == 0
@@ -172,7 +171,7 @@ def test_diff_of_a_file_renders_all_uses_in_one_process_and_reads_a_revision_onc
 
 
 def test_diff_of_a_file_ends_a_use_that_would_never_end(terminal, cluster, tmp_path, monkeypatch):
-    monkeypatch.setattr(template_process, "_SECONDS", 2)
+    monkeypatch.setattr(render_requests, "_LIMIT_S", 2)
     use = objects.instance("now", revisionInUse=2)
     use["spec"]["parameters"] = {"who": "a" * 40 + "!"}
     cluster.put(use)

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from kais_rendering import errors, process
+from kais_rendering import errors, pool
 from kais_rendering import worker as worker_program
 from kais_rendering.pool import RenderPool
 from tests.fakes import blueprints
@@ -16,13 +16,13 @@ from tests.fakes import blueprints
 
 def test_a_worker_ends_itself_later_than_its_parent_ends_it() -> None:
     limit_s = inspect.signature(RenderPool).parameters["limit_s"].default
-    assert limit_s * process._PATIENCE < worker_program._ALARM_S
+    assert limit_s * pool.PATIENCE < worker_program._ALARM_S
 
 
 async def test_a_worker_may_not_grow_beyond_its_memory() -> None:
-    pool = RenderPool(workers=1, memory_mib=64)
-    await pool.start()
-    worker = await pool._idle.get()
+    workers = RenderPool(workers=1, memory_mib=64)
+    await workers.start()
+    worker = await workers._idle.get()
     assert worker is not None
     await worker.ready()
     limits = _proc(worker.pid, "limits")
@@ -37,35 +37,35 @@ async def test_a_worker_may_not_grow_beyond_its_memory() -> None:
 
 
 async def test_memory_that_runs_out_is_said_and_the_next_request_is_served() -> None:
-    pool = RenderPool(workers=1, memory_mib=8)
+    workers = RenderPool(workers=1, memory_mib=8)
     try:
         huge = {"op": "compile", "spec": {"formation": {"x": [{}] * 200_000}}}
         with pytest.raises(errors.RenderingFailed, match="more than 8 MiB of memory"):
-            await pool.ask(json.dumps(huge).encode(), namespace="n")
+            await workers.ask(json.dumps(huge).encode(), namespace="n")
         good = {"op": "compile", "spec": blueprints.blueprint()["spec"]}
-        assert (await pool.ask(json.dumps(good).encode(), namespace="n"))["is_good"] is True
+        assert (await workers.ask(json.dumps(good).encode(), namespace="n"))["is_good"] is True
     finally:
-        await pool.close()
+        await workers.close()
 
 
 async def test_a_worker_that_dies_between_requests_is_not_noticed() -> None:
-    pool = RenderPool(workers=1)
+    workers = RenderPool(workers=1)
     good = json.dumps({"op": "compile", "spec": blueprints.blueprint()["spec"]}).encode()
     try:
-        await pool.ask(good, namespace="n")
-        worker = await pool._idle.get()
+        await workers.ask(good, namespace="n")
+        worker = await workers._idle.get()
         assert worker is not None
         os.kill(worker.pid, signal.SIGKILL)
-        pool._idle.put_nowait(worker)
-        assert (await pool.ask(good, namespace="n"))["is_good"] is True
+        workers._idle.put_nowait(worker)
+        assert (await workers.ask(good, namespace="n"))["is_good"] is True
     finally:
-        await pool.close()
+        await workers.close()
 
 
 async def test_the_worker_is_given_no_environment() -> None:
-    pool = RenderPool(workers=1)
-    await pool.start()
-    worker = await pool._idle.get()
+    workers = RenderPool(workers=1)
+    await workers.start()
+    worker = await workers._idle.get()
     assert worker is not None
     await worker.ready()
     environment = _proc(worker.pid, "environ").split("\0")

@@ -1,0 +1,136 @@
+"""What commands ask a render worker for; a limit that was passed is an error of usage.
+
+Files, patterns and templates are untrusted: a pattern may never end, and content may exhaust the
+memory. So they are read, matched, compiled and rendered in a process of `kais_rendering`.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from kais.errors import Violation
+from kais.resources.blueprint import Parameter
+from kais_cli import errors
+from kais_rendering.errors import RenderingFailed
+from kais_rendering.session import RenderSession
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from kais.blueprints import CompileReport, Rendering
+    from kais.impacts import Impact
+    from kais_cli.ports import Body
+
+_LIMIT_S = 10.0
+_MEMORY_MIB = 512
+
+
+def compile_spec(spec: Mapping[str, Any], *, subject: str) -> CompileReport:
+    """Compile a blueprint's spec.
+
+    Raises:
+        UsageError: it took too long or too much memory; the message names the leaf.
+    """
+    from kais import blueprints  # noqa: PLC0415 (loads jinja2)
+
+    answer = _ask({"op": "compile", "spec": dict(spec)}, subject)
+    return blueprints.CompileReport.from_dict(answer)
+
+
+def render(spec: Mapping[str, Any], names: Mapping[str, Any], *, subject: str) -> Rendering:
+    """Render a spec; `names` are the arguments of `kais.blueprints.render_blueprint`.
+
+    Raises:
+        UsageError: it took too long or too much memory; the message names the leaf.
+    """
+    from kais import blueprints  # noqa: PLC0415 (loads jinja2)
+
+    answer = _ask({"op": "render", "arguments": {"spec": dict(spec), **names}}, subject)
+    return blueprints.read_rendering(answer)
+
+
+def impacts(
+    spec: Mapping[str, Any], instances: Sequence[Body], *, revisions: Mapping[str, Body],
+    subject: str,
+) -> Iterator[Impact]:  # fmt: skip
+    """Say what a spec would change in each instance, one after the other, all in one process.
+
+    `revisions` are those that the instances stand on, by the instance's name.
+
+    Raises:
+        UsageError: one took too long or too much memory; the message names it and the leaf.
+    """
+    from kais.impacts import Impact  # noqa: PLC0415 (loads jinja2)
+
+    with _session() as session:
+        for instance in instances:
+            name = instance["metadata"]["name"]
+            request = {
+                "op": "impact",
+                "spec": dict(spec),
+                "instance": instance,
+                "revision": revisions[name],
+            }
+            with _usage_errors(f"{subject}, for {name},"):
+                answer = session.ask(request)
+            yield Impact.from_dict(answer)
+
+
+def violations_of(
+    parameters: Sequence[Parameter], values: Mapping[str, Any], *, subject: str
+) -> tuple[Violation, ...]:
+    """Check the values for parameters, their patterns included.
+
+    Raises:
+        UsageError: a pattern took too long; the message names the parameter.
+    """
+    declared = [parameter.to_dict() for parameter in parameters]
+    request = {"op": "violations", "parameters": declared, "values": dict(values)}
+    answer = _ask(request, subject, advice="fix its pattern")
+    return tuple(Violation(**violation) for violation in answer["violations"])
+
+
+def read_yaml(file: Path, *, subject: str) -> list[Any]:
+    """Read all documents of a YAML or JSON file.
+
+    Raises:
+        UsageError: it cannot be read, is no YAML, or takes too long, too much memory or too many
+            values; the message names it and the limit.
+    """
+    try:
+        text = file.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as exc:
+        raise errors.UsageError(f"cannot read {subject}: {exc}") from exc
+    request = {"op": "read_yaml", "text": text}
+    answer = _ask(request, f"reading {subject}", advice="make the file simpler")
+    if "refused" in answer:
+        raise errors.UsageError(f"cannot read {subject}: {answer['refused']}")
+    return list(answer["documents"])
+
+
+def _session() -> RenderSession:
+    return RenderSession(limit_s=_LIMIT_S, memory_mib=_MEMORY_MIB)
+
+
+def _ask(
+    request: Mapping[str, Any], subject: str, *, advice: str = "make that leaf simpler"
+) -> Mapping[str, Any]:
+    with _session() as session, _usage_errors(subject, advice):
+        return session.ask(request)
+
+
+@contextlib.contextmanager
+def _usage_errors(subject: str, advice: str = "make that leaf simpler") -> Iterator[None]:
+    """Turn a failure into words for the user: what took too much, where, and what to do."""
+    try:
+        yield
+    except RenderingFailed as exc:
+        problem = {
+            "time": f"took more than {_LIMIT_S:g} s",
+            "memory": f"needs more than {_MEMORY_MIB} MiB",
+            "worker": f"broke its process ({exc})",
+        }[exc.cap]
+        where = f", at {exc.leaf}" if exc.leaf else ""
+        raise errors.UsageError(f"{subject} {problem}{where}; {advice}") from None

@@ -1,0 +1,46 @@
+"""Length-prefixed messages: four bytes of length in network order, then the payload."""
+
+from __future__ import annotations
+
+import asyncio
+import struct
+from typing import IO
+
+_HEADER = struct.Struct(">I")
+MAX_BYTES = 64 * 2**20
+"""What a worker may answer; an output is capped far below, and so is what a file expands to."""
+
+
+class BadFrame(Exception):
+    """The peer sent something else than one whole message within the limit."""
+
+
+def frame(payload: bytes) -> bytes:
+    """Put the length before a payload."""
+    return _HEADER.pack(len(payload)) + payload
+
+
+async def read(stream: asyncio.StreamReader, *, max_bytes: int) -> bytes | None:
+    """Read one message; None at the end of the stream.
+
+    Raises:
+        BadFrame: It is longer than the limit, or the stream ends within it.
+    """
+    try:
+        (size,) = _HEADER.unpack(await stream.readexactly(_HEADER.size))
+        if size > max_bytes:
+            raise BadFrame(f"a message of {size} bytes is longer than {max_bytes}")
+        return await stream.readexactly(size)
+    except asyncio.IncompleteReadError as exc:
+        if exc.expected == _HEADER.size and not exc.partial:
+            return None
+        raise BadFrame("the connection ended within a message") from exc
+
+
+def read_blocking(stream: IO[bytes]) -> bytes | None:
+    """Read one message from a pipe of our own process; None at its end."""
+    header = stream.read(_HEADER.size)
+    if len(header) < _HEADER.size:
+        return None
+    (size,) = _HEADER.unpack(header)
+    return stream.read(size)

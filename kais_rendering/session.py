@@ -1,0 +1,58 @@
+"""One worker for a program without an event loop of its own, such as a command."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Mapping
+from types import TracebackType
+from typing import Any, Self
+
+from kais_rendering.process import Answer, RenderProcess
+
+
+class RenderSession:
+    """A context manager: its worker starts with the block and is killed at its end.
+
+    `limit_s` bounds each answer, in processor time and on the clock alike.
+    """
+
+    def __init__(self, *, limit_s: float, memory_mib: int) -> None:
+        self._limit_s = limit_s
+        self._memory_mib = memory_mib
+        self._runner = asyncio.Runner()
+        self._worker: RenderProcess | None = None
+
+    def __enter__(self) -> Self:
+        self._runner.__enter__()
+        return self
+
+    def ask(self, request: Mapping[str, Any]) -> Answer:
+        """Have one request answered; after a failure the session is of no more use.
+
+        Raises:
+            RenderingFailed: A limit was passed, or the worker died.
+        """
+        return self._runner.run(self._ask(json.dumps(request).encode()))
+
+    async def _ask(self, request: bytes) -> Answer:
+        if self._worker is None:
+            self._worker = await RenderProcess.start(memory_mib=self._memory_mib)
+        await self._worker.ready()
+        answer = await self._worker.ask(request, limit_s=self._limit_s, elapsed_s=self._limit_s)
+        if "done" not in answer:
+            raise self._worker.failure(answer, memory_mib=self._memory_mib)
+        done: Answer = answer["done"]
+        return done
+
+    def __exit__(
+        self,
+        exc_type: type[BaseException] | None,
+        exc: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        try:
+            if self._worker is not None:
+                self._runner.run(self._worker.kill())
+        finally:
+            self._runner.__exit__(exc_type, exc, traceback)
