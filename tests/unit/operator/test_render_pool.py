@@ -101,6 +101,7 @@ async def test_a_worker_that_was_killed_is_replaced(renderer: WorkerRenderer) ->
     ],
 )
 async def test_a_bomb_is_an_error_that_names_its_leaf(renderer: WorkerRenderer, leaf: str) -> None:
+    await renderer.compile(blueprints.blueprint()["spec"], namespace="n")  # start first
     spec = blueprints.blueprint(mission={"objective": leaf})["spec"]
     started = time.monotonic()
     try:
