@@ -104,17 +104,22 @@ def _plain(answer: Answer) -> dict[str, Any]:
     return {"status": answer.status, "body": kept}
 
 
+async def make(path: Path) -> None:
+    """Make a store file with the whole life in it."""
+    with closing(sqlite3.connect(path)) as db:
+        db.executescript(OLDEST.read_text())
+    service = Service(path, RECORDED, step=timedelta(minutes=1))
+    try:
+        await store_life.live(service)
+    finally:
+        await service.close()
+
+
 async def record() -> None:
     """Write the three files."""
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "store.db"
-        with closing(sqlite3.connect(path)) as db:
-            db.executescript(OLDEST.read_text())
-        service = Service(path, RECORDED, step=timedelta(minutes=1))
-        try:
-            await store_life.live(service)
-        finally:
-            await service.close()
+        await make(path)
         with closing(sqlite3.connect(path)) as db:
             db.execute("VACUUM")
         STORE.write_bytes(lzma.compress(path.read_bytes()))
