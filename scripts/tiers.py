@@ -3,9 +3,9 @@
 Usage: scripts/tiers.py [TIER...]
 
 Without a name all tiers run but `store`: that is the part of `contract` that `make quick` runs.
-The binaries of the cluster tiers are built in the background while the other tiers run. Test files
-run beside each other in as many processes as the tier names; tests marked `alone` run after them,
-one at a time. A tier that cannot run on this machine is left out with its reason;
+The binaries of the cluster tiers are built in the background while the other tiers run. Tests run
+beside each other in as many processes as the tier names; tests marked `alone` run after them, one
+at a time. A tier that cannot run on this machine is left out with its reason;
 KAIS_REQUIRE_TIERS turns a tier that is missing, empty, failing or skipping tests into a failure.
 The last line is `N passed, N failed, N skipped`.
 """
@@ -36,11 +36,13 @@ class Tier:
     name: str
     folders: tuple[str, ...]
     processes: int
-    """How many files run at a time. Tests that mostly wait may take more than there are cores."""
+    """How many tests run at a time. Tests that mostly wait may take more than there are cores."""
     obstacle: Callable[[], str] = lambda: ""
     """Say why the tier cannot run here, or nothing."""
     names: str = ""
     """Which of the tests run, as an expression of pytest's `-k`; all when empty."""
+    whole_files: bool = False
+    """Whether the tests of a file run in one process, one after another."""
 
 
 @dataclass(frozen=True)
@@ -135,8 +137,8 @@ def cluster_words(status: Status) -> str:
 TIERS = (
     Tier("unit", ("tests/unit", "tests/cli", "tests/architecture"), 2),
     Tier("contract", ("tests/contract",), 2),
-    Tier("cluster", ("tests/cluster",), 2, control_plane_obstacle),
-    Tier("e2e", ("e2e",), 2, node_obstacle),
+    Tier("cluster", ("tests/cluster",), 4, control_plane_obstacle),
+    Tier("e2e", ("e2e",), 3, node_obstacle, whole_files=True),
 )
 STORE = Tier("store", ("tests/contract/store",), 2, names="not fake")
 """The contract of the default store alone."""
@@ -167,12 +169,11 @@ def run_tier(tier: Tier) -> Result:
 
 
 def run_files(tier: Tier, folders: Sequence[str], started: float) -> Result:
-    """Run the files of a tier beside each other, then its tests that must run alone."""
+    """Run the tests of a tier beside each other, then those that must run alone."""
     tools.say(f"--- {tier.name}: {' '.join(folders)}")
-    # Files of the cluster tiers share what their module fixtures start; other tests share nothing.
     # A file with a single test may be the longest of all, so files keep their order.
     by_file = ["--dist", "loadfile", "--no-loadscope-reorder"]
-    spread = by_file if tier.name in CLUSTER_TIERS else ["--dist", "worksteal"]
+    spread = by_file if tier.whole_files else ["--dist", "worksteal"]
     beside = ["-m", "not alone", "-n", str(tier.processes), *spread]
     results = []
     for part, options in {"beside": beside, "alone": ["-m", "alone"]}.items():

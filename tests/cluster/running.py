@@ -117,7 +117,7 @@ class Operator(Process):
             "leading as"
         ) > self.log.read_text().count("lost Lease")
 
-    def wait_ready(self, *, within_s: float = 30.0) -> None:
+    def wait_ready(self, *, within_s: float = 60.0) -> None:
         """Wait until it leads and trusts its watches."""
         wait_for(
             lambda: self.leads() and self.ask("/readyz")[0] == 200,

@@ -68,9 +68,13 @@ def _renamed(plane: ControlPlane, name: str) -> Body:
 def two(control_plane: ControlPlane, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Two]:
     with started_control_plane() as second:
         for plane, name, there in ((control_plane, "one", "here"), (second, "two", "there")):
-            plane.kubectl("create", "namespace", name)
+            plane.apply(json.dumps(namespace(name)))
             plane.apply(json.dumps(blueprint(there)), namespace=name)
         yield Two(control_plane, second, tmp_path_factory.mktemp("contexts"))
+
+
+def namespace(name: str) -> Body:
+    return {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}}
 
 
 def blueprint(name: str) -> Body:
