@@ -75,7 +75,7 @@ crds: venv ## crds/*.yaml from the models in kais/resources
 
 reference: venv ## the generated pages of docs/reference, from the models and the commands
 	$(BIN)/python -m kais.reference
-	$(BIN)/python -m kais_cli.reference
+	$(BIN)/python -m scripts.cli_reference
 
 binaries: ## the pinned Kubernetes binaries (about 15 minutes the first time)
 	$(PYTHON) -m kais_cluster build

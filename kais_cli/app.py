@@ -13,10 +13,10 @@ import typer
 from typer.exceptions import TyperException
 
 from kais_cli import environment as environments
-from kais_cli import layout
+from kais_cli.commands.lazy_groups import Rooms
 from kais_cli.environment import Environment
 from kais_cli.exit_status import ExitStatus
-from kais_cli.rooms import Rooms
+from kais_cli.views import text_layout
 
 
 def _show_version(wanted: bool) -> None:
@@ -78,8 +78,8 @@ def _usage(exc: TyperException) -> str:
 
 
 def _ended(exc: Exception, world: Environment, *, with_traceback: bool) -> ExitStatus:
+    from kais_cli.error_messages.failures import explain  # noqa: PLC0415 (loads the models' library)
     from kais_cli.errors import ReaderGone  # noqa: PLC0415 (only when something failed)
-    from kais_cli.failures import explain  # noqa: PLC0415 (loads the models' library)
 
     failure = explain(exc)
     if isinstance(failure, ReaderGone):
@@ -88,5 +88,5 @@ def _ended(exc: Exception, world: Environment, *, with_traceback: bool) -> ExitS
         import traceback  # noqa: PLC0415 (only for this option)
 
         world.stderr.write("".join(traceback.format_exception(exc)))
-    world.stderr.write(layout.printable(f"error: {failure}\n"))
+    world.stderr.write(text_layout.printable(f"error: {failure}\n"))
     return failure.status

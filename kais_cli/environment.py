@@ -16,7 +16,8 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import TYPE_CHECKING, TextIO
 
-from kais_cli import clock, errors, layout, settings
+from kais_cli import clock, errors, settings
+from kais_cli.views import text_layout
 
 if TYPE_CHECKING:
     import httpx
@@ -39,9 +40,9 @@ class Where:
 
 
 def _open_cluster(where: Where) -> Cluster:
-    from kais_cli import cluster_client  # noqa: PLC0415 (kr8s takes a second to load)
+    from kais_cli.cluster import client  # noqa: PLC0415 (kr8s takes a second to load)
 
-    return cluster_client.KubernetesCluster(where.kubeconfig, context=where.context)
+    return client.KubernetesCluster(where.kubeconfig, context=where.context)
 
 
 def _open_clusters() -> Clusters:
@@ -136,4 +137,4 @@ def _escape(failure: UnicodeError) -> tuple[str, int]:
     """Write what an encoding lacks in JSON's escapes, so that JSON stays what it was."""
     if not isinstance(failure, UnicodeEncodeError):
         raise failure
-    return layout.escaped(failure.object[failure.start : failure.end]), failure.end
+    return text_layout.escaped(failure.object[failure.start : failure.end]), failure.end

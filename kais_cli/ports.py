@@ -1,4 +1,4 @@
-"""What the commands need of a cluster; `cluster_client` has the real one, the tests a fake."""
+"""What the commands need of a cluster; `cluster.client` has the real one, the tests a fake."""
 
 from __future__ import annotations
 

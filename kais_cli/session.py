@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
 
 import typer
 
-from kais_cli import layout
 from kais_cli.environment import Environment, Where
+from kais_cli.views import text_layout
 
 if TYPE_CHECKING:
     from kais_cli.exit_status import ExitStatus
@@ -55,11 +55,11 @@ class Session:
 
     def write(self, text: str) -> None:
         """Write to stdout."""
-        self.environment.write(layout.printable(text))
+        self.environment.write(text_layout.printable(text))
 
     def note(self, text: str) -> None:
         """Write a line to stderr, beside the output."""
-        self.environment.stderr.write(layout.printable(text) + "\n")
+        self.environment.stderr.write(text_layout.printable(text) + "\n")
 
 
 def group(name: str, about: str) -> typer.Typer:

@@ -9,11 +9,15 @@ import typer
 
 from kais.resources import base
 from kais.resources.blueprint import Blueprint
-from kais_cli import blueprints, objects, output, pages, rendering, tables, uses, values
+from kais_cli.blueprints import lookup, parameter_values
+from kais_cli.blueprints import render as blueprints_render
+from kais_cli.cluster import resource_access
+from kais_cli.commands.options import DryRun, Output, Sets, Timeout
 from kais_cli.exit_status import ExitStatus
-from kais_cli.options import DryRun, Output, Sets, Timeout
-from kais_cli.output import Format
+from kais_cli.runs import report
 from kais_cli.session import Session, command, group
+from kais_cli.views import blueprint, output, tables
+from kais_cli.views.output import Format
 
 app = group("blueprint", "Use blueprints.")
 
@@ -31,7 +35,7 @@ Revision = Annotated[
 def list_blueprints(session: Session, output_: Output = Format.TABLE) -> ExitStatus:
     """List the blueprints of a namespace."""
     now = session.environment.now()
-    return objects.write_all(
+    return resource_access.write_all(
         session,
         "Blueprint",
         output_,
@@ -42,9 +46,9 @@ def list_blueprints(session: Session, output_: Output = Format.TABLE) -> ExitSta
 @command(app, "show")
 def show(session: Session, name: Name, output_: Output = Format.TABLE) -> ExitStatus:
     """Show what a blueprint takes and how its uses went."""
-    body = objects.get(session, "Blueprint", name)
+    body = resource_access.get(session, "Blueprint", name)
     if output_ is Format.TABLE:
-        session.write(pages.blueprint(Blueprint.from_dict(body)))
+        session.write(blueprint.blueprint(Blueprint.from_dict(body)))
     else:
         session.write(tables.one(body, output_))
     return ExitStatus.SUCCEEDED
@@ -61,12 +65,12 @@ def render(
     output_: Output = Format.YAML,
 ) -> ExitStatus:
     """Print the Formation and the Mission that a use would make; nothing is created."""
-    found = blueprints.revision(session, name, number=revision)
-    given = values.read(
+    found = lookup.revision(session, name, number=revision)
+    given = parameter_values.read(
         found.spec.parameters, sets=set_ or (), file=values_, subject=_subject(session, name)
     )
-    made = rendering.render(
-        found, given, instance=uses.name_for(session, name), namespace=session.namespace
+    made = blueprints_render.render(
+        found, given, instance=report.name_for(session, name), namespace=session.namespace
     )
     if output_ is Format.NAME:
         session.write("".join(output.names([body], kind=body["kind"]) for body in made))
@@ -100,19 +104,19 @@ def use(  # noqa: PLR0913 (one argument per option)
     The exit status is that of the outcome. The name is `<blueprint>-<5 characters>` unless told; a
     revision that is told is pinned.
     """
-    patience = uses.patience(timeout)
-    found = blueprints.revision(session, blueprint, number=revision)
-    given = values.read(
+    patience = report.patience(timeout)
+    found = lookup.revision(session, blueprint, number=revision)
+    given = parameter_values.read(
         found.spec.parameters, sets=set_ or (), file=values_, subject=_subject(session, blueprint)
     )
     body = _instance(
-        session, blueprint, name or uses.name_for(session, blueprint), given, revision=revision
+        session, blueprint, name or report.name_for(session, blueprint), given, revision=revision
     )
     made = session.cluster.create(body, dry_run=dry_run)
     if dry_run:
         session.note("checked only: nothing was created")
     elif wait:
-        return uses.follow_use(
+        return report.follow_use(
             session, made, form=output_, timeout=patience, revision=found.spec.revision
         )
     form = Format.NAME if output_ is Format.TABLE else output_

@@ -7,12 +7,15 @@ from typing import Annotated
 
 import typer
 
-from kais_cli import blueprint_files, differences, histories, output, statistics, tables
+from kais_cli.blueprints import diff as blueprints_diff
+from kais_cli.blueprints import manifests, revisions
+from kais_cli.blueprints import stats as blueprints_stats
 from kais_cli.commands.blueprint import Name, app
+from kais_cli.commands.options import DryRun, Output
 from kais_cli.exit_status import ExitStatus
-from kais_cli.options import DryRun, Output
-from kais_cli.output import Format
 from kais_cli.session import Session, command
+from kais_cli.views import output, tables
+from kais_cli.views.output import Format
 
 File = Annotated[
     Path | None, typer.Option("--file", "-f", help="YAML or JSON file with a Blueprint.")
@@ -28,7 +31,7 @@ def validate(
 ) -> ExitStatus:
     """Compile the blueprints of a file without a cluster, and say all that is wrong with them."""
     status = ExitStatus.SUCCEEDED
-    for verdict in blueprint_files.validate(file):
+    for verdict in manifests.validate(file):
         if verdict.problems:
             status = ExitStatus.USAGE
             listed = "".join(f"\n  {problem}" for problem in verdict.problems)
@@ -41,12 +44,12 @@ def validate(
 @command(app, "history")
 def history(session: Session, name: Name, output_: Output = Format.TABLE) -> ExitStatus:
     """List the revisions of a blueprint: what each changed, who it broke, how it worked."""
-    blueprint, found = histories.read(session, name)
+    blueprint, found = revisions.read(session, name)
     if output_ is Format.NAME:
         bodies = [{"metadata": {"name": revision.metadata.name}} for revision in found]
         session.write(output.names(bodies, kind="BlueprintRevision"))
     elif output_ is Format.TABLE:
-        session.write(histories.table(blueprint, found, now=session.environment.now()))
+        session.write(revisions.table(blueprint, found, now=session.environment.now()))
     else:
         session.write(output.dump([revision.to_dict() for revision in found], output_))
     return ExitStatus.SUCCEEDED
@@ -71,9 +74,9 @@ def diff(
     With a file: in the template, and in the objects of each live use.
     """
     if file is None:
-        found = differences.of_revisions(session, name, older=from_, newer=to)
+        found = blueprints_diff.of_revisions(session, name, older=from_, newer=to)
     else:
-        found = differences.of_file(session, name, file=file, older=from_)
+        found = blueprints_diff.of_file(session, name, file=file, older=from_)
     if output_ in (Format.TABLE, Format.NAME):
         session.write(found.text())
     else:
@@ -84,9 +87,9 @@ def diff(
 @command(app, "stats")
 def stats(session: Session, name: Name, output_: Output = Format.TABLE) -> ExitStatus:
     """Show how uses went: in all, per revision, and per value of each parameter."""
-    found = statistics.read(session, name)
+    found = blueprints_stats.read(session, name)
     if output_ in (Format.TABLE, Format.NAME):
-        session.write(statistics.page(found, name=name, namespace=session.namespace))
+        session.write(blueprints_stats.page(found, name=name, namespace=session.namespace))
     else:
         session.write(output.dump(found.model_dump(mode="json"), output_))
     return ExitStatus.SUCCEEDED
@@ -104,7 +107,7 @@ def rollback(
     output_: Output = Format.TABLE,
 ) -> ExitStatus:
     """Give a blueprint the template of an earlier revision again; that revision serves then."""
-    made, number, words = histories.roll_back(session, name, to=to, dry_run=dry_run)
+    made, number, words = revisions.roll_back(session, name, to=to, dry_run=dry_run)
     if output_ is not Format.TABLE:
         session.write(tables.one(made, output_))
         return ExitStatus.SUCCEEDED

@@ -4,13 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 
-from kais_cli import errors, installed, output
-from kais_cli.doctor import findings, installation, objects, refusals, rights, store
+from kais_cli import errors
+from kais_cli.cluster import install_defaults
+from kais_cli.commands.options import Output
+from kais_cli.doctor import (
+    findings,
+    installation,
+    knowledge,
+    permissions,
+    refused_requests,
+    stuck_objects,
+)
 from kais_cli.doctor.findings import Finding, Level
 from kais_cli.exit_status import ExitStatus
-from kais_cli.options import Output
-from kais_cli.output import Format
 from kais_cli.session import Session, command, group
+from kais_cli.views import output
+from kais_cli.views.output import Format
 
 app = group("doctor", "")
 
@@ -32,7 +41,10 @@ def _all(session: Session) -> Iterator[Finding]:
     from importlib import metadata  # noqa: PLC0415 (only here)
 
     cluster, now = session.cluster, session.environment.now()
-    version, release = metadata.version("kais"), installed.release(session.environment.settings)
+    version, release = (
+        metadata.version("kais"),
+        install_defaults.release(session.environment.settings),
+    )
     yield findings.ok("cluster", f"answers, Kubernetes {cluster.version()}")
     yield from _guarded("kinds", lambda: installation.crds(cluster))
     yield from _guarded(
@@ -41,10 +53,10 @@ def _all(session: Session) -> Iterator[Finding]:
     yield from _guarded("service", lambda: installation.service(cluster, release, version=version))
     yield from installation.lookalikes(cluster, release)
     yield from _guarded("outbox", lambda: [installation.outbox(cluster, release.namespace)])
-    yield from _guarded("store", lambda: [store.check(session)])
-    yield from _guarded("objects", lambda: objects.check(cluster, session.namespace, now=now))
-    yield from _guarded("operator", lambda: refusals.check(cluster, session.namespace))
-    yield from _guarded("rights", lambda: rights.check(cluster, session.namespace, release))
+    yield from _guarded("store", lambda: [knowledge.check(session)])
+    yield from _guarded("objects", lambda: stuck_objects.check(cluster, session.namespace, now=now))
+    yield from _guarded("operator", lambda: refused_requests.check(cluster, session.namespace))
+    yield from _guarded("rights", lambda: permissions.check(cluster, session.namespace, release))
 
 
 def _guarded(subject: str, check: Callable[[], Iterable[Finding]]) -> Iterator[Finding]:

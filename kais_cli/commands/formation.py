@@ -8,11 +8,14 @@ import typer
 
 from kais.resources.cell import Cell
 from kais.resources.formation import MAX_REPLICAS, Formation
-from kais_cli import drawing, errors, formation_pages, objects, output, scaling, tables
+from kais_cli import errors
+from kais_cli.cluster import formation_scaling, resource_access
+from kais_cli.commands.options import DryRun, Output
 from kais_cli.exit_status import ExitStatus
-from kais_cli.options import DryRun, Output
-from kais_cli.output import Format
 from kais_cli.session import Session, command, group
+from kais_cli.views import formation, output, tables
+from kais_cli.views import topology as views_topology
+from kais_cli.views.output import Format
 
 app = group("formation", "Look at teams and scale them.")
 
@@ -23,38 +26,38 @@ Name = Annotated[str, typer.Argument(help="Name of the Formation.")]
 def list_formations(session: Session, output_: Output = Format.TABLE) -> ExitStatus:
     """List the formations of a namespace."""
     now = session.environment.now()
-    return objects.write_all(
+    return resource_access.write_all(
         session,
         "Formation",
         output_,
-        table=lambda bodies: formation_pages.table(map(Formation.from_dict, bodies), now=now),
+        table=lambda bodies: formation.table(map(Formation.from_dict, bodies), now=now),
     )
 
 
 @command(app, "show")
 def show(session: Session, name: Name, output_: Output = Format.TABLE) -> ExitStatus:
     """Show a formation: its cells, whether they are ready and why not, its topology."""
-    body = objects.get(session, "Formation", name)
+    body = resource_access.get(session, "Formation", name)
     if output_ is not Format.TABLE:
         session.write(tables.one(body, output_))
         return ExitStatus.SUCCEEDED
     bodies = session.cluster.list("Cell", session.namespace)
     cells = [Cell.from_dict(body) for body in bodies]
     own = [cell for cell in cells if cell.spec.formation_ref == name]
-    session.write(formation_pages.page(Formation.from_dict(body), own))
+    session.write(formation.page(Formation.from_dict(body), own))
     return ExitStatus.SUCCEEDED
 
 
 @command(app, "topology")
 def topology(session: Session, name: Name, output_: Output = Format.TABLE) -> ExitStatus:
     """Draw who may talk to whom; who is not named may talk to nobody."""
-    found = Formation.from_dict(objects.get(session, "Formation", name))
+    found = Formation.from_dict(resource_access.get(session, "Formation", name))
     if output_ is Format.NAME:
         raise errors.UsageError("a topology has no name; use -o table, json or yaml")
     if output_ is Format.TABLE:
-        session.write(drawing.topology(found))
+        session.write(views_topology.topology(found))
     else:
-        session.write(output.dump(drawing.routes(found), output_))
+        session.write(output.dump(views_topology.routes(found), output_))
     return ExitStatus.SUCCEEDED
 
 
@@ -71,9 +74,9 @@ def scale(
     output_: Output = Format.TABLE,
 ) -> ExitStatus:
     """Change how many cells of a template there are; the others are not restarted."""
-    found = Formation.from_dict(objects.get(session, "Formation", name))
-    before = scaling.refuse_or_count(session, found, cell)
-    made = scaling.scale(session, found, cell, replicas=replicas, dry_run=dry_run)
+    found = Formation.from_dict(resource_access.get(session, "Formation", name))
+    before = formation_scaling.refuse_or_count(session, found, cell)
+    made = formation_scaling.scale(session, found, cell, replicas=replicas, dry_run=dry_run)
     if output_ is not Format.TABLE:
         session.write(tables.one(made, output_))
         return ExitStatus.SUCCEEDED

@@ -8,11 +8,14 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from kais_cli import asking, errors, fact_forms, fact_pages, fact_tables, moments, output, realm
+from kais_cli import argument_parsing, errors
+from kais_cli.commands.options import Listed, Output
 from kais_cli.exit_status import ExitStatus
-from kais_cli.options import Listed, Output
-from kais_cli.output import Format, Listing
+from kais_cli.facts import detail_view, output_formats, tables
+from kais_cli.knowledge import scope_context, time_parsing
 from kais_cli.session import Session, command, group
+from kais_cli.views import output
+from kais_cli.views.output import Format, Listing
 
 if TYPE_CHECKING:
     from knowledge_client import KnowledgeClient
@@ -28,8 +31,8 @@ Scope = Annotated[
 ]
 Limit = Annotated[int, typer.Option(min=1, help="At most this many facts.")]
 All = Annotated[bool, typer.Option("--all", help="All there are, page after page.")]
-ValidAt = Annotated[str | None, typer.Option(help=f"What was true then. {moments.HELP}")]
-KnownAt = Annotated[str | None, typer.Option(help=f"What was known then. {moments.HELP}")]
+ValidAt = Annotated[str | None, typer.Option(help=f"What was true then. {time_parsing.HELP}")]
+KnownAt = Annotated[str | None, typer.Option(help=f"What was known then. {time_parsing.HELP}")]
 Cursor = Annotated[str | None, typer.Option(help="Where the page before ended, as it was told.")]
 Tags = Annotated[list[str] | None, typer.Option("--tag", help="Tag; may be repeated.")]
 LIFECYCLES = ("live", "superseded", "retracted", "archived")
@@ -62,28 +65,28 @@ def recall(  # noqa: PLR0913 (one argument per option)
     """Print what is known about a question, best first."""
     from knowledge_client import models  # noqa: PLC0415 (loads httpx)
 
-    words = asking.text(session, query) or ""
+    words = argument_parsing.text(session, query) or ""
     if not words.strip():
         raise errors.UsageError("the question is empty; ask in plain words")
     now = session.environment.now()
     question = models.RecallIn(
         query=words,
         limit=limit,
-        scopes=() if scope is None else (realm.path(session, scope),),
+        scopes=() if scope is None else (scope_context.path(session, scope),),
         explain=explain,
-        why_not=tuple(asking.fact_id(each) for each in why_not or ()),
-        valid_at=moments.parse(valid_at, option="--valid-at", now=now),
-        known_at=moments.parse(known_at, option="--known-at", now=now),
+        why_not=tuple(argument_parsing.fact_id(each) for each in why_not or ()),
+        valid_at=time_parsing.parse(valid_at, option="--valid-at", now=now),
+        known_at=time_parsing.parse(known_at, option="--known-at", now=now),
     )
-    with realm.client(session) as client:
+    with scope_context.client(session) as client:
         found = client.recall(question)
         is_said = not found.facts and output_ in (Listing.TABLE, Listing.WIDE)
-        unknown = realm.hint(session, client, scope) if is_said else ""
+        unknown = scope_context.hint(session, client, scope) if is_said else ""
     if is_said:
-        session.note(f"{fact_pages.nothing(question)}{unknown}")
+        session.note(f"{detail_view.nothing(question)}{unknown}")
     session.write(_recalled(session, found, output_, question=words if explain else None))
     if output_ in (Listing.TABLE, Listing.WIDE):
-        session.write(fact_pages.whereabouts(found.why_not))
+        session.write(detail_view.whereabouts(found.why_not))
     return ExitStatus.SUCCEEDED
 
 
@@ -96,9 +99,9 @@ def _recalled(session: Session, found: Recalled, form: Listing, *, question: str
     if not found.facts:
         return ""
     if form is Listing.WIDE and question is None:
-        return fact_tables.recalled_in_full(found.facts)
+        return tables.recalled_in_full(found.facts)
     width = session.environment.width
-    return fact_tables.recalled(found.facts, width=width, question=question)
+    return tables.recalled(found.facts, width=width, question=question)
 
 
 @command(app, "add")
@@ -117,10 +120,10 @@ def add(  # noqa: PLR0913 (one argument per option)
     ] = None,
     predicate: Annotated[str | None, typer.Option(help="See --subject.")] = None,
     valid_from: Annotated[
-        str | None, typer.Option(help=f"Since when it is true. {moments.HELP}")
+        str | None, typer.Option(help=f"Since when it is true. {time_parsing.HELP}")
     ] = None,
     valid_until: Annotated[
-        str | None, typer.Option(help=f"Until when it is true. {moments.HELP}")
+        str | None, typer.Option(help=f"Until when it is true. {time_parsing.HELP}")
     ] = None,
     force: Annotated[
         bool, typer.Option("--force", help="Store it although an equal one was retracted.")
@@ -130,7 +133,7 @@ def add(  # noqa: PLR0913 (one argument per option)
     """Store a fact and print its id."""
     from knowledge_client import models  # noqa: PLC0415 (loads httpx)
 
-    content = asking.text(session, text) or ""
+    content = argument_parsing.text(session, text) or ""
     if not content.strip():
         raise errors.UsageError("the fact is empty; write it as a sentence")
     if (subject is None) != (predicate is None):
@@ -138,24 +141,24 @@ def add(  # noqa: PLR0913 (one argument per option)
     now = session.environment.now()
     fact = models.FactIn(
         content=content,
-        scope=realm.told(session) if scope is None else realm.path(session, scope),
+        scope=scope_context.told(session) if scope is None else scope_context.path(session, scope),
         kind=kind,
         tags=tuple(tag or ()),
         confidence=confidence,
         subject=subject,
         predicate=predicate,
-        valid_from=moments.parse(valid_from, option="--valid-from", now=now),
-        valid_until=moments.parse(valid_until, option="--valid-until", now=now),
+        valid_from=time_parsing.parse(valid_from, option="--valid-from", now=now),
+        valid_until=time_parsing.parse(valid_until, option="--valid-until", now=now),
         force=force,
         source=models.Source(type="user_input"),
     )
-    with realm.client(session) as client:
+    with scope_context.client(session) as client:
         done = client.remember(fact)
         kept = _kept(client, done)
     if output_ in (Format.TABLE, Format.NAME):
         session.write(f"{done.fact_id}\n")
         _tell(session, done)
-        for words in fact_pages.altered(kept, content) if kept else ():
+        for words in detail_view.altered(kept, content) if kept else ():
             session.note(words)
     else:
         session.write(output.dump(done.model_dump(mode="json", by_alias=True), output_))
@@ -205,12 +208,12 @@ def list_facts(  # noqa: PLR0913 (one argument per option)
 ) -> ExitStatus:
     """List facts, newest first, a page at a time."""
     now = session.environment.now()
-    path = None if scope is None else realm.path(session, scope)
-    of_lifecycle = asking.one_of(lifecycle, LIFECYCLES, option="--lifecycle")
-    of_source = asking.one_of(source, SOURCES, option="--source")
-    valid = moments.parse(valid_at, option="--valid-at", now=now)
-    known = moments.parse(known_at, option="--known-at", now=now)
-    with realm.client(session) as client:
+    path = None if scope is None else scope_context.path(session, scope)
+    of_lifecycle = argument_parsing.one_of(lifecycle, LIFECYCLES, option="--lifecycle")
+    of_source = argument_parsing.one_of(source, SOURCES, option="--source")
+    valid = time_parsing.parse(valid_at, option="--valid-at", now=now)
+    known = time_parsing.parse(known_at, option="--known-at", now=now)
+    with scope_context.client(session) as client:
 
         def ask(cursor: str | None, limit: int) -> FactPage:
             return client.list_facts(
@@ -225,15 +228,15 @@ def list_facts(  # noqa: PLR0913 (one argument per option)
                 limit=limit,
             )
 
-        pages = asking.pages(ask, cursor=cursor, limit=None if all_ else limit)
-        table = fact_tables.facts(columns=session.environment.columns)
-        if not write_pages(session, pages, fact_forms.writer(output_, table)):
-            session.note(f"no facts match{realm.hint(session, client, scope)}")
+        pages = argument_parsing.pages(ask, cursor=cursor, limit=None if all_ else limit)
+        table = tables.facts(columns=session.environment.columns)
+        if not write_pages(session, pages, output_formats.writer(output_, table)):
+            session.note(f"no facts match{scope_context.hint(session, client, scope)}")
     return ExitStatus.SUCCEEDED
 
 
 def write_pages(
-    session: Session, pages: Iterable[FactPage | ReviewPage], writer: fact_forms.Writer
+    session: Session, pages: Iterable[FactPage | ReviewPage], writer: output_formats.Writer
 ) -> int:
     """Write facts page by page, so that no more than one is held; return how many there were.
 

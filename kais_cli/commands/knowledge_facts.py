@@ -7,12 +7,15 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 import typer
 
-from kais_cli import asking, errors, fact_pages, output, realm
+from kais_cli import argument_parsing, errors
 from kais_cli.commands.knowledge import app
+from kais_cli.commands.options import Output
 from kais_cli.exit_status import ExitStatus
-from kais_cli.options import Output
-from kais_cli.output import Format
+from kais_cli.facts import detail_view
+from kais_cli.knowledge import scope_context
 from kais_cli.session import Session, command
+from kais_cli.views import output
+from kais_cli.views.output import Format
 
 if TYPE_CHECKING:
     from knowledge_client import KnowledgeClient, models
@@ -24,7 +27,7 @@ FactId = Annotated[
     typer.Argument(
         metavar="ID",
         help="Id of the fact, or alias:<namespace>:<value>.",
-        callback=asking.fact_id,
+        callback=argument_parsing.fact_id,
     ),
 ]
 Reason = Annotated[str, typer.Option(help="Why; it is kept with the fact.")]
@@ -33,11 +36,11 @@ Reason = Annotated[str, typer.Option(help="Why; it is kept with the fact.")]
 @command(app, "show")
 def show(session: Session, fact: FactId, output_: Output = Format.TABLE) -> ExitStatus:
     """Show a fact: its words, source, times, links and history."""
-    with realm.client(session) as client:
+    with scope_context.client(session) as client:
         found = client.get_fact(fact)
         history = client.history(fact)
         links = client.list_links(fact).links
-    page = fact_pages.page(found, history, links, width=session.environment.width)
+    page = detail_view.page(found, history, links, width=session.environment.width)
     return told(session, found, output_, page=page)
 
 
@@ -47,9 +50,9 @@ def why(session: Session, fact: FactId, output_: Output = Format.TABLE) -> ExitS
 
     Who said it, in which run and knowing what, and what it was made of.
     """
-    with realm.client(session) as client:
+    with scope_context.client(session) as client:
         found = client.why(fact)
-    page = fact_pages.why(found, width=session.environment.width)
+    page = detail_view.why(found, width=session.environment.width)
     return told(session, found, output_, page=page)
 
 
@@ -64,9 +67,9 @@ def impact(
 
     The recalls that gave it, their runs, its copies, and what was made from it.
     """
-    with realm.client(session) as client:
+    with scope_context.client(session) as client:
         found = client.impact(fact, limit=limit)
-    return told(session, found, output_, page=fact_pages.impact(found))
+    return told(session, found, output_, page=detail_view.impact(found))
 
 
 @command(app, "correct")
@@ -86,11 +89,13 @@ def correct(
     """
     from knowledge_client import models  # noqa: PLC0415 (loads httpx)
 
-    body = models.CorrectIn(reason=given(reason), replacement=asking.text(session, replacement))
-    with realm.client(session) as client:
+    body = models.CorrectIn(
+        reason=given(reason), replacement=argument_parsing.text(session, replacement)
+    )
+    with scope_context.client(session) as client:
         done = client.correct(fact, body)
     new = f"; {done.replacement_id} takes its place" if done.replacement_id else ""
-    page = f"{done.fact_id}: closed{new}\n{fact_pages.copies(done)}"
+    page = f"{done.fact_id}: closed{new}\n{detail_view.copies(done)}"
     return told(session, done, output_, page=page)
 
 
@@ -104,7 +109,7 @@ def confirm(
     """Confirm a fact, which gives a flagged one to cells again."""
     from knowledge_client import models  # noqa: PLC0415 (loads httpx)
 
-    with realm.client(session) as client:
+    with scope_context.client(session) as client:
         body = models.ConfirmIn(reason=None if reason is None else given(reason))
         done = client.confirm(fact, body)
     return told(session, done, output_, page=f"{done.id}: confirmed\n")
@@ -139,7 +144,7 @@ def undo(
 ) -> ExitStatus:
     """Take back the last thing that was done to a fact."""
     done = ordered(session, reason, lambda client, why: client.undo(fact, why))
-    return told(session, done, output_, page=fact_pages.taken_back(done))
+    return told(session, done, output_, page=detail_view.taken_back(done))
 
 
 def ordered(
@@ -149,7 +154,7 @@ def ordered(
     from knowledge_client import models  # noqa: PLC0415 (loads httpx)
 
     body = models.ReasonIn(reason=given(reason))
-    with realm.client(session) as client:
+    with scope_context.client(session) as client:
         return do(client, body)
 
 

@@ -6,13 +6,15 @@ from typing import Annotated
 
 import typer
 
-from kais_cli import asking, errors, fact_forms, fact_pages, fact_tables, realm
+from kais_cli import argument_parsing, errors
 from kais_cli.commands.knowledge import All, Cursor, Limit, Tags, app, write_pages
 from kais_cli.commands.knowledge_facts import FactId, Reason, ordered, told
+from kais_cli.commands.options import Listed, Output
 from kais_cli.exit_status import ExitStatus
-from kais_cli.options import Listed, Output
-from kais_cli.output import Format, Listing
+from kais_cli.facts import detail_view, output_formats, tables
+from kais_cli.knowledge import scope_context
 from kais_cli.session import Session, command
+from kais_cli.views.output import Format, Listing
 
 
 @command(app, "reviews")
@@ -25,14 +27,14 @@ def reviews(
     output_: Listed = Listing.TABLE,
 ) -> ExitStatus:
     """List the drafts and flagged facts that wait for a reviewer."""
-    with realm.client(session) as client:
-        pages = asking.pages(
+    with scope_context.client(session) as client:
+        pages = argument_parsing.pages(
             lambda cursor, limit: client.list_reviews(cursor=cursor, limit=limit),
             cursor=cursor,
             limit=None if all_ else limit,
         )
-        table = fact_tables.waiting(columns=session.environment.columns)
-        count = write_pages(session, pages, fact_forms.writer(output_, table))
+        table = tables.waiting(columns=session.environment.columns)
+        count = write_pages(session, pages, output_formats.writer(output_, table))
     if not count:
         session.note("nothing waits for a review")
     return ExitStatus.SUCCEEDED
@@ -57,7 +59,7 @@ def approve(  # noqa: PLR0913 (one argument per option)
     """
     from knowledge_client import models  # noqa: PLC0415 (loads httpx)
 
-    words = asking.text(session, content)
+    words = argument_parsing.text(session, content)
     edits = {"content": words, "title": title, "tags": tuple(tag) if tag else None}
     done = ordered(
         session,
@@ -65,7 +67,7 @@ def approve(  # noqa: PLR0913 (one argument per option)
         lambda client, why: client.approve(fact, models.ApproveIn(reason=why.reason, **edits)),
     )
     place = f" in the place of {done.replaced}" if done.replaced else ""
-    page = f"{done.fact.id}: approved{place}\n{fact_pages.copies(done)}"
+    page = f"{done.fact.id}: approved{place}\n{detail_view.copies(done)}"
     return told(session, done.fact, output_, page=page)
 
 
@@ -111,4 +113,4 @@ def erase(
     if output_ is Format.NAME:
         session.write("".join(f"{each}\n" for each in done.facts))
         return ExitStatus.SUCCEEDED
-    return told(session, done, output_, page=fact_pages.erased(done))
+    return told(session, done, output_, page=detail_view.erased(done))

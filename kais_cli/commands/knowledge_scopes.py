@@ -10,13 +10,17 @@ from typing import TYPE_CHECKING, Annotated, BinaryIO
 
 import typer
 
-from kais_cli import errors, fact_files, fact_tables, output, realm
+from kais_cli import errors
 from kais_cli.commands.knowledge import Scope, app
+from kais_cli.commands.options import Output
 from kais_cli.exit_status import ExitStatus
-from kais_cli.fact_pages import counted
-from kais_cli.options import Output
-from kais_cli.output import Format
+from kais_cli.facts import export as facts_export
+from kais_cli.facts import tables
+from kais_cli.facts.detail_view import counted
+from kais_cli.knowledge import scope_context
 from kais_cli.session import Session, command
+from kais_cli.views import output
+from kais_cli.views.output import Format
 
 if TYPE_CHECKING:
     from knowledge_client import KnowledgeClient
@@ -35,18 +39,18 @@ def stats(session: Session, scope: StatsScope = None, output_: Output = Format.T
     """Tell how many facts scopes hold, and how useful they were."""
     from knowledge_client import models  # noqa: PLC0415 (loads httpx)
 
-    with realm.client(session) as client:
+    with scope_context.client(session) as client:
         if scope is None:
             found = tuple(_all_scopes(client))
         else:
-            asked = models.StatsIn(scopes=(realm.path(session, scope),))
+            asked = models.StatsIn(scopes=(scope_context.path(session, scope),))
             found = client.stats_batch(asked).scopes
             is_empty = not any(one.facts or one.recalls for one in found)
-            unknown = realm.hint(session, client, scope) if is_empty else ""
+            unknown = scope_context.hint(session, client, scope) if is_empty else ""
             if unknown:
                 session.note(unknown.removeprefix("; "))
     if output_ is Format.TABLE:
-        session.write(fact_tables.scopes(found))
+        session.write(tables.scopes(found))
     elif output_ is Format.NAME:
         session.write("".join(f"{one.path}\n" for one in found))
     else:
@@ -79,13 +83,13 @@ def export(
     file. Names, links, history and what is not live stay behind: `kais-knowledge export` has
     everything.
     """
-    named = None if scope is None else realm.path(session, scope)
-    with realm.client(session) as client:
+    named = None if scope is None else scope_context.path(session, scope)
+    with scope_context.client(session) as client:
         if file == _STREAM:
-            count = fact_files.print_(client, session.environment.write, scope=named)
+            count = facts_export.print_(client, session.environment.write, scope=named)
         else:
-            count = fact_files.write(client, file, scope=named)
-        unknown = "" if count else realm.hint(session, client, scope)
+            count = facts_export.write(client, file, scope=named)
+        unknown = "" if count else scope_context.hint(session, client, scope)
     session.note(f"{counted(count, 'fact')} written to {file}{unknown}")
     return ExitStatus.SUCCEEDED
 
@@ -112,18 +116,18 @@ def import_(
     left out, and said. Facts of the platform are taken with --scope only. What is about a fact of
     an earlier line stays so; approvals, and what else is left out, are counted at the end.
     """
-    from kais_cli import fact_lines  # noqa: PLC0415 (loads httpx)
-    from kais_cli.fact_imports import Import, lines  # noqa: PLC0415 (loads httpx)
+    from kais_cli.facts import jsonl  # noqa: PLC0415 (loads httpx)
+    from kais_cli.facts.importer import Import, lines  # noqa: PLC0415 (loads httpx)
     from knowledge_client.errors import KnowledgeError  # noqa: PLC0415 (loads httpx)
 
-    path = None if scope is None else realm.path(session, scope)
-    place = fact_lines.Place(scope=path, realm=None if scope else realm.of_files(session))
-    with _opened(session, file) as opened, realm.client(session) as client:
+    path = None if scope is None else scope_context.path(session, scope)
+    place = jsonl.Place(scope=path, realm=None if scope else scope_context.of_files(session))
+    with _opened(session, file) as opened, scope_context.client(session) as client:
         wanted = None
         if opened.seekable():
-            wanted = fact_lines.named(lines(opened))
+            wanted = jsonl.named(lines(opened))
             opened.seek(0)
-        reader = fact_lines.Reader(place, wanted)
+        reader = jsonl.Reader(place, wanted)
         work = Import(client, reader, str(file), keep_going, session.note)
         try:
             work.take(lines(opened))
@@ -161,12 +165,12 @@ def adopt(
     A namespace that was deleted and made again starts empty, because its name may belong to
     somebody else now. Who adopts says that it does not.
     """
-    path = f"realm:{realm.namespace(session)}"
+    path = f"realm:{scope_context.namespace(session)}"
     if not yes:
         raise errors.UsageError(
             f"everybody in {path} will see what the earlier one knew; say --yes to do it"
         )
-    with realm.client(session) as client:
+    with scope_context.client(session) as client:
         done = client.adopt_scope(path)
     if output_ is Format.NAME:
         session.write("".join(f"{joined}\n" for joined in done.scopes))

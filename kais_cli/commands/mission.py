@@ -7,11 +7,13 @@ from typing import Annotated
 import typer
 
 from kais.resources.mission import Mission
-from kais_cli import objects, pages, tables, uses
+from kais_cli.cluster import resource_access
+from kais_cli.commands.options import Output, Timeout
 from kais_cli.exit_status import ExitStatus
-from kais_cli.options import Output, Timeout
-from kais_cli.output import Format
+from kais_cli.runs import report
 from kais_cli.session import Session, command, group
+from kais_cli.views import blueprint, tables
+from kais_cli.views.output import Format
 
 app = group("mission", "Look at missions and steer them.")
 
@@ -22,7 +24,7 @@ Name = Annotated[str, typer.Argument(help="Name of the Mission.")]
 def list_missions(session: Session, output_: Output = Format.TABLE) -> ExitStatus:
     """List the missions of a namespace."""
     now = session.environment.now()
-    return objects.write_all(
+    return resource_access.write_all(
         session,
         "Mission",
         output_,
@@ -33,9 +35,9 @@ def list_missions(session: Session, output_: Output = Format.TABLE) -> ExitStatu
 @command(app, "show")
 def show(session: Session, name: Name, output_: Output = Format.TABLE) -> ExitStatus:
     """Show a mission: its attempts, checks, result and conditions."""
-    body = objects.get(session, "Mission", name)
+    body = resource_access.get(session, "Mission", name)
     if output_ is Format.TABLE:
-        session.write(pages.mission(Mission.from_dict(body), width=session.environment.width))
+        session.write(blueprint.mission(Mission.from_dict(body), width=session.environment.width))
     else:
         session.write(tables.one(body, output_))
     return ExitStatus.SUCCEEDED
@@ -46,5 +48,5 @@ def watch(
     session: Session, name: Name, timeout: Timeout = "30m", output_: Output = Format.TABLE
 ) -> ExitStatus:
     """Follow a mission to its end, and end with the status of its outcome."""
-    objects.get(session, "Mission", name)
-    return uses.follow_mission(session, name, form=output_, timeout=uses.patience(timeout))
+    resource_access.get(session, "Mission", name)
+    return report.follow_mission(session, name, form=output_, timeout=report.patience(timeout))

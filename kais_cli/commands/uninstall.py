@@ -10,12 +10,13 @@ import typer
 
 from kais import labels, uninstalling
 from kais.resources import kinds
-from kais_cli import errors, installed
+from kais_cli import errors
+from kais_cli.cluster import install_defaults
 from kais_cli.exit_status import ExitStatus
 from kais_cli.session import Session, command, group
 
 if TYPE_CHECKING:
-    from kais_cli.installed import Release
+    from kais_cli.cluster.install_defaults import Release
     from kais_cli.ports import Body
 
 app = group("uninstall", "")
@@ -30,7 +31,7 @@ def uninstall(
     session: Session, crds: Annotated[bool, typer.Option("--crds", help=_CRDS_HELP)] = False
 ) -> ExitStatus:
     """End all runs, stop the operator, and remove its finalizers; your objects stay."""
-    release = installed.release(session.environment.settings)
+    release = install_defaults.release(session.environment.settings)
     lease = session.cluster.get("Lease", release.namespace, labels.LEASE)
     if uninstalling.is_led(lease, session.environment.now()):
         _abort(session)
@@ -66,7 +67,7 @@ def _stop(session: Session, release: Release) -> None:
         return  # it runs elsewhere, such as on a laptop
     session.cluster.delete("Deployment", release.namespace, name)
     session.write(f"Deployment/{release.namespace}/{name}: deleted\n")
-    selector = f"{installed.OPERATOR},{installed.INSTANCE}={release.name}"
+    selector = f"{install_defaults.OPERATOR},{install_defaults.INSTANCE}={release.name}"
     _wait(
         session,
         lambda: len(session.cluster.list("Pod", release.namespace, labels=selector)),

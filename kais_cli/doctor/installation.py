@@ -9,11 +9,12 @@ from typing import TYPE_CHECKING, Any
 
 from kais import labels
 from kais.resources import kinds
-from kais_cli import errors, installed
+from kais_cli import errors
+from kais_cli.cluster import install_defaults
 from kais_cli.doctor.findings import Finding, failed, ok, warning
 
 if TYPE_CHECKING:
-    from kais_cli.installed import Release
+    from kais_cli.cluster.install_defaults import Release
     from kais_cli.ports import Body, Cluster
 
 UPGRADE_KINDS = "helm upgrade --install kais-crds charts/kais-crds"
@@ -49,7 +50,7 @@ def operator(
     """Say whether the operator is ready, of this version, and leads."""
     body = cluster.get("Deployment", release.namespace, release.operator)
     if body is None:
-        yield _missing(cluster, release, "operator", "Deployment", installed.OPERATOR)
+        yield _missing(cluster, release, "operator", "Deployment", install_defaults.OPERATOR)
         return
     yield _ready("operator", "Deployment", body)
     yield from _skew("operator", body, version)
@@ -60,7 +61,7 @@ def service(cluster: Cluster, release: Release, *, version: str) -> Iterator[Fin
     """Say whether the knowledge service is ready and of this version."""
     body = cluster.get("StatefulSet", release.namespace, release.knowledge)
     if body is None:
-        yield _missing(cluster, release, "service", "StatefulSet", installed.KNOWLEDGE)
+        yield _missing(cluster, release, "service", "StatefulSet", install_defaults.KNOWLEDGE)
         return
     yield _ready("service", "StatefulSet", body)
     yield from _skew("service", body, version)
@@ -68,7 +69,7 @@ def service(cluster: Cluster, release: Release, *, version: str) -> Iterator[Fin
 
 def lookalikes(cluster: Cluster, release: Release) -> Iterator[Finding]:
     """Name the pods elsewhere that bear the labels of the knowledge service."""
-    pods = _listed(cluster, "Pod", installed.KNOWLEDGE)
+    pods = _listed(cluster, "Pod", install_defaults.KNOWLEDGE)
     names = [
         f"Pod/{pod['metadata']['namespace']}/{pod['metadata']['name']}"
         for pod in pods
@@ -87,7 +88,7 @@ def lookalikes(cluster: Cluster, release: Release) -> Iterator[Finding]:
 def _missing(cluster: Cluster, release: Release, subject: str, kind: str, selector: str) -> Finding:
     """Say that the release has no such workload, and where workloads with its labels are."""
     others = [
-        f"{body['metadata']['namespace']}/{body['metadata']['labels'].get(installed.INSTANCE)}"
+        f"{body['metadata']['namespace']}/{body['metadata']['labels'].get(install_defaults.INSTANCE)}"
         for body in _listed(cluster, kind, selector)
     ]
     name = release.operator if kind == "Deployment" else release.knowledge
@@ -177,7 +178,7 @@ def _leader(cluster: Cluster, namespace: str, now: datetime) -> Finding:
     lease = cluster.get("Lease", namespace, labels.LEASE)
     spec: Mapping[str, Any] = (lease or {}).get("spec", {})
     holder, renewed = spec.get("holderIdentity"), spec.get("renewTime")
-    advice = f"kubectl logs -n {namespace} -l {installed.OPERATOR}"
+    advice = f"kubectl logs -n {namespace} -l {install_defaults.OPERATOR}"
     if not holder or not renewed:
         return failed("leader", f"nobody holds Lease/{namespace}/{labels.LEASE}", advice)
     age = now - datetime.fromisoformat(re.sub(r"Z$", "+00:00", renewed))

@@ -4,13 +4,14 @@ from pathlib import Path
 
 import pytest
 
-from kais_cli import errors, reference
+from kais_cli import errors
 from kais_cli.exit_status import ExitStatus
+from scripts import cli_reference
 
 DOCS = (Path(__file__).parents[2] / "docs/reference/cli.md").read_text(encoding="utf-8")
 
 
-COMMANDS = dict(reference.commands())
+COMMANDS = dict(cli_reference.commands())
 
 
 def section(command):
@@ -19,7 +20,7 @@ def section(command):
 
 
 def test_the_reference_is_what_the_commands_say_make_reference_writes_it_anew():
-    assert reference.page(DOCS) == DOCS
+    assert cli_reference.page(DOCS) == DOCS
 
 
 @pytest.mark.parametrize("command", COMMANDS)

@@ -5,7 +5,7 @@ import time
 
 import pytest
 
-from kais_cli import render_requests
+from kais_cli.blueprints import render_requests
 from kais_cli.exit_status import ExitStatus
 from kais_rendering import yaml_documents
 from tests.cli import objects

@@ -4,7 +4,8 @@ import httpx
 import kr8s
 import pytest
 
-from kais_cli import cluster_errors, errors
+from kais_cli import errors
+from kais_cli.error_messages import kubernetes_api
 
 KR8S = [
     item for item in vars(kr8s).values() if inspect.isclass(item) and issubclass(item, Exception)
@@ -19,12 +20,12 @@ def test_every_exception_of_kr8s_is_known_here():
     assert {kind.__name__ for kind in KR8S} == {
         "APITimeoutError", "ConnectionClosedError", "ExecError", "NotFoundError", "ServerError",
     }  # fmt: skip
-    assert all(issubclass(kind, cluster_errors.ALL) for kind in KR8S)
+    assert all(issubclass(kind, kubernetes_api.ALL) for kind in KR8S)
 
 
 @pytest.mark.parametrize("kind", KR8S, ids=lambda kind: kind.__name__)
 def test_each_becomes_an_error_that_says_what_was_tried(kind):
-    assert str(cluster_errors.translate(kind("why"), "get Mission/a/b")).startswith(
+    assert str(kubernetes_api.translate(kind("why"), "get Mission/a/b")).startswith(
         "get Mission/a/b: "
     )
 
@@ -42,18 +43,18 @@ def test_each_becomes_an_error_that_says_what_was_tried(kind):
     ],
 )
 def test_a_failure_says_whether_nobody_answers_or_somebody_refuses(failure, kind, words):
-    error = cluster_errors.translate(failure, "list missions")
+    error = kubernetes_api.translate(failure, "list missions")
     assert type(error) is kind
     assert words in str(error)
 
 
 def test_only_an_object_can_be_missing_not_its_kind():
-    assert cluster_errors.is_missing(refusal(404, {"reason": "NotFound"}))
-    assert not cluster_errors.is_missing(refusal(404, "404 page not found"))
+    assert kubernetes_api.is_missing(refusal(404, {"reason": "NotFound"}))
+    assert not kubernetes_api.is_missing(refusal(404, "404 page not found"))
 
 
 def test_a_kubeconfig_that_cannot_work_says_how_to_get_one():
-    error = cluster_errors.bad_kubeconfig(ValueError("No such context x"))
+    error = kubernetes_api.bad_kubeconfig(ValueError("No such context x"))
     assert "No such context x" in str(error)
     assert "--kubeconfig" in str(error)
     assert "kais cluster up" in str(error)

@@ -6,7 +6,7 @@ import json
 import pytest
 import yaml
 
-from kais_cli import render_requests
+from kais_cli.blueprints import render_requests
 from kais_cli.exit_status import ExitStatus
 from kais_rendering.process import RenderProcess
 from tests.cli import objects

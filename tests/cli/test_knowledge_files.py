@@ -5,8 +5,9 @@ import json
 import httpx
 import pytest
 
-from kais_cli import fact_files, fact_imports, settings
+from kais_cli import settings
 from kais_cli.exit_status import ExitStatus
+from kais_cli.facts import export, importer
 from tests.cli import objects
 
 
@@ -259,7 +260,7 @@ def test_export_to_a_full_disk_leaves_no_file(terminal, knowledge, tmp_path, mon
     def full(*_):
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(fact_files.os, "fsync", full)
+    monkeypatch.setattr(export.os, "fsync", full)
     file = tmp_path / "facts"
     assert terminal.run("knowledge", "export", "--to", str(file)) == ExitStatus.FAILED
     assert terminal.err == (
@@ -290,5 +291,5 @@ def test_line_without_an_end_is_not_held(tmp_path):
     file = tmp_path / "long"
     file.write_bytes(b"x" * 5_000_000 + b"\nnext\n")
     with file.open("rb") as opened:
-        found = list(fact_imports.lines(opened))
-    assert [len(line) for line in found] == [fact_imports.LONGEST + 1, len("next\n")]
+        found = list(importer.lines(opened))
+    assert [len(line) for line in found] == [importer.LONGEST + 1, len("next\n")]

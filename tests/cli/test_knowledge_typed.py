@@ -4,8 +4,9 @@ from datetime import UTC, datetime
 
 import pytest
 
-from kais_cli import asking, errors, moments, scope_names, settings
+from kais_cli import argument_parsing, errors, settings
 from kais_cli.exit_status import ExitStatus
+from kais_cli.knowledge import scope_parsing, time_parsing
 
 NOW = datetime(2030, 1, 10, 9, 30, tzinfo=UTC)
 ID = "01a00000-0000-7000-8000-000000000000"
@@ -30,7 +31,7 @@ ID = "01a00000-0000-7000-8000-000000000000"
     ],
 )
 def test_moments_are_read_in_every_usual_spelling(typed, moment):
-    assert moments.parse(typed, option="--at", now=NOW) == moment
+    assert time_parsing.parse(typed, option="--at", now=NOW) == moment
 
 
 @pytest.mark.parametrize(
@@ -48,7 +49,7 @@ def test_moments_are_read_in_every_usual_spelling(typed, moment):
 )
 def test_what_is_no_moment_is_refused_with_how_to_write_one(typed, hint):
     with pytest.raises(errors.UsageError) as refused:
-        moments.parse(typed, option="--known-at", now=NOW)
+        time_parsing.parse(typed, option="--known-at", now=NOW)
     assert str(refused.value).startswith(f"--known-at {typed!r} is no day or time; ")
     assert str(refused.value).endswith(hint)
 
@@ -69,17 +70,17 @@ def test_what_is_no_moment_is_refused_with_how_to_write_one(typed, hint):
 )
 def test_misspelt_scope_is_refused_with_what_was_meant(typed, meant):
     with pytest.raises(errors.UsageError) as refused:
-        scope_names.path(typed, namespace="mine")
+        scope_parsing.path(typed, namespace="mine")
     assert str(refused.value).endswith(f"; did you mean {meant}?")
 
 
 @pytest.mark.parametrize("typed", ["::", "realm:", "realm:demo/formation", "../..", "cell:x"])
 def test_scope_that_is_like_none_gets_no_advice_that_is_wrong(typed):
     with pytest.raises(errors.UsageError) as refused:
-        scope_names.path(typed, namespace="mine")
+        scope_parsing.path(typed, namespace="mine")
     assert "is no " in str(refused.value)
     for word in str(refused.value).partition("did you mean ")[2].rstrip("?").split():
-        assert scope_names.path(word, namespace="mine") == word
+        assert scope_parsing.path(word, namespace="mine") == word
 
 
 @pytest.mark.parametrize(
@@ -93,7 +94,7 @@ def test_scope_that_is_like_none_gets_no_advice_that_is_wrong(typed):
 )
 def test_nearest_scope_is_one_of_a_like_name(typed, near):
     known = ["platform", "realm:demo", "realm:demo/formation:doctor"]
-    assert scope_names.nearest(typed, known) == near
+    assert scope_parsing.nearest(typed, known) == near
 
 
 def test_empty_scope_is_no_way_to_say_all(terminal):
@@ -103,7 +104,7 @@ def test_empty_scope_is_no_way_to_say_all(terminal):
 
 @pytest.mark.parametrize("typed", [ID, ID.upper(), "alias:ko:KO-shop-001", "alias:entity:Ada L."])
 def test_ids_and_names_of_facts_are_taken(typed):
-    assert asking.fact_id(f" {typed} ").casefold() == typed.casefold()
+    assert argument_parsing.fact_id(f" {typed} ").casefold() == typed.casefold()
 
 
 @pytest.mark.parametrize("typed", ["", "01a20273", "../../etc", "a b", "alias:ko", "alias::x", "-"])

@@ -5,7 +5,8 @@ import json
 import httpx
 import pytest
 
-from kais_cli import errors, refusals, settings
+from kais_cli import errors, settings
+from kais_cli.error_messages import knowledge_service
 from kais_cli.exit_status import ExitStatus
 from knowledge_client import errors as knowledge
 from knowledge_client import failures, models, requests, responses
@@ -87,7 +88,7 @@ def refused(status, code, *, headers=(), violations=()):
     ids=lambda value: value if isinstance(value, str) and len(value) < 20 else None,
 )  # fmt: skip
 def test_refusal_says_what_happened_and_what_to_do(failure, kind, words):
-    said = refusals.translate(failure, namespace="demo", url=URL)
+    said = knowledge_service.translate(failure, namespace="demo", url=URL)
     assert (type(said), str(said)) == (kind, words)
 
 
@@ -95,7 +96,7 @@ def test_every_code_of_the_service_has_words_and_none_is_a_fault_of_kais():
     for code in knowledge.Code:
         problem = models.Problem(title="t", status=400, code=code, detail="why")
         failure = knowledge.error_class(code, 400)("GET /", problem=problem)
-        said = refusals.translate(failure, namespace="demo", url=None)
+        said = knowledge_service.translate(failure, namespace="demo", url=None)
         assert "why" in str(said)
         assert code in str(said)
 
@@ -126,7 +127,7 @@ def test_token_file_that_cannot_be_read_is_named(terminal, monkeypatch, tmp_path
 
 def test_account_that_is_not_registered_is_the_operators_to_mend():
     failure = refused(403, "principal-unregistered")
-    said = refusals.translate(failure, namespace="demo", url=None)
+    said = knowledge_service.translate(failure, namespace="demo", url=None)
     assert str(said) == (
         "ServiceAccount/demo/kais-user is not registered with the knowledge service"
         " (the service's words (principal-unregistered)); the operator does that,"

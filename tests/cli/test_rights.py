@@ -3,8 +3,8 @@
 import pytest
 import yaml
 
-from kais_cli.doctor import rights
-from kais_cli.installed import Release
+from kais_cli.cluster.install_defaults import Release
+from kais_cli.doctor import permissions
 from tests.cli import objects
 from tests.unit.charts.test_charts import RULES, grants
 
@@ -56,7 +56,7 @@ def used(terminal, cluster, knowledge):
 
 
 def checked():
-    every = (*rights.IN_NAMESPACE, *rights.of_release(Release()))
+    every = (*permissions.IN_NAMESPACE, *permissions.of_release(Release()))
     return {(verb, right.resource) for right in every for verb in right.verbs}
 
 
@@ -79,11 +79,11 @@ def test_the_charts_roles_grant_what_doctor_tells_people_to_ask_for():
         grants(yaml.safe_load((RULES / f"people-{name}.yaml").read_text()))
         for name in ("view", "edit", "release")
     )
-    for right in rights.IN_NAMESPACE:
+    for right in permissions.IN_NAMESPACE:
         for verb in right.verbs:
             if right.resource.split("/")[0] != "pods":  # these are of Kubernetes' own view
                 assert (right.group, right.resource, verb) in view | edit
-    for right in rights.of_release(Release()):
+    for right in permissions.of_release(Release()):
         for verb in right.verbs:
             assert (right.group, right.resource, verb) in release
 

@@ -5,7 +5,7 @@ import json
 import pytest
 import yaml
 
-from kais_cli import layout, output, widths
+from kais_cli.views import output, text_layout, text_width
 
 FAMILY = "👩‍👩‍👧"
 
@@ -16,13 +16,13 @@ FAMILY = "👩‍👩‍👧"
     ids=["ascii", "CJK", "combining", "emoji", "joined emoji", "accent", "nothing"],
 )
 def test_columns_are_those_of_a_terminal(text, columns):
-    assert widths.columns(text) == columns
+    assert text_width.columns(text) == columns
 
 
 def test_columns_of_a_table_stand_below_each_other_in_every_script():
     rows = [("日本語", "a"), ("plain", "b"), ("e\u0301e\u0301", "c"), (FAMILY, "d")]
     lines = output.table(("NAME", "X"), rows).splitlines()
-    assert {widths.columns(line) for line in lines} == {9}
+    assert {text_width.columns(line) for line in lines} == {9}
 
 
 def test_control_characters_do_not_move_the_columns_behind_them():
@@ -38,24 +38,24 @@ def test_control_characters_do_not_move_the_columns_behind_them():
     ],
 )  # fmt: skip
 def test_what_is_cut_has_a_mark_and_no_torn_character(text, width, short):
-    assert widths.cut(text, width) == short
-    assert widths.columns(short) <= width
+    assert text_width.cut(text, width) == short
+    assert text_width.columns(short) <= width
 
 
 def test_a_script_without_spaces_is_wrapped():
-    told = layout.block("日本語の事実と港は六時に開きます。", width=14, indent="  ")
+    told = text_layout.block("日本語の事実と港は六時に開きます。", width=14, indent="  ")
     assert told == "  日本語の事実\n  と港は六時に\n  開きます。\n"
 
 
 def test_an_address_among_wide_words_stays_whole():
     address = "https://registry.example/a/very/long/path"
-    told = layout.block(f"日本語 {address} 事実", width=20)
+    told = text_layout.block(f"日本語 {address} 事実", width=20)
     assert address in told.splitlines()
 
 
 @pytest.mark.parametrize("mark", ["\u061c", "\u2028", "\U000e0041"])
 def test_marks_that_nobody_sees_are_shown(mark):
-    text = layout.printable(f"a{mark}b")
+    text = text_layout.printable(f"a{mark}b")
     assert mark not in text
     assert json.loads(f'"{text}"') == f"a{mark}b"
 
@@ -63,7 +63,7 @@ def test_marks_that_nobody_sees_are_shown(mark):
 @pytest.mark.parametrize("form", [output.Format.JSON, output.Format.YAML])
 def test_programs_get_what_was_stored_also_when_it_would_steer_a_terminal(form):
     stored = {"content": "a\x1b[31m \u202e \u200f b \U000e0041 日本 \x9b", "n": None}
-    written = layout.printable(output.dump(stored, form))
+    written = text_layout.printable(output.dump(stored, form))
     assert "\x1b" not in written
     assert "\u202e" not in written
     assert (json.loads if form is output.Format.JSON else yaml.safe_load)(written) == stored

@@ -3,7 +3,8 @@ import tempfile
 
 import pytest
 
-from kais_cli import cluster_client, errors
+from kais_cli import errors
+from kais_cli.cluster import client
 from kais_cli.ports import Target
 from tests.cli import objects
 
@@ -12,7 +13,7 @@ pytestmark = pytest.mark.cluster
 
 @pytest.fixture
 def cluster(control_plane):
-    opened = cluster_client.KubernetesCluster(str(control_plane.kubeconfig))
+    opened = client.KubernetesCluster(str(control_plane.kubeconfig))
     yield opened
     opened.close()
 
@@ -34,7 +35,7 @@ def test_what_is_created_can_be_read_and_names_its_writer(cluster, namespace):
 
 def test_logging_in_leaves_the_folder_of_temporary_files_as_it_was(control_plane):
     before = tempfile.gettempdir()
-    cluster_client.KubernetesCluster(str(control_plane.kubeconfig)).close()
+    client.KubernetesCluster(str(control_plane.kubeconfig)).close()
     assert tempfile.gettempdir() == before
 
 
@@ -84,14 +85,14 @@ def test_an_address_where_nobody_answers_is_unreachable(control_plane, tmp_path)
     text = control_plane.kubeconfig.read_text()
     elsewhere.write_text(text.replace(control_plane.server, "https://127.0.0.1:1"))
     with pytest.raises(errors.Unreachable, match="log in: the API server does not answer"):
-        cluster_client.KubernetesCluster(str(elsewhere))
+        client.KubernetesCluster(str(elsewhere))
 
 
 def test_a_kubeconfig_that_is_not_there_is_unreachable(tmp_path):
     with pytest.raises(errors.Unreachable, match="name one with --kubeconfig"):
-        cluster_client.KubernetesCluster(str(tmp_path / "none"))
+        client.KubernetesCluster(str(tmp_path / "none"))
 
 
 def test_a_context_that_is_not_there_is_named(control_plane):
     with pytest.raises(errors.Unreachable, match="No such context nope"):
-        cluster_client.KubernetesCluster(str(control_plane.kubeconfig), context="nope")
+        client.KubernetesCluster(str(control_plane.kubeconfig), context="nope")

@@ -8,9 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from kais_cli import cluster_client, errors
-from kais_cli.doctor import rights
-from kais_cli.installed import Release
+from kais_cli import errors
+from kais_cli.cluster import client
+from kais_cli.cluster.install_defaults import Release
+from kais_cli.doctor import permissions
 from tests.cluster.conftest import ControlPlane
 from tests.cluster.test_namespaced_rights import Body, rendered
 
@@ -51,7 +52,7 @@ def test_the_role_allows_the_way_to_the_service_and_no_other_pod(
     control_plane: ControlPlane, namespace: str, role: list[Body], developer: Path
 ):
     control_plane.apply(json.dumps(listed(role)), namespace=namespace)
-    cluster = cluster_client.KubernetesCluster(str(developer))
+    cluster = client.KubernetesCluster(str(developer))
     pod = cluster.get("Pod", namespace, "kais-knowledge-0")
     assert pod is not None
     with (
@@ -60,7 +61,7 @@ def test_the_role_allows_the_way_to_the_service_and_no_other_pod(
     ):
         pytest.fail("a pod without a node takes no connection")
     assert "forbidden" not in str(failure.value), "the API server looked for the pod's node"
-    for right in rights.of_release(Release(namespace)):
+    for right in permissions.of_release(Release(namespace)):
         for verb in right.verbs:
             asked = {"namespace": namespace, "name": right.name}
             assert cluster.may(verb, right.resource, **asked), (verb, right.resource)
@@ -80,7 +81,7 @@ def test_without_get_on_portforward_the_refusal_is_said_at_once(
     rule = next(r for b in role for r in b.get("rules", ()) if r["resources"][0].endswith("ward"))
     rule["verbs"].remove("get")
     control_plane.apply(json.dumps(listed(role)), namespace=namespace)
-    cluster = cluster_client.KubernetesCluster(str(developer))
+    cluster = client.KubernetesCluster(str(developer))
     message = "forbidden; it requires the verbs get and create on pods/portforward"
     started = time.monotonic()
     with (

@@ -6,12 +6,12 @@ from pathlib import Path
 import pytest
 
 from e2e.support import documents
-from kais_cli import reference
+from scripts import cli_reference
 
 ROOT = documents.ROOT
 PATHS = documents.paths()
 _TYPED = re.compile(r"kais ([a-z]+)(?: ([a-z][a-z-]+))?")
-OURS = {typed for typed, _ in reference.commands()}
+OURS = {typed for typed, _ in cli_reference.commands()}
 
 
 def name(path: Path) -> str:

@@ -1,0 +1,1 @@
+"""Blueprints: manifests, revisions, parameter values, rendering, comparison, statistics."""

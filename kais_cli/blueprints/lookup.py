@@ -1,0 +1,73 @@
+"""Finding a blueprint and the revision that a use stands on."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import TYPE_CHECKING
+
+from kais import names
+from kais.conditions import Type
+from kais.resources.blueprint import Blueprint
+from kais.resources.blueprint_revision import BlueprintRevision
+from kais_cli import errors
+from kais_cli.cluster import resource_access
+from kais_cli.ports import Target
+
+if TYPE_CHECKING:
+    from kais_cli.session import Session
+
+_PATIENCE = timedelta(seconds=15)  # for the operator to look at a blueprint applied just now
+
+
+def get(session: Session, name: str) -> Blueprint:
+    """Read a Blueprint of the session's namespace.
+
+    Raises:
+        Refused: there is none of that name.
+    """
+    return Blueprint.from_dict(resource_access.get(session, "Blueprint", name))
+
+
+def revision(session: Session, name: str, *, number: int | None = None) -> BlueprintRevision:
+    """Read the revision that a new use gets: the one named, else the one that serves.
+
+    Waits for the operator when the blueprint was applied a moment ago.
+
+    Raises:
+        Refused: there is no such blueprint or revision, or none that compiles.
+    """
+    blueprint = get(session, name)
+    if number is None:
+        number = _served(session, blueprint)
+    found = session.cluster.get(
+        "BlueprintRevision", session.namespace, names.revision_name(name, number)
+    )
+    if found is None:
+        known = ", ".join(str(v.version) for v in blueprint.status.versions) or "none"
+        raise errors.Refused(f"{blueprint.ref} has no revision {number}; it has {known}")
+    return BlueprintRevision.from_dict(found)
+
+
+def _served(session: Session, blueprint: Blueprint) -> int:
+    began = session.environment.now()
+    if not _is_seen(blueprint):
+        target = Target("Blueprint", blueprint.metadata.namespace, blueprint.metadata.name)
+        for change in session.cluster.watch([target]):
+            if change is not None and change.body is not None:
+                blueprint = Blueprint.from_dict(change.body)
+            if _is_seen(blueprint) or session.environment.now() - began > _PATIENCE:
+                break
+    served = blueprint.status.served_revision
+    if served:
+        return served
+    if not _is_seen(blueprint):
+        raise errors.Refused(
+            f"the operator has not looked at {blueprint.ref}; check that kais-operator runs"
+        )
+    compiled = blueprint.condition(Type.COMPILED)
+    why = compiled.message if compiled else "it has no condition Compiled"
+    raise errors.Refused(f"{blueprint.ref} has no revision that can be used: {why}")
+
+
+def _is_seen(blueprint: Blueprint) -> bool:
+    return blueprint.status.observed_generation == blueprint.metadata.generation

@@ -1,0 +1,62 @@
+"""The values of a blueprint's parameters from `--set` and `--values`, checked all at once."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from kais import parameters as rules
+from kais.errors import Violation
+from kais.resources.blueprint import Parameter
+from kais_cli import errors
+from kais_cli.blueprints import render_requests
+
+
+def read(
+    parameters: Sequence[Parameter], *, sets: Sequence[str], file: Path | None, subject: str
+) -> dict[str, Any]:
+    """Collect what the user gives, `--set` before the file, and check it against the rules.
+
+    Defaults are not filled in: those of the revision hold when the operator renders.
+
+    Raises:
+        UsageError: with every violation on a line of its own.
+    """
+    by_name = {parameter.name: parameter for parameter in parameters}
+    given = _from_file(file) if file else {}
+    for item in sets:
+        name, equals, text = item.partition("=")
+        if not equals or not name:
+            raise errors.UsageError(f"--set {item!r} is not name=value")
+        known = by_name.get(name)
+        given[name] = rules.parse_text(known, text) if known else text
+    violations = _checked(parameters, given, subject=subject)
+    if violations:
+        found = "".join(f"\n  {violation}" for violation in violations)
+        raise errors.UsageError(
+            f"{subject} does not take these parameters:{found}\n"
+            "see `kais blueprint show` for what it takes; nothing was created"
+        )
+    return given
+
+
+def _checked(
+    parameters: Sequence[Parameter], given: Mapping[str, Any], *, subject: str
+) -> tuple[Violation, ...]:
+    """Check the values; a Blueprint's patterns are untrusted and may never end."""
+    if any(parameter.pattern is not None for parameter in parameters):
+        return render_requests.violations_of(parameters, given, subject=subject)
+    return rules.resolve(parameters, given).violations
+
+
+def _from_file(file: Path) -> dict[str, Any]:
+    documents = render_requests.read_yaml(file, subject=f"--values {file}")
+    if len(documents) > 1:
+        raise errors.UsageError(f"--values {file} must hold one document, not {len(documents)}")
+    found = documents[0] if documents else None
+    if found is None:
+        return {}
+    if not isinstance(found, dict):
+        raise errors.UsageError(f"--values {file} must hold a mapping of parameters to values")
+    return found

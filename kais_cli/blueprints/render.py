@@ -1,0 +1,56 @@
+"""What a use would make, rendered here as the operator would render it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from kais.resources import base
+from kais_cli import errors
+from kais_cli.blueprints import render_requests
+
+if TYPE_CHECKING:
+    from kais.resources.blueprint_revision import BlueprintRevision
+    from kais_cli.ports import Body
+
+
+def render(
+    revision: BlueprintRevision, given: Mapping[str, Any], *, instance: str, namespace: str
+) -> list[Body]:
+    """Give the Formation and, if the blueprint has one, the Mission of a use.
+
+    What the operator adds, such as labels and the owner, is left out.
+
+    Raises:
+        UsageError: with everything that is wrong with parameters or template.
+    """
+    from kais import blueprints  # noqa: PLC0415 (loads jinja2)
+
+    spec = revision.spec
+    names = {
+        "parameters": dict(given),
+        "blueprint": spec.blueprint,
+        "revision": spec.revision,
+        "instance": instance,
+        "namespace": namespace,
+    }
+    found = render_requests.render(spec.template().to_dict(), names, subject=revision.ref)
+    if isinstance(found, blueprints.Violations):
+        listed = "".join(f"\n  {violation}" for violation in found.violations)
+        raise errors.UsageError(f"{revision.ref} cannot be rendered with these values:{listed}")
+    formation = dict(found.formation_spec)
+    scope = (formation.get("knowledge") or {}).get("scope") or spec.blueprint
+    formation["knowledge"] = {**(formation.get("knowledge") or {}), "scope": scope}
+    made = [_object("Formation", instance, namespace, formation)]
+    if found.mission_spec is not None:
+        made.append(_object("Mission", instance, namespace, found.mission_spec))
+    return made
+
+
+def _object(kind: str, name: str, namespace: str, spec: Mapping[str, Any]) -> Body:
+    return {
+        "apiVersion": base.API_VERSION,
+        "kind": kind,
+        "metadata": {"name": name, "namespace": namespace},
+        "spec": dict(spec),
+    }

@@ -1,0 +1,119 @@
+"""The revisions of a blueprint: reading them, listing them, going back to one."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime
+from typing import TYPE_CHECKING, Any
+
+from kais import compatibility, names
+from kais.conditions import Type
+from kais.resources import blueprint_revision
+from kais.resources.blueprint import Blueprint, TemplateSpec
+from kais.resources.blueprint_revision import BlueprintRevision
+from kais_cli import errors
+from kais_cli.blueprints import lookup
+from kais_cli.views import output
+
+if TYPE_CHECKING:
+    from kais_cli.ports import Body
+    from kais_cli.session import Session
+
+
+def read(session: Session, name: str) -> tuple[Blueprint, list[BlueprintRevision]]:
+    """Read a blueprint with its kept revisions, newest first.
+
+    Raises:
+        Refused: there is no such blueprint.
+    """
+    blueprint = lookup.get(session, name)
+    bodies = session.cluster.list("BlueprintRevision", session.namespace)
+    found = [BlueprintRevision.from_dict(body) for body in bodies]
+    own = [revision for revision in found if revision.spec.blueprint == name]
+    return blueprint, sorted(own, key=lambda revision: -revision.spec.revision)
+
+
+def table(blueprint: Blueprint, found: Sequence[BlueprintRevision], *, now: datetime) -> str:
+    """List revisions; an asterisk marks the one that serves."""
+    served = blueprint.status.served_revision
+    rows = [_row(revision, served, now) for revision in found]
+    headers = ("REVISION", "AGE", "COMPILED", "COMPATIBLE", "USES", "SUCCESS", "CHANGES")
+    return output.table(headers, rows)
+
+
+def _row(revision: BlueprintRevision, served: int | None, now: datetime) -> tuple[object, ...]:
+    status, number = revision.status, revision.spec.revision
+    return (
+        f"{number}*" if number == served else str(number),
+        output.age(revision.metadata.creation_timestamp, now),
+        _status(revision, Type.COMPILED),
+        _status(revision, Type.COMPATIBLE),
+        status.usage_count,
+        output.percent(status.avg_success_rate),
+        revision.spec.changes or "first",
+    )
+
+
+def _status(revision: BlueprintRevision, type_: str) -> str | None:
+    condition = revision.condition(type_)
+    return condition.status if condition else None
+
+
+def one(session: Session, name: str, number: int) -> BlueprintRevision:
+    """Read one revision.
+
+    Raises:
+        Refused: it is not kept (any more).
+    """
+    body = session.cluster.get(
+        "BlueprintRevision", session.namespace, names.revision_name(name, number)
+    )
+    if body is None:
+        _, found = read(session, name)
+        known = ", ".join(str(r.spec.revision) for r in reversed(found)) or "none"
+        raise errors.Refused(
+            f"Blueprint/{session.namespace}/{name} has no revision {number}; it has {known}"
+        )
+    return BlueprintRevision.from_dict(body)
+
+
+def roll_back(
+    session: Session, name: str, *, to: int | None, dry_run: bool
+) -> tuple[Body, int, str]:
+    """Give a blueprint an earlier template; return it, the revision, and what that changes.
+
+    Raises:
+        Refused: there is no such revision, or none before the one that serves.
+    """
+    blueprint, found = read(session, name)
+    number = to if to is not None else _before(blueprint, found)
+    template = one(session, name, number).spec.template()
+    wanted = blueprint_revision.template_of(template)
+    present = blueprint_revision.template_of(blueprint.spec)
+    changes = compatibility.compare(_template(present), template).changes
+    # The whole of each field is replaced: a merge would leave what the old template has not.
+    operations: list[dict[str, Any]] = [
+        {"op": "test", "path": "/metadata/uid", "value": blueprint.metadata.uid}
+    ]
+    for field in sorted(present.keys() | wanted.keys()):
+        if field in wanted:
+            operations.append({"op": "add", "path": f"/spec/{field}", "value": wanted[field]})
+        else:
+            operations.append({"op": "remove", "path": f"/spec/{field}"})
+    made = session.cluster.patch("Blueprint", session.namespace, name, operations, dry_run=dry_run)
+    return made, number, changes
+
+
+def _template(tree: dict[str, Any]) -> TemplateSpec:
+    return TemplateSpec.from_dict(tree)
+
+
+def _before(blueprint: Blueprint, found: Sequence[BlueprintRevision]) -> int:
+    served = blueprint.status.served_revision or 0
+    earlier = [r.spec.revision for r in found if r.spec.revision < served]
+    if not earlier:
+        raise errors.Refused(
+            f"{blueprint.ref} has no revision before {served or 'the first'};"
+            f" see `kais blueprint history {blueprint.metadata.name}`"
+        )
+    return max(earlier)

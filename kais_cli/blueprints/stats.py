@@ -1,0 +1,62 @@
+"""How the uses of a blueprint went, as the ledger of the knowledge service has it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from kais_cli.blueprints import lookup
+from kais_cli.views import output
+
+if TYPE_CHECKING:
+    from kais_cli.session import Session
+    from knowledge_client.models import BlueprintStats, Counts
+
+
+def read(session: Session, name: str) -> BlueprintStats:
+    """Ask the ledger; a blueprint that was deleted has statistics still.
+
+    Raises:
+        Refused: neither the cluster nor the ledger knows such a blueprint.
+        Unreachable: the service does not answer.
+    """
+    from kais_cli.knowledge import connection  # noqa: PLC0415 (loads httpx)
+
+    with connection.connect(
+        session.environment, session.cluster, namespace=session.namespace
+    ) as client:
+        found = client.blueprint_stats(session.namespace, name)
+    if not found.uses:
+        lookup.get(session, name)  # says so when there is no such blueprint
+    return found
+
+
+def page(found: BlueprintStats, *, name: str, namespace: str) -> str:
+    """Write a page: the whole, each revision, each value of each parameter."""
+    headers = (
+        "USES", "SUCCEEDED", "FAILED", "EXCLUDED", "RUNNING", "SUCCESS", "CI95"
+    )  # fmt: skip
+    parts = [f"{name} in {namespace}\n\n", output.table(headers, [_row(found)])]
+    if found.median_duration_s is not None:
+        parts.append(f"\nmedian duration: {found.median_duration_s:.1f} s\n")
+    if found.last_used is not None:
+        parts.append(f"last used: {found.last_used:%Y-%m-%d %H:%M} UTC\n")
+    if found.revisions:
+        rows = [(revision.revision, *_row(revision)) for revision in found.revisions]
+        parts.append("\n" + output.table(("REVISION", *headers), rows))
+    for parameter in found.parameters:
+        rows = [(value.value or "(rarer values)", *_row(value)) for value in parameter.values]
+        parts.append("\n" + output.table((parameter.name, *headers), rows))
+    return "".join(parts)
+
+
+def _row(counts: Counts) -> tuple[object, ...]:
+    interval = counts.interval
+    return (
+        counts.uses,
+        counts.succeeded,
+        counts.failed,
+        counts.excluded,
+        counts.running,
+        output.percent(counts.success_rate),
+        output.interval(interval.low, interval.high) if interval else None,
+    )

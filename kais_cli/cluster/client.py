@@ -1,0 +1,304 @@
+"""The cluster port over kr8s: the only module that loads it, because that takes a second."""
+
+from __future__ import annotations
+
+import asyncio
+import atexit
+import json
+import tempfile
+import warnings
+from collections.abc import Coroutine, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any, TypeVar
+
+import kr8s
+from kr8s.asyncio.objects import Pod
+
+from kais import labels as kais_labels
+from kais.resources import base, kinds
+from kais_cli.cluster import logs as cluster_logs
+from kais_cli.cluster import watch as cluster_watch
+from kais_cli.cluster.event_loop_thread import BackgroundLoop
+from kais_cli.error_messages import kubernetes_api
+from kais_cli.ports import Body, Change, Target
+
+_Result = TypeVar("_Result")
+_TIMEOUT_S = 30.0
+_TOKEN_LIFE_S = 600  # the API server's least
+_OTHERS = {
+    "ConfigMap": ("v1", "configmaps"),
+    "CustomResourceDefinition": ("apiextensions.k8s.io/v1", "customresourcedefinitions"),
+    "Deployment": ("apps/v1", "deployments"),
+    "Event": ("v1", "events"),
+    "Job": ("batch/v1", "jobs"),
+    "Lease": ("coordination.k8s.io/v1", "leases"),
+    "Namespace": ("v1", "namespaces"),
+    "Pod": ("v1", "pods"),
+    "ServiceAccount": ("v1", "serviceaccounts"),
+    "StatefulSet": ("apps/v1", "statefulsets"),
+}
+"""Kinds of Kubernetes that commands read, with version and plural."""
+
+
+class KubernetesCluster:
+    """A cluster reached with a kubeconfig; logs in at once.
+
+    Raises:
+        Unreachable: no usable kubeconfig, or the API server does not answer.
+    """
+
+    def __init__(self, kubeconfig: str | None, *, context: str | None = None) -> None:
+        self._background = BackgroundLoop()
+        try:
+            with _keys_in_a_folder_of_ours():
+                self._api = self._run(_log_in(kubeconfig, context), "log in")
+        except kubernetes_api.BAD_KUBECONFIG as exc:
+            raise kubernetes_api.bad_kubeconfig(exc) from exc
+
+    @property
+    def namespace(self) -> str:
+        """The namespace of the context in use, `default` when it names none."""
+        auth = self._api.auth
+        if not auth.active_context:
+            return str(auth.namespace)
+        context = auth.kubeconfig.get_context(auth.active_context)
+        return str(context.get("namespace") or "default")
+
+    def get(self, kind: str, namespace: str, name: str) -> Body | None:
+        """Read one object, None when there is none."""
+        version, plural = path_of(kind)
+        call = self._call("GET", version, f"{plural}/{name}", namespace=namespace)
+        try:
+            return self._background.run(call)
+        except kr8s.ServerError as exc:
+            if kubernetes_api.is_missing(exc):
+                return None
+            raise kubernetes_api.translate(exc, f"get {kind}/{namespace}/{name}") from exc
+        except kubernetes_api.ALL as exc:
+            raise kubernetes_api.translate(exc, f"get {kind}/{namespace}/{name}") from exc
+
+    def list(self, kind: str, namespace: str | None = None, *, labels: str = "") -> list[Body]:
+        """Read all objects of a kind in a namespace, or in all; `labels` is a selector."""
+        version, plural = path_of(kind)
+        params = {"labelSelector": labels} if labels else {}
+        call = self._call("GET", version, plural, namespace=namespace, params=params)
+        return list(self._run(call, f"list {plural} in {namespace or 'all namespaces'}")["items"])
+
+    def create(self, body: Body, *, dry_run: bool = False) -> Body:
+        """Make an object as field manager kais-cli and return it as stored."""
+        version, plural = path_of(body["kind"])
+        metadata = body["metadata"]
+        call = self._call(
+            "POST",
+            version,
+            plural,
+            namespace=metadata["namespace"],
+            params=_writing(dry_run=dry_run),
+            json=body,
+        )
+        subject = f"{body['kind']}/{metadata['namespace']}/{metadata['name']}"
+        return self._run(call, f"create {subject}")
+
+    def patch(
+        self,
+        kind: str,
+        namespace: str,
+        name: str,
+        patch: Body | Sequence[Body],
+        *,
+        dry_run: bool = False,
+    ) -> Body:
+        """Change an object as field manager kais-cli and return it as stored."""
+        version, plural = path_of(kind)
+        form = "merge-patch" if isinstance(patch, dict) else "json-patch"
+        call = self._call(
+            "PATCH",
+            version,
+            f"{plural}/{name}",
+            namespace=namespace,
+            params=_writing(dry_run=dry_run),
+            content=json.dumps(patch),
+            headers={"Content-Type": f"application/{form}+json"},
+        )
+        return self._run(call, f"change {kind}/{namespace}/{name}")
+
+    def delete(self, kind: str, namespace: str | None, name: str) -> None:
+        """Delete an object with its children in the background; one that is gone is no error."""
+        version, plural = path_of(kind)
+        call = self._call(
+            "DELETE",
+            version,
+            f"{plural}/{name}",
+            namespace=namespace,
+            json={"propagationPolicy": "Background"},
+        )
+        what = f"delete {kind}/{namespace}/{name}" if namespace else f"delete {kind}/{name}"
+        try:
+            self._background.run(call)
+        except kr8s.ServerError as exc:
+            if not kubernetes_api.is_missing(exc):
+                raise kubernetes_api.translate(exc, what) from exc
+        except kubernetes_api.ALL as exc:
+            raise kubernetes_api.translate(exc, what) from exc
+
+    def logs(
+        self, namespace: str, pod: str, *, container: str, tail: int, follow: bool
+    ) -> Iterator[str]:
+        """Yield what a container wrote, piece by piece; nothing while it has not started."""
+        params = {"container": container, "tailLines": str(tail), "follow": json.dumps(follow)}
+        lines = cluster_logs.read(self._api, namespace, pod, params=params)
+        while True:
+            what = f"read the log of {container} in Pod/{namespace}/{pod}"
+            piece = self._run(cluster_logs.following(lines), what)
+            if piece is None:
+                return
+            yield piece
+
+    def may(
+        self, verb: str, resource: str, *, namespace: str | None, group: str = "", name: str = ""
+    ) -> bool:
+        """Ask by a SelfSubjectAccessReview, which every user may make."""
+        plural, _, subresource = resource.partition("/")
+        asked = {"verb": verb, "group": group, "resource": plural, "subresource": subresource}
+        asked |= {"name": name} if name else {}
+        body = {
+            "apiVersion": "authorization.k8s.io/v1",
+            "kind": "SelfSubjectAccessReview",
+            "spec": {"resourceAttributes": asked | ({"namespace": namespace} if namespace else {})},
+        }
+        call = self._call("POST", "authorization.k8s.io/v1", "selfsubjectaccessreviews", json=body)
+        answer = self._run(call, f"ask whether you may {verb} {resource}")
+        return bool(answer["status"].get("allowed"))
+
+    def version(self) -> str:
+        """Ask for the API server's version."""
+        return str(self._run(self._api.version(), "ask for the version")["gitVersion"])
+
+    def watch(self, targets: Sequence[Target]) -> Iterator[Change | None]:
+        """Yield each target that exists, then every change, and None at least every second."""
+        for target in targets:
+            path_of(target.kind)
+        queue: asyncio.Queue[Change] = asyncio.Queue()
+        watches = [
+            self._background.run(_start(cluster_watch.follow(self._api, target, queue)))
+            for target in targets
+        ]
+        try:
+            while True:
+                yield self._background.run(cluster_watch.next_change(queue))
+        finally:
+            for task in watches:
+                self._background.run(_stop(task))
+
+    def token(self, namespace: str, account: str, audience: str) -> str | None:
+        """Ask for a token of ten minutes, None when there is no such ServiceAccount."""
+        body = {
+            "apiVersion": "authentication.k8s.io/v1",
+            "kind": "TokenRequest",
+            "spec": {"audiences": [audience], "expirationSeconds": _TOKEN_LIFE_S},
+        }
+        url = f"serviceaccounts/{account}/token"
+        what = f"request a token of ServiceAccount/{namespace}/{account}"
+        try:
+            call = self._call("POST", "v1", url, namespace=namespace, json=body)
+            return str(self._background.run(call)["status"]["token"])
+        except kr8s.ServerError as exc:
+            if kubernetes_api.is_missing(exc):
+                return None
+            raise kubernetes_api.translate(exc, what) from exc
+        except kubernetes_api.ALL as exc:
+            raise kubernetes_api.translate(exc, what) from exc
+
+    @contextmanager
+    def forward(self, namespace: str, pod: str, port: int) -> Iterator[str]:
+        """Open a local address that leads to a pod's port, closed with the block.
+
+        The way is tried once before: kr8s would repeat a refused connection without end, while
+        the caller waits.
+        """
+        what = f"forward a port to Pod/{namespace}/{pod}"
+        self._run(_try_forward(self._api, namespace, pod, port), what)
+        body = {"metadata": {"name": pod, "namespace": namespace}}
+        forwarding = Pod(body, api=self._api).portforward(port, local_port="auto")
+        local = self._run(_enter(forwarding), what)
+        try:
+            yield f"http://127.0.0.1:{local}"
+        finally:
+            self._background.run(_leave(forwarding))
+
+    def close(self) -> None:
+        """Close the connections; a process that ends need not do so."""
+        self._background.run(_close(self._api))
+        self._background.close()
+
+    def _run(self, work: Coroutine[Any, Any, _Result], what: str) -> _Result:
+        try:
+            return self._background.run(work)
+        except kubernetes_api.ALL as exc:
+            raise kubernetes_api.translate(exc, what) from exc
+
+    async def _call(
+        self, method: str, version: str, url: str, *, namespace: str | None = None, **options: Any
+    ) -> Body:
+        async with self._api.call_api(
+            method, version=version, namespace=namespace, url=url, timeout=_TIMEOUT_S, **options
+        ) as response:
+            return dict(response.json())
+
+
+def path_of(kind: str) -> tuple[str, str]:
+    """Give a kind's group and version, and its plural in paths."""
+    if kind in _OTHERS:
+        return _OTHERS[kind]
+    return base.API_VERSION, kinds.BY_NAME[kind].PLURAL
+
+
+def _writing(*, dry_run: bool) -> dict[str, str]:
+    params = {"fieldManager": kais_labels.MANAGER_CLI}
+    return params | ({"dryRun": "All"} if dry_run else {})
+
+
+async def _log_in(kubeconfig: str | None, context: str | None) -> Any:
+    with warnings.catch_warnings():
+        # kr8s warns of a server version that it was not tested with; ours are stable APIs.
+        warnings.simplefilter("ignore")
+        return await kr8s.asyncio.api(kubeconfig=kubeconfig, context=context)
+
+
+async def _close(api: Any) -> None:
+    await api._session.aclose()  # noqa: SLF001 - kr8s has no way to close an Api
+
+
+async def _start(work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
+    return asyncio.get_running_loop().create_task(work)
+
+
+async def _stop(task: asyncio.Task[None]) -> None:
+    task.cancel()
+
+
+async def _try_forward(api: Any, namespace: str, pod: str, port: int) -> None:
+    url = f"pods/{pod}/portforward"
+    params = {"ports": str(port)}
+    async with api.open_websocket(version="v1", namespace=namespace, url=url, params=params):
+        return
+
+
+async def _enter(forwarding: Any) -> int:
+    return int(await forwarding.__aenter__())
+
+
+async def _leave(forwarding: Any) -> None:
+    await forwarding.__aexit__(None, None, None)
+
+
+@contextmanager
+def _keys_in_a_folder_of_ours() -> Iterator[None]:
+    """Have the keys of an inline kubeconfig, which kr8s writes to files and leaves, removed."""
+    folder = tempfile.TemporaryDirectory(prefix="kais-")
+    atexit.register(folder.cleanup)
+    before, tempfile.tempdir = tempfile.tempdir, folder.name
+    try:
+        yield
+    finally:
+        tempfile.tempdir = before

@@ -1,0 +1,71 @@
+"""Watching one object by name over lost connections: read it, watch from there, begin again."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from typing import Any
+
+import httpx
+
+from kais.resources import base, kinds
+from kais_cli.error_messages import kubernetes_api
+from kais_cli.ports import Change, Target
+
+_TICK_S = 1.0
+_WATCH_S = 300  # after which the API server ends a watch, and it is begun again
+_PAUSE_S = 1.0  # between a lost connection and the next try
+
+
+async def next_change(queue: asyncio.Queue[Change]) -> Change | None:
+    """Take the next change, or None when a second brings none."""
+    try:
+        return await asyncio.wait_for(queue.get(), _TICK_S)
+    except TimeoutError:
+        return None
+
+
+async def follow(api: Any, target: Target, queue: asyncio.Queue[Change]) -> None:
+    """Put the target as it is and all its changes into the queue, until cancelled."""
+    seen = False
+    while True:
+        try:
+            version, items = await _read(api, target)
+            if items or seen:
+                await queue.put(Change(target, items[0] if items else None))
+            seen = bool(items)
+            async for body in _changes(api, target, version):
+                seen = body is not None
+                await queue.put(Change(target, body))
+        except kubernetes_api.ALL:  # the next read says whether anything was missed
+            await asyncio.sleep(_PAUSE_S)
+
+
+def _call(api: Any, target: Target, **options: Any) -> Any:
+    params = {"fieldSelector": f"metadata.name={target.name}", **options.pop("params", {})}
+    return api.call_api(
+        "GET",
+        version=base.API_VERSION,
+        namespace=target.namespace,
+        url=kinds.BY_NAME[target.kind].PLURAL,
+        params=params,
+        **options,
+    )
+
+
+async def _read(api: Any, target: Target) -> tuple[str, list[dict[str, Any]]]:
+    async with _call(api, target, timeout=30) as response:
+        found = response.json()
+    kind = {"apiVersion": base.API_VERSION, "kind": target.kind}
+    return found["metadata"]["resourceVersion"], [kind | item for item in found["items"]]
+
+
+async def _changes(api: Any, target: Target, version: str) -> Any:
+    params = {"watch": "true", "resourceVersion": version, "timeoutSeconds": str(_WATCH_S)}
+    timeout = httpx.Timeout(30, read=_WATCH_S + 30)
+    async with _call(api, target, params=params, stream=True, timeout=timeout) as response:
+        async for line in response.aiter_lines():
+            event = json.loads(line)
+            if event["type"] == "ERROR":  # the version is too old: read again
+                return
+            yield None if event["type"] == "DELETED" else event["object"]

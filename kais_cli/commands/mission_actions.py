@@ -1,0 +1,162 @@
+"""`kais mission retry|abort|approve|reject`: the verbs, which are annotations, and `logs`.
+
+Each verb is acknowledged in the Mission's status; `kubectl annotate` does the same.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Annotated, Any
+
+import typer
+
+from kais import labels
+from kais.resources.mission import Mission
+from kais_cli import errors
+from kais_cli.cluster import resource_access
+from kais_cli.commands.mission import Name, app
+from kais_cli.commands.options import DryRun, Output, Timeout
+from kais_cli.exit_status import ExitStatus
+from kais_cli.runs import logs as runs_logs
+from kais_cli.runs import report
+from kais_cli.session import Session, command
+from kais_cli.views import output, tables
+from kais_cli.views.output import Format
+
+Feedback = Annotated[str, typer.Option(help="What the reviewer says.")]
+_OWNER = "BlueprintInstance"
+
+
+@command(app, "retry")
+def retry(
+    session: Session,
+    name: Name,
+    *,
+    wait: Annotated[bool, typer.Option("--wait/--no-wait", help="Follow the new run.")] = True,
+    timeout: Timeout = "30m",
+    dry_run: DryRun = False,
+    output_: Output = Format.TABLE,
+) -> ExitStatus:
+    """Run an ended mission again, as a new run of its own."""
+    found = Mission.from_dict(resource_access.get(session, "Mission", name))
+    if found.status.outcome is None:
+        raise errors.Refused(
+            f"{found.ref} has not ended; wait for it, or end it with `kais mission abort {name}`"
+        )
+    # The instance owns the run of its mission: it begins the next one, and passes it on.
+    owner = next((o.name for o in found.metadata.owner_references if o.kind == _OWNER), None)
+    kind, target = (_OWNER, owner) if owner else ("Mission", name)
+    nonce = session.environment.suffix()
+    made = _annotate(session, kind, target, {labels.RERUN: nonce}, dry_run=dry_run)
+    session.note(f"{kind}/{session.namespace}/{target} runs again: {labels.RERUN}={nonce}")
+    if dry_run or not wait:
+        session.write(tables.one(made, Format.NAME if output_ is Format.TABLE else output_))
+        return ExitStatus.SUCCEEDED
+    return report.follow_mission(
+        session,
+        name,
+        form=output_,
+        timeout=report.patience(timeout),
+        after_run=found.status.run_id,
+        instance=owner,
+    )
+
+
+@command(app, "abort")
+def abort(
+    session: Session,
+    name: Name,
+    reason: Annotated[str, typer.Option(help="Why; stands in the mission's message.")] = "aborted",
+    dry_run: DryRun = False,
+    output_: Output = Format.TABLE,
+) -> ExitStatus:
+    """End a mission; its outcome is Cancelled, which counts in no rate."""
+    found = Mission.from_dict(resource_access.get(session, "Mission", name))
+    if found.status.outcome is not None:
+        raise errors.Refused(f"{found.ref} has ended already: {found.status.outcome}")
+    if not reason.strip():
+        raise errors.UsageError("--reason is empty; say why, or leave it out")
+    made = _annotate(session, "Mission", name, {labels.ABORT: reason}, dry_run=dry_run)
+    return _acknowledged(session, made, f"{found.ref} is being ended: {reason}", output_)
+
+
+@command(app, "approve")
+def approve(
+    session: Session,
+    name: Name,
+    feedback: Feedback = "",
+    dry_run: DryRun = False,
+    output_: Output = Format.TABLE,
+) -> ExitStatus:
+    """Approve the attempt that waits for a review; the mission succeeds."""
+    return _review(session, name, ("approve", feedback), dry_run=dry_run, form=output_)
+
+
+@command(app, "reject")
+def reject(
+    session: Session,
+    name: Name,
+    feedback: Feedback = "",
+    dry_run: DryRun = False,
+    output_: Output = Format.TABLE,
+) -> ExitStatus:
+    """Reject the attempt that waits for a review; the next attempt is given the feedback."""
+    if not feedback.strip():
+        raise errors.UsageError("say what is to be done better with --feedback")
+    return _review(session, name, ("reject", feedback), dry_run=dry_run, form=output_)
+
+
+@command(app, "logs")
+def logs(
+    session: Session,
+    name: Name,
+    attempt: Annotated[
+        int | None, typer.Option(min=1, help="Number of the attempt; the latest unless told.")
+    ] = None,
+    tail: Annotated[int, typer.Option(min=1, max=100_000, help="Lines at most.")] = 1000,
+    follow: Annotated[
+        bool, typer.Option("--follow", "-f", help="Go on while the attempt writes.")
+    ] = False,
+) -> ExitStatus:
+    """Print what the work and the checks of an attempt wrote."""
+    resource_access.get(session, "Mission", name)
+    runs_logs.write(session, name, attempt=attempt, tail=tail, follow=follow)
+    return ExitStatus.SUCCEEDED
+
+
+def _review(
+    session: Session, name: str, said: tuple[str, str], *, dry_run: bool, form: Format
+) -> ExitStatus:
+    found = Mission.from_dict(resource_access.get(session, "Mission", name))
+    review = found.spec.completion.review
+    if review is None or not review.enabled:
+        raise errors.Refused(f"{found.ref} has no review: its spec.completion.review is not set")
+    if found.status.outcome is not None:
+        raise errors.Refused(f"{found.ref} has ended already: {found.status.outcome}")
+    if found.status.review is None or found.status.review.status != "Pending":
+        raise errors.Refused(
+            f"{found.ref} does not wait for a review now; see `kais mission show {name}`"
+        )
+    verdict, feedback = said
+    attempt = found.status.attempt or 1
+    words = {"attempt": attempt, "verdict": verdict, "feedback": feedback}
+    words |= {"run": found.status.run_id} if found.status.run_id else {}
+    text = json.dumps(words, ensure_ascii=False)
+    made = _annotate(session, "Mission", name, {labels.REVIEW: text}, dry_run=dry_run)
+    return _acknowledged(session, made, f"{found.ref}: attempt {attempt}: {verdict}", form)
+
+
+def _annotate(
+    session: Session, kind: str, name: str, annotations: dict[str, str], *, dry_run: bool
+) -> dict[str, Any]:
+    patch = {"metadata": {"annotations": annotations}}
+    return session.cluster.patch(kind, session.namespace, name, patch, dry_run=dry_run)
+
+
+def _acknowledged(session: Session, made: dict[str, Any], words: str, form: Format) -> ExitStatus:
+    if form is Format.TABLE:
+        session.note(words)
+        session.write(output.names([made], kind=made["kind"]))
+    else:
+        session.write(tables.one(made, form))
+    return ExitStatus.SUCCEEDED

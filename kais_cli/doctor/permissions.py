@@ -1,0 +1,84 @@
+"""What the kubeconfig's user may do in a namespace, as far as the commands need it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from kais.resources import kinds
+from kais_cli.doctor.findings import Finding, ok, warning
+
+if TYPE_CHECKING:
+    from kais_cli.cluster.install_defaults import Release
+    from kais_cli.ports import Cluster
+
+_GROUP = "kais.io"
+_EDIT, _VIEW = "the role edit", "the role view"
+
+
+@dataclass(frozen=True)
+class Right:
+    """Verbs on one resource that commands use; `name` limits them to one object."""
+
+    purpose: str
+    role: str
+    verbs: tuple[str, ...]
+    resource: str
+    group: str = ""
+    name: str = ""
+
+
+IN_NAMESPACE = (
+    *(
+        Right(f"see {model.PLURAL}", _VIEW, ("get", "list", "watch"), model.PLURAL, _GROUP)
+        for model in kinds.BY_NAME.values()
+    ),
+    Right("read the logs of missions", _VIEW, ("list",), "pods"),
+    Right("read the logs of missions", _VIEW, ("get",), "pods/log"),
+    Right("use blueprints", _EDIT, ("create",), "blueprintinstances", _GROUP),
+    Right("roll blueprints back", _EDIT, ("patch",), "blueprints", _GROUP),
+    Right("scale formations", _EDIT, ("patch",), "formations", _GROUP),
+    Right("abort, approve and reject missions", _EDIT, ("patch",), "missions", _GROUP),
+    Right("retry uses", _EDIT, ("patch",), "blueprintinstances", _GROUP),
+    Right(
+        "ask the knowledge service", _EDIT, ("create",), "serviceaccounts/token", "", "kais-user"
+    ),
+)
+"""What commands do in the namespace that they are asked about."""
+
+
+def of_release(release: Release) -> tuple[Right, ...]:
+    """List what commands do in the release's namespace: one pod is read and forwarded to.
+
+    A port-forward over a WebSocket is a GET, for which the API server asks the verb get; from
+    Kubernetes 1.35 on it asks the verb create as well.
+    """
+    role, pod = f"the Role {release.people} of {release.namespace}", release.knowledge_pod
+    purpose = f"reach the knowledge service in {release.namespace}"
+    return (
+        Right(purpose, role, ("get",), "pods", "", pod),
+        Right(purpose, role, ("get", "create"), "pods/portforward", "", pod),
+    )
+
+
+def check(cluster: Cluster, namespace: str, release: Release) -> Iterator[Finding]:
+    """Say what the user may not do, and which role would allow it."""
+    lacking: dict[tuple[str, str], list[str]] = {}
+    for where, rights in ((namespace, IN_NAMESPACE), (release.namespace, of_release(release))):
+        for right in rights:
+            for verb in right.verbs:
+                if not _may(cluster, verb, right, where):
+                    key = (right.purpose, right.role)
+                    lacking.setdefault(key, []).append(f"{verb} {right.resource}")
+    for (purpose, role), verbs in lacking.items():
+        message = f"you may not {purpose}: no right to {', '.join(verbs)}"
+        yield warning("rights", message, f"ask for {role}")
+    if not lacking:
+        yield ok("rights", f"you may do all that kais does in {namespace}")
+
+
+def _may(cluster: Cluster, verb: str, right: Right, namespace: str) -> bool:
+    return cluster.may(
+        verb, right.resource, namespace=namespace, group=right.group, name=right.name
+    )

@@ -1,0 +1,139 @@
+"""Objects of a namespace that somebody has to look at."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import TYPE_CHECKING
+
+from kais.conditions import Type
+from kais.reasons import Reason
+from kais.resources import kinds
+from kais_cli.doctor.findings import Finding, ok, warning
+from kais_cli.views import output
+
+if TYPE_CHECKING:
+    from kais_cli.ports import Body, Cluster
+
+_UNSEEN = timedelta(minutes=1)  # the operator looks at a new object within seconds
+_DELETING = timedelta(minutes=5)
+_SHOWN = 5
+_ON_THE_WAY = frozenset(
+    {
+        Reason.RUNNING, Reason.RECONCILING, Reason.WAITING_FOR_FORMATION, Reason.WAITING_FOR_CELLS,
+        Reason.WAITING_FOR_PODS, Reason.NOT_REGISTERED, Reason.CHECKS_PENDING, Reason.RETRYING,
+    }
+)  # fmt: skip
+"""Reasons of a mission that goes on by itself; its timeout and start deadline end it."""
+_MESSAGE_LIMIT = 200  # arbitrary; a message may have 4,096 characters, and doctor prints lines
+
+
+@dataclass(frozen=True)
+class _Failure:
+    """An object that fails, or does not go on by itself."""
+
+    kind: str
+    name: str
+    reason: str
+    message: str
+    since: datetime
+
+
+def check(cluster: Cluster, namespace: str, *, now: datetime) -> Iterator[Finding]:
+    """Report objects that no operator has processed, that cannot be deleted, or that fail.
+
+    Objects that fail are counted by reason, the most frequent one first. The worst of a reason is
+    the object that has failed for the longest time.
+    """
+    bodies = [body for kind in kinds.BY_NAME for body in cluster.list(kind, namespace)]
+    unseen = [_ref(body) for body in bodies if _is_unseen(body, now)]
+    stuck = [_ref(body) for body in bodies if _is_stuck(body, now)]
+    if unseen:
+        yield warning(
+            "objects",
+            f"not looked at yet: {_listed(unseen)}",
+            "check that the operator runs and watches this namespace",
+        )
+    if stuck:
+        yield warning(
+            "objects",
+            f"deleted more than 5 min ago and still here: {_listed(stuck)}",
+            "kubectl describe shows which finalizer waits for what",
+        )
+    failures = [failure for body in bodies if (failure := _failure(body)) is not None]
+    for reason, count in Counter(failure.reason for failure in failures).most_common():
+        group = [failure for failure in failures if failure.reason == reason]
+        yield _failing(reason, count, group, namespace, now)
+    if not unseen and not stuck and not failures:
+        yield ok("objects", f"{len(bodies)} in {namespace}, none of them stuck or failing")
+
+
+def _failing(
+    reason: str, count: int, group: list[_Failure], namespace: str, now: datetime
+) -> Finding:
+    by_kind = Counter(failure.kind for failure in group)
+    counts = " and ".join(f"{n} {kind}{'' if n == 1 else 's'}" for kind, n in by_kind.items())
+    worst = min(group, key=lambda failure: failure.since)
+    message = worst.message
+    if len(message) > _MESSAGE_LIMIT:
+        message = f"{message[: _MESSAGE_LIMIT - 1]}…"
+    which = "" if count == 1 else "the longest "
+    return warning(
+        "objects",
+        f"{reason}: {counts}; {which}{worst.kind}/{worst.name}"
+        f" for {output.age(worst.since, now)}: {' '.join(message.split())}",
+        f"kubectl describe {worst.kind.lower()} {worst.name} -n {namespace}",
+    )
+
+
+def _failure(body: Body) -> _Failure | None:
+    """Read the summary condition of an object; None when it needs no attention."""
+    summary = Type.SUCCEEDED if body["kind"] == "Mission" else Type.READY
+    for condition in body.get("status", {}).get("conditions", []):
+        if condition["type"] == summary and _needs_a_look(body["kind"], condition):
+            since = datetime.fromisoformat(condition["lastTransitionTime"].replace("Z", "+00:00"))
+            metadata = body["metadata"]
+            reason, message = condition["reason"], condition.get("message", "")
+            return _Failure(body["kind"], metadata["name"], reason, message, since)
+    return None
+
+
+def _needs_a_look(kind: str, condition: Body) -> bool:
+    """Whether a summary is False, or says that a mission is held up.
+
+    The summary of a mission is Unknown until it ends. A use is not ready while its mission runs,
+    and the mission says what holds it up.
+    """
+    status, reason = condition["status"], condition["reason"]
+    if kind == "BlueprintInstance" and reason == Reason.RUNNING:
+        return False
+    if kind == "Mission" and status == "Unknown":
+        return reason not in _ON_THE_WAY
+    return bool(status == "False")
+
+
+def _is_unseen(body: Body, now: datetime) -> bool:
+    observed = body.get("status", {}).get("observedGeneration", 0)
+    is_old = _age(body["metadata"].get("creationTimestamp"), now) > _UNSEEN
+    return bool(is_old and observed < body["metadata"].get("generation", 1))
+
+
+def _is_stuck(body: Body, now: datetime) -> bool:
+    return _age(body["metadata"].get("deletionTimestamp"), now) > _DELETING
+
+
+def _age(since: str | None, now: datetime) -> timedelta:
+    if since is None:
+        return timedelta()
+    return now - datetime.fromisoformat(since.replace("Z", "+00:00"))
+
+
+def _ref(body: Body) -> str:
+    return f"{body['kind']}/{body['metadata']['name']}"
+
+
+def _listed(names: list[str]) -> str:
+    more = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
+    return ", ".join(names[:_SHOWN]) + more

@@ -1,0 +1,1 @@
+"""Facts: tables, detail views, output formats, import and export."""

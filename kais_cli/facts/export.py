@@ -1,0 +1,89 @@
+"""Facts into a file: a line of JSON each, the oldest first, so that an import tells them in order.
+
+    pages, newest first -> unnamed file -> its lines backwards -> NAME.unfinished -> NAME
+Whatever fails on the way leaves no file of that name.
+"""
+
+from __future__ import annotations
+
+import array
+import json
+import os
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, BinaryIO
+
+from kais_cli import argument_parsing, errors
+
+if TYPE_CHECKING:
+    from knowledge_client import KnowledgeClient
+
+
+def write(client: KnowledgeClient, file: Path, *, scope: str | None) -> int:
+    """Write every live fact that may be seen; return how many.
+
+    Raises:
+        UsageError: the file exists.
+        CliError: it cannot be written; nothing is left of it.
+    """
+    if file.exists():
+        raise errors.UsageError(f"{file} exists already; choose another name")
+    unfinished = file.with_name(file.name + ".unfinished")
+    try:
+        with tempfile.TemporaryFile(dir=file.parent) as lines:
+            starts = _collect(client, lines, scope=scope)
+            with unfinished.open("wb") as out:
+                _backwards(lines, starts, out.write)
+                out.flush()
+                os.fsync(out.fileno())
+        unfinished.rename(file)
+    except OSError as exc:
+        raise errors.CliError(
+            f"cannot write {file}: {exc.strerror}; nothing is left of it"
+        ) from exc
+    finally:
+        unfinished.unlink(missing_ok=True)
+    return len(starts)
+
+
+def print_(client: KnowledgeClient, out: Callable[[str], object], *, scope: str | None) -> int:
+    """Write every live fact that may be seen to a stream; return how many.
+
+    Raises:
+        CliError: there is no room to turn their order round.
+    """
+    try:
+        with tempfile.TemporaryFile() as lines:
+            starts = _collect(client, lines, scope=scope)
+            _backwards(lines, starts, lambda data: out(data.decode()))
+    except OSError as exc:
+        raise errors.CliError(
+            f"no room for the facts in {tempfile.gettempdir()} ({exc.strerror}); set TMPDIR"
+        ) from exc
+    return len(starts)
+
+
+def _collect(client: KnowledgeClient, lines: BinaryIO, *, scope: str | None) -> array.array[int]:
+    """Write the facts as they come, the newest first; return where each line begins."""
+    starts, at = array.array("Q"), 0
+    pages = argument_parsing.pages(
+        lambda cursor, limit: client.list_facts(
+            scope=scope, lifecycle="live", cursor=cursor, limit=limit
+        ),
+        cursor=None,
+        limit=None,
+    )
+    for page in pages:
+        for fact in page.facts:
+            tree = fact.model_dump(mode="json", by_alias=True, exclude_none=True)
+            data = json.dumps(tree, ensure_ascii=False, sort_keys=True).encode() + b"\n"
+            starts.append(at)
+            at += lines.write(data)
+    return starts
+
+
+def _backwards(lines: BinaryIO, starts: array.array[int], write: Callable[[bytes], object]) -> None:
+    for start in reversed(starts):
+        lines.seek(start)
+        write(lines.readline())

@@ -1,0 +1,169 @@
+"""Facts as rows: what fits a terminal, what a pipe gets, and everything there is to show of them.
+
+A terminal that has no room for words beside the columns gets two lines a fact. Only `wide` and the
+forms for programs have a long fact whole; a cut one ends in a mark.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING
+
+from kais_cli.views import output, score_explanation, text_layout, text_width
+
+if TYPE_CHECKING:
+    from knowledge_client.models import Fact, RecalledFact, ScopeStats
+
+_PIPED = 100  # columns of a fact's words in a pipe
+_ROOM = 40  # columns of words that make a row worth reading; an arbitrary number
+_LINES = 8  # of a recalled fact on a terminal; more would hide the next one
+_INDENT = "   "
+
+
+class Table:
+    """A list of facts, a page at a time; the last column is their words.
+
+    `columns` is the terminal's width, None for a pipe; `whole` leaves the words uncut.
+    """
+
+    def __init__(
+        self,
+        headers: Sequence[str],
+        row: Callable[[Fact], Sequence[object]],
+        *,
+        columns: int | None = None,
+        whole: bool = False,
+    ) -> None:
+        self._headers = tuple(headers)
+        self._row = row
+        self._columns = columns
+        self._whole = whole
+        self._table = output.Columns((*headers, "CONTENT"))
+        self._room: int | None = None
+
+    def page(self, facts: Sequence[Fact]) -> str:
+        """Write a page of facts."""
+        if not facts:
+            return ""
+        heads = [tuple(output.cell(value) for value in self._row(fact)) for fact in facts]
+        if self._room is None:
+            self._room = self._free(heads)
+        if self._columns and self._room < _ROOM:
+            both = zip(heads, facts, strict=True)
+            return "".join(_lines(head, fact, self._columns) for head, fact in both)
+        return self._table.rows(
+            [(*head, self._words(fact)) for head, fact in zip(heads, facts, strict=True)]
+        )
+
+    def end(self) -> str:
+        """Write what stands behind the last page."""
+        return ""
+
+    def _free(self, heads: Sequence[tuple[str, ...]]) -> int:
+        """Count the columns that are left for words."""
+        if self._columns is None:
+            return _PIPED
+        each = zip(self._headers, *heads, strict=True)
+        return self._columns - sum(max(map(text_width.columns, cells)) + 2 for cells in each)
+
+    def _words(self, fact: Fact) -> str:
+        return fact.content if self._whole else cut(fact.content, self._room or _PIPED)
+
+
+def facts(*, columns: int | None) -> Table:
+    """Make the table of `kais knowledge list`."""
+    return Table(_HEADERS, _row, columns=columns)
+
+
+def in_full() -> Table:
+    """Make the table with every column and all words, for `-o wide`."""
+    return Table(_WIDE, _wide_row, whole=True)
+
+
+def waiting(*, columns: int | None) -> Table:
+    """Make the table of facts that wait for a reviewer, and why."""
+    return Table(("ID", "SCOPE", "WAITS", "ACTOR"), _waiting_row, columns=columns)
+
+
+def cut(content: str, columns: int) -> str:
+    """Put a fact's words on one line of so many columns, with a mark where it was cut."""
+    return text_width.cut(output.cell(content), columns)
+
+
+_HEADERS = ("ID", "SCOPE", "KIND", "CONFIDENCE", "SOURCE", "LIFECYCLE")
+_WIDE = (
+    "ID", "SCOPE", "KIND", "CONFIDENCE", "SOURCE", "ACTOR", "LIFECYCLE", "REVIEW", "FLAGS",
+    "RECORDED (UTC)", "TAGS",
+)  # fmt: skip
+
+
+def recalled(
+    found: Sequence[RecalledFact], *, width: int | None, question: str | None = None
+) -> str:
+    """List what was recalled, best first: a line each, on a terminal a paragraph each.
+
+    With the question, what each score is made of stands below its fact.
+    """
+    if width is None and question is None:
+        rows = [(f.rank, f"{f.score:.2f}", f.id, f.scope, f.content) for f in found]
+        return output.table(("RANK", "SCORE", "ID", "SCOPE", "CONTENT"), rows)
+    return "".join(_paragraph(fact, width, question) for fact in found)
+
+
+def recalled_in_full(found: Sequence[RecalledFact]) -> str:
+    """List what was recalled with every column."""
+    rows = [(f.rank, f"{f.score:.4f}", *_wide_row(f), f.content) for f in found]
+    return output.table(("RANK", "SCORE", *_WIDE, "CONTENT"), rows)
+
+
+def scopes(found: Iterable[ScopeStats]) -> str:
+    """Tell what scopes hold and how useful it was."""
+    rows = [
+        (
+            one.path,
+            one.facts,
+            one.recalls,
+            output.percent(one.usefulness),
+            moment(one.last_write_at),
+        )
+        for one in found
+    ]
+    return output.table(("SCOPE", "FACTS", "RECALLS", "USEFUL", "WRITTEN (UTC)"), rows)
+
+
+def moment(at: datetime | None) -> str | None:
+    """Write a time, in UTC, as people read it."""
+    return f"{at.astimezone(UTC):%Y-%m-%d %H:%M:%S}" if at else None
+
+
+def _row(fact: Fact) -> tuple[object, ...]:
+    confidence = f"{fact.confidence:.2f}"
+    return fact.id, fact.scope, fact.kind, confidence, fact.source.type, fact.lifecycle
+
+
+def _waiting_row(fact: Fact) -> tuple[object, ...]:
+    return fact.id, fact.scope, ", ".join(fact.flags) or fact.review, fact.source.actor
+
+
+def _wide_row(fact: Fact) -> tuple[object, ...]:
+    said = (fact.source.type, fact.source.actor, fact.lifecycle, fact.review, ", ".join(fact.flags))
+    head = (fact.id, fact.scope, fact.kind, f"{fact.confidence:.2f}")
+    return *head, *said, moment(fact.recorded_at), ", ".join(fact.tags)
+
+
+def _lines(head: tuple[str, ...], fact: Fact, columns: int) -> str:
+    words = cut(fact.content, columns - len(_INDENT))
+    first, *rest = head
+    return f"{first}  {'  '.join(rest)}\n{_INDENT}{words}\n"
+
+
+def _paragraph(fact: RecalledFact, width: int | None, question: str | None) -> str:
+    head = f"{fact.rank}  {fact.id}  {output.cell(fact.scope)}  {fact.score:.2f}\n"
+    words = output.cell(fact.content)
+    if width:
+        words = text_width.cut(words, _LINES * (width - len(_INDENT)))
+    parts = [] if question is None else score_explanation.explained(fact, question)
+    return head + "".join(
+        text_layout.block(line, width=width, indent=_INDENT) for line in [words, *parts]
+    )

@@ -1,0 +1,1 @@
+"""The connection to the knowledge service, and the scopes and times that people type."""

@@ -1,0 +1,158 @@
+"""The way to the knowledge service: a port-forward to its pod and a token of the realm's account.
+
+    KAIS_KNOWLEDGE_URL set  -> that address, with KNOWLEDGE_TOKEN_FILE's token when there is one
+    else                    -> the pod of the release KAIS_RELEASE <- forwarded port
+                               ServiceAccount kais-user of the realm <- TokenRequest
+The operator registers `kais-user` where a namespace has objects of kais. In any other the account
+is made here; until it is registered the client tries again, for 30 s.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+from kais import accounts, labels
+from kais_cli import errors
+from kais_cli.cluster import install_defaults
+from kais_cli.error_messages import knowledge_service
+from knowledge_client import errors as knowledge_errors
+from knowledge_client.client import KnowledgeClient
+from knowledge_client.retries import RetryPolicy
+
+if TYPE_CHECKING:
+    from kais_cli.environment import Environment
+    from kais_cli.ports import Body, Cluster
+
+PORT = 8000
+# A person waits: for an account that was made a moment ago half a minute, for nobody a few seconds.
+_PATIENCE = RetryPolicy(unavailable_s=5)
+
+
+@contextmanager
+def connect(
+    environment: Environment,
+    cluster: Cluster | None,
+    *,
+    namespace: str,
+    creates_account: bool = True,
+) -> Iterator[KnowledgeClient]:
+    """Open a client that speaks for the realm of a namespace.
+
+    `cluster` may be None when KAIS_KNOWLEDGE_URL is set. With `creates_account` a missing
+    ServiceAccount of the realm is created.
+
+    Raises:
+        NoAccount: there is no account and none is to be created.
+        Unreachable: no service is ready, or it does not answer.
+        Refused: the service or the cluster says no.
+    """
+    url = environment.settings.knowledge_url
+    try:
+        with _opened(
+            environment, cluster, namespace=namespace, creates_account=creates_account
+        ) as client:
+            yield client
+    except knowledge_errors.KnowledgeError as exc:
+        raise knowledge_service.translate(exc, namespace=namespace, url=url) from exc
+
+
+@contextmanager
+def _opened(
+    environment: Environment,
+    cluster: Cluster | None,
+    *,
+    namespace: str,
+    creates_account: bool,
+) -> Iterator[KnowledgeClient]:
+    url, transport = environment.settings.knowledge_url, environment.knowledge_transport
+    if url is not None or cluster is None:
+        with KnowledgeClient(url=url, retries=_PATIENCE, transport=transport) as client:
+            yield client
+        return
+    release = install_defaults.release(environment.settings)
+    _require_pod(cluster, release)  # first: without a service no account is made
+    token = _token(cluster, namespace, creates_account=creates_account)
+    with (
+        cluster.forward(release.namespace, release.knowledge_pod, PORT) as address,
+        KnowledgeClient(url=address, token=token, retries=_PATIENCE, transport=transport) as client,
+    ):
+        yield client
+
+
+def _token(cluster: Cluster, namespace: str, *, creates_account: bool) -> str:
+    token = cluster.token(namespace, labels.USER_ACCOUNT, labels.AUDIENCE)
+    if token is not None:
+        return token
+    if not creates_account:
+        raise errors.NoAccount(f"there is no ServiceAccount/{namespace}/{labels.USER_ACCOUNT}")
+    _make_account(cluster, namespace)
+    token = cluster.token(namespace, labels.USER_ACCOUNT, labels.AUDIENCE)
+    if token is None:
+        raise errors.Refused(
+            f"ServiceAccount/{namespace}/{labels.USER_ACCOUNT} was deleted while it was used;"
+            " try again"
+        )
+    return token
+
+
+def _make_account(cluster: Cluster, namespace: str) -> None:
+    try:
+        cluster.create(accounts.realm_account(namespace))
+    except errors.Refused:
+        # The operator may have made it a moment ago; anything else is worth the refusal's words.
+        if cluster.get("ServiceAccount", namespace, labels.USER_ACCOUNT) is None:
+            raise
+
+
+def _require_pod(cluster: Cluster, release: install_defaults.Release) -> None:
+    """Require that the release's own pod is ready: it is shown a token of the realm.
+
+    Raises:
+        Refused: the pod of that name does not belong to the release.
+        Unreachable: there is no such pod, or it is not ready.
+    """
+    pod = cluster.get("Pod", release.namespace, release.knowledge_pod)
+    where = f"Pod/{release.namespace}/{release.knowledge_pod}"
+    if pod is None:
+        raise errors.Unreachable(
+            f"there is no {where}, the knowledge service of the release {release}; `kais doctor`"
+            " says whether it is installed, or scaled to 0; set KAIS_RELEASE to NAMESPACE/NAME of"
+            " another release, or KAIS_KNOWLEDGE_URL"
+        )
+    difference = _difference(pod, release)
+    if difference:
+        raise errors.Refused(
+            f"{where} {difference}, so it is not the knowledge service of the release {release};"
+            " no token was sent to it"
+        )
+    if not _is_ready(pod):
+        phase = pod.get("status", {}).get("phase", "Unknown")
+        raise errors.Unreachable(
+            f"the knowledge service is not ready ({where} is {phase}); see `kubectl describe` of it"
+        )
+
+
+def _difference(pod: Body, release: install_defaults.Release) -> str | None:
+    """Say in what a pod differs from one that the release's StatefulSet makes."""
+    references = pod["metadata"].get("ownerReferences") or []
+    owner = next((each for each in references if each.get("controller")), None)
+    if owner is None:
+        return f"is not controlled by StatefulSet/{release.knowledge}"
+    if (owner["apiVersion"], owner["kind"], owner["name"]) != (
+        "apps/v1",
+        "StatefulSet",
+        release.knowledge,
+    ):
+        actual = f"{owner['kind']}/{owner['name']}"
+        return f"is controlled by {actual}, not by StatefulSet/{release.knowledge}"
+    account = pod.get("spec", {}).get("serviceAccountName", "default")
+    if account != release.knowledge:
+        return f"runs as ServiceAccount {account}, not as {release.knowledge}"
+    return None
+
+
+def _is_ready(pod: Body) -> bool:
+    conditions = pod.get("status", {}).get("conditions", [])
+    return any(c["type"] == "Ready" and c["status"] == "True" for c in conditions)

@@ -1,0 +1,1 @@
+"""Runs: following one, its progress, logs and final report."""

@@ -1,0 +1,197 @@
+"""What a followed run looks like, what is new about it, and when it has ended. Pure.
+
+watch -> State -> news(before, now) -> lines for a person
+               -> end(now) -> how it ended, None while it goes on
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from datetime import timedelta
+
+from kais.conditions import Type
+from kais.outcomes import Outcome
+from kais.reasons import Reason
+from kais.resources.base import Condition, Resource
+from kais.resources.blueprint_instance import BlueprintInstance
+from kais.resources.formation import Formation
+from kais.resources.mission import Mission
+from kais_cli.exit_status import ExitStatus, of_outcome
+from kais_cli.ports import Change
+from kais_cli.runs import waiting_reasons
+from kais_cli.runs.waiting_reasons import Wait
+from kais_cli.views import output
+
+_WAITING = frozenset(
+    {
+        Reason.RECONCILING, Reason.WAITING_FOR_CELLS, Reason.WAITING_FOR_FORMATION,
+        Reason.WAITING_FOR_PODS, Reason.NOT_REGISTERED, Reason.RECORDING_PENDING,
+        Reason.EXTRACTION_PENDING, Reason.RUN_OPEN, Reason.RUNNING, Reason.STARTED,
+        Reason.NO_MISSION, Reason.NO_CHECKS, Reason.DELETING, Reason.EXTRACTION_DISABLED,
+    }
+)  # fmt: skip
+"""Reasons of conditions that are not True on the good way; they are no news."""
+
+_HOPELESS = frozenset(
+    {
+        Reason.PARAMETERS_INVALID, Reason.UNKNOWN_PARAMETER, Reason.RENDER_FAILED,
+        Reason.BLUEPRINT_NOT_FOUND, Reason.REVISION_NOT_FOUND, Reason.NAME_TAKEN,
+    }
+)  # fmt: skip
+"""Reasons of an instance that waiting does not mend."""
+
+_SUMMARIES = frozenset({Type.READY, Type.SUCCEEDED})
+_EXTRACTION_OVER = frozenset(
+    {Reason.EXTRACTION_DISABLED, Reason.EXTRACTION_FAILED, Reason.NOTHING_TO_EXTRACT}
+)
+
+
+@dataclass(frozen=True)
+class State:
+    """The objects of one run as last seen; all three have the same name."""
+
+    instance: BlueprintInstance | None = None
+    formation: Formation | None = None
+    mission: Mission | None = None
+    is_deleted: bool = False
+
+    def after(self, change: Change) -> State:
+        """Take in one change; what was deleted stays as it was last seen."""
+        if change.body is None:
+            is_last = change.target.kind == "BlueprintInstance" or (
+                change.target.kind == "Mission" and self.instance is None
+            )
+            return replace(self, is_deleted=self.is_deleted or is_last)
+        kind = change.target.kind
+        if kind == "BlueprintInstance":
+            return replace(self, instance=BlueprintInstance.from_dict(change.body))
+        if kind == "Formation":
+            return replace(self, formation=Formation.from_dict(change.body))
+        return replace(self, mission=Mission.from_dict(change.body))
+
+    @property
+    def phase(self) -> str:
+        """Where the run stands, in one word."""
+        phase = self.mission.status.phase if self.mission else None
+        if phase and phase != "Pending":
+            return str(phase)
+        # The instance runs from when its cells are made; a mission that still waits is later.
+        if self.instance and self.instance.status.phase:
+            return str(self.instance.status.phase)
+        return "Pending"
+
+    @property
+    def outcome(self) -> Outcome | None:
+        """How the run ended, None before."""
+        if self.mission and self.mission.status.outcome:
+            return self.mission.status.outcome
+        return self.instance.status.outcome if self.instance else None
+
+    @property
+    def attempt(self) -> str | None:
+        """The attempt and the most there may be, `1/3`; None before the first."""
+        if self.mission is None or not self.mission.status.attempt:
+            return None
+        return f"{self.mission.status.attempt}/{self.mission.spec.completion.max_attempts}"
+
+    @property
+    def wait(self) -> Wait | None:
+        """What the run waits for; None while it goes on or has ended."""
+        if self.is_deleted or self.outcome is not None:
+            return None
+        return waiting_reasons.of_run(self.instance, self.formation, self.mission)
+
+    def troubles(self) -> dict[str, str]:
+        """The messages of conditions that are not on the good way, by message: each once."""
+        objects = [o for o in (self.instance, self.formation, self.mission) if o is not None]
+        return {c.message: _told(found, c) for found in objects for c in _troubles(found)}
+
+
+def _troubles(found: Resource) -> Iterator[Condition]:
+    conditions = found.status.conditions
+    details = [c for c in conditions if c.type not in _SUMMARIES]
+    return (c for c in details if c.status == "False" and c.reason not in _WAITING)
+
+
+def _told(found: Resource, condition: Condition) -> str:
+    return f"{found.kind} {condition.type}: {condition.reason}: {condition.message}"
+
+
+def news(before: State, now: State) -> list[str]:
+    """Say what changed, a line each: attempts, troubles, and what the run waits for.
+
+    The report tells the outcome. What is printed as a trouble is not repeated as a reason to wait.
+    """
+    lines = []
+    if _has_new_attempt(before, now):
+        lines.append(f"attempt {now.attempt} started")
+    known = before.troubles()
+    lines += [told for message, told in now.troubles().items() if message not in known]
+    wait = _new_wait(before, now)
+    if wait is not None and wait.message not in now.troubles():
+        lines.append(wait.line)
+    if now.is_deleted and not before.is_deleted:
+        lines.append("deleted while it was followed")
+    return lines
+
+
+def _has_new_attempt(before: State, now: State) -> bool:
+    return now.attempt is not None and now.attempt != before.attempt
+
+
+def _new_wait(before: State, now: State) -> Wait | None:
+    """Give the reason to wait if it is news.
+
+    Every attempt waits for its pod at first: the line about the attempt covers that.
+    """
+    wait = now.wait
+    if wait is None or wait.is_like(before.wait):
+        return None
+    is_starting = wait.reason == Reason.WAITING_FOR_PODS and _has_new_attempt(before, now)
+    return None if is_starting else wait
+
+
+def end(state: State) -> ExitStatus | None:
+    """Say how the run ended, None while it goes on.
+
+    A run without a mission ends well when its cells are ready.
+    """
+    if state.outcome is not None:
+        return of_outcome(state.outcome)
+    if state.is_deleted:
+        return ExitStatus.CANCELLED
+    instance = state.instance
+    if instance is None:
+        return None
+    if any(c.reason in _HOPELESS for c in _current(instance)):
+        return ExitStatus.FAILED
+    finished = instance.condition(Type.MISSION_FINISHED)
+    has_none = finished is not None and finished.reason == Reason.NO_MISSION
+    return ExitStatus.SUCCEEDED if has_none and instance.is_true(Type.CELLS_READY) else None
+
+
+def _current(found: Resource) -> Iterator[Condition]:
+    generation = found.metadata.generation
+    return (c for c in _troubles(found) if c.observed_generation == generation)
+
+
+def is_settled(state: State) -> bool:
+    """Whether the facts of an ended run are stored, or never will be."""
+    if state.mission is None or state.is_deleted:
+        return True
+    extracted = state.mission.condition(Type.KNOWLEDGE_EXTRACTED)
+    if extracted is None:
+        return False
+    return extracted.status == "True" or extracted.reason in _EXTRACTION_OVER
+
+
+def duration(state: State) -> str | None:
+    """Say how long the mission took, None before its end."""
+    if state.mission is None:
+        return None
+    status = state.mission.status
+    if status.started_at is None or status.finished_at is None:
+        return None
+    passed: timedelta = status.finished_at - status.started_at
+    return output.took(passed)

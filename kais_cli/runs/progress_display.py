@@ -1,0 +1,113 @@
+"""How progress is shown: lines where output is piped, a live line below them on a terminal."""
+
+from __future__ import annotations
+
+from types import TracebackType
+from typing import TYPE_CHECKING, Protocol, Self, TextIO
+
+from kais_cli.views import output, text_layout
+
+if TYPE_CHECKING:
+    from datetime import timedelta
+
+    from kais_cli.environment import Environment
+    from kais_cli.runs.progress import State
+
+
+class Display(Protocol):
+    """Where a followed run is shown."""
+
+    def __enter__(self) -> Self:
+        """Begin to show."""
+        ...
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        failure: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        """End showing; what was written stays."""
+        ...
+
+    def line(self, text: str) -> None:
+        """Write a line that stays."""
+        ...
+
+    def tick(self, state: State, passed: timedelta) -> None:
+        """Show where the run stands now."""
+        ...
+
+
+class PlainDisplay:
+    """Lines only."""
+
+    def __init__(self, stream: TextIO) -> None:
+        self._stream = stream
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        failure: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._stream.flush()
+
+    def line(self, text: str) -> None:
+        """Write a line at once, for who reads through a pipe."""
+        self._stream.write(text_layout.printable(text) + "\n")
+        self._stream.flush()
+
+    def tick(self, state: State, passed: timedelta) -> None:
+        """Show nothing: a pipe would keep every step."""
+
+
+class LiveDisplay:
+    """Lines, and below them one that says where the run stands and how long it has gone on."""
+
+    def __init__(self, stream: TextIO, *, has_colour: bool) -> None:
+        from rich.console import Console  # noqa: PLC0415 (a tenth of a second)
+        from rich.live import Live  # noqa: PLC0415
+        from rich.spinner import Spinner  # noqa: PLC0415
+
+        self._console = Console(
+            file=stream, force_terminal=True, no_color=not has_colour, highlight=False
+        )
+        self._spinner = Spinner("dots")
+        self._live = Live(self._spinner, console=self._console, transient=True)
+
+    def __enter__(self) -> Self:
+        self._live.start()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        failure: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._live.stop()
+
+    def line(self, text: str) -> None:
+        """Write a line above the live one."""
+        self._console.print(text_layout.printable(text), markup=False, soft_wrap=True)
+
+    def tick(self, state: State, passed: timedelta) -> None:
+        """Redraw the live line."""
+        from rich.text import Text  # noqa: PLC0415
+
+        attempt = f", attempt {state.attempt}" if state.attempt else ""
+        self._spinner.update(text=Text(f"{state.phase}{attempt}, {output.took(passed)}"))
+        self._live.refresh()
+
+
+def of(environment: Environment, *, form: output.Format) -> Display:
+    """Choose the display: stdout for people, stderr when stdout is for programs."""
+    if form is not output.Format.TABLE:
+        return PlainDisplay(environment.stderr)
+    if environment.is_terminal:
+        return LiveDisplay(environment.stdout, has_colour=environment.settings.has_colour)
+    return PlainDisplay(environment.stdout)

@@ -1,0 +1,156 @@
+"""One use followed to its end and reported."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any
+
+from kais import durations
+from kais_cli import errors
+from kais_cli.exit_status import ExitStatus
+from kais_cli.ports import Target
+from kais_cli.runs import follow, progress, progress_display
+from kais_cli.runs.progress import State
+from kais_cli.views import output, text_layout
+from kais_cli.views.output import Format
+
+if TYPE_CHECKING:
+    from kais.resources.mission import Mission
+    from kais_cli.ports import Body
+    from kais_cli.runs.run_knowledge import Learning
+    from kais_cli.session import Session
+    from knowledge_client.models import Fact
+
+
+def name_for(session: Session, blueprint: str) -> str:
+    """Name a use `<blueprint>-<5 characters>`."""
+    return f"{blueprint}-{session.environment.suffix()}"
+
+
+def patience(timeout: str) -> timedelta:
+    """Read `--timeout`.
+
+    Raises:
+        UsageError: it is no duration.
+    """
+    try:
+        return durations.parse(timeout)
+    except ValueError as exc:
+        raise errors.UsageError(f"--timeout {exc}") from exc
+
+
+def follow_use(
+    session: Session, made: Body, *, form: Format, timeout: timedelta, revision: int
+) -> ExitStatus:
+    """Follow a use that was just created, and report it; the status tells the outcome."""
+    name = made["metadata"]["name"]
+    shown = progress_display.of(session.environment, form=form)
+    blueprint = made["spec"]["blueprintRef"]["name"]
+    shown.line(f"{name} created in {session.namespace} from {blueprint}, revision {revision}")
+    kinds = ("BlueprintInstance", "Formation", "Mission")
+    targets = [Target(kind, session.namespace, name) for kind in kinds]
+    state = follow.follow(session, targets, display=shown, timeout=timeout)
+    return report(session, state, name=name, form=form)
+
+
+def follow_mission(
+    session: Session,
+    name: str,
+    *,
+    form: Format,
+    timeout: timedelta,
+    after_run: str | None = None,
+    instance: str | None = None,
+) -> ExitStatus:
+    """Follow a mission that exists, and report it; the status tells the outcome.
+
+    What the mission says of the run `after_run`, which has ended, is passed over. `instance` names
+    the use that owns the mission, and that recreates it after an update of the use.
+    """
+    shown = progress_display.of(session.environment, form=form)
+    targets = [Target("Mission", session.namespace, name)]
+    targets += [Target("BlueprintInstance", session.namespace, instance)] if instance else []
+    state = follow.follow(session, targets, display=shown, timeout=timeout, after_run=after_run)
+    return report(session, state, name=name, form=form)
+
+
+def report(session: Session, state: State, *, name: str, form: Format) -> ExitStatus:
+    """Print how a run ended, its result, and what was recalled and learnt."""
+    ended = progress.end(state)
+    status = ExitStatus.FAILED if ended is None else ended
+    if form is Format.NAME:
+        kind = "mission" if state.mission else "blueprintinstance"
+        session.write(f"{kind}.kais.io/{name}\n")
+        return status
+    known = _learning(session, state.mission) if state.mission else None
+    if form is Format.TABLE:
+        session.write(_page(state, name, known, width=session.environment.width))
+    else:
+        session.write(output.dump(_tree(state, name, known), form))
+    return status
+
+
+def _learning(session: Session, mission: Mission) -> Learning | None:
+    """Ask what was learnt; an outcome that is known is not spoilt by a service that is not."""
+    from kais_cli.knowledge import connection  # noqa: PLC0415 (loads httpx)
+    from kais_cli.runs import run_knowledge  # noqa: PLC0415 (loads httpx)
+
+    try:
+        with connection.connect(
+            session.environment, session.cluster, namespace=session.namespace
+        ) as client:
+            return run_knowledge.of_mission(client, mission)
+    except errors.CliError as exc:
+        session.note(f"warning: what was learnt is not shown: {exc}")
+        return None
+
+
+def _page(state: State, name: str, known: Learning | None, *, width: int | None) -> str:
+    parts = [_ending(state, name)]
+    mission = state.mission
+    if mission and mission.status.result:
+        cut = " (cut at 4 KiB)" if mission.status.result_truncated else ""
+        parts.append(f"result{cut}:\n{output.result(mission.status.result, width=width)}")
+    if known is not None:
+        receipt = f" (receipt {known.receipt})" if known.receipt else ""
+        parts.append(_facts(f"recalled{receipt}", known.recalled, width=width))
+        parts.append(_facts("learnt", known.learnt, width=width))
+    return ("\n" if width else "").join(parts)
+
+
+def _ending(state: State, name: str) -> str:
+    took = progress.duration(state)
+    after = f" after {took}" if took else ""
+    attempt = f", attempt {state.attempt}" if state.attempt else ""
+    if state.outcome is None:
+        words = "deleted" if state.is_deleted else "ready, without a mission"
+        if progress.end(state) is ExitStatus.FAILED:
+            words = "cannot be carried out as it is; mend what is said above"
+        return f"{name}: {words}\n"
+    return f"{name}: {state.outcome}{after}{attempt}\n"
+
+
+def _facts(title: str, facts: tuple[Fact, ...], *, width: int | None) -> str:
+    if not facts:
+        return f"{title}: nothing\n"
+    lines = "".join(_fact(fact, width) for fact in facts)
+    return f"{title}: {len(facts)} {'fact' if len(facts) == 1 else 'facts'}\n{lines}"
+
+
+def _fact(fact: Fact, width: int | None) -> str:
+    head, words = f"  {fact.id}  {fact.source.type} {fact.confidence:.2f}", fact.content.split()
+    if width is None:
+        return f"{head}  {' '.join(words)}\n"
+    return f"{head}\n{text_layout.block(' '.join(words), width=width, indent='    ')}"
+
+
+def _tree(state: State, name: str, known: Learning | None) -> dict[str, Any]:
+    mission = state.mission
+    return {
+        "name": name,
+        "outcome": state.outcome.value if state.outcome else None,
+        "runId": mission.status.run_id if mission else None,
+        "attempt": mission.status.attempt if mission else None,
+        "result": mission.status.result if mission else None,
+        "knowledge": known.to_dict() if known else None,
+    }

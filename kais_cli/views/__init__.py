@@ -1,0 +1,1 @@
+"""Text for people: columns, wrapping, pages of one object."""

@@ -1,0 +1,54 @@
+"""Teams for people: one line each, and a page of one."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from datetime import datetime
+
+from kais.conditions import Type
+from kais.resources.cell import Cell
+from kais.resources.formation import Formation
+from kais_cli.views import blueprint, output, topology
+
+
+def table(found: Iterable[Formation], *, now: datetime) -> str:
+    """List formations."""
+    headers = ("NAME", "TOPOLOGY", "CELLS", "READY", "AGE")
+    return output.table(headers, [_row(formation, now) for formation in found])
+
+
+def page(found: Formation, cells: Sequence[Cell]) -> str:
+    """Show one formation: what it is of, its cells, who may talk to whom, what holds."""
+    parts = [f"{found.metadata.name} in {found.metadata.namespace}\n"]
+    owner = next(iter(found.metadata.owner_references), None)
+    if owner is not None:
+        parts.append(f"  made by {owner.kind}/{found.metadata.namespace}/{owner.name}\n")
+    rows = [_cell_row(cell) for cell in sorted(cells, key=lambda cell: cell.metadata.name)]
+    listed = output.table(("CELL", "MODE", "STATUS", "READY", "MESSAGE"), rows)
+    parts += ["\nCells:\n", output.indented(listed) if rows else "  none yet\n"]
+    parts += ["\nTopology:\n", output.indented(topology.topology(found))]
+    parts += ["\nConditions:\n", blueprint.conditions(found)]
+    return "".join(parts)
+
+
+def _row(formation: Formation, now: datetime) -> tuple[object, ...]:
+    status = formation.status
+    ready = formation.condition(Type.READY)
+    return (
+        formation.metadata.name,
+        formation.spec.topology.type,
+        f"{status.ready_cells or 0}/{status.total_cells or 0}",
+        ready.status if ready else None,
+        output.age(formation.metadata.creation_timestamp, now),
+    )
+
+
+def _cell_row(cell: Cell) -> tuple[object, ...]:
+    ready = cell.condition(Type.READY)
+    return (
+        cell.metadata.name,
+        cell.spec.mode,
+        cell.status.phase,
+        ready.status if ready else None,
+        ready.message if ready else "the operator has not looked at it",
+    )

@@ -1,0 +1,141 @@
+"""What commands print: columns for people, JSON and YAML for programs, names for pipes."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Sequence
+from datetime import datetime, timedelta
+from enum import StrEnum
+from typing import TYPE_CHECKING, Any
+
+from kais_cli.views import text_layout, text_width
+
+if TYPE_CHECKING:
+    from kais_cli.ports import Body
+
+
+class Format(StrEnum):
+    """The forms that `-o` takes."""
+
+    TABLE = "table"
+    JSON = "json"
+    YAML = "yaml"
+    NAME = "name"
+
+
+class Listing(StrEnum):
+    """The forms that `-o` of a list takes that has more columns than a terminal holds."""
+
+    TABLE = "table"
+    WIDE = "wide"
+    JSON = "json"
+    YAML = "yaml"
+    NAME = "name"
+
+
+def dump(value: Any, form: Format) -> str:
+    """Write a JSON tree as JSON or YAML, keys in the order given."""
+    if form is Format.JSON:
+        return json.dumps(value, indent=2, ensure_ascii=False) + "\n"
+    import yaml  # noqa: PLC0415 (only this form needs it)
+
+    text = yaml.safe_dump(value, sort_keys=False, allow_unicode=True, width=100)
+    if text_layout.is_printable(text):
+        return text
+    # Escaped by YAML's own rules, so that whoever reads it gets what was stored.
+    return yaml.safe_dump(value, sort_keys=False, allow_unicode=False, width=100)
+
+
+def stored(body: Body) -> Body:
+    """Give an object without the API server's account of who wrote which field."""
+    metadata = {k: v for k, v in body.get("metadata", {}).items() if k != "managedFields"}
+    return {**body, "metadata": metadata}
+
+
+def names(bodies: Iterable[Body], *, kind: str) -> str:
+    """Write one `kind/name` a line, which kubectl takes back."""
+    return "".join(f"{kind.lower()}.kais.io/{body['metadata']['name']}\n" for body in bodies)
+
+
+class Columns:
+    """Left-aligned columns, two spaces between; an absent cell is `-`.
+
+    Rows may come a page at a time: the header stands before the first, and columns only grow.
+    Never cut to a terminal's width: what is cut cannot be searched for.
+    """
+
+    def __init__(self, headers: Sequence[str]) -> None:
+        self._pending = [list(headers)]
+        self._wide = [0] * len(headers)
+
+    def rows(self, rows: Sequence[Sequence[object]]) -> str:
+        """Write some rows."""
+        texts = [*self._pending, *([cell(value) for value in row] for row in rows)]
+        self._pending = []
+        for text in texts:
+            self._wide = [
+                max(*pair) for pair in zip(self._wide, map(text_width.columns, text), strict=True)
+            ]
+        return "".join(
+            "  ".join(
+                text_width.padded(text, width) for text, width in zip(row, self._wide, strict=True)
+            ).rstrip()
+            + "\n"
+            for row in texts
+        )
+
+
+def table(headers: Sequence[str], rows: Sequence[Sequence[object]]) -> str:
+    """Write a whole table of left-aligned columns."""
+    return Columns(headers).rows(rows)
+
+
+def cell(value: object) -> str:
+    """Write a value as the cell of a table: one line, and no control characters."""
+    text = "" if value is None else str(value)
+    return text_layout.printable(" ".join(text.split())) or "-"
+
+
+def indented(text: str, by: str = "  ") -> str:
+    """Indent every line of a text and end it with a newline."""
+    return "".join(f"{by}{line}\n" for line in text.splitlines())
+
+
+def age(since: datetime | None, now: datetime) -> str | None:
+    """Write an age as kubectl does: `45s`, `12m`, `5h`, `3d`; None when it is unknown."""
+    if since is None:
+        return None
+    seconds = max(0, int((now - since).total_seconds()))
+    for size, unit in ((86400, "d"), (3600, "h"), (60, "m")):
+        if seconds >= 2 * size or (unit == "d" and seconds >= size):
+            return f"{seconds // size}{unit}"
+    return f"{seconds}s"
+
+
+def took(duration: timedelta) -> str:
+    """Write how long something took: `4s`, `2m5s`."""
+    minutes, seconds = divmod(max(0, int(duration.total_seconds())), 60)
+    return f"{minutes}m{seconds}s" if minutes else f"{seconds}s"
+
+
+def percent(share: float | None) -> str | None:
+    """Write a share as whole percent, None when it is unknown."""
+    return None if share is None else f"{share:.0%}"
+
+
+def interval(low: float, high: float) -> str:
+    """Write an interval of a share: `62-97%`."""
+    return f"{low * 100:.0f}-{high * 100:.0f}%"
+
+
+def result(text: str, *, width: int | None) -> str:
+    """Lay out a mission's result, indented: JSON as an outline, any other text as it is."""
+    try:
+        return text_layout.outline(json.loads(text), width=width, indent="  ")
+    except (ValueError, RecursionError):  # no JSON, or nested deeper than anybody means
+        return text_layout.block(text, width=width, indent="  ")
+
+
+def shown(value: Any) -> str:
+    """Write a value on one line, as JSON."""
+    return json.dumps(value, ensure_ascii=False)

@@ -1,0 +1,105 @@
+"""The reference of the commands in docs/reference/cli.md, made from the commands themselves.
+
+`python -m scripts.cli_reference` writes it between the two marks of that file; a test fails on
+drift.
+"""
+
+from __future__ import annotations
+
+import enum
+import inspect
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import typer
+
+from kais_cli import app, session
+from kais_cli.commands import lazy_groups
+
+BEGIN, END = "<!-- commands: made by scripts.cli_reference -->", "<!-- end of the commands -->"
+_PAGE = Path(__file__).resolve().parent.parent / "docs/reference/cli.md"
+_COMMON = frozenset({*session.COMMON, "traceback", "help"})
+
+
+def commands() -> Iterator[tuple[str, Any]]:
+    """Yield every command as a person types it, with what typer knows of it."""
+    root = typer.main.get_command(app.build())
+    for name in lazy_groups.ROOMS:
+        found = root.get_command(None, name)  # type: ignore[attr-defined]
+        inner = getattr(found, "commands", None)
+        if inner is None:
+            yield f"kais {name}", found
+            continue
+        for verb, command in inner.items():
+            yield f"kais {name} {verb}", command
+
+
+def page(text: str) -> str:
+    """Put the commands between the marks of the page."""
+    head, _, rest = text.partition(BEGIN)
+    _, _, tail = rest.partition(END)
+    return f"{head}{BEGIN}\n{''.join(_sections())}\n{END}{tail}"
+
+
+def _sections() -> Iterator[str]:
+    group = ""
+    for typed, command in commands():
+        words = typed.split()
+        if words[1] != group:
+            group = words[1]
+            yield f"\n## `kais {group}`\n\n{lazy_groups.ROOMS[group].help}\n"
+        yield "\n" + _section(typed, command)
+
+
+def _section(typed: str, command: Any) -> str:
+    arguments = "".join(f" {_argument(p)}" for p in command.params if _is_argument(p))
+    parts = [f"### `{typed}{arguments}`\n\n{inspect.cleandoc(command.help or '')}\n"]
+    rows = [_row(p) for p in command.params if _is_argument(p) or p.name not in _COMMON]
+    if rows:
+        parts += ["\n| | Meaning | Unless told |\n|---|---|---|\n", *rows]
+    return "".join(parts)
+
+
+def _is_argument(parameter: Any) -> bool:
+    return bool(parameter.param_type_name == "argument")
+
+
+def _argument(parameter: Any) -> str:
+    name = parameter.name.rstrip("_").upper()
+    return name if parameter.required else f"[{name}]"
+
+
+def _row(parameter: Any) -> str:
+    if _is_argument(parameter):
+        words = f"`{_argument(parameter)}`"
+    else:
+        spelled = [*parameter.opts, *parameter.secondary_opts]
+        words = ", ".join(f"`{option}`" for option in sorted(spelled, key=len, reverse=True))
+    return f"| {words} | {_meaning(parameter)} | {_default(parameter)} |\n"
+
+
+def _meaning(parameter: Any) -> str:
+    kind = parameter.type_descriptor.annotation
+    is_choice = isinstance(kind, type) and issubclass(kind, enum.Enum)
+    listed = f" One of {', '.join(str(choice.value) for choice in kind)}." if is_choice else ""
+    repeated = " May be repeated." if parameter.multiple and "repeat" not in parameter.help else ""
+    return f"{parameter.help or ''}{listed}{repeated}".replace("|", "\\|")
+
+
+def _default(parameter: Any) -> str:
+    if parameter.required:
+        return "required"
+    default = parameter.default
+    if default is None or default == "" or default is False or default == ():
+        return ""
+    if default is True:
+        return f"`{parameter.opts[0]}`"
+    return f"`{getattr(default, 'value', default)}`"
+
+
+if __name__ == "__main__":
+    written = page(_PAGE.read_text(encoding="utf-8"))
+    _PAGE.write_text(written, encoding="utf-8")
+    sys.stdout.write(f"{_PAGE.name}: {sum(1 for _ in commands())} commands\n")
