@@ -86,7 +86,8 @@ def restore(
 ) -> ExitStatus:
     """Make a closed fact live again.
 
-    A retracted, superseded, archived or rejected one.
+    A retracted, superseded, archived or rejected one. An agent restores nothing that a person
+    closed.
     """
     done = ordered(session, reason, lambda client, why: client.restore(fact, why))
     return told(session, done, output_, page=f"{done.id}: live again\n")

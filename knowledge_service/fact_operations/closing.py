@@ -33,7 +33,7 @@ def close(
         "lifecycle": lifecycle, "closed_at": uow.at_us, "closed_reason": reason,
         "closed_by": actor.name, "valid_until": min(ends, default=None),
     }  # fmt: skip
-    parts = [{"fact": fact.id, "set": given}]
+    parts = [{"fact": fact.id, "actor_type": actor.type, "set": given}]
     uow.record("fact.closed", scope=fact.scope, actor=actor, parts=parts)
 
 

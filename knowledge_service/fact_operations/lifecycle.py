@@ -58,19 +58,16 @@ def restore(uow: FactUnitOfWork, fact_id: str, order: Order) -> Fact:
     Raises:
         NotFound: no such fact.
         Conflict: it is live, or another live fact says the same or holds its key.
-        Forbidden: an agent restores what a reviewer replaced.
+        Forbidden: an agent restores what a reviewer replaced, or what a person retracted or
+            corrected.
         QuotaExceeded: an agent restores it in a scope that is full.
     """
     uow.begin()
     fact = require_fact(uow, fact_id)
     if fact.lifecycle == "live":
         raise Conflict(f"fact {fact_id} is live; there is nothing to restore")
-    approved = _approved_successor(uow, fact_id) if order.actor.type == "agent" else None
-    if approved:
-        raise Forbidden(
-            f"{order.actor.name} may not restore fact {fact_id}: a reviewer approved"
-            f" fact {approved.id} in its place; remember what you know instead"
-        )
+    if order.actor.type == "agent":
+        _require_agent_may_restore(uow, fact, order.actor.name)
     equal = uow.equal(fact.scope, domain.hash_of(fact))
     if equal and equal.lifecycle == "live":
         raise Conflict(f"fact {equal.id} is live and says the same; confirm that one")
@@ -133,13 +130,35 @@ def _live(uow: FactUnitOfWork, fact_id: str) -> Fact:
     return fact
 
 
-def _approved_successor(uow: FactUnitOfWork, fact_id: str) -> Fact | None:
-    for each in uow.links(fact_id):
-        if each.type == "supersedes" and each.to_id == fact_id:
-            successor = uow.fact(each.from_id)
-            if successor and (successor.lifecycle, successor.review) == ("live", "approved"):
-                return successor
-    return None
+def _require_agent_may_restore(uow: FactUnitOfWork, fact: Fact, agent: str) -> None:
+    """Let pass what neither a reviewer nor another person decided.
+
+    Raises:
+        Forbidden: a reviewer approved another fact in its place, or a person closed it.
+    """
+    successors = _live_successors(uow, fact.id)
+    approved = next((each for each in successors if each.review == "approved"), None)
+    if approved:
+        raise Forbidden(
+            f"{agent} may not restore fact {fact.id}: a reviewer approved"
+            f" fact {approved.id} in its place; remember what you know instead"
+        )
+    if fact.lifecycle != "retracted" and not successors:
+        return
+    closer = uow.closer(fact.id)
+    # Older versions stored no type: an agent takes back what was closed under its own name.
+    if closer and (closer.type or ("agent" if closer.name == agent else "human")) == "human":
+        verb = "retracted" if fact.lifecycle == "retracted" else "corrected"
+        raise Forbidden(
+            f"{agent} may not restore fact {fact.id}: a person {verb} it;"
+            " remember what you know instead, or have a person restore it"
+        )
+
+
+def _live_successors(uow: FactUnitOfWork, fact_id: str) -> list[Fact]:
+    ends = [each for each in uow.links(fact_id) if each.type == "supersedes"]
+    facts = [uow.fact(each.from_id) for each in ends if each.to_id == fact_id]
+    return [fact for fact in facts if fact and fact.lifecycle == "live"]
 
 
 def _holder(uow: FactUnitOfWork, fact: Fact) -> Fact | None:

@@ -14,7 +14,7 @@ from knowledge_service.domain.visibility import UNREVIEWED
 from knowledge_service.errors import RetractedBefore
 from knowledge_service.event_log import times
 from knowledge_service.fact_operations import closing
-from knowledge_service.fact_operations.unit_of_work import FactUnitOfWork
+from knowledge_service.fact_operations.unit_of_work import Decision, FactUnitOfWork
 from knowledge_service.ports import Actor, Order
 
 
@@ -22,7 +22,8 @@ def store(uow: FactUnitOfWork, new: NewFact, actor: Actor) -> Remembered:
     """Store one fact, or confirm its equal.
 
     Raises:
-        RetractedBefore: its equal was retracted or rejected there, and the fact is not forced.
+        RetractedBefore: its equal was retracted, rejected or replaced in review there, and the
+            fact is not forced.
     """
     uow.begin()
     return store_in_operation(uow, new, actor)
@@ -40,24 +41,30 @@ def store_in_operation(uow: FactUnitOfWork, new: NewFact, actor: Actor) -> Remem
             " say what is different, or force it"
         )
     # Closing a draft of the same text does not lift the rejection.
-    decided = uow.decided(new.scope, new.content_hash) if equal else None
-    if decided and decided.review == "rejected":
-        new = _again(decided, new)
+    decision = uow.decision(new.scope, new.content_hash) if equal else None
+    if decision and decision.verdict != "approved":
+        new = _again(decision, new)
     stored = _create(uow, new, actor)
     if equal:
         link(uow, stored.fact_id, equal.id, "derived_from", scope=new.scope, actor=actor)
     return stored
 
 
-def _again(rejected: Fact, new: NewFact) -> NewFact:
-    """Return a fact whose equal a reviewer rejected, for a reviewer to decide on once more.
+_NOT_APPROVED = {
+    "rejected": "an equal fact was rejected in review",
+    "replaced": "a reviewer replaced the text of an equal fact",
+}
+
+
+def _again(decision: Decision, new: NewFact) -> NewFact:
+    """Return a fact as a draft, because a reviewer rejected or replaced its equal.
 
     Raises:
         RetractedBefore: it is not forced.
     """
     if not new.force:
         raise RetractedBefore(
-            f"an equal fact was rejected in review in {new.scope}: {rejected.closed_reason};"
+            f"{_NOT_APPROVED[decision.verdict]} in {new.scope}: {decision.fact.closed_reason};"
             " say what is different, or force it, which makes a draft for the reviewer"
         )
     return dataclasses.replace(new, review="draft")

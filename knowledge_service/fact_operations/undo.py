@@ -8,7 +8,7 @@ from typing import Any
 from knowledge_client.models import Undone
 from knowledge_service.errors import Conflict, Forbidden
 from knowledge_service.event_log.events import Event
-from knowledge_service.fact_operations.unit_of_work import FactUnitOfWork, require_fact
+from knowledge_service.fact_operations.unit_of_work import FactUnitOfWork, closes, require_fact
 from knowledge_service.ports import Order
 
 _RECORDED = "fact.recorded"
@@ -23,7 +23,7 @@ def undo(uow: FactUnitOfWork, fact_id: str, order: Order) -> Undone:
     Raises:
         NotFound: no such fact.
         Conflict: nothing is left to undo, or something later depends on it.
-        Forbidden: an agent takes back what a reviewer decided.
+        Forbidden: an agent takes back what a reviewer decided, or a fact's end by a person.
         QuotaExceeded: an agent makes a fact live again in a scope that is full.
     """
     fact = require_fact(uow, fact_id)
@@ -37,6 +37,11 @@ def undo(uow: FactUnitOfWork, fact_id: str, order: Order) -> Undone:
             " a reviewer decided it; only people and the operator take that back"
         )
     done = [(event, part) for event in events for part in _parts(event, fact_id)]
+    if order.actor.type == "agent" and any(map(_is_closed_by_person, done)):
+        raise Forbidden(
+            f"{order.actor.name} may not undo the last change of fact {fact_id}:"
+            " a person closed a fact with it; only people and the operator take that back"
+        )
     touched = _touched(uow, done)
     for other in touched:
         if uow.operation(other) != op:
@@ -53,6 +58,11 @@ def undo(uow: FactUnitOfWork, fact_id: str, order: Order) -> Undone:
     for event, part in reversed(done):
         _take_back(uow, fact.scope, event, part, order, op)
     return Undone(fact_id=fact_id, undone=done[0][0].type, changed=tuple(touched))
+
+
+def _is_closed_by_person(done: tuple[Event, Mapping[str, Any]]) -> bool:
+    event, part = done
+    return event.type == "fact.closed" and part.get("actor_type") == "human"
 
 
 def _parts(event: Event, fact_id: str) -> Sequence[Mapping[str, Any]]:
@@ -101,6 +111,8 @@ def _take_back(
         given["set"] = dict(uow.before(part["fact"], event.seq) or {})
         if event.type in _SAID:
             given["unsaid"] = event.seq
+    if closes(given):
+        given["actor_type"] = order.actor.type
     fact = uow.fact(given["fact"]) if "fact" in given else None
     kind = _INVERSE.get(event.type, "fact.undone")
     uow.record(kind, scope=fact.scope if fact else scope, actor=order.actor, parts=[given])

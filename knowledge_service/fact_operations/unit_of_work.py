@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, Literal, Protocol
 
 from knowledge_client.models import Fact, ScopeConfig
 from knowledge_service.domain.facts import NewFact
@@ -49,6 +49,22 @@ class RunExposure:
     outcome: str
 
 
+@dataclass(frozen=True)
+class Decision:
+    """What a reviewer decided about a fact; `replaced`: approved with edits, as another fact."""
+
+    fact: Fact
+    verdict: Literal["approved", "rejected", "replaced"]
+
+
+@dataclass(frozen=True)
+class Closer:
+    """Who closed a fact; `type` is None in the log of older versions."""
+
+    name: str
+    type: str | None
+
+
 class FactUnitOfWork(Protocol):
     """One write. Events recorded after `begin` belong together: undo takes them back together."""
 
@@ -73,8 +89,8 @@ class FactUnitOfWork(Protocol):
         """Return an equal fact: a live one, else a retracted one, else the newest."""
         ...
 
-    def decided(self, scope: str, content_hash: bytes) -> Fact | None:
-        """Return the newest equal fact that a reviewer approved or rejected."""
+    def decision(self, scope: str, content_hash: bytes) -> Decision | None:
+        """Return what a reviewer decided about the newest equal fact that was reviewed."""
         ...
 
     def facts_by_key(self, scope: str, key_hash: bytes) -> Sequence[Fact]:
@@ -145,6 +161,10 @@ class FactUnitOfWork(Protocol):
         """Return what an event changed on a fact as it was before; None when it was nothing."""
         ...
 
+    def closer(self, fact_id: str) -> Closer | None:
+        """Return who closed a fact last; None if it was recorded closed or its event was erased."""
+        ...
+
     def ended_live(self, fact_id: str) -> tuple[int | None] | None:
         """Return until when a closed fact held before it was closed; None if it never was live."""
         ...
@@ -152,6 +172,11 @@ class FactUnitOfWork(Protocol):
     def erase(self, fact_ids: Sequence[str], *, actor: Actor, reason: str) -> tuple[int, int]:
         """Take facts out of tables, index and payloads; count the links and events that went."""
         ...
+
+
+def closes(part: Mapping[str, Any]) -> bool:
+    """Tell whether a part of an event ends a live fact."""
+    return bool(part.get("set", {}).get("lifecycle", "live") != "live")
 
 
 def require_fact(uow: FactUnitOfWork, fact_id: str) -> Fact:

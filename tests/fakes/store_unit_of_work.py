@@ -15,9 +15,12 @@ from knowledge_service.event_log import times
 from knowledge_service.event_log.events import Event
 from knowledge_service.fact_operations.unit_of_work import (
     ActivePromotion,
+    Closer,
     Confirmation,
+    Decision,
     LiveLink,
     RunExposure,
+    closes,
 )
 from knowledge_service.index import analyser
 from knowledge_service.ports import Actor
@@ -100,13 +103,32 @@ class MemoryUnitOfWork:
         rows.sort(key=lambda fact: fact.id, reverse=True)
         return min(rows, key=lambda fact: order.get(fact.lifecycle, 2), default=None)
 
-    def decided(self, scope: str, content_hash: bytes) -> Fact | None:
-        facts = [
-            row.fact
-            for row in self._store.rows(scope)
-            if row.content_hash == content_hash and row.fact.review in ("approved", "rejected")
-        ]
-        return max(facts, key=lambda fact: fact.id, default=None)
+    def decision(self, scope: str, content_hash: bytes) -> Decision | None:
+        equal = [row.fact for row in self._store.rows(scope) if row.content_hash == content_hash]
+        found = [each for each in map(self._decision, equal) if each]
+        return max(found, key=lambda each: each.fact.id, default=None)
+
+    def _decision(self, fact: Fact) -> Decision | None:
+        if fact.review == "rejected":
+            return Decision(fact, "rejected")
+        standing = {each.seq for each in self._book.touches[fact.id] if not each.undone}
+        is_edited = fact.lifecycle == "superseded" and any(
+            part.get("fact") == fact.id and "edits" in part
+            for event in self._book.log
+            if event.seq in standing and event.type == "fact.reviewed"
+            for part in event.known()
+        )
+        if is_edited:
+            return Decision(fact, "replaced")
+        return Decision(fact, "approved") if fact.review == "approved" else None
+
+    def closer(self, fact_id: str) -> Closer | None:
+        for event in reversed(self._book.log):
+            if event.type in {"fact.closed", "fact.archived", "fact.undone"}:
+                for part in event.known():
+                    if part.get("fact") == fact_id and closes(part):
+                        return Closer(event.actor, part.get("actor_type"))
+        return None
 
     def facts_by_key(self, scope: str, key_hash: bytes) -> Sequence[Fact]:
         return [

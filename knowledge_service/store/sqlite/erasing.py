@@ -175,6 +175,8 @@ class _Log:
         stands = self.tx.one(_STANDS, (row.seq, part["fact"])) is not None
         payload = {name: part[name] for name in ("fact", "decision", "actor_type", "reason")}
         payload |= {"seq": row.seq, "at": row.at, "by": row.actor, "stands": stands}
+        # What the edits replaced stays replaced.
+        payload["edited"] = True
         self.restated.append((row.scope_no, payload))
 
     def _erase_name(self, scope_no: int, name: Part) -> None:

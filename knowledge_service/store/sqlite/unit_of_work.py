@@ -12,9 +12,12 @@ from knowledge_service.event_log import event_payloads
 from knowledge_service.event_log.events import Event
 from knowledge_service.fact_operations.unit_of_work import (
     ActivePromotion,
+    Closer,
     Confirmation,
+    Decision,
     LiveLink,
     RunExposure,
+    closes,
 )
 from knowledge_service.ports import Actor
 from knowledge_service.store.sqlite import (
@@ -33,8 +36,12 @@ _EQUAL = f"""{rows.SELECT} WHERE +f.scope_no = ?1 AND f.content_hash = ?2
   ORDER BY CASE f.lifecycle WHEN 'live' THEN 0 WHEN 'retracted' THEN 1 ELSE 2 END, f.id DESC
   LIMIT 1"""
 _DECIDED = f"""{rows.SELECT} WHERE +f.scope_no = ?1 AND f.content_hash = ?2
-  AND f.fact_no IN (SELECT value FROM json_each(?3)) AND f.review IN ('approved', 'rejected')
+  AND f.fact_no IN (SELECT value FROM json_each(?3))
+  AND (f.review IN ('approved', 'rejected') OR f.lifecycle = 'superseded' AND EXISTS(
+    SELECT 1 FROM review r WHERE r.fact_no = f.fact_no AND r.edits IS NOT NULL))
   ORDER BY f.id DESC LIMIT 1"""
+_REPLACED = """SELECT 1 FROM review r JOIN fact f USING(fact_no)
+  WHERE f.id = ? AND r.edits IS NOT NULL"""
 _KEYED = f"""{rows.SELECT} WHERE f.scope_no = ? AND f.key_hash = ?
   AND f.lifecycle IN ('live', 'superseded') ORDER BY f.id"""
 _LINKS = """SELECT l.id, a.id, b.id, l.type FROM link l
@@ -63,6 +70,12 @@ _EVENTS = """SELECT e.seq, e.scope_no, e.type, e.actor, e.at, p.salt, p.bytes FR
   AND e.seq <= (SELECT max(seq) FROM fact_event WHERE op = ?1) ORDER BY e.seq"""
 _BEFORE = f"""SELECT {", ".join("p." + name for name in projected.CHANGING)} FROM fact_past p
   JOIN fact f USING(fact_no) WHERE f.id = ? AND p.until_seq = ?"""
+# Events about other facts, links and promotions, have another scope than 0 here.
+_CLOSINGS = """SELECT e.actor, p.salt, p.bytes FROM fact f CROSS JOIN fact_event x
+    ON x.fact_no = f.fact_no AND x.other_scope = 0
+  CROSS JOIN event e USING(seq) CROSS JOIN payload p USING(seq)
+  WHERE f.id = ? AND e.type IN ('fact.closed', 'fact.archived', 'fact.undone')
+  ORDER BY x.seq DESC"""
 _LAST_LIVE = """SELECT p.valid_until FROM fact_past p JOIN fact f USING(fact_no)
   WHERE f.id = ? AND p.lifecycle = 'live' ORDER BY p.version DESC LIMIT 1"""
 _ALIASES = """SELECT a.scope_no, a.namespace, a.value FROM alias a JOIN fact f USING(fact_no)
@@ -97,9 +110,15 @@ class SqliteUnitOfWork:
         """Look an equal up."""
         return self._among_equals(_EQUAL, scope, content_hash)
 
-    def decided(self, scope: str, content_hash: bytes) -> Fact | None:
+    def decision(self, scope: str, content_hash: bytes) -> Decision | None:
         """Look a reviewed equal up."""
-        return self._among_equals(_DECIDED, scope, content_hash)
+        fact = self._among_equals(_DECIDED, scope, content_hash)
+        if fact is None:
+            return None
+        if fact.review == "rejected":
+            return Decision(fact, "rejected")
+        replaced = fact.lifecycle == "superseded" and self._tx.one(_REPLACED, (fact.id,))
+        return Decision(fact, "replaced" if replaced else "approved")
 
     def facts_by_key(self, scope: str, key_hash: bytes) -> Sequence[Fact]:
         """List a key's facts."""
@@ -198,6 +217,14 @@ class SqliteUnitOfWork:
             return None
         found = dict(zip(projected.CHANGING, row, strict=True))
         return found | {name: json.loads(found[name]) for name in ("tags", "flags")}
+
+    def closer(self, fact_id: str) -> Closer | None:
+        """Read the last event that closed the fact."""
+        for actor, salt, data in self._tx.connection.execute(_CLOSINGS, (fact_id,)):
+            for each in event_payloads.decode(event_payloads.StoredPayload(salt, data)):
+                if each and each.get("fact") == fact_id and closes(each):
+                    return Closer(actor, each.get("actor_type"))
+        return None
 
     def ended_live(self, fact_id: str) -> tuple[int | None] | None:
         """Return until when the fact held while it was live last, in a tuple; None if never."""

@@ -149,6 +149,33 @@ class TestRights:
         ):
             await call(connect("lead"), fact_id)
 
+    async def test_agent_is_refused_what_a_person_closed(self, connect: Connect) -> None:
+        fact_id = await told(connect)
+        await connect("keeper").retract(fact_id, WHY)
+        with pytest.raises(
+            errors.PermissionDenied,
+            match=f"may not restore fact {fact_id}: a person retracted it; remember what you know",
+        ):
+            await connect("team").restore(fact_id, WHY)
+        with pytest.raises(
+            errors.PermissionDenied,
+            match=f"may not undo the last change of fact {fact_id}: a person closed a fact with it",
+        ):
+            await connect("team").undo(fact_id, WHY)
+
+    async def test_agent_is_refused_text_that_a_reviewer_replaced(self, connect: Connect) -> None:
+        fact_id = await told(connect)
+        edits = ApproveIn(reason="it snows", content="snow")
+        await connect("keeper").approve(fact_id, edits)
+        with pytest.raises(errors.Conflict) as refused:
+            await connect("team").remember(FactIn(content="rain", scope=TEAM))
+        assert refused.value.code == errors.Code.RETRACTED_BEFORE
+        assert refused.value.problem is not None
+        assert refused.value.problem.detail == (
+            f"a reviewer replaced the text of an equal fact in {TEAM}: it snows;"
+            " say what is different, or force it, which makes a draft for the reviewer"
+        )
+
     @pytest.mark.parametrize("call", [call for _, call in VERBS])
     async def test_stranger_is_told_what_it_is_told_of_nothing(
         self, connect: Connect, call: Callable[[Any, str], Any]

@@ -80,3 +80,62 @@ def test_words_that_a_reviewer_approved_since_are_rejected_no_longer(
     found = store.fact(third.fact_id, VIEW)
     assert found is not None
     assert (found.lifecycle, found.review) == ("live", "none")
+
+
+EDITED = "rain falls down"
+
+
+def replace(store: Store) -> str:
+    """Have a person approve a statement with other text; return the id of the original."""
+    (stored,) = store.remember([new_fact(WORDS)], actor=AGENT)
+    edits = ApproveIn(reason="it falls down", content=EDITED)
+    store.approve(stored.fact_id, Order(PERSON, edits.reason), edits)
+    return stored.fact_id
+
+
+@pytest.mark.parametrize("others", [(), ("snow",)], ids=["alone", "in a batch"])
+def test_text_that_an_approval_replaced_is_refused_with_the_reviewers_reason(
+    store: Store, others: tuple[str, ...]
+) -> None:
+    replace(store)
+    before = served(store)
+    words = f"replaced the text of an equal fact in {TEAM}: it falls down"
+    with pytest.raises(RetractedBefore, match=words):
+        store.remember([new_fact(text) for text in (*others, WORDS)], actor=AGENT)
+    assert served(store) == before
+
+
+def test_correction_does_not_bring_back_the_text_that_an_approval_replaced(store: Store) -> None:
+    replace(store)
+    (other,) = store.remember([new_fact("snow falls up")], actor=AGENT)
+    with pytest.raises(RetractedBefore, match="replaced the text of an equal fact"):
+        store.correct(other.fact_id, "x", WORDS, actor=AGENT)
+    found = store.fact(other.fact_id, VIEW)
+    assert found is not None
+    assert found.lifecycle == "live"
+
+
+def test_forced_text_that_an_approval_replaced_is_a_draft(store: Store) -> None:
+    replace(store)
+    before = served(store)
+    (again,) = store.remember([new_fact(WORDS, force=True)], actor=AGENT)
+    found = store.fact(again.fact_id, VIEW)
+    assert found is not None
+    assert found.review == "draft"
+    assert served(store) == before
+
+
+def test_text_whose_replacement_was_erased_stays_replaced(store: Store) -> None:
+    replace(store)
+    (successor,) = served(store)
+    store.erase(successor, Order(PERSON, "x"))
+    with pytest.raises(RetractedBefore, match="replaced the text of an equal fact"):
+        store.remember([new_fact(WORDS)], actor=AGENT)
+
+
+def test_text_whose_approval_was_undone_is_confirmed(store: Store) -> None:
+    original = replace(store)
+    (successor,) = served(store)
+    store.undo(successor, Order(PERSON, "x"))
+    (again,) = store.remember([new_fact(WORDS)], actor=AGENT)
+    assert (again.fact_id, again.status) == (original, "confirmed")

@@ -234,7 +234,7 @@ def _review(event: Event, part: Part, fact_no: int) -> tuple[Any, ...]:
 
 
 def restated(connection: apsw.Connection, event: Event) -> None:
-    """Write a review again, without edits: these were the words of a fact that was erased."""
+    """Write a review again, without the text of its edits: that fact was erased."""
     for part in event.known():
         numbers = connection.execute(_NUMBER, (part["fact"],)).fetchall()
         for (fact_no,) in numbers:
@@ -243,7 +243,7 @@ def restated(connection: apsw.Connection, event: Event) -> None:
             if part["stands"]:
                 row = (
                     part["seq"], fact_no, part["decision"], part["by"], part["actor_type"],
-                    part.get("reason"), part["at"], None,
+                    part.get("reason"), part["at"], "{}" if part.get("edited") else None,
                 )  # fmt: skip
                 connection.execute(_REVIEW_AGAIN, row)
 
