@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import threading
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack
@@ -21,6 +20,7 @@ from knowledge_service.errors import StoreUnavailable
 from knowledge_service.identity.none import NoAuthentication
 from knowledge_service.store.sqlite import facts, readers, writer
 from knowledge_service.store.sqlite.store import SqliteStore
+from tests.held_writer import held_writer
 
 ENDLESS = (
     "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE ?1 <> i OR ?10 > 0)"
@@ -107,12 +107,8 @@ async def test_caller_who_finds_every_reader_busy_is_not_kept_waiting(
 @pytest.fixture
 def hung(store: SqliteStore) -> Iterator[None]:
     """Let the disk hang: a commit does not come to its end."""
-    go_on = threading.Event()
-    thread = threading.Thread(target=store._writer.submit, args=(lambda _: go_on.wait(60),))
-    thread.start()
-    yield
-    go_on.set()
-    thread.join()
+    with held_writer(store):
+        yield
 
 
 @pytest.mark.usefixtures("hung")

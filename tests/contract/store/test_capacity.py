@@ -17,6 +17,7 @@ from knowledge_service.ports import Listing, Order, Store
 from knowledge_service.store.sqlite.store import SqliteStore
 from tests.builders_knowledge import AGENT, LEAD, OPERATOR, PERSON, TEAM, new_fact, run_in, run_key
 from tests.fakes.store import MemoryStore
+from tests.held_writer import held_writer, wait_for_queue
 
 BOUND = 3
 
@@ -125,9 +126,6 @@ def test_extraction_leaves_out_what_does_not_fit_and_says_why(store: Store) -> N
 
 def test_calls_that_share_a_commit_share_the_bound(tmp_path: Path) -> None:
     store = SqliteStore(tmp_path / "knowledge.db", undeclared_facts=BOUND)
-    go_on = threading.Event()
-    held = threading.Thread(target=store._writer.submit, args=(lambda _: go_on.wait(60),))
-    held.start()
     refusals: list[QuotaExceeded] = []
 
     def remember(number: int) -> None:
@@ -137,12 +135,11 @@ def test_calls_that_share_a_commit_share_the_bound(tmp_path: Path) -> None:
             refusals.append(exc)
 
     calls = [threading.Thread(target=remember, args=(n,)) for n in range(10)]
+    with held_writer(store):
+        for call in calls:
+            call.start()
+        wait_for_queue(store, len(calls))
     for call in calls:
-        call.start()
-    while store._writer._queue.qsize() < len(calls):
-        threading.Event().wait(0.001)
-    go_on.set()
-    for call in (held, *calls):
         call.join()
     assert len(refusals) == 10 - BOUND
     assert live(store) == BOUND

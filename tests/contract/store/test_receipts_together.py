@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +14,7 @@ from knowledge_service.store.sqlite import deferred
 from knowledge_service.store.sqlite.store import SqliteStore
 from tests.builders_knowledge import PERSON, TEAM, new_fact
 from tests.contract.store.test_recall import receipt
+from tests.held_writer import held_writer
 
 TABLES = {
     "receipts": "SELECT id, principal, observer_no, run_id, query_hash, body FROM receipt",
@@ -50,14 +50,9 @@ def test_receipts_of_one_commit_count_as_each_alone(tmp_path: Path, sql: str) ->
         store.record_recall(each, receipt("x")[1], None)
     store.close()
     store, made_too = filled(together)
-    held = threading.Event()
-    # While the writer is held, the receipts wait for one commit.
-    holding = threading.Thread(target=store._writer.submit, args=(lambda _: held.wait(30),))
-    holding.start()
-    for each in made_too:
-        store.record_recall_later(each)
-    held.set()
-    holding.join()
+    with held_writer(store):  # the receipts wait for one commit
+        for each in made_too:
+            store.record_recall_later(each)
     store.close()
 
     def named(path: Path, receipts: list[NewReceipt]) -> str:
@@ -77,15 +72,11 @@ def test_receipts_are_refused_when_the_disk_does_not_keep_up_and_the_rest_are_st
     path = tmp_path / "knowledge.db"
     store, _ = filled(path)
     monkeypatch.setattr(deferred, "_MOST", 50)
-    held = threading.Event()
-    holding = threading.Thread(target=store._writer.submit, args=(lambda _: held.wait(30),))
-    holding.start()
-    for number in range(50):
-        store.record_recall_later(receipt(f"r{number}")[0])
-    with pytest.raises(StoreUnavailable, match="50 receipts wait for the disk"):
-        store.record_recall_later(receipt("r50")[0])
-    assert store.receipts_waiting_s() > 0
-    held.set()
-    holding.join()
+    with held_writer(store):
+        for number in range(50):
+            store.record_recall_later(receipt(f"r{number}")[0])
+        with pytest.raises(StoreUnavailable, match="50 receipts wait for the disk"):
+            store.record_recall_later(receipt("r50")[0])
+        assert store.receipts_waiting_s() > 0
     store.close()
     assert len(rows(path, TABLES["receipts"])) == 50

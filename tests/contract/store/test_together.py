@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import threading
 from collections.abc import Coroutine, Iterator
 from pathlib import Path
 from typing import Any
@@ -21,6 +20,7 @@ from knowledge_service.store.sqlite import part, rebuilding, upkeep
 from knowledge_service.store.sqlite.store import SqliteStore
 from knowledge_service.store.sqlite.transaction import Transaction
 from tests.builders_knowledge import AGENT, LEAD, PERSON, TEAM, new_fact
+from tests.held_writer import held_writer, wait_for_queue
 
 Told = Remembered | BaseException
 
@@ -82,24 +82,18 @@ async def test_one_that_is_refused_takes_nobody_with_it(store: SqliteStore) -> N
 async def test_write_that_fails_halfway_is_taken_back_alone(
     store: SqliteStore, path: Path, place: int
 ) -> None:
-    held = threading.Event()
-
     def failing(tx: Transaction) -> None:
         part.ensure_scope(tx, "realm:trace", "x")
         raise Conflict("not so")
 
-    # While the writer is held, the others wait for one commit.
-    hold = asyncio.ensure_future(store._writer.submitted(lambda _: held.wait(30)))
-    await asyncio.sleep(0.1)
     calls: list[Coroutine[Any, Any, Any]] = [
         store.remembered([new_fact(f"rain {n}")], actor=PERSON) for n in range(3)
     ]
     calls.insert(place, store._writer.submitted(failing))
-    answers = asyncio.gather(*calls, return_exceptions=True)
-    await asyncio.sleep(0.1)
-    held.set()
+    with held_writer(store):  # the calls wait for one commit
+        answers = asyncio.gather(*calls, return_exceptions=True)
+        await asyncio.to_thread(wait_for_queue, store, len(calls))
     told = await answers
-    assert await hold
     assert isinstance(told.pop(place), Conflict)
     ids = [each[0].fact_id for each in told if not isinstance(each, BaseException)]
     assert [store.fact(each, View(LEAD)) is not None for each in ids] == [True] * 3
