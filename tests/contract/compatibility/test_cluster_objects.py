@@ -1,0 +1,176 @@
+"""Objects that an earlier version left in a cluster: the operator goes on where that one stopped.
+
+`record_objects.py` says how they were made and what each Mission was at.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from kais import labels
+from kais_operator.decide.plan import Body, ObjectRef
+from tests.contract.compatibility.record_objects import (
+    NAMESPACE,
+    end,
+    frozen_world,
+    run,
+    settle,
+)
+from tests.fakes import teams
+from tests.fakes.cluster import ref_of
+from tests.fakes.world import FakeWorld
+
+ENDED = {"use-ended", "succeeded", "extracting", "failed", "aborted"}
+ATTEMPTS_AT_WORK = {"running": 1, "second-attempt": 2, "use-running": 1, "again": 1}
+NEXT_ATTEMPT = "between-jobs"
+"""Its first attempt ended while no operator looked, so its second is due."""
+REWRITTEN: frozenset[str] = frozenset()
+"""Objects that this version writes anew although nothing happened; each needs its reason here."""
+
+
+def names_of(fake: FakeWorld, kind: str) -> set[str]:
+    return {ref.name for ref in fake.cluster.refs(kind)}
+
+
+def mission(fake: FakeWorld, name: str) -> Body:
+    return fake.cluster.read(ObjectRef("Mission", NAMESPACE, name))
+
+
+def run_ids(fake: FakeWorld) -> dict[str, str | None]:
+    return {
+        name: mission(fake, name)["metadata"]["annotations"].get(labels.RUN_ID)
+        for name in names_of(fake, "Mission")
+    }
+
+
+def content(fake: FakeWorld) -> dict[str, Any]:
+    """Give every object but the namespaces and what only says who wrote it when."""
+    found = {}
+    for ref in fake.cluster.refs():
+        body = fake.cluster.read(ref)
+        body["metadata"].pop("resourceVersion")
+        for condition in (body.get("status") or {}).get("conditions") or ():
+            # An operator that has just started registers every cell again, which is a turn.
+            condition.pop("lastTransitionTime", None)
+        if ref.kind not in ("Namespace", "Event"):
+            found[f"{ref.kind}/{ref.name}"] = body
+    return found
+
+
+async def taken_over() -> tuple[FakeWorld, FakeWorld]:
+    """Give the recorded world, and the same one after the operator has settled it."""
+    fake = frozen_world()
+    await settle(fake)
+    return frozen_world(), fake
+
+
+async def test_no_object_of_an_earlier_version_is_made_anew_or_rewritten() -> None:
+    then, now = await taken_over()
+    before, after = content(then), content(now)
+    changed = {name for name in before if after.get(name) != before[name]}
+    assert changed - {f"Mission/{NEXT_ATTEMPT}"} == REWRITTEN
+    made = after.keys() - before.keys()
+    assert made == {f"Job/{NEXT_ATTEMPT}-a2", f"ConfigMap/{NEXT_ATTEMPT}-a2-knowledge"}
+    uids = {name: body["metadata"]["uid"] for name, body in before.items()}
+    assert {name: after[name]["metadata"]["uid"] for name in uids} == uids
+    assert {verb for verb, ref in now.cluster.writes if ref.name not in _NEXT} <= {"status"}
+
+
+_NEXT = {NEXT_ATTEMPT, f"{NEXT_ATTEMPT}-a2", f"{NEXT_ATTEMPT}-a2-knowledge"}
+
+
+async def test_no_mission_of_an_earlier_version_begins_twice() -> None:
+    then, now = await taken_over()
+    assert run_ids(now) == run_ids(then)
+    assert set(now.knowledge.runs) == set(then.knowledge.runs)
+    jobs = names_of(now, "Job") - names_of(then, "Job")
+    assert jobs == {f"{NEXT_ATTEMPT}-a2"}
+    for name in names_of(then, "Mission") - {NEXT_ATTEMPT}:
+        assert mission(now, name)["status"]["attempt"] == mission(then, name)["status"]["attempt"]
+    # The commands of a round end with the operator that started them: the round is asked again,
+    # and the pause before the next round is kept.
+    assert {command.mission.name for command in now.containers.started} == {"round"}
+
+
+async def test_ended_missions_of_an_earlier_version_stay_as_they_ended() -> None:
+    then, now = await taken_over()
+    for name in ENDED:
+        assert mission(now, name)["status"] == mission(then, name)["status"], name
+    closed = {run_id: run for run_id, run in then.knowledge.runs.items() if run.outcome}
+    assert len(closed) == len(ENDED) + 1  # and the first run of the mission that was run again
+    assert {run_id: now.knowledge.runs[run_id] for run_id in closed} == closed
+    assert "start_extraction" not in now.knowledge.calls
+    assert now.knowledge.extractions == then.knowledge.extractions
+
+
+async def test_an_extraction_that_an_earlier_version_waited_for_is_noted_when_it_is_done() -> None:
+    fake = frozen_world()
+    await settle(fake)
+    (pending,) = (key for key, one in fake.knowledge.extractions.items() if one.state == "pending")
+    done = fake.knowledge.extractions[pending].model_copy(update={"state": "done"})
+    fake.knowledge.extractions[pending] = done
+    fake.clock.advance(60)
+    await settle(fake)
+    ref = ObjectRef("Mission", NAMESPACE, "extracting")
+    assert teams.condition(fake, "KnowledgeExtracted", ref)[0] == "True"
+
+
+async def test_what_ran_under_an_earlier_version_ends_and_is_recorded_under_its_run() -> None:
+    then, fake = await taken_over()
+    for name, attempt in {**ATTEMPTS_AT_WORK, NEXT_ATTEMPT: 2}.items():
+        run(fake, name, attempt)
+        end(fake, name, 0, "two pods explained", attempt)
+    said = {"attempt": 1, "verdict": "approve", "feedback": "well done"}
+    annotate(fake, "reviewed", labels.REVIEW, json.dumps(said))
+    fake.containers.end("built")
+    await settle(fake)
+    ended = {**ATTEMPTS_AT_WORK, NEXT_ATTEMPT: 2, "reviewed": 1, "round": 1}
+    for name, attempt in ended.items():
+        status = mission(fake, name)["status"]
+        assert (status["outcome"], status["attempt"]) == ("Succeeded", attempt), (name, status)
+        recorded = fake.knowledge.runs[str(run_ids(then)[name])]
+        assert (recorded.outcome, recorded.attempts, recorded.mission) == (
+            "Succeeded", attempt, name,
+        )  # fmt: skip
+    assert set(fake.knowledge.runs) == set(then.knowledge.runs)
+    use = fake.cluster.read(ObjectRef("BlueprintInstance", NAMESPACE, "use-running"))
+    assert use["status"]["outcome"] == "Succeeded"
+
+
+async def test_a_pause_between_rounds_of_an_earlier_version_is_kept_and_then_ends() -> None:
+    fake = frozen_world()
+    await settle(fake)
+    fake.clock.advance(20)
+    await settle(fake)
+    status = mission(fake, "between-rounds")["status"]
+    assert (status["phase"], status["attempt"]) == ("Running", 2)
+    (command,) = (c for c in fake.containers.started if c.mission.name == "between-rounds")
+    assert command.argv == ("/app/check",)
+
+
+async def test_what_an_earlier_version_held_back_begins_once_nothing_holds_it() -> None:
+    then, fake = await taken_over()
+    fake.cluster.put(teams.team("absent"))
+    annotate(fake, "suspended", labels.RECONCILE, None)
+    await settle(fake)
+    for name in ("waiting", "suspended"):
+        assert mission(fake, name)["status"]["attempt"] == 1
+        (job,) = (ref for ref in fake.cluster.refs("Job") if ref.name.startswith(f"{name}-"))
+        run_id = fake.cluster.read(job)["metadata"]["annotations"][labels.RUN_ID]
+        assert run_id == run_ids(fake)[name]
+        assert run_ids(then)[name] in (None, run_id)
+
+
+async def test_a_deleted_namespace_of_an_earlier_version_goes() -> None:
+    fake = frozen_world()
+    for kind in ("Mission", "Formation", "BlueprintInstance", "KnowledgeScope"):
+        for ref in fake.cluster.refs(kind):
+            fake.cluster.remove(ref)
+    await settle(fake)
+    assert [ref for kind in ("Mission", "KnowledgeScope") for ref in fake.cluster.refs(kind)] == []
+
+
+def annotate(fake: FakeWorld, name: str, annotation: str, value: str | None) -> None:
+    ref = ref_of(mission(fake, name))
+    fake.cluster.edit(ref, {"metadata": {"annotations": {annotation: value}}})
