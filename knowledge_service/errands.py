@@ -10,6 +10,7 @@ from typing import BinaryIO
 
 from knowledge_service import clock
 from knowledge_service.errors import StartupError
+from knowledge_service.event_log.log_export import ExportCounts
 from knowledge_service.settings import Errand
 from knowledge_service.store.sqlite import copies, exports, upkeep
 
@@ -57,7 +58,7 @@ def _export(errand: Errand, say: Say) -> int:
     source = _existing(errand.db)
     if errand.file == _STREAM:
         try:
-            moved = exports.export(source, sys.stdout.buffer)
+            counts = exports.export(source, sys.stdout.buffer)
             sys.stdout.buffer.flush()
         except BrokenPipeError:
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
@@ -65,19 +66,19 @@ def _export(errand: Errand, say: Say) -> int:
         except OSError as exc:
             raise StartupError(f"cannot write the export ({exc.strerror})") from exc
     else:
-        moved = _export_to(source, errand.file)
-    say(f"exported {moved.events} events and {moved.rows} rows")
+        counts = _export_to(source, errand.file)
+    say(f"exported {counts.events} events and {counts.rows} rows")
     return 0
 
 
-def _export_to(source: Path, file: Path) -> exports.Moved:
+def _export_to(source: Path, file: Path) -> ExportCounts:
     """Write an export that has its name only when it is whole."""
     if file.exists():
         raise StartupError(f"{file} exists already; choose another name")
     unfinished = file.with_name(file.name + ".unfinished")
     try:
         with unfinished.open("wb") as out:
-            moved = exports.export(source, out)
+            counts = exports.export(source, out)
             out.flush()
             os.fsync(out.fileno())
         unfinished.rename(file)
@@ -86,17 +87,17 @@ def _export_to(source: Path, file: Path) -> exports.Moved:
         raise StartupError(f"cannot write {file} ({exc.strerror}); nothing is left of it") from exc
     finally:
         unfinished.unlink(missing_ok=True)
-    return moved
+    return counts
 
 
 def _import(errand: Errand, say: Say) -> int:
     if errand.file == _STREAM:
-        moved = exports.take(errand.db, sys.stdin.buffer)
+        counts = exports.take(errand.db, sys.stdin.buffer)
     else:
         with _old(errand.file) as lines:
-            moved = exports.take(errand.db, lines)
+            counts = exports.take(errand.db, lines)
     copies.sync(errand.db.parent)
-    say(f"imported {moved.events} events and {moved.rows} rows into {errand.db}")
+    say(f"imported {counts.events} events and {counts.rows} rows into {errand.db}")
     return 0
 
 

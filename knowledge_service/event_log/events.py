@@ -1,10 +1,12 @@
-"""An event of the log, as what is done with it reads it."""
+"""Events of the log: as they are read, as they are to be appended, and as they are stored."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
+
+from knowledge_service.event_log.event_payloads import StoredPayload
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,3 +36,38 @@ class Event:
         It is a statement about the fact that it starts from: the other is named by it, not changed.
         """
         return self.type.startswith("link.") and self.op == self.seq
+
+
+class PendingEvent(NamedTuple):
+    """An event to append: its scope, who causes it, and its parts."""
+
+    scope_no: int | None
+    actor: str
+    parts: Sequence[Mapping[str, Any]]
+
+
+class EncodedEvent(NamedTuple):
+    """An event to append, its parts as lines of JSON."""
+
+    scope_no: int | None
+    actor: str
+    lines: Sequence[bytes]
+
+
+class EventRow(NamedTuple):
+    """An event without its payload, in the order in which the chain hashes it."""
+
+    seq: int
+    scope_no: int | None
+    type: str
+    actor: str
+    at: int
+    payload_hash: bytes
+    prev_hash: bytes
+
+
+class LogEntry(NamedTuple):
+    """A stored event; no payload when all of it was erased."""
+
+    row: EventRow
+    payload: StoredPayload | None

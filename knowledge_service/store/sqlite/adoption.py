@@ -11,9 +11,9 @@ from typing import Any
 from knowledge_client.models import Adopted
 from knowledge_service.domain.visibility import realm_of
 from knowledge_service.errors import Conflict
+from knowledge_service.event_log.index_documents import SCOPE_ADOPTED
 from knowledge_service.ports import Actor
 from knowledge_service.store.sqlite import part, rebuilding
-from knowledge_service.store.sqlite.projections import adoption as projected
 from knowledge_service.store.sqlite.transaction import Transaction
 
 # Moving a fact from one index to another costs what came after it; so many take about a second.
@@ -83,7 +83,7 @@ def _adopt(tx: Transaction, old: tuple[int, str], realm_no: int, actor: Actor) -
     _refuse_equal_runs(tx, old, now)
     known = int((tx.one(_COUNT, (number,)) or (0,))[0])
     said: dict[str, Any] = {"path": path, "from": now, "realm": realm_no, "numbers": moving}
-    tx.record(projected.ADOPTED, scope_no=number, actor=actor.name, parts=[said])
+    tx.record(SCOPE_ADOPTED, scope_no=number, actor=actor.name, parts=[said])
     if now is not None:
         for statement in _FOLLOW:
             tx.execute(statement, (number, now))

@@ -12,12 +12,15 @@ from typing import Any
 import apsw
 
 from knowledge_service.clock import Clock
+from knowledge_service.event_log import legacy_rows
+from knowledge_service.event_log.hash_chain import read_head
 from knowledge_service.ids import IdMaker
 from knowledge_service.progress import Progress
 from knowledge_service.store.sqlite import rebuilding
 from knowledge_service.store.sqlite.equals import Equals
+from knowledge_service.store.sqlite.event_table import SqliteEventTable
 from knowledge_service.store.sqlite.projections import kept
-from knowledge_service.store.sqlite.transaction import Transaction, read_head
+from knowledge_service.store.sqlite.transaction import Transaction
 
 _FROM = "INSERT OR REPLACE INTO meta(key, value) VALUES('replay_from', ?)"
 _KNOWN_SINCE = "UPDATE fact SET changed_at = coalesce(closed_at, recorded_at)"
@@ -47,11 +50,13 @@ def write(connection: apsw.Connection, clock: Clock, progress: Progress) -> None
         connection.execute(_ABOUT, (seq, said.get("fact"), said.get("from"), said.get("to")))
         if kind == "fact.recorded":
             connection.execute(_WAS_LIVE, (said.get("valid_until"), said["fact"]))
-    tx = Transaction(connection, read_head(connection), IdMaker(), clock(), Equals(connection))
+    tx = Transaction(
+        connection, read_head(SqliteEventTable(connection)), IdMaker(), clock(), Equals(connection)
+    )
     connection.execute(_FROM, (str(tx.head.seq + 1),))
     for table in kept.TABLES:
         for rows in _batches(connection, table):
-            tx.append(kept.TYPE, scope_no=None, actor=_ACTOR, parts=rows)
+            tx.append(legacy_rows.TYPE, scope_no=None, actor=_ACTOR, parts=rows)
     rebuilding.replay(connection, progress)
 
 
@@ -60,7 +65,7 @@ def _batches(connection: apsw.Connection, table: str) -> Iterator[list[dict[str,
     batch: list[dict[str, Any]] = []
     for row in cursor:
         names = [name for name, _ in cursor.get_description()]
-        batch.append(kept.part(table, dict(zip(names, row, strict=True))))
+        batch.append(legacy_rows.encode(table, dict(zip(names, row, strict=True))))
         if len(batch) == _ROWS:
             yield batch
             batch = []

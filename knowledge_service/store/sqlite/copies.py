@@ -14,7 +14,8 @@ from pathlib import Path
 import apsw
 
 from knowledge_service.errors import StartupError
-from knowledge_service.store.sqlite import connection, migrate, verifying
+from knowledge_service.event_log.log_verification import Report
+from knowledge_service.store.sqlite import connection, file_verification, migrate
 
 _PAGES = 2000  # of 4 KiB: 8 MiB at a time
 # For who reads the file to end: an export of a large one takes longer.
@@ -67,7 +68,7 @@ def known(path: Path) -> None:
         raise connection.damaged(path, exc) from exc
 
 
-def check(path: Path) -> verifying.Report:
+def check(path: Path) -> Report:
     """Verify a copy that nobody serves.
 
     Raises:
@@ -77,7 +78,7 @@ def check(path: Path) -> verifying.Report:
     try:
         copied = apsw.Connection(str(path), flags=apsw.SQLITE_OPEN_READONLY)
         try:
-            report = verifying.verify(copied)
+            report = file_verification.verify(copied)
         finally:
             copied.close()
     except apsw.Error as exc:

@@ -8,9 +8,8 @@ import apsw
 
 from knowledge_client.models import History, HistoryEntry
 from knowledge_service.domain.visibility import View
-from knowledge_service.event_log import event_payloads, times
+from knowledge_service.event_log import event_payloads, fact_events, legacy_rows, times
 from knowledge_service.store.sqlite import part, rows
-from knowledge_service.store.sqlite.projections import facts, kept
 
 _BY_ID = f"{rows.SELECT} WHERE f.id = ? AND s.retired_at IS NULL"
 _THEN = f"{rows.select_as_of('?2')} WHERE f.id = ?1"
@@ -56,7 +55,7 @@ def _entries(
         else connection.execute(_EVENTS_SEEN, (number, scopes))
     )
     for kind, actor, at, salt, data in events:
-        if kind == kept.TYPE:
+        if kind == legacy_rows.TYPE:
             continue
         for said in event_payloads.decode(event_payloads.StoredPayload(salt, data)):
             others = [said[name] for name in _OTHERS if said and name in said]
@@ -64,7 +63,7 @@ def _entries(
                 seen = _visible(connection, others, fact_id, view)
                 if not seen and "fact" not in said and set(others) != {fact_id}:
                     continue  # it is with facts that the reader does not see
-                is_again = kind == facts.RESTATED
+                is_again = kind == fact_events.RESTATED
                 found.append(
                     HistoryEntry(
                         type="fact.reviewed" if is_again else kind,

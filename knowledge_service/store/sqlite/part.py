@@ -11,9 +11,10 @@ from pydantic import TypeAdapter
 
 from knowledge_service.domain.visibility import PLATFORM, View, lineage, realm_of
 from knowledge_service.errors import IdempotencyConflict
+from knowledge_service.event_log.events import PendingEvent
 from knowledge_service.ports import Once
 from knowledge_service.store.sqlite.readers import Readers
-from knowledge_service.store.sqlite.transaction import Said, Transaction
+from knowledge_service.store.sqlite.transaction import Transaction
 from knowledge_service.store.sqlite.writer import Writer
 
 T = TypeVar("T")
@@ -96,14 +97,14 @@ def ensure_scopes(tx: Transaction, paths: Collection[str], actor: str) -> dict[s
         every = list(dict.fromkeys(each for path in missing for each in lineage(path)[::-1]))
         known = found | _numbers(tx, every)
         number = int((tx.one(_NEXT_SCOPE) or (1,))[0])
-        said = []
+        events = []
         for path in every:
             if path not in known:
                 known[path] = number
                 parts = [{"path": path, "realm": known[realm_of(path)]}]
-                said.append(Said(number, actor, parts))
+                events.append(PendingEvent(number, actor, parts))
                 number += 1
-        tx.record_all("scope.created", said)
+        tx.record_all("scope.created", events)
         found = {path: known[path] for path in paths}
     return found
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
+from collections.abc import Iterable, Iterator, Sequence, Set
 from contextlib import contextmanager
 from itertools import takewhile
 from typing import Any
@@ -17,26 +17,20 @@ from typing import Any
 import apsw
 
 from knowledge_service.domain.facts import canonical
-from knowledge_service.event_log import event_payloads
+from knowledge_service.event_log import fact_events, index_documents, legacy_rows
+from knowledge_service.event_log import replay as replays
 from knowledge_service.event_log.events import Event
 from knowledge_service.index import runs
 from knowledge_service.progress import Progress
-from knowledge_service.store.sqlite import (
-    equals,
-    postings,
-    projections,
-    tombstones,
-)
-from knowledge_service.store.sqlite.projections import adoption, facts, kept
+from knowledge_service.store.sqlite import equals, postings, projections
+from knowledge_service.store.sqlite.event_table import SqliteEventTable
+from knowledge_service.store.sqlite.projections import SqliteProjections
 
 _REPLAY_FROM = "SELECT coalesce((SELECT value FROM meta WHERE key = 'replay_from'), '1')"
 _SPAN = f"SELECT ({_REPLAY_FROM}), coalesce(max(seq), 0) FROM event"
-_LOG = """SELECT e.seq, e.scope_no, e.type, e.actor, e.at, p.salt, p.bytes
-  FROM event e LEFT JOIN payload p USING(seq) WHERE e.seq >= ? AND e.seq <= ? ORDER BY e.seq"""
 _RECORDED = """SELECT DISTINCT seq FROM json_each(?1) n
   CROSS JOIN fact_event x ON x.fact_no = n.value CROSS JOIN event e USING(seq)
   WHERE e.type = ?2 ORDER BY seq"""
-_ADOPTIONS = "SELECT seq FROM event WHERE type = ? ORDER BY seq"
 _INDEX_IS = "SELECT value FROM meta WHERE key = 'index'"
 _INDEX_NOW = "INSERT OR REPLACE INTO meta(key, value) VALUES('index', ?)"
 
@@ -46,14 +40,7 @@ _AT_ONCE = 8192
 
 def replay(connection: apsw.Connection, progress: Progress | None = None) -> int:
     """Drop the projections and make them again, inside the caller's transaction; count events."""
-    connection.execute("PRAGMA defer_foreign_keys=ON")
-    for table in projections.TABLES:
-        connection.execute(f'DELETE FROM "{table}"')
-    count = 0
-    for event in _counted(connection, progress):
-        projections.apply(connection, event)
-        count += 1
-    return count
+    return replays.replay(_counted(connection, progress), SqliteProjections(connection))
 
 
 def rebuild(connection: apsw.Connection) -> int:
@@ -73,17 +60,10 @@ def renew_index(connection: apsw.Connection, progress: Progress | None = None) -
             _index_all(connection, told)
 
 
-def events(
-    connection: apsw.Connection, first: int | None = None, last: int = 2**62
-) -> Iterator[Event]:
-    """Go through the part of the log that the projections are made of, or a stretch of it."""
-    start: Any = first or connection.execute(_REPLAY_FROM).fetchall()[0][0]
-    asked = (int(start), last)
-    for seq, scope_no, kind, actor, at, salt, data in connection.execute(_LOG, asked):
-        parts = (
-            () if salt is None else event_payloads.decode(event_payloads.StoredPayload(salt, data))
-        )
-        yield Event(seq, scope_no, kind, actor, at, parts)
+def events(connection: apsw.Connection) -> Iterator[Event]:
+    """Go through the part of the log that the projections are made of."""
+    start: Any = connection.execute(_REPLAY_FROM).fetchall()[0][0]
+    return replays.read_events(SqliteEventTable(connection), int(start))
 
 
 def _counted(connection: apsw.Connection, progress: Progress | None) -> Iterator[Event]:
@@ -114,13 +94,14 @@ def _index_all(connection: apsw.Connection, progress: Progress | None = None) ->
     postings.clear(connection)
     waiting: dict[int, list[tuple[int, postings.Text]]] = {}
     held = 0
-    moved = _moved(connection)
-    erased = tombstones.by_event(connection)
+    log = SqliteEventTable(connection)
+    moved = index_documents.last_moves(log)
+    erased = index_documents.tombstones(log)
     last: dict[int, int] = {}
     blank: list[equals.Tombstone] = []
     for event in _counted(connection, progress):
-        for scope_no, number, text in _documents(event, erased.get(event.seq, {})):
-            if isinstance(text, tombstones.Tombstone):
+        for scope_no, number, text in index_documents.documents(event, erased.get(event.seq, {})):
+            if isinstance(text, index_documents.Tombstone):
                 blank.append(equals.Tombstone(scope_no, last.get(scope_no, 0), number))
                 waiting.setdefault(scope_no, []).append((runs.TOMBSTONE, b""))
             else:
@@ -142,31 +123,22 @@ def texts_of(connection: apsw.Connection, numbers: Sequence[int]) -> list[tuple[
     """Find in the log what some facts were indexed by, in the order of their numbers."""
     if not numbers:
         return []
-    asked = (json.dumps(list(numbers)), facts.RECORDED)
+    asked = (json.dumps(list(numbers)), fact_events.RECORDED)
     seqs: list[Any] = connection.execute(_RECORDED, asked).fetchall()
-    recorded = (event for (seq,) in seqs for event in events(connection, seq, seq))
+    log = SqliteEventTable(connection)
+    recorded = (event for (seq,) in seqs for event in replays.read_events(log, seq, seq))
     texts = _texts(recorded, set(numbers))
     missing = set(numbers) - texts.keys()
     if missing:  # rows of a file from before the log stand at the start of what is replayed
         texts |= _texts(
-            takewhile(lambda event: event.type == kept.TYPE, events(connection)), missing
+            takewhile(lambda event: event.type == legacy_rows.TYPE, events(connection)), missing
         )
     return sorted(texts.items())
 
 
 def _texts(found: Iterable[Event], numbers: Set[int]) -> dict[int, str]:
-    documents = (each for event in found for each in _documents(event, {}))
+    documents = (each for event in found for each in index_documents.documents(event, {}))
     return {number: str(text) for _, number, text in documents if number in numbers}
-
-
-def _moved(connection: apsw.Connection) -> dict[int, tuple[int, int]]:
-    """Return when facts were moved last, and where to."""
-    found: dict[int, tuple[int, int]] = {}
-    seqs: list[Any] = connection.execute(_ADOPTIONS, (adoption.ADOPTED,)).fetchall()
-    for (seq,) in seqs:
-        for event in events(connection, seq, seq):
-            found |= {number: (seq, to) for number, to in adoption.moved(event).items()}
-    return found
 
 
 def _index(
@@ -175,30 +147,6 @@ def _index(
     for scope_no, texts in waiting.items():
         postings.add(connection, scope_no, texts)
     waiting.clear()
-
-
-def _documents(
-    event: Event, erased: Mapping[int, tombstones.Tombstone]
-) -> Iterator[tuple[int, int, str | tombstones.Tombstone]]:
-    """Give scope, number and text of what an event brought to the index, erased facts included.
-
-    Those are named by the place of their part; nothing else is left of an event of which all parts
-    were erased.
-    """
-    if event.type not in {facts.RECORDED, kept.TYPE}:
-        return
-    for place in range(max([len(event.parts), *(each + 1 for each in erased)])):
-        part = event.parts[place] if place < len(event.parts) else None
-        if part is None:
-            tombstone = erased.get(place)
-            if tombstone:
-                yield tombstone.scope_no, tombstone.fact_no, tombstone
-        elif event.type == kept.TYPE:
-            found = kept.text(part)
-            if found:
-                yield found
-        elif event.scope_no is not None:
-            yield event.scope_no, *facts.text(part)
 
 
 def _rows(connection: apsw.Connection, table: str) -> Iterator[Any]:

@@ -15,13 +15,14 @@ from typing import Any, NamedTuple
 from knowledge_client import wire
 from knowledge_client.models import Remembered
 from knowledge_service.domain.facts import NewFact
+from knowledge_service.event_log import fact_events
+from knowledge_service.event_log.events import EncodedEvent
 from knowledge_service.fact_operations import remember
 from knowledge_service.index import terms
 from knowledge_service.ports import Actor
 from knowledge_service.store.sqlite import capacity, part, postings, written
-from knowledge_service.store.sqlite.projections import facts as projected
 from knowledge_service.store.sqlite.projections import newfacts
-from knowledge_service.store.sqlite.transaction import Mergeable, Transaction, Written
+from knowledge_service.store.sqlite.transaction import Mergeable, Transaction
 from knowledge_service.store.sqlite.unit_of_work import SqliteUnitOfWork
 
 _NEXT = "SELECT coalesce(max(fact_no), 0) FROM fact"
@@ -212,14 +213,14 @@ def _record(tx: Transaction, told: Sequence[_Told]) -> None:
     first = int((tx.one(_NEXT) or (0,))[0]) + 1
     firsts = list(itertools.accumulate((len(one.facts) for one in told), initial=first))
     said = [
-        Written(
+        EncodedEvent(
             one.scope_no,
             one.actor,
             written.lines([more.line for more in one.worked_out], one.fact_ids, no),
         )
         for one, no in zip(told, firsts, strict=False)
     ]
-    seqs = tx.append_written(projected.RECORDED, said)
+    seqs = tx.append_encoded(fact_events.RECORDED, said)
     new = [
         newfacts.New(one.scope_no, seq, no, one.fact_ids, one.facts)
         for one, seq, no in zip(told, seqs, firsts, strict=False)

@@ -6,89 +6,49 @@ a replay of the log does exactly what the write did.
 
 from __future__ import annotations
 
-import hashlib
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from datetime import datetime
-from typing import Any, NamedTuple
+from typing import Any
 
 import apsw
-import msgspec
 
 from knowledge_service.domain.capacity import UNDECLARED_FACTS
-from knowledge_service.domain.facts import canonical
-from knowledge_service.event_log import event_payloads, times
-from knowledge_service.event_log.events import Event
+from knowledge_service.event_log import times
+from knowledge_service.event_log.events import EncodedEvent, Event, PendingEvent
+from knowledge_service.event_log.hash_chain import ChainHead, EventAppender
 from knowledge_service.ids import IdMaker
 from knowledge_service.store.sqlite import postings, projections
 from knowledge_service.store.sqlite.equals import Equals
+from knowledge_service.store.sqlite.event_table import SqliteEventTable
 
-_HEAD = """SELECT seq, scope_no, type, actor, at, payload_hash, prev_hash FROM event
-  ORDER BY seq DESC LIMIT 1"""
-_EVENT = """INSERT INTO event(seq, scope_no, type, actor, at, payload_hash, prev_hash)
-  VALUES(?, ?, ?, ?, ?, ?, ?)"""
 _MOVING = ("scope.", "realm.", "principal.")
-_PAYLOAD = "INSERT INTO payload(seq, salt, bytes) VALUES(?, ?, ?)"
-
-
-@dataclass(frozen=True)
-class Head:
-    """The end of the hash chain."""
-
-    seq: int
-    hash: bytes
-    at: int
-
-
-def event_hash(row: Sequence[Any]) -> bytes:
-    """Hash an event's columns in their order; the next event carries it as `prev_hash`."""
-    fields = [item.hex() if isinstance(item, bytes) else item for item in row]
-    return hashlib.sha256(canonical(fields).encode()).digest()
-
-
-def read_head(connection: apsw.Connection) -> Head:
-    """Find the end of the chain; its start is a hash of zeros."""
-    for row in connection.execute(_HEAD):
-        return Head(row[0], event_hash(row), row[4])
-    return Head(0, bytes(32), 0)
-
-
-class Said(NamedTuple):
-    """What an event will say: where, who, and the parts."""
-
-    scope_no: int | None
-    actor: str
-    parts: Sequence[Mapping[str, Any]]
-
-
-class Written(NamedTuple):
-    """What an event will say, its parts as lines of JSON."""
-
-    scope_no: int | None
-    actor: str
-    lines: Sequence[bytes]
 
 
 class Transaction:
     """What a job of the writer works with. `at_us` never goes back, whatever the clock does."""
 
     def __init__(
-        self, connection: apsw.Connection, head: Head, ids: IdMaker, now: datetime, equals: Equals,
-        *, undeclared_facts: int = UNDECLARED_FACTS,
+        self, connection: apsw.Connection, head: ChainHead, ids: IdMaker, now: datetime,
+        equals: Equals, *, undeclared_facts: int = UNDECLARED_FACTS,
     ) -> None:  # fmt: skip
         self.connection = connection
         self._ids = ids
         self.equals = equals
-        self.head = head
         self.at_us = max(head.at, times.to_us(now))
         self.now = times.from_us(self.at_us)
         """The moment of this write."""
+        self._appender = EventAppender(SqliteEventTable(connection), head, self.at_us)
         self.unindexed: dict[int, list[tuple[int, postings.Text]]] = {}
         self.erased: list[postings.Erased] = []
         self.emptied: list[int] = []
         self.moves_scopes = False
         self.undeclared_facts = undeclared_facts
+
+    @property
+    def head(self) -> ChainHead:
+        """The end of the hash chain."""
+        return self._appender.head
 
     def execute(self, sql: str, bindings: Sequence[Any] | Mapping[str, Any] = ()) -> apsw.Cursor:
         """Run a statement."""
@@ -138,42 +98,26 @@ class Transaction:
         projections.apply(self.connection, event)
         return event
 
-    def record_all(self, kind: str, said: Sequence[Said]) -> None:
+    def record_all(self, kind: str, events: Sequence[PendingEvent]) -> None:
         """Append events of a kind as `record` does, with one statement a table of the log."""
-        for event in self.append_all(kind, said):
+        for event in self.append_all(kind, events):
             projections.apply(self.connection, event)
 
     def append(
         self, kind: str, *, scope_no: int | None, actor: str, parts: Sequence[Mapping[str, Any]]
     ) -> Event:
         """Append an event whose projection the caller applies; each part can be erased alone."""
-        return self.append_all(kind, [Said(scope_no, actor, parts)])[0]
+        return self.append_all(kind, [PendingEvent(scope_no, actor, parts)])[0]
 
-    def append_all(self, kind: str, said: Sequence[Said]) -> list[Event]:
+    def append_all(self, kind: str, events: Sequence[PendingEvent]) -> list[Event]:
         """Append events of a kind as `append` does, with one statement a table."""
-        written = [[msgspec.json.encode(part) for part in each.parts] for each in said]
-        seqs = self.append_written(
-            kind, [Written(s.scope_no, s.actor, w) for s, w in zip(said, written, strict=True)]
-        )
-        return [
-            Event(seq, each.scope_no, kind, each.actor, self.at_us, tuple(each.parts))
-            for seq, each in zip(seqs, said, strict=True)
-        ]
-
-    def append_written(self, kind: str, said: Sequence[Written]) -> list[int]:
-        """Append events whose parts are written already; return where they stand in the log."""
         self.moves_scopes = self.moves_scopes or kind.startswith(_MOVING)
-        rows, sealed = [], []
-        for scope_no, actor, lines in said:
-            seq = self.head.seq + 1
-            payload, payload_hash = event_payloads.encode_lines(lines)
-            row = (seq, scope_no, kind, actor, self.at_us, payload_hash, self.head.hash)
-            rows.append(row)
-            sealed.append((seq, payload.salt, payload.data))
-            self.head = Head(seq, event_hash(row), self.at_us)
-        self.connection.executemany(_EVENT, rows)
-        self.connection.executemany(_PAYLOAD, sealed)
-        return [row[0] for row in rows]
+        return self._appender.append(kind, events)
+
+    def append_encoded(self, kind: str, events: Sequence[EncodedEvent]) -> list[int]:
+        """Append events whose parts are JSON already; return their numbers."""
+        self.moves_scopes = self.moves_scopes or kind.startswith(_MOVING)
+        return self._appender.append_encoded(kind, events)
 
 
 class Mergeable(ABC):

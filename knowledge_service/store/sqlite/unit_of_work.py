@@ -8,7 +8,7 @@ from typing import Any
 
 from knowledge_client.models import Fact, ScopeConfig
 from knowledge_service.domain.facts import NewFact
-from knowledge_service.event_log import event_payloads
+from knowledge_service.event_log import event_payloads, fact_events
 from knowledge_service.event_log.events import Event
 from knowledge_service.fact_operations.unit_of_work import (
     ActivePromotion,
@@ -68,7 +68,7 @@ _OPERATION = """SELECT max(op) FROM fact_event JOIN fact f USING(fact_no)
 _EVENTS = """SELECT e.seq, e.scope_no, e.type, e.actor, e.at, p.salt, p.bytes FROM event e
   LEFT JOIN payload p USING(seq) WHERE e.seq >= ?1
   AND e.seq <= (SELECT max(seq) FROM fact_event WHERE op = ?1) ORDER BY e.seq"""
-_BEFORE = f"""SELECT {", ".join("p." + name for name in projected.CHANGING)} FROM fact_past p
+_BEFORE = f"""SELECT {", ".join("p." + name for name in fact_events.CHANGEABLE)} FROM fact_past p
   JOIN fact f USING(fact_no) WHERE f.id = ? AND p.until_seq = ?"""
 # Events about other facts, links and promotions, have another scope than 0 here.
 _CLOSINGS = """SELECT e.actor, p.salt, p.bytes FROM fact f CROSS JOIN fact_event x
@@ -171,10 +171,10 @@ class SqliteUnitOfWork:
         number = part.ensure_scope(self._tx, new.scope, actor.name)
         fact_no = int((self._tx.one(_NEXT) or (1,))[0])
         said = self._of_op([{"no": fact_no, **written.fields(new, fact_id), **given}])
-        event = self._tx.append(projected.RECORDED, scope_no=number, actor=actor.name, parts=said)
+        event = self._tx.append(fact_events.RECORDED, scope_no=number, actor=actor.name, parts=said)
         projected.record(self._tx.connection, event, [(new.content_hash, new.key_hash)])
         self._tx.equals.add(number, [new.content_hash], [fact_no])
-        self._tx.index(number, projected.texts(event))
+        self._tx.index(number, fact_events.index_texts(event))
         self._op = self._op or event.seq
 
     def require_room(self, scope: str) -> None:
@@ -215,7 +215,7 @@ class SqliteUnitOfWork:
         row = self._tx.one(_BEFORE, (fact_id, seq))
         if row is None:
             return None
-        found = dict(zip(projected.CHANGING, row, strict=True))
+        found = dict(zip(fact_events.CHANGEABLE, row, strict=True))
         return found | {name: json.loads(found[name]) for name in ("tags", "flags")}
 
     def closer(self, fact_id: str) -> Closer | None:

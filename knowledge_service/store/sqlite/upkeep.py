@@ -14,7 +14,15 @@ import apsw
 
 from knowledge_service import clock as clocks
 from knowledge_service.errors import StartupError
-from knowledge_service.store.sqlite import connection, copies, migrate, rebuilding, verifying
+from knowledge_service.event_log.log_verification import Report, verify_log
+from knowledge_service.store.sqlite import (
+    connection,
+    copies,
+    file_verification,
+    migrate,
+    rebuilding,
+)
+from knowledge_service.store.sqlite.event_table import SqliteEventTable
 
 
 @dataclass(frozen=True)
@@ -34,7 +42,7 @@ def rebuild(path: Path, clock: clocks.Clock = clocks.now) -> Rebuilt:
         StartupError: it cannot be opened or read, or its log is not what was recorded.
     """
     with _owned(path) as db:
-        problems = verifying.walk(db).problems
+        problems = verify_log(SqliteEventTable(db)).problems
         if problems:
             raise StartupError(
                 f"the log of {path} does not verify: {'; '.join(problems[:5])};"
@@ -47,7 +55,7 @@ def rebuild(path: Path, clock: clocks.Clock = clocks.now) -> Rebuilt:
     return Rebuilt(count, tuple(sorted(name for name in after if after[name] != before[name])))
 
 
-def verify(path: Path) -> verifying.Report:
+def verify(path: Path) -> Report:
     """Walk the log's hash chain and check the database's integrity; writes nothing.
 
     Raises:
@@ -55,7 +63,7 @@ def verify(path: Path) -> verifying.Report:
         StartupError: it cannot be opened or read.
     """
     with _owned(path) as db:
-        return verifying.verify(db)
+        return file_verification.verify(db)
 
 
 @contextmanager

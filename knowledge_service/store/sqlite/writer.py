@@ -28,6 +28,7 @@ from knowledge_service.clock import Clock
 from knowledge_service.domain.capacity import UNDECLARED_FACTS
 from knowledge_service.errors import StoreDamaged, StoreUnavailable
 from knowledge_service.event_log import times
+from knowledge_service.event_log.hash_chain import ChainHead, read_head
 from knowledge_service.ids import IdMaker
 from knowledge_service.index.keeping import Blanked
 from knowledge_service.store.sqlite import answers, deferred, emptying
@@ -35,9 +36,10 @@ from knowledge_service.store.sqlite import connection as connections
 from knowledge_service.store.sqlite.answers import Answer, Waiting
 from knowledge_service.store.sqlite.deferred import Deferred
 from knowledge_service.store.sqlite.equals import Equals
+from knowledge_service.store.sqlite.event_table import SqliteEventTable
 from knowledge_service.store.sqlite.folding import Folding
 from knowledge_service.store.sqlite.group_commit import GroupCommit
-from knowledge_service.store.sqlite.transaction import Head, Mergeable, Transaction, read_head
+from knowledge_service.store.sqlite.transaction import Mergeable, Transaction
 
 _log = logging.getLogger(__name__)
 T = TypeVar("T")
@@ -95,7 +97,7 @@ class Writer:
         folding.on_short = lambda: self._queue.put(_FOLDED)
         self.on_erased: Callable[[int, Blanked], None] = lambda _edition, _blanked: None
         """Called after a commit that erased, before its edition can be read."""
-        self._head = read_head(connection)
+        self._head = read_head(SqliteEventTable(connection))
         self._equals = Equals(connection)
         self._queue: queue.SimpleQueue[_Job | None] = queue.SimpleQueue()
         self.deferred: Deferred[_Job] = Deferred()
@@ -325,8 +327,8 @@ class Writer:
         self._down = error
 
     def _together(
-        self, left: deque[_Job], head: Head, made: GroupCommit
-    ) -> tuple[Head, list[tuple[Any, BaseException | None]]]:
+        self, left: deque[_Job], head: ChainHead, made: GroupCommit
+    ) -> tuple[ChainHead, list[tuple[Any, BaseException | None]]]:
         """Do the first jobs of these with fewer statements, when they can be merged.
 
         No results mean that the first one must be done alone.
@@ -341,8 +343,8 @@ class Writer:
         return head, [] if error else [(result, None) for result in results]
 
     def _one(
-        self, job: _Job, head: Head, made: GroupCommit
-    ) -> tuple[Head, Any, BaseException | None]:
+        self, job: _Job, head: ChainHead, made: GroupCommit
+    ) -> tuple[ChainHead, Any, BaseException | None]:
         transaction = Transaction(
             self._connection, head, self._ids, self._clock(), self._equals,
             undeclared_facts=self._undeclared_facts,

@@ -15,7 +15,7 @@ import pytest
 from knowledge_service.domain.visibility import Reach, View
 from knowledge_service.errors import StartupError, StoreUnavailable
 from knowledge_service.ports import Search
-from knowledge_service.store.sqlite import exports, migrate, transaction, upkeep, verifying
+from knowledge_service.store.sqlite import exports, file_verification, migrate, transaction, upkeep
 from knowledge_service.store.sqlite.store import SqliteStore
 from tests.builders_knowledge import ALL, OTHER, PERSON, TEAM, new_fact
 
@@ -98,7 +98,7 @@ def test_disk_that_gives_no_room_while_a_file_is_opened_is_not_taken_for_damage(
         "serve": (migrate, "migrate", lambda: SqliteStore(path)),
         "rebuild": (migrate, "migrate", lambda: upkeep.rebuild(path)),
         "export": (exports, "write", lambda: exports.export(path, io.BytesIO())),
-        "verify": (verifying, "verify", lambda: upkeep.verify(path)),
+        "verify": (file_verification, "verify", lambda: upkeep.verify(path)),
     }[does]
     monkeypatch.setattr(module, step, refused)
     with pytest.raises(StartupError) as caught:

@@ -20,6 +20,7 @@ from hypothesis import strategies as st
 from knowledge_service import clock, migrations
 from knowledge_service.domain.visibility import View
 from knowledge_service.errors import FileLocked, SchemaTooNew, StartupError, StoreUnavailable
+from knowledge_service.event_log.hash_chain import event_hash
 from knowledge_service.ports import Listing, Search
 from knowledge_service.store.sqlite import connection, copies, migrate, transaction
 from knowledge_service.store.sqlite.store import SqliteStore
@@ -218,7 +219,7 @@ def test_every_change_is_in_the_event_log_and_its_chain_holds(path: Path) -> Non
     previous = bytes(32)
     for row in rows:
         assert row[6] == previous
-        previous = transaction.event_hash(row)
+        previous = event_hash(row)
     payloads: list[Any] = db.execute("SELECT salt, bytes FROM payload ORDER BY seq").fetchall()
     assert [row[5] for row in rows] == [hashlib.sha256(s + b).digest() for s, b in payloads]
     kinds = [row[2] for row in rows]

@@ -47,3 +47,20 @@ TABLES: tuple[str, ...] = (
 def apply(connection: apsw.Connection, event: Event) -> None:
     """Do what an event says to the tables."""
     _ALL[event.type](connection, event)
+
+
+class SqliteProjections:
+    """The `Projections` port over one connection."""
+
+    def __init__(self, connection: apsw.Connection) -> None:
+        self._connection = connection
+
+    def clear(self) -> None:
+        """Empty every table that a replay fills."""
+        self._connection.execute("PRAGMA defer_foreign_keys=ON")
+        for table in TABLES:
+            self._connection.execute(f'DELETE FROM "{table}"')
+
+    def apply(self, event: Event) -> None:
+        """Do what an event says to the tables."""
+        apply(self._connection, event)

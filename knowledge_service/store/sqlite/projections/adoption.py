@@ -10,8 +10,7 @@ from collections.abc import Callable, Mapping
 import apsw
 
 from knowledge_service.event_log.events import Event
-
-ADOPTED = "scope.adopted"
+from knowledge_service.event_log.index_documents import SCOPE_ADOPTED
 
 _RETIRE = "UPDATE scope SET retired_at = ?, realm_uid = NULL, live_facts = 0 WHERE scope_no = ?"
 _BACK = "UPDATE scope SET retired_at = NULL, realm_no = ? WHERE scope_no = ?"
@@ -66,14 +65,7 @@ def _reset(connection: apsw.Connection, event: Event) -> None:
     connection.execute(_RESET, (event.scope_no,))
 
 
-def moved(event: Event) -> Mapping[int, int]:
-    """Return where the numbers of facts went that an event moved."""
-    if event.type != ADOPTED or event.scope_no is None:
-        return {}
-    return {number: event.scope_no for part in event.known() for number in part["numbers"]}
-
-
 EVENTS: Mapping[str, Callable[[apsw.Connection, Event], None]] = {
-    ADOPTED: _adopted,
+    SCOPE_ADOPTED: _adopted,
     "scope.reset": _reset,
 }

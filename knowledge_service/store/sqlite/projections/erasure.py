@@ -8,8 +8,8 @@ from typing import Any
 
 import apsw
 
-from kais.facts import normal_tag
 from knowledge_service.event_log.events import Event
+from knowledge_service.event_log.fact_events import ERASED, normal_tags
 
 _FIND = "SELECT fact_no, scope_no, lifecycle = 'live' FROM fact WHERE id = ?"
 _TAGS = "SELECT scope_no, tags FROM fact WHERE fact_no = ?"
@@ -51,8 +51,8 @@ def _erased(connection: apsw.Connection, event: Event) -> None:
 
 def _untag(connection: apsw.Connection, fact_no: int) -> None:
     for scope_no, tags in connection.execute(_TAGS, (fact_no,)).fetchall():
-        spelt = {normal_tag(tag) for tag in json.loads(str(tags))}
+        spelt = normal_tags(json.loads(str(tags)))
         connection.executemany(_UNTAG, [(scope_no, tag, fact_no) for tag in sorted(spelt)])
 
 
-EVENTS: Mapping[str, Callable[[apsw.Connection, Event], None]] = {"fact.erased": _erased}
+EVENTS: Mapping[str, Callable[[apsw.Connection, Event], None]] = {ERASED: _erased}

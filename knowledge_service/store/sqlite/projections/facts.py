@@ -4,19 +4,16 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import apsw
 
 from kais import facts as kais_facts
-from knowledge_service.domain.facts import (
-    canonical,
-    content_hash,
-    key_hash,
-    rendering,
-)
+from knowledge_service.domain.facts import canonical, content_hash
+from knowledge_service.event_log import fact_events
 from knowledge_service.event_log.events import Event
+from knowledge_service.event_log.fact_events import CHANGEABLE
 
 Part = Mapping[str, Any]
 Hashes = Sequence[tuple[bytes, bytes | None]]
@@ -38,17 +35,12 @@ _UNDONE_ONE = """UPDATE fact_event SET undone = 1 WHERE op = ?
 _UNCONFIRM = "DELETE FROM confirmation WHERE fact_no = ? AND seq = ?"
 _UNREVIEW = "DELETE FROM review WHERE fact_no = ? AND seq = ?"
 _NUMBER = "SELECT fact_no FROM fact WHERE id = ?"
-CHANGING = (
-    "tags", "confidence", "lifecycle", "review", "flags", "expires_at", "valid_from", "valid_until",
-    "closed_at", "closed_reason", "closed_by",
-)  # fmt: skip
-"""The columns of a fact that an event may set; all else of a fact never changes."""
 _JSON = ("tags", "flags")
-_COLUMNS = ", ".join(CHANGING)
+_COLUMNS = ", ".join(CHANGEABLE)
 _NOW = f"SELECT fact_no, scope_no, {_COLUMNS} FROM fact WHERE id = ?"
 _PAST = f"""INSERT INTO fact_past(fact_no, version, since, until, seq, until_seq, {_COLUMNS})
   SELECT fact_no, version, changed_at, ?, changed_seq, ?, {_COLUMNS} FROM fact WHERE fact_no = ?"""
-_CHANGE = f"""UPDATE fact SET {", ".join(f"{name} = ?" for name in CHANGING)},
+_CHANGE = f"""UPDATE fact SET {", ".join(f"{name} = ?" for name in CHANGEABLE)},
   version = version + 1, changed_at = ?, changed_seq = ? WHERE fact_no = ?"""
 _CONFIRM = "INSERT INTO confirmation(fact_no, at, seq, session, actor) VALUES(?, ?, ?, ?, ?)"
 _REVIEW = """INSERT INTO review(seq, fact_no, decision, actor, actor_type, reason, at, edits)
@@ -59,7 +51,11 @@ _REVIEW_AGAIN = _REVIEW.replace("INSERT", "INSERT OR REPLACE", 1)
 
 def recorded(connection: apsw.Connection, event: Event) -> None:
     """Write facts, all of the event's scope."""
-    record(connection, event, [(content_hash(part), key_hash_of(part)) for part in event.known()])
+    record(
+        connection,
+        event,
+        [(content_hash(part), fact_events.key_hash_of(part)) for part in event.known()],
+    )
 
 
 def record(connection: apsw.Connection, event: Event, hashes: Hashes) -> None:
@@ -150,21 +146,6 @@ def json_list(found: Any) -> str:
     return canonical(found) if found else "[]"
 
 
-def key_hash_of(part: Part) -> bytes | None:
-    """Hash a part's key of supersession."""
-    return key_hash(part.get("subject"), part.get("predicate"))
-
-
-def texts(event: Event) -> Iterable[tuple[int, str]]:
-    """Give what the index is made of: the number and the rendering of each recorded fact."""
-    return [text(part) for part in event.known()]
-
-
-def text(part: Part) -> tuple[int, str]:
-    """Return the number and the rendering of a recorded fact."""
-    return part["no"], rendering(part)
-
-
 def changed(connection: apsw.Connection, event: Event) -> None:
     """Set what each part sets; a part that sets nothing new makes no version."""
     counts: Counter[int] = Counter()
@@ -177,10 +158,10 @@ def changed(connection: apsw.Connection, event: Event) -> None:
             connection.execute(_EVENT, (fact_no, event.seq, event.op, int(undoes is not None)))
             if undoes is not None:
                 _take_back(connection, part, fact_no)
-            if event.type == "fact.confirmed":
+            if event.type == fact_events.CONFIRMED:
                 session = part.get("session")
                 connection.execute(_CONFIRM, (fact_no, event.at, event.seq, session, event.actor))
-            elif event.type == "fact.reviewed":
+            elif event.type == fact_events.REVIEWED:
                 connection.execute(_REVIEW, _review(event, part, fact_no))
     for scope_no, delta in counts.items():
         connection.execute(_COUNT, (delta, event.at, scope_no))
@@ -206,21 +187,22 @@ def _change(connection: apsw.Connection, event: Event, part: Part) -> tuple[int,
     if row is None:
         return None
     fact_no, scope_no = int(row[0]), int(row[1])
-    old = dict(zip(CHANGING, row[2:], strict=True))
-    given = {k: canonical(v) if k in _JSON else v for k, v in part.get("set", {}).items()}
-    new = old | given
-    if new == old:
+    old = dict(zip(CHANGEABLE, row[2:], strict=True))
+    values = {k: canonical(v) if k in _JSON else v for k, v in part.get("set", {}).items()}
+    change = fact_events.change_of(old, values)
+    if change is None:
         return fact_no, scope_no, 0
+    new = change.columns
     connection.execute(_PAST, (event.at, event.seq, fact_no))
-    connection.execute(_CHANGE, (*(new[name] for name in CHANGING), event.at, event.seq, fact_no))
+    connection.execute(_CHANGE, (*(new[name] for name in CHANGEABLE), event.at, event.seq, fact_no))
     if new["tags"] != old["tags"]:
         _retag(connection, scope_no, fact_no, old["tags"], new["tags"])
-    return fact_no, scope_no, (new["lifecycle"] == "live") - (old["lifecycle"] == "live")
+    return fact_no, scope_no, change.live_delta
 
 
 def _retag(connection: apsw.Connection, scope_no: int, fact_no: int, old: Any, new: Any) -> None:
-    before = {kais_facts.normal_tag(tag) for tag in json.loads(old)}
-    after = {kais_facts.normal_tag(tag) for tag in json.loads(new)}
+    before = fact_events.normal_tags(json.loads(old))
+    after = fact_events.normal_tags(json.loads(new))
     connection.executemany(_UNTAG, [(scope_no, tag, fact_no) for tag in sorted(before - after)])
     connection.executemany(_TAG, [(scope_no, tag, fact_no) for tag in sorted(after - before)])
 
@@ -248,14 +230,8 @@ def restated(connection: apsw.Connection, event: Event) -> None:
                 connection.execute(_REVIEW_AGAIN, row)
 
 
-RECORDED = "fact.recorded"
-RESTATED = "fact.restated"
 EVENTS: Mapping[str, Callable[[apsw.Connection, Event], None]] = {
-    RECORDED: recorded,
-    RESTATED: restated,
-    **dict.fromkeys(
-        ("fact.confirmed", "fact.closed", "fact.restored", "fact.reviewed", "fact.flagged",
-         "fact.archived", "fact.undone", "fact.bounded"),
-        changed,
-    ),
-}  # fmt: skip
+    fact_events.RECORDED: recorded,
+    fact_events.RESTATED: restated,
+    **dict.fromkeys(fact_events.CHANGES, changed),
+}

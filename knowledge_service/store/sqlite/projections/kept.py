@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Mapping
-from typing import Any
 
 import apsw
 
-from knowledge_service.domain.facts import rendering
+from knowledge_service.event_log import legacy_rows
 from knowledge_service.event_log.events import Event
 
 TABLES = (
@@ -17,7 +15,6 @@ TABLES = (
     "confirmation", "review", "promotion", "run", "episode", "extraction",
 )  # fmt: skip
 """What is kept, in an order in which rows can be written."""
-TYPE = "row.kept"
 
 
 # Tables that had no realm when they were kept; runs are kept before them.
@@ -33,36 +30,9 @@ _SCOPE = "SELECT scope_no FROM fact WHERE fact_no = ?"
 _HAS_SCOPES = "SELECT 1 FROM pragma_table_info('link') WHERE name = 'to_scope'"
 
 
-def part(table: str, row: Mapping[str, Any]) -> dict[str, Any]:
-    """Write a row as JSON has it."""
-    written = {
-        name: {"hex": value.hex()} if isinstance(value, bytes) else value
-        for name, value in row.items()
-        if value is not None
-    }
-    return {"table": table, "row": written}
-
-
-def row_of(part: Mapping[str, Any]) -> dict[str, Any]:
-    """Read a row back."""
-    return {
-        name: bytes.fromhex(value["hex"]) if isinstance(value, dict) else value
-        for name, value in part["row"].items()
-    }
-
-
-def text(part: Mapping[str, Any]) -> tuple[int, int, str] | None:
-    """Return what the index is made of: scope, number and rendering; None of what is no fact."""
-    if part["table"] != "fact":
-        return None
-    row = part["row"]
-    read = {name: json.loads(row.get(name) or "null") for name in ("tags", "data")}
-    return row["scope_no"], row["fact_no"], rendering(row | read)
-
-
 def _apply(connection: apsw.Connection, event: Event) -> None:
     for each in event.known():
-        table, row = each["table"], row_of(each)
+        table, row = each["table"], legacy_rows.decode(each)
         if table not in TABLES:
             raise ValueError(f"event {event.seq} keeps a row of {table!r}, which is no projection")
         if table == "fact":
@@ -87,4 +57,4 @@ def _has_scopes(connection: apsw.Connection) -> bool:
     return any(True for _ in connection.execute(_HAS_SCOPES))
 
 
-EVENTS: Mapping[str, Callable[[apsw.Connection, Event], None]] = {TYPE: _apply}
+EVENTS: Mapping[str, Callable[[apsw.Connection, Event], None]] = {legacy_rows.TYPE: _apply}

@@ -1,0 +1,188 @@
+"""Erases facts from the log. The hash chain stays whole.
+
+The text of a fact stands in the events about it, and in two more places: the edits of the review
+that it came from, in an event about the fact before it, and its aliases, in events about facts that
+had them before. The review is recorded again without its edits; an alias goes with its last holder.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from knowledge_service.event_log import event_payloads, fact_events, legacy_rows
+from knowledge_service.event_log.events import LogEntry, PendingEvent
+from knowledge_service.event_log.ports import FactReferences, LogTable
+
+_NUMBERS = ("fact_no", "from_no", "to_no", "origin_no", "copy_no")
+_IDS = ("fact", "from", "to", "origin", "copy")
+_WITH_FACT = (fact_events.RECORDED, fact_events.CONFIRMED)
+Part = Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class ErasableFact:
+    """The fact to erase: its id, its number and the number of its scope."""
+
+    id: str
+    number: int
+    scope_no: int
+
+
+@dataclass(frozen=True)
+class ErasedAlias:
+    """An alias that was erased, and the facts that had it."""
+
+    alias: Part
+    holders: frozenset[str]
+
+
+@dataclass
+class FactErasure:
+    """Takes one fact out of the log's payloads; projections and index are left to the caller."""
+
+    log: LogTable
+    references: FactReferences
+    fact: ErasableFact
+    text: str = ""
+    """What the fact was indexed by."""
+    touched: set[int] = field(default_factory=set)
+    """Events of which a part was erased."""
+    aliases: list[ErasedAlias] = field(default_factory=list)
+    _recorded: tuple[int, int] | None = None
+    """The event that recorded the fact, and the place of its part."""
+    _emptied: set[int] = field(default_factory=set)
+    """Events of which nothing is left."""
+    _detached: list[tuple[int, int]] = field(default_factory=list)
+    """Events of which nothing is left about another fact, and the number of that."""
+    _restated: list[tuple[int | None, Part]] = field(default_factory=list)
+
+    def erase(self) -> None:
+        """Erase the text of the fact from every payload that contains it."""
+        # First, because its own aliases lead to the facts that had them earlier.
+        for scope_no, namespace, value in self.references.aliases(self.fact.number):
+            self._erase_alias(scope_no, {"namespace": namespace, "value": value})
+        operations = self.references.operations(self.fact.number)
+        reviews = self._reviews_with_edits(operations)
+        for seq, _ in operations:
+            self._erase_in(seq, with_edits=seq in reviews)
+        if self._recorded is None:
+            for seq in self.references.legacy_events():
+                self._erase_in(seq, with_edits=False)
+
+    def events(self, *, actor: str, reason: str) -> Iterator[tuple[str, PendingEvent]]:
+        """Return what to append to the log, by type: the erasure, and reviews without edits."""
+        part: dict[str, Any] = {
+            "fact": self.fact.id, "scope": self.fact.scope_no, "events": sorted(self._emptied),
+            "reason": reason, "number": self.fact.number, "detached": self._detached,
+        }  # fmt: skip
+        if self._recorded:
+            part["recorded"] = self._recorded
+        yield fact_events.ERASED, PendingEvent(self.fact.scope_no, actor, [part])
+        for scope_no, review in self._restated:
+            yield fact_events.RESTATED, PendingEvent(scope_no, actor, [review])
+
+    def _reviews_with_edits(self, operations: Sequence[tuple[int, int]]) -> set[int]:
+        """Return the reviews whose edits became the fact's text in the same operation."""
+        recording, reviews = set(), []
+        for seq, op in operations:
+            entry = self._entry(seq)
+            if entry and entry.row.type == fact_events.REVIEWED:
+                reviews.append((seq, op))
+            elif entry and entry.row.type in _WITH_FACT and any(self._parts(entry)):
+                recording.add(op)
+        return {seq for seq, op in reviews if op in recording}
+
+    def _entry(self, seq: int) -> LogEntry | None:
+        """Return an event that has a payload."""
+        return next((each for each in self.log.entries(seq, seq) if each.payload), None)
+
+    def _parts(self, entry: LogEntry) -> Iterator[tuple[int, Part]]:
+        """Return the parts about the fact, by their places."""
+        patterns = (self.fact.id.encode(), b'_no":%d' % self.fact.number)
+        for place, part in _parts_containing(entry, patterns):
+            if self._is_about_fact(part):
+                yield place, part
+
+    def _is_about_fact(self, part: Part) -> bool:
+        if "table" in part:
+            return self.fact.number in [part["row"].get(name) for name in _NUMBERS]
+        return self.fact.id in [part.get(name) for name in _IDS]
+
+    def _erase_in(self, seq: int, *, with_edits: bool) -> None:
+        entry = self._entry(seq)
+        if entry is None:
+            return
+        parts = dict(self._parts(entry))
+        for place, part in parts.items():
+            self._remember_text(entry, place, part)
+        if with_edits:
+            for place, part in _parts_containing(entry, (b'"edits":',)):
+                if place not in parts:
+                    parts[place] = part
+                    self._restate(entry, part)
+        self._erase_parts(entry, parts)
+
+    def _remember_text(self, entry: LogEntry, place: int, part: Part) -> None:
+        if entry.row.type == fact_events.RECORDED:
+            self._recorded = (entry.row.seq, place)
+            self.text = fact_events.index_text(part)[1]
+        elif entry.row.type == legacy_rows.TYPE:
+            document = legacy_rows.index_text(part)
+            if document:
+                self._recorded, self.text = (entry.row.seq, place), document[2]
+
+    def _restate(self, entry: LogEntry, part: Part) -> None:
+        row = entry.row
+        review = {name: part[name] for name in ("fact", "decision", "actor_type", "reason")}
+        in_force = self.references.is_review_in_force(row.seq, part["fact"])
+        review |= {"seq": row.seq, "at": row.at, "by": row.actor, "stands": in_force}
+        # What the edits replaced stays replaced.
+        review["edited"] = True
+        self._restated.append((row.scope_no, review))
+
+    def _erase_alias(self, scope_no: int, alias: Part) -> None:
+        """Erase an alias from the events of the facts that had it earlier."""
+        pending, holders = [self.fact.id], set()
+        while pending:
+            holder = pending.pop()
+            holders.add(holder)
+            for seq in self.references.events_about(holder):
+                entry = self._entry(seq)
+                if entry is None or (entry.row.type, entry.row.scope_no) != ("alias.set", scope_no):
+                    continue
+                parts = {
+                    place: part
+                    for place, part in _parts_containing(entry, (b'"namespace":',))
+                    if all(part[key] == alias[key] for key in alias)
+                }
+                previous = {part["was"] for part in parts.values() if part.get("was")}
+                pending += previous - holders
+                self._erase_parts(entry, parts)
+        self.aliases.append(ErasedAlias(alias, frozenset(holders)))
+
+    def _erase_parts(self, entry: LogEntry, parts: Mapping[int, Part]) -> None:
+        if not parts or entry.payload is None:
+            return
+        seq = entry.row.seq
+        self.touched.add(seq)
+        remainder = event_payloads.without_parts(entry.payload, parts.keys())
+        if remainder is None:
+            self.log.delete_payload(seq)
+            self._emptied.add(seq)
+            return
+        self.log.replace_payload(seq, remainder)
+        ids = {fact_id for part in parts.values() for fact_id in _fact_ids(part)}
+        for other in sorted(ids - {self.fact.id}):
+            if not any(event_payloads.parts_containing(remainder, (other.encode(),))):
+                numbers = self.references.fact_numbers(other)
+                self._detached += [(seq, number) for number in numbers]
+
+
+def _parts_containing(entry: LogEntry, patterns: Sequence[bytes]) -> Iterable[tuple[int, Part]]:
+    return event_payloads.parts_containing(entry.payload, patterns) if entry.payload else ()
+
+
+def _fact_ids(part: Part) -> Iterator[str]:
+    return (part[name] for name in _IDS if isinstance(part.get(name), str))

@@ -1,0 +1,74 @@
+"""Events about facts: what they are called, and what they do to a fact.
+
+The rules take values and return values, so that every store applies an event alike.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from kais import facts as kais_facts
+from knowledge_service.domain.facts import key_hash, rendering
+from knowledge_service.event_log.events import Event
+
+Part = Mapping[str, Any]
+
+RECORDED = "fact.recorded"
+RESTATED = "fact.restated"
+CONFIRMED = "fact.confirmed"
+REVIEWED = "fact.reviewed"
+ERASED = "fact.erased"
+CHANGES = (
+    CONFIRMED, "fact.closed", "fact.restored", REVIEWED, "fact.flagged", "fact.archived",
+    "fact.undone", "fact.bounded",
+)  # fmt: skip
+"""Events that set columns of facts."""
+CHANGEABLE = (
+    "tags", "confidence", "lifecycle", "review", "flags", "expires_at", "valid_from", "valid_until",
+    "closed_at", "closed_reason", "closed_by",
+)  # fmt: skip
+"""The columns of a fact that an event may set; all else of a fact never changes."""
+
+
+@dataclass(frozen=True)
+class FactChange:
+    """What an event makes of a fact."""
+
+    columns: Mapping[str, Any]
+    """All that may change, as it is afterwards."""
+    live_delta: int
+    """What the scope's count of live facts gains."""
+
+
+def change_of(before: Mapping[str, Any], values: Mapping[str, Any]) -> FactChange | None:
+    """Return what the values that a part sets make of a fact; None when none of them is new.
+
+    Then the fact gets no new version.
+    """
+    after = {**before, **values}
+    if after == before:
+        return None
+    delta = (after["lifecycle"] == "live") - (before["lifecycle"] == "live")
+    return FactChange(after, delta)
+
+
+def normal_tags(tags: Iterable[str]) -> set[str]:
+    """Return tags as they are searched for."""
+    return {kais_facts.normal_tag(tag) for tag in tags}
+
+
+def index_text(part: Part) -> tuple[int, str]:
+    """Return the number of a recorded fact, and the text that it is indexed by."""
+    return part["no"], rendering(part)
+
+
+def index_texts(event: Event) -> Collection[tuple[int, str]]:
+    """Return number and text of each fact that an event recorded."""
+    return [index_text(part) for part in event.known()]
+
+
+def key_hash_of(part: Part) -> bytes | None:
+    """Return the hash of a recorded fact's key of supersession."""
+    return key_hash(part.get("subject"), part.get("predicate"))

@@ -1,0 +1,82 @@
+"""The hash chain: every event carries the hash of the one before it."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import msgspec
+
+from knowledge_service.domain.facts import canonical
+from knowledge_service.event_log import event_payloads
+from knowledge_service.event_log.events import (
+    EncodedEvent,
+    Event,
+    EventRow,
+    LogEntry,
+    PendingEvent,
+)
+from knowledge_service.event_log.ports import LogTable
+
+
+@dataclass(frozen=True)
+class ChainHead:
+    """The end of the hash chain."""
+
+    seq: int
+    hash: bytes
+    at: int
+
+
+EMPTY = ChainHead(0, bytes(32), 0)
+"""The head of a log without events."""
+
+
+def event_hash(row: Sequence[Any]) -> bytes:
+    """Hash an event's columns in their order; the next event carries it as `prev_hash`."""
+    fields = [item.hex() if isinstance(item, bytes) else item for item in row]
+    return hashlib.sha256(canonical(fields).encode()).digest()
+
+
+def read_head(log: LogTable) -> ChainHead:
+    """Return the end of the chain of a log."""
+    row = log.last_row()
+    return EMPTY if row is None else ChainHead(row.seq, event_hash(row), row.at)
+
+
+class EventAppender:
+    """Appends events of one moment to the chain."""
+
+    def __init__(self, log: LogTable, head: ChainHead, at_us: int) -> None:
+        self._log = log
+        self._at_us = at_us
+        self.head = head
+
+    def append(self, kind: str, events: Sequence[PendingEvent]) -> list[Event]:
+        """Append events of one type; each of their parts can be erased alone."""
+        encoded = [[msgspec.json.encode(part) for part in each.parts] for each in events]
+        seqs = self.append_encoded(
+            kind,
+            [
+                EncodedEvent(each.scope_no, each.actor, lines)
+                for each, lines in zip(events, encoded, strict=True)
+            ],
+        )
+        return [
+            Event(seq, each.scope_no, kind, each.actor, self._at_us, tuple(each.parts))
+            for seq, each in zip(seqs, events, strict=True)
+        ]
+
+    def append_encoded(self, kind: str, events: Sequence[EncodedEvent]) -> list[int]:
+        """Append events whose parts are JSON already; return their numbers."""
+        entries = []
+        for scope_no, actor, lines in events:
+            seq = self.head.seq + 1
+            payload, payload_hash = event_payloads.encode_lines(lines)
+            row = EventRow(seq, scope_no, kind, actor, self._at_us, payload_hash, self.head.hash)
+            entries.append(LogEntry(row, payload))
+            self.head = ChainHead(seq, event_hash(row), self._at_us)
+        self._log.insert(entries)
+        return [entry.row.seq for entry in entries]

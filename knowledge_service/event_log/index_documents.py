@@ -1,0 +1,87 @@
+"""What the log says about the index: texts of facts, moves between scopes, and tombstones.
+
+An erased fact keeps its place in the index as a tombstone. `fact.erased` names the event and the
+part that recorded the fact; of facts erased before it did so the index has no tombstone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+from knowledge_service.event_log import fact_events, legacy_rows
+from knowledge_service.event_log.events import Event
+from knowledge_service.event_log.ports import LogReader
+from knowledge_service.event_log.replay import event_of
+
+SCOPE_ADOPTED = "scope.adopted"
+"""A retired scope came back and took over what its successor had."""
+
+
+@dataclass(frozen=True)
+class Tombstone:
+    """An erased fact: the scope that it was in, and its number."""
+
+    scope_no: int
+    fact_no: int
+
+
+def moved_facts(event: Event) -> Mapping[int, int]:
+    """Return the new scopes of the facts that an event moved, by their numbers."""
+    if event.type != SCOPE_ADOPTED or event.scope_no is None:
+        return {}
+    return {number: event.scope_no for part in event.known() for number in part["numbers"]}
+
+
+def last_moves(log: LogReader) -> dict[int, tuple[int, int]]:
+    """Return by which event facts were moved last, and to which scope, by their numbers."""
+    moves: dict[int, tuple[int, int]] = {}
+    for event in map(event_of, log.entries_of_type(SCOPE_ADOPTED)):
+        moves |= {number: (event.seq, to) for number, to in moved_facts(event).items()}
+    return moves
+
+
+def tombstones(log: LogReader) -> Mapping[int, Mapping[int, Tombstone]]:
+    """Return the tombstones by the event, and the place of the part in it, of their facts."""
+    emptied = _emptied_scopes(log)
+    found: dict[int, dict[int, Tombstone]] = {}
+    for event in map(event_of, log.entries_of_type(fact_events.ERASED)):
+        for part in event.known():
+            if "recorded" in part and emptied.get(part["scope"], 0) < event.seq:
+                seq, place = part["recorded"]
+                found.setdefault(seq, {})[place] = Tombstone(part["scope"], part["number"])
+    return found
+
+
+def documents(
+    event: Event, erased: Mapping[int, Tombstone]
+) -> Iterator[tuple[int, int, str | Tombstone]]:
+    """Return scope, number and text of what an event brought to the index, erased facts included.
+
+    Those are named by the place of their part; nothing else is left of an event of which all parts
+    were erased.
+    """
+    if event.type not in {fact_events.RECORDED, legacy_rows.TYPE}:
+        return
+    for place in range(max([len(event.parts), *(each + 1 for each in erased)])):
+        part = event.parts[place] if place < len(event.parts) else None
+        if part is None:
+            tombstone = erased.get(place)
+            if tombstone:
+                yield tombstone.scope_no, tombstone.fact_no, tombstone
+        elif event.type == legacy_rows.TYPE:
+            document = legacy_rows.index_text(part)
+            if document:
+                yield document
+        elif event.scope_no is not None:
+            yield event.scope_no, *fact_events.index_text(part)
+
+
+def _emptied_scopes(log: LogReader) -> dict[int, int]:
+    """Return when scopes were emptied last, because their facts moved."""
+    return {
+        part["from"]: event.seq
+        for event in map(event_of, log.entries_of_type(SCOPE_ADOPTED))
+        for part in event.known()
+        if part["from"] is not None
+    }

@@ -1,0 +1,80 @@
+"""Walks the log's hash chain: nothing changed, nothing missing but what was erased."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from knowledge_service.event_log import event_payloads, fact_events
+from knowledge_service.event_log.event_payloads import StoredPayload, UnreadablePayload
+from knowledge_service.event_log.hash_chain import EMPTY, event_hash
+from knowledge_service.event_log.ports import LogReader
+
+MAX_PROBLEMS = 100
+"""Enough to see what happened; a log that is damaged throughout must not flood the terminal."""
+
+
+@dataclass(frozen=True)
+class Report:
+    """The result of a verification; `problems` has a sentence for each damage, or is empty.
+
+    When the log is whole, everything else can be rebuilt.
+    """
+
+    events: int
+    erased: int
+    problems: tuple[str, ...]
+    has_whole_log: bool = True
+
+
+def verify_log(log: LogReader) -> Report:
+    """Check the chain and every payload: whether the log is what was recorded."""
+    problems: list[str] = []
+    count = erased = 0
+    try:
+        erasable = _erased_events(log)
+        for found, is_erased in _checked_events(log, erasable):
+            count += 1
+            erased += is_erased
+            problems += found
+            if len(problems) >= MAX_PROBLEMS:
+                break
+        problems += [f"payload {seq} belongs to no event" for seq in log.stray_payloads()]
+    except log.read_errors as exc:
+        problems.append(f"the log cannot be read behind event {count} ({exc})")
+    return Report(count, erased, tuple(problems[:MAX_PROBLEMS]), not problems)
+
+
+def _checked_events(log: LogReader, erasable: set[int]) -> Iterator[tuple[list[str], bool]]:
+    """Go through the log: the problems of each event, and whether it was erased."""
+    prev_hash, expected_seq = EMPTY.hash, 1
+    for row, payload in log.entries():
+        problems = []
+        if row.seq != expected_seq or row.prev_hash != prev_hash:
+            problems.append(f"event {row.seq} does not follow the one before it")
+        if payload is None and row.seq not in erasable:
+            problems.append(f"event {row.seq} has lost its payload")
+        if payload is not None and not _has_hash(payload, row.payload_hash):
+            problems.append(f"event {row.seq} has another payload than was recorded")
+        yield problems, payload is None
+        prev_hash, expected_seq = event_hash(row), row.seq + 1
+
+
+def _has_hash(payload: StoredPayload, expected: bytes) -> bool:
+    try:
+        return payload.hash == expected
+    except ValueError:
+        return False
+
+
+def _erased_events(log: LogReader) -> set[int]:
+    """Return the events of which erasures say that nothing is left."""
+    seqs: set[int] = set()
+    for _, payload in log.entries_of_type(fact_events.ERASED):
+        try:
+            parts = event_payloads.decode(payload) if payload else ()
+        except UnreadablePayload:
+            continue  # the walk itself reports this payload
+        for part in parts:
+            seqs |= set(part["events"]) if part else set()
+    return seqs

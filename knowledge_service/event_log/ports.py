@@ -1,0 +1,120 @@
+"""What a store offers to the event log: rows and payloads, kept as they are, and their projections.
+
+The log's rules (hash chain, erasure, replay, verification, export) use these ports alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any, Protocol
+
+from knowledge_service.event_log.event_payloads import StoredPayload
+from knowledge_service.event_log.events import Event, EventRow, LogEntry
+
+NEWEST = 2**62
+"""Larger than the number of any event."""
+
+
+class LogReader(Protocol):
+    """The log, read in one snapshot."""
+
+    read_errors: tuple[type[Exception], ...]
+    """What reading raises when the store's file is damaged."""
+
+    def entries(self, first: int = 1, last: int = NEWEST) -> Iterator[LogEntry]:
+        """Return the events from one number to another, in order."""
+        ...
+
+    def entries_of_type(self, kind: str) -> Iterator[LogEntry]:
+        """Return the events of a type, in order."""
+        ...
+
+    def stray_payloads(self) -> Iterable[int]:
+        """Return the numbers under which a payload, but no event, is stored."""
+        ...
+
+
+class LogTable(LogReader, Protocol):
+    """The log inside one write of the store."""
+
+    def last_row(self) -> EventRow | None:
+        """Return the newest event; None in an empty log."""
+        ...
+
+    def insert(self, entries: Sequence[LogEntry]) -> None:
+        """Store events and their payloads."""
+        ...
+
+    def replace_payload(self, seq: int, payload: StoredPayload) -> None:
+        """Store another payload for an event."""
+        ...
+
+    def delete_payload(self, seq: int) -> None:
+        """Delete an event's payload."""
+        ...
+
+
+class Projections(Protocol):
+    """The tables that a replay of the log makes."""
+
+    def clear(self) -> None:
+        """Empty the tables."""
+        ...
+
+    def apply(self, event: Event) -> None:
+        """Change the tables as an event says."""
+        ...
+
+
+class FactReferences(Protocol):
+    """Which events concern a fact, as the projections know it."""
+
+    def aliases(self, fact_no: int) -> Iterable[tuple[int, str, str]]:
+        """Return scope, namespace and value of each alias of a fact."""
+        ...
+
+    def operations(self, fact_no: int) -> Sequence[tuple[int, int]]:
+        """Return number and operation of all events of the operations that changed a fact."""
+        ...
+
+    def events_about(self, fact_id: str) -> Iterable[int]:
+        """Return the numbers of the events about a fact, in order."""
+        ...
+
+    def legacy_events(self) -> Iterable[int]:
+        """Return the numbers of the events that hold rows from before the log."""
+        ...
+
+    def is_review_in_force(self, seq: int, fact_id: str) -> bool:
+        """Whether a fact still has the review that an event recorded."""
+        ...
+
+    def fact_numbers(self, fact_id: str) -> Sequence[int]:
+        """Return the number of a fact; empty when there is no such fact."""
+        ...
+
+
+class ExportedTables(Protocol):
+    """What an export holds beside the log: tables that no replay makes."""
+
+    schema: int
+    """The number of the store's newest migration."""
+
+    def rows(self) -> Iterator[tuple[str, Mapping[str, Any]]]:
+        """Return the rows, each with the name of its table, in an order that never changes."""
+        ...
+
+
+class ImportedTables(ExportedTables, Protocol):
+    """The same tables while an export is imported."""
+
+    write_errors: tuple[type[Exception], ...]
+    """What a write raises when a row does not fit."""
+
+    def insert(self, table: str, row: Mapping[str, Any]) -> None:
+        """Store a row.
+
+        Raises:
+            ValueError: there is no such table or column.
+        """
+        ...
