@@ -84,16 +84,13 @@ def requests(path: Path) -> Iterator[tuple[str, str, str, Any]]:
 async def answers(path: Path) -> dict[str, Any]:
     """Ask a store everything; its answers by request."""
     asked = list(requests(path))
-    service = Service(path, ANSWERED)
-    try:
+    async with Service(path, ANSWERED) as service:
         return {
             f"{caller} {method} {place}" + (f" {json.dumps(body)}" if body else ""): _plain(
                 await service.ask(caller, method, place, body)
             )
             for caller, method, place, body in asked
         }
-    finally:
-        await service.close()
 
 
 def _plain(answer: Answer) -> dict[str, Any]:
@@ -108,11 +105,8 @@ async def make(path: Path) -> None:
     """Make a store file with the whole life in it."""
     with closing(sqlite3.connect(path)) as db:
         db.executescript(OLDEST.read_text())
-    service = Service(path, RECORDED, step=timedelta(minutes=1))
-    try:
+    async with Service(path, RECORDED, step=timedelta(minutes=1)) as service:
         await store_life.live(service)
-    finally:
-        await service.close()
 
 
 async def record() -> None:

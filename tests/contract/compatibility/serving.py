@@ -78,7 +78,10 @@ class Service:
         answer = await self._http.request(method, path, json=body, headers=headers)
         return Answer(answer.status_code, json.loads(answer.content) if answer.content else None)
 
-    async def close(self) -> None:
+    async def __aenter__(self) -> Service:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
         """Let go of the file."""
         await self._http.aclose()
         self.store.close()

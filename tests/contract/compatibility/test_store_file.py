@@ -68,7 +68,8 @@ def content(export: bytes) -> tuple[list[Any], list[Any]]:
 
 async def upgraded(path: Path) -> None:
     """Open a file once, which migrates it."""
-    await Service(path, ANSWERED).close()
+    async with Service(path, ANSWERED):
+        pass
 
 
 def test_every_type_of_event_is_in_the_frozen_log() -> None:
@@ -143,40 +144,39 @@ async def test_replays_of_an_earlier_versions_receipts_rank_and_score_as_then(st
         if "/v1/receipts/" in name and name.endswith(":replay") and answer["body"].get("equal")
     ]
     assert len(recalled) >= 2 * len(store_life.QUERIES)
-    service = Service(store, ANSWERED)
-    for place, frozen in recalled:
-        again = (await service.ask("operator", "GET", place)).body
-        assert again["equal"], again
-        assert (again["facts"], again["scores"]) == (frozen["facts"], frozen["scores"])
-    await service.close()
+    async with Service(store, ANSWERED) as service:
+        for place, frozen in recalled:
+            again = (await service.ask("operator", "GET", place)).body
+            assert again["equal"], again
+            assert (again["facts"], again["scores"]) == (frozen["facts"], frozen["scores"])
 
 
 async def test_a_request_made_before_the_upgrade_is_not_done_twice_after_it(store: Path) -> None:
-    service = Service(store, RECORDED + timedelta(hours=20))
-    before = service.store.bounds()
-    again = await service.ask(*store_life.REPEATED)
-    assert again.status == 201
-    assert service.store.bounds() == before
-    await service.close()
+    async with Service(store, RECORDED + timedelta(hours=20)) as service:
+        before = service.store.bounds()
+        again = await service.ask(*store_life.REPEATED)
+        assert again.status == 201
+        assert service.store.bounds() == before
 
 
 async def test_what_an_earlier_version_began_goes_on(store: Path) -> None:
     """Open runs are closed, accepted extractions are done, facts are corrected and promoted."""
-    service = Service(store, ANSWERED, step=timedelta(minutes=1))
-    job.run(service.store, RunKey("realm:demo", "run-4"))
-    done = await service.ask("operator", "GET", "/v1/extractions/run-4")
-    assert done.body["state"] == "done"
-    closing = {"namespace": "demo", "scope": TEAM, "outcome": "Succeeded"}
-    closed = await service.ask("operator", "PUT", "/v1/runs/run-10", closing)
-    assert (closed.status, closed.body["outcome"]) == (200, "Succeeded")
-    facts = (await service.ask("keeper", "GET", f"/v1/facts?scope={TEAM}&limit=200")).body["facts"]
-    live = [fact["id"] for fact in facts if fact["lifecycle"] == "live"]
-    for fact, verb in zip(
-        live, ("correct", "promote", "retract", "confirm", "erase"), strict=False
-    ):
-        body = {"reason": "checked"} | ({"replacement": "new"} if verb == "correct" else {})
-        answer = await service.ask("keeper", "POST", f"/v1/facts/{fact}:{verb}", body)
-        assert answer.status == 200, (verb, answer)
-    await service.close()
+    async with Service(store, ANSWERED, step=timedelta(minutes=1)) as service:
+        job.run(service.store, RunKey("realm:demo", "run-4"))
+        done = await service.ask("operator", "GET", "/v1/extractions/run-4")
+        assert done.body["state"] == "done"
+        closing = {"namespace": "demo", "scope": TEAM, "outcome": "Succeeded"}
+        closed = await service.ask("operator", "PUT", "/v1/runs/run-10", closing)
+        assert (closed.status, closed.body["outcome"]) == (200, "Succeeded")
+        facts = (await service.ask("keeper", "GET", f"/v1/facts?scope={TEAM}&limit=200")).body[
+            "facts"
+        ]
+        live = [fact["id"] for fact in facts if fact["lifecycle"] == "live"]
+        for fact, verb in zip(
+            live, ("correct", "promote", "retract", "confirm", "erase"), strict=False
+        ):
+            body = {"reason": "checked"} | ({"replacement": "new"} if verb == "correct" else {})
+            answer = await service.ask("keeper", "POST", f"/v1/facts/{fact}:{verb}", body)
+            assert answer.status == 200, (verb, answer)
     assert upkeep.verify(store).problems == ()
     assert upkeep.rebuild(store).changed == ()
