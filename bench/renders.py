@@ -10,6 +10,7 @@ import yaml
 from bench.figures import table
 from kais import blueprints
 from kais_operator.adapters import renderer
+from kais_rendering.pool import RenderPool
 
 ROUNDS = 500
 EXAMPLES = ("namespace-doctor", "code-review-team")
@@ -20,7 +21,7 @@ async def through_the_workers(
     spec: dict[str, Any], given: dict[str, Any], *, callers: int
 ) -> float:
     """Renders per second through the operator's port; each is of another instance."""
-    workers = renderer.WorkerRenderer()
+    workers = renderer.WorkerRenderer(RenderPool())
 
     async def one(instance: str) -> None:
         await workers.render(

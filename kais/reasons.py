@@ -28,6 +28,10 @@ class Reason(StrEnum):
         "StoreUnavailable",
         "the knowledge service does not answer; it is asked again",
     )
+    RENDERER_UNAVAILABLE = (
+        "RendererUnavailable",
+        "the renderer does not answer, so no template can be judged; it is asked again",
+    )
     NOT_YET_SUPPORTED = "NotYetSupported", "accepted, but this version has no behaviour for it"
 
     # Blueprint and BlueprintRevision

@@ -1,6 +1,7 @@
 """Errors of this package.
 
-RenderingFailed     a worker passed a limit or died
+RenderingFailed         a worker passed a limit or died
+RendererUnavailable     the process that has the workers does not answer
 """
 
 from __future__ import annotations
@@ -23,3 +24,7 @@ class RenderingFailed(Exception):
         super().__init__(message)
         self.cap = cap
         self.leaf = leaf
+
+
+class RendererUnavailable(Exception):
+    """The server of a `RenderClient` does not answer; the request was not rendered."""

@@ -48,6 +48,10 @@ class RenderPool:
             if worker is not None:
                 await worker.kill()
 
+    def problem(self) -> str | None:
+        """Say that nothing stands in the way: a worker that cannot start fails its own request."""
+        return None
+
     async def ask(self, request: bytes, *, namespace: str) -> Answer:
         """Have one request of a namespace answered, waiting for an idle worker first.
 

@@ -4,8 +4,9 @@ Started by `process` as `python -m kais_rendering.worker`. One JSON request come
 goes out, in turn, framed by `framing`; the end of the input ends the program. It runs what users
 wrote (templates, regular expressions, YAML), so it gets no environment and no more memory than its
 limit. Before it reads the first request it gives up all access to the network and to files but
-Python's own, where the kernel has Landlock; see `confinement`. Its parent watches the time; the
-alarm only ends a worker whose parent died without a word.
+Python's own, where the kernel has Landlock; see `confinement`. In a cluster its user has no token
+either; in a terminal it is the person's own. Its parent watches the time; the alarm only ends a
+worker whose parent died without a word.
 """
 
 from __future__ import annotations

@@ -30,6 +30,8 @@ from kais_operator.handlers.metrics import Metrics
 from kais_operator.observe import kinds
 from kais_operator.observe.reconcilers import Reconciler
 from kais_operator.ports import Placement, World
+from kais_rendering.client import RenderClient
+from kais_rendering.pool import RenderPool
 
 _STARTING = (settings.SettingsError, errors.OperatorError, OSError)
 logger = logging.getLogger("kais_operator")
@@ -52,7 +54,8 @@ async def assembled(
         stack.push_async_callback(store.aclose)
         metrics = Metrics()
         metrics.watch_requests(link.requests)
-        renderer = WorkerRenderer(count=metrics.rendered, patience_s=PATIENCE_S)
+        workers = RenderClient(config.renderer_socket) if config.renderer_socket else RenderPool()
+        renderer = WorkerRenderer(workers, count=metrics.rendered, patience_s=PATIENCE_S)
         stack.push_async_callback(renderer.close)
         await renderer.start()
         election = Election(
@@ -100,7 +103,10 @@ async def assembled(
         )
         lifecycle = Lifecycle(election, office)
         health = HealthServer(
-            metrics, lifecycle.problem, host=config.metrics_host, port=config.metrics_port
+            metrics,
+            lambda: workers.problem() or lifecycle.problem(),
+            host=config.metrics_host,
+            port=config.metrics_port,
         )
         stack.push_async_callback(health.close)
         port = await health.start()

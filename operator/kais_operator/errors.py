@@ -5,6 +5,7 @@
     │   └── RenderingPending    a template is being rendered; look again when it is
     ├── NotLeading          the Lease is lost: stop writing, stand for election
     ├── RenderingFailed     the render worker passed a cap or died
+    ├── RendererUnavailable  the renderer does not answer; no template is to blame
     └── ClusterError        the API server said no, or nothing
         ├── AlreadyExists   a create met an object of that name
         ├── Conflict        the object is another one than decided upon (UID, resourceVersion)
@@ -74,6 +75,10 @@ class RenderingFailed(OperatorError):
         super().__init__(message)
         self.cap = cap
         self.retry_after_s = retry_after_s
+
+
+class RendererUnavailable(OperatorError):
+    """The renderer does not answer, so nothing was rendered; look again later."""
 
 
 class ClusterError(OperatorError):

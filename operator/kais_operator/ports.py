@@ -136,6 +136,7 @@ class Renderer(Protocol):
     Raises:
         RenderingFailed: the worker passed its time or memory cap; the message says which.
         RenderingPending: there is no answer yet; ask again when there is one.
+        RendererUnavailable: no worker could be reached; nothing is known about the template.
     """
 
     async def compile(self, spec: Body, *, namespace: str) -> Any:

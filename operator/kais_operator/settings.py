@@ -37,6 +37,8 @@ class Settings:
         check_image: what looks for the files of fileExists checks; the operator's own image does.
         has_spawn_policy: whether the chart's admission policy for Cells is in force.
         allowed_additions: paths that others may add to Deployments and Services of ours.
+        renderer_socket: where a renderer listens that runs as another user; None renders in
+            child processes of the operator.
     """
 
     kubeconfig: str | None
@@ -52,6 +54,7 @@ class Settings:
     check_image: str = ""
     has_spawn_policy: bool = False
     allowed_additions: tuple[str, ...] = ()
+    renderer_socket: Path | None = None
 
 
 def from_environment(environ: Mapping[str, str] | None = None) -> Settings:
@@ -77,6 +80,7 @@ def from_environment(environ: Mapping[str, str] | None = None) -> Settings:
         or f"localhost/kais/operator:{metadata.version('kais')}",
         has_spawn_policy=_switch(env, "KAIS_SPAWN_POLICY"),
         allowed_additions=_paths(env.get("KAIS_ALLOWED_ADDITIONS", "")),
+        renderer_socket=_socket(env.get("KAIS_RENDERER_SOCKET", "")),
     )
 
 
@@ -122,6 +126,12 @@ def _paths(text: str) -> tuple[str, ...]:
                 f"KAIS_ALLOWED_ADDITIONS: {path!r} is no path that begins with 'spec.'"
             )
     return paths
+
+
+def _socket(text: str) -> Path | None:
+    if text and not text.startswith("/"):
+        raise SettingsError(f"KAIS_RENDERER_SOCKET: {text!r} is no absolute path")
+    return Path(text) if text else None
 
 
 def _url(env: Mapping[str, str], name: str, default: str) -> str:

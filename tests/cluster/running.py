@@ -87,6 +87,7 @@ class Operator(Process):
         log: Path,
         program: tuple[str, ...] = ("kais-operator",),
         python_path: str = "",
+        renderer_socket: str = "",
     ) -> None:
         self.port = free_port()
         env = {
@@ -99,6 +100,8 @@ class Operator(Process):
         }
         if python_path:
             env["PYTHONPATH"] = python_path
+        if renderer_socket:
+            env["KAIS_RENDERER_SOCKET"] = renderer_socket
         super().__init__([*program], env, log)
 
     def ask(self, path: str) -> tuple[int, str]:

@@ -18,13 +18,14 @@ from kais import blueprints
 from kais.blueprints import Rendered, Violations
 from kais_operator import errors
 from kais_operator.adapters.renderer import WorkerRenderer
+from kais_rendering.pool import RenderPool
 from tests.fakes import hostile
 from tests.fakes.time_bombs import TIME_BOMBS
 
 NAMES: dict[str, Any] = {"blueprint": "b", "revision": 1, "instance": "i", "namespace": "n"}
 LIMIT_S = 0.5  # so that what only the clock ends does not hold up the suite
 MEMORY_MIB = 256
-LIMIT_OF_A_RENDERING_S = inspect.signature(WorkerRenderer).parameters["limit_s"].default
+LIMIT_OF_A_RENDERING_S = inspect.signature(RenderPool).parameters["limit_s"].default
 SLACK_S = 1.0
 PATIENCE = 10  # limits are of processor time, and so many times as much may go by on the clock
 
@@ -62,7 +63,7 @@ def _read(path: Path) -> str:
 
 @pytest.fixture
 async def renderer() -> AsyncIterator[WorkerRenderer]:
-    made = WorkerRenderer(workers=1, limit_s=LIMIT_S, memory_mib=MEMORY_MIB)
+    made = WorkerRenderer(RenderPool(workers=1, limit_s=LIMIT_S, memory_mib=MEMORY_MIB))
     await made.compile(hostile.spec("warm"), namespace="n")
     yield made
     await made.close()
@@ -152,7 +153,7 @@ async def test_a_use_whose_value_makes_a_pattern_hang_is_stopped_too(
 
 
 async def test_with_the_limits_of_the_operator_the_answer_comes_in_time() -> None:
-    renderer = WorkerRenderer(workers=1)
+    renderer = WorkerRenderer(RenderPool(workers=1))
     await renderer.compile(hostile.spec("warm"), namespace="n")
     started = time.monotonic()
     is_good, message = await compiled(renderer, parameter(*hostile.PATTERNS[0]))

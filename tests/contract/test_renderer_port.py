@@ -1,10 +1,14 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
+from pathlib import Path
 
 import pytest
 
 from kais_operator.adapters.renderer import WorkerRenderer
+from kais_rendering.client import RenderClient
+from kais_rendering.pool import RenderPool
+from kais_rendering.server import RenderServer
 from tests.contract.renderer_port import RendererContract
 from tests.fakes.renderer import InProcessRenderer
 
@@ -18,6 +22,18 @@ class TestInProcessRenderer(RendererContract):
 class TestWorkerRenderer(RendererContract):
     @pytest.fixture
     async def renderer(self) -> AsyncIterator[WorkerRenderer]:
-        renderer = WorkerRenderer(workers=1)
+        renderer = WorkerRenderer(RenderPool(workers=1))
         yield renderer
         await renderer.close()
+
+
+class TestWorkerRendererOverASocket(RendererContract):
+    @pytest.fixture
+    async def renderer(self, tmp_path: Path) -> AsyncIterator[WorkerRenderer]:
+        server = RenderServer(RenderPool(workers=1), tmp_path / "renderer.sock")
+        client = RenderClient(tmp_path / "renderer.sock", grace_s=60)
+        await server.start()
+        renderer = WorkerRenderer(client)
+        yield renderer
+        await renderer.close()
+        await server.close()

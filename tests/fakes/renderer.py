@@ -15,7 +15,7 @@ class InProcessRenderer:
 
     def __init__(self) -> None:
         self.compiled = 0
-        self.fails: list[errors.RenderingFailed] = []
+        self.fails: list[errors.OperatorError] = []
 
     async def compile(self, spec: Body, *, namespace: str) -> blueprints.CompileReport:
         del namespace

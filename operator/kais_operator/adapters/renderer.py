@@ -1,4 +1,4 @@
-"""The Renderer port over the processes of `kais_rendering`, which can be killed.
+"""The Renderer port over the workers of `kais_rendering`, which can be killed.
 
 What a template compiles to depends on its spec alone, and what it renders to on what is given
 besides, so the answers to the requests seen last are kept: an idle pass compiles and renders
@@ -24,9 +24,9 @@ from kais import blueprints
 from kais_operator import errors
 from kais_operator.adapters.render_failures import RenderFailures
 from kais_operator.decide.plan import Body
-from kais_rendering.errors import RenderingFailed
-from kais_rendering.pool import RenderPool
+from kais_rendering.errors import RendererUnavailable, RenderingFailed
 from kais_rendering.process import Answer
+from kais_rendering.server import Pool
 
 _KEPT_REPORTS = 1000  # arbitrary, some KiB each at most and far more than Blueprints are edited
 _KEPT_RENDERINGS = 200  # arbitrary: the uses that are being looked at, some KiB each
@@ -36,8 +36,8 @@ PATIENCE_S = 0.1
 
 
 Count = Callable[[str, str, float], None]
-"""Takes an operation (`compile`, `render`, `find`), what came of it (`ok`, or a cap), and the
-seconds until then, those of waiting for a process included."""
+"""Takes an operation (`compile`, `render`, `find`), its result (`ok`, a cap, or `unavailable`), and
+the seconds until then, those of waiting for a process included."""
 
 
 def _uncounted(_: str, __: str, ___: float) -> None:
@@ -54,17 +54,15 @@ class _Request:
 
 
 class WorkerRenderer:
-    """Compiles and renders in at most `workers` processes; more requests queue, by namespace.
+    """Compiles and renders in the workers of `pool`, which queues requests by namespace.
 
     `count` hears of every request that went to a process. Who asks waits at most `patience_s`.
     """
 
     def __init__(
         self,
+        pool: Pool,
         *,
-        workers: int = 3,
-        limit_s: float = 2.0,
-        memory_mib: int = 256,
         count: Count = _uncounted,
         patience_s: float | None = None,
         monotonic: Callable[[], float] = time.monotonic,
@@ -72,8 +70,8 @@ class WorkerRenderer:
         self._count = count
         self._patience_s = patience_s
         self._failures = RenderFailures(monotonic)
-        self._pending: dict[bytes, asyncio.Task[Answer | errors.RenderingFailed]] = {}
-        self._pool = RenderPool(workers=workers, limit_s=limit_s, memory_mib=memory_mib)
+        self._pending: dict[bytes, asyncio.Task[Answer | errors.OperatorError]] = {}
+        self._pool = pool
         self._reports: OrderedDict[bytes, Answer] = OrderedDict()
         self._renderings: OrderedDict[bytes, Answer] = OrderedDict()
         self._matches: OrderedDict[bytes, Answer] = OrderedDict()
@@ -95,6 +93,7 @@ class WorkerRenderer:
         Raises:
             RenderingFailed: A cap was passed; the message names it and the leaf.
             RenderingPending: It takes longer than the patience.
+            RendererUnavailable: No worker could be reached for a while.
         """
         request = _Request({"op": "compile", "spec": spec}, namespace, failing=_key(spec))
         answer = await self._ask_once(request, self._reports, keep=_KEPT_REPORTS)
@@ -118,6 +117,7 @@ class WorkerRenderer:
         Raises:
             RenderingFailed: A cap was passed; the message names it and the leaf.
             RenderingPending: It takes longer than the patience.
+            RendererUnavailable: No worker could be reached for a while.
         """
         self._failures.raise_if_paused(_key(spec))
         arguments = {
@@ -140,6 +140,7 @@ class WorkerRenderer:
         Raises:
             RenderingFailed: It took too long.
             RenderingPending: It takes longer than the patience.
+            RendererUnavailable: No worker could be reached for a while.
             ValueError: It is no regular expression.
         """
         body = {"op": "find", "pattern": pattern, "text": text, "ignore_case": ignore_case}
@@ -168,7 +169,7 @@ class WorkerRenderer:
         if not task.done():
             raise errors.RenderingPending(task)
         outcome = task.result()
-        if isinstance(outcome, errors.RenderingFailed):
+        if isinstance(outcome, errors.OperatorError):
             raise outcome
         return outcome
 
@@ -176,7 +177,7 @@ class WorkerRenderer:
         self,
         request: _Request,
         line: bytes,
-    ) -> Answer | errors.RenderingFailed:
+    ) -> Answer | errors.OperatorError:
         """Have a request answered; a failure is given, for who asked may have left."""
         operation, began_s = request.body["op"], time.perf_counter()
         try:
@@ -185,6 +186,9 @@ class WorkerRenderer:
             self._count(operation, exc.cap, time.perf_counter() - began_s)
             failed = errors.RenderingFailed(str(exc), cap=exc.cap)
             return self._failures.note(request.failing, failed)
+        except RendererUnavailable as exc:
+            self._count(operation, "unavailable", time.perf_counter() - began_s)
+            return errors.RendererUnavailable(str(exc))
         self._count(operation, "ok", time.perf_counter() - began_s)
         self._failures.clear(request.failing)
         return answer
@@ -194,14 +198,14 @@ class WorkerRenderer:
         key: bytes,
         known: OrderedDict[bytes, Answer],
         keep: int,
-        task: asyncio.Task[Answer | errors.RenderingFailed],
+        task: asyncio.Task[Answer | errors.OperatorError],
     ) -> None:
         """Keep an answer, whether or not a pass still waits for it."""
         self._pending.pop(key, None)
         if task.cancelled() or task.exception() is not None:
             return
         outcome = task.result()
-        if not isinstance(outcome, errors.RenderingFailed):
+        if not isinstance(outcome, errors.OperatorError):
             known[key] = outcome
             if len(known) > keep:
                 known.popitem(last=False)

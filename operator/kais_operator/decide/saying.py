@@ -152,7 +152,8 @@ def refuse(
     """Decide on an object that breaks rules which the API server could not check: only say so.
 
     One that is being deleted is let go: what cannot be read must not hold its namespace either.
-    With another reason than Invalid the object may be right, and is looked at again.
+    With another reason than Invalid the object may be right: its other conditions and fields
+    stay, such as the revision that serves, and it is looked at again.
     """
     kind, metadata = body["kind"], body["metadata"]
     if metadata.get("deletionTimestamp"):
@@ -166,5 +167,9 @@ def refuse(
     message = f"{kind} is invalid: {problem}" if is_invalid else problem
     said = [conditions.false(summary, reason, message)]
     merged = conditions.merge(read, said, generation=generation, now=now)
-    status = body_of(Status(observed_generation=generation, conditions=merged))
-    return Plan(status=status, requeue_after=None if is_invalid else _LOOK_AGAIN)
+    if is_invalid:
+        return Plan(status=body_of(Status(observed_generation=generation, conditions=merged)))
+    others = [condition for condition in read if condition.type != summary]
+    status = body_of(Status(observed_generation=generation, conditions=(*others, *merged)))
+    status = {**(body.get("status") or {}), **status}
+    return Plan(status=status, requeue_after=_LOOK_AGAIN)

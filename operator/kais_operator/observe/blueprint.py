@@ -169,6 +169,6 @@ def _labelled(body: Body) -> int | None:
 
 RECONCILER = Reconciler(
     "Blueprint",
-    observe_blueprint,
+    verdicts.reporting_unavailable(observe_blueprint),
     reading.deciding(decisions.decide_blueprint, summary=Type.READY),
 )

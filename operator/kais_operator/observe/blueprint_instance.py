@@ -158,6 +158,6 @@ def _is_run_told(world: World, instance: BlueprintInstance) -> bool:
 
 RECONCILER = Reconciler(
     "BlueprintInstance",
-    observe_blueprint_instance,
+    verdicts.reporting_unavailable(observe_blueprint_instance),
     reading.deciding(decisions.decide_blueprint_instance, summary=Type.READY),
 )

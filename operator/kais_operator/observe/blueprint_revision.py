@@ -29,6 +29,6 @@ async def observe_blueprint_revision(world: World, ref: ObjectRef) -> Seen | Non
 
 RECONCILER = Reconciler(
     "BlueprintRevision",
-    observe_blueprint_revision,
+    verdicts.reporting_unavailable(observe_blueprint_revision),
     reading.deciding(decisions.decide_blueprint_revision, summary=Type.READY),
 )

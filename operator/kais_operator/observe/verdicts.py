@@ -1,11 +1,14 @@
 """Has templates compiled and rendered, and turns a cap that was passed into a finding.
 
 A template that hangs or grows is a user's mistake as one that does not parse, so it becomes a
-condition; only time and a dead worker may be the machine's, and are tried again later.
+condition; only time and a dead worker may be the machine's, and are tried again later. Where no
+worker can be reached, nothing is known of the template, and the summary condition says so.
 """
 
 from __future__ import annotations
 
+import functools
+from collections.abc import Awaitable, Callable
 from datetime import timedelta
 
 from kais.blueprints import CompileReport, Rendering, Violations
@@ -17,7 +20,30 @@ from kais.resources.blueprint_revision import BlueprintRevision
 from kais_operator import errors
 from kais_operator.decide.blueprints.revision_history import Verdict
 from kais_operator.decide.instances import instance_run
+from kais_operator.decide.plan import ObjectRef
+from kais_operator.observe import reading
+from kais_operator.observe.reconcilers import Seen
 from kais_operator.ports import World
+
+
+def reporting_unavailable(
+    observe: Callable[[World, ObjectRef], Awaitable[Seen | None]],
+) -> Callable[[World, ObjectRef], Awaitable[Seen | None]]:
+    """Wrap an observation that renders: say on the object that the renderer cannot be reached."""
+
+    @functools.wraps(observe)
+    async def observe_or_report(world: World, ref: ObjectRef) -> Seen | None:
+        try:
+            return await observe(world, ref)
+        except errors.RendererUnavailable as exc:
+            body = await world.cluster.get(ref)
+            if body is None or body["metadata"].get("deletionTimestamp"):
+                raise
+            problem = f"{exc}; its template is compiled and rendered as soon as it does"
+            reason = Reason.RENDERER_UNAVAILABLE
+            return Seen(body, reading.Unreadable(body, problem, reason))
+
+    return observe_or_report
 
 
 async def verdict_of(world: World, spec: TemplateSpec, *, namespace: str) -> Verdict:

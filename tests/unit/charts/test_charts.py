@@ -184,7 +184,7 @@ def test_images_come_from_the_values() -> None:
     ]
 
     ours = [image for image in images if 'include "kais.image"' in image]
-    assert len(ours) == 3  # the operator, its uninstall hook, the service
+    assert len(ours) == 4  # the operator, its renderer, its uninstall hook, the service
     assert set(images) - set(ours) == {"image: {{ .image | quote }}"}  # of the replication
 
 
@@ -249,7 +249,7 @@ def test_replication_sees_the_database_and_outlives_the_service() -> None:
 @pytest.mark.parametrize("name", ["operator-deployment.yaml", "knowledge-statefulset.yaml"])
 def test_pods_write_to_mounted_volumes_only(name: str) -> None:
     workload = objects(name)[0]
-    (container,) = workload["spec"]["template"]["spec"]["containers"]
+    container, *_ = workload["spec"]["template"]["spec"]["containers"]
     helpers = (TEMPLATES / "_helpers.tpl").read_text()
 
     assert "readOnlyRootFilesystem: true" in helpers
@@ -284,3 +284,70 @@ def test_cells_may_reach_everything_but_where_clouds_keep_the_nodes_credentials(
         ("UDP", 53),
         ("TCP", 53),
     }
+
+
+def operator_pod() -> Body:
+    (deployment,) = (b for b in objects("operator-deployment.yaml") if b["kind"] == "Deployment")
+    return dict(deployment["spec"]["template"]["spec"])
+
+
+def test_only_the_operators_container_has_a_token() -> None:
+    pod = operator_pod()
+    operator, renderer = pod["containers"]
+    tokens = {
+        volume["name"]
+        for volume in pod["volumes"]
+        for source in volume.get("projected", {}).get("sources", [])
+        if "serviceAccountToken" in source
+    }
+
+    assert pod["automountServiceAccountToken"] is False
+    assert tokens == {"api-token", "knowledge-token"}
+    assert tokens <= {mount["name"] for mount in operator["volumeMounts"]}
+    assert [mount["name"] for mount in renderer["volumeMounts"]] == ["renderer"]
+
+
+def test_the_operators_token_is_where_the_kubelet_would_mount_it() -> None:
+    pod = operator_pod()
+    (volume,) = (each for each in pod["volumes"] if each["name"] == "api-token")
+    (mount,) = (m for m in pod["containers"][0]["volumeMounts"] if m["name"] == "api-token")
+    paths = set()
+    for source in volume["projected"]["sources"]:
+        (projection,) = source.values()
+        paths |= {item["path"] for item in projection.get("items", [projection])}
+
+    assert mount["mountPath"] == "/var/run/secrets/kubernetes.io/serviceaccount"
+    assert mount["readOnly"] is True
+    assert paths == {"token", "ca.crt", "namespace"}
+
+
+def test_the_renderer_runs_as_another_user_and_meets_the_operator_at_one_socket() -> None:
+    pod = operator_pod()
+    operator, renderer = pod["containers"]
+    helpers = (TEMPLATES / "_helpers.tpl").read_text()
+    socket = "/run/kais/renderer.sock"
+
+    assert renderer["securityContext"] == {"runAsUser": 65533, "runAsGroup": 65533}
+    assert "runAsUser: 65532" in helpers
+    assert {"name": "KAIS_RENDERER_SOCKET", "value": socket} in operator["env"]
+    assert renderer["command"][-3:] == ["serve", "--socket", socket]
+    assert "-P" in renderer["command"], "the working directory is no place for imports"
+    mounts = {
+        c["name"]: m
+        for c in pod["containers"]
+        for m in c["volumeMounts"]
+        if m["name"] == "renderer"
+    }
+    assert mounts["operator"] == {
+        "name": "renderer",
+        "mountPath": "/run/kais",
+        "readOnly": True,
+    }
+    assert mounts["renderer"] == {"name": "renderer", "mountPath": "/run/kais"}
+
+
+def test_every_container_of_the_operators_pod_keeps_to_the_restricted_standard() -> None:
+    text = (TEMPLATES / "operator-deployment.yaml").read_text()
+
+    assert text.count('include "kais.containerSecurity"') == len(operator_pod()["containers"])
+    assert 'include "kais.podSecurity"' in text

@@ -8,11 +8,12 @@ import pytest
 
 from kais_operator import errors
 from kais_operator.adapters.renderer import WorkerRenderer
+from kais_rendering.pool import RenderPool
 
 
 @pytest.fixture
 async def renderer() -> AsyncIterator[WorkerRenderer]:
-    made = WorkerRenderer(workers=1, limit_s=0.5, memory_mib=64)
+    made = WorkerRenderer(RenderPool(workers=1, limit_s=0.5, memory_mib=64))
     yield made
     await made.close()
 

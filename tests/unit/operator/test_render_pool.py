@@ -24,7 +24,7 @@ HANG = {"topic": "a" * 40 + "!"}
 
 @pytest.fixture
 async def renderer() -> AsyncIterator[WorkerRenderer]:
-    made = WorkerRenderer(workers=1, limit_s=0.5, memory_mib=64)
+    made = WorkerRenderer(RenderPool(workers=1, limit_s=0.5, memory_mib=64))
     yield made
     await made.close()
 
@@ -143,7 +143,7 @@ async def test_a_spec_is_compiled_once() -> None:
             asked += 1
             return {"is_good": True, "reason": "Compiled", "message": "fine", "errors": []}
 
-    renderer = WorkerRenderer()
+    renderer = WorkerRenderer(RenderPool())
     renderer._pool = Counting()
     for _ in range(3):
         assert (await renderer.compile({"formation": {}}, namespace="n")).is_good

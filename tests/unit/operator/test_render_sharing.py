@@ -26,7 +26,7 @@ from tests.fakes.world import FakeWorld, fake_world
 
 NAMES: dict[str, Any] = {"blueprint": "b", "revision": 1, "namespace": "n"}
 SPEC = blueprints.blueprint()["spec"]
-WORKERS = inspect.signature(WorkerRenderer).parameters["workers"].default
+WORKERS = inspect.signature(RenderPool).parameters["workers"].default
 ANSWER = {"is_good": True, "reason": "Compiled", "message": "fine", "errors": []}
 
 
@@ -94,7 +94,7 @@ class Looking:
 
 async def test_fifteen_hanging_blueprints_do_not_delay_a_compile_in_another_namespace() -> None:
     bombs = [bomb(f"bomb-{number}") for number in range(15)]
-    renderer = WorkerRenderer(patience_s=PATIENCE_S)
+    renderer = WorkerRenderer(RenderPool(), patience_s=PATIENCE_S)
     fake = fake_world(*bombs, blueprints.blueprint(namespace="quiet"), renderer=renderer)
     harmless = ObjectRef("Blueprint", "quiet", "team")
     await warm(renderer)
@@ -124,7 +124,7 @@ async def warm(renderer: WorkerRenderer) -> None:
 
 
 async def test_a_pass_ends_while_its_template_is_rendered_and_is_made_again_after_it() -> None:
-    renderer = WorkerRenderer(workers=1, limit_s=0.5, patience_s=0.01)
+    renderer = WorkerRenderer(RenderPool(workers=1, limit_s=0.5), patience_s=0.01)
     fake = fake_world(bomb("bomb"), renderer=renderer)
     key = ObjectRef("Blueprint", "loud", "bomb")
     looking = Looking(fake)
@@ -143,7 +143,7 @@ async def test_a_pass_ends_while_its_template_is_rendered_and_is_made_again_afte
 
 
 async def test_who_asks_for_what_is_being_rendered_waits_for_the_same_answer() -> None:
-    renderer = WorkerRenderer(workers=1)
+    renderer = WorkerRenderer(RenderPool(workers=1))
     spec = blueprints.blueprint()["spec"]
     counted: list[str] = []
     renderer._count = lambda operation, result, _: counted.append(f"{operation} {result}")
@@ -155,7 +155,7 @@ async def test_who_asks_for_what_is_being_rendered_waits_for_the_same_answer() -
 
 def limited() -> tuple[WorkerRenderer, Limited, Clock]:
     clock, pool = Clock(), Limited()
-    renderer = WorkerRenderer(monotonic=clock)
+    renderer = WorkerRenderer(RenderPool(), monotonic=clock)
     renderer._pool = pool
     return renderer, pool, clock
 

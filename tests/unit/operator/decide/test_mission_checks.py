@@ -216,6 +216,22 @@ async def test_a_catastrophic_pattern_is_an_error_and_looked_for_once() -> None:
     }
 
 
+async def test_a_check_whose_pattern_cannot_be_looked_for_is_judged_when_the_renderer_is_back() -> (
+    None
+):
+    fake = await teams.started(checked({**TESTS, "failPattern": "bad"}, maxAttempts=1))
+    fake.containers.logs["check-0"] = "all is bad"
+    renderer: Any = fake.world.renderer
+    renderer.fails = [errors.RendererUnavailable("the renderer does not answer")]
+    teams.checked_pod(fake, checks={0: teams.check_ended(fake)}, phase="Succeeded")
+    teams.end_job(fake, condition="Complete")
+    with pytest.raises(errors.RendererUnavailable):
+        await teams.pass_(fake)
+    assert "outcome" not in status(fake)
+    await teams.settle(fake)
+    assert checks_of(fake) == {"tests": "Failed"}
+
+
 async def test_a_check_waits_while_its_log_is_read_and_is_looked_at_again() -> None:
     fake = await teams.started(checked({**TESTS, "successPattern": "ok"}, maxAttempts=1))
     fake.containers.logs["check-0"] = "ok"

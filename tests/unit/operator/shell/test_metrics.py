@@ -19,6 +19,7 @@ from kais_operator.decide.plan import ObjectRef
 from kais_operator.handlers import routing
 from kais_operator.handlers.metrics import Metrics
 from kais_operator.workqueue import Schedule
+from kais_rendering.pool import RenderPool
 from knowledge_client import errors as knowledge_errors
 from knowledge_client import models
 from tests.fakes import world as worlds
@@ -36,7 +37,7 @@ BOUNDS = {
 """What each label may say; a histogram's own bounds are fixed. Results depend on the metric."""
 RESULTS = {
     "kais_reconcile": {"ok", "retry", "error"},
-    "kais_renders": {"ok", "time", "memory", "worker"},
+    "kais_renders": {"ok", "time", "memory", "worker", "unavailable"},
     "kais_extractions": {"accepted", "failed"},
 }
 
@@ -119,7 +120,7 @@ def test_the_queue_tells_how_late_its_latest_key_is():
 
 async def test_renders_are_counted_by_what_came_of_them_and_answers_from_memory_are_not():
     metrics = Metrics()
-    renderer = WorkerRenderer(workers=1, limit_s=0.5, count=metrics.rendered)
+    renderer = WorkerRenderer(RenderPool(workers=1, limit_s=0.5), count=metrics.rendered)
     await renderer.start()
     try:
         assert await renderer.find("b+", "abbc", ignore_case=False, namespace="n")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from kais_operator import settings
@@ -31,8 +33,10 @@ def test_every_setting_is_read():
             "KAIS_METRICS_HOST": "127.0.0.1",
             "KAIS_METRICS_PORT": "0",
             "KAIS_LOG_LEVEL": "debug",
+            "KAIS_RENDERER_SOCKET": "/run/kais/renderer.sock",
         }
     )
+    assert read.renderer_socket == Path("/run/kais/renderer.sock")
     assert read.operator_namespace == "ops"
     assert read.watch_namespaces == ("demo", "other")
     assert read.knowledge_url == "https://k.example"
@@ -52,6 +56,7 @@ def test_every_setting_is_read():
         ("KAIS_WATCH_NAMESPACES", "Demo"),
         ("KAIS_SPAWN_POLICY", "yes"),
         ("KAIS_LOG_LEVEL", "loud"),
+        ("KAIS_RENDERER_SOCKET", "renderer.sock"),
     ],
 )
 def test_a_wrong_setting_is_named(name, value):

@@ -1,0 +1,62 @@
+"""`python -m kais_rendering`: serves workers on a Unix socket, or pings who serves there.
+
+In a cluster it runs in a container of its own in the operator's pod, as a user that cannot read
+the operator's tokens.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import logging
+import signal
+import socket
+import sys
+from pathlib import Path
+
+from kais_rendering.pool import RenderPool
+from kais_rendering.server import RenderServer
+
+_PING_S = 5.0
+
+
+def main() -> None:
+    """Run as a program; exits with 1 and one line when it cannot serve, or nobody answers."""
+    parser = argparse.ArgumentParser(prog="python -m kais_rendering", description=__doc__)
+    parser.add_argument("command", choices=("serve", "ping"))
+    parser.add_argument("--socket", type=Path, required=True, help="path of the Unix socket")
+    arguments = parser.parse_args()
+    try:
+        if arguments.command == "ping":
+            _ping(arguments.socket)
+        else:
+            asyncio.run(_serve(arguments.socket))
+    except OSError as exc:
+        sys.exit(f"kais_rendering: {arguments.socket}: {exc}")
+
+
+async def _serve(path: Path) -> None:
+    logging.basicConfig(level="INFO", format="%(asctime)s %(levelname)s %(name)s %(message)s")
+    stop = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, stop.set)
+    server = RenderServer(RenderPool(), path)
+    await server.start()
+    try:
+        await stop.wait()
+    finally:
+        await server.close()
+
+
+def _ping(path: Path) -> None:
+    with socket.socket(socket.AF_UNIX) as connection:
+        connection.settimeout(_PING_S)
+        connection.connect(str(path))
+        connection.sendall(bytes(4))
+        if not connection.recv(4):
+            raise ConnectionError("hung up")
+
+
+if __name__ == "__main__":
+    main()
