@@ -26,14 +26,16 @@ from prometheus_client import CollectorRegistry
 from kais import labels
 from kais.conditions import Type
 from kais.reasons import Reason
-from kais_cli import reference
 from kais_cli.exit_status import ExitStatus
 from kais_operator.handlers.metrics import Metrics as OperatorMetrics
 from knowledge_client.codes import Code
 from knowledge_service.app import create_app
+from knowledge_service.event_log import replay
 from knowledge_service.metrics import Metrics as ServiceMetrics
-from knowledge_service.store.sqlite import projections, rebuilding
+from knowledge_service.store.sqlite import projections
+from knowledge_service.store.sqlite.event_table import SqliteEventTable
 from knowledge_service.store.sqlite.store import SqliteStore
+from scripts import cli_reference
 from tests.contract.compatibility import record_store
 from tests.contract.compatibility.serving import DATA
 from tests.fakes.identity import NamedCallers
@@ -72,7 +74,9 @@ def collect() -> dict[str, Names]:
         "environment variables": {"all": [*_variables()]},
         "exit statuses": {"kais": [f"{each.name} {each.value}" for each in ExitStatus]},
         "programs": {"all": [*_project()["project"]["scripts"]]},
-        "commands and options": {name: _options(command) for name, command in reference.commands()},
+        "commands and options": {
+            name: _options(command) for name, command in cli_reference.commands()
+        },
         "fields of requests and answers": dict(_operations(openapi)),
         "fields of resources": dict(_resources()),
         "values of the chart": {"kais": [*_leaves(_chart())]},
@@ -119,7 +123,7 @@ def _payload_keys(path: Path) -> Names:
     """Give the keys that each type of event has in a log in which everything happens."""
     keys: defaultdict[str, set[str]] = defaultdict(set)
     db = apsw.Connection(str(path), flags=apsw.SQLITE_OPEN_READONLY)
-    for event in rebuilding.events(db, 1):
+    for event in replay.read_events(SqliteEventTable(db), 1):
         keys[event.type] |= {key for part in event.known() for key in part}
     db.close()
     return {name: sorted(keys[name]) for name in projections._ALL}
