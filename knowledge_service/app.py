@@ -7,9 +7,10 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 from fastapi import FastAPI
-from starlette.types import Message, Receive, Scope, Send
+from starlette.responses import JSONResponse
+from starlette.routing import Route
+from starlette.types import Receive, Scope, Send
 
-from knowledge_client import wire
 from knowledge_service import clock as clocks
 from knowledge_service.extraction.worker import Worker
 from knowledge_service.flows.readiness import Readiness
@@ -21,21 +22,20 @@ from knowledge_service.routes import (
     extractions,
     facts,
     health,
-    hot,
     links,
     lives,
     middleware,
     principals,
-    problems,
     recall,
     reference,
+    router,
     runs,
     scopes,
     usage,
 )
 from knowledge_service.routes.dependencies import Look, Services, look_here
 
-_LEVEL = (wire.API_LEVEL_HEADER.lower().encode(), str(wire.API_LEVEL).encode())
+_OPENAPI = "/openapi.json"
 
 
 def create_app(
@@ -65,10 +65,11 @@ def create_app(
         title="kais knowledge service",
         version="1",
         lifespan=lifespan,
+        openapi_url=None,
         docs_url=None,
         redoc_url=None,
     )
-    services = app.state.services = Services(
+    app.state.services = Services(
         store=store,
         authenticator=authenticator,
         clock=clock,
@@ -83,36 +84,32 @@ def create_app(
     )  # fmt: skip
     for room in rooms:
         app.include_router(room.router)
-    problems.install(app)
-    app.add_middleware(middleware.BodyLimit)
-    app.add_middleware(middleware.Faults)
-    app.add_middleware(middleware.Observed, metrics=counted)
-    app.state.hot = hot.Hot(app.answer, services)
+    routes = router.ExactRouter(
+        [
+            Route(_OPENAPI, lambda _: JSONResponse(app.openapi())),
+            *(route for room in rooms for route in room.router.routes),
+        ]
+    )
+    app.state.requests = middleware.RequestMetrics(middleware.ErrorResponses(routes), counted)
     return app
 
 
 class _Service(FastAPI):
-    """Gives the hot routes what is theirs before anything else of the framework."""
+    """The routes as FastAPI describes them; `Endpoint` answers them."""
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer a request."""
-
-        async def levelled(message: Message) -> None:
-            if message["type"] == "http.response.start":
-                message["headers"] = [*message.get("headers", ()), _LEVEL]
-            await send(message)
-
-        await self.state.hot(scope, receive, levelled)
+        """Answer a request, or go through a lifespan."""
+        if scope["type"] == "http":
+            scope["app"] = self
+            await self.state.requests(scope, receive, send)
+        else:
+            await super().__call__(scope, receive, send)
 
     def openapi(self) -> dict[str, Any]:
         """Describe every route with what it may refuse."""
         if self.openapi_schema is None:
             self.openapi_schema = describing.describe(super().openapi())
         return self.openapi_schema
-
-    async def answer(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer as the framework does."""
-        await super().__call__(scope, receive, send)
 
 
 def _nobody() -> None:

@@ -21,9 +21,8 @@ from knowledge_service.domain.visibility import PLATFORM, Principal, realm_of
 from knowledge_service.errors import QuotaExceeded, StoreUnavailable
 
 Kind = Literal["lists", "lookups", "recalls", "writes"]
-# Slots of each kind. Together they are fewer than the 40 threads of the framework's pool, so that
-# event streams find one. "lists" are as many as readers that may browse, "recalls" as many as
-# threads of the hot routes.
+# Slots of each kind; there is a thread for each. "lists" are as many as readers that may browse.
+# "recalls" also prepare facts: more than these wait for each other, since both are half Python.
 SLOTS: Mapping[Kind, int] = {"lists": 3, "lookups": 8, "recalls": 4, "writes": 16}
 # A client gives up after 10 s.
 _PATIENCE_S = 8.0

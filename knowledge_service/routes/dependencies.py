@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
 import re
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Annotated
+from typing import Annotated, TypeVar
 
 import anyio
 from fastapi import Depends, Header, Query, Request
@@ -25,6 +27,7 @@ from knowledge_service.index.looking import Looked
 from knowledge_service.metrics import Metrics
 from knowledge_service.ports import Authenticator, Once, Store
 
+T = TypeVar("T")
 _MAX_KEY = 255
 # What a body counts that does not say how long it is: as much as one may be (`middleware`).
 _UNSAID_BYTES = 8 * 1024 * 1024
@@ -48,6 +51,10 @@ def look_here(_body: bytes, given: tuple[Told, ...]) -> Looked:
     return looking.look(given)
 
 
+def _threads() -> ThreadPoolExecutor:
+    return ThreadPoolExecutor(sum(concurrency.SLOTS.values()), thread_name_prefix="request")
+
+
 @dataclass(frozen=True)
 class Services:
     """Everything a route may use. `wake_extractor` tells the worker that there is a new job.
@@ -65,12 +72,41 @@ class Services:
     concurrency: concurrency.Concurrency = field(default_factory=concurrency.Concurrency)
     listeners: listening.Listeners = field(default_factory=listening.Listeners)
     look: Look = look_here
+    threads: ThreadPoolExecutor = field(default_factory=_threads)
+    """As many as there are slots."""
     probes: anyio.CapacityLimiter = field(default_factory=lambda: anyio.CapacityLimiter(2))
     """Threads reserved for probes."""
 
     def now(self) -> datetime:
         """Return the time, and never one before the last write: a clock may be set back."""
         return max(self.clock(), self.store.latest())
+
+
+@dataclass(frozen=True)
+class Offload:
+    """Runs calls of one request in threads, each in a slot of its caller."""
+
+    services: Services
+    principal: Principal
+    body: bytes
+
+    async def run(self, call: Callable[[], T], kind: concurrency.Kind = "recalls") -> T:
+        """Wait for a slot, then run a call.
+
+        Raises:
+            StoreUnavailable: no slot became free in time.
+        """
+        async with self.services.concurrency.running(self.principal, kind):
+            loop = asyncio.get_running_loop()
+            return await loop.run_in_executor(self.services.threads, call)
+
+
+def offload(request: Request) -> Offload:
+    """Stand for what `Endpoint` provides to a coroutine function."""
+    raise NotImplementedError(request)
+
+
+OffloadDep = Annotated[Offload, Depends(offload)]
 
 
 async def services(request: Request) -> Services:
@@ -86,7 +122,7 @@ async def caller(request: Request, parts: ServicesDep) -> Principal:
     """Find out who calls, from the bearer token and nothing else; once for a request."""
     if CALLER not in request.scope:
         headers = request.headers
-        what = (request.method, request.url.path, headers.get("content-length"))
+        what = (request.method, request.scope["path"], headers.get("content-length"))
         found = await principal_of(parts, headers.get("authorization", ""), what)
         request.scope[CALLER] = found
     principal: Principal = request.scope[CALLER]

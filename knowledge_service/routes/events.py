@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import logging
 import time
 from collections.abc import AsyncIterator
@@ -17,8 +18,14 @@ from knowledge_client.models import AuditPage
 from knowledge_service.domain.visibility import Principal
 from knowledge_service.errors import ServiceError
 from knowledge_service.flows import listening
-from knowledge_service.routes.bodies import StrictRoute
-from knowledge_service.routes.dependencies import CallerDep, Services, ServicesDep, bearer_of
+from knowledge_service.routes.dependencies import (
+    CallerDep,
+    OffloadDep,
+    Services,
+    ServicesDep,
+    bearer_of,
+)
+from knowledge_service.routes.endpoint import Endpoint
 
 # A change is told within this; one look at the end of the log takes some microseconds.
 _LOOK_EVERY_S = 0.25
@@ -34,7 +41,7 @@ _SEND_S = 20.0
 _STREAM = {"content": {"text/event-stream": {"schema": {"type": "string"}}}}
 
 _log = logging.getLogger(__name__)
-router = APIRouter(prefix="/v1", tags=["events"], route_class=StrictRoute)
+router = APIRouter(prefix="/v1", tags=["events"], route_class=Endpoint)
 
 
 @router.get("/events", response_class=StreamingResponse, responses={200: _STREAM})
@@ -42,12 +49,12 @@ async def events(
     request: Request,
     services: ServicesDep,
     principal: CallerDep,
-    last_event_id: Annotated[str | None, Header(max_length=512)] = None,
+    offload: OffloadDep,
+    last_event_id: Annotated[str | None, Header(alias="Last-Event-ID", max_length=512)] = None,
 ) -> StreamingResponse:
     """Tell visible changes as they happen; `Last-Event-ID` goes on after one, 410 if too old."""
-    listener = await anyio.to_thread.run_sync(
-        listening.Listener, services.store, principal, last_event_id
-    )
+    listen = functools.partial(listening.Listener, services.store, principal, last_event_id)
+    listener = await offload.run(listen, "lookups")
     seat = services.listeners.take(principal)
     stream = _Stream(
         _lines(services, listener, _Caller(services, request, principal), seat),

@@ -6,10 +6,10 @@ from fastapi import APIRouter
 
 from knowledge_client.models import Extraction, ExtractionIn
 from knowledge_service.flows import running
-from knowledge_service.routes.bodies import StrictRoute
 from knowledge_service.routes.dependencies import CallerDep, Namespace, ServicesDep
+from knowledge_service.routes.endpoint import Endpoint
 
-router = APIRouter(prefix="/v1", tags=["extractions"], route_class=StrictRoute)
+router = APIRouter(prefix="/v1", tags=["extractions"], route_class=Endpoint)
 
 
 @router.post("/extractions", status_code=202)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Sequence
 from typing import Annotated, Literal
 
 from fastapi import APIRouter, Query, Response
@@ -20,23 +21,24 @@ from knowledge_client.models import (
 from knowledge_client.wire import Moment
 from knowledge_service.domain import told
 from knowledge_service.domain.facts import NewFact
-from knowledge_service.domain.told import Told
-from knowledge_service.domain.visibility import Principal
 from knowledge_service.flows import access, preparing, remembering
-from knowledge_service.index.looking import Looked
 from knowledge_service.ports import Listing, Once
 from knowledge_service.routes import cursors
-from knowledge_service.routes.bodies import StrictRoute
 from knowledge_service.routes.dependencies import (
     CallerDep,
     KeyHeader,
+    Offload,
+    OffloadDep,
     RehearsalDep,
-    Services,
     ServicesDep,
     once,
 )
+from knowledge_service.routes.endpoint import Endpoint
 
-router = APIRouter(prefix="/v1", tags=["facts"], route_class=StrictRoute)
+# A fact of at most this many bytes is judged by the gates faster than a thread starts.
+_INLINE_BYTES = 1024
+
+router = APIRouter(prefix="/v1", tags=["facts"], route_class=Endpoint)
 
 
 class ListQuery(BaseModel):
@@ -55,66 +57,73 @@ class ListQuery(BaseModel):
 
 
 @router.post("/facts", status_code=201, responses={200: {"model": Remembered}})
-def remember(
-    body: FactIn, services: ServicesDep, principal: CallerDep, response: Response,
-    dry_run: RehearsalDep, key: KeyHeader = None,
+async def remember(
+    body: FactIn, offload: OffloadDep, response: Response, dry_run: RehearsalDep,
+    key: KeyHeader = None,
 ) -> Remembered:  # fmt: skip
     """Remember a fact: 201 when it is new, 200 when it confirms an equal one.
 
     With `dry_run` nothing is kept: 200, and a fact that would be new has no id.
     """
-    fact = preparing.prepare(services.store, principal, body)
     if dry_run:
         response.status_code = 200
-        return remembering.rehearse(services.store, principal, [fact])[0]
-    repeat = once(key, principal, "facts", body)
-    (found,) = services.store.remember([fact], actor=access.actor(principal), once=repeat)
-    response.status_code = 201 if found.status == "created" else 200
-    return found
+        return (await _rehearse([body], offload))[0]
+    stored = await remember_one(body, offload, key)
+    if stored.status != "created":
+        response.status_code = 200
+    return stored
+
+
+async def remember_one(body: FactIn, offload: Offload, key: str | None) -> Remembered:
+    """Store a fact that came alone."""
+    services, principal = offload.services, offload.principal
+
+    def prepare() -> tuple[NewFact, Once | None]:
+        repeat = once(key, principal, "facts", body)
+        return preparing.prepare(services.store, principal, body), repeat
+
+    # A run or another fact is looked up in the database, and the gates take time for each word;
+    # the event loop must wait for neither.
+    is_quick = len(offload.body) <= _INLINE_BYTES and not (body.run or body.about)
+    fact, repeat = prepare() if is_quick else await offload.run(prepare)
+    (stored,) = await services.store.remembered([fact], actor=access.actor(principal), once=repeat)
+    return stored
 
 
 @router.post("/facts:batch", status_code=201, responses={200: {"model": RememberedBatch}})
-def remember_batch_or_rehearse(
-    body: FactsIn, services: ServicesDep, principal: CallerDep, response: Response,
-    dry_run: RehearsalDep, key: KeyHeader = None,
+async def remember_batch(
+    body: FactsIn, offload: OffloadDep, response: Response, dry_run: RehearsalDep,
+    key: KeyHeader = None,
 ) -> RememberedBatch:  # fmt: skip
     """Remember facts together, all or none; with `dry_run` nothing is kept (200)."""
-    if not dry_run:
-        return remember_batch(body, services, principal, key)
-    response.status_code = 200
+    services, principal = offload.services, offload.principal
     services.quotas.take(principal, {"facts": len(body.facts)})
-    facts = preparing.prepare_all(services.store, principal, body.facts)
-    return RememberedBatch(results=remembering.rehearse(services.store, principal, facts))
+    if dry_run:
+        response.status_code = 200
+        return RememberedBatch(results=await _rehearse(body.facts, offload))
+
+    def prepare() -> Awaitable[tuple[Remembered, ...]]:
+        repeat = once(key, principal, "facts:batch", body)
+        given = told.read(offload.body)
+        if given is None:
+            facts = preparing.prepare_all(services.store, principal, body.facts)
+        else:
+            looked = services.look(offload.body, given)
+            facts = preparing.prepare_told(services.store, principal, given, looked)
+        return services.store.remembered(facts, actor=access.actor(principal), once=repeat)
+
+    # No thread waits for the commit: recalls have the same threads.
+    return RememberedBatch(results=await (await offload.run(prepare)))
 
 
-def remember_batch(
-    body: FactsIn, services: ServicesDep, principal: CallerDep, key: KeyHeader = None
-) -> RememberedBatch:
-    """Remember facts together, all or none."""
-    facts, repeat = prepared(body, services, principal, key)
-    found = services.store.remember(facts, actor=access.actor(principal), once=repeat)
-    return RememberedBatch(results=found)
+async def _rehearse(bodies: Sequence[FactIn], offload: Offload) -> tuple[Remembered, ...]:
+    store, principal = offload.services.store, offload.principal
 
+    def rehearse() -> tuple[Remembered, ...]:
+        facts = preparing.prepare_all(store, principal, bodies)
+        return remembering.rehearse(store, principal, facts)
 
-def prepared(
-    body: FactsIn, services: Services, principal: Principal, key: str | None
-) -> tuple[list[NewFact], Once | None]:
-    """Do of a batch all that comes before it is stored."""
-    services.quotas.take(principal, {"facts": len(body.facts)})
-    facts = preparing.prepare_all(services.store, principal, body.facts)
-    return facts, once(key, principal, "facts:batch", body)
-
-
-def prepared_told(
-    body: tuple[Told, ...], looked: Looked, services: Services, principal: Principal,
-    key: str | None,
-) -> tuple[list[NewFact], Once | None]:  # fmt: skip
-    """Do what `prepared` does with facts that say nothing unusual."""
-    services.quotas.take(principal, {"facts": len(body)})
-    facts = preparing.prepare_told(services.store, principal, body, looked)
-    if key is None:
-        return facts, None
-    return facts, once(key, principal, "facts:batch", told.facts_in(body))
+    return await offload.run(rehearse, "writes")
 
 
 @router.get("/facts")

@@ -11,8 +11,9 @@ from fastapi import APIRouter, Response
 from knowledge_client.models import Health
 from knowledge_service.errors import StoreUnavailable
 from knowledge_service.routes.dependencies import ServicesDep
+from knowledge_service.routes.endpoint import Endpoint
 
-router = APIRouter(tags=["health"])
+router = APIRouter(tags=["health"], route_class=Endpoint)
 
 
 @router.get("/healthz", responses={503: {"model": Health}})

@@ -10,14 +10,14 @@ from knowledge_client.models import Impact, Linked, LinkIn, LinkPage, Neighborho
 from knowledge_service.flows import explaining, linking
 from knowledge_service.ports import Around
 from knowledge_service.routes import cursors
-from knowledge_service.routes.bodies import StrictRoute
 from knowledge_service.routes.dependencies import CallerDep, KeyHeader, ServicesDep, once
+from knowledge_service.routes.endpoint import Endpoint
 
 _REFERENCE = 1200
 Types = Annotated[list[str], Query(alias="type", max_length=32)]
 End = Annotated[str, Query(max_length=_REFERENCE)]
 
-router = APIRouter(prefix="/v1", tags=["links"], route_class=StrictRoute)
+router = APIRouter(prefix="/v1", tags=["links"], route_class=Endpoint)
 
 
 @router.post("/links", status_code=201, responses={200: {"model": Linked}})

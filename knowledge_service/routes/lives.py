@@ -20,10 +20,10 @@ from knowledge_client.models import (
 )
 from knowledge_service.flows import living
 from knowledge_service.routes import cursors
-from knowledge_service.routes.bodies import StrictRoute
 from knowledge_service.routes.dependencies import CallerDep, KeyHeader, ServicesDep, once
+from knowledge_service.routes.endpoint import Endpoint
 
-router = APIRouter(prefix="/v1", tags=["facts"], route_class=StrictRoute)
+router = APIRouter(prefix="/v1", tags=["facts"], route_class=Endpoint)
 
 
 @router.post("/facts/{fact_id}:confirm")

@@ -10,10 +10,10 @@ from knowledge_client.models import PrincipalIn, PrincipalPage, WhoAmI
 from knowledge_service.domain.visibility import PLATFORM, Principal, realm_of
 from knowledge_service.errors import Forbidden, NotFound
 from knowledge_service.flows import access
-from knowledge_service.routes.bodies import StrictRoute
 from knowledge_service.routes.dependencies import CallerDep, ServicesDep
+from knowledge_service.routes.endpoint import Endpoint
 
-router = APIRouter(prefix="/v1", tags=["principals"], route_class=StrictRoute)
+router = APIRouter(prefix="/v1", tags=["principals"], route_class=Endpoint)
 _ACCOUNT = re.compile(r"system:serviceaccount:([^:]+):.+", re.DOTALL)
 
 

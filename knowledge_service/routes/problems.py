@@ -4,26 +4,26 @@ from __future__ import annotations
 
 import logging
 
-from fastapi import FastAPI, Request
-from fastapi.exceptions import RequestValidationError
 from starlette.exceptions import HTTPException
 from starlette.responses import Response
+from starlette.types import Scope
 
 from knowledge_client.codes import Code
-from knowledge_client.models import Problem, ProblemViolation
-from knowledge_service.errors import InvalidBody, NotFound, ServiceError, TooLarge
+from knowledge_client.models import Problem
+from knowledge_service.errors import NotFound, ServiceError
 
 _log = logging.getLogger(__name__)
 MEDIA_TYPE = "application/problem+json"
-_SHOWN = 50  # mistakes of one request; more than anybody mends at once
-_NO_JSON = "json_invalid"
 
 
-def install(app: FastAPI) -> None:
-    """Answer every refusal as a problem; `middleware.Faults` answers the rest."""
-    app.add_exception_handler(ServiceError, _refused)
-    app.add_exception_handler(RequestValidationError, _invalid)
-    app.add_exception_handler(HTTPException, _unrouted)
+def of(scope: Scope, exc: Exception) -> Response:
+    """Return the response to a request that raised."""
+    if isinstance(exc, ServiceError):
+        return _refused(scope["path"], exc)
+    if isinstance(exc, HTTPException):
+        return _unrouted(scope, exc)
+    _log.error("request failed", exc_info=exc, extra={"fields": {"path": scope["path"]}})
+    return response(ServiceError("something is wrong in the service; its log says what"))
 
 
 def response(error: ServiceError) -> Response:
@@ -34,12 +34,7 @@ def response(error: ServiceError) -> Response:
     return _answer(error.problem(), headers)
 
 
-async def _refused(request: Request, exc: Exception) -> Response:
-    assert isinstance(exc, ServiceError)  # noqa: S101 - registered for it
-    return refused(request.url.path, exc)
-
-
-def refused(path: str, exc: ServiceError) -> Response:
+def _refused(path: str, exc: ServiceError) -> Response:
     """Log what is not the caller's doing, and return the refusal as a response."""
     if exc.status >= ServiceError.status:
         # Not the caller's doing: who looks after the service must find it in the log.
@@ -50,41 +45,17 @@ def refused(path: str, exc: ServiceError) -> Response:
     return response(exc)
 
 
-async def _invalid(_: Request, exc: Exception) -> Response:
-    assert isinstance(exc, RequestValidationError)  # noqa: S101 - registered for it
-    violations = tuple(
-        ProblemViolation(
-            path=".".join(str(part) for part in error["loc"] if part != "body"),
-            message=str(error["msg"]),
-        )
-        for error in exc.errors()[:_SHOWN]
-        if error["type"] != _NO_JSON
-    )
-    said = [error["ctx"]["error"] for error in exc.errors() if error["type"] == _NO_JSON]
-    if said:
-        return response(InvalidBody(f"the body is no JSON: {said[0]}"))
-    return response(InvalidBody("the request is not what this route takes", violations))
-
-
-async def _unrouted(request: Request, exc: Exception) -> Response:
-    assert isinstance(exc, HTTPException)  # noqa: S101 - registered for it
+def _unrouted(scope: Scope, exc: HTTPException) -> Response:
+    path = scope["path"]
     if exc.status_code == NotFound.status:
-        return response(NotFound(f"no route {request.url.path}; see /openapi.json"))
-    if exc.status_code == TooLarge.status:
-        return response(TooLarge(str(exc.detail)))
+        return response(NotFound(f"no route {path}; see /openapi.json"))
     problem = Problem(
         title=str(exc.detail),
         status=exc.status_code,
         code=Code.INVALID_BODY,
-        detail=f"{request.method} {request.url.path}: {exc.detail}",
+        detail=f"{scope['method']} {path}: {exc.detail}",
     )
     return _answer(problem, dict(exc.headers or {}))
-
-
-def fault(path: str, exc: Exception) -> Response:
-    """Log a fault of ours, and return an answer that says nothing of it."""
-    _log.error("request failed", exc_info=exc, extra={"fields": {"path": path}})
-    return response(ServiceError("something is wrong in the service; its log says what"))
 
 
 def _answer(problem: Problem, headers: dict[str, str]) -> Response:

@@ -6,10 +6,10 @@ from fastapi import APIRouter
 
 from knowledge_client.models import Compared, Explained, Recalled, RecallIn, Receipt
 from knowledge_service.flows import explaining, recalling, replaying
-from knowledge_service.routes.bodies import StrictRoute
 from knowledge_service.routes.dependencies import CallerDep, KeyHeader, ServicesDep, once
+from knowledge_service.routes.endpoint import Endpoint
 
-router = APIRouter(prefix="/v1", tags=["recall"], route_class=StrictRoute)
+router = APIRouter(prefix="/v1", tags=["recall"], route_class=Endpoint)
 
 
 @router.post("/recall")

@@ -19,11 +19,18 @@ from knowledge_client.models import (
 from knowledge_client.models.facts import Tag
 from knowledge_client.wire import Moment, Reason, Wire, WireScope
 from knowledge_service.domain.visibility import lineage
-from knowledge_service.flows import access, preparing, recalling, remembering
-from knowledge_service.routes.bodies import ReferenceRoute
-from knowledge_service.routes.dependencies import CallerDep, KeyHeader, ServicesDep, once
+from knowledge_service.flows import access, recalling, remembering
+from knowledge_service.routes import facts
+from knowledge_service.routes.dependencies import (
+    CallerDep,
+    KeyHeader,
+    OffloadDep,
+    ServicesDep,
+    once,
+)
+from knowledge_service.routes.endpoint import ReferenceEndpoint
 
-router = APIRouter(tags=["reference"], route_class=ReferenceRoute)
+router = APIRouter(tags=["reference"], route_class=ReferenceEndpoint)
 
 
 class RecallBody(Wire):
@@ -142,15 +149,12 @@ def recall(
 
 
 @router.post("/remember")
-def remember(
-    body: RememberBody, services: ServicesDep, principal: CallerDep, key: KeyHeader = None
+async def remember(
+    body: RememberBody, offload: OffloadDep, key: KeyHeader = None
 ) -> dict[str, str]:
     """Remember a fact."""
-    said = fact_in(body)
-    fact = preparing.prepare(services.store, principal, said)
-    repeat = once(key, principal, "facts", said)
-    (found,) = services.store.remember([fact], actor=access.actor(principal), once=repeat)
-    return {"factId": found.fact_id}
+    stored = await facts.remember_one(fact_in(body), offload, key)
+    return {"factId": stored.fact_id}
 
 
 @router.post("/correct")

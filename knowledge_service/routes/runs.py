@@ -22,12 +22,12 @@ from knowledge_service.domain.runs import RunKey, key_of
 from knowledge_service.flows import access, running
 from knowledge_service.ports import RunListing
 from knowledge_service.routes import cursors
-from knowledge_service.routes.bodies import StrictRoute
 from knowledge_service.routes.dependencies import CallerDep, KeyHeader, Namespace, ServicesDep, once
+from knowledge_service.routes.endpoint import Endpoint
 
 RunId = Annotated[str, Path(max_length=128)]
 
-router = APIRouter(prefix="/v1", tags=["runs"], route_class=StrictRoute)
+router = APIRouter(prefix="/v1", tags=["runs"], route_class=Endpoint)
 
 
 @router.post("/episodes")

@@ -12,10 +12,10 @@ from knowledge_service.domain.visibility import Principal, realm_of
 from knowledge_service.errors import Forbidden, NotFound
 from knowledge_service.flows import access
 from knowledge_service.routes import cursors
-from knowledge_service.routes.bodies import StrictRoute
 from knowledge_service.routes.dependencies import CallerDep, Services, ServicesDep
+from knowledge_service.routes.endpoint import Endpoint
 
-router = APIRouter(prefix="/v1", tags=["scopes"], route_class=StrictRoute)
+router = APIRouter(prefix="/v1", tags=["scopes"], route_class=Endpoint)
 
 
 @router.get("/scopes")

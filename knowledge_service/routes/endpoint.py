@@ -1,0 +1,366 @@
+"""How a route answers: the one way from a request's bytes to the bytes of its response.
+
+FastAPI declares the routes and describes them in the OpenAPI. It does not run them: its way from
+the socket to a function costs three threads and more than a millisecond. `Endpoint` reads what
+FastAPI understood of a signature once, and then:
+
+authenticate -> count the request -> read the body -> (in a thread) validate, call, serialise
+
+JSON is read as its standard has it, and a field or parameter that the route does not have is
+refused. Python's own reader lets half surrogates, NaN and nesting of any depth through, each of
+which fails later, where it looks like a fault of ours.
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import typing
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import chain, islice
+from typing import Any
+
+import pydantic
+import pydantic_core
+from fastapi.dependencies.models import Dependant
+from fastapi.routing import APIRoute
+from pydantic import BaseModel, TypeAdapter, create_model
+from pydantic.fields import FieldInfo
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.types import Receive, Scope, Send
+
+from knowledge_client.models import ProblemViolation
+from knowledge_service.errors import InvalidBody, TooLarge
+from knowledge_service.flows import concurrency
+from knowledge_service.routes import dependencies, middleware, unknown_fields
+from knowledge_service.routes.dependencies import Offload, Services
+
+# A body of at most this many bytes is validated faster than a thread starts.
+_INLINE_BYTES = 16 * 1024
+# Clients that always send JSON send one of these where there is nothing to send.
+_EMPTY = (b"", b"{}", b"null")
+_MAX_VIOLATIONS = 50  # of one request; more than anybody mends at once
+_NO_CONTENT = 204
+_NOT_SENT_AS_JSON = ProblemViolation(
+    path="", message="send the body as JSON, with the header Content-Type: application/json"
+)
+
+
+def _json(body: bytes) -> Any:
+    try:
+        return pydantic_core.from_json(body, allow_inf_nan=False)
+    except ValueError as exc:
+        raise InvalidBody(f"the body is not JSON: {exc}") from exc
+
+
+class Endpoint(APIRoute):
+    """A route whose parameters and body are validated strictly.
+
+    A plain function runs in a thread, in one of its caller's slots. A coroutine function runs on
+    the event loop: it takes an `Offload` for what needs a thread.
+    """
+
+    refuses_unknown = True
+
+    def __init__(self, path: str, endpoint: Callable[..., Any], **options: Any) -> None:
+        super().__init__(path, endpoint, **options)
+        self._inputs = _Inputs(self.dependant)
+        self._is_async = inspect.iscoroutinefunction(endpoint)
+        self._serializer = TypeAdapter(self.response_model)
+        self.app = self._serve
+
+    async def _serve(self, scope: Scope, receive: Receive, send: Send) -> None:
+        request = Request(scope, receive)
+        services: Services = scope["app"].state.services
+        if not self._inputs.needs_caller:
+            call = _Call(request, services, None, b"")
+            response = await self._respond_async(call)
+        else:
+            limit = middleware.max_body_bytes(scope["path"])
+            length = request.headers.get("content-length")
+            if length is not None and not middleware.is_within(length, limit):
+                raise _too_large(limit)
+            # A body costs memory and time: nobody unknown has one read.
+            principal = await dependencies.caller(request, services)
+            size = dependencies.body_bytes(scope["method"], length)
+            with services.concurrency.counted(principal, size):
+                # Before a slot is taken: a slow sender delays no other caller.
+                body = await _read_body(receive, limit)
+                offload = Offload(services, principal, body)
+                call = _Call(request, services, offload, body)
+                if self._is_async:
+                    response = await self._respond_async(call)
+                else:
+                    kind = concurrency.kind_of(scope["method"], scope["path"])
+                    response = await offload.run(functools.partial(self._respond, call), kind)
+        await response(scope, receive, send)
+
+    def _respond(self, call: _Call) -> Response:
+        arguments = self._arguments(call)
+        return self._response(call, self.endpoint(**arguments))
+
+    async def _respond_async(self, call: _Call) -> Response:
+        read = functools.partial(self._arguments, call)
+        if call.offload is None or len(call.body) <= _INLINE_BYTES:
+            arguments = read()
+        else:
+            arguments = await call.offload.run(read)
+        return self._response(call, await self.endpoint(**arguments))
+
+    def _response(self, call: _Call, value: Any) -> Response:
+        if isinstance(value, Response):
+            return value
+        own = call.response
+        status = (own.status_code if own else 0) or self.status_code or 200
+        if status == _NO_CONTENT:
+            return Response(status_code=status)
+        body = self._serializer.dump_json(value, by_alias=True)
+        return Response(body, status, own.headers if own else None, "application/json")
+
+    def _arguments(self, call: _Call) -> dict[str, Any]:
+        """Validate the request.
+
+        Raises:
+            InvalidBody: it has what the route does not take; all of that at once, up to a bound.
+        """
+        inputs = self._inputs
+        value = _json(call.body) if inputs.body_model and call.body else None
+        if self.refuses_unknown:
+            self._refuse_unknown(call, value)
+        violations: list[ProblemViolation] = []
+        arguments = inputs.parameters(call.request, violations)
+        arguments |= inputs.body(call, value, violations)
+        if violations:
+            shown = tuple(violations[:_MAX_VIOLATIONS])
+            raise InvalidBody("the request is not what this route takes", shown)
+        for name, provide in inputs.provided:
+            arguments[name] = provide(call)
+        return arguments
+
+    def _refuse_unknown(self, call: _Call, value: Any) -> None:
+        inputs, request = self._inputs, call.request
+        unknown: Iterator[ProblemViolation] = iter(())
+        if request.scope["query_string"]:
+            unknown = unknown_fields.of_query(request.query_params, inputs.query_names)
+        if inputs.body_model:
+            unknown = chain(unknown, unknown_fields.of_body(inputs.body_model, value))
+        elif call.body.strip() not in _EMPTY:
+            unknown = chain(unknown, [unknown_fields.NO_BODY])
+        violations = tuple(islice(unknown, _MAX_VIOLATIONS))
+        if violations:
+            raise InvalidBody("the request has unknown parameters or fields", violations)
+
+
+class ReferenceEndpoint(Endpoint):
+    """A route of the reference's clients, which send fields that this service does not have."""
+
+    refuses_unknown = False
+
+
+class _Call:
+    """One request whose body was read; `offload` is None where the caller does not matter."""
+
+    def __init__(
+        self, request: Request, services: Services, offload: Offload | None, body: bytes
+    ) -> None:
+        self.request = request
+        self.services = services
+        self.offload = offload
+        self.body = body
+        self.response: Response | None = None
+
+    def make_response(self) -> Response:
+        """Return where a function sets the status and headers of its response."""
+        self.response = Response(status_code=0)
+        del self.response.headers["content-length"]
+        return self.response
+
+
+_PROVIDERS: Mapping[Any, Callable[[_Call], Any]] = {
+    dependencies.services: lambda call: call.services,
+    dependencies.caller: lambda call: call.offload.principal if call.offload else None,
+    dependencies.offload: lambda call: call.offload,
+}
+
+
+@dataclass(frozen=True)
+class _Location:
+    """The parameters of one part of a request, `path`, `query` or `header`."""
+
+    name: str
+    model: type[BaseModel]
+    fields: tuple[tuple[str, bool], ...]
+    """How each is spelt in a request, and whether it may come several times."""
+    argument: str | None
+    """The argument that takes the whole model; None when each field is an argument."""
+    defaults: Mapping[str, Any] | None
+    """The arguments of a request that has none of the fields; None when they must be validated."""
+
+    @classmethod
+    def of(cls, name: str, fields: Sequence[Any]) -> Iterator[_Location]:
+        single: dict[str, Any] = {}
+        for field in fields:
+            info: FieldInfo = field.field_info
+            if isinstance(info.annotation, type) and issubclass(info.annotation, BaseModel):
+                spelt = tuple((each, False) for each in _names(info.annotation))
+                yield cls(name, info.annotation, spelt, field.name, None)
+            else:
+                if name == "header" and not info.alias:
+                    raise TypeError(f"the header {field.name} has no alias")
+                single[field.name] = (info.annotation, info)
+        if single:
+            model = create_model(name.capitalize(), **single)
+            spelt = tuple(
+                (each.alias or key, typing.get_origin(each.annotation) is list)
+                for key, each in model.model_fields.items()
+            )
+            declared = model.model_fields.values()
+            is_fixed = not any(each.is_required() or each.default == [] for each in declared)
+            yield cls(name, model, spelt, None, model().__dict__ if is_fixed else None)
+
+    def read(self, request: Request, violations: list[ProblemViolation]) -> dict[str, Any]:
+        values: dict[str, Any] = {}
+        if self.name == "path":
+            values = request.path_params
+        elif self.name == "header":
+            headers = request.headers
+            values = {name: headers[name] for name, _ in self.fields if name in headers}
+        elif request.scope["query_string"]:
+            query = request.query_params
+            values = {
+                name: query.getlist(name) if is_list else query[name]
+                for name, is_list in self.fields
+                if name in query
+            }
+        if not values and self.defaults is not None:
+            return dict(self.defaults)
+        try:
+            read = self.model.model_validate(values)
+        except pydantic.ValidationError as exc:
+            violations += _violations(exc, self.name)
+            return {}
+        return {self.argument: read} if self.argument else dict(read.__dict__)
+
+
+class _Inputs:
+    """What a route's function takes, by where it comes from."""
+
+    def __init__(self, dependant: Dependant) -> None:
+        self.body_name, self.body_model = _body_of(dependant)
+        self.locations = tuple(_locations(dependant))
+        self.provided: list[tuple[str, Callable[[_Call], Any]]] = []
+        self.derived: list[tuple[str, Callable[..., Any], tuple[_Location, ...]]] = []
+        for each in dependant.dependencies:
+            provide = _PROVIDERS.get(each.call)
+            if provide:
+                self.provided.append((str(each.name), provide))
+            elif each.call and not each.dependencies and not each.body_params:
+                self.derived.append((str(each.name), each.call, tuple(_locations(each))))
+            else:
+                raise TypeError(f"{dependant.call}: {each.call} is not supported")
+        if dependant.request_param_name:
+            self.provided.append((dependant.request_param_name, lambda call: call.request))
+        if dependant.response_param_name:
+            self.provided.append((dependant.response_param_name, _Call.make_response))
+        callers = (dependencies.caller, dependencies.offload)
+        self.needs_caller = any(each.call in callers for each in dependant.dependencies)
+        everywhere = [*self.locations, *chain(*(locations for *_, locations in self.derived))]
+        self.query_names = frozenset(
+            name for each in everywhere if each.name == "query" for name, _ in each.fields
+        )
+
+    def parameters(self, request: Request, violations: list[ProblemViolation]) -> dict[str, Any]:
+        """Validate all but the body; mistakes are added to `violations`."""
+        arguments: dict[str, Any] = {}
+        for name, derive, locations in self.derived:
+            found: dict[str, Any] = {}
+            count = len(violations)
+            for location in locations:
+                found |= location.read(request, violations)
+            if len(violations) == count:
+                arguments[name] = derive(**found)
+        for location in self.locations:
+            arguments |= location.read(request, violations)
+        return arguments
+
+    def body(
+        self, call: _Call, value: Any, violations: list[ProblemViolation]
+    ) -> dict[str, BaseModel]:
+        """Validate the body, which was read as JSON; mistakes are added to `violations`."""
+        if self.body_model is None:
+            return {}
+        if value is None:
+            violations.append(ProblemViolation(path="", message="Field required"))
+        elif not _is_json(call.request.headers.get("content-type")):
+            violations.append(_NOT_SENT_AS_JSON)
+        else:
+            try:
+                return {self.body_name: self.body_model.model_validate(value)}
+            except pydantic.ValidationError as exc:
+                violations += _violations(exc)
+        return {}
+
+
+def _body_of(dependant: Dependant) -> tuple[str, type[BaseModel] | None]:
+    bodies = dependant.body_params
+    if dependant.cookie_params or len(bodies) > 1:
+        raise TypeError(f"{dependant.call}: cookies and several bodies are not supported")
+    for each in bodies:
+        model = each.field_info.annotation
+        if isinstance(model, type) and issubclass(model, BaseModel):
+            return each.name, model
+        raise TypeError(f"{dependant.call}: a body must be a model")
+    return "", None
+
+
+def _locations(dependant: Dependant) -> Iterator[_Location]:
+    yield from _Location.of("path", dependant.path_params)
+    yield from _Location.of("query", dependant.query_params)
+    yield from _Location.of("header", dependant.header_params)
+
+
+def _names(model: type[BaseModel]) -> Iterator[str]:
+    for name, field in model.model_fields.items():
+        yield field.alias or name
+
+
+def _violations(exc: pydantic.ValidationError, *place: str) -> Iterator[ProblemViolation]:
+    errors = exc.errors(include_url=False, include_context=False, include_input=False)
+    for error in errors[:_MAX_VIOLATIONS]:
+        path = ".".join(str(part) for part in (*place, *error["loc"]))
+        yield ProblemViolation(path=path, message=str(error["msg"]))
+
+
+def _is_json(content_type: str | None) -> bool:
+    kind = (content_type or "").partition(";")[0].strip().lower()
+    main, _, sub = kind.partition("/")
+    return main == "application" and (sub == "json" or sub.endswith("+json"))
+
+
+async def _read_body(receive: Receive, limit: int) -> bytes:
+    """Read a body.
+
+    Raises:
+        HTTPException: the connection ended before the body did.
+        TooLarge: it has more bytes than the limit, whatever its length is said to be.
+    """
+    parts: list[bytes] = []
+    size = 0
+    while True:
+        message = await receive()
+        if message["type"] == "http.disconnect":
+            raise HTTPException(400, "the connection ended before the body did")
+        part = message.get("body", b"")
+        size += len(part)
+        if size > limit:
+            raise _too_large(limit)
+        parts.append(part)
+        if not message.get("more_body"):
+            return parts[0] if len(parts) == 1 else b"".join(parts)
+
+
+def _too_large(limit: int) -> TooLarge:
+    return TooLarge(f"the body exceeds {limit} bytes")
