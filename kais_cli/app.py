@@ -1,6 +1,6 @@
-"""`kais`, also installed as `kubectl-kais`: arguments in, exit status out.
+"""The entry point of `kais` and `kubectl-kais`: parses arguments, returns the exit status.
 
-Nothing heavy is imported here: `kais --help` answers before a cluster client would have loaded.
+Imports nothing heavy, so that `kais --help` answers before a cluster client could load.
 """
 
 from __future__ import annotations
@@ -28,10 +28,10 @@ def _show_version(wanted: bool) -> None:
 
 
 def build() -> typer.Typer:
-    """Put the groups of commands together."""
+    """Build the application from its command groups."""
     app = typer.Typer(
         name="kais",
-        help="Run teams of AI agents on Kubernetes that remember what they learnt.",
+        help="Run teams of AI agents on Kubernetes that remember what they learned.",
         no_args_is_help=True,
         add_completion=False,
         rich_markup_mode=None,
@@ -42,7 +42,9 @@ def build() -> typer.Typer:
     def root(
         version: Annotated[
             bool,
-            typer.Option("--version", callback=_show_version, is_eager=True, help="Show it."),
+            typer.Option(
+                "--version", callback=_show_version, is_eager=True, help="Show the version."
+            ),
         ] = False,
     ) -> None:
         del version  # its callback has answered
@@ -53,7 +55,7 @@ def build() -> typer.Typer:
 def main(
     arguments: Sequence[str] | None = None, environment: Environment | None = None
 ) -> ExitStatus | int:
-    """Run one command; never raises. Streams and clients are the environment's."""
+    """Run one command. Never raises; `environment` provides the streams and clients."""
     world = environment or environments.real()
     given = sys.argv[1:] if arguments is None else list(arguments)
     command = typer.main.get_command(build())
@@ -69,7 +71,7 @@ def main(
 
 
 def _usage(exc: TyperException) -> str:
-    """Say what is wrong with the arguments; without any, typer's message is the help itself."""
+    """Format a usage error. Without arguments, typer's message is the help text itself."""
     said = exc.format_message().rstrip(".").replace("Value error, ", "")
     context = getattr(exc, "ctx", None)
     if said.startswith("Usage:") or context is None:

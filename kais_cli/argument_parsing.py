@@ -1,4 +1,4 @@
-"""What people type about facts, made into what the service takes: ids, moments, texts, pages."""
+"""Parse arguments about facts into what the service accepts: ids, choices, texts, pages."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ if TYPE_CHECKING:
 _UUID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}", re.IGNORECASE)
 _ALIAS = "alias:"
 PAGE = 100
-"""As many facts as the service gives at once."""
-_MOST_TYPED = 1_000_000  # characters of a text from a pipe that are looked at
+"""The maximum number of facts that the service returns at once."""
+_MOST_TYPED = 1_000_000  # characters read from a pipe
 
 
 def fact_id(given: str) -> str:
-    """Take an id or a name of a fact.
+    """Validate the id or alias of a fact.
 
     Raises:
-        UsageError: it is neither; asking the service for it would say no more.
+        UsageError: It is neither; the service could not say more.
     """
     text = given.strip()
     if _UUID.fullmatch(text):
@@ -42,10 +42,10 @@ def fact_id(given: str) -> str:
 
 
 def one_of(given: str | None, known: Sequence[str], *, option: str) -> str | None:
-    """Take one of a few words.
+    """Validate a choice.
 
     Raises:
-        UsageError: it is another word; the message names them all.
+        UsageError: It is not one of the choices; the message lists them.
     """
     if given is None or given in known:
         return given
@@ -55,16 +55,16 @@ def one_of(given: str | None, known: Sequence[str], *, option: str) -> str | Non
 
 
 def text(session: Session, given: str | None) -> str | None:
-    """Take a text as it is, or standard input for `-`, without the line's end behind it."""
+    """Return a text, or for `-` standard input without its last line break."""
     if given != "-":
         return given
     stdin = session.environment.stdin
     if stdin.isatty():
-        session.note("reading the text from here; end it with Ctrl-D")
+        session.note("reading from the terminal; press Ctrl-D to finish")
     try:
         return stdin.read(_MOST_TYPED).rstrip("\r\n")
     except UnicodeDecodeError as exc:
-        raise errors.UsageError("standard input is no UTF-8 text") from exc
+        raise errors.UsageError("standard input is not UTF-8 text") from exc
 
 
 def pages(
@@ -73,7 +73,7 @@ def pages(
     cursor: str | None,
     limit: int | None,
 ) -> Iterator[FactPage | ReviewPage]:
-    """Ask for page after page, until there is no more or there are `limit` facts.
+    """Fetch pages until there are no more or there are `limit` facts.
 
     `ask` takes where the page before ended and how many facts to give. The last page that comes
     has a cursor when there is more than was asked for.

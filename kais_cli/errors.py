@@ -1,9 +1,9 @@
-"""What a command ends with when it cannot do its work.
+"""The errors that end a command.
 
-CliError                carries the exit status and a message that says what to do next
-├── UsageError          options, parameters or a file are wrong (2)
-├── Refused             the cluster or the service said no, or something is not there (1)
-│   ├── NoAccount       the realm has no account yet, and none was to be made (1)
+CliError                has an exit status and a message that says what to do next
+├── UsageError          invalid options, parameters or files (2)
+├── Refused             the cluster or the service rejected a request, or an object is missing (1)
+│   ├── NoAccount       the realm has no account, and none was to be created (1)
 │   └── UnknownKind     the cluster does not serve the kind (1)
 ├── WaitedTooLong       what was followed did not end within --timeout (3)
 ├── Unreachable         the cluster or the service does not answer (7)
@@ -16,42 +16,42 @@ from kais_cli.exit_status import ExitStatus
 
 
 class CliError(Exception):
-    """Anything that ends a command early; its text is for the person at the terminal."""
+    """Ends a command early; its text is shown to the user."""
 
     status = ExitStatus.FAILED
 
 
 class UsageError(CliError):
-    """The command was given something wrong; nothing was changed."""
+    """The user's input is invalid; nothing was changed."""
 
     status = ExitStatus.USAGE
 
 
 class Refused(CliError):
-    """The cluster or the service did not do what was asked."""
+    """The cluster or the service rejected the request."""
 
 
 class NoAccount(Refused):
-    """The namespace has no ServiceAccount whose token the knowledge service takes."""
+    """The namespace has no ServiceAccount for the knowledge service."""
 
 
 class UnknownKind(Refused):
-    """The API server does not serve the kind: no right would help."""
+    """The API server does not serve the kind; no permission would help."""
 
 
 class WaitedTooLong(CliError):
-    """Patience ended before the work did; the work goes on."""
+    """The timeout passed before the run ended; the run continues."""
 
     status = ExitStatus.TIMED_OUT
 
 
 class Unreachable(CliError):
-    """Nobody answers where the cluster or the service should be."""
+    """The cluster or the service does not respond."""
 
     status = ExitStatus.UNREACHABLE
 
 
 class ReaderGone(CliError):
-    """Whoever read the output has enough, as `head` does."""
+    """The reader of the output closed the pipe, as `head` does."""
 
     status = ExitStatus.READER_GONE

@@ -23,13 +23,13 @@ if TYPE_CHECKING:
 
 Namespace = Annotated[
     str | None,
-    typer.Option("--namespace", "-n", help="Namespace; that of the context unless told."),
+    typer.Option("--namespace", "-n", help="Namespace. Default: that of the kubeconfig context."),
 ]
 Context = Annotated[str | None, typer.Option(help="Context of the kubeconfig.")]
 Kubeconfig = Annotated[
     str | None, typer.Option(envvar="KUBECONFIG", help="Kubeconfig file of the cluster.")
 ]
-Traceback = Annotated[bool, typer.Option("--traceback", help="Show where an error comes from.")]
+Traceback = Annotated[bool, typer.Option("--traceback", help="Show the traceback of an error.")]
 
 COMMON = {"namespace": Namespace, "context": Context, "kubeconfig": Kubeconfig}
 """The options of every command that speaks to a cluster."""

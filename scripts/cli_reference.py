@@ -58,7 +58,7 @@ def _section(typed: str, command: Any) -> str:
     parts = [f"### `{typed}{arguments}`\n\n{inspect.cleandoc(command.help or '')}\n"]
     rows = [_row(p) for p in command.params if _is_argument(p) or p.name not in _COMMON]
     if rows:
-        parts += ["\n| | Meaning | Unless told |\n|---|---|---|\n", *rows]
+        parts += ["\n| | Meaning | Default |\n|---|---|---|\n", *rows]
     return "".join(parts)
 
 

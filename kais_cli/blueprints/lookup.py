@@ -1,4 +1,4 @@
-"""Finding a blueprint and the revision that a use stands on."""
+"""Look up a blueprint and the revision for a new instance."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from kais_cli.ports import Target
 if TYPE_CHECKING:
     from kais_cli.session import Session
 
-_PATIENCE = timedelta(seconds=15)  # for the operator to look at a blueprint applied just now
+_PATIENCE = timedelta(seconds=15)  # for the operator to process a blueprint that was just applied
 
 
 def get(session: Session, name: str) -> Blueprint:
@@ -29,7 +29,7 @@ def get(session: Session, name: str) -> Blueprint:
 
 
 def revision(session: Session, name: str, *, number: int | None = None) -> BlueprintRevision:
-    """Read the revision that a new use gets: the one named, else the one that serves.
+    """Read the revision for a new instance: the given one, else the served one.
 
     Waits for the operator when the blueprint was applied a moment ago.
 

@@ -1,4 +1,4 @@
-"""Blueprints in files: reading them, and saying what is wrong with them."""
+"""Read Blueprints from files and report their errors."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from kais_cli.blueprints import render_requests
 
 @dataclass(frozen=True)
 class Verdict:
-    """What came of compiling one blueprint of a file."""
+    """The result of compiling one blueprint of a file."""
 
     subject: str
     words: str = ""

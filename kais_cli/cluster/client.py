@@ -1,4 +1,4 @@
-"""The cluster port over kr8s: the only module that loads it, because that takes a second."""
+"""Implements the cluster port with kr8s. Only this module imports kr8s, which takes a second."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ _OTHERS = {
     "ServiceAccount": ("v1", "serviceaccounts"),
     "StatefulSet": ("apps/v1", "statefulsets"),
 }
-"""Kinds of Kubernetes that commands read, with version and plural."""
+"""Built-in kinds that commands read, with their API version and plural."""
 
 
 class KubernetesCluster:
@@ -85,7 +85,7 @@ class KubernetesCluster:
         return list(self._run(call, f"list {plural} in {namespace or 'all namespaces'}")["items"])
 
     def create(self, body: Body, *, dry_run: bool = False) -> Body:
-        """Make an object as field manager kais-cli and return it as stored."""
+        """Create an object as field manager kais-cli and return the stored object."""
         version, plural = path_of(body["kind"])
         metadata = body["metadata"]
         call = self._call(
@@ -108,7 +108,7 @@ class KubernetesCluster:
         *,
         dry_run: bool = False,
     ) -> Body:
-        """Change an object as field manager kais-cli and return it as stored."""
+        """Patch an object as field manager kais-cli and return the stored object."""
         version, plural = path_of(kind)
         form = "merge-patch" if isinstance(patch, dict) else "json-patch"
         call = self._call(
@@ -123,7 +123,7 @@ class KubernetesCluster:
         return self._run(call, f"change {kind}/{namespace}/{name}")
 
     def delete(self, kind: str, namespace: str | None, name: str) -> None:
-        """Delete an object with its children in the background; one that is gone is no error."""
+        """Delete an object and its children in the background; ignores a missing object."""
         version, plural = path_of(kind)
         call = self._call(
             "DELETE",
@@ -144,7 +144,7 @@ class KubernetesCluster:
     def logs(
         self, namespace: str, pod: str, *, container: str, tail: int, follow: bool
     ) -> Iterator[str]:
-        """Yield what a container wrote, piece by piece; nothing while it has not started."""
+        """Yield the log of a container in pieces; yields nothing before it starts."""
         params = {"container": container, "tailLines": str(tail), "follow": json.dumps(follow)}
         lines = cluster_logs.read(self._api, namespace, pod, params=params)
         while True:
@@ -157,7 +157,7 @@ class KubernetesCluster:
     def may(
         self, verb: str, resource: str, *, namespace: str | None, group: str = "", name: str = ""
     ) -> bool:
-        """Ask by a SelfSubjectAccessReview, which every user may make."""
+        """Check a permission with a SelfSubjectAccessReview, which every user may create."""
         plural, _, subresource = resource.partition("/")
         asked = {"verb": verb, "group": group, "resource": plural, "subresource": subresource}
         asked |= {"name": name} if name else {}
@@ -171,7 +171,7 @@ class KubernetesCluster:
         return bool(answer["status"].get("allowed"))
 
     def version(self) -> str:
-        """Ask for the API server's version."""
+        """Return the version of the API server."""
         return str(self._run(self._api.version(), "ask for the version")["gitVersion"])
 
     def watch(self, targets: Sequence[Target]) -> Iterator[Change | None]:
@@ -191,7 +191,7 @@ class KubernetesCluster:
                 self._background.run(_stop(task))
 
     def token(self, namespace: str, account: str, audience: str) -> str | None:
-        """Ask for a token of ten minutes, None when there is no such ServiceAccount."""
+        """Request a token that is valid for ten minutes; None without such a ServiceAccount."""
         body = {
             "apiVersion": "authentication.k8s.io/v1",
             "kind": "TokenRequest",
@@ -213,8 +213,7 @@ class KubernetesCluster:
     def forward(self, namespace: str, pod: str, port: int) -> Iterator[str]:
         """Open a local address that leads to a pod's port, closed with the block.
 
-        The way is tried once before: kr8s would repeat a refused connection without end, while
-        the caller waits.
+        Tries the connection once first, because kr8s would retry a refused one forever.
         """
         what = f"forward a port to Pod/{namespace}/{pod}"
         self._run(_try_forward(self._api, namespace, pod, port), what)
@@ -227,7 +226,7 @@ class KubernetesCluster:
             self._background.run(_leave(forwarding))
 
     def close(self) -> None:
-        """Close the connections; a process that ends need not do so."""
+        """Close the connections; not required before the process exits."""
         self._background.run(_close(self._api))
         self._background.close()
 
@@ -247,7 +246,7 @@ class KubernetesCluster:
 
 
 def path_of(kind: str) -> tuple[str, str]:
-    """Give a kind's group and version, and its plural in paths."""
+    """Return the API version of a kind and its plural in paths."""
     if kind in _OTHERS:
         return _OTHERS[kind]
     return base.API_VERSION, kinds.BY_NAME[kind].PLURAL
@@ -294,7 +293,7 @@ async def _leave(forwarding: Any) -> None:
 
 @contextmanager
 def _keys_in_a_folder_of_ours() -> Iterator[None]:
-    """Have the keys of an inline kubeconfig, which kr8s writes to files and leaves, removed."""
+    """Remove the key files that kr8s writes for an inline kubeconfig when the process exits."""
     folder = tempfile.TemporaryDirectory(prefix="kais-")
     atexit.register(folder.cleanup)
     before, tempfile.tempdir = tempfile.tempdir, folder.name

@@ -1,6 +1,6 @@
-"""An event loop beside the commands, which are written without one.
+"""Runs an event loop in a thread, because commands are synchronous.
 
-A port-forward must go on while a command waits for the answer that comes through it.
+A port-forward must keep running while a command waits for a response through it.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ _Result = TypeVar("_Result")
 
 
 class BackgroundLoop:
-    """An event loop in a thread that ends with the process."""
+    """An event loop in a daemon thread."""
 
     def __init__(self) -> None:
         self._loop = asyncio.new_event_loop()
@@ -26,7 +26,7 @@ class BackgroundLoop:
         self._thread.start()
 
     def run(self, work: Coroutine[Any, Any, _Result]) -> _Result:
-        """Run a coroutine there and wait for it; an interrupt of the wait cancels it."""
+        """Run a coroutine and wait for its result; interrupting the wait cancels it."""
         future = asyncio.run_coroutine_threadsafe(work, self._loop)
         try:
             return future.result()
@@ -34,7 +34,7 @@ class BackgroundLoop:
             future.cancel()
 
     def close(self) -> None:
-        """End the thread and its loop; a process that ends need not do so."""
+        """Stop the thread and its loop; not required before the process exits."""
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join()
         self._loop.close()

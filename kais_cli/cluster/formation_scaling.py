@@ -1,4 +1,4 @@
-"""Changing the number of cells of a formation that belongs to nobody."""
+"""Scale the cell templates of a formation that has no owner."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ _OWNER = "BlueprintInstance"
 
 
 def refuse_or_count(session: Session, found: Formation, cell: str) -> int:
-    """Give the number of cells of a template as it is now.
+    """Return the current number of cells of a template.
 
     Raises:
-        Refused: an instance owns the formation and would set the number back; the message names
-            the parameter that decides it. Or there is no such template.
+        Refused: An instance owns the formation and would revert the number (the message names
+            the parameter that sets it), or there is no such template.
     """
     owner = next((o.name for o in found.metadata.owner_references if o.kind == _OWNER), None)
     if owner is not None:
@@ -35,7 +35,7 @@ def refuse_or_count(session: Session, found: Formation, cell: str) -> int:
 
 
 def scale(session: Session, found: Formation, cell: str, *, replicas: int, dry_run: bool) -> Body:
-    """Set the number; refused by the API server when the formation changed meanwhile."""
+    """Set the number; the API server rejects it if the formation has changed meanwhile."""
     index = [template.name for template in found.spec.cells].index(cell)
     path = f"/spec/cells/{index}"
     operations: list[Body] = [
@@ -66,7 +66,7 @@ def _owned(session: Session, found: Formation, cell: str, owner: str) -> str:
 
 
 def _parameters(session: Session, owner: str, cell: str) -> list[str] | None:
-    """Name the parameters that decide a template's replicas; None when nobody can tell."""
+    """Return the parameters that set a template's replicas; None if they are unknown."""
     instance = session.cluster.get(_OWNER, session.namespace, owner) or {}
     blueprint = instance.get("spec", {}).get("blueprintRef", {}).get("name")
     number = instance.get("status", {}).get("revisionInUse")
@@ -87,7 +87,7 @@ def _parameters(session: Session, owner: str, cell: str) -> list[str] | None:
 
 
 def _deciding(formation: Any, cell: str) -> list[str]:
-    """Give the expressions that decide how many cells of a template there are."""
+    """Return the expressions that set the number of cells of a template."""
     from kais import template_compiling  # noqa: PLC0415 (loads jinja2, only for this message)
 
     found = []

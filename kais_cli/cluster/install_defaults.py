@@ -1,6 +1,6 @@
-"""Where the chart puts what commands look for: the names of its objects, for one release.
+"""The names of the objects that the chart creates for one release.
 
-The labels are for listings only. Any user who may create a pod can label it, so no label decides
+Labels serve for listing only: any user who may create a pod can label it, so no label decides
 which pod gets a token.
 """
 
@@ -51,7 +51,7 @@ class Release:
 
 
 def release(settings: Settings) -> Release:
-    """Read which release is meant.
+    """Return the release that the settings select.
 
     Raises:
         UsageError: KAIS_RELEASE is not NAMESPACE/NAME.

@@ -1,4 +1,4 @@
-"""Objects of our kinds in the session's namespace: one of them, or all in the form asked for."""
+"""Read one object of a kind in the session's namespace, or write a list of them."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def get(session: Session, kind: str, name: str) -> Body:
 def write_all(
     session: Session, kind: str, form: Format, *, table: Callable[[Sequence[Body]], str]
 ) -> ExitStatus:
-    """Write every object of a kind; `table` makes the columns for people."""
+    """Write all objects of a kind; `table` formats them for people."""
     bodies = session.cluster.list(kind, session.namespace)
     if form is Format.NAME:
         session.write(output.names(bodies, kind=kind))

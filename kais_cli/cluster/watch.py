@@ -1,4 +1,4 @@
-"""Watching one object by name over lost connections: read it, watch from there, begin again."""
+"""Watch one object by name: list, watch from that version, and repeat after a lost connection."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _PAUSE_S = 1.0  # between a lost connection and the next try
 
 
 async def next_change(queue: asyncio.Queue[Change]) -> Change | None:
-    """Take the next change, or None when a second brings none."""
+    """Return the next change, or None if there is none within a second."""
     try:
         return await asyncio.wait_for(queue.get(), _TICK_S)
     except TimeoutError:
@@ -26,7 +26,7 @@ async def next_change(queue: asyncio.Queue[Change]) -> Change | None:
 
 
 async def follow(api: Any, target: Target, queue: asyncio.Queue[Change]) -> None:
-    """Put the target as it is and all its changes into the queue, until cancelled."""
+    """Put the current target and all its changes into the queue, until cancelled."""
     seen = False
     while True:
         try:
@@ -37,7 +37,7 @@ async def follow(api: Any, target: Target, queue: asyncio.Queue[Change]) -> None
             async for body in _changes(api, target, version):
                 seen = body is not None
                 await queue.put(Change(target, body))
-        except kubernetes_api.ALL:  # the next read says whether anything was missed
+        except kubernetes_api.ALL:  # the next list shows whether changes were missed
             await asyncio.sleep(_PAUSE_S)
 
 

@@ -24,10 +24,10 @@ app = group("blueprint", "Use blueprints.")
 Name = Annotated[str, typer.Argument(help="Name of the Blueprint.")]
 Values = Annotated[
     Path | None,
-    typer.Option("--values", help="YAML or JSON file of parameters; --set goes before it."),
+    typer.Option("--values", help="YAML or JSON file of parameters; --set takes precedence."),
 ]
 Revision = Annotated[
-    int | None, typer.Option(min=1, help="Number of the revision; the served one unless told.")
+    int | None, typer.Option(min=1, help="Number of the revision. Default: the served one.")
 ]
 
 
@@ -45,7 +45,7 @@ def list_blueprints(session: Session, output_: Output = Format.TABLE) -> ExitSta
 
 @command(app, "show")
 def show(session: Session, name: Name, output_: Output = Format.TABLE) -> ExitStatus:
-    """Show what a blueprint takes and how its uses went."""
+    """Show a blueprint's parameters and the results of its instances."""
     body = resource_access.get(session, "Blueprint", name)
     if output_ is Format.TABLE:
         session.write(blueprint.blueprint(Blueprint.from_dict(body)))
@@ -64,7 +64,7 @@ def render(
     revision: Revision = None,
     output_: Output = Format.YAML,
 ) -> ExitStatus:
-    """Print the Formation and the Mission that a use would make; nothing is created."""
+    """Print the Formation and Mission that an instance would create; creates nothing."""
     found = lookup.revision(session, name, number=revision)
     given = parameter_values.read(
         found.spec.parameters, sets=set_ or (), file=values_, subject=_subject(session, name)
@@ -89,7 +89,7 @@ def use(  # noqa: PLR0913 (one argument per option)
     set_: Sets = None,
     values_: Values = None,
     name: Annotated[
-        str | None, typer.Option(help="Name of the use; generated unless told.")
+        str | None, typer.Option(help="Name of the instance. Default: generated.")
     ] = None,
     revision: Revision = None,
     wait: Annotated[
@@ -99,10 +99,10 @@ def use(  # noqa: PLR0913 (one argument per option)
     dry_run: DryRun = False,
     output_: Output = Format.TABLE,
 ) -> ExitStatus:
-    """Use a blueprint, follow its mission and print what came of it and what was learnt.
+    """Use a blueprint, follow its mission, and print the result and the facts it stored.
 
-    The exit status is that of the outcome. The name is `<blueprint>-<5 characters>` unless told; a
-    revision that is told is pinned.
+    The exit status reflects the outcome. The default name is `<blueprint>-<5 characters>`.
+    `--revision` pins the instance to that revision.
     """
     patience = report.patience(timeout)
     found = lookup.revision(session, blueprint, number=revision)
@@ -114,7 +114,7 @@ def use(  # noqa: PLR0913 (one argument per option)
     )
     made = session.cluster.create(body, dry_run=dry_run)
     if dry_run:
-        session.note("checked only: nothing was created")
+        session.note("dry run: nothing was created")
     elif wait:
         return report.follow_use(
             session, made, form=output_, timeout=patience, revision=found.spec.revision

@@ -29,7 +29,7 @@ def validate(
         Path, typer.Option("--file", "-f", help="YAML or JSON file with one or more Blueprints.")
     ],
 ) -> ExitStatus:
-    """Compile the blueprints of a file without a cluster, and say all that is wrong with them."""
+    """Compile the blueprints of a file without a cluster and report every error."""
     status = ExitStatus.SUCCEEDED
     for verdict in manifests.validate(file):
         if verdict.problems:
@@ -43,7 +43,7 @@ def validate(
 
 @command(app, "history")
 def history(session: Session, name: Name, output_: Output = Format.TABLE) -> ExitStatus:
-    """List the revisions of a blueprint: what each changed, who it broke, how it worked."""
+    """List the revisions of a blueprint with their changes, compatibility and success rate."""
     blueprint, found = revisions.read(session, name)
     if output_ is Format.NAME:
         bodies = [{"metadata": {"name": revision.metadata.name}} for revision in found]
@@ -62,16 +62,18 @@ def diff(
     *,
     file: File = None,
     from_: Annotated[
-        int | None, typer.Option("--from", min=1, help="Revision; the served one unless told.")
+        int | None,
+        typer.Option("--from", min=1, help="Revision to compare from. Default: the served one."),
     ] = None,
     to: Annotated[
-        int | None, typer.Option("--to", min=1, help="Revision; the newest one unless told.")
+        int | None,
+        typer.Option("--to", min=1, help="Revision to compare to. Default: the newest one."),
     ] = None,
     output_: Output = Format.TABLE,
 ) -> ExitStatus:
     """Show what changes between two revisions, or what a file would change.
 
-    With a file: in the template, and in the objects of each live use.
+    With a file, compares the template and the objects of each live instance.
     """
     if file is None:
         found = blueprints_diff.of_revisions(session, name, older=from_, newer=to)
@@ -86,7 +88,7 @@ def diff(
 
 @command(app, "stats")
 def stats(session: Session, name: Name, output_: Output = Format.TABLE) -> ExitStatus:
-    """Show how uses went: in all, per revision, and per value of each parameter."""
+    """Show statistics of instances: in total, per revision and per parameter value."""
     found = blueprints_stats.read(session, name)
     if output_ in (Format.TABLE, Format.NAME):
         session.write(blueprints_stats.page(found, name=name, namespace=session.namespace))
@@ -101,17 +103,18 @@ def rollback(
     name: Name,
     *,
     to: Annotated[
-        int | None, typer.Option("--to", min=1, help="Revision; the one before unless told.")
+        int | None,
+        typer.Option("--to", min=1, help="Revision to return to. Default: the previous one."),
     ] = None,
     dry_run: DryRun = False,
     output_: Output = Format.TABLE,
 ) -> ExitStatus:
-    """Give a blueprint the template of an earlier revision again; that revision serves then."""
+    """Restore the template of an earlier revision, which then serves."""
     made, number, words = revisions.roll_back(session, name, to=to, dry_run=dry_run)
     if output_ is not Format.TABLE:
         session.write(tables.one(made, output_))
         return ExitStatus.SUCCEEDED
-    checked = " (checked only, nothing changed)" if dry_run else ""
+    checked = " (dry run, nothing changed)" if dry_run else ""
     session.write(f"{name}: template of revision {number} again{checked}\n")
-    session.write(output.indented(words or "nothing changes: it has that template already"))
+    session.write(output.indented(words or "no change: the blueprint has that template already"))
     return ExitStatus.SUCCEEDED

@@ -13,17 +13,20 @@ from kais_cli import errors
 from kais_cli.exit_status import ExitStatus
 from kais_cli.session import Session, command, group
 
-app = group("cluster", "Run a Kubernetes on this machine.")
+app = group("cluster", "Run a Kubernetes cluster on this machine.")
 
 
 @command(app, "up", needs_cluster=False)
 def up(
     session: Session,
     no_node: Annotated[
-        bool, typer.Option("--no-node", help="Only the control plane: seconds, and no pods.")
+        bool,
+        typer.Option(
+            "--no-node", help="Start the control plane only: takes seconds, runs no pods."
+        ),
     ] = False,
 ) -> ExitStatus:
-    """Bring a cluster up, or say that it is; builds its programs the first time."""
+    """Start a cluster, unless it runs already; builds its programs the first time."""
     clusters = session.environment.open_clusters()
     with _translated():
         status = clusters.up(no_node=no_node, say=session.note)
@@ -34,7 +37,7 @@ def up(
 
 @command(app, "down", needs_cluster=False)
 def down(session: Session) -> ExitStatus:
-    """Stop the cluster and remove its state."""
+    """Stop the cluster and delete its state."""
     clusters = session.environment.open_clusters()
     with _translated():
         clusters.down(say=session.note)
@@ -43,7 +46,7 @@ def down(session: Session) -> ExitStatus:
 
 @command(app, "status", needs_cluster=False)
 def status(session: Session) -> ExitStatus:
-    """Show what runs; ends with 7 when the cluster does not answer."""
+    """Show the status of the cluster; exits with 7 when it does not answer."""
     clusters = session.environment.open_clusters()
     with _translated():
         found = clusters.status()
@@ -53,7 +56,7 @@ def status(session: Session) -> ExitStatus:
 
 @command(app, "env", needs_cluster=False)
 def env(session: Session) -> ExitStatus:
-    """Print the variables that point kubectl and kais at the cluster, for a shell."""
+    """Print shell exports that point kubectl and kais at the cluster."""
     clusters = session.environment.open_clusters()
     with _translated():
         variables = clusters.env()

@@ -26,7 +26,7 @@ app = group("doctor", "")
 
 @command(app, "doctor")
 def doctor(session: Session, output_: Output = Format.TABLE) -> ExitStatus:
-    """Check cluster, kinds, operator, knowledge service and your rights; say what to do."""
+    """Check the cluster, kinds, operator, knowledge service and your permissions."""
     found = list(_all(session))
     if output_ in (Format.TABLE, Format.NAME):
         session.write(findings.text(found))

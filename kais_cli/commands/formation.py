@@ -17,7 +17,7 @@ from kais_cli.views import formation, output, tables
 from kais_cli.views import topology as views_topology
 from kais_cli.views.output import Format
 
-app = group("formation", "Look at teams and scale them.")
+app = group("formation", "Inspect and scale formations.")
 
 Name = Annotated[str, typer.Argument(help="Name of the Formation.")]
 
@@ -36,7 +36,7 @@ def list_formations(session: Session, output_: Output = Format.TABLE) -> ExitSta
 
 @command(app, "show")
 def show(session: Session, name: Name, output_: Output = Format.TABLE) -> ExitStatus:
-    """Show a formation: its cells, whether they are ready and why not, its topology."""
+    """Show a formation: its cells, their readiness and its topology."""
     body = resource_access.get(session, "Formation", name)
     if output_ is not Format.TABLE:
         session.write(tables.one(body, output_))
@@ -50,7 +50,7 @@ def show(session: Session, name: Name, output_: Output = Format.TABLE) -> ExitSt
 
 @command(app, "topology")
 def topology(session: Session, name: Name, output_: Output = Format.TABLE) -> ExitStatus:
-    """Draw who may talk to whom; who is not named may talk to nobody."""
+    """Draw which cells may communicate; cells that are not named are isolated."""
     found = Formation.from_dict(resource_access.get(session, "Formation", name))
     if output_ is Format.NAME:
         raise errors.UsageError("a topology has no name; use -o table, json or yaml")
@@ -68,18 +68,18 @@ def scale(
     *,
     cell: Annotated[str, typer.Option(help="Name of the cell template.")],
     replicas: Annotated[
-        int, typer.Option(min=1, max=MAX_REPLICAS, help="How many there shall be.")
+        int, typer.Option(min=1, max=MAX_REPLICAS, help="Desired number of cells.")
     ],
     dry_run: DryRun = False,
     output_: Output = Format.TABLE,
 ) -> ExitStatus:
-    """Change how many cells of a template there are; the others are not restarted."""
+    """Change the number of cells of a template; running cells are not restarted."""
     found = Formation.from_dict(resource_access.get(session, "Formation", name))
     before = formation_scaling.refuse_or_count(session, found, cell)
     made = formation_scaling.scale(session, found, cell, replicas=replicas, dry_run=dry_run)
     if output_ is not Format.TABLE:
         session.write(tables.one(made, output_))
         return ExitStatus.SUCCEEDED
-    checked = " (checked only, nothing changed)" if dry_run else ""
+    checked = " (dry run, nothing changed)" if dry_run else ""
     session.write(f"{name}: {cell} scaled from {before} to {replicas}{checked}\n")
     return ExitStatus.SUCCEEDED

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from knowledge_client import KnowledgeClient
     from knowledge_client.models import Fact, FactPage, Recalled, Remembered, ReviewPage
 
-app = group("knowledge", "Ask and tell what is known.")
+app = group("knowledge", "Query and manage facts.")
 
 Scope = Annotated[
     str | None,
@@ -29,11 +29,16 @@ Scope = Annotated[
         help="Scope: a path (realm:demo/formation:x), or a Blueprint's name in the namespace."
     ),
 ]
-Limit = Annotated[int, typer.Option(min=1, help="At most this many facts.")]
-All = Annotated[bool, typer.Option("--all", help="All there are, page after page.")]
-ValidAt = Annotated[str | None, typer.Option(help=f"What was true then. {time_parsing.HELP}")]
-KnownAt = Annotated[str | None, typer.Option(help=f"What was known then. {time_parsing.HELP}")]
-Cursor = Annotated[str | None, typer.Option(help="Where the page before ended, as it was told.")]
+Limit = Annotated[int, typer.Option(min=1, help="Maximum number of facts.")]
+All = Annotated[bool, typer.Option("--all", help="List every page.")]
+ValidAt = Annotated[
+    str | None, typer.Option(help=f"Only facts that were valid at this time. {time_parsing.HELP}")
+]
+KnownAt = Annotated[
+    str | None,
+    typer.Option(help=f"Only facts that were recorded by this time. {time_parsing.HELP}"),
+]
+Cursor = Annotated[str | None, typer.Option(help="Cursor returned by the previous page.")]
 Tags = Annotated[list[str] | None, typer.Option("--tag", help="Tag; may be repeated.")]
 LIFECYCLES = ("live", "superseded", "retracted", "archived")
 SOURCES = (
@@ -44,25 +49,27 @@ SOURCES = (
 @command(app, "recall")
 def recall(  # noqa: PLR0913 (one argument per option)
     session: Session,
-    query: Annotated[str, typer.Argument(help="What to ask, in plain words; - is stdin.")],
+    query: Annotated[str, typer.Argument(help="The question, in plain words; - reads stdin.")],
     *,
     scope: Scope = None,
-    limit: Annotated[int, typer.Option(min=1, max=100, help="At most this many facts.")] = 10,
+    limit: Annotated[int, typer.Option(min=1, max=100, help="Maximum number of facts.")] = 10,
     explain: Annotated[
         bool,
         typer.Option(
-            "--explain", help="Say what each score is made of; scores compare one answer's facts."
+            "--explain", help="Explain each score. Scores are comparable within one answer only."
         ),
     ] = False,
     why_not: Annotated[
         list[str] | None,
-        typer.Option("--why-not", metavar="ID", help="Say what became of a fact; repeatable."),
+        typer.Option(
+            "--why-not", metavar="ID", help="Explain why a fact was not returned; may be repeated."
+        ),
     ] = None,
     valid_at: ValidAt = None,
     known_at: KnownAt = None,
     output_: Listed = Listing.TABLE,
 ) -> ExitStatus:
-    """Print what is known about a question, best first."""
+    """Recall facts that answer a question, best first."""
     from knowledge_client import models  # noqa: PLC0415 (loads httpx)
 
     words = argument_parsing.text(session, query) or ""
@@ -107,26 +114,27 @@ def _recalled(session: Session, found: Recalled, form: Listing, *, question: str
 @command(app, "add")
 def add(  # noqa: PLR0913 (one argument per option)
     session: Session,
-    text: Annotated[str, typer.Argument(help="The fact, as a sentence; - is stdin.")],
+    text: Annotated[str, typer.Argument(help="The fact, as a sentence; - reads stdin.")],
     *,
     scope: Scope = None,
     kind: Annotated[str, typer.Option(help="Kind, such as fact, pitfall or pattern.")] = "fact",
     tag: Tags = None,
     confidence: Annotated[
-        float | None, typer.Option(min=0, max=1, help="How sure it is, 0 to 1.")
+        float | None, typer.Option(min=0, max=1, help="Confidence, from 0 to 1.")
     ] = None,
     subject: Annotated[
-        str | None, typer.Option(help="With --predicate: replaces what was known of the two.")
+        str | None,
+        typer.Option(help="Subject; with --predicate, replaces earlier facts with the same key."),
     ] = None,
-    predicate: Annotated[str | None, typer.Option(help="See --subject.")] = None,
+    predicate: Annotated[str | None, typer.Option(help="Predicate; requires --subject.")] = None,
     valid_from: Annotated[
-        str | None, typer.Option(help=f"Since when it is true. {time_parsing.HELP}")
+        str | None, typer.Option(help=f"Start of validity. {time_parsing.HELP}")
     ] = None,
     valid_until: Annotated[
-        str | None, typer.Option(help=f"Until when it is true. {time_parsing.HELP}")
+        str | None, typer.Option(help=f"End of validity. {time_parsing.HELP}")
     ] = None,
     force: Annotated[
-        bool, typer.Option("--force", help="Store it although an equal one was retracted.")
+        bool, typer.Option("--force", help="Store the fact even if an equal one was retracted.")
     ] = False,
     output_: Output = Format.TABLE,
 ) -> ExitStatus:
@@ -137,7 +145,7 @@ def add(  # noqa: PLR0913 (one argument per option)
     if not content.strip():
         raise errors.UsageError("the fact is empty; write it as a sentence")
     if (subject is None) != (predicate is None):
-        raise errors.UsageError("--subject and --predicate are one key; give both or none")
+        raise errors.UsageError("--subject and --predicate form one key; set both or neither")
     now = session.environment.now()
     fact = models.FactIn(
         content=content,
@@ -179,7 +187,7 @@ def _kept(client: KnowledgeClient, done: Remembered) -> Fact | None:
 def _tell(session: Session, done: Remembered) -> None:
     """Say what became of what was known before."""
     if done.status == "confirmed":
-        session.note("an equal fact was known already; it is confirmed")
+        session.note("an equal fact exists already and was confirmed")
     for old in done.superseded:
         session.note(f"replaces {old}")
     for other in done.contradicts:
@@ -191,13 +199,13 @@ def list_facts(  # noqa: PLR0913 (one argument per option)
     session: Session,
     *,
     scope: Scope = None,
-    kind: Annotated[str | None, typer.Option(help="Only this kind.")] = None,
-    tag: Annotated[str | None, typer.Option(help="Only with this tag.")] = None,
+    kind: Annotated[str | None, typer.Option(help="Only facts of this kind.")] = None,
+    tag: Annotated[str | None, typer.Option(help="Only facts with this tag.")] = None,
     lifecycle: Annotated[
         str | None, typer.Option(help="live, superseded, retracted or archived.")
     ] = "live",
     source: Annotated[
-        str | None, typer.Option(help="Only from this source, such as mission_extraction.")
+        str | None, typer.Option(help="Only facts from this source, such as mission_extraction.")
     ] = None,
     valid_at: ValidAt = None,
     known_at: KnownAt = None,
@@ -248,5 +256,5 @@ def write_pages(
         count, cursor = count + len(page.facts), page.cursor
     session.write(writer.end())
     if cursor:
-        session.note(f"there are more: --all gives them, the next ones --cursor {cursor}")
+        session.note(f"there are more facts: use --all, or --cursor {cursor}")
     return count

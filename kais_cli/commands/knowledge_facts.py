@@ -30,12 +30,12 @@ FactId = Annotated[
         callback=argument_parsing.fact_id,
     ),
 ]
-Reason = Annotated[str, typer.Option(help="Why; it is kept with the fact.")]
+Reason = Annotated[str, typer.Option(help="Reason; stored with the fact.")]
 
 
 @command(app, "show")
 def show(session: Session, fact: FactId, output_: Output = Format.TABLE) -> ExitStatus:
-    """Show a fact: its words, source, times, links and history."""
+    """Show a fact: its text, source, times, links and history."""
     with scope_context.client(session) as client:
         found = client.get_fact(fact)
         history = client.history(fact)
@@ -46,9 +46,9 @@ def show(session: Session, fact: FactId, output_: Output = Format.TABLE) -> Exit
 
 @command(app, "why")
 def why(session: Session, fact: FactId, output_: Output = Format.TABLE) -> ExitStatus:
-    """Tell where a fact comes from.
+    """Show the provenance of a fact.
 
-    Who said it, in which run and knowing what, and what it was made of.
+    Its author, the run, the facts recalled before it, and the facts it derives from.
     """
     with scope_context.client(session) as client:
         found = client.why(fact)
@@ -60,12 +60,12 @@ def why(session: Session, fact: FactId, output_: Output = Format.TABLE) -> ExitS
 def impact(
     session: Session,
     fact: FactId,
-    limit: Annotated[int, typer.Option(min=1, max=1000, help="At most this many recalls.")] = 100,
+    limit: Annotated[int, typer.Option(min=1, max=1000, help="Maximum number of recalls.")] = 100,
     output_: Output = Format.TABLE,
 ) -> ExitStatus:
-    """Tell what a fact has touched.
+    """Show what a fact has influenced.
 
-    The recalls that gave it, their runs, its copies, and what was made from it.
+    The recalls that returned it, their runs, its copies and the facts derived from it.
     """
     with scope_context.client(session) as client:
         found = client.impact(fact, limit=limit)
@@ -78,14 +78,14 @@ def correct(
     fact: FactId,
     reason: Reason,
     replacement: Annotated[
-        str | None, typer.Option(help="What is true instead, stored as its successor; - is stdin.")
+        str | None, typer.Option(help="Correct statement, stored as the successor; - reads stdin.")
     ] = None,
     output_: Output = Format.TABLE,
 ) -> ExitStatus:
-    """Close a fact that is not true (any more).
+    """Close a fact that is wrong or outdated.
 
-    No later recall gives it; with --replacement a successor is stored. Its promoted copies are
-    closed too; copies that others confirmed stay and wait for a review.
+    Recalls no longer return it; --replacement stores a successor. Its promoted copies are
+    closed too, except for copies that others confirmed: these wait for a review.
     """
     from knowledge_client import models  # noqa: PLC0415 (loads httpx)
 
@@ -103,10 +103,10 @@ def correct(
 def confirm(
     session: Session,
     fact: FactId,
-    reason: Annotated[str | None, typer.Option(help="Why; it is kept with the fact.")] = None,
+    reason: Annotated[str | None, typer.Option(help="Reason; stored with the fact.")] = None,
     output_: Output = Format.TABLE,
 ) -> ExitStatus:
-    """Confirm a fact, which gives a flagged one to cells again."""
+    """Confirm a fact, so that a flagged one is served to cells again."""
     from knowledge_client import models  # noqa: PLC0415 (loads httpx)
 
     with scope_context.client(session) as client:
@@ -119,9 +119,9 @@ def confirm(
 def retract(
     session: Session, fact: FactId, reason: Reason, output_: Output = Format.TABLE
 ) -> ExitStatus:
-    """Close a fact as wrong, and its promoted copies.
+    """Retract a wrong fact and its promoted copies.
 
-    Copies that others confirmed stay, and wait for a review.
+    Copies that others confirmed remain and wait for a review.
     """
     done = ordered(session, reason, lambda client, why: client.retract(fact, why))
     return told(session, done, output_, page=f"{done.id}: retracted\n")
@@ -131,7 +131,7 @@ def retract(
 def promote(
     session: Session, fact: FactId, reason: Reason, output_: Output = Format.TABLE
 ) -> ExitStatus:
-    """Copy a fact one level up, or confirm its equal there."""
+    """Copy a fact to the parent scope, or confirm an equal fact there."""
     done = ordered(session, reason, lambda client, why: client.promote(fact, why))
     what = "copied to" if done.status == "created" else "confirmed in"
     page = f"{done.fact_id}: {what} {done.scope} as {done.copy_id}\n"
@@ -142,7 +142,7 @@ def promote(
 def undo(
     session: Session, fact: FactId, reason: Reason, output_: Output = Format.TABLE
 ) -> ExitStatus:
-    """Take back the last thing that was done to a fact."""
+    """Undo the last change to a fact."""
     done = ordered(session, reason, lambda client, why: client.undo(fact, why))
     return told(session, done, output_, page=detail_view.taken_back(done))
 
@@ -165,7 +165,7 @@ def given(reason: str) -> str:
         UsageError: it is none.
     """
     if not reason.strip():
-        raise errors.UsageError("--reason is empty; it is kept with the fact, say why")
+        raise errors.UsageError("--reason is empty; it is stored with the fact")
     return reason
 
 

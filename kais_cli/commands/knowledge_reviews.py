@@ -26,7 +26,7 @@ def reviews(
     all_: All = False,
     output_: Listed = Listing.TABLE,
 ) -> ExitStatus:
-    """List the drafts and flagged facts that wait for a reviewer."""
+    """List drafts and flagged facts that wait for a review."""
     with scope_context.client(session) as client:
         pages = argument_parsing.pages(
             lambda cursor, limit: client.list_reviews(cursor=cursor, limit=limit),
@@ -36,7 +36,7 @@ def reviews(
         table = tables.waiting(columns=session.environment.columns)
         count = write_pages(session, pages, output_formats.writer(output_, table))
     if not count:
-        session.note("nothing waits for a review")
+        session.note("no facts wait for a review")
     return ExitStatus.SUCCEEDED
 
 
@@ -47,15 +47,15 @@ def approve(  # noqa: PLR0913 (one argument per option)
     reason: Reason,
     *,
     content: Annotated[
-        str | None, typer.Option(help="Approve these words instead, as its successor; - is stdin.")
+        str | None, typer.Option(help="Approve this text instead, as the successor; - reads stdin.")
     ] = None,
-    title: Annotated[str | None, typer.Option(help="The successor's title.")] = None,
+    title: Annotated[str | None, typer.Option(help="Title of the successor.")] = None,
     tag: Tags = None,
     output_: Output = Format.TABLE,
 ) -> ExitStatus:
     """Approve a fact, so that agents cannot replace it.
 
-    Its flags are lifted. With other words, the promoted copies of the old ones are closed.
+    Clears its flags. With --content, closes the promoted copies of the old text.
     """
     from knowledge_client import models  # noqa: PLC0415 (loads httpx)
 
@@ -75,7 +75,7 @@ def approve(  # noqa: PLR0913 (one argument per option)
 def reject(
     session: Session, fact: FactId, reason: Reason, output_: Output = Format.TABLE
 ) -> ExitStatus:
-    """Reject a fact: it is archived, and can be restored."""
+    """Reject a fact: it is archived and can be restored."""
     done = ordered(session, reason, lambda client, why: client.reject(fact, why))
     return told(session, done, output_, page=f"{done.id}: rejected\n")
 
@@ -84,10 +84,10 @@ def reject(
 def restore(
     session: Session, fact: FactId, reason: Reason, output_: Output = Format.TABLE
 ) -> ExitStatus:
-    """Make a closed fact live again.
+    """Restore a closed fact.
 
-    A retracted, superseded, archived or rejected one. An agent restores nothing that a person
-    closed.
+    Works for retracted, superseded, archived and rejected facts. Agents cannot restore a fact that
+    a person closed.
     """
     done = ordered(session, reason, lambda client, why: client.restore(fact, why))
     return told(session, done, output_, page=f"{done.id}: live again\n")
@@ -98,17 +98,17 @@ def erase(
     session: Session,
     fact: FactId,
     reason: Reason,
-    yes: Annotated[bool, typer.Option("--yes", help="Do it.")] = False,
+    yes: Annotated[bool, typer.Option("--yes", help="Confirm the operation.")] = False,
     output_: Output = Format.TABLE,
 ) -> ExitStatus:
-    """Delete a fact's text for good, with its promoted copies.
+    """Delete a fact's text and its promoted copies permanently.
 
-    It takes the verb admin there, which the account of a namespace does not have.
-    The answer names what was made from it and stands, and what backups still hold.
+    Requires the verb admin on the scope, which a namespace's account does not have.
+    The output names derived facts that remain, and what backups still contain.
     """
     if not yes:
         raise errors.UsageError(
-            f"the text of {fact} and of its copies cannot be brought back; say --yes to erase it"
+            f"the text of {fact} and of its copies cannot be restored; confirm with --yes"
         )
     done = ordered(session, reason, lambda client, why: client.erase(fact, why))
     if output_ is Format.NAME:

@@ -30,13 +30,15 @@ if TYPE_CHECKING:
 _STREAM = Path("-")
 StatsScope = Annotated[
     str | None,
-    typer.Option(help="A path or a Blueprint's name; all that you may see unless told."),
+    typer.Option(
+        help="Scope: a path or a Blueprint's name. Default: every scope that you can read."
+    ),
 ]
 
 
 @command(app, "stats")
 def stats(session: Session, scope: StatsScope = None, output_: Output = Format.TABLE) -> ExitStatus:
-    """Tell how many facts scopes hold, and how useful they were."""
+    """Show the number of facts in each scope and how useful they were."""
     from knowledge_client import models  # noqa: PLC0415 (loads httpx)
 
     with scope_context.client(session) as client:
@@ -73,11 +75,11 @@ def _all_scopes(client: KnowledgeClient) -> Iterator[ScopeStats]:
 def export(
     session: Session,
     file: Annotated[
-        Path, typer.Option("--to", help="File to write, which must not exist; - is stdout.")
+        Path, typer.Option("--to", help="File to write; must not exist. - writes to stdout.")
     ],
     scope: Scope = None,
 ) -> ExitStatus:
-    """Write live facts as lines of JSON, which `import` takes.
+    """Export live facts as lines of JSON, which `import` reads.
 
     All that you may see, or those of one scope, the oldest first. What fails on the way leaves no
     file. Names, links, history and what is not live stay behind: `kais-knowledge export` has
@@ -97,19 +99,21 @@ def export(
 @command(app, "import")
 def import_(
     session: Session,
-    file: Annotated[Path, typer.Option("--from", help="Lines of JSON, a fact each; - is stdin.")],
+    file: Annotated[
+        Path, typer.Option("--from", help="File with one JSON fact per line; - reads stdin.")
+    ],
     scope: Annotated[
         str | None,
         typer.Option(
-            help="Where all go: a path or a Blueprint's name. Unless told, each to the same place"
-            " below the realm of the namespace."
+            help="Target scope: a path or a Blueprint's name. Default: the scope of each line,"
+            " within the realm of the namespace."
         ),
     ] = None,
     keep_going: Annotated[
-        bool, typer.Option("--keep-going", help="Leave out lines that cannot be taken, and end 1.")
+        bool, typer.Option("--keep-going", help="Skip invalid lines and exit with status 1.")
     ] = False,
 ) -> ExitStatus:
-    """Store the facts of a file, and confirm what is known.
+    """Import the facts of a file; existing facts are confirmed.
 
     A line that is no fact, or that the service refuses, ends the import; what stands before it is
     stored, the message names the line, and another import goes on from there. A torn last line is
@@ -157,10 +161,10 @@ def _opened(session: Session, file: Path) -> Iterator[BinaryIO]:
 @command(app, "adopt")
 def adopt(
     session: Session,
-    yes: Annotated[bool, typer.Option("--yes", help="Do it.")] = False,
+    yes: Annotated[bool, typer.Option("--yes", help="Confirm the operation.")] = False,
     output_: Output = Format.TABLE,
 ) -> ExitStatus:
-    """Join what an earlier namespace of this name knew.
+    """Adopt the facts of an earlier namespace with this name.
 
     A namespace that was deleted and made again starts empty, because its name may belong to
     somebody else now. Who adopts says that it does not.
@@ -168,7 +172,7 @@ def adopt(
     path = f"realm:{scope_context.namespace(session)}"
     if not yes:
         raise errors.UsageError(
-            f"everybody in {path} will see what the earlier one knew; say --yes to do it"
+            f"everybody in {path} will see the facts of the earlier namespace; confirm with --yes"
         )
     with scope_context.client(session) as client:
         done = client.adopt_scope(path)

@@ -29,15 +29,15 @@ class Room:
 
 
 ROOMS = {
-    "blueprint": Room(("blueprint", "blueprint_history"), "Use blueprints and look after them."),
-    "formation": Room(("formation",), "Look at teams and scale them."),
-    "mission": Room(("mission", "mission_actions"), "Look at missions and steer them."),
+    "blueprint": Room(("blueprint", "blueprint_history"), "Use and manage blueprints."),
+    "formation": Room(("formation",), "Inspect and scale formations."),
+    "mission": Room(("mission", "mission_actions"), "Inspect and control missions."),
     "knowledge": Room(
         ("knowledge", "knowledge_facts", "knowledge_reviews", "knowledge_scopes"),
-        "Ask and tell what is known.",
+        "Query and manage facts.",
     ),
-    "cluster": Room(("cluster",), "Run a Kubernetes on this machine."),
-    "doctor": Room(("doctor",), "Check everything, and say what to do."),
+    "cluster": Room(("cluster",), "Run a Kubernetes cluster on this machine."),
+    "doctor": Room(("doctor",), "Diagnose the installation."),
     "uninstall": Room(("uninstall",), "End runs and remove the operator's finalizers."),
     "completion": Room(("completion",), "Print the completion script of a shell."),
 }

@@ -15,7 +15,7 @@ from kais_cli.session import Session, command, group
 from kais_cli.views import blueprint, tables
 from kais_cli.views.output import Format
 
-app = group("mission", "Look at missions and steer them.")
+app = group("mission", "Inspect and control missions.")
 
 Name = Annotated[str, typer.Argument(help="Name of the Mission.")]
 
@@ -47,6 +47,6 @@ def show(session: Session, name: Name, output_: Output = Format.TABLE) -> ExitSt
 def watch(
     session: Session, name: Name, timeout: Timeout = "30m", output_: Output = Format.TABLE
 ) -> ExitStatus:
-    """Follow a mission to its end, and end with the status of its outcome."""
+    """Follow a mission to its end; the exit status reflects its outcome."""
     resource_access.get(session, "Mission", name)
     return report.follow_mission(session, name, form=output_, timeout=report.patience(timeout))

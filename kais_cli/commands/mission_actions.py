@@ -23,7 +23,7 @@ from kais_cli.session import Session, command
 from kais_cli.views import output, tables
 from kais_cli.views.output import Format
 
-Feedback = Annotated[str, typer.Option(help="What the reviewer says.")]
+Feedback = Annotated[str, typer.Option(help="Feedback of the reviewer.")]
 _OWNER = "BlueprintInstance"
 
 
@@ -32,12 +32,14 @@ def retry(
     session: Session,
     name: Name,
     *,
-    wait: Annotated[bool, typer.Option("--wait/--no-wait", help="Follow the new run.")] = True,
+    wait: Annotated[
+        bool, typer.Option("--wait/--no-wait", help="Follow the new run to its end.")
+    ] = True,
     timeout: Timeout = "30m",
     dry_run: DryRun = False,
     output_: Output = Format.TABLE,
 ) -> ExitStatus:
-    """Run an ended mission again, as a new run of its own."""
+    """Run a finished mission again, as a new run."""
     found = Mission.from_dict(resource_access.get(session, "Mission", name))
     if found.status.outcome is None:
         raise errors.Refused(
@@ -66,11 +68,13 @@ def retry(
 def abort(
     session: Session,
     name: Name,
-    reason: Annotated[str, typer.Option(help="Why; stands in the mission's message.")] = "aborted",
+    reason: Annotated[
+        str, typer.Option(help="Reason; shown in the mission's message.")
+    ] = "aborted",
     dry_run: DryRun = False,
     output_: Output = Format.TABLE,
 ) -> ExitStatus:
-    """End a mission; its outcome is Cancelled, which counts in no rate."""
+    """Abort a mission. Its outcome is Cancelled, which does not affect success rates."""
     found = Mission.from_dict(resource_access.get(session, "Mission", name))
     if found.status.outcome is not None:
         raise errors.Refused(f"{found.ref} has ended already: {found.status.outcome}")
@@ -100,9 +104,9 @@ def reject(
     dry_run: DryRun = False,
     output_: Output = Format.TABLE,
 ) -> ExitStatus:
-    """Reject the attempt that waits for a review; the next attempt is given the feedback."""
+    """Reject the attempt that waits for a review; the next attempt receives the feedback."""
     if not feedback.strip():
-        raise errors.UsageError("say what is to be done better with --feedback")
+        raise errors.UsageError("--feedback is required: describe what to improve")
     return _review(session, name, ("reject", feedback), dry_run=dry_run, form=output_)
 
 
@@ -111,14 +115,14 @@ def logs(
     session: Session,
     name: Name,
     attempt: Annotated[
-        int | None, typer.Option(min=1, help="Number of the attempt; the latest unless told.")
+        int | None, typer.Option(min=1, help="Number of the attempt. Default: the latest.")
     ] = None,
-    tail: Annotated[int, typer.Option(min=1, max=100_000, help="Lines at most.")] = 1000,
+    tail: Annotated[int, typer.Option(min=1, max=100_000, help="Maximum number of lines.")] = 1000,
     follow: Annotated[
-        bool, typer.Option("--follow", "-f", help="Go on while the attempt writes.")
+        bool, typer.Option("--follow", "-f", help="Stream new lines until the attempt ends.")
     ] = False,
 ) -> ExitStatus:
-    """Print what the work and the checks of an attempt wrote."""
+    """Print the logs of an attempt: its work and its checks."""
     resource_access.get(session, "Mission", name)
     runs_logs.write(session, name, attempt=attempt, tail=tail, follow=follow)
     return ExitStatus.SUCCEEDED

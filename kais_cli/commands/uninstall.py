@@ -30,7 +30,7 @@ _CRDS_HELP = "Also delete the CustomResourceDefinitions, and with them every obj
 def uninstall(
     session: Session, crds: Annotated[bool, typer.Option("--crds", help=_CRDS_HELP)] = False
 ) -> ExitStatus:
-    """End all runs, stop the operator, and remove its finalizers; your objects stay."""
+    """Abort all runs, stop the operator and remove its finalizers; keeps your objects."""
     release = install_defaults.release(session.environment.settings)
     lease = session.cluster.get("Lease", release.namespace, labels.LEASE)
     if uninstalling.is_led(lease, session.environment.now()):

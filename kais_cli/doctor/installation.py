@@ -125,7 +125,7 @@ def outbox(cluster: Cluster, namespace: str) -> Finding:
             "outbox",
             f"the service refuses the calls of {len(refused)} deleted objects "
             f"({metadata['name']}: {words})",
-            f"mend what it says, then kubectl annotate configmap {metadata['name']} "
+            f"fix the reported problem, then run: kubectl annotate configmap {metadata['name']} "
             f"-n {metadata['namespace']} {labels.REFUSED}-",
         )
     names = ", ".join(body["metadata"]["name"] for body in waiting[:3])

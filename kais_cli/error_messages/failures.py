@@ -45,7 +45,7 @@ def violations(failure: pydantic.ValidationError) -> str:
 def _words(detail: ErrorDetails) -> str:
     """Say a violation as a person at a terminal would; the rest is in pydantic's words."""
     if detail["type"] == "string_unicode":
-        return "is no UTF-8; check the encoding of your shell (LC_ALL)"
+        return "is not UTF-8; check the encoding of your shell (LC_ALL)"
     if detail["type"] == "string_too_long":
         most = detail["ctx"]["max_length"]
         return f"has {len(detail['input']):,} characters, and {most:,} are taken at most"

@@ -86,8 +86,8 @@ def _no_answer(failure: knowledge.KnowledgeError, url: str | None) -> errors.Cli
     why = str(cause) or type(cause).__name__
     if isinstance(cause, httpx.TimeoutException):
         return errors.Unreachable(
-            f"no answer from {where} in time; what was asked may still have been done,"
-            " so look before you repeat it"
+            f"no answer from {where} in time; the request may have succeeded;"
+            " check before you retry"
         )
     if isinstance(failure, knowledge.KnowledgeUnavailable) and cause is not None:
         return errors.Unreachable(
@@ -98,6 +98,6 @@ def _no_answer(failure: knowledge.KnowledgeError, url: str | None) -> errors.Cli
         return errors.UsageError(f"{where} is not usable: {why}; {address}")
     if isinstance(failure, knowledge.Unauthenticated) and isinstance(cause, OSError | ValueError):
         return errors.UsageError(str(failure))
-    words = f"{where} answers what no knowledge service does, a proxy perhaps: {failure}"
+    words = f"{where} did not respond like a knowledge service; is a proxy in between? {failure}"
     is_away = isinstance(failure, knowledge.KnowledgeUnavailable)
     return errors.Unreachable(words) if is_away else errors.Refused(words)

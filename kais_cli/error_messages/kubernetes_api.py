@@ -1,4 +1,4 @@
-"""What kr8s and httpx raise, as errors of the commands: every exception, a test enumerates them."""
+"""Maps every exception of kr8s and httpx to an error of the commands; a test enumerates them."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ ALL = (
     ssl.SSLError,
     OSError,
 )
-"""Everything that a call of the API server may raise."""
+"""Everything that a call to the API server can raise."""
 
 BAD_KUBECONFIG = (ValueError, KeyError, TypeError, IndexError, RuntimeError)
 """What kr8s raises besides for a kubeconfig, or a login program in it, that cannot work."""
@@ -48,7 +48,7 @@ def translate(failure: Exception, what: str) -> errors.CliError:
 
 
 def bad_kubeconfig(failure: Exception) -> errors.CliError:
-    """Say that there is no way to log in to a cluster."""
+    """Report that no cluster can be reached with the kubeconfig."""
     said = str(failure) or type(failure).__name__
     return errors.Unreachable(
         f"no cluster to speak to ({said}); name one with --kubeconfig or KUBECONFIG,"
@@ -75,7 +75,7 @@ def _refusal(failure: kr8s.ServerError, what: str) -> errors.CliError:
 
 
 def _no_websocket(status: int, what: str) -> errors.CliError:
-    """Say why the API server opens no connection; its body was not read."""
+    """Explain why the API server refused a WebSocket; the response body was not read."""
     if status == httpx.codes.FORBIDDEN:
         return errors.Refused(
             f"{what}: forbidden; it requires the verbs get and create on pods/portforward,"

@@ -1,4 +1,4 @@
-"""One fact for people: what it says, why it is there, what it touched, what was done to it."""
+"""Formats one fact for people: its content, provenance, impact and history."""
 
 from __future__ import annotations
 
@@ -26,17 +26,17 @@ if TYPE_CHECKING:
 
 
 def page(fact: Fact, history: History, links: Sequence[Link], *, width: int | None) -> str:
-    """Show a fact with its links and what was done to it, the oldest first."""
+    """Format a fact with its links and its history, oldest first."""
     return "".join(_parts(fact, history, links, width))
 
 
 def why(found: Why, *, width: int | None) -> str:
-    """Tell where a fact comes from: who said it, in which run, knowing what, made of what."""
+    """Format the provenance of a fact: author, run, recalled facts and sources."""
     return "".join(_why(found, width))
 
 
 def erased(found: Erased) -> str:
-    """Tell what is gone, what was made of it and stands, and what backups hold."""
+    """Format an erasure: what was erased, what remains, and what backups contain."""
     lines = [f"{found.facts[0]}: erased"]
     if found.links is not None and found.events is not None:
         events = counted(found.events, "log entry", "log entries")
@@ -47,7 +47,7 @@ def erased(found: Erased) -> str:
 
 
 def copies(done: Approved | Corrected) -> str:
-    """Name the promoted copies of a fact that was put right: one line for each."""
+    """List the promoted copies of a corrected fact, one per line."""
     lines = [f"  copy closed  {each}\n" for each in done.copies_retracted]
     lines += [
         f"  copy {each} was confirmed by others and waits for a review\n"
@@ -57,12 +57,12 @@ def copies(done: Approved | Corrected) -> str:
 
 
 def impact(found: Impact) -> str:
-    """Tell what a fact has touched: who was given it, which runs, what was made of it."""
+    """Format the impact of a fact: recalls, runs, copies and derived facts."""
     return "".join(_impact(found))
 
 
 def counted(count: int, one: str, many: str | None = None) -> str:
-    """Write a count with its noun: `1 fact`, `2 facts`."""
+    """Format a count with its noun: `1 fact`, `2 facts`."""
     return f"{count:,} {one if count == 1 else many or one + 's'}"
 
 
@@ -86,7 +86,7 @@ def _listed(title: str, facts: Sequence[str]) -> str:
 
 
 def whereabouts(found: Sequence[Explained]) -> str:
-    """Tell what became of the facts that were asked for, a line each."""
+    """Explain why facts were not returned, one per line."""
     return "".join(f"{one.fact}: {one.why} ({one.stage})\n" for one in found)
 
 
@@ -147,7 +147,7 @@ def _made_of(found: Why) -> Iterator[str]:
 
 
 def _done_to(found: Why) -> Iterator[str]:
-    """Tell what was done to a fact, the oldest first."""
+    """Yield the changes of a fact, oldest first."""
     done: list[tuple[datetime, str]] = []
     for copied in found.promotions:
         undone = f" (undone {_utc(copied.undone_at)})" if copied.undone_at else ""
@@ -168,7 +168,7 @@ def _done_to(found: Why) -> Iterator[str]:
 
 
 def nothing(question: RecallIn) -> str:
-    """Say that a recall found nothing, of which times if it named some."""
+    """Format the message for an empty recall, with its times if it had any."""
     when = f" at {_when(question.known_at)} UTC" if question.known_at else ""
     if question.valid_at is None:
         return f"nothing {'was' if when else 'is'} known about this{when}"
@@ -177,7 +177,7 @@ def nothing(question: RecallIn) -> str:
 
 
 def altered(kept: Fact, told: str) -> Iterator[str]:
-    """Say what the service made of a new fact besides storing it, one line each."""
+    """Yield a note for each change that the service made to a new fact."""
     if _MASK in kept.content and _MASK not in told:
         yield f"what looks like a secret was masked: {kept.content}"
     if kept.flags:
@@ -188,19 +188,19 @@ def altered(kept: Fact, told: str) -> Iterator[str]:
 
 
 def taken_back(done: Undone) -> str:
-    """Say what an `undo` took back, and which other facts changed with it."""
+    """Format the result of an `undo`, with the other facts that it changed."""
     others = [each for each in done.changed if each != done.fact_id]
     more = f"; changed with it: {', '.join(others)}" if others else ""
     return f"{done.fact_id}: taken back: {event(done.undone)}{more}\n"
 
 
 def event(type_: str) -> str:
-    """Say what an entry of the log tells, in a word or two."""
+    """Return a short label for a type of event."""
     return _EVENTS.get(type_, type_)
 
 
 _MASK = "[masked]"
-"""What stands in place of a secret."""
+"""The replacement of a masked secret."""
 _EVENTS = {
     "fact.recorded": "recorded",
     "fact.confirmed": "confirmed",

@@ -1,7 +1,7 @@
-"""Facts into a file: a line of JSON each, the oldest first, so that an import tells them in order.
+"""Export facts as lines of JSON, oldest first, so that an import stores them in order.
 
     pages, newest first -> unnamed file -> its lines backwards -> NAME.unfinished -> NAME
-Whatever fails on the way leaves no file of that name.
+A failed export leaves no file with that name.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 def write(client: KnowledgeClient, file: Path, *, scope: str | None) -> int:
-    """Write every live fact that may be seen; return how many.
+    """Export all visible live facts to a file; return their number.
 
     Raises:
         UsageError: the file exists.
@@ -48,7 +48,7 @@ def write(client: KnowledgeClient, file: Path, *, scope: str | None) -> int:
 
 
 def print_(client: KnowledgeClient, out: Callable[[str], object], *, scope: str | None) -> int:
-    """Write every live fact that may be seen to a stream; return how many.
+    """Export all visible live facts to a stream; return their number.
 
     Raises:
         CliError: there is no room to turn their order round.
@@ -65,7 +65,7 @@ def print_(client: KnowledgeClient, out: Callable[[str], object], *, scope: str 
 
 
 def _collect(client: KnowledgeClient, lines: BinaryIO, *, scope: str | None) -> array.array[int]:
-    """Write the facts as they come, the newest first; return where each line begins."""
+    """Write the facts newest first; return the offset of each line."""
     starts, at = array.array("Q"), 0
     pages = argument_parsing.pages(
         lambda cursor, limit: client.list_facts(

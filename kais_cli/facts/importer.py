@@ -1,7 +1,7 @@
-"""Facts out of a file of lines of JSON, in batches; what cannot be taken is named by its line.
+"""Import facts from lines of JSON in batches, and report invalid lines by number.
 
-A batch is all or nothing to the service. One that is refused is told again fact by fact, so that
-what stands before the refused line is stored.
+The service stores a batch completely or not at all. The facts of a rejected batch are sent one by
+one, so that everything before the rejected line is stored.
 """
 
 from __future__ import annotations
@@ -25,21 +25,21 @@ from knowledge_client import models
 if TYPE_CHECKING:
     from knowledge_client import KnowledgeClient
 
-_BATCH = 200  # as many as the service takes at once
+_BATCH = 200  # the maximum that the service accepts at once
 LONGEST = 1 << 20
 """Bytes of a line; the longest fact with all its data has a tenth of that."""
 _TOLD_EVERY = 20_000  # lines; some seconds' work
 _REFUSED = (
     knowledge.Conflict, knowledge.InvalidRequest, knowledge.NotFound, knowledge.TooLarge,
 )  # fmt: skip
-"""What one fact of a batch may be at fault for."""
+"""Errors that a single fact of a batch can cause."""
 
 Line = tuple[int, models.FactIn]
 
 
 @dataclass
 class Import:
-    """One import, and what became of the lines so far."""
+    """One import and its progress."""
 
     client: KnowledgeClient
     reader: jsonl.Reader
@@ -73,13 +73,13 @@ class Import:
 
     @property
     def counts(self) -> str:
-        """What became of the facts, in words."""
+        """The numbers of stored, confirmed and skipped facts, as text."""
         left = f", {counted(self.left_out, 'line')} left out" if self.left_out else ""
         stored = f"{counted(self.created, 'fact')} stored"
-        return f"{stored}, {self.confirmed:,} known already and confirmed{left}"
+        return f"{stored}, {self.confirmed:,} existing confirmed{left}"
 
     def notes(self) -> Iterator[str]:
-        """Say what was left out of the file though nothing is wrong with it."""
+        """Yield a note for each kind of valid content that was not imported."""
         for which, count in self.not_taken.items():
             yield f"{counted(count, 'fact')} {which}"
         yield from self.reader.notes()
@@ -148,7 +148,7 @@ class Import:
                 self.confirmed += 1
 
     def _refuse(self, number: int, words: str) -> None:
-        """Leave a line out, or end here with everything before it stored."""
+        """Skip a line, or end the import with everything before it stored."""
         where = f"{self.name}, line {number:,}"
         if self.keeps_going:
             self.left_out += 1
@@ -157,13 +157,14 @@ class Import:
         if self._batch:
             self._store(number - 1)
         raise errors.UsageError(
-            f"{where} {words}; {self.counts}, nothing from this line on. Mend it and import the"
-            " file again, what is known is confirmed, or leave such lines out with --keep-going"
+            f"{where} {words}; {self.counts}. Import stopped at this line; nothing after"
+            " it was stored. Fix the line and import the"
+            " file again (existing facts are confirmed), or skip invalid lines with --keep-going"
         )
 
 
 def lines(file: Any) -> Iterator[bytes]:
-    """Read a stream of bytes line by line, never more than one and a bit of a line too long."""
+    """Yield the lines of a stream; keeps little more than the allowed length of a long line."""
     while data := file.readline(LONGEST + 1):
         yield data
         while len(data) > LONGEST and not data.endswith(b"\n"):

@@ -1,8 +1,8 @@
-"""Facts as lines of a file tell them, made into what the service takes; the rest is counted.
+"""Convert lines of JSON into facts for the service, and count what is not imported.
 
-A line may be one of an export or written by hand. What it says of the store that it came from (id,
-times of recording, source) is another one's in the store that it goes to. What is about a fact of
-an earlier line is about what became of that one. Nothing of a line is dropped without a word.
+A line comes from an export or was written by hand. Its id, times of recording and source belong to
+the original store; the target store assigns its own. A reference to the fact of an earlier line is
+replaced by the id under which that fact was stored. Every dropped field is reported.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _TAKEN = (
 )  # fmt: skip
 _LOOKED_AT = ("id", "about", "position", "review", "flags", "lifecycle", "scope", "recorded_at")
 _NEW = ("source", "version", "closed_at", "closed_reason")
-"""What a fact that is stored has of its own."""
+"""Fields that the target store assigns."""
 _KNOWN = frozenset((*_TAKEN, *_LOOKED_AT, *_NEW))
 # Who writes such a text again has it flagged again; other flags are about the fact, not its words.
 _OF_WORDS = frozenset({"instructions"})
@@ -36,12 +36,12 @@ _WHY = {
 
 
 class NotTaken(Exception):
-    """The fact of a line is none to be stored; the message says which ones, in the plural."""
+    """The fact of a line is not imported; the message names such facts in the plural."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Place:
-    """Where the facts of a file go.
+    """Maps the scopes of a file to target scopes.
 
     `scope` takes them all. Else a fact goes to the scope of its line, or with `realm` to the same
     place below that realm; facts of the platform are nobody's to copy into a realm.
@@ -87,7 +87,7 @@ class Reader:
         return about.startswith(_ALIAS) or (about in self._became and self._became[about] is None)
 
     def read(self, tree: dict[str, Any]) -> models.FactIn:
-        """Make a fact of a line.
+        """Convert a line to a fact.
 
         Raises:
             NotTaken: it is none to be stored.
@@ -111,13 +111,13 @@ class Reader:
         return fact
 
     def stored(self, fact: models.FactIn, as_: str) -> None:
-        """Hear what became of a fact that was read."""
+        """Record the id under which a fact was stored."""
         for ref in fact.source.refs if fact.source else ():
             if ref.id in self._became:
                 self._became[ref.id] = as_
 
     def notes(self) -> Iterator[str]:
-        """Say what was left out of facts that were taken."""
+        """Yield a note for each field that was dropped from imported facts."""
         for name, count in sorted(self._left_out.items()):
             said = _WHY.get(name, f"{json.dumps(name)}, which an import does not take")
             yield f"left out of {counted(count, 'fact')}: {said}"

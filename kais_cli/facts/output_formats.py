@@ -1,4 +1,4 @@
-"""A list of facts in the form that was asked for, a page at a time."""
+"""Format lists of facts page by page, as table, JSON, YAML or names."""
 
 from __future__ import annotations
 
@@ -15,19 +15,19 @@ if TYPE_CHECKING:
 
 
 class Writer(Protocol):
-    """Makes text of pages."""
+    """Formats pages of facts."""
 
     def page(self, facts: Sequence[Fact]) -> str:
-        """Write a page, which may be empty."""
+        """Format a page, which may be empty."""
         ...
 
     def end(self) -> str:
-        """Write what stands behind the last one."""
+        """Return the text after the last page."""
         ...
 
 
 def writer(form: Listing, table: tables.Table) -> Writer:
-    """Choose a form; `table` is that for people, and `wide` has a table of its own."""
+    """Return the writer of a format; `wide` ignores `table` and uses its own."""
     if form is Listing.JSON:
         return _Json()
     if form is Listing.YAML:
@@ -55,7 +55,7 @@ class _Json:
         parts = []
         for fact in facts:
             text = json.dumps(_tree(fact), indent=2, ensure_ascii=False)
-            # No string of JSON has a line's end in it.
+            # JSON strings contain no line breaks.
             parts.append((",\n  " if self._begun else "[\n  ") + text.replace("\n", "\n  "))
             self._begun = True
         return "".join(parts)

@@ -1,7 +1,7 @@
-"""Facts as rows: what fits a terminal, what a pipe gets, and everything there is to show of them.
+"""Formats facts as tables for terminals, pipes and `-o wide`.
 
-A terminal that has no room for words beside the columns gets two lines a fact. Only `wide` and the
-forms for programs have a long fact whole; a cut one ends in a mark.
+A terminal too narrow for the content column gets two lines per fact. Only `wide` and the formats
+for programs show long content in full; cut content ends in an ellipsis.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _INDENT = "   "
 
 
 class Table:
-    """A list of facts, a page at a time; the last column is their words.
+    """A table of facts, formatted page by page; the last column is the content.
 
     `columns` is the terminal's width, None for a pipe; `whole` leaves the words uncut.
     """
@@ -43,7 +43,7 @@ class Table:
         self._room: int | None = None
 
     def page(self, facts: Sequence[Fact]) -> str:
-        """Write a page of facts."""
+        """Format a page of facts."""
         if not facts:
             return ""
         heads = [tuple(output.cell(value) for value in self._row(fact)) for fact in facts]
@@ -57,11 +57,11 @@ class Table:
         )
 
     def end(self) -> str:
-        """Write what stands behind the last page."""
+        """Return the text after the last page."""
         return ""
 
     def _free(self, heads: Sequence[tuple[str, ...]]) -> int:
-        """Count the columns that are left for words."""
+        """Return the number of columns left for the content."""
         if self._columns is None:
             return _PIPED
         each = zip(self._headers, *heads, strict=True)
@@ -72,22 +72,22 @@ class Table:
 
 
 def facts(*, columns: int | None) -> Table:
-    """Make the table of `kais knowledge list`."""
+    """Return the table of `kais knowledge list`."""
     return Table(_HEADERS, _row, columns=columns)
 
 
 def in_full() -> Table:
-    """Make the table with every column and all words, for `-o wide`."""
+    """Return the table with every column and the full content, for `-o wide`."""
     return Table(_WIDE, _wide_row, whole=True)
 
 
 def waiting(*, columns: int | None) -> Table:
-    """Make the table of facts that wait for a reviewer, and why."""
+    """Return the table of facts that wait for a review, with the reason."""
     return Table(("ID", "SCOPE", "WAITS", "ACTOR"), _waiting_row, columns=columns)
 
 
 def cut(content: str, columns: int) -> str:
-    """Put a fact's words on one line of so many columns, with a mark where it was cut."""
+    """Fit content into one line of so many columns; an ellipsis marks a cut."""
     return text_width.cut(output.cell(content), columns)
 
 
@@ -112,13 +112,13 @@ def recalled(
 
 
 def recalled_in_full(found: Sequence[RecalledFact]) -> str:
-    """List what was recalled with every column."""
+    """Format recalled facts with every column."""
     rows = [(f.rank, f"{f.score:.4f}", *_wide_row(f), f.content) for f in found]
     return output.table(("RANK", "SCORE", *_WIDE, "CONTENT"), rows)
 
 
 def scopes(found: Iterable[ScopeStats]) -> str:
-    """Tell what scopes hold and how useful it was."""
+    """Format the statistics of scopes."""
     rows = [
         (
             one.path,
@@ -133,7 +133,7 @@ def scopes(found: Iterable[ScopeStats]) -> str:
 
 
 def moment(at: datetime | None) -> str | None:
-    """Write a time, in UTC, as people read it."""
+    """Format a time in UTC."""
     return f"{at.astimezone(UTC):%Y-%m-%d %H:%M:%S}" if at else None
 
 

@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta
 
 from kais_cli import errors
 
-HELP = "A day or a time: 2026-05-31, 2026-05-31T08:30+02:00, yesterday, 3d ago; UTC unless told."
+HELP = "A day or a time: 2026-05-31, 2026-05-31T08:30+02:00, yesterday, 3d ago. Default zone: UTC."
 
 _DAYS = {"today": 0, "yesterday": 1}
 _UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86_400, "w": 604_800}

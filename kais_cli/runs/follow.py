@@ -1,4 +1,4 @@
-"""Following a run until it has ended and its facts are stored, or until patience ends."""
+"""Follow a run until it has ended and its facts are stored, or until a timeout."""
 
 from __future__ import annotations
 
@@ -28,13 +28,13 @@ def follow(
     timeout: timedelta,
     after_run: str | None = None,
 ) -> State:
-    """Show what happens to the targets until their run has ended.
+    """Display the changes of the targets until their run has ended.
 
     What still tells of the run `after_run` is passed over. So is the deletion of its mission when
     the instance is a target too: an updated use recreates its mission for the next run.
 
     Raises:
-        WaitedTooLong: the timeout passed first; the run goes on.
+        TimedOut: The timeout passed first; the run continues.
     """
     began = changed = session.environment.now()
     is_use = any(target.kind == "BlueprintInstance" for target in targets)
@@ -53,13 +53,13 @@ def follow(
             elif now - began > timeout:
                 raise errors.WaitedTooLong(_waited(targets[0], timeout))
             elif now - changed > _SILENCE and state.phase == "Pending":
-                display.line("nothing has happened for 30 s; check that the operator runs")
+                display.line("no progress for 30 s; check that the operator runs")
                 changed = now
     return progress.state
 
 
 class _Progress:
-    """The state of a followed run, and which reasons of the wait for it were printed."""
+    """Tracks a followed run and prints what is new."""
 
     def __init__(self, after_run: str | None, *, is_use: bool) -> None:
         self.state = State()
@@ -68,7 +68,7 @@ class _Progress:
         self._printed: set[str] = set()
 
     def take(self, change: Change, display: Display) -> bool:
-        """Take in a change and print what is new; False for one that brings nothing."""
+        """Process a change and print what is new; False if nothing is new."""
         if not self._is_of_run_before(change):
             before, self.state = self.state, self.state.after(change)
             for line in runs_progress.news(before, self.state):

@@ -1,4 +1,4 @@
-"""What a followed run looks like, what is new about it, and when it has ended. Pure.
+"""Derives the state of a followed run, its news and its end. Pure.
 
 watch -> State -> news(before, now) -> lines for a person
                -> end(now) -> how it ended, None while it goes on
@@ -31,7 +31,7 @@ _WAITING = frozenset(
         Reason.NO_MISSION, Reason.NO_CHECKS, Reason.DELETING, Reason.EXTRACTION_DISABLED,
     }
 )  # fmt: skip
-"""Reasons of conditions that are not True on the good way; they are no news."""
+"""Reasons of conditions that are not True in a healthy run; they are not reported."""
 
 _HOPELESS = frozenset(
     {
@@ -39,7 +39,7 @@ _HOPELESS = frozenset(
         Reason.BLUEPRINT_NOT_FOUND, Reason.REVISION_NOT_FOUND, Reason.NAME_TAKEN,
     }
 )  # fmt: skip
-"""Reasons of an instance that waiting does not mend."""
+"""Reasons of an instance that do not resolve by waiting."""
 
 _SUMMARIES = frozenset({Type.READY, Type.SUCCEEDED})
 _EXTRACTION_OVER = frozenset(
@@ -49,7 +49,7 @@ _EXTRACTION_OVER = frozenset(
 
 @dataclass(frozen=True)
 class State:
-    """The objects of one run as last seen; all three have the same name."""
+    """The last observed objects of one run; all three have the same name."""
 
     instance: BlueprintInstance | None = None
     formation: Formation | None = None
@@ -57,7 +57,7 @@ class State:
     is_deleted: bool = False
 
     def after(self, change: Change) -> State:
-        """Take in one change; what was deleted stays as it was last seen."""
+        """Return the state after a change; a deleted object stays as last observed."""
         if change.body is None:
             is_last = change.target.kind == "BlueprintInstance" or (
                 change.target.kind == "Mission" and self.instance is None
@@ -72,7 +72,7 @@ class State:
 
     @property
     def phase(self) -> str:
-        """Where the run stands, in one word."""
+        """The phase of the run."""
         phase = self.mission.status.phase if self.mission else None
         if phase and phase != "Pending":
             return str(phase)
@@ -83,7 +83,7 @@ class State:
 
     @property
     def outcome(self) -> Outcome | None:
-        """How the run ended, None before."""
+        """The outcome of the run; None before its end."""
         if self.mission and self.mission.status.outcome:
             return self.mission.status.outcome
         return self.instance.status.outcome if self.instance else None
@@ -97,7 +97,7 @@ class State:
 
     @property
     def wait(self) -> Wait | None:
-        """What the run waits for; None while it goes on or has ended."""
+        """The reason why the run waits; None while it progresses or has ended."""
         if self.is_deleted or self.outcome is not None:
             return None
         return waiting_reasons.of_run(self.instance, self.formation, self.mission)

@@ -1,4 +1,4 @@
-"""One use followed to its end and reported."""
+"""Follow an instance or mission to its end and report the result."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 def name_for(session: Session, blueprint: str) -> str:
-    """Name a use `<blueprint>-<5 characters>`."""
+    """Generate the name `<blueprint>-<5 characters>`."""
     return f"{blueprint}-{session.environment.suffix()}"
 
 
@@ -42,7 +42,7 @@ def patience(timeout: str) -> timedelta:
 def follow_use(
     session: Session, made: Body, *, form: Format, timeout: timedelta, revision: int
 ) -> ExitStatus:
-    """Follow a use that was just created, and report it; the status tells the outcome."""
+    """Follow a new instance and report it; the exit status reflects the outcome."""
     name = made["metadata"]["name"]
     shown = progress_display.of(session.environment, form=form)
     blueprint = made["spec"]["blueprintRef"]["name"]
@@ -62,7 +62,7 @@ def follow_mission(
     after_run: str | None = None,
     instance: str | None = None,
 ) -> ExitStatus:
-    """Follow a mission that exists, and report it; the status tells the outcome.
+    """Follow an existing mission and report it; the exit status reflects the outcome.
 
     What the mission says of the run `after_run`, which has ended, is passed over. `instance` names
     the use that owns the mission, and that recreates it after an update of the use.
@@ -75,7 +75,7 @@ def follow_mission(
 
 
 def report(session: Session, state: State, *, name: str, form: Format) -> ExitStatus:
-    """Print how a run ended, its result, and what was recalled and learnt."""
+    """Print the outcome of a run, its result, and its recalled and stored facts."""
     ended = progress.end(state)
     status = ExitStatus.FAILED if ended is None else ended
     if form is Format.NAME:
@@ -91,7 +91,7 @@ def report(session: Session, state: State, *, name: str, form: Format) -> ExitSt
 
 
 def _learning(session: Session, mission: Mission) -> Learning | None:
-    """Ask what was learnt; an outcome that is known is not spoilt by a service that is not."""
+    """Fetch the facts of a run; an unavailable service only causes a warning."""
     from kais_cli.knowledge import connection  # noqa: PLC0415 (loads httpx)
     from kais_cli.runs import run_knowledge  # noqa: PLC0415 (loads httpx)
 
@@ -101,7 +101,7 @@ def _learning(session: Session, mission: Mission) -> Learning | None:
         ) as client:
             return run_knowledge.of_mission(client, mission)
     except errors.CliError as exc:
-        session.note(f"warning: what was learnt is not shown: {exc}")
+        session.note(f"warning: the facts of the run are not shown: {exc}")
         return None
 
 
@@ -125,7 +125,7 @@ def _ending(state: State, name: str) -> str:
     if state.outcome is None:
         words = "deleted" if state.is_deleted else "ready, without a mission"
         if progress.end(state) is ExitStatus.FAILED:
-            words = "cannot be carried out as it is; mend what is said above"
+            words = "cannot run as it is; fix the problems reported above"
         return f"{name}: {words}\n"
     return f"{name}: {state.outcome}{after}{attempt}\n"
 

@@ -1,4 +1,4 @@
-"""What a run was given of what was known, and what it left: asked of the knowledge service."""
+"""Fetches the facts that a run recalled and stored."""
 
 from __future__ import annotations
 
@@ -13,19 +13,19 @@ if TYPE_CHECKING:
     from knowledge_client import KnowledgeClient
     from knowledge_client.models import Fact
 
-_LOOKED_AT = 100  # the newest remembered facts; those of a run that just ended are among them
+_LOOKED_AT = 100  # newest remembered facts; they include those of a run that just ended
 
 
 @dataclass(frozen=True)
 class Learning:
-    """The facts in front of a run and those that it left, newest first."""
+    """The facts that a run recalled and those that it stored, newest first."""
 
     receipt: str | None = None
     recalled: tuple[Fact, ...] = ()
     learnt: tuple[Fact, ...] = ()
 
     def to_dict(self) -> dict[str, Any]:
-        """Give it as a JSON tree."""
+        """Return it as a JSON tree."""
         return {
             "receipt": self.receipt,
             "recalled": [_short(fact) for fact in self.recalled],

@@ -1,4 +1,4 @@
-"""What commands print: columns for people, JSON and YAML for programs, names for pipes."""
+"""Output formats: tables for people, JSON and YAML for programs, names for pipes."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class Listing(StrEnum):
 
 
 def dump(value: Any, form: Format) -> str:
-    """Write a JSON tree as JSON or YAML, keys in the order given."""
+    """Format a tree as JSON or YAML; keeps the order of keys."""
     if form is Format.JSON:
         return json.dumps(value, indent=2, ensure_ascii=False) + "\n"
     import yaml  # noqa: PLC0415 (only this form needs it)
@@ -42,18 +42,18 @@ def dump(value: Any, form: Format) -> str:
     text = yaml.safe_dump(value, sort_keys=False, allow_unicode=True, width=100)
     if text_layout.is_printable(text):
         return text
-    # Escaped by YAML's own rules, so that whoever reads it gets what was stored.
+    # Escaped by the rules of YAML, so that parsers restore what was stored.
     return yaml.safe_dump(value, sort_keys=False, allow_unicode=False, width=100)
 
 
 def stored(body: Body) -> Body:
-    """Give an object without the API server's account of who wrote which field."""
+    """Return an object without its managed fields."""
     metadata = {k: v for k, v in body.get("metadata", {}).items() if k != "managedFields"}
     return {**body, "metadata": metadata}
 
 
 def names(bodies: Iterable[Body], *, kind: str) -> str:
-    """Write one `kind/name` a line, which kubectl takes back."""
+    """Format one `kind/name` per line, as kubectl accepts it."""
     return "".join(f"{kind.lower()}.kais.io/{body['metadata']['name']}\n" for body in bodies)
 
 
@@ -69,7 +69,7 @@ class Columns:
         self._wide = [0] * len(headers)
 
     def rows(self, rows: Sequence[Sequence[object]]) -> str:
-        """Write some rows."""
+        """Format some rows."""
         texts = [*self._pending, *([cell(value) for value in row] for row in rows)]
         self._pending = []
         for text in texts:
@@ -86,12 +86,12 @@ class Columns:
 
 
 def table(headers: Sequence[str], rows: Sequence[Sequence[object]]) -> str:
-    """Write a whole table of left-aligned columns."""
+    """Format a complete table of left-aligned columns."""
     return Columns(headers).rows(rows)
 
 
 def cell(value: object) -> str:
-    """Write a value as the cell of a table: one line, and no control characters."""
+    """Format a value as a table cell: one line without control characters."""
     text = "" if value is None else str(value)
     return text_layout.printable(" ".join(text.split())) or "-"
 
@@ -102,7 +102,7 @@ def indented(text: str, by: str = "  ") -> str:
 
 
 def age(since: datetime | None, now: datetime) -> str | None:
-    """Write an age as kubectl does: `45s`, `12m`, `5h`, `3d`; None when it is unknown."""
+    """Format an age like kubectl: `45s`, `12m`, `5h`, `3d`; None if unknown."""
     if since is None:
         return None
     seconds = max(0, int((now - since).total_seconds()))
@@ -113,18 +113,18 @@ def age(since: datetime | None, now: datetime) -> str | None:
 
 
 def took(duration: timedelta) -> str:
-    """Write how long something took: `4s`, `2m5s`."""
+    """Format a duration: `4s`, `2m5s`."""
     minutes, seconds = divmod(max(0, int(duration.total_seconds())), 60)
     return f"{minutes}m{seconds}s" if minutes else f"{seconds}s"
 
 
 def percent(share: float | None) -> str | None:
-    """Write a share as whole percent, None when it is unknown."""
+    """Format a share as whole percent; None if unknown."""
     return None if share is None else f"{share:.0%}"
 
 
 def interval(low: float, high: float) -> str:
-    """Write an interval of a share: `62-97%`."""
+    """Format an interval of a share: `62-97%`."""
     return f"{low * 100:.0f}-{high * 100:.0f}%"
 
 
@@ -132,7 +132,7 @@ def result(text: str, *, width: int | None) -> str:
     """Lay out a mission's result, indented: JSON as an outline, any other text as it is."""
     try:
         return text_layout.outline(json.loads(text), width=width, indent="  ")
-    except (ValueError, RecursionError):  # no JSON, or nested deeper than anybody means
+    except (ValueError, RecursionError):  # not JSON, or nested too deeply
         return text_layout.block(text, width=width, indent="  ")
 
 

@@ -1,6 +1,6 @@
-"""What a recall's score is made of, in words. Pure; `-o json` has the parts by their names.
+"""Explains the score of a recalled fact. Pure; `-o json` has the parts by name.
 
-A score is the sum of its arms times its factors, and compares facts of one answer only.
+A score is the sum of its components times its factors. Scores of different answers do not compare.
 """
 
 from __future__ import annotations
@@ -26,26 +26,29 @@ _ARMS = {
 _FACTORS = {
     "x_recency": ("is recent", "is old"),
     "x_validity": ("is valid", "is not valid any more"),
-    "x_speaker": ("is said by who is asked about", "is said by somebody else"),
+    "x_speaker": ("is spoken by the person asked about", "is spoken by somebody else"),
     "x_phrase": ("has the words side by side", "has the words apart"),
     "x_date": ("is of the date asked for", "is of another date"),
     "x_asks": ("answers", "asks itself"),
     "x_when": ("names a time", "names no time"),
-    "x_wanted": ("has what is asked for: a number, name, place or reason", "has none of it"),
+    "x_wanted": (
+        "has the kind of answer requested: number, name, place or reason",
+        "lacks the kind of answer requested",
+    ),
     "x_short": ("says much", "hardly says anything"),
     "x_usefulness": ("helped runs to succeed", "was there when runs failed"),
 }
 NAMED = frozenset({*_ARMS, *_FACTORS, "x_confidence"})
-"""Parts that have words; another one is shown by its name."""
+"""Parts that have a description; others are shown by name."""
 _WORD = "="
 _DATE = "d:"
 _MARKS = re.compile(r"[\u0300-\u036f]")
 _TIMES = "\N{MULTIPLICATION SIGN}"
-_SHOWN = 0.005  # what two decimals would show as nothing is left out
+_SHOWN = 0.005  # smaller values would be shown as zero
 
 
 def explained(fact: RecalledFact, question: str) -> list[str]:
-    """Say what a score is made of: its arms on the first line, its factors on the second."""
+    """Explain a score: its components on the first line, its factors on the second."""
     parts = fact.parts
     typed = [word.strip(string.punctuation) for word in question.split()]
     arms = [f"{value:.2f} {_arm(name, parts, typed)}" for name, value in _arms(parts)]

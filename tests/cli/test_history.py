@@ -222,7 +222,7 @@ def test_rollback_gives_the_whole_earlier_template(terminal, cluster):
 def test_rollback_with_dry_run_changes_nothing(terminal, cluster):
     terminal.run("blueprint", "rollback", "doctor", "--to", "1", "--dry-run")
     assert terminal.out.startswith(
-        "doctor: template of revision 1 again (checked only, nothing changed)\n"
+        "doctor: template of revision 1 again (dry run, nothing changed)\n"
     )
     assert cluster.patched[0][3] is True
     assert cluster.get("Blueprint", "demo", "doctor")["spec"] == objects.TEMPLATE

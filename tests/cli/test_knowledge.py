@@ -93,7 +93,7 @@ def test_add_says_what_became_of_older_facts(terminal, knowledge):
     }  # fmt: skip
     terminal.run("knowledge", "add", "x")
     assert terminal.err.splitlines() == [
-        "an equal fact was known already; it is confirmed",
+        "an equal fact exists already and was confirmed",
         "replaces f1",
         "contradicts f2; both stay",
     ]
@@ -127,7 +127,7 @@ def test_list_passes_its_filters_and_says_when_there_is_more(terminal, knowledge
         "source": "mission_extraction", "limit": "1",
     }  # fmt: skip
     assert terminal.out.splitlines()[1].endswith("x…")
-    assert terminal.err == "there are more: --all gives them, the next ones --cursor next\n"
+    assert terminal.err == "there are more facts: use --all, or --cursor next\n"
 
 
 def test_list_gives_ids_for_pipes(terminal, knowledge):

@@ -41,7 +41,7 @@ def test_facts_come_back_to_the_same_place_below_another_realm(shell, tmp_path):
     file.write_text("".join(shell("export", "--to", "-", "--scope", part) for part in parts))
     other = f"{shell.namespace}-b"
     shell("import", "--from", str(file), namespace=other)
-    assert shell.terminal.err == "3 facts stored, 0 known already and confirmed\n"
+    assert shell.terminal.err == "3 facts stored, 0 existing confirmed\n"
     again = [
         shell("export", "--to", "-", "--scope", part.replace(shell.namespace, other))
         for part in parts
@@ -58,9 +58,9 @@ def test_import_again_doubles_nothing(shell, tmp_path):
     trees = [{"content": f"fact {n}", "subject": f"s{n % 3}"} for n in range(450)]
     file = lines(tmp_path / "f", *trees)
     shell("import", "--from", file)
-    assert shell.terminal.err == "450 facts stored, 0 known already and confirmed\n"
+    assert shell.terminal.err == "450 facts stored, 0 existing confirmed\n"
     shell("import", "--from", file)
-    assert shell.terminal.err == "0 facts stored, 450 known already and confirmed\n"
+    assert shell.terminal.err == "0 facts stored, 450 existing confirmed\n"
     assert len(shell("list", "--all", "--scope", shell.realm, "-o", "name").split()) == 450
 
 
@@ -76,8 +76,7 @@ def test_facts_of_the_platform_are_not_copied_into_a_realm(shell, tmp_path):
     file = lines(tmp_path / "f", {"content": "everybody knows", "scope": "platform"})
     shell("import", "--from", file)
     assert shell.terminal.err == (
-        "1 fact of the platform left out: see --scope\n"
-        "0 facts stored, 0 known already and confirmed\n"
+        "1 fact of the platform left out: see --scope\n0 facts stored, 0 existing confirmed\n"
     )
     shell("import", "--from", file, "--scope", shell.realm)
     assert contents(shell, shell.realm) == ["everybody knows"]
@@ -98,13 +97,13 @@ def test_what_is_about_an_entity_of_the_file_is_about_what_became_of_it(shell, t
         {"about": "old-3", "position": 7, "content": "of somebody else"},
     ]
     file = lines(tmp_path / "f", *trees)
-    for told in ("5 facts stored, 0 known", "0 facts stored, 5 known"):
+    for told in ("5 facts stored, 0 existing", "0 facts stored, 5 existing"):
         if is_piped:
             shell.terminal.stdin = (tmp_path / "f").read_text()
         shell("import", "--from", "-" if is_piped else file)
         assert shell.terminal.err == (
             "left out of 1 fact: about and position, which name no fact of a line before\n"
-            f"{told} already and confirmed\n"
+            f"{told} confirmed\n"
         )
     found = exported(shell, shell.realm)
     assert len(found) == 5
@@ -124,7 +123,7 @@ def test_names_of_a_file_are_given_and_found_in_the_same_file(shell, tmp_path):
     file = lines(tmp_path / "f", named, about)
     shell("import", "--from", file)
     shell("import", "--from", file)
-    assert shell.terminal.err == "0 facts stored, 2 known already and confirmed\n"
+    assert shell.terminal.err == "0 facts stored, 2 existing confirmed\n"
     assert "Anna" in shell("show", "alias:people:anna")
     found = exported(shell, shell.realm)
     assert found["sails"]["about"] == found["Anna"]["id"]
@@ -145,7 +144,7 @@ def test_drafts_stay_drafts_and_approvals_are_said_to_be_left_out(shell, tmp_pat
         "left out of 1 fact: flags, and stored as drafts for a reviewer to decide\n"
         "left out of 1 fact: review, for whom `kais knowledge approve` is asked again\n"
         'left out of 1 fact: "run", which an import does not take\n'
-        "6 facts stored, 0 known already and confirmed\n"
+        "6 facts stored, 0 existing confirmed\n"
     )
     found = exported(shell, shell.realm)
     assert {c: (t["review"], t["flags"]) for c, t in found.items() if "painted" not in c} == {
@@ -164,7 +163,7 @@ def test_facts_that_are_not_live_are_not_brought_back_to_life(shell, tmp_path):
     ]
     shell("import", "--from", lines(tmp_path / "f", *trees))
     assert shell.terminal.err == (
-        "2 facts that are not live left out\n1 fact stored, 0 known already and confirmed\n"
+        "2 facts that are not live left out\n1 fact stored, 0 existing confirmed\n"
     )
     assert contents(shell, shell.realm) == ["holds"]
 
@@ -199,16 +198,14 @@ def test_broken_line_is_named_and_everything_before_it_is_stored(shell, tmp_path
     file.write_text("".join([*good[:250], broken, *good[250:]]))
     shell("import", "--from", str(file), status=ExitStatus.USAGE)
     assert f"error: {file}, line 251 {words}" in shell.terminal.err
-    assert "250 facts stored, 0 known already and confirmed, nothing from this line on" in (
+    assert "250 facts stored, 0 existing confirmed. Import stopped at this line" in (
         shell.terminal.err
     )
     assert len(shell("list", "--all", "--scope", shell.realm, "-o", "name").split()) == 250
 
     shell("import", "--from", str(file), "--keep-going", status=ExitStatus.FAILED)
     assert f"{file}, line 251 {words}" in shell.terminal.err
-    assert shell.terminal.err.endswith(
-        "50 facts stored, 250 known already and confirmed, 1 line left out\n"
-    )
+    assert shell.terminal.err.endswith("50 facts stored, 250 existing confirmed, 1 line left out\n")
 
 
 def test_import_from_a_pipe(shell):
@@ -284,7 +281,7 @@ def test_import_that_is_interrupted_says_how_far_it_came(terminal, tmp_path):
     terminal.knowledge = answer
     file = lines(tmp_path / "f", *({"content": f"fact {n}"} for n in range(500)))
     assert terminal.run("knowledge", "import", "--from", file) == ExitStatus.INTERRUPTED
-    assert f"ended behind line 200 of {file}: 200 facts stored, 0 known" in terminal.err
+    assert f"ended behind line 200 of {file}: 200 facts stored, 0 existing" in terminal.err
 
 
 def test_line_without_an_end_is_not_held(tmp_path):

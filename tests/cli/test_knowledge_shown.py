@@ -111,7 +111,7 @@ def test_limit_beyond_a_page_is_asked_for_in_pages(terminal):
     terminal.run("knowledge", "list", "--limit", "150", "-o", "name")
     assert len(terminal.out.split()) == 150
     assert answer.asked == [100, 50]
-    assert terminal.err == "there are more: --all gives them, the next ones --cursor 2\n"
+    assert terminal.err == "there are more facts: use --all, or --cursor 2\n"
 
 
 def test_scope_that_nobody_sees_is_said_with_the_nearest_one(terminal, knowledge):

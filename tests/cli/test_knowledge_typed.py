@@ -151,7 +151,7 @@ def test_namespace_that_is_told_is_where_a_fact_goes_without_a_cluster(direct, k
 
 def test_half_a_key_is_refused(direct, knowledge):
     assert direct.run("knowledge", "add", "x", "--subject", "crane") == ExitStatus.USAGE
-    assert direct.err == "error: --subject and --predicate are one key; give both or none\n"
+    assert direct.err == "error: --subject and --predicate form one key; set both or neither\n"
 
 
 @pytest.mark.parametrize(

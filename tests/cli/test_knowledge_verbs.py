@@ -197,9 +197,9 @@ def test_facts_leave_as_lines_and_come_back(shell, tmp_path):
     assert shell.terminal.err == f"2 facts written to {file}\n"
     other = f"{shell.realm}/formation:other"
     shell("import", "--from", str(file), "--scope", other)
-    assert shell.terminal.err == "2 facts stored, 0 known already and confirmed\n"
+    assert shell.terminal.err == "2 facts stored, 0 existing confirmed\n"
     shell("import", "--from", str(file), "--scope", other)
-    assert shell.terminal.err == "0 facts stored, 2 known already and confirmed\n"
+    assert shell.terminal.err == "0 facts stored, 2 existing confirmed\n"
     found = json.loads(shell("list", "--scope", other, "--tag", "iron", "-o", "json"))
     assert [(f["content"], f["subject"]) for f in found] == [("Anchors rust.", "anchors")]
 
@@ -209,7 +209,7 @@ def test_a_torn_last_line_of_an_import_is_left_out_and_said(shell, tmp_path):
     file.write_text('{"content": "Whole."}\n{"content": "Tor')
     shell("import", "--from", str(file))
     assert shell.terminal.err == (
-        f"{file}, line 2: torn, left out\n1 fact stored, 0 known already and confirmed\n"
+        f"{file}, line 2: torn, left out\n1 fact stored, 0 existing confirmed\n"
     )
 
 
@@ -238,7 +238,7 @@ def test_stats_tell_what_a_scope_holds(shell):
 
 def test_adopting_takes_a_yes(shell):
     shell("adopt", status=ExitStatus.USAGE)
-    assert "say --yes to do it" in shell.terminal.err
+    assert "confirm with --yes" in shell.terminal.err
 
 
 @pytest.mark.parametrize("verb", ["show", "why", "impact"])
@@ -295,7 +295,7 @@ def test_erasure_is_asked_for_twice_and_says_what_is_left(shell):
     fact = shell("add", "The harbour master is called Vilde.", "--scope", scope).strip()
     copy = shell("promote", fact, "--reason", "all know her").split()[-1]
     shell("erase", fact, "--reason", "she asked", status=ExitStatus.USAGE)
-    assert "cannot be brought back; say --yes to erase it" in shell.terminal.err
+    assert "cannot be restored; confirm with --yes" in shell.terminal.err
     page = shell("erase", fact, "--reason", "she asked", "--yes")
     assert page.startswith(f"{fact}: erased with ")
     assert f"  copy erased  {copy}\n" in page

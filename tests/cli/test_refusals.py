@@ -58,12 +58,14 @@ def refused(status, code, *, headers=(), violations=()):
         ),
         (
             responses.refusal(REQUEST, 502, {}, b"<html>bad gateway</html>"), errors.Unreachable,
-            (f"{URL} (KAIS_KNOWLEDGE_URL) answers what no knowledge service does, a proxy perhaps:"
+            (f"{URL} (KAIS_KNOWLEDGE_URL) did not respond like a knowledge service;"
+            " is a proxy in between?"
             " GET /v1/facts/f1: 502 '<html>bad gateway</html>'"),
         ),
         (
             responses.refusal(REQUEST, 302, {}, b""), errors.Refused,
-            (f"{URL} (KAIS_KNOWLEDGE_URL) answers what no knowledge service does, a proxy perhaps:"
+            (f"{URL} (KAIS_KNOWLEDGE_URL) did not respond like a knowledge service;"
+            " is a proxy in between?"
             " GET /v1/facts/f1: 302 without a body"),
         ),
         (
@@ -75,8 +77,8 @@ def refused(status, code, *, headers=(), violations=()):
         (
             failures.translate(httpx.ReadTimeout("slow"), what="GET /", url=URL),
             errors.Unreachable,
-            (f"no answer from {URL} (KAIS_KNOWLEDGE_URL) in time; what was asked may still have"
-            " been done, so look before you repeat it"),
+            (f"no answer from {URL} (KAIS_KNOWLEDGE_URL) in time; the request may have"
+            " succeeded; check before you retry"),
         ),
         (
             failures.translate(httpx.UnsupportedProtocol("no ftp"), what="GET /", url=URL),

@@ -74,5 +74,5 @@ def test_bytes_that_are_no_text_are_refused_with_what_to_do(service):
     done = kais(service, "add", b"caf\xe9")
     assert done.returncode == ExitStatus.USAGE
     assert done.stderr == (
-        b"error: content: is no UTF-8; check the encoding of your shell (LC_ALL)\n"
+        b"error: content: is not UTF-8; check the encoding of your shell (LC_ALL)\n"
     )

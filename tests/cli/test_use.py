@@ -114,7 +114,9 @@ def test_a_service_that_is_away_spoils_no_outcome(terminal, knowledge):
     refusal = httpx.Response(500, content=b"boom")
     knowledge.answers["GET /v1/facts"] = refusal
     assert terminal.run(*USE) == ExitStatus.SUCCEEDED
-    assert terminal.err.startswith("warning: what was learnt is not shown: the forwarded port ")
+    assert terminal.err.startswith(
+        "warning: the facts of the run are not shown: the forwarded port "
+    )
     assert terminal.err.endswith("GET /v1/facts: 500 'boom'\n")
 
 
@@ -128,7 +130,7 @@ def test_a_run_that_takes_too_long_goes_on_without_us(terminal, cluster):
 def test_silence_names_the_operator(terminal, cluster):
     cluster.script = []
     terminal.run(*USE, "--timeout", "40s")
-    assert "nothing has happened for 30 s; check that the operator runs" in terminal.out
+    assert "no progress for 30 s; check that the operator runs" in terminal.out
 
 
 def test_a_timeout_that_is_none_is_a_usage_error_before_anything_is_created(terminal, cluster):
@@ -147,7 +149,7 @@ def test_a_template_that_fails_ends_the_wait_with_its_words(terminal, cluster):
     cluster.script = [objects.instance(phase="Failed", conditions=[failed])]
     assert terminal.run(*USE) == ExitStatus.FAILED
     assert "BlueprintInstance Rendered: RenderFailed: mission.objective: no" in terminal.out
-    assert "cannot be carried out as it is" in terminal.out
+    assert "cannot run as it is" in terminal.out
 
 
 def test_a_use_without_a_mission_ends_when_its_cells_are_ready(terminal, cluster):

@@ -128,7 +128,7 @@ def test_a_verdict_that_nobody_waits_for_is_refused(terminal, cluster):
 def test_reject_without_words_is_a_usage_error(terminal, cluster):
     put(cluster, objects.mission(phase="Running", attempt=1), review="Pending")
     assert terminal.run("mission", "reject", NAME) == ExitStatus.USAGE
-    assert terminal.err == "error: say what is to be done better with --feedback\n"
+    assert terminal.err == "error: --feedback is required: describe what to improve\n"
     assert annotations(cluster) == {}
 
 
