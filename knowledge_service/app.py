@@ -14,6 +14,7 @@ from starlette.types import Receive, Scope, Send
 from knowledge_service import clock as clocks
 from knowledge_service.extraction.worker import Worker
 from knowledge_service.flows.readiness import Readiness
+from knowledge_service.index import looking
 from knowledge_service.metrics import Metrics
 from knowledge_service.ports import Authenticator, Store
 from knowledge_service.routes import (
@@ -33,7 +34,7 @@ from knowledge_service.routes import (
     scopes,
     usage,
 )
-from knowledge_service.routes.dependencies import Look, Services, look_here
+from knowledge_service.routes.dependencies import Look, Services
 
 _OPENAPI = "/openapi.json"
 
@@ -45,7 +46,7 @@ def create_app(
     clock: clocks.Clock = clocks.now,
     metrics: Metrics | None = None,
     worker: Worker | None = None,
-    look: Look = look_here,
+    look: Look = looking.look,
 ) -> FastAPI:
     """Make the ASGI app. It starts and stops the worker; the store is closed by who opened it.
 

@@ -1,4 +1,4 @@
-"""The process aside: takes bodies of batches on its standard input, gives what it found of each.
+"""The process aside: takes texts of batches on its standard input, gives what it found of each.
 
 It reads nothing else, writes nothing, and keeps nothing but words that it has seen. It ends when
 nobody has asked for a while or the service has gone.
@@ -13,7 +13,7 @@ import sys
 import msgspec
 
 from knowledge_service.aside import editions, frames
-from knowledge_service.domain import told
+from knowledge_service.domain.facts import FactText
 from knowledge_service.index import looking
 
 
@@ -31,10 +31,12 @@ def main() -> None:
             return
 
 
-def answer(body: bytes) -> bytes:
-    """Look at the facts of a body; nothing when it is not for this way of reading."""
-    given = told.read(body)
-    return b"" if given is None else msgspec.msgpack.encode(looking.look(given))
+def answer(message: bytes) -> bytes:
+    """Analyse the texts of a message."""
+    return msgspec.msgpack.encode(looking.look(_TEXTS.decode(message)))
+
+
+_TEXTS = msgspec.msgpack.Decoder(tuple[FactText, ...])
 
 
 if __name__ == "__main__":

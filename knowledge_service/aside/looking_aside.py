@@ -2,7 +2,7 @@
 
 The process is started when several such batches have come within a short while, and ends by itself
 when nobody asks it any more; while it starts, is busy, or has failed, the work is done here.
-It only ever answers what the words of a body are: that it is gone, or silent, loses nothing.
+It only ever analyses texts: that it is gone, or silent, loses nothing.
 """
 
 from __future__ import annotations
@@ -13,17 +13,18 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 
 import msgspec
 
 from knowledge_service.aside import editions, frames
-from knowledge_service.domain.told import Told
+from knowledge_service.domain.facts import FactText
 from knowledge_service.index import looking
 from knowledge_service.index.looking import Looked
 
 _log = logging.getLogger(__name__)
+_ENCODER = msgspec.msgpack.Encoder()
 _DECODER = msgspec.msgpack.Decoder(Looked)
 # Facts: below, handing over costs more than it saves.
 _MANY = 32
@@ -64,11 +65,11 @@ class Aside:
         self._since, self._seen = float("-inf"), 0
         self._is_stopped = False
 
-    def look(self, body: bytes, given: tuple[Told, ...]) -> Looked:
-        """Look at the facts of a body, there or here: the same is found."""
-        found = self._ask(body) if len(given) >= _MANY else None
-        if found is None or not len(found.hashes) == len(found.terms) == len(given):
-            return looking.look(given)
+    def look(self, texts: Sequence[FactText]) -> Looked:
+        """Analyse texts, there or here: the result is the same."""
+        found = self._ask(_ENCODER.encode(texts)) if len(texts) >= _MANY else None
+        if found is None or not len(found.hashes) == len(found.terms) == len(texts):
+            return looking.look(texts)
         return found
 
     def stop(self) -> None:
@@ -80,15 +81,15 @@ class Aside:
         if thread:
             thread.join()
 
-    def _ask(self, body: bytes) -> Looked | None:
+    def _ask(self, message: bytes) -> Looked | None:
         if not self._turn.acquire(timeout=self._patience_s):
             return None
         try:
             if self._socket is None:
                 self._consider()
                 return None
-            self._socket.settimeout(self._patience_s + len(body) / _BYTES_A_SECOND)
-            frames.send(self._socket, body)
+            self._socket.settimeout(self._patience_s + len(message) / _BYTES_A_SECOND)
+            frames.send(self._socket, message)
             answer = frames.receive(self._socket)
             return _DECODER.decode(answer) if answer else None
         except (OSError, msgspec.DecodeError):

@@ -9,15 +9,12 @@ import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import InitVar, dataclass
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING, Any, ClassVar, Literal
+from typing import Any, ClassVar, Literal, NamedTuple
 
 from kais import facts
 from knowledge_client.models import AliasIn, ApproveIn, Fact, FactIn, Ref, Source
 from knowledge_service.domain import gate, promotion, redaction, signs, voices
 from knowledge_service.domain.visibility import PLATFORM
-
-if TYPE_CHECKING:
-    from knowledge_service.domain.told import Told
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MICROSECOND = timedelta(microseconds=1)
@@ -180,38 +177,56 @@ def merged_flags(flags: tuple[str, ...], added: Iterable[str]) -> tuple[str, ...
     return tuple(dict.fromkeys((*flags, *added)))
 
 
-def plain(told: Told, settled: NewFact, *, content_hash: bytes, terms: bytes) -> NewFact:
-    """Do what `new_fact` does for words without a sign, where all else is as in a settled fact.
+class FactText(NamedTuple):
+    """What a fact says that has neither data nor a key, moment or name of its own."""
 
-    What is worked out of its words is known already.
+    kind: str
+    content: str
+    title: str | None
+    tags: tuple[str, ...]
+
+    @property
+    def rendering(self) -> str:
+        """Return the `rendering` of the fact that is made of this text, if no gate objects."""
+        if not (self.title or self.tags):
+            return self.content
+        tags = tuple(facts.merged_tags((), self.tags))
+        return rendering({"title": self.title, "content": self.content, "tags": tags})
+
+
+def text_of(body: FactIn) -> FactText | None:
+    """Return the text of a fact; None when it says more than text."""
+    if body.model_fields_set <= _TEXT_FIELDS:
+        return FactText(body.kind, body.content, body.title, body.tags)
+    return None
+
+
+_TEXT_FIELDS = {
+    "content", "scope", "kind", "title", "tags", "confidence", "review", "force",
+}  # fmt: skip
+
+
+def from_text(body: FactIn, template: NewFact, *, content_hash: bytes, terms: bytes) -> NewFact:
+    """Do what `new_fact` does for a text to which no gate objects, with its hash and terms.
+
+    Everything else is as in `template`, a fact that the same caller sent to the same scope.
     """
-    confidence = facts.DEFAULT_CONFIDENCE if told.confidence is None else told.confidence
+    confidence = facts.DEFAULT_CONFIDENCE if body.confidence is None else body.confidence
     # The constructor of a frozen class sets each field by a call; a batch makes hundreds.
-    made = NewFact.__new__(NewFact)
-    made.__dict__.update(settled.__dict__)
-    made.__dict__.update(
-        kind=told.kind,
-        content=told.content,
-        title=told.title or None,
-        tags=_merged(told),
+    new = NewFact.__new__(NewFact)
+    new.__dict__.update(template.__dict__)
+    new.__dict__.update(
+        kind=body.kind,
+        content=body.content,
+        title=body.title or None,
+        tags=tuple(facts.merged_tags((), body.tags)) if body.tags else (),
         confidence=confidence,
-        review=told.review,
-        force=told.force,
+        review=body.review,
+        force=body.force,
         content_hash=content_hash,
         terms=terms,
     )
-    return made
-
-
-def told_rendering(told: Told) -> str:
-    """Return the `rendering` of what `plain` makes."""
-    if not (told.title or told.tags):
-        return told.content
-    return rendering({"title": told.title, "content": told.content, "tags": _merged(told)})
-
-
-def _merged(told: Told) -> tuple[str, ...]:
-    return tuple(facts.merged_tags((), told.tags)) if told.tags else ()
+    return new
 
 
 def _tags(given: tuple[str, ...]) -> tuple[str, ...]:

@@ -4,18 +4,18 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from kais import facts as kais_facts
 from knowledge_client.models import FactIn, Ref, Run, ScopeRef, Source
-from knowledge_service.domain import aliases, facts, redaction, told
-from knowledge_service.domain.facts import NewFact
-from knowledge_service.domain.told import Told
+from knowledge_service.domain import aliases, facts, redaction
+from knowledge_service.domain.facts import FactText, NewFact
 from knowledge_service.domain.visibility import Principal, realm_of
 from knowledge_service.errors import InvalidBody, SecretRefused
 from knowledge_service.flows import access, remembering
+from knowledge_service.index import looking
 from knowledge_service.index.looking import Looked
 
 if TYPE_CHECKING:
@@ -33,34 +33,37 @@ def prepare(store: Store, principal: Principal, body: FactIn) -> NewFact:
     return prepare_all(store, principal, [body])[0]
 
 
-def prepare_all(store: Store, principal: Principal, bodies: Sequence[FactIn]) -> list[NewFact]:
-    """Prepare facts that are told together; what they have in common is found out once.
-
-    Raises:
-        What `prepare` raises, for the first fact that earns it.
-    """
-    desk = _Desk(store, principal)
-    return [desk.prepared(body) for body in bodies]
-
-
-def prepare_told(
-    store: Store, principal: Principal, given: tuple[Told, ...], looked: Looked
+def prepare_all(
+    store: Store,
+    principal: Principal,
+    bodies: Sequence[FactIn],
+    analyse: Callable[[Sequence[FactText]], Looked] = looking.look,
 ) -> list[NewFact]:
-    """Do what `prepare_all` does for facts that say nothing unusual and were looked at together.
+    """Prepare facts of one call; what they have in common is found out once.
 
-    A fact is looked at alone when something was found in it.
+    Texts are analysed together. A fact to whose text a gate might object, or that says more than
+    text, is prepared alone.
 
     Raises:
         What `prepare` raises, for the first fact that earns it.
     """
     desk = _Desk(store, principal)
-    desk.expect({each.scope for each in given})
-    return [
-        desk.prepared(told.fact_in(each))
-        if content_hash is None
-        else facts.plain(each, desk.settled(each), content_hash=content_hash, terms=terms)
-        for each, content_hash, terms in zip(given, looked.hashes, looked.terms, strict=True)
-    ]
+    texts = [facts.text_of(body) for body in bodies]
+    if len(bodies) == 1 or not any(texts):
+        return [desk.prepared(body) for body in bodies]
+    desk.expect({body.scope for body in bodies})
+    analysed = analyse([text for text in texts if text])
+    results = zip(analysed.hashes, analysed.terms, strict=True)
+    prepared: list[NewFact] = []
+    for body, text in zip(bodies, texts, strict=True):
+        content_hash, terms = next(results) if text else (None, b"")
+        if content_hash is None:
+            prepared.append(desk.prepared(body))
+        else:
+            template = desk.template(body.scope)
+            new = facts.from_text(body, template, content_hash=content_hash, terms=terms)
+            prepared.append(new)
+    return prepared
 
 
 class _Desk:
@@ -71,7 +74,7 @@ class _Desk:
         self._principal = principal
         self._paths: dict[ScopeRef | None, str] = {}
         self._sources: dict[tuple[Source | None, str | None, str], Source] = {}
-        self._settled: dict[str | None, NewFact] = {}
+        self._templates: dict[ScopeRef | None, NewFact] = {}
 
     def prepared(self, body: FactIn) -> NewFact:
         """Prepare a fact."""
@@ -89,19 +92,19 @@ class _Desk:
         _refuse_secret_names(body)
         return fact
 
-    def settled(self, given: Told) -> NewFact:
-        """Return a fact that is as a Told of its scope in all that a Told does not say."""
-        found = self._settled.get(given.scope)
-        if found is None:
-            other = next(iter(self._settled.values()), None)
+    def template(self, scope: ScopeRef | None) -> NewFact:
+        """Return a fact that is as any text for a scope, but for the text."""
+        template = self._templates.get(scope)
+        if template is None:
+            other = next(iter(self._templates.values()), None)
             if other is None:
-                found = self.prepared(FactIn(content="x", scope=given.scope))
+                template = self.prepared(FactIn(content="x", scope=scope))
             else:
-                found = dataclasses.replace(other, scope=self._path(given.scope))
-            self._settled[given.scope] = found
-        return found
+                template = dataclasses.replace(other, scope=self._path(scope))
+            self._templates[scope] = template
+        return template
 
-    def expect(self, scopes: Collection[str | None]) -> None:
+    def expect(self, scopes: Collection[ScopeRef | None]) -> None:
         """Have settings of many scopes read at once; who may not write there learns it later."""
         if len(scopes) > 1:
             with suppress(InvalidBody):

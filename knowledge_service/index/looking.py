@@ -1,16 +1,18 @@
-"""What can be known of the facts of a batch from their words alone: hashes, terms, and signs.
+"""What the texts of a batch of facts say by themselves: hashes and terms, where no gate objects.
 
-Most of what a fact costs before it is written. It asks nobody and remembers nothing that matters,
-so a process of its own may do it as well (`aside`).
+Most of what a fact costs before it is written. It reads nothing else and keeps nothing that
+matters, so a process of its own may do it as well (`aside`).
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import msgspec
 
 from kais import facts as kais_facts
-from knowledge_service.domain import facts, told
-from knowledge_service.domain.told import Told
+from knowledge_service.domain import signs
+from knowledge_service.domain.facts import FactText
 from knowledge_service.index import terms
 
 
@@ -23,16 +25,23 @@ class Looked(msgspec.Struct, frozen=True, array_like=True):
     """As `terms.packed_of` gives them; nothing for a fact that must be looked at alone."""
 
 
-def look(given: tuple[Told, ...]) -> Looked:
-    """Look at facts that are told together."""
+def look(texts: Sequence[FactText]) -> Looked:
+    """Analyse facts together; what a gate might object to is left to be analysed alone."""
     hashes = tuple(
         [
-            kais_facts.plain_hash(each.kind, each.content) if is_clean else None
-            for each, is_clean in zip(given, told.looked_at(given), strict=True)
+            None if sign else kais_facts.plain_hash(each.kind, each.content)
+            for each, sign in zip(texts, signs.of_all([_read(each) for each in texts]), strict=True)
         ]
     )
     found = [
-        terms.packed_of(facts.told_rendering(each)) if known else b""
-        for each, known in zip(given, hashes, strict=True)
+        terms.packed_of(each.rendering) if content_hash else b""
+        for each, content_hash in zip(texts, hashes, strict=True)
     ]
     return Looked(hashes, tuple(found))
+
+
+def _read(text: FactText) -> str:
+    """Return what the gates read of a fact; the end of a line is the end of a word for both."""
+    if text.title is None and not text.tags:
+        return text.content
+    return "\n".join((text.content, text.title or "", *text.tags))

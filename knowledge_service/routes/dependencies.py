@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -16,8 +16,7 @@ from fastapi import Depends, Header, Query, Request
 from pydantic import BaseModel, BeforeValidator
 
 from knowledge_service.clock import Clock
-from knowledge_service.domain.facts import canonical
-from knowledge_service.domain.told import Told
+from knowledge_service.domain.facts import FactText, canonical
 from knowledge_service.domain.visibility import Principal
 from knowledge_service.errors import InvalidBody
 from knowledge_service.flows import concurrency, listening, quotas
@@ -43,12 +42,7 @@ _BODILESS = _READING | {"DELETE"}
 CALLER = "kais.caller"
 
 
-Look = Callable[[bytes, tuple[Told, ...]], Looked]
-
-
-def look_here(_body: bytes, given: tuple[Told, ...]) -> Looked:
-    """Look at the facts of a batch in this thread."""
-    return looking.look(given)
+Look = Callable[[Sequence[FactText]], Looked]
 
 
 def _threads() -> ThreadPoolExecutor:
@@ -59,7 +53,7 @@ def _threads() -> ThreadPoolExecutor:
 class Services:
     """Everything a route may use. `wake_extractor` tells the worker that there is a new job.
 
-    `look` looks at the facts of a batch, given with its body.
+    `look` analyses the texts of a batch of facts.
     """
 
     store: Store
@@ -71,7 +65,7 @@ class Services:
     quotas: quotas.Quotas = field(default_factory=quotas.Quotas)
     concurrency: concurrency.Concurrency = field(default_factory=concurrency.Concurrency)
     listeners: listening.Listeners = field(default_factory=listening.Listeners)
-    look: Look = look_here
+    look: Look = looking.look
     threads: ThreadPoolExecutor = field(default_factory=_threads)
     """As many as there are slots."""
     probes: anyio.CapacityLimiter = field(default_factory=lambda: anyio.CapacityLimiter(2))

@@ -19,7 +19,6 @@ from knowledge_client.models import (
     RememberedBatch,
 )
 from knowledge_client.wire import Moment
-from knowledge_service.domain import told
 from knowledge_service.domain.facts import NewFact
 from knowledge_service.flows import access, preparing, remembering
 from knowledge_service.ports import Listing, Once
@@ -104,12 +103,7 @@ async def remember_batch(
 
     def prepare() -> Awaitable[tuple[Remembered, ...]]:
         repeat = once(key, principal, "facts:batch", body)
-        given = told.read(offload.body)
-        if given is None:
-            facts = preparing.prepare_all(services.store, principal, body.facts)
-        else:
-            looked = services.look(offload.body, given)
-            facts = preparing.prepare_told(services.store, principal, given, looked)
+        facts = preparing.prepare_all(services.store, principal, body.facts, services.look)
         return services.store.remembered(facts, actor=access.actor(principal), once=repeat)
 
     # No thread waits for the commit: recalls have the same threads.

@@ -43,8 +43,10 @@ def of_body(
     """
     if not isinstance(value, dict):
         return
-    fields = _fields(model)
+    fields, flat = _fields(model), _flat_fields(model)
     for key, item in value.items():
+        if key in flat:
+            continue
         name = key if key in fields else wire.snake(key)
         if name not in fields:
             yield _violation(path, key, fields, f"no field of {model.__name__}")
@@ -79,3 +81,9 @@ def _fields(model: type[BaseModel]) -> dict[str, tuple[type[BaseModel] | None, i
         if field.alias:
             fields[field.alias] = fields[name]
     return fields
+
+
+@functools.cache
+def _flat_fields(model: type[BaseModel]) -> frozenset[str]:
+    """Return the names and aliases of the fields that have no model in them."""
+    return frozenset(name for name, (nested, _) in _fields(model).items() if nested is None)

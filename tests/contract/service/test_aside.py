@@ -19,7 +19,7 @@ import pytest
 
 from knowledge_service.app import create_app
 from knowledge_service.aside.looking_aside import Aside
-from knowledge_service.domain import told
+from knowledge_service.domain.facts import FactText
 from knowledge_service.index import looking
 from knowledge_service.ports import Listing
 from knowledge_service.store.sqlite import upkeep
@@ -67,11 +67,16 @@ def body(number: int, count: int = 40) -> bytes:
     return json.dumps({"facts": facts}).encode()
 
 
+def texts(number: int, count: int = 40) -> list[FactText]:
+    return [
+        FactText("fact", each["content"], None, tuple(each["tags"]))
+        for each in json.loads(body(number, count))["facts"]
+    ]
+
+
 def assert_finds_all(aside: Aside, number: int) -> None:
-    sent = body(number)
-    given = told.read(sent)
-    assert given is not None
-    assert aside.look(sent, given) == looking.look(given)
+    sent = texts(number)
+    assert aside.look(sent) == looking.look(sent)
 
 
 def started(aside: Aside) -> int:
@@ -194,11 +199,9 @@ def test_thread_that_cannot_be_had_is_done_without(aside: Aside, clock: Hands) -
 def test_large_batch_is_waited_for_as_long_as_it_takes(aside: Aside) -> None:
     pid = started(aside)
     words = " ".join(f"w{n:x}-{n * 7919:x}" for n in range(600))[:8000]
-    sent = json.dumps({"facts": [{"content": f"{n} {words[n:]}"} for n in range(200)]}).encode()
-    given = told.read(sent)
-    assert given is not None
+    sent = [FactText("fact", f"{n} {words[n:]}", None, ()) for n in range(200)]
     aside._patience_s = 0  # beside what the size of a batch gives
-    assert aside.look(sent, given) == looking.look(given)
+    assert aside.look(sent) == looking.look(sent)
     assert is_alive(pid)
 
 
@@ -229,11 +232,8 @@ def test_garbage_in_the_place_of_an_answer_is_done_without(aside: Aside, size: i
 
 def test_small_batches_and_few_of_them_start_nothing(clock: Hands) -> None:
     aside = Aside(batches=3, monotonic=clock)
-    small = body(0, count=5)
-    given = told.read(small)
-    assert given is not None
     for _ in range(9):
-        aside.look(small, given)
+        aside.look(texts(0, count=5))
     for number in range(9):  # large, but never many within a while
         clock.now += 8
         assert_finds_all(aside, number)
