@@ -12,7 +12,7 @@ from knowledge_service import clock
 from knowledge_service.errors import StartupError
 from knowledge_service.event_log.log_export import ExportCounts
 from knowledge_service.settings import Errand
-from knowledge_service.store.sqlite import copies, exports, upkeep
+from knowledge_service.store.sqlite import backup, exports, maintenance
 
 Say = Callable[[str], None]
 _STREAM = Path("-")
@@ -29,7 +29,7 @@ def run(errand: Errand, *, say: Say) -> int:
 
 
 def _verify(errand: Errand, say: Say) -> int:
-    report = upkeep.verify(_existing(errand.db))
+    report = maintenance.verify(_existing(errand.db))
     for problem in report.problems:
         say(problem)
     erased = f", {report.erased} of them erased" if report.erased else ""
@@ -48,7 +48,7 @@ _TORN_LOG = "the log is not whole: restore a copy; what is still in order can be
 
 
 def _rebuild(errand: Errand, say: Say) -> int:
-    made = upkeep.rebuild(_existing(errand.db))
+    made = maintenance.rebuild(_existing(errand.db))
     changed = f"these were other than the log says: {', '.join(made.changed)}"
     say(f"{errand.db}: {made.events} events replayed; {changed if made.changed else 'no change'}")
     return 0
@@ -82,7 +82,7 @@ def _export_to(source: Path, file: Path) -> ExportCounts:
             out.flush()
             os.fsync(out.fileno())
         unfinished.rename(file)
-        copies.sync(file.parent)
+        backup.sync(file.parent)
     except OSError as exc:
         raise StartupError(f"cannot write {file} ({exc.strerror}); nothing is left of it") from exc
     finally:
@@ -96,19 +96,19 @@ def _import(errand: Errand, say: Say) -> int:
     else:
         with _old(errand.file) as lines:
             counts = exports.take(errand.db, lines)
-    copies.sync(errand.db.parent)
+    backup.sync(errand.db.parent)
     say(f"imported {counts.events} events and {counts.rows} rows into {errand.db}")
     return 0
 
 
 def _backup(errand: Errand, say: Say) -> int:
-    events = copies.backup(errand.db, errand.file)
+    events = backup.backup(errand.db, errand.file)
     say(f"{errand.file}: a verified copy of {errand.db} with {events} events")
     return 0
 
 
 def _restore(errand: Errand, say: Say) -> int:
-    events, aside = copies.restore(errand.file, errand.db, now=clock.now())
+    events, aside = backup.restore(errand.file, errand.db, now=clock.now())
     kept = f"; what was there is now {aside}" if aside else ""
     say(f"{errand.db}: restored from {errand.file} with {events} events{kept}")
     return 0

@@ -13,7 +13,7 @@ from knowledge_service.domain.visibility import realm_of
 from knowledge_service.errors import Conflict
 from knowledge_service.event_log.index_documents import SCOPE_ADOPTED
 from knowledge_service.ports import Actor
-from knowledge_service.store.sqlite import part, rebuilding
+from knowledge_service.store.sqlite import part, projection_rebuild
 from knowledge_service.store.sqlite.transaction import Transaction
 
 # Moving a fact from one index to another costs what came after it; so many take about a second.
@@ -88,7 +88,7 @@ def _adopt(tx: Transaction, old: tuple[int, str], realm_no: int, actor: Actor) -
         for statement in _FOLLOW:
             tx.execute(statement, (number, now))
         tx.equals.move(now, number, moving)
-        tx.index(number, rebuilding.texts_of(tx.connection, moving))
+        tx.index(number, projection_rebuild.texts_of(tx.connection, moving))
         tx.unindex_scope(now)
     return known
 

@@ -1,8 +1,8 @@
 """Opening the file: the lock that makes this process its owner, connections, errors of SQLite.
 
 WAL with synchronous=FULL: a commit survives a power cut. The writer's connection checkpoints, and
-that of `folding` beside it: a bundled SQLite of at least 3.51.3 keeps the WAL-reset defect of older
-versions away.
+that of `wal_checkpoint` beside it: a bundled SQLite of at least 3.51.3 keeps the WAL-reset defect
+of older versions away.
 """
 
 from __future__ import annotations

@@ -11,8 +11,14 @@ import apsw
 from knowledge_service import clock as clocks
 from knowledge_service.errors import StartupError
 from knowledge_service.event_log.log_export import ExportCounts, read_export, write_export
+from knowledge_service.store.sqlite import (
+    backup,
+    migrate,
+    postings,
+    projection_rebuild,
+    projections,
+)
 from knowledge_service.store.sqlite import connection as files
-from knowledge_service.store.sqlite import copies, migrate, postings, projections, rebuilding
 from knowledge_service.store.sqlite.event_table import SqliteEventTable
 
 _LOG = frozenset({"event", "payload"})
@@ -30,7 +36,7 @@ def export(path: Path, out: BinaryIO) -> ExportCounts:
         StartupError: it cannot be read.
         OSError: what is written to cannot take it.
     """
-    copies.known(path)
+    backup.known(path)
     try:
         reading = apsw.Connection(str(path), flags=apsw.SQLITE_OPEN_READONLY)
         try:
@@ -85,7 +91,7 @@ def read(connection: apsw.Connection, lines: Iterable[bytes]) -> ExportCounts:
         connection.execute("PRAGMA defer_foreign_keys=ON")
         tables = TablesBesideLog(connection)
         counts = read_export(SqliteEventTable(connection), tables, lines)
-        rebuilding.replay(connection)
+        projection_rebuild.replay(connection)
         postings.clear(connection)
         connection.execute("DELETE FROM meta WHERE key = 'index'")
         connection.execute("COMMIT")
@@ -93,7 +99,7 @@ def read(connection: apsw.Connection, lines: Iterable[bytes]) -> ExportCounts:
         if connection.in_transaction:  # SQLite ends it by itself when the disk is full
             connection.execute("ROLLBACK")
         raise
-    rebuilding.renew_index(connection)
+    projection_rebuild.renew_index(connection)
     return counts
 
 

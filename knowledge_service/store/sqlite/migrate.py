@@ -14,7 +14,7 @@ from knowledge_service.clock import Clock
 from knowledge_service.errors import SchemaTooNew, StartupError
 from knowledge_service.event_log import times
 from knowledge_service.progress import Progress
-from knowledge_service.store.sqlite import baseline, equals, event_scopes
+from knowledge_service.store.sqlite import equals, event_scopes, log_backfill
 from knowledge_service.store.sqlite.connection import TABLES
 
 _RECORD = """CREATE TABLE IF NOT EXISTS migration(
@@ -25,7 +25,7 @@ _IDENTITY = "INSERT OR IGNORE INTO meta(key, value) VALUES('store_id', ?)"
 
 
 _THEN: Mapping[str, Callable[[apsw.Connection, Clock, Progress], None]] = {
-    "m002_projections": baseline.write,
+    "m002_projections": log_backfill.write,
     "m008_equality": equals.fill,
     "m014_event_scopes": event_scopes.fill,
 }

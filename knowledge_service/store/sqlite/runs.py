@@ -22,7 +22,7 @@ from knowledge_service.errors import Conflict, RunClosedOtherwise
 from knowledge_service.event_log import times
 from knowledge_service.fact_operations import promote
 from knowledge_service.ports import Actor, RunListing
-from knowledge_service.store.sqlite import crediting, part
+from knowledge_service.store.sqlite import part, run_credit
 from knowledge_service.store.sqlite.transaction import Transaction
 from knowledge_service.store.sqlite.unit_of_work import SqliteUnitOfWork
 
@@ -165,7 +165,7 @@ def _credit(
     if credited or run.outcome is None:
         return credited, ()
     kind = runs.credit(run, actor.type)
-    return True, crediting.credit(tx, realm_no, run.run_id, kind) if kind else ()
+    return True, run_credit.credit(tx, realm_no, run.run_id, kind) if kind else ()
 
 
 def _ledger(

@@ -14,15 +14,14 @@ from knowledge_service.progress import Progress
 from knowledge_service.store.sqlite import (
     connection,
     migrate,
+    projection_rebuild,
     readers,
-    rebuilding,
 )
 from knowledge_service.store.sqlite.adoption import Adoption
 from knowledge_service.store.sqlite.auditing import Audit
 from knowledge_service.store.sqlite.episodes import Episodes
 from knowledge_service.store.sqlite.extractions import Extractions
 from knowledge_service.store.sqlite.facts import Facts
-from knowledge_service.store.sqlite.folding import Folding
 from knowledge_service.store.sqlite.links import Links
 from knowledge_service.store.sqlite.lives import Lives
 from knowledge_service.store.sqlite.principals import Principals
@@ -32,6 +31,7 @@ from knowledge_service.store.sqlite.runs import Runs
 from knowledge_service.store.sqlite.scopes import Scopes
 from knowledge_service.store.sqlite.usage import Usage
 from knowledge_service.store.sqlite.vectors import Vectors
+from knowledge_service.store.sqlite.wal_checkpoint import Folding
 from knowledge_service.store.sqlite.writer import Writer
 
 # A number in the file's first page that nobody reads. An update of a row to what it is already
@@ -94,7 +94,7 @@ class SqliteStore(
         try:
             migrate.migrate(writing, clock, progress=progress)
             (store_id,) = next(iter(writing.execute(_META, ("store_id",))))
-            rebuilding.renew_index(writing, progress)
+            projection_rebuild.renew_index(writing, progress)
             connection.begin_serving(writing)
         except BaseException:
             connection.let_go(writing)

@@ -22,7 +22,7 @@ from knowledge_service.fact_operations.unit_of_work import (
 from knowledge_service.ports import Actor
 from knowledge_service.store.sqlite import (
     capacity,
-    erasing,
+    erasure,
     part,
     rows,
     written,
@@ -233,7 +233,7 @@ class SqliteUnitOfWork:
 
     def erase(self, fact_ids: Sequence[str], *, actor: Actor, reason: str) -> tuple[int, int]:
         """Erase for good."""
-        return erasing.erase(self._tx, fact_ids, actor=actor.name, reason=reason)
+        return erasure.erase(self._tx, fact_ids, actor=actor.name, reason=reason)
 
     def _among_equals(self, sql: str, scope: str, content_hash: bytes) -> Fact | None:
         number = part.find_scope(self._tx, scope)

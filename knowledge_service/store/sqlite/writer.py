@@ -31,15 +31,15 @@ from knowledge_service.event_log import times
 from knowledge_service.event_log.hash_chain import ChainHead, read_head
 from knowledge_service.ids import IdMaker
 from knowledge_service.index.keeping import Blanked
-from knowledge_service.store.sqlite import answers, deferred, emptying
+from knowledge_service.store.sqlite import completions, deferred, wal_truncation
 from knowledge_service.store.sqlite import connection as connections
-from knowledge_service.store.sqlite.answers import Answer, Waiting
+from knowledge_service.store.sqlite.completions import Answer, Waiting
 from knowledge_service.store.sqlite.deferred import Deferred
 from knowledge_service.store.sqlite.equals import Equals
 from knowledge_service.store.sqlite.event_table import SqliteEventTable
-from knowledge_service.store.sqlite.folding import Folding
 from knowledge_service.store.sqlite.group_commit import GroupCommit
 from knowledge_service.store.sqlite.transaction import Mergeable, Transaction
+from knowledge_service.store.sqlite.wal_checkpoint import Folding
 
 _log = logging.getLogger(__name__)
 T = TypeVar("T")
@@ -93,7 +93,7 @@ class Writer:
         self._undeclared_facts = undeclared_facts
         self._scopes_version = 0
         self._edition = 0
-        self._emptying = emptying.Emptying(connection, folding)
+        self._emptying = wal_truncation.Emptying(connection, folding)
         folding.on_short = lambda: self._queue.put(_FOLDED)
         self.on_erased: Callable[[int, Blanked], None] = lambda _edition, _blanked: None
         """Called after a commit that erased, before its edition can be read."""
@@ -229,7 +229,7 @@ class Writer:
         """Return how long there is nothing to do unless a job comes; None for ever."""
         if due is not None:
             return max(0.0, due - time.monotonic())
-        return emptying.AGAIN_IDLE_S if self._emptying.is_due else None
+        return wal_truncation.AGAIN_IDLE_S if self._emptying.is_due else None
 
     def _empty(self) -> None:
         if self._failure is None and self._damage is None:
@@ -287,7 +287,7 @@ class Writer:
             self._equals.forget()
             self._tell(error)
         self._edition += self._edition % 2
-        answers.give(found)
+        completions.give(found)
 
     def _settle(self, made: GroupCommit, blanked: Blanked) -> None:
         """Do what is left to do after a commit."""

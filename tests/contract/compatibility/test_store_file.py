@@ -17,7 +17,13 @@ import pytest
 
 from knowledge_service.domain.runs import RunKey
 from knowledge_service.extraction import job
-from knowledge_service.store.sqlite import connection, exports, projections, rebuilding, upkeep
+from knowledge_service.store.sqlite import (
+    connection,
+    exports,
+    maintenance,
+    projection_rebuild,
+    projections,
+)
 from tests.contract.compatibility import store_life
 from tests.contract.compatibility.record_store import (
     EXPORT,
@@ -80,7 +86,7 @@ def test_every_type_of_event_is_in_the_frozen_log() -> None:
 async def test_a_file_of_an_earlier_version_is_upgraded_and_verifies(store: Path) -> None:
     events = sum("event" in line for line in lines_of(frozen_export()))
     await upgraded(store)
-    report = upkeep.verify(store)
+    report = maintenance.verify(store)
     assert (report.problems, report.events) == ((), events)
 
 
@@ -89,11 +95,11 @@ async def test_a_rebuild_of_an_earlier_versions_log_makes_the_same_tables_to_the
 ) -> None:
     await upgraded(store)
     db = connection.open_writer(store)
-    before = rebuilding.fingerprint(db)
+    before = projection_rebuild.fingerprint(db)
     db.close()
-    assert upkeep.rebuild(store).changed == ()
+    assert maintenance.rebuild(store).changed == ()
     db = connection.open_writer(store)
-    assert rebuilding.fingerprint(db) == before
+    assert projection_rebuild.fingerprint(db) == before
     db.close()
 
 
@@ -107,7 +113,7 @@ async def test_an_earlier_versions_export_is_imported_and_exported_again(tmp_pat
     moved = exports.take(path, io.BytesIO(frozen_export()))
     rows, events = content(frozen_export())
     assert (moved.rows, moved.events) == (len(rows), len(events))
-    assert upkeep.verify(path).problems == ()
+    assert maintenance.verify(path).problems == ()
     assert content(export_of(path)) == (rows, events)
 
 
@@ -123,7 +129,7 @@ class TestAnswers:
         assert_same(await answers(path), frozen_answers())
 
     async def test_of_the_rebuilt_file_are_those_of_then(self, store: Path) -> None:
-        upkeep.rebuild(store)
+        maintenance.rebuild(store)
         assert_same(await answers(store), frozen_answers())
 
 
@@ -178,5 +184,5 @@ async def test_what_an_earlier_version_began_goes_on(store: Path) -> None:
             body = {"reason": "checked"} | ({"replacement": "new"} if verb == "correct" else {})
             answer = await service.ask("keeper", "POST", f"/v1/facts/{fact}:{verb}", body)
             assert answer.status == 200, (verb, answer)
-    assert upkeep.verify(store).problems == ()
-    assert upkeep.rebuild(store).changed == ()
+    assert maintenance.verify(store).problems == ()
+    assert maintenance.rebuild(store).changed == ()

@@ -25,10 +25,10 @@ from knowledge_service.store.sqlite import (
     exports,
     file_verification,
     migrate,
-    rebuilding,
+    projection_rebuild,
 )
 from knowledge_service.store.sqlite.equals import Equals
-from knowledge_service.store.sqlite.erasing import SqliteFactReferences
+from knowledge_service.store.sqlite.erasure import SqliteFactReferences
 from knowledge_service.store.sqlite.event_table import SqliteEventTable
 from knowledge_service.store.sqlite.transaction import Transaction
 from tests.fakes.clock import START
@@ -102,7 +102,7 @@ class TestedSqliteLog:
     def __init__(self, path: Path) -> None:
         self.db = connection.open_writer(path)
         migrate.migrate(self.db, lambda: START)
-        rebuilding.renew_index(self.db)
+        projection_rebuild.renew_index(self.db)
         self.table = SqliteEventTable(self.db)
 
     @contextmanager
@@ -123,7 +123,7 @@ class TestedSqliteLog:
 
     def rebuild(self) -> int:
         with self._write():
-            return rebuilding.replay(self.db)
+            return projection_rebuild.replay(self.db)
 
     def verify(self) -> Report:
         return file_verification.verify(self.db)

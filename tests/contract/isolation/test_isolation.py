@@ -24,12 +24,12 @@ from knowledge_service.index.candidates import Candidate
 from knowledge_service.ports import Actor, Listing, Order
 from knowledge_service.store.sqlite import (
     changes,
-    crediting,
     histories,
     part,
     postings,
     provenance,
     recall,
+    run_credit,
     runs,
     usage,
 )
@@ -159,7 +159,7 @@ def _runs_of_everybody(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def _credit_by_run_id_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     every = "SELECT observer_no, body FROM receipt WHERE ?1 = ?1 AND run_id = ?2 ORDER BY id"
-    monkeypatch.setattr(crediting, "_OF_RUN", every)
+    monkeypatch.setattr(run_credit, "_OF_RUN", every)
 
 
 def _origins_in_the_reason_of_a_flag(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -18,7 +18,7 @@ from knowledge_client.models import (
     UsageIn,
 )
 from knowledge_service.ports import Order, Search, Store
-from knowledge_service.store.sqlite import connection, rebuilding, upkeep
+from knowledge_service.store.sqlite import connection, maintenance, projection_rebuild
 from knowledge_service.store.sqlite.store import SqliteStore
 from tests.builders_knowledge import ALL, LEAD, OPERATOR, OTHER, PERSON, TEAM, new_fact, run_in
 from tests.contract.service.callers import Connect, refused
@@ -100,9 +100,9 @@ def test_adopted_store_is_rebuilt_to_the_byte_and_searched_alike(tmp_path: Path)
     assert len(before) == 61
     store.close()
     db = connection.open_writer(path)
-    made = rebuilding.fingerprint(db)
-    rebuilding.rebuild(db)
-    assert rebuilding.fingerprint(db) == made
+    made = projection_rebuild.fingerprint(db)
+    projection_rebuild.rebuild(db)
+    assert projection_rebuild.fingerprint(db) == made
     db.close()
     store = SqliteStore(path)
     assert [(hit.fact.id, hit.score) for hit in store.search(asked)] == before
@@ -210,4 +210,4 @@ def test_fact_with_the_number_of_an_erased_adopted_one_stays_where_it_was_told(
     store.erase(moved.fact_id, Order(PERSON, "asked for"))
     store.remember([new_fact("wind of others", OTHER)], actor=PERSON)
     store.close()
-    assert upkeep.rebuild(path).changed == ()
+    assert maintenance.rebuild(path).changed == ()

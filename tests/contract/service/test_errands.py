@@ -19,7 +19,7 @@ from knowledge_client.models import (
     RecallIn,
 )
 from knowledge_service import clock
-from knowledge_service.store.sqlite import copies, upkeep
+from knowledge_service.store.sqlite import backup, maintenance
 from knowledge_service.store.sqlite.store import SqliteStore
 from tests.builders_knowledge import PERSON, TEAM, episode, new_fact, run_in
 from tests.knowledge_process import errand, serving
@@ -203,11 +203,11 @@ def test_a_backup_of_a_store_that_is_written_to_all_the_time_comes_to_its_end(
     large = [new_fact(f"manifest {n}", data={"cargo": f"{n} " * 9_000}) for n in range(20)]
     store.remember(large, actor=PERSON)  # more than is copied in a step
     writes = WritesWhileCopying(store)
-    monkeypatch.setattr(copies, "_PAGES", writes)
-    copies.backup(db, tmp_path / "copy.db")
+    monkeypatch.setattr(backup, "_PAGES", writes)
+    backup.backup(db, tmp_path / "copy.db")
     store.close()
     assert writes.written > 10
-    assert upkeep.verify(tmp_path / "copy.db").problems == ()
+    assert maintenance.verify(tmp_path / "copy.db").problems == ()
 
 
 def test_a_restore_puts_the_old_file_aside(db: Path, tmp_path: Path) -> None:
@@ -230,8 +230,8 @@ def test_a_restore_that_is_killed_never_leaves_a_place_without_a_file(
     db: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     copy = tmp_path / "copy.db"
-    copies.backup(db, copy)
-    before = upkeep.verify(db).events
+    backup.backup(db, copy)
+    before = maintenance.verify(db).events
     rename = Path.rename
 
     def killed(self: Path, target: Path) -> Path:
@@ -241,9 +241,9 @@ def test_a_restore_that_is_killed_never_leaves_a_place_without_a_file(
 
     monkeypatch.setattr(Path, "rename", killed)
     with pytest.raises(KeyboardInterrupt):
-        copies.restore(copy, db, now=clock.now())
+        backup.restore(copy, db, now=clock.now())
     monkeypatch.undo()
-    assert upkeep.verify(db).events == before
+    assert maintenance.verify(db).events == before
     done = errand("restore", "--db", db, "--from", copy)
     assert done.returncode == 0, said(done)
 

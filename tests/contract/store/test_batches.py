@@ -21,7 +21,7 @@ from knowledge_service.domain.facts import NewFact
 from knowledge_service.event_log import event_payloads
 from knowledge_service.ids import IdMaker
 from knowledge_service.index import terms
-from knowledge_service.store.sqlite import rebuilding, upkeep, written
+from knowledge_service.store.sqlite import maintenance, projection_rebuild, written
 from knowledge_service.store.sqlite.store import SqliteStore
 from tests.builders_knowledge import LEAD, PERSON, TEAM, new_fact
 
@@ -93,10 +93,10 @@ def test_rebuild_makes_what_was_written_together_again_to_the_byte(
 
 def assert_rebuilt(path: Path) -> None:
     db = apsw.Connection(str(path))
-    before = rebuilding.fingerprint(db)
-    assert upkeep.verify(path).problems == ()
-    assert upkeep.rebuild(path).changed == ()
-    assert rebuilding.fingerprint(db) == before
+    before = projection_rebuild.fingerprint(db)
+    assert maintenance.verify(path).problems == ()
+    assert maintenance.rebuild(path).changed == ()
+    assert projection_rebuild.fingerprint(db) == before
     db.close()
 
 

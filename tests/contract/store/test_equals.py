@@ -20,7 +20,12 @@ from knowledge_service.errors import RetractedBefore, StoreUnavailable
 from knowledge_service.index import equality
 from knowledge_service.migrations import m008_equality
 from knowledge_service.ports import Order
-from knowledge_service.store.sqlite import connection, equals, migrate, upkeep
+from knowledge_service.store.sqlite import (
+    connection,
+    equals,
+    maintenance,
+    migrate,
+)
 from knowledge_service.store.sqlite.equals import Equals, Tombstone
 from knowledge_service.store.sqlite.store import SqliteStore
 from tests.builders_knowledge import PERSON, new_fact
@@ -92,7 +97,7 @@ async def test_what_a_refused_call_told_is_not_known_to_the_next_of_the_commit(
     refused = RetractedBefore
     assert found == [refused, ["created"], ["confirmed", "created"], refused, ["confirmed"]]
     store.close()
-    assert upkeep.rebuild(path).changed == ()
+    assert maintenance.rebuild(path).changed == ()
 
 
 def test_what_was_not_committed_is_not_known(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -107,7 +112,7 @@ def test_what_was_not_committed_is_not_known(path: Path, monkeypatch: pytest.Mon
     ]  # fmt: skip
     assert sum(map(len, store._writer._equals._known.values())) == 2
     store.close()
-    assert upkeep.rebuild(path).changed == ()
+    assert maintenance.rebuild(path).changed == ()
 
 
 def _full() -> None:
@@ -125,7 +130,7 @@ def test_nothing_of_an_erased_fact_is_left_among_the_hashes(path: Path) -> None:
         "confirmed", "created", "confirmed", "confirmed",
     ]  # fmt: skip
     store.close()
-    assert upkeep.rebuild(path).changed == ()
+    assert maintenance.rebuild(path).changed == ()
 
 
 def test_file_of_before_is_filled_as_a_rebuild_would(path: Path) -> None:

@@ -13,7 +13,7 @@ import pytest
 
 from knowledge_service.metrics import Metrics
 from knowledge_service.ports import Order
-from knowledge_service.store.sqlite import emptying, folding
+from knowledge_service.store.sqlite import wal_checkpoint, wal_truncation
 from knowledge_service.store.sqlite.store import SqliteStore
 from tests.builders_knowledge import PERSON, TEAM, new_fact
 from tests.contract.store.test_erasing import bytes_of
@@ -64,7 +64,7 @@ def test_bytes_are_gone_when_the_erasure_is_answered(path: Path) -> None:
 def test_bytes_go_with_a_later_write_when_another_process_was_reading(
     path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(emptying, "_AGAIN_S", 0.0)
+    monkeypatch.setattr(wal_truncation, "_AGAIN_S", 0.0)
     store = SqliteStore(path)
     fact_id = told(store)
     with read_by_another_process(path):
@@ -78,8 +78,8 @@ def test_bytes_go_with_a_later_write_when_another_process_was_reading(
 def test_bytes_go_also_when_nobody_writes_and_the_metric_says_until_when_they_are_there(
     path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(emptying, "AGAIN_IDLE_S", 0.1)
-    monkeypatch.setattr(emptying, "_AGAIN_S", 0.1)
+    monkeypatch.setattr(wal_truncation, "AGAIN_IDLE_S", 0.1)
+    monkeypatch.setattr(wal_truncation, "_AGAIN_S", 0.1)
     store, metrics = SqliteStore(path), Metrics()
     metrics.erased_pending_s.set_function(store.erased_pending_s)
     fact_id = told(store)
@@ -96,7 +96,7 @@ def test_bytes_go_also_when_nobody_writes_and_the_metric_says_until_when_they_ar
 def test_writer_empties_a_long_log_only_after_the_thread_has_folded_it(
     path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(folding, "_LITTLE", 5)
+    monkeypatch.setattr(wal_checkpoint, "_LITTLE", 5)
     store = SqliteStore(path)
     fact_id = told(store)
     store.remember([new_fact(f"rain {n}") for n in range(300)], actor=PERSON)

@@ -20,8 +20,8 @@ from knowledge_service.store.sqlite import (
     erasing_scopes,
     erasing_uses,
     exports,
-    rebuilding,
-    upkeep,
+    maintenance,
+    projection_rebuild,
 )
 from knowledge_service.store.sqlite.store import SqliteStore
 from knowledge_service.store.sqlite.transaction import Transaction
@@ -134,12 +134,12 @@ def test_words_of_erased_facts_are_nowhere_whatever_verb_came_before(
                 assert word.encode() not in exported
     store.close()
     db = connection.open_writer(path)
-    before = rebuilding.fingerprint(db)
+    before = projection_rebuild.fingerprint(db)
     db.close()
-    assert upkeep.rebuild(path).changed == ()
-    assert upkeep.verify(path).problems == ()
+    assert maintenance.rebuild(path).changed == ()
+    assert maintenance.verify(path).problems == ()
     db = connection.open_writer(path)
-    assert rebuilding.fingerprint(db) == before
+    assert projection_rebuild.fingerprint(db) == before
     db.close()
 
 
@@ -182,7 +182,7 @@ def test_name_goes_with_the_fact_that_holds_it_and_a_rebuild_knows_that(tmp_path
     store.erase(successor, WHY)
     assert b"xylophone" not in export_of(path)
     store.close()
-    assert upkeep.rebuild(path).changed == ()
+    assert maintenance.rebuild(path).changed == ()
 
 
 @pytest.mark.parametrize("erases_the_first", [True, False])
@@ -231,7 +231,7 @@ def test_name_that_was_handed_over_outlives_the_fact_that_had_it_before(tmp_path
     store.correct(old.fact_id, "old", "it pours", actor=PERSON)
     store.erase(old.fact_id, WHY)
     store.close()
-    assert upkeep.rebuild(path).changed == ()
+    assert maintenance.rebuild(path).changed == ()
     store = SqliteStore(path)
     with store._readers.snapshot() as reading:
         assert reading.execute("SELECT value FROM alias").fetchall() == [("xylophone",)]
@@ -251,7 +251,7 @@ def test_erasure_in_a_large_scope_writes_the_rows_of_one_run_and_one_block(tmp_p
     assert len([key for table, key in changed if table == "posting"]) <= 1 + 5, "terms, and one"
     assert len([key for table, key in changed if table == "equal"]) == 1
     store.close()
-    assert upkeep.rebuild(path).changed == ()
+    assert maintenance.rebuild(path).changed == ()
 
 
 def rows_of(path: Path) -> dict[tuple[str, int], bytes]:
@@ -305,8 +305,8 @@ def test_deleted_scope_leaves_nothing_and_is_erased_a_little_to_a_commit(tmp_pat
     assert b"xylophone" not in export_of(path)
     assert b"xylophone" not in bytes_of(path)
     store.close()
-    assert upkeep.rebuild(path).changed == ()
-    assert upkeep.verify(path).problems == ()
+    assert maintenance.rebuild(path).changed == ()
+    assert maintenance.verify(path).problems == ()
     store = SqliteStore(path)
     assert [fact.content for fact in facts(store)] == ["it rains"]
     assert store.deleted_facts() == 0

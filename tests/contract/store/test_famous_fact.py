@@ -27,7 +27,7 @@ from knowledge_service.ports import (
     Search,
     Use,
 )
-from knowledge_service.store.sqlite import part, upkeep
+from knowledge_service.store.sqlite import maintenance, part
 from knowledge_service.store.sqlite.store import SqliteStore
 from tests.builders_knowledge import LEAD, OPERATOR, TEAM, new_fact, run_in
 
@@ -219,7 +219,7 @@ def test_file_of_before_gives_the_same_answers(tmp_path: Path) -> None:
         assert why is not None
         assert why.promotions
         assert store.why(made.fact_id, Reader(CELL, "demo/lead-0")) == why
-    assert upkeep.rebuild(path).changed == ()
+    assert maintenance.rebuild(path).changed == ()
 
 
 @pytest.mark.parametrize("name", ["history", "links"])
@@ -263,4 +263,4 @@ def test_history_follows_a_scope_that_is_adopted(tmp_path: Path) -> None:
     assert [each for each in after.entries if made.fact_id not in each.facts] == list(whole.entries)
     assert len(after.entries) == len(whole.entries) + 1
     store.close()
-    assert upkeep.rebuild(path).changed == ()
+    assert maintenance.rebuild(path).changed == ()

@@ -10,24 +10,24 @@ import pytest
 
 from knowledge_service.store.sqlite import (
     equals,
-    erasing,
     erasing_uses,
+    erasure,
     graph,
     link_rows,
     links,
-    rebuilding,
+    projection_rebuild,
     shelf,
     unit_of_work,
 )
-from knowledge_service.store.sqlite.projections import erasure
+from knowledge_service.store.sqlite.projections import erasure as projected_erasure
 from knowledge_service.store.sqlite.store import SqliteStore
 
 QUESTIONS = {
     "a page of a fact's links, closed ones too": links._PAGE,
     "a fact's links for what is written about it": unit_of_work._LINKS,
     "links of the best of a recall": shelf._LINKED,
-    "how many links an erasure takes": erasing._LINKS,
-    "what an erasure takes": next(sql for sql in erasure._GONE if " link " in sql),
+    "how many links an erasure takes": erasure._LINKS,
+    "what an erasure takes": next(sql for sql in projected_erasure._GONE if " link " in sql),
     "one step along links that begin here": graph._BESIDE[0],
     "one step along links that end here": graph._BESIDE[1],
     "links among facts": link_rows._AMONG,
@@ -70,16 +70,16 @@ def test_facts_that_may_be_equal_are_found_by_their_numbers(tmp_path: Path) -> N
 
 
 ERASING = {
-    "tags of a fact": erasure._UNTAG,
+    "tags of a fact": projected_erasure._UNTAG,
     "a fact, and whatever refers to it": "DELETE FROM fact WHERE fact_no = ?",
-    "answers that hold a fact": erasing._FORGET_ANSWERS,
-    "answers that hold a name": erasing._NAMED_ANSWERS,
-    "events of a fact's operations": erasing._ABOUT,
-    "runs that had a fact in front of them": erasing._FORGET_RUNS,
+    "answers that hold a fact": erasure._FORGET_ANSWERS,
+    "answers that hold a name": erasure._NAMED_ANSWERS,
+    "events of a fact's operations": erasure._ABOUT,
+    "runs that had a fact in front of them": erasure._FORGET_RUNS,
     "whether it is famous": erasing_uses._COUNT,
     "who was given a famous fact": erasing_uses._FORGET[0],
     "who used a famous fact": erasing_uses._FORGET[1],
-    "what facts that are adopted were indexed by": rebuilding._RECORDED,
+    "what facts that are adopted were indexed by": projection_rebuild._RECORDED,
 }
 
 

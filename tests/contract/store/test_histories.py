@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from knowledge_client.models import ApproveIn, Fact
 from knowledge_service.errors import Conflict, RetractedBefore
 from knowledge_service.ports import Listing, Order, Store
-from knowledge_service.store.sqlite import connection, rebuilding, upkeep
+from knowledge_service.store.sqlite import connection, maintenance, projection_rebuild
 from knowledge_service.store.sqlite.store import SqliteStore
 from tests.builders_knowledge import AGENT, ALL, PERSON, TEAM, new_fact
 from tests.contract.store.conftest import Time
@@ -207,12 +207,12 @@ def test_log_of_any_history_rebuilds_to_the_byte_and_verifies(
             take(store, ("tell", which % 6, which % 3))
     store.close()
     db = connection.open_writer(path)
-    before = rebuilding.fingerprint(db)
+    before = projection_rebuild.fingerprint(db)
     db.close()
-    assert upkeep.rebuild(path).changed == ()
-    assert upkeep.verify(path).problems == ()
+    assert maintenance.rebuild(path).changed == ()
+    assert maintenance.verify(path).problems == ()
     db = connection.open_writer(path)
-    assert rebuilding.fingerprint(db) == before
+    assert projection_rebuild.fingerprint(db) == before
     db.close()
 
 
@@ -271,5 +271,5 @@ def test_erased_text_is_nowhere_in_the_file(tmp_path: Path) -> None:
     for word in (b"xylophon", b"quagmir"):
         assert word not in data
     assert b"other is the word" in data
-    assert upkeep.verify(path).problems == ()
-    assert upkeep.rebuild(path).changed == ()
+    assert maintenance.verify(path).problems == ()
+    assert maintenance.rebuild(path).changed == ()

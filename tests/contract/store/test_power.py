@@ -18,7 +18,7 @@ import pytest
 
 from knowledge_service.errors import StartupError, StoreUnavailable
 from knowledge_service.ports import Listing, Once
-from knowledge_service.store.sqlite import connection, upkeep
+from knowledge_service.store.sqlite import connection, maintenance
 from knowledge_service.store.sqlite.store import SqliteStore
 from tests import disks, settings
 from tests.builders_knowledge import ALL, OPERATOR, PERSON, new_fact, run_in, run_key
@@ -106,8 +106,8 @@ def losses(story: Story, to: Path) -> list[str]:
     with suppress(StoreUnavailable):
         store.remember([new_fact("written after the power came back")], actor=PERSON)
     store.close()
-    rebuilt = upkeep.rebuild(path).changed
-    return [*missing, *doubled, *upkeep.verify(path).problems, *rebuilt]
+    rebuilt = maintenance.rebuild(path).changed
+    return [*missing, *doubled, *maintenance.verify(path).problems, *rebuilt]
 
 
 @pytest.fixture

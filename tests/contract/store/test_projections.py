@@ -17,9 +17,9 @@ from knowledge_service.event_log import event_payloads
 from knowledge_service.ports import Listing, Search
 from knowledge_service.store.sqlite import (
     connection,
+    maintenance,
     postings,
-    rebuilding,
-    upkeep,
+    projection_rebuild,
 )
 from knowledge_service.store.sqlite.store import SqliteStore
 from tests.builders_knowledge import (
@@ -96,13 +96,13 @@ def database(path: Path) -> apsw.Connection:
 def test_rebuild_makes_the_same_tables_to_the_byte(path: Path) -> None:
     live_a_little(path)
     db = database(path)
-    before = rebuilding.fingerprint(db)
+    before = projection_rebuild.fingerprint(db)
     db.close()
-    rebuilt = upkeep.rebuild(path)
+    rebuilt = maintenance.rebuild(path)
     assert rebuilt.changed == ()
     assert rebuilt.events > 15
     db = database(path)
-    assert rebuilding.fingerprint(db) == before
+    assert projection_rebuild.fingerprint(db) == before
     assert len(set(before.values())) > 10
     db.close()
 
@@ -110,26 +110,26 @@ def test_rebuild_makes_the_same_tables_to_the_byte(path: Path) -> None:
 def test_rebuild_brings_back_what_was_changed_beside_the_log(path: Path) -> None:
     live_a_little(path)
     db = database(path)
-    before = rebuilding.fingerprint(db)
+    before = projection_rebuild.fingerprint(db)
     db.execute("UPDATE fact SET confidence = 0.123 WHERE fact_no = 3; DELETE FROM episode")
     db.execute("DELETE FROM posting WHERE key = (SELECT min(key) FROM posting)")
     db.execute("UPDATE scope SET live_facts = 999")
     db.close()
-    assert upkeep.rebuild(path).changed == ("episode", "fact", "posting", "scope")
+    assert maintenance.rebuild(path).changed == ("episode", "fact", "posting", "scope")
     db = database(path)
-    assert rebuilding.fingerprint(db) == before
+    assert projection_rebuild.fingerprint(db) == before
     db.close()
 
 
 def test_index_of_another_version_is_made_anew_when_the_file_is_opened(path: Path) -> None:
     live_a_little(path)
     db = database(path)
-    before = rebuilding.fingerprint(db)
+    before = projection_rebuild.fingerprint(db)
     db.execute("UPDATE meta SET value = 'older' WHERE key = 'index'; DELETE FROM posting")
     db.close()
     SqliteStore(path).close()
     db = database(path)
-    assert rebuilding.fingerprint(db) == before
+    assert projection_rebuild.fingerprint(db) == before
     db.close()
 
 
@@ -161,27 +161,27 @@ def test_file_that_an_older_analyser_indexed_finds_every_fact_and_who_told_it(
 def test_rebuild_that_fails_leaves_everything_as_it_was(path: Path) -> None:
     live_a_little(path)
     db = database(path)
-    before = rebuilding.fingerprint(db)
+    before = projection_rebuild.fingerprint(db)
     db.execute("UPDATE event SET type = 'fact.unheard' WHERE seq = (SELECT max(seq) FROM event)")
     with pytest.raises(KeyError, match=r"fact\.unheard"):
-        rebuilding.rebuild(db)
-    assert rebuilding.fingerprint(db) == before
+        projection_rebuild.rebuild(db)
+    assert projection_rebuild.fingerprint(db) == before
     db.close()
 
 
 def test_running_service_keeps_its_file_from_rebuild_and_verify(path: Path) -> None:
     store = SqliteStore(path)
     with pytest.raises(FileLocked):
-        upkeep.rebuild(path)
+        maintenance.rebuild(path)
     with pytest.raises(FileLocked):
-        upkeep.verify(path)
+        maintenance.verify(path)
     store.close()
 
 
 class TestVerify:
     def test_log_that_nobody_touched_is_sound(self, path: Path) -> None:
         live_a_little(path)
-        report = upkeep.verify(path)
+        report = maintenance.verify(path)
         assert report.problems == ()
         assert report.events > 15
 
@@ -204,7 +204,7 @@ class TestVerify:
         db = database(path)
         db.execute(change)
         db.close()
-        assert any(said in problem for problem in upkeep.verify(path).problems)
+        assert any(said in problem for problem in maintenance.verify(path).problems)
 
 
 class TestOldestFile:
@@ -248,8 +248,8 @@ class TestOldestFile:
 
     def test_its_log_is_enough_to_rebuild_and_still_verifies(self, old: Path) -> None:
         SqliteStore(old).close()
-        assert upkeep.rebuild(old).changed == ()
-        assert upkeep.verify(old).problems == ()
+        assert maintenance.rebuild(old).changed == ()
+        assert maintenance.verify(old).problems == ()
 
     def test_it_goes_on_from_where_it_was(self, old: Path) -> None:
         store = SqliteStore(old)
@@ -258,7 +258,7 @@ class TestOldestFile:
         )
         assert len(told.superseded) == 1
         store.close()
-        assert upkeep.rebuild(old).changed == ()
+        assert maintenance.rebuild(old).changed == ()
 
     def test_migration_that_fails_leaves_it_as_it_was(
         self, old: Path, monkeypatch: pytest.MonkeyPatch
@@ -266,7 +266,7 @@ class TestOldestFile:
         def fail(*_: object) -> int:
             raise apsw.FullError("database or disk is full")
 
-        monkeypatch.setattr(rebuilding, "replay", fail)
+        monkeypatch.setattr(projection_rebuild, "replay", fail)
         with pytest.raises(Exception, match="disk is full"):
             SqliteStore(old)
         monkeypatch.undo()

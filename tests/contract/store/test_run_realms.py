@@ -13,7 +13,7 @@ from knowledge_service.domain.runs import RunKey
 from knowledge_service.domain.visibility import Reach, View
 from knowledge_service.errors import Conflict
 from knowledge_service.ports import Listing, NewReceipt, Reader, RunListing, Store
-from knowledge_service.store.sqlite import connection, rebuilding
+from knowledge_service.store.sqlite import connection, projection_rebuild
 from knowledge_service.store.sqlite.store import SqliteStore
 from tests.acts_on_facts import known, told
 from tests.builders_knowledge import (
@@ -51,9 +51,9 @@ def recalled(store: Store, fact_id: str, observer: str) -> None:
 
 def assert_rebuilt_alike(path: Path) -> None:
     db = connection.open_writer(path)
-    before = rebuilding.fingerprint(db)
-    rebuilding.rebuild(db)
-    assert rebuilding.fingerprint(db) == before
+    before = projection_rebuild.fingerprint(db)
+    projection_rebuild.rebuild(db)
+    assert projection_rebuild.fingerprint(db) == before
     db.close()
 
 

@@ -22,7 +22,12 @@ from knowledge_service.domain.visibility import View
 from knowledge_service.errors import FileLocked, SchemaTooNew, StartupError, StoreUnavailable
 from knowledge_service.event_log.hash_chain import event_hash
 from knowledge_service.ports import Listing, Search
-from knowledge_service.store.sqlite import connection, copies, migrate, transaction
+from knowledge_service.store.sqlite import (
+    backup,
+    connection,
+    migrate,
+    transaction,
+)
 from knowledge_service.store.sqlite.store import SqliteStore
 from tests.builders_knowledge import ALL, LEAD, OPERATOR, PERSON, TEAM, new_fact, run_in
 from tests.contract.store.test_recall import SCOPES, SENTENCE, STRANGE, assert_isolated
@@ -115,7 +120,7 @@ def test_path_that_is_no_database_is_said(path: Path) -> None:
     with pytest.raises(StartupError, match=said):
         SqliteStore(path)
     with pytest.raises(StartupError, match=said):
-        copies.backup(path, path.with_name("copy.db"))
+        backup.backup(path, path.with_name("copy.db"))
 
 
 def test_thirty_two_writers_lose_nothing(path: Path) -> None:

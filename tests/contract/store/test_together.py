@@ -16,7 +16,7 @@ from knowledge_service.domain.facts import NewFact
 from knowledge_service.domain.visibility import View
 from knowledge_service.errors import Conflict, RetractedBefore
 from knowledge_service.ports import Actor, Order
-from knowledge_service.store.sqlite import part, rebuilding, upkeep
+from knowledge_service.store.sqlite import maintenance, part, projection_rebuild
 from knowledge_service.store.sqlite.store import SqliteStore
 from knowledge_service.store.sqlite.transaction import Transaction
 from tests.builders_knowledge import AGENT, LEAD, PERSON, TEAM, new_fact
@@ -101,7 +101,7 @@ async def test_write_that_fails_halfway_is_taken_back_alone(
     db = apsw.Connection(str(path))
     assert db.execute("SELECT 1 FROM scope WHERE path = 'realm:trace'").fetchall() == []
     db.close()
-    assert upkeep.verify(path).problems == ()
+    assert maintenance.verify(path).problems == ()
 
 
 async def test_new_scopes_are_made_by_who_told_first_in_them(
@@ -133,10 +133,10 @@ async def test_rebuild_makes_them_again_to_the_byte(path: Path) -> None:
     await tell(store, *((fact, PERSON) for fact in facts))
     store.close()
     db = apsw.Connection(str(path))
-    before = rebuilding.fingerprint(db)
-    assert upkeep.rebuild(path).changed == ()
-    assert rebuilding.fingerprint(db) == before
-    assert upkeep.verify(path).problems == ()
+    before = projection_rebuild.fingerprint(db)
+    assert maintenance.rebuild(path).changed == ()
+    assert projection_rebuild.fingerprint(db) == before
+    assert maintenance.verify(path).problems == ()
     db.close()
 
 
@@ -155,4 +155,4 @@ async def test_call_that_says_a_thing_twice_among_others_tells_one_fact(
     ]
     assert answers[1][0].fact_id == answers[1][1].fact_id
     store.close()
-    assert upkeep.rebuild(path).changed == ()
+    assert maintenance.rebuild(path).changed == ()

@@ -16,7 +16,7 @@ from knowledge_service.event_log import legacy_rows
 from knowledge_service.event_log.hash_chain import read_head
 from knowledge_service.ids import IdMaker
 from knowledge_service.progress import Progress
-from knowledge_service.store.sqlite import rebuilding
+from knowledge_service.store.sqlite import projection_rebuild
 from knowledge_service.store.sqlite.equals import Equals
 from knowledge_service.store.sqlite.event_table import SqliteEventTable
 from knowledge_service.store.sqlite.projections import kept
@@ -57,7 +57,7 @@ def write(connection: apsw.Connection, clock: Clock, progress: Progress) -> None
     for table in kept.TABLES:
         for rows in _batches(connection, table):
             tx.append(legacy_rows.TYPE, scope_no=None, actor=_ACTOR, parts=rows)
-    rebuilding.replay(connection, progress)
+    projection_rebuild.replay(connection, progress)
 
 
 def _batches(connection: apsw.Connection, table: str) -> Iterator[list[dict[str, Any]]]:

@@ -13,7 +13,7 @@ from contextlib import suppress
 import apsw
 
 from knowledge_service.store.sqlite import connection as connections
-from knowledge_service.store.sqlite.folding import Folding
+from knowledge_service.store.sqlite.wal_checkpoint import Folding
 
 # Between two tries. A long read, such as a replication, blocks them, and each try costs two
 # fsyncs.

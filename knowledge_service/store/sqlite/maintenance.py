@@ -16,11 +16,11 @@ from knowledge_service import clock as clocks
 from knowledge_service.errors import StartupError
 from knowledge_service.event_log.log_verification import Report, verify_log
 from knowledge_service.store.sqlite import (
+    backup,
     connection,
-    copies,
     file_verification,
     migrate,
-    rebuilding,
+    projection_rebuild,
 )
 from knowledge_service.store.sqlite.event_table import SqliteEventTable
 
@@ -49,9 +49,9 @@ def rebuild(path: Path, clock: clocks.Clock = clocks.now) -> Rebuilt:
                 " nothing was changed; restore a copy"
             )
         migrate.migrate(db, clock)
-        before = rebuilding.fingerprint(db)
-        count = rebuilding.rebuild(db)
-        after = rebuilding.fingerprint(db)
+        before = projection_rebuild.fingerprint(db)
+        count = projection_rebuild.rebuild(db)
+        after = projection_rebuild.fingerprint(db)
     return Rebuilt(count, tuple(sorted(name for name in after if after[name] != before[name])))
 
 
@@ -70,7 +70,7 @@ def verify(path: Path) -> Report:
 def _owned(path: Path) -> Iterator[apsw.Connection]:
     lock = connection.lock(path)
     try:
-        copies.known(path)
+        backup.known(path)
         db = connection.open_writer(path)
         try:
             yield db
