@@ -12,14 +12,14 @@ Waiting = Future[Any] | asyncio.Future[Any]
 """Who waits: a thread, or somebody in an event loop."""
 
 
-class Answer(NamedTuple):
+class Completion(NamedTuple):
     """What becomes of a job."""
 
     done: Waiting
     result: Any
     error: BaseException | None
 
-    def give(self) -> None:
+    def resolve(self) -> None:
         """Wake who waits, unless it has gone."""
         if self.done.cancelled():
             return
@@ -29,19 +29,19 @@ class Answer(NamedTuple):
             self.done.set_exception(self.error)
 
 
-def give(answers: Sequence[Answer]) -> None:
+def resolve(completions: Sequence[Completion]) -> None:
     """Wake who waits: threads here, event loops by one call each."""
-    loops: dict[asyncio.AbstractEventLoop, list[Answer]] = {}
-    for answer in answers:
-        if isinstance(answer.done, Future):
-            answer.give()
+    loops: dict[asyncio.AbstractEventLoop, list[Completion]] = {}
+    for completion in completions:
+        if isinstance(completion.done, Future):
+            completion.resolve()
         else:
-            loops.setdefault(answer.done.get_loop(), []).append(answer)
+            loops.setdefault(completion.done.get_loop(), []).append(completion)
     for loop, found in loops.items():
         with suppress(RuntimeError):  # the loop is closed, so nobody waits there any more
-            loop.call_soon_threadsafe(_give_all, found)
+            loop.call_soon_threadsafe(_resolve_all, found)
 
 
-def _give_all(answers: Sequence[Answer]) -> None:
-    for answer in answers:
-        answer.give()
+def _resolve_all(completions: Sequence[Completion]) -> None:
+    for completion in completions:
+        completion.resolve()

@@ -31,7 +31,7 @@ from knowledge_service.store.sqlite.runs import Runs
 from knowledge_service.store.sqlite.scopes import Scopes
 from knowledge_service.store.sqlite.usage import Usage
 from knowledge_service.store.sqlite.vectors import Vectors
-from knowledge_service.store.sqlite.wal_checkpoint import Folding
+from knowledge_service.store.sqlite.wal_checkpoint import Checkpointer
 from knowledge_service.store.sqlite.writer import Writer
 
 # A number in the file's first page that nobody reads. An update of a row to what it is already
@@ -100,9 +100,9 @@ class SqliteStore(
             connection.let_go(writing)
             raise
         self._file = connection.File(path)
-        folding = Folding(path, self._file)
+        checkpointer = Checkpointer(path, self._file)
         bound = self._undeclared_facts
-        writer = Writer(writing, clock, self._file, folding, undeclared_facts=bound)
+        writer = Writer(writing, clock, self._file, checkpointer, undeclared_facts=bound)
         reading = readers.Readers(path, self._reads_within, writer.condemn)
         writer.on_erased = reading.decoded.blank
         super().__init__(reading, writer)

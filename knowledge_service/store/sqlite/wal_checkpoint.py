@@ -33,7 +33,7 @@ _FAILED: tuple[type[Exception], ...] = (OSError, *connection.ENVIRONMENTAL)
 _PASSIVE = apsw.SQLITE_CHECKPOINT_PASSIVE  # waits for nobody, and nobody for it
 
 
-class Folding:
+class Checkpointer:
     """The thread, and what it shares with the writer."""
 
     def __init__(self, path: Path, file: connection.File, *, after: int = _AFTER) -> None:

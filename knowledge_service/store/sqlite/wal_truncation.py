@@ -13,7 +13,7 @@ from contextlib import suppress
 import apsw
 
 from knowledge_service.store.sqlite import connection as connections
-from knowledge_service.store.sqlite.wal_checkpoint import Folding
+from knowledge_service.store.sqlite.wal_checkpoint import Checkpointer
 
 # Between two tries. A long read, such as a replication, blocks them, and each try costs two
 # fsyncs.
@@ -25,17 +25,17 @@ _ALONE_S = 10.0
 _EMPTY = "PRAGMA wal_checkpoint(TRUNCATE)"
 
 
-class Emptying:
+class WalTruncation:
     """What the writer does for it between two commits. Used from its thread only."""
 
     def __init__(
         self,
         connection: apsw.Connection,
-        folding: Folding,
+        checkpointer: Checkpointer,
         monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
         self._connection = connection
-        self._folding = folding
+        self._checkpointer = checkpointer
         self._monotonic = monotonic
         # After a kill the log may hold what was erased last.
         self._due_since_s: float | None = monotonic()
@@ -63,16 +63,16 @@ class Emptying:
             self._due_since_s = now_s
         if self._due_since_s is None or (now_s < self._not_before and not erases):
             return
-        if not self._folding.is_short and now_s - self._due_since_s < _ALONE_S:
-            self._folding.shorten()
+        if not self._checkpointer.is_short and now_s - self._due_since_s < _ALONE_S:
+            self._checkpointer.shorten()
             return
-        if not self._folding.at_work.acquire(blocking=False):
+        if not self._checkpointer.at_work.acquire(blocking=False):
             return
         try:
             self._not_before = now_s + _AGAIN_S
             self._empty()
         finally:
-            self._folding.at_work.release()
+            self._checkpointer.at_work.release()
 
     def _empty(self) -> None:
         # The commit is done; what the disk has to say, the next one says.

@@ -33,13 +33,13 @@ from knowledge_service.ids import IdMaker
 from knowledge_service.index.keeping import Blanked
 from knowledge_service.store.sqlite import completions, deferred, wal_truncation
 from knowledge_service.store.sqlite import connection as connections
-from knowledge_service.store.sqlite.completions import Answer, Waiting
+from knowledge_service.store.sqlite.completions import Completion, Waiting
 from knowledge_service.store.sqlite.deferred import Deferred
 from knowledge_service.store.sqlite.equals import Equals
 from knowledge_service.store.sqlite.event_table import SqliteEventTable
 from knowledge_service.store.sqlite.group_commit import GroupCommit
 from knowledge_service.store.sqlite.transaction import Mergeable, Transaction
-from knowledge_service.store.sqlite.wal_checkpoint import Folding
+from knowledge_service.store.sqlite.wal_checkpoint import Checkpointer
 
 _log = logging.getLogger(__name__)
 T = TypeVar("T")
@@ -79,13 +79,13 @@ class Writer:
         connection: apsw.Connection,
         clock: Clock,
         file: connections.File,
-        folding: Folding,
+        checkpointer: Checkpointer,
         *,
         undeclared_facts: int = UNDECLARED_FACTS,
     ) -> None:
         self._connection = connection
-        self._folding = folding
-        folding.watch(connection)
+        self._checkpointer = checkpointer
+        checkpointer.watch(connection)
         self._file = file
         self._down: StoreUnavailable | None = None
         self._clock = clock
@@ -93,8 +93,8 @@ class Writer:
         self._undeclared_facts = undeclared_facts
         self._scopes_version = 0
         self._edition = 0
-        self._emptying = wal_truncation.Emptying(connection, folding)
-        folding.on_short = lambda: self._queue.put(_FOLDED)
+        self._wal_truncation = wal_truncation.WalTruncation(connection, checkpointer)
+        checkpointer.on_short = lambda: self._queue.put(_FOLDED)
         self.on_erased: Callable[[int, Blanked], None] = lambda _edition, _blanked: None
         """Called after a commit that erased, before its edition can be read."""
         self._head = read_head(SqliteEventTable(connection))
@@ -141,7 +141,7 @@ class Writer:
     @property
     def erased_since_s(self) -> float | None:
         """For how long erased bytes have been in the write-ahead log; None when none are."""
-        return self._emptying.due_for_s
+        return self._wal_truncation.due_for_s
 
     @property
     def edition(self) -> int:
@@ -198,7 +198,7 @@ class Writer:
         """Finish what is queued and close the connection."""
         self._queue.put(None)
         self._thread.join()
-        self._folding.stop()
+        self._checkpointer.stop()
         self._connection.close()
 
     def _run(self) -> None:
@@ -229,11 +229,11 @@ class Writer:
         """Return how long there is nothing to do unless a job comes; None for ever."""
         if due is not None:
             return max(0.0, due - time.monotonic())
-        return wal_truncation.AGAIN_IDLE_S if self._emptying.is_due else None
+        return wal_truncation.AGAIN_IDLE_S if self._wal_truncation.is_due else None
 
     def _empty(self) -> None:
         if self._failure is None and self._damage is None:
-            self._emptying.step(erases=False)
+            self._wal_truncation.step(erases=False)
 
     def _put_off(self, least: int) -> list[_Job]:
         """Take some of the work that nobody waits for."""
@@ -254,11 +254,11 @@ class Writer:
         return group, False
 
     def _commit(self, jobs: list[_Job]) -> None:
-        found: list[Answer] = []
+        found: list[Completion] = []
         head, made = self._head, GroupCommit()
         try:
             self._refuse_if_lost()
-            self._folding.finish(self._connection)
+            self._checkpointer.finish(self._connection)
             self._connection.execute("BEGIN IMMEDIATE")
             left = deque(jobs)
             while left:
@@ -269,7 +269,7 @@ class Writer:
                 for result, error in results:
                     job = left.popleft()
                     if job.done:
-                        found.append(Answer(job.done, result, error))
+                        found.append(Completion(job.done, result, error))
             self._edition += made.erases
             blanked = made.index(self._connection)
             self._equals.write()
@@ -282,12 +282,12 @@ class Writer:
             error = exc if isinstance(exc, StoreUnavailable) else connections.unavailable(exc)
             if not isinstance(exc, _REFUSED):
                 self._failure = StoreUnavailable(f"{error.detail}; restart the service")
-            found = [Answer(job.done, None, error) for job in jobs if job.done]
+            found = [Completion(job.done, None, error) for job in jobs if job.done]
             self._take_back()
             self._equals.forget()
             self._tell(error)
         self._edition += self._edition % 2
-        completions.give(found)
+        completions.resolve(found)
 
     def _settle(self, made: GroupCommit, blanked: Blanked) -> None:
         """Do what is left to do after a commit."""
@@ -295,7 +295,7 @@ class Writer:
         self._scopes_version += made.moves_scopes
         if made.erases:
             self.on_erased(self._edition + 1, blanked)
-        self._emptying.step(erases=made.erases)
+        self._wal_truncation.step(erases=made.erases)
 
     def _refuse_if_lost(self) -> None:
         if self._failure is None:

@@ -100,16 +100,16 @@ def test_writer_empties_a_long_log_only_after_the_thread_has_folded_it(
     store = SqliteStore(path)
     fact_id = told(store)
     store.remember([new_fact(f"rain {n}") for n in range(300)], actor=PERSON)
-    emptied, emptying_of = threading.Event(), store._writer._emptying
+    emptied, emptying_of = threading.Event(), store._writer._wal_truncation
     empty = emptying_of._empty
 
     def noted() -> None:
-        assert store._writer._folding.is_short, "no write waits while a long log is copied"
+        assert store._writer._checkpointer.is_short, "no write waits while a long log is copied"
         empty()
         emptied.set()
 
     monkeypatch.setattr(emptying_of, "_empty", noted)
-    with store._writer._folding.at_work:  # the thread cannot begin yet
+    with store._writer._checkpointer.at_work:  # the thread cannot begin yet
         assert store.erase(fact_id, WHY).on_disk is True
         assert not emptied.is_set()
     assert emptied.wait(10)

@@ -59,7 +59,7 @@ def play(folder: Path, seed: int, *, is_new: bool, cut_at: int | None) -> Story:
         # Fold the log into the file often, so that the power goes there, too: by the thread
         # beside the writer, or by the writer alone.
         after = rng.choice((4, 30, 1000))
-        store._writer._folding._after = after
+        store._writer._checkpointer._after = after
         if rng.random() < 0.5:
             store._writer._connection.wal_autocheckpoint(after)
         try:

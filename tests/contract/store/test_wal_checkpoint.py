@@ -14,7 +14,7 @@ import pytest
 from knowledge_service.ports import Listing
 from knowledge_service.store.sqlite import maintenance
 from knowledge_service.store.sqlite.store import SqliteStore
-from knowledge_service.store.sqlite.wal_checkpoint import Folding
+from knowledge_service.store.sqlite.wal_checkpoint import Checkpointer
 from tests.builders_knowledge import ALL, PERSON, new_fact
 
 AFTER, PAGE = 40, 4096
@@ -28,7 +28,7 @@ def path(tmp_path: Path) -> Path:
 @pytest.fixture
 def store(path: Path) -> Iterator[SqliteStore]:
     with contextlib.closing(SqliteStore(path)) as found:
-        found._writer._folding._after = AFTER
+        found._writer._checkpointer._after = AFTER
         yield found
 
 
@@ -64,15 +64,15 @@ def test_log_stays_short_under_writers_that_never_rest(store: SqliteStore, path:
 def test_thread_folds_beside_the_writer(
     store: SqliteStore, path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    folding: Folding = store._writer._folding
+    checkpointer: Checkpointer = store._writer._checkpointer
     synced = threading.Event()
-    monkeypatch.setattr(folding, "finish", lambda _: None)
+    monkeypatch.setattr(checkpointer, "finish", lambda _: None)
     # After its first commit the writer folds by itself, in case something was erased before.
-    monkeypatch.setattr(store._writer._emptying, "step", lambda **_: None)
-    monkeypatch.setattr(folding._file, "sync", synced.set)
+    monkeypatch.setattr(store._writer._wal_truncation, "step", lambda **_: None)
+    monkeypatch.setattr(checkpointer._file, "sync", synced.set)
     write(store, 200)
     assert synced.wait(10)
-    with folding.at_work:
+    with checkpointer.at_work:
         alone = path.with_name("alone.db")
         shutil.copy(path, alone)
     db = apsw.Connection(str(alone))  # no log is beside it
@@ -82,8 +82,8 @@ def test_thread_folds_beside_the_writer(
 
 
 def test_writer_folds_alone_when_the_thread_cannot(store: SqliteStore, path: Path) -> None:
-    folding: Folding = store._writer._folding
-    folding._connection.close()
+    checkpointer: Checkpointer = store._writer._checkpointer
+    checkpointer._connection.close()
     write(store, 200)
     assert log_pages(path) < 12 * AFTER
     store.close()
@@ -91,7 +91,7 @@ def test_writer_folds_alone_when_the_thread_cannot(store: SqliteStore, path: Pat
 
 
 def test_writers_go_on_while_the_thread_is_held(store: SqliteStore, path: Path) -> None:
-    with store._writer._folding.at_work:
+    with store._writer._checkpointer.at_work:
         write(store, 200)
         assert log_pages(path) < 12 * AFTER
     store.close()
@@ -116,7 +116,7 @@ def test_thread_leaves_the_log_to_who_folds_it_at_the_moment_and_complains_not(
     folder = threading.Thread(target=fold_whole, args=(other,))
     folder.start()
     assert is_waiting.wait(10)
-    store._writer._folding._fold()
+    store._writer._checkpointer._fold()
     is_done.set()
     folder.join()
     reader.close()
