@@ -1,7 +1,12 @@
-"""Renders per second of the example Blueprints, in process and through the killable workers."""
+"""Renders per second of the example Blueprints: in process, by workers, by a renderer's workers."""
 
 import asyncio
+import contextlib
+import subprocess
+import sys
+import tempfile
 import time
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +15,7 @@ import yaml
 from bench.figures import table
 from kais import blueprints
 from kais_operator.adapters import renderer
+from kais_rendering.client import RenderClient
 from kais_rendering.pool import RenderPool
 
 ROUNDS = 500
@@ -17,11 +23,23 @@ EXAMPLES = ("namespace-doctor", "code-review-team")
 FOLDER = Path(__file__).parent.parent / "examples"
 
 
+@contextlib.contextmanager
+def serving() -> Iterator[Path]:
+    """A renderer as in the operator's pod: a process of its own behind a Unix socket."""
+    with tempfile.TemporaryDirectory() as folder:
+        socket = Path(folder) / "renderer.sock"
+        command = [sys.executable, "-P", "-m", "kais_rendering", "serve", "--socket", str(socket)]
+        with subprocess.Popen(command) as process:
+            yield socket
+            process.terminate()
+
+
 async def through_the_workers(
-    spec: dict[str, Any], given: dict[str, Any], *, callers: int
+    spec: dict[str, Any], given: dict[str, Any], *, callers: int, socket: Path | None = None
 ) -> float:
     """Renders per second through the operator's port; each is of another instance."""
-    workers = renderer.WorkerRenderer(RenderPool())
+    pool = RenderClient(socket, grace_s=60) if socket else RenderPool()
+    workers = renderer.WorkerRenderer(pool)
 
     async def one(instance: str) -> None:
         await workers.render(
@@ -71,6 +89,16 @@ def run() -> str:
         spec, given = spec_of(example)
         one = asyncio.run(through_the_workers(spec, given, callers=1))
         many = asyncio.run(through_the_workers(spec, given, callers=8))
-        rows.append([example, *(f"{rate:,.0f}" for rate in (in_process(spec, given), one, many))])
-    head = ("blueprint", "in process", "through the workers, one after the other", "eight callers")
+        with serving() as socket:
+            away = [
+                asyncio.run(through_the_workers(spec, given, callers=callers, socket=socket))
+                for callers in (1, 8)
+            ]
+        rows.append(
+            [example, *(f"{rate:,.0f}" for rate in (in_process(spec, given), one, many, *away))]
+        )
+    head = (
+        *("blueprint", "in process", "by workers, one after the other", "eight callers"),
+        *("by a renderer's workers, one after the other", "eight callers"),
+    )
     return "## Renders per second, templates warm\n\n" + table(head, rows)
