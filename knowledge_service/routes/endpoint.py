@@ -76,21 +76,25 @@ class Endpoint(APIRoute):
         request = Request(scope, receive)
         services: Services = scope["app"].state.services
         if not self._inputs.needs_caller:
-            call = _Call(request, services, None, b"")
+            call = _Call(request, services, None, b"", {})
             response = await self._respond_async(call)
         else:
             limit = middleware.max_body_bytes(scope["path"])
-            length = request.headers.get("content-length")
+            # Of a header that comes twice the first counts, as in Starlette.
+            headers = dict(reversed(scope["headers"]))
+            length = _text(headers.get(b"content-length"))
             if length is not None and not middleware.is_within(length, limit):
                 raise _too_large(limit)
             # A body costs memory and time: nobody unknown has one read.
-            principal = await dependencies.caller(request, services)
+            authorization = _text(headers.get(b"authorization")) or ""
+            what = (scope["method"], scope["path"], length)
+            principal = await dependencies.principal_of(services, authorization, what)
             size = dependencies.body_bytes(scope["method"], length)
             with services.concurrency.counted(principal, size):
                 # Before a slot is taken: a slow sender delays no other caller.
                 body = await _read_body(receive, limit)
                 offload = Offload(services, principal, body)
-                call = _Call(request, services, offload, body)
+                call = _Call(request, services, offload, body, headers)
                 if self._is_async:
                     response = await self._respond_async(call)
                 else:
@@ -131,7 +135,7 @@ class Endpoint(APIRoute):
         if self.refuses_unknown:
             self._refuse_unknown(call, value)
         violations: list[ProblemViolation] = []
-        arguments = inputs.parameters(call.request, violations)
+        arguments = inputs.parameters(call, violations)
         arguments |= inputs.body(call, value, violations)
         if violations:
             shown = tuple(violations[:_MAX_VIOLATIONS])
@@ -164,12 +168,14 @@ class _Call:
     """One request whose body was read; `offload` is None where the caller does not matter."""
 
     def __init__(
-        self, request: Request, services: Services, offload: Offload | None, body: bytes
-    ) -> None:
+        self, request: Request, services: Services, offload: Offload | None, body: bytes,
+        headers: Mapping[bytes, bytes],
+    ) -> None:  # fmt: skip
         self.request = request
         self.services = services
         self.offload = offload
         self.body = body
+        self.headers = headers
         self.response: Response | None = None
 
     def make_response(self) -> Response:
@@ -221,13 +227,14 @@ class _Location:
             is_fixed = not any(each.is_required() or each.default == [] for each in declared)
             yield cls(name, model, spelt, None, model().__dict__ if is_fixed else None)
 
-    def read(self, request: Request, violations: list[ProblemViolation]) -> dict[str, Any]:
+    def read(self, call: _Call, violations: list[ProblemViolation]) -> dict[str, Any]:
         values: dict[str, Any] = {}
+        request = call.request
         if self.name == "path":
             values = request.path_params
         elif self.name == "header":
-            headers = request.headers
-            values = {name: headers[name] for name, _ in self.fields if name in headers}
+            sent = {name: call.headers.get(name.lower().encode()) for name, _ in self.fields}
+            values = {name: _text(value) for name, value in sent.items() if value is not None}
         elif request.scope["query_string"]:
             query = request.query_params
             values = {
@@ -272,18 +279,18 @@ class _Inputs:
             name for each in everywhere if each.name == "query" for name, _ in each.fields
         )
 
-    def parameters(self, request: Request, violations: list[ProblemViolation]) -> dict[str, Any]:
+    def parameters(self, call: _Call, violations: list[ProblemViolation]) -> dict[str, Any]:
         """Validate all but the body; mistakes are added to `violations`."""
         arguments: dict[str, Any] = {}
         for name, derive, locations in self.derived:
             found: dict[str, Any] = {}
             count = len(violations)
             for location in locations:
-                found |= location.read(request, violations)
+                found |= location.read(call, violations)
             if len(violations) == count:
                 arguments[name] = derive(**found)
         for location in self.locations:
-            arguments |= location.read(request, violations)
+            arguments |= location.read(call, violations)
         return arguments
 
     def body(
@@ -294,7 +301,7 @@ class _Inputs:
             return {}
         if value is None:
             violations.append(ProblemViolation(path="", message="Field required"))
-        elif not _is_json(call.request.headers.get("content-type")):
+        elif not _is_json(call.headers.get(b"content-type", b"")):
             violations.append(_NOT_SENT_AS_JSON)
         else:
             try:
@@ -334,10 +341,14 @@ def _violations(exc: pydantic.ValidationError, *place: str) -> Iterator[ProblemV
         yield ProblemViolation(path=path, message=str(error["msg"]))
 
 
-def _is_json(content_type: str | None) -> bool:
-    kind = (content_type or "").partition(";")[0].strip().lower()
-    main, _, sub = kind.partition("/")
-    return main == "application" and (sub == "json" or sub.endswith("+json"))
+def _is_json(content_type: bytes) -> bool:
+    kind = content_type.partition(b";")[0].strip().lower()
+    main, _, sub = kind.partition(b"/")
+    return main == b"application" and (sub == b"json" or sub.endswith(b"+json"))
+
+
+def _text(header: bytes | None) -> str | None:
+    return None if header is None else header.decode("latin-1")
 
 
 async def _read_body(receive: Receive, limit: int) -> bytes:
