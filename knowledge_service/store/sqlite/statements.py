@@ -15,12 +15,12 @@ from typing import Any, NamedTuple
 from knowledge_client import wire
 from knowledge_client.models import Remembered
 from knowledge_service.domain.facts import NewFact
-from knowledge_service.event_log import fact_events
+from knowledge_service.event_log import fact_event_json, fact_events
 from knowledge_service.event_log.events import EncodedEvent
 from knowledge_service.fact_operations import remember
 from knowledge_service.index import terms
 from knowledge_service.ports import Actor
-from knowledge_service.store.sqlite import capacity, part, postings, written
+from knowledge_service.store.sqlite import capacity, part, postings
 from knowledge_service.store.sqlite.projections import newfacts
 from knowledge_service.store.sqlite.transaction import Mergeable, Transaction
 from knowledge_service.store.sqlite.unit_of_work import SqliteUnitOfWork
@@ -107,7 +107,7 @@ def work_out(facts: Sequence[NewFact]) -> list[WorkedOut]:
 
     Of a single one its terms are left to the writer: it has them for all of a commit.
     """
-    lines = written.unnamed(facts)
+    lines = fact_event_json.unnamed(facts)
     if len(facts) == 1:
         return [WorkedOut(facts[0].rendering, lines[0])]
     return [
@@ -216,7 +216,7 @@ def _record(tx: Transaction, told: Sequence[_Told]) -> None:
         EncodedEvent(
             one.scope_no,
             one.actor,
-            written.lines([more.line for more in one.worked_out], one.fact_ids, no),
+            fact_event_json.lines([more.line for more in one.worked_out], one.fact_ids, no),
         )
         for one, no in zip(told, firsts, strict=False)
     ]

@@ -8,7 +8,7 @@ from typing import Any
 
 from knowledge_client.models import Fact, ScopeConfig
 from knowledge_service.domain.facts import NewFact
-from knowledge_service.event_log import event_payloads, fact_events
+from knowledge_service.event_log import event_payloads, fact_event_json, fact_events
 from knowledge_service.event_log.events import Event
 from knowledge_service.fact_operations.unit_of_work import (
     ActivePromotion,
@@ -25,7 +25,6 @@ from knowledge_service.store.sqlite import (
     erasure,
     part,
     rows,
-    written,
 )
 from knowledge_service.store.sqlite.projections import facts as projected
 from knowledge_service.store.sqlite.transaction import Transaction
@@ -170,7 +169,7 @@ class SqliteUnitOfWork:
         """Record a new fact and index it."""
         number = part.ensure_scope(self._tx, new.scope, actor.name)
         fact_no = int((self._tx.one(_NEXT) or (1,))[0])
-        said = self._of_op([{"no": fact_no, **written.fields(new, fact_id), **given}])
+        said = self._of_op([{"no": fact_no, **fact_event_json.fields(new, fact_id), **given}])
         event = self._tx.append(fact_events.RECORDED, scope_no=number, actor=actor.name, parts=said)
         projected.record(self._tx.connection, event, [(new.content_hash, new.key_hash)])
         self._tx.equals.add(number, [new.content_hash], [fact_no])

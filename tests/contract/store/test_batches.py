@@ -18,10 +18,10 @@ from hypothesis import strategies as st
 
 from knowledge_client.models import Ref, Source
 from knowledge_service.domain.facts import NewFact
-from knowledge_service.event_log import event_payloads
+from knowledge_service.event_log import event_payloads, fact_event_json
 from knowledge_service.ids import IdMaker
 from knowledge_service.index import terms
-from knowledge_service.store.sqlite import maintenance, projection_rebuild, written
+from knowledge_service.store.sqlite import maintenance, projection_rebuild
 from knowledge_service.store.sqlite.store import SqliteStore
 from tests.builders_knowledge import LEAD, PERSON, TEAM, new_fact
 
@@ -72,10 +72,10 @@ def test_lines_are_the_json_of_the_fields(facts: list[NewFact]) -> None:
     ids = [f"id-{n}" for n in range(len(facts))]
     numbered = zip(itertools.count(7), facts, ids, strict=False)
     expected = [
-        msgspec.json.encode({"no": no, **written.fields(new, fact_id)})
+        msgspec.json.encode({"no": no, **fact_event_json.fields(new, fact_id)})
         for no, new, fact_id in numbered
     ]
-    assert written.lines(written.unnamed(facts), ids, 7) == expected
+    assert fact_event_json.lines(fact_event_json.unnamed(facts), ids, 7) == expected
 
 
 @settings(max_examples=25, deadline=None)
