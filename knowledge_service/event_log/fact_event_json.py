@@ -55,7 +55,7 @@ class _Line(msgspec.Struct, omit_defaults=True, kw_only=True, gc=False):
     review: str | None = None
 
 
-def unnamed(facts: Sequence[NewFact]) -> list[bytes]:
+def encode_without_ids(facts: Sequence[NewFact]) -> list[bytes]:
     """Write what `fields` says of each fact as JSON, up to its number and id, at half the cost."""
     to_us = times.to_us
     sources: dict[int, msgspec.Raw] = {}  # facts told together mostly share the object
@@ -77,9 +77,9 @@ def unnamed(facts: Sequence[NewFact]) -> list[bytes]:
     return _LINES.encode_lines(found).split(b"\n")[:-1]
 
 
-def lines(given: Sequence[bytes], fact_ids: Sequence[str], first: int) -> list[bytes]:
-    """Put numbers, from the first on, and ids before what `unnamed` gives."""
-    numbered = enumerate(zip(given, fact_ids, strict=True), first)
+def with_ids(lines: Sequence[bytes], fact_ids: Sequence[str], first: int) -> list[bytes]:
+    """Put numbers, from the first on, and ids before what `encode_without_ids` gives."""
+    numbered = enumerate(zip(lines, fact_ids, strict=True), first)
     return [
         b'{"no":%d,"fact":"%b",%b' % (no, fact_id.encode(), line[1:])
         for no, (line, fact_id) in numbered

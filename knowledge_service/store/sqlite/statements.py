@@ -107,7 +107,7 @@ def work_out(facts: Sequence[NewFact]) -> list[WorkedOut]:
 
     Of a single one its terms are left to the writer: it has them for all of a commit.
     """
-    lines = fact_event_json.unnamed(facts)
+    lines = fact_event_json.encode_without_ids(facts)
     if len(facts) == 1:
         return [WorkedOut(facts[0].rendering, lines[0])]
     return [
@@ -216,7 +216,7 @@ def _record(tx: Transaction, told: Sequence[_Told]) -> None:
         EncodedEvent(
             one.scope_no,
             one.actor,
-            fact_event_json.lines([more.line for more in one.worked_out], one.fact_ids, no),
+            fact_event_json.with_ids([more.line for more in one.worked_out], one.fact_ids, no),
         )
         for one, no in zip(told, firsts, strict=False)
     ]

@@ -75,7 +75,7 @@ def test_lines_are_the_json_of_the_fields(facts: list[NewFact]) -> None:
         msgspec.json.encode({"no": no, **fact_event_json.fields(new, fact_id)})
         for no, new, fact_id in numbered
     ]
-    assert fact_event_json.lines(fact_event_json.unnamed(facts), ids, 7) == expected
+    assert fact_event_json.with_ids(fact_event_json.encode_without_ids(facts), ids, 7) == expected
 
 
 @settings(max_examples=25, deadline=None)
