@@ -190,13 +190,19 @@ def _operations(openapi: Mapping[str, Any]) -> Iterator[tuple[str, list[str]]]:
         place = re.sub(r"{[^}]*}", "{}", path)
         for method, operation in methods.items():
             name = f"{method.upper()} {place}"
-            yield name, [f"{p['in']} {p['name']}" for p in operation.get("parameters", ())
-                         if p["in"] != "path"]  # fmt: skip
+            parameters = operation.get("parameters", ())
+            yield name, [_parameter(each) for each in parameters if each["in"] != "path"]
             for content in _contents([operation.get("requestBody") or {}]):
                 yield f"{name}: request", [*_fields(content, resolve)]
             answers = [v for k, v in operation["responses"].items() if k.startswith("2")]
             for content in _contents(answers):
                 yield f"{name}: answer", [*_fields(content, resolve)]
+
+
+def _parameter(declared: Mapping[str, Any]) -> str:
+    """Name a parameter; names of headers are the same in upper and lower case."""
+    name = str(declared["name"])
+    return f"header {name.lower()}" if declared["in"] == "header" else f"{declared['in']} {name}"
 
 
 def _contents(bodies: Iterable[Mapping[str, Any]]) -> Iterator[Mapping[str, Any]]:
