@@ -1,6 +1,5 @@
 """Kills and restarts: one Job, one run, each fact once, the same statistics."""
 
-import json
 import time
 from collections import Counter
 from collections.abc import Iterator
@@ -8,11 +7,12 @@ from functools import partial
 
 import pytest
 
-from e2e.support import manifests
+from e2e.support import audit, manifests
 from e2e.support.installed import KAIS_NAMESPACE, KNOWLEDGE, OPERATOR, Body, Installed, conditions
 from e2e.support.waiting import until
 
-pytestmark = [pytest.mark.e2e, pytest.mark.alone]
+pytestmark = pytest.mark.e2e
+alone = pytest.mark.alone
 DECISION = "authorization.k8s.io/decision"
 FAILS_TWICE = """
 import os
@@ -44,6 +44,7 @@ def statistics(body: Body | None) -> dict[str, object]:
     return {name: status.get(name) for name in names}
 
 
+@alone
 def test_operator_killed_while_the_job_runs_makes_no_second_job_and_no_second_run(
     cluster: Installed, namespace: str
 ) -> None:
@@ -71,6 +72,7 @@ def test_operator_killed_while_the_job_runs_makes_no_second_job_and_no_second_ru
     assert max(Counter(f.content for f in facts).values()) == 1
 
 
+@alone
 def test_service_killed_between_accepting_and_finishing_an_extraction_stores_each_fact_once(
     cluster: Installed, namespace: str
 ) -> None:
@@ -92,6 +94,7 @@ def test_service_killed_between_accepting_and_finishing_an_extraction_stores_eac
     assert set(contents.values()) == {1}
 
 
+@alone
 def test_store_down_during_a_mission_delays_its_facts_and_nothing_else(
     cluster: Installed, namespace: str
 ) -> None:
@@ -129,6 +132,7 @@ def test_store_down_during_a_mission_delays_its_facts_and_nothing_else(
     assert (run.run_id, run.outcome) == (mission["status"]["runId"], "Failed")
 
 
+@alone
 def test_wiped_status_and_a_restarted_operator_give_the_same_statistics(
     cluster: Installed, namespace: str
 ) -> None:
@@ -199,42 +203,10 @@ def test_saved_objects_deleted_and_applied_again_run_nothing_twice_and_numbers_g
     assert statistics(cluster.get("bp", "saved", namespace))["usageCount"] == 1
 
 
-def test_an_idle_operator_writes_nothing_for_two_minutes_and_was_never_refused(
-    cluster: Installed, namespace: str
+@alone
+def test_what_operator_and_service_do_is_never_refused_by_the_api_server(
+    cluster: Installed,
 ) -> None:
-    cluster.apply(manifests.blueprint("calm", namespace))
-    done = cluster.kais("blueprint", "use", "calm", "-n", namespace)
-    assert done.returncode == 0, done.stdout + done.stderr
-    time.sleep(40)  # statistics reach status within 30 s
-    assert cluster.audit_log, "this proof needs the API server's audit log"
-    start = cluster.audit_log.stat().st_size
-    time.sleep(120)
-    entries = []
-    with cluster.audit_log.open() as log:
-        acting = [entry for entry in map(json.loads, log) if is_ours(entry)]
-        log.seek(start)
-        entries = [entry for entry in map(json.loads, log) if is_ours(entry)]
+    acting = audit.entries(cluster)
     assert any(e["verb"] == "create" and e["objectRef"]["resource"] == "jobs" for e in acting)
-    refused = [told(e) for e in acting if e["annotations"][DECISION] == "forbid"]
-    assert refused == []
-    writes = [
-        told(e)
-        for e in entries
-        if e["verb"] in {"create", "update", "patch", "delete"}
-        and e["objectRef"]["resource"] not in {"leases", "tokenreviews"}
-    ]
-    assert writes == []
-
-
-def is_ours(entry: Body) -> bool:
-    return str(entry["user"]["username"]).startswith(f"system:serviceaccount:{KAIS_NAMESPACE}:")
-
-
-def told(entry: Body) -> str:
-    ref = entry.get("objectRef", {})
-    where = (
-        f"{ref.get('resource')}/{ref.get('subresource')} {ref.get('namespace')}/{ref.get('name')}"
-    )
-    return (
-        f"{entry['requestReceivedTimestamp']} {entry['user']['username']} {entry['verb']} {where}"
-    )
+    assert [audit.line(e) for e in acting if e["annotations"][DECISION] == "forbid"] == []

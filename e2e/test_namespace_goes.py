@@ -12,7 +12,7 @@ from e2e.support import manifests
 from e2e.support.installed import KAIS_NAMESPACE, KNOWLEDGE, Installed
 from e2e.support.waiting import until
 
-pytestmark = [pytest.mark.e2e, pytest.mark.alone]
+pytestmark = pytest.mark.e2e
 
 GRACE_S = 30  # Kubernetes' default; a Python program as process 1 does not end on SIGTERM
 WAIT = "import time; time.sleep(3600)"
@@ -57,7 +57,9 @@ def there(_: Installed) -> Iterator[None]:
 STORES = {"there": there, "away": away, "refuses": refusing}
 
 
-@pytest.mark.parametrize("store", STORES)
+@pytest.mark.parametrize(
+    "store", [pytest.param(name, marks=[pytest.mark.alone] * (name != "there")) for name in STORES]
+)
 def test_a_namespace_with_running_pods_goes_within_a_minute_and_their_grace(
     cluster: Installed, store: str
 ) -> None:

@@ -1,5 +1,6 @@
 """A cluster with kais installed, as a person at a terminal has it: kubectl, kais, the audit log."""
 
+import builtins
 import json
 import os
 import secrets
@@ -140,11 +141,13 @@ class Installed:
             forward.stdout.close()
 
     def kill(self, labels: str) -> None:
-        """End the one container with these labels by SIGKILL, found by its id in /proc."""
-        pod = next(
-            p for p in self.list("pod", KAIS_NAMESPACE, labels) if p["status"]["phase"] == "Running"
-        )
-        before = pod["status"]["containerStatuses"][0]
+        """End the one running container with these labels by SIGKILL, found by its id in /proc.
+
+        The kubelet restarts it at once the first time, and later after a pause that doubles with
+        every kill. A pod in such a pause is deleted, so that its controller makes another.
+        """
+        (pod,) = [p for p in self._kais_pods(labels) if p["status"]["phase"] == "Running"]
+        (before,) = pod["status"]["containerStatuses"]
         container = before["containerID"].split("//")[1]
         pids = [
             int(entry.name)
@@ -155,17 +158,29 @@ class Installed:
         for pid in pids:
             with suppress(ProcessLookupError):  # workers end with the process that started them
                 os.kill(pid, 9)
-        until(
-            lambda: self.get("pod", pod["metadata"]["name"], KAIS_NAMESPACE),
-            lambda body: (
-                body is None
-                or (
-                    body["status"]["containerStatuses"][0]["restartCount"] > before["restartCount"]
-                    and body["status"]["containerStatuses"][0]["ready"]
-                )
-            ),
-            what=f"restarted and ready {labels}",
-        )
+
+        def is_another(status: Body) -> bool:
+            return bool(status.get("containerID") != before["containerID"] and status["ready"])
+
+        def look() -> str:
+            states = [s for p in self._kais_pods(labels) for s in _container_statuses(p)]
+            if [is_another(status) for status in states] == [True]:
+                return "ready"
+            waiting = {status["state"].get("waiting", {}).get("reason") for status in states}
+            return "pauses" if "CrashLoopBackOff" in waiting else "starts"
+
+        what = f"restarted and ready {labels}"
+        if until(look, lambda state: state in {"ready", "pauses"}, what=what) == "pauses":
+            name = pod["metadata"]["name"]
+            self.kubectl("delete", "pod", name, "-n", KAIS_NAMESPACE)
+            until(look, lambda state: state == "ready", what=what)
+
+    def _kais_pods(self, labels: str) -> builtins.list[Body]:
+        return self.list("pod", KAIS_NAMESPACE, labels)
+
+
+def _container_statuses(pod: Body) -> list[Body]:
+    return list(pod["status"].get("containerStatuses", ()))
 
 
 def _is_in(process: Path, container: str) -> bool:

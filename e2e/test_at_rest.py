@@ -1,0 +1,55 @@
+"""Objects at rest: the operator writes none of them, however busy others keep it."""
+
+import time
+from collections.abc import Iterator
+
+import pytest
+
+from e2e.support import audit, manifests
+from e2e.support.installed import KAIS_NAMESPACE, Installed
+from e2e.support.waiting import until
+
+pytestmark = pytest.mark.e2e
+REST_S = 120
+QUIET_S = 10
+
+
+@pytest.fixture
+def namespace(cluster: Installed) -> Iterator[str]:
+    yield from cluster.fresh_namespace("at-rest")
+
+
+def test_objects_at_rest_are_not_written_for_two_minutes_while_others_are_at_work(
+    cluster: Installed, namespace: str
+) -> None:
+    cluster.apply(manifests.blueprint("calm", namespace))
+    done = cluster.kais("blueprint", "use", "calm", "-n", namespace, "--name", "used")
+    assert done.returncode == 0, done.stdout + done.stderr
+    cluster.finished_mission("used", namespace)
+    until(
+        lambda: (cluster.get("blueprint", "calm", namespace) or {}).get("status", {}),
+        lambda status: status.get("succeeded") == 1 and status.get("running") == 0,
+        what="statistics of the Blueprint",
+    )
+    begin = wait_for_rest(cluster, namespace)
+    time.sleep(REST_S)
+    assert writes(cluster, namespace, after=begin) == []
+
+
+def wait_for_rest(cluster: Installed, namespace: str) -> int:
+    """Wait until nothing was written for a while; return the size of the audit log then."""
+    while True:
+        begin = audit.size(cluster)
+        time.sleep(QUIET_S)
+        if not writes(cluster, namespace, after=begin):
+            return audit.size(cluster)
+
+
+def writes(cluster: Installed, namespace: str, *, after: int) -> list[str]:
+    """List what was written here, in the installation's namespace and outside of all namespaces."""
+    places = {namespace, KAIS_NAMESPACE, None}
+    return [
+        audit.line(entry)
+        for entry in audit.entries(cluster, after=after)
+        if audit.is_write(entry) and entry["objectRef"].get("namespace") in places
+    ]
