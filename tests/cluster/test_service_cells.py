@@ -195,7 +195,7 @@ def test_a_changed_template_rolls_only_its_cells_and_keeps_their_place(
 ) -> None:
     start().wait_ready()
     cluster.apply(team("team"))
-    wait_condition(cluster, "formations", "team", "Applied", ("True", "Applied"))
+    wait_for(lambda: len(templates(cluster)) == 2, what="a Deployment for each cell")
     before = templates(cluster)
     cluster.apply(team("team", image="worker:2"))
     wait_for(
