@@ -84,6 +84,9 @@ class Renamer:
         paths = rename_map.source_paths(self.root, self.folders)
         self._paths = {rename_map.module_name(path): path for path in paths}
         self._project = jedi.Project(self.root, added_sys_path=[str(self.root / "operator")])
+        self._relevant = self.map.leaves | {
+            part for key in self.map.names for part in key.partition(":")[2].split(".")
+        }
         self._files: dict[Path, _File] = {}
         self._keys: dict[tuple[str, int, int], str] = {}  # path, line, column -> key of the map
         self._fixtures: dict[str, Path] = {}  # key of a fixture -> the folder or file that sees it
@@ -96,15 +99,17 @@ class Renamer:
             RenameFailed: The map names what does not exist, or a new name is already taken.
         """
         self._locate()
-        changed = {}
         problems: list[str] = []
-        for path in self._candidates():
-            edits: Edits = {}
-            _FileEdits(self, self._file(path), edits, problems).collect()
-            if edits:
-                changed[path] = _edited(self._file(path).source, edits)
-        if problems:
+        files = [_FileEdits(self, self._file(path), {}, problems) for path in self._candidates()]
+        for each in files:
+            each.collect_bound()
+        if problems:  # before types are inferred, which takes minutes
             raise RenameFailed("\n".join(problems))
+        changed = {}
+        for each in files:
+            each.collect_used()
+            if each.edits:
+                changed[each.file.path] = _edited(each.file.source, each.edits)
         return changed
 
     def write(self, changed: Mapping[Path, bytes]) -> None:
@@ -227,6 +232,8 @@ class Renamer:
             if not rest:
                 return f"{module}:"
             key = f"{module}:{rest}"
+            if parts[-1] not in self._relevant:
+                return key
             source = (self.root / self._paths[module]).read_bytes()
             if (
                 key in self.map.names
@@ -282,8 +289,8 @@ class _FileEdits:
     edits: Edits
     problems: list[str]
 
-    def collect(self) -> None:
-        """Collect them all."""
+    def collect_bound(self) -> None:
+        """Collect the edits of names that scopes resolve."""
         self.spans = self.file.wrapper.resolve(metadata.ByteSpanPositionProvider)
         self.positions = self.file.wrapper.resolve(metadata.PositionProvider)
         self.names = self.renamer.map.names
@@ -293,8 +300,10 @@ class _FileEdits:
             else:
                 self._assignment(scope, assignment)
         self._captures()
-        visitor = _Uses(self)
-        self.file.wrapper.module.visit(visitor)
+
+    def collect_used(self) -> None:
+        """Collect the edits of attributes, keyword arguments and import statements."""
+        self.file.wrapper.module.visit(_Uses(self))
         if self.renamer.map.modules:
             self.file.wrapper.module.visit(_ImportStatements(self))
 
