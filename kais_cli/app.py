@@ -13,14 +13,14 @@ import typer
 from typer.exceptions import TyperException
 
 from kais_cli import environment as environments
-from kais_cli.commands.lazy_groups import Rooms
+from kais_cli.commands.lazy_groups import LazyCommandGroups
 from kais_cli.environment import Environment
 from kais_cli.exit_status import ExitStatus
 from kais_cli.views import text_layout
 
 
-def _show_version(wanted: bool) -> None:
-    if wanted:
+def _show_version(is_requested: bool) -> None:
+    if is_requested:
         from importlib import metadata  # noqa: PLC0415 (only for this option)
 
         typer.echo(f"kais {metadata.version('kais')}")
@@ -38,7 +38,7 @@ def build() -> typer.Typer:
         pretty_exceptions_enable=False,
     )
 
-    @app.callback(cls=Rooms)
+    @app.callback(cls=LazyCommandGroups)
     def root(
         version: Annotated[
             bool,
@@ -56,39 +56,41 @@ def main(
     arguments: Sequence[str] | None = None, environment: Environment | None = None
 ) -> ExitStatus | int:
     """Run one command. Never raises; `environment` provides the streams and clients."""
-    world = environment or environments.real()
-    given = sys.argv[1:] if arguments is None else list(arguments)
+    streams = environment or environments.from_process()
+    raw_arguments = sys.argv[1:] if arguments is None else list(arguments)
     command = typer.main.get_command(build())
     try:
-        status = command.main(args=given, prog_name="kais", standalone_mode=False, obj=world)
-        world.write()
+        status = command.main(
+            args=raw_arguments, prog_name="kais", standalone_mode=False, obj=streams
+        )
+        streams.write()
     except TyperException as exc:
-        world.stderr.write(_usage(exc))
+        streams.stderr.write(_usage_message(exc))
         return ExitStatus.USAGE
     except Exception as exc:  # noqa: BLE001 - a person at a terminal is never shown a traceback
-        return _ended(exc, world, with_traceback="--traceback" in given)
+        return _write_failure(exc, streams, with_traceback="--traceback" in raw_arguments)
     return ExitStatus.SUCCEEDED if status is None else status
 
 
-def _usage(exc: TyperException) -> str:
+def _usage_message(exc: TyperException) -> str:
     """Format a usage error. Without arguments, typer's message is the help text itself."""
-    said = exc.format_message().rstrip(".").replace("Value error, ", "")
+    message = exc.format_message().rstrip(".").replace("Value error, ", "")
     context = getattr(exc, "ctx", None)
-    if said.startswith("Usage:") or context is None:
-        return f"{said}\n"
-    return f"error: {said}; see `{context.command_path} --help`\n"
+    if message.startswith("Usage:") or context is None:
+        return f"{message}\n"
+    return f"error: {message}; see `{context.command_path} --help`\n"
 
 
-def _ended(exc: Exception, world: Environment, *, with_traceback: bool) -> ExitStatus:
+def _write_failure(exc: Exception, streams: Environment, *, with_traceback: bool) -> ExitStatus:
     from kais_cli.error_messages.failures import explain  # noqa: PLC0415 (loads the models' library)
-    from kais_cli.errors import ReaderGone  # noqa: PLC0415 (only when something failed)
+    from kais_cli.errors import BrokenOutputPipe  # noqa: PLC0415 (only when something failed)
 
     failure = explain(exc)
-    if isinstance(failure, ReaderGone):
+    if isinstance(failure, BrokenOutputPipe):
         return failure.status
     if with_traceback:
         import traceback  # noqa: PLC0415 (only for this option)
 
-        world.stderr.write("".join(traceback.format_exception(exc)))
-    world.stderr.write(text_layout.printable(f"error: {failure}\n"))
+        streams.stderr.write("".join(traceback.format_exception(exc)))
+    streams.stderr.write(text_layout.escape_control_characters(f"error: {failure}\n"))
     return failure.status

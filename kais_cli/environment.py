@@ -24,25 +24,25 @@ if TYPE_CHECKING:
 
     from kais_cli.ports import Cluster, Clusters
 
-_SAFE = "bcdfghjklmnpqrstvwxz2456789"
+_SUFFIX_ALPHABET = "bcdfghjklmnpqrstvwxz2456789"
 """Kubernetes' own alphabet of generated names: no vowels, so no words."""
 
-_WIDEST = 110
+_MAX_PROSE_COLUMNS = 110
 """Columns; longer lines of prose are hard to read."""
 
 
 @dataclass(frozen=True)
-class Where:
+class ClusterOptions:
     """Which cluster is meant: what the options say, None for what kubectl would take."""
 
     kubeconfig: str | None = None
     context: str | None = None
 
 
-def _open_cluster(where: Where) -> Cluster:
+def _open_cluster(cluster_options: ClusterOptions) -> Cluster:
     from kais_cli.cluster import client  # noqa: PLC0415 (kr8s takes a second to load)
 
-    return client.KubernetesCluster(where.kubeconfig, context=where.context)
+    return client.KubernetesCluster(cluster_options.kubeconfig, context=cluster_options.context)
 
 
 def _open_clusters() -> Clusters:
@@ -54,7 +54,7 @@ def _open_clusters() -> Clusters:
 def _suffix() -> str:
     import secrets  # noqa: PLC0415 (takes longer to load than all of this module)
 
-    return "".join(secrets.choice(_SAFE) for _ in range(5))
+    return "".join(secrets.choice(_SUFFIX_ALPHABET) for _ in range(5))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -74,7 +74,7 @@ class Environment:
     settings: settings.Settings = field(default_factory=settings.Settings)
     now: Callable[[], datetime] = clock.now
     suffix: Callable[[], str] = _suffix
-    open_cluster: Callable[[Where], Cluster] = _open_cluster
+    open_cluster: Callable[[ClusterOptions], Cluster] = _open_cluster
     open_clusters: Callable[[], Clusters] = _open_clusters
     knowledge_transport: httpx.BaseTransport | None = None
 
@@ -91,39 +91,39 @@ class Environment:
             else:
                 self.stdout.flush()
         except BrokenPipeError as exc:
-            abandon(self.stdout)
-            raise errors.ReaderGone from exc
+            discard_output(self.stdout)
+            raise errors.BrokenOutputPipe from exc
         except OSError as exc:
-            abandon(self.stdout)
+            discard_output(self.stdout)
             raise errors.CliError(f"cannot write the output ({exc.strerror})") from exc
 
 
-def real() -> Environment:
+def from_process() -> Environment:
     """Describe the terminal, or the pipe, that this process has."""
-    stdout, stderr = _usable(sys.stdout), _usable(sys.stderr)
+    stdout, stderr = _encodable_stream(sys.stdout), _encodable_stream(sys.stderr)
     is_terminal = stdout.isatty()
     columns = shutil.get_terminal_size().columns if is_terminal else None
     return Environment(
         stdout=stdout,
         stderr=stderr,
         is_terminal=is_terminal,
-        width=min(columns, _WIDEST) if columns else None,
+        width=min(columns, _MAX_PROSE_COLUMNS) if columns else None,
         columns=columns,
         settings=settings.from_environment(),
     )
 
 
-def abandon(stream: TextIO) -> None:
+def discard_output(stream: TextIO) -> None:
     """Let what a stream still holds go nowhere: Python would try to write it at the very end."""
     try:
-        nowhere = os.open(os.devnull, os.O_WRONLY)
-        os.dup2(nowhere, stream.fileno())
-        os.close(nowhere)
+        null_device = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(null_device, stream.fileno())
+        os.close(null_device)
     except (OSError, io.UnsupportedOperation):
         return
 
 
-def _usable(stream: TextIO | None) -> TextIO:
+def _encodable_stream(stream: TextIO | None) -> TextIO:
     """Give a stream that takes every text: a closed one is none, a narrow one gets escapes."""
     if stream is None:
         return open(os.devnull, "w", encoding="utf-8")  # noqa: PTH123 - until the end
@@ -137,4 +137,4 @@ def _escape(failure: UnicodeError) -> tuple[str, int]:
     """Write what an encoding lacks in JSON's escapes, so that JSON stays what it was."""
     if not isinstance(failure, UnicodeEncodeError):
         raise failure
-    return text_layout.escaped(failure.object[failure.start : failure.end]), failure.end
+    return text_layout.json_escape(failure.object[failure.start : failure.end]), failure.end

@@ -39,7 +39,7 @@ class UnknownKind(Refused):
     """The API server does not serve the kind; no permission would help."""
 
 
-class WaitedTooLong(CliError):
+class TimedOut(CliError):
     """The timeout passed before the run ended; the run continues."""
 
     status = ExitStatus.TIMED_OUT
@@ -51,7 +51,7 @@ class Unreachable(CliError):
     status = ExitStatus.UNREACHABLE
 
 
-class ReaderGone(CliError):
+class BrokenOutputPipe(CliError):
     """The reader of the output closed the pipe, as `head` does."""
 
     status = ExitStatus.READER_GONE

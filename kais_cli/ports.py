@@ -83,7 +83,7 @@ class Cluster(Protocol):
         """Yield what a container wrote, piece by piece; nothing while it has not started."""
         ...
 
-    def may(
+    def is_allowed(
         self,
         verb: str,
         resource: str,

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
 
 import typer
 
-from kais_cli.environment import Environment, Where
+from kais_cli.environment import ClusterOptions, Environment
 from kais_cli.views import text_layout
 
 if TYPE_CHECKING:
@@ -40,13 +40,13 @@ class Session:
     """What a command works with; the cluster is opened when it is first needed."""
 
     environment: Environment
-    where: Where
+    cluster_options: ClusterOptions
     chosen_namespace: str | None = None
 
     @functools.cached_property
     def cluster(self) -> Cluster:
         """The cluster that the options mean."""
-        return self.environment.open_cluster(self.where)
+        return self.environment.open_cluster(self.cluster_options)
 
     @functools.cached_property
     def namespace(self) -> str:
@@ -55,18 +55,18 @@ class Session:
 
     def write(self, text: str) -> None:
         """Write to stdout."""
-        self.environment.write(text_layout.printable(text))
+        self.environment.write(text_layout.escape_control_characters(text))
 
     def note(self, text: str) -> None:
         """Write a line to stderr, beside the output."""
-        self.environment.stderr.write(text_layout.printable(text) + "\n")
+        self.environment.stderr.write(text_layout.escape_control_characters(text) + "\n")
 
 
-def group(name: str, about: str) -> typer.Typer:
+def group(name: str, help_text: str) -> typer.Typer:
     """Make a group of commands; one that gets a single command is that command."""
     return typer.Typer(
         name=name,
-        help=about,
+        help=help_text,
         no_args_is_help=True,
         add_completion=False,
         rich_markup_mode=None,
@@ -85,7 +85,7 @@ def command(
             options.pop("traceback")
             session = Session(
                 environment=ctx.find_object(Environment) or Environment(),
-                where=Where(common["kubeconfig"], common["context"]),
+                cluster_options=ClusterOptions(common["kubeconfig"], common["context"]),
                 chosen_namespace=common["namespace"],
             )
             return function(session, **options)
@@ -102,12 +102,12 @@ def command(
 
 def _signature(function: Callable[..., Any], *, needs_cluster: bool) -> inspect.Signature:
     hints = get_type_hints(function, include_extras=True)
-    own = list(inspect.signature(function).parameters.values())[1:]
+    own_parameters = list(inspect.signature(function).parameters.values())[1:]
     common = COMMON if needs_cluster else {}
     keyword = inspect.Parameter.KEYWORD_ONLY
     parameters = [
         inspect.Parameter("ctx", keyword, annotation=typer.Context),
-        *(p.replace(annotation=hints[p.name], kind=keyword) for p in own),
+        *(p.replace(annotation=hints[p.name], kind=keyword) for p in own_parameters),
         *(
             inspect.Parameter(n, keyword, default=None, annotation=kind)
             for n, kind in common.items()

@@ -26,7 +26,7 @@ _COMMON = frozenset({*session.COMMON, "traceback", "help"})
 def commands() -> Iterator[tuple[str, Any]]:
     """Yield every command as a person types it, with what typer knows of it."""
     root = typer.main.get_command(app.build())
-    for name in lazy_groups.ROOMS:
+    for name in lazy_groups.COMMAND_GROUPS:
         found = root.get_command(None, name)  # type: ignore[attr-defined]
         inner = getattr(found, "commands", None)
         if inner is None:
@@ -49,7 +49,7 @@ def _sections() -> Iterator[str]:
         words = typed.split()
         if words[1] != group:
             group = words[1]
-            yield f"\n## `kais {group}`\n\n{lazy_groups.ROOMS[group].help}\n"
+            yield f"\n## `kais {group}`\n\n{lazy_groups.COMMAND_GROUPS[group].help}\n"
         yield "\n" + _section(typed, command)
 
 

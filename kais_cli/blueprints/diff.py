@@ -23,12 +23,12 @@ if TYPE_CHECKING:
     from kais_cli.ports import Body
     from kais_cli.session import Session
 
-_MANY = 10
+_PROGRESS_INTERVAL = 10
 """From so many uses on it is told on stderr how far it has come."""
 
 
 @dataclass(frozen=True)
-class UseDifference:
+class InstanceDiff:
     """What a new template changes in the objects of one use.
 
     Attributes:
@@ -45,7 +45,7 @@ class UseDifference:
 
 
 @dataclass(frozen=True)
-class Difference:
+class BlueprintDiff:
     """What changes from one template to another."""
 
     before: str
@@ -53,19 +53,19 @@ class Difference:
     changes: str
     breaking: tuple[str, ...]
     lines: tuple[str, ...]
-    uses: tuple[UseDifference, ...] | None = None
+    uses: tuple[InstanceDiff, ...] | None = None
 
-    def text(self) -> str:
+    def format_text(self) -> str:
         """Write it for people."""
         if not self.changes and not self.lines:
             parts = [f"{self.before} and {self.after} have the same template\n"]
         else:
-            parts = [f"{self.before} → {self.after}:\n", output.indented(_sentences(self.changes))]
+            parts = [f"{self.before} → {self.after}:\n", output.indent(_sentences(self.changes))]
             if self.breaking:
-                parts += ["\nMay break uses:\n", output.indented("\n".join(self.breaking))]
-            parts += ["\nTemplate:\n", output.indented("\n".join(self.lines))]
+                parts += ["\nMay break uses:\n", output.indent("\n".join(self.breaking))]
+            parts += ["\nTemplate:\n", output.indent("\n".join(self.lines))]
         if self.uses is not None:
-            parts.append(_uses(self.uses))
+            parts.append(_format_instances(self.uses))
         return "".join(parts)
 
     def to_dict(self) -> dict[str, Any]:
@@ -91,9 +91,9 @@ class Difference:
         return tree
 
 
-def of_revisions(
+def diff_revisions(
     session: Session, name: str, *, older: int | None, newer: int | None
-) -> Difference:
+) -> BlueprintDiff:
     """Compare two kept revisions; by default the one that serves and the newest one.
 
     With the newest one serving, it is compared to the one before.
@@ -101,17 +101,19 @@ def of_revisions(
     Raises:
         Refused: one of them does not exist.
     """
-    blueprint, found = revisions.read(session, name)
-    latest = newer or (found[0].spec.revision if found else 1)
+    blueprint, revision_list = revisions.list_revisions(session, name)
+    latest = newer or (revision_list[0].spec.revision if revision_list else 1)
     start = older or blueprint.status.served_revision or latest
     if older is None and start == latest:
-        start = max((r.spec.revision for r in found if r.spec.revision < latest), default=latest)
-    before = revisions.one(session, name, start).spec.template()
-    after = revisions.one(session, name, latest).spec.template()
-    return _compared(before, after, (f"revision {start}", f"revision {latest}"))
+        start = max(
+            (r.spec.revision for r in revision_list if r.spec.revision < latest), default=latest
+        )
+    old_template = revisions.get(session, name, start).spec.template()
+    new_template = revisions.get(session, name, latest).spec.template()
+    return _diff_templates(old_template, new_template, (f"revision {start}", f"revision {latest}"))
 
 
-def of_file(session: Session, name: str, *, file: Path, older: int | None) -> Difference:
+def diff_file(session: Session, name: str, *, file: Path, older: int | None) -> BlueprintDiff:
     """Compare what serves with a file, and render both for every use that is there.
 
     Raises:
@@ -120,79 +122,104 @@ def of_file(session: Session, name: str, *, file: Path, older: int | None) -> Di
     """
     revision = lookup.revision(session, name, number=older)
     try:
-        wanted = manifests.one(file, name)
+        file_blueprint = manifests.load(file, name)
     except InvalidResource as exc:
-        raise UsageError(failures.lines(exc)) from exc
-    after = TemplateSpec.from_dict(blueprint_revision.template_of(wanted.spec))
+        raise UsageError(failures.format_violations(exc)) from exc
+    new_template = TemplateSpec.from_dict(blueprint_revision.template_of(file_blueprint.spec))
     subject = f"Blueprint {name} in {file}"
-    report = render_requests.compile_spec(after.to_dict(), subject=subject)
+    report = render_requests.compile_spec(new_template.to_dict(), subject=subject)
     if not report.is_good:
         listed = "".join(f"\n  {problem}" for problem in report.errors or (report.message,))
         raise UsageError(f"{subject} does not compile:{listed}")
-    made = _compared(
-        revision.spec.template(), after, (f"revision {revision.spec.revision}", str(file))
+    diff = _diff_templates(
+        revision.spec.template(), new_template, (f"revision {revision.spec.revision}", str(file))
     )
-    return replace(made, uses=tuple(_of_uses(session, name, after, subject)))
+    return replace(diff, uses=tuple(_diff_instances(session, name, new_template, subject)))
 
 
-def _of_uses(
-    session: Session, name: str, after: TemplateSpec, subject: str
-) -> Iterator[UseDifference]:
+def _diff_instances(
+    session: Session, name: str, new_template: TemplateSpec, subject: str
+) -> Iterator[InstanceDiff]:
     """Compare every use; those that stand on a revision are rendered, in one process."""
     bodies = session.cluster.list("BlueprintInstance", session.namespace)
-    uses = [BlueprintInstance.from_dict(body) for body in bodies]
-    own = [use for use in uses if use.spec.blueprint_ref.name == name]
-    numbers = {use.metadata.name: use.status.revision_in_use for use in own}
-    kept = {number: _kept(session, name, number) for number in {*numbers.values()} if number}
-    present = {n: body for n, number in numbers.items() if number and (body := kept[number])}
-    compared = [body for body in bodies if body["metadata"]["name"] in present]
-    found = render_requests.impacts(after.to_dict(), compared, revisions=present, subject=subject)
-    for count, use in enumerate(own):
-        if len(own) >= _MANY and count % _MANY == 0:
-            session.note(f"comparing the uses: {count} of {len(own)}")
-        yield _told(use, next(found)) if use.metadata.name in present else _incomparable(use)
+    instances = [BlueprintInstance.from_dict(body) for body in bodies]
+    blueprint_instances = [
+        instance for instance in instances if instance.spec.blueprint_ref.name == name
+    ]
+    numbers = {
+        instance.metadata.name: instance.status.revision_in_use for instance in blueprint_instances
+    }
+    revision_bodies = {
+        number: _get_revision(session, name, number) for number in {*numbers.values()} if number
+    }
+    bodies_by_instance = {
+        n: body for n, number in numbers.items() if number and (body := revision_bodies[number])
+    }
+    comparable = [body for body in bodies if body["metadata"]["name"] in bodies_by_instance]
+    impacts = render_requests.impacts(
+        new_template.to_dict(), comparable, revisions=bodies_by_instance, subject=subject
+    )
+    for count, instance in enumerate(blueprint_instances):
+        if len(blueprint_instances) >= _PROGRESS_INTERVAL and count % _PROGRESS_INTERVAL == 0:
+            session.note(f"comparing the uses: {count} of {len(blueprint_instances)}")
+        yield (
+            _instance_diff(instance, next(impacts))
+            if instance.metadata.name in bodies_by_instance
+            else _incomparable(instance)
+        )
 
 
-def _incomparable(use: BlueprintInstance) -> UseDifference:
-    number = use.status.revision_in_use
-    gone = f"its revision {number} is not kept any more, so nothing can be compared"
-    note = gone if number else "it stands on no revision yet"
-    return UseDifference(use.metadata.name, str(use.spec.update_policy), note=note)
+def _incomparable(instance: BlueprintInstance) -> InstanceDiff:
+    number = instance.status.revision_in_use
+    missing_revision_note = (
+        f"its revision {number} is not kept any more, so nothing can be compared"
+    )
+    note = missing_revision_note if number else "it stands on no revision yet"
+    return InstanceDiff(instance.metadata.name, str(instance.spec.update_policy), note=note)
 
 
-def _kept(session: Session, name: str, number: int) -> Body | None:
+def _get_revision(session: Session, name: str, number: int) -> Body | None:
     revision = names.revision_name(name, number)
     return session.cluster.get("BlueprintRevision", session.namespace, revision)
 
 
-def _told(use: BlueprintInstance, impact: Impact) -> UseDifference:
-    name = use.metadata.name
+def _instance_diff(instance: BlueprintInstance, impact: Impact) -> InstanceDiff:
+    name = instance.metadata.name
     lines = [
         line
         for change in impact.changes
-        for line in _lines(change.before, change.after, f"{change.kind}/{name}")
+        for line in _unified_diff(change.before, change.after, f"{change.kind}/{name}")
     ]
-    policy = str(use.spec.update_policy)
-    return UseDifference(name, policy, tuple(lines), impact.problems, impact.note)
+    policy = str(instance.spec.update_policy)
+    return InstanceDiff(name, policy, tuple(lines), impact.problems, impact.note)
 
 
-def _compared(before: TemplateSpec, after: TemplateSpec, names: tuple[str, str]) -> Difference:
-    found = compatibility.compare(before, after)
-    lines = _lines(_written(before), _written(after), *names)
-    return Difference(names[0], names[1], found.changes, found.breaking, tuple(lines))
+def _diff_templates(
+    old_template: TemplateSpec, new_template: TemplateSpec, labels: tuple[str, str]
+) -> BlueprintDiff:
+    changes = compatibility.compare(old_template, new_template)
+    lines = _unified_diff(_template_tree(old_template), _template_tree(new_template), *labels)
+    return BlueprintDiff(labels[0], labels[1], changes.changes, changes.breaking, tuple(lines))
 
 
-def _lines(
-    old: Mapping[str, Any] | None, new: Mapping[str, Any] | None, before: str, after: str = ""
+def _unified_diff(
+    old: Mapping[str, Any] | None,
+    new: Mapping[str, Any] | None,
+    old_label: str,
+    new_label: str = "",
 ) -> list[str]:
-    left, right = (
+    old_lines, new_lines = (
         output.dump(tree, output.Format.YAML).splitlines() if tree else []
-        for tree in (yaml_key_order.like(old, new), new)
+        for tree in (yaml_key_order.order_keys_like(old, new), new)
     )
-    return list(difflib.unified_diff(left, right, before, after or before, lineterm="", n=2))
+    return list(
+        difflib.unified_diff(
+            old_lines, new_lines, old_label, new_label or old_label, lineterm="", n=2
+        )
+    )
 
 
-def _written(template: TemplateSpec) -> dict[str, Any]:
+def _template_tree(template: TemplateSpec) -> dict[str, Any]:
     """Give a template as a person would write it: without defaults, bounds as plain numbers."""
     tree = template.model_dump(mode="json", by_alias=True, exclude_defaults=True)
     for parameter in tree.get("parameters", []):
@@ -207,19 +234,19 @@ def _sentences(changes: str) -> str:
     return changes.replace("; ", "\n")
 
 
-def _uses(found: Sequence[UseDifference]) -> str:
-    if not found:
+def _format_instances(instance_diffs: Sequence[InstanceDiff]) -> str:
+    if not instance_diffs:
         return "\nLive uses: none\n"
     parts = ["\nLive uses:\n"]
-    for use in found:
-        head = f"{use.name} (updatePolicy {use.policy})"
-        if use.problems:
+    for instance_diff in instance_diffs:
+        head = f"{instance_diff.name} (updatePolicy {instance_diff.policy})"
+        if instance_diff.problems:
             parts.append(f"  {head}: cannot take it\n")
-            parts.append(output.indented("\n".join(use.problems), "    "))
-        elif not use.lines:
-            parts.append(f"  {head}: {use.note or 'nothing changes'}\n")
+            parts.append(output.indent("\n".join(instance_diff.problems), "    "))
+        elif not instance_diff.lines:
+            parts.append(f"  {head}: {instance_diff.note or 'nothing changes'}\n")
         else:
             parts.append(f"  {head}:\n")
-            parts.append(output.indented("\n".join(use.lines), "    "))
-            parts.append(f"    ({use.note})\n" if use.note else "")
+            parts.append(output.indent("\n".join(instance_diff.lines), "    "))
+            parts.append(f"    ({instance_diff.note})\n" if instance_diff.note else "")
     return "".join(parts)

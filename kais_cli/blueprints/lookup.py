@@ -16,7 +16,9 @@ from kais_cli.ports import Target
 if TYPE_CHECKING:
     from kais_cli.session import Session
 
-_PATIENCE = timedelta(seconds=15)  # for the operator to process a blueprint that was just applied
+_COMPILE_TIMEOUT = timedelta(
+    seconds=15
+)  # for the operator to process a blueprint that was just applied
 
 
 def get(session: Session, name: str) -> Blueprint:
@@ -38,36 +40,36 @@ def revision(session: Session, name: str, *, number: int | None = None) -> Bluep
     """
     blueprint = get(session, name)
     if number is None:
-        number = _served(session, blueprint)
-    found = session.cluster.get(
+        number = _wait_for_served_revision(session, blueprint)
+    body = session.cluster.get(
         "BlueprintRevision", session.namespace, names.revision_name(name, number)
     )
-    if found is None:
-        known = ", ".join(str(v.version) for v in blueprint.status.versions) or "none"
-        raise errors.Refused(f"{blueprint.ref} has no revision {number}; it has {known}")
-    return BlueprintRevision.from_dict(found)
+    if body is None:
+        available = ", ".join(str(v.version) for v in blueprint.status.versions) or "none"
+        raise errors.Refused(f"{blueprint.ref} has no revision {number}; it has {available}")
+    return BlueprintRevision.from_dict(body)
 
 
-def _served(session: Session, blueprint: Blueprint) -> int:
-    began = session.environment.now()
-    if not _is_seen(blueprint):
+def _wait_for_served_revision(session: Session, blueprint: Blueprint) -> int:
+    started_at = session.environment.now()
+    if not _is_observed(blueprint):
         target = Target("Blueprint", blueprint.metadata.namespace, blueprint.metadata.name)
         for change in session.cluster.watch([target]):
             if change is not None and change.body is not None:
                 blueprint = Blueprint.from_dict(change.body)
-            if _is_seen(blueprint) or session.environment.now() - began > _PATIENCE:
+            if _is_observed(blueprint) or session.environment.now() - started_at > _COMPILE_TIMEOUT:
                 break
     served = blueprint.status.served_revision
     if served:
         return served
-    if not _is_seen(blueprint):
+    if not _is_observed(blueprint):
         raise errors.Refused(
             f"the operator has not looked at {blueprint.ref}; check that kais-operator runs"
         )
     compiled = blueprint.condition(Type.COMPILED)
-    why = compiled.message if compiled else "it has no condition Compiled"
-    raise errors.Refused(f"{blueprint.ref} has no revision that can be used: {why}")
+    reason = compiled.message if compiled else "it has no condition Compiled"
+    raise errors.Refused(f"{blueprint.ref} has no revision that can be used: {reason}")
 
 
-def _is_seen(blueprint: Blueprint) -> bool:
+def _is_observed(blueprint: Blueprint) -> bool:
     return blueprint.status.observed_generation == blueprint.metadata.generation

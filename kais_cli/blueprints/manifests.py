@@ -14,55 +14,59 @@ from kais_cli.blueprints import render_requests
 
 
 @dataclass(frozen=True)
-class Verdict:
+class CompileResult:
     """The result of compiling one blueprint of a file."""
 
     subject: str
-    words: str = ""
+    message: str = ""
     problems: tuple[str, ...] = ()
 
 
-def validate(file: Path) -> Iterator[Verdict]:
+def validate(file: Path) -> Iterator[CompileResult]:
     """Compile each Blueprint of a file.
 
     Raises:
         UsageError: the file cannot be read, or holds no Blueprint.
     """
-    for body in bodies(file):
+    for body in load_all(file):
         subject = f"Blueprint {body.get('metadata', {}).get('name', '(without a name)')} in {file}"
         try:
-            found = Blueprint.from_dict(body)
+            blueprint = Blueprint.from_dict(body)
         except InvalidResource as exc:
-            yield Verdict(subject, problems=tuple(str(violation) for violation in exc.violations))
+            yield CompileResult(
+                subject, problems=tuple(str(violation) for violation in exc.violations)
+            )
             continue
-        report = render_requests.compile_spec(found.spec.to_dict(), subject=subject)
+        report = render_requests.compile_spec(blueprint.spec.to_dict(), subject=subject)
         problems = () if report.is_good else (report.errors or (report.message,))
-        yield Verdict(subject, words=report.message, problems=problems)
+        yield CompileResult(subject, message=report.message, problems=problems)
 
 
-def one(file: Path, name: str) -> Blueprint:
+def load(file: Path, name: str) -> Blueprint:
     """Read the Blueprint of that name, or the only one of the file.
 
     Raises:
         UsageError: the file cannot be read, or has no such Blueprint.
         InvalidResource: it is not valid; with every violation.
     """
-    found = bodies(file)
-    chosen = [body for body in found if body.get("metadata", {}).get("name") == name]
-    if not chosen:
-        known = ", ".join(str(body.get("metadata", {}).get("name")) for body in found)
-        raise errors.UsageError(f"{file} has no Blueprint {name}; it has {known}")
-    return Blueprint.from_dict(chosen[0])
+    manifests = load_all(file)
+    matches = [body for body in manifests if body.get("metadata", {}).get("name") == name]
+    if not matches:
+        names = ", ".join(str(body.get("metadata", {}).get("name")) for body in manifests)
+        raise errors.UsageError(f"{file} has no Blueprint {name}; it has {names}")
+    return Blueprint.from_dict(matches[0])
 
 
-def bodies(file: Path) -> list[dict[str, Any]]:
+def load_all(file: Path) -> list[dict[str, Any]]:
     """Read the documents of a file that are Blueprints.
 
     Raises:
         UsageError: the file cannot be read, or holds no Blueprint.
     """
-    found = render_requests.read_yaml(file, subject=str(file))
-    chosen = [body for body in found if isinstance(body, dict) and body.get("kind") == "Blueprint"]
-    if not chosen:
+    documents = render_requests.read_yaml(file, subject=str(file))
+    manifests = [
+        body for body in documents if isinstance(body, dict) and body.get("kind") == "Blueprint"
+    ]
+    if not manifests:
         raise errors.UsageError(f"{file} holds no object of kind Blueprint")
-    return chosen
+    return manifests

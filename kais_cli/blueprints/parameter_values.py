@@ -24,39 +24,39 @@ def read(
         UsageError: with every violation on a line of its own.
     """
     by_name = {parameter.name: parameter for parameter in parameters}
-    given = _from_file(file) if file else {}
+    values = _from_file(file) if file else {}
     for item in sets:
         name, equals, text = item.partition("=")
         if not equals or not name:
             raise errors.UsageError(f"--set {item!r} is not name=value")
-        known = by_name.get(name)
-        given[name] = rules.parse_text(known, text) if known else text
-    violations = _checked(parameters, given, subject=subject)
+        declared = by_name.get(name)
+        values[name] = rules.parse_text(declared, text) if declared else text
+    violations = _check(parameters, values, subject=subject)
     if violations:
-        found = "".join(f"\n  {violation}" for violation in violations)
+        listed = "".join(f"\n  {violation}" for violation in violations)
         raise errors.UsageError(
-            f"{subject} does not take these parameters:{found}\n"
+            f"{subject} does not take these parameters:{listed}\n"
             "see `kais blueprint show` for what it takes; nothing was created"
         )
-    return given
+    return values
 
 
-def _checked(
-    parameters: Sequence[Parameter], given: Mapping[str, Any], *, subject: str
+def _check(
+    parameters: Sequence[Parameter], values: Mapping[str, Any], *, subject: str
 ) -> tuple[Violation, ...]:
     """Check the values; a Blueprint's patterns are untrusted and may never end."""
     if any(parameter.pattern is not None for parameter in parameters):
-        return render_requests.violations_of(parameters, given, subject=subject)
-    return rules.resolve(parameters, given).violations
+        return render_requests.violations_of(parameters, values, subject=subject)
+    return rules.resolve(parameters, values).violations
 
 
 def _from_file(file: Path) -> dict[str, Any]:
     documents = render_requests.read_yaml(file, subject=f"--values {file}")
     if len(documents) > 1:
         raise errors.UsageError(f"--values {file} must hold one document, not {len(documents)}")
-    found = documents[0] if documents else None
-    if found is None:
+    document = documents[0] if documents else None
+    if document is None:
         return {}
-    if not isinstance(found, dict):
+    if not isinstance(document, dict):
         raise errors.UsageError(f"--values {file} must hold a mapping of parameters to values")
-    return found
+    return document

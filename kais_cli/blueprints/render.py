@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 def render(
-    revision: BlueprintRevision, given: Mapping[str, Any], *, instance: str, namespace: str
+    revision: BlueprintRevision, values: Mapping[str, Any], *, instance: str, namespace: str
 ) -> list[Body]:
     """Give the Formation and, if the blueprint has one, the Mission of a use.
 
@@ -28,23 +28,23 @@ def render(
 
     spec = revision.spec
     names = {
-        "parameters": dict(given),
+        "parameters": dict(values),
         "blueprint": spec.blueprint,
         "revision": spec.revision,
         "instance": instance,
         "namespace": namespace,
     }
-    found = render_requests.render(spec.template().to_dict(), names, subject=revision.ref)
-    if isinstance(found, blueprints.Violations):
-        listed = "".join(f"\n  {violation}" for violation in found.violations)
+    rendering = render_requests.render(spec.template().to_dict(), names, subject=revision.ref)
+    if isinstance(rendering, blueprints.Violations):
+        listed = "".join(f"\n  {violation}" for violation in rendering.violations)
         raise errors.UsageError(f"{revision.ref} cannot be rendered with these values:{listed}")
-    formation = dict(found.formation_spec)
+    formation = dict(rendering.formation_spec)
     scope = (formation.get("knowledge") or {}).get("scope") or spec.blueprint
     formation["knowledge"] = {**(formation.get("knowledge") or {}), "scope": scope}
-    made = [_object("Formation", instance, namespace, formation)]
-    if found.mission_spec is not None:
-        made.append(_object("Mission", instance, namespace, found.mission_spec))
-    return made
+    objects = [_object("Formation", instance, namespace, formation)]
+    if rendering.mission_spec is not None:
+        objects.append(_object("Mission", instance, namespace, rendering.mission_spec))
+    return objects
 
 
 def _object(kind: str, name: str, namespace: str, spec: Mapping[str, Any]) -> Body:

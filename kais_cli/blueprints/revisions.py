@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from kais_cli.session import Session
 
 
-def read(session: Session, name: str) -> tuple[Blueprint, list[BlueprintRevision]]:
+def list_revisions(session: Session, name: str) -> tuple[Blueprint, list[BlueprintRevision]]:
     """Read a blueprint with its kept revisions, newest first.
 
     Raises:
@@ -28,28 +28,30 @@ def read(session: Session, name: str) -> tuple[Blueprint, list[BlueprintRevision
     """
     blueprint = lookup.get(session, name)
     bodies = session.cluster.list("BlueprintRevision", session.namespace)
-    found = [BlueprintRevision.from_dict(body) for body in bodies]
-    own = [revision for revision in found if revision.spec.blueprint == name]
-    return blueprint, sorted(own, key=lambda revision: -revision.spec.revision)
+    revisions = [BlueprintRevision.from_dict(body) for body in bodies]
+    blueprint_revisions = [revision for revision in revisions if revision.spec.blueprint == name]
+    return blueprint, sorted(blueprint_revisions, key=lambda revision: -revision.spec.revision)
 
 
-def table(blueprint: Blueprint, found: Sequence[BlueprintRevision], *, now: datetime) -> str:
+def format_list(
+    blueprint: Blueprint, revisions: Sequence[BlueprintRevision], *, now: datetime
+) -> str:
     """List revisions; an asterisk marks the one that serves."""
     served = blueprint.status.served_revision
-    rows = [_row(revision, served, now) for revision in found]
+    rows = [_row(revision, served, now) for revision in revisions]
     headers = ("REVISION", "AGE", "COMPILED", "COMPATIBLE", "USES", "SUCCESS", "CHANGES")
-    return output.table(headers, rows)
+    return output.format_table(headers, rows)
 
 
 def _row(revision: BlueprintRevision, served: int | None, now: datetime) -> tuple[object, ...]:
     status, number = revision.status, revision.spec.revision
     return (
         f"{number}*" if number == served else str(number),
-        output.age(revision.metadata.creation_timestamp, now),
+        output.format_age(revision.metadata.creation_timestamp, now),
         _status(revision, Type.COMPILED),
         _status(revision, Type.COMPATIBLE),
         status.usage_count,
-        output.percent(status.avg_success_rate),
+        output.format_percent(status.avg_success_rate),
         revision.spec.changes or "first",
     )
 
@@ -59,7 +61,7 @@ def _status(revision: BlueprintRevision, type_: str) -> str | None:
     return condition.status if condition else None
 
 
-def one(session: Session, name: str, number: int) -> BlueprintRevision:
+def get(session: Session, name: str, number: int) -> BlueprintRevision:
     """Read one revision.
 
     Raises:
@@ -69,48 +71,52 @@ def one(session: Session, name: str, number: int) -> BlueprintRevision:
         "BlueprintRevision", session.namespace, names.revision_name(name, number)
     )
     if body is None:
-        _, found = read(session, name)
-        known = ", ".join(str(r.spec.revision) for r in reversed(found)) or "none"
+        _, revisions = list_revisions(session, name)
+        available = ", ".join(str(r.spec.revision) for r in reversed(revisions)) or "none"
         raise errors.Refused(
-            f"Blueprint/{session.namespace}/{name} has no revision {number}; it has {known}"
+            f"Blueprint/{session.namespace}/{name} has no revision {number}; it has {available}"
         )
     return BlueprintRevision.from_dict(body)
 
 
 def roll_back(
-    session: Session, name: str, *, to: int | None, dry_run: bool
+    session: Session, name: str, *, target: int | None, dry_run: bool
 ) -> tuple[Body, int, str]:
     """Give a blueprint an earlier template; return it, the revision, and what that changes.
 
     Raises:
         Refused: there is no such revision, or none before the one that serves.
     """
-    blueprint, found = read(session, name)
-    number = to if to is not None else _before(blueprint, found)
-    template = one(session, name, number).spec.template()
-    wanted = blueprint_revision.template_of(template)
-    present = blueprint_revision.template_of(blueprint.spec)
-    changes = compatibility.compare(_template(present), template).changes
+    blueprint, revisions = list_revisions(session, name)
+    number = target if target is not None else _previous_revision(blueprint, revisions)
+    template = get(session, name, number).spec.template()
+    target_fields = blueprint_revision.template_of(template)
+    current_fields = blueprint_revision.template_of(blueprint.spec)
+    changes = compatibility.compare(_template(current_fields), template).changes
     # The whole of each field is replaced: a merge would leave what the old template has not.
     operations: list[dict[str, Any]] = [
         {"op": "test", "path": "/metadata/uid", "value": blueprint.metadata.uid}
     ]
-    for field in sorted(present.keys() | wanted.keys()):
-        if field in wanted:
-            operations.append({"op": "add", "path": f"/spec/{field}", "value": wanted[field]})
+    for field in sorted(current_fields.keys() | target_fields.keys()):
+        if field in target_fields:
+            operations.append(
+                {"op": "add", "path": f"/spec/{field}", "value": target_fields[field]}
+            )
         else:
             operations.append({"op": "remove", "path": f"/spec/{field}"})
-    made = session.cluster.patch("Blueprint", session.namespace, name, operations, dry_run=dry_run)
-    return made, number, changes
+    updated = session.cluster.patch(
+        "Blueprint", session.namespace, name, operations, dry_run=dry_run
+    )
+    return updated, number, changes
 
 
 def _template(tree: dict[str, Any]) -> TemplateSpec:
     return TemplateSpec.from_dict(tree)
 
 
-def _before(blueprint: Blueprint, found: Sequence[BlueprintRevision]) -> int:
+def _previous_revision(blueprint: Blueprint, revisions: Sequence[BlueprintRevision]) -> int:
     served = blueprint.status.served_revision or 0
-    earlier = [r.spec.revision for r in found if r.spec.revision < served]
+    earlier = [r.spec.revision for r in revisions if r.spec.revision < served]
     if not earlier:
         raise errors.Refused(
             f"{blueprint.ref} has no revision before {served or 'the first'};"

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from knowledge_client.models import BlueprintStats, Counts
 
 
-def read(session: Session, name: str) -> BlueprintStats:
+def fetch_stats(session: Session, name: str) -> BlueprintStats:
     """Ask the ledger; a blueprint that was deleted has statistics still.
 
     Raises:
@@ -24,28 +24,28 @@ def read(session: Session, name: str) -> BlueprintStats:
     with connection.connect(
         session.environment, session.cluster, namespace=session.namespace
     ) as client:
-        found = client.blueprint_stats(session.namespace, name)
-    if not found.uses:
+        stats = client.blueprint_stats(session.namespace, name)
+    if not stats.uses:
         lookup.get(session, name)  # says so when there is no such blueprint
-    return found
+    return stats
 
 
-def page(found: BlueprintStats, *, name: str, namespace: str) -> str:
+def format_stats(stats: BlueprintStats, *, name: str, namespace: str) -> str:
     """Write a page: the whole, each revision, each value of each parameter."""
     headers = (
         "USES", "SUCCEEDED", "FAILED", "EXCLUDED", "RUNNING", "SUCCESS", "CI95"
     )  # fmt: skip
-    parts = [f"{name} in {namespace}\n\n", output.table(headers, [_row(found)])]
-    if found.median_duration_s is not None:
-        parts.append(f"\nmedian duration: {found.median_duration_s:.1f} s\n")
-    if found.last_used is not None:
-        parts.append(f"last used: {found.last_used:%Y-%m-%d %H:%M} UTC\n")
-    if found.revisions:
-        rows = [(revision.revision, *_row(revision)) for revision in found.revisions]
-        parts.append("\n" + output.table(("REVISION", *headers), rows))
-    for parameter in found.parameters:
+    parts = [f"{name} in {namespace}\n\n", output.format_table(headers, [_row(stats)])]
+    if stats.median_duration_s is not None:
+        parts.append(f"\nmedian duration: {stats.median_duration_s:.1f} s\n")
+    if stats.last_used is not None:
+        parts.append(f"last used: {stats.last_used:%Y-%m-%d %H:%M} UTC\n")
+    if stats.revisions:
+        rows = [(revision.revision, *_row(revision)) for revision in stats.revisions]
+        parts.append("\n" + output.format_table(("REVISION", *headers), rows))
+    for parameter in stats.parameters:
         rows = [(value.value or "(rarer values)", *_row(value)) for value in parameter.values]
-        parts.append("\n" + output.table((parameter.name, *headers), rows))
+        parts.append("\n" + output.format_table((parameter.name, *headers), rows))
     return "".join(parts)
 
 
@@ -57,6 +57,6 @@ def _row(counts: Counts) -> tuple[object, ...]:
         counts.failed,
         counts.excluded,
         counts.running,
-        output.percent(counts.success_rate),
-        output.interval(interval.low, interval.high) if interval else None,
+        output.format_percent(counts.success_rate),
+        output.format_interval(interval.low, interval.high) if interval else None,
     )

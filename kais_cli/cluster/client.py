@@ -18,14 +18,14 @@ from kais import labels as kais_labels
 from kais.resources import base, kinds
 from kais_cli.cluster import logs as cluster_logs
 from kais_cli.cluster import watch as cluster_watch
-from kais_cli.cluster.event_loop_thread import BackgroundLoop
+from kais_cli.cluster.event_loop_thread import EventLoopThread
 from kais_cli.error_messages import kubernetes_api
 from kais_cli.ports import Body, Change, Target
 
 _Result = TypeVar("_Result")
 _TIMEOUT_S = 30.0
 _TOKEN_LIFE_S = 600  # the API server's least
-_OTHERS = {
+_BUILTIN_KINDS = {
     "ConfigMap": ("v1", "configmaps"),
     "CustomResourceDefinition": ("apiextensions.k8s.io/v1", "customresourcedefinitions"),
     "Deployment": ("apps/v1", "deployments"),
@@ -48,11 +48,11 @@ class KubernetesCluster:
     """
 
     def __init__(self, kubeconfig: str | None, *, context: str | None = None) -> None:
-        self._background = BackgroundLoop()
+        self._event_loop = EventLoopThread()
         try:
-            with _keys_in_a_folder_of_ours():
+            with _temporary_key_files():
                 self._api = self._run(_log_in(kubeconfig, context), "log in")
-        except kubernetes_api.BAD_KUBECONFIG as exc:
+        except kubernetes_api.KUBECONFIG_ERRORS as exc:
             raise kubernetes_api.bad_kubeconfig(exc) from exc
 
     @property
@@ -69,12 +69,12 @@ class KubernetesCluster:
         version, plural = path_of(kind)
         call = self._call("GET", version, f"{plural}/{name}", namespace=namespace)
         try:
-            return self._background.run(call)
+            return self._event_loop.run(call)
         except kr8s.ServerError as exc:
             if kubernetes_api.is_missing(exc):
                 return None
             raise kubernetes_api.translate(exc, f"get {kind}/{namespace}/{name}") from exc
-        except kubernetes_api.ALL as exc:
+        except kubernetes_api.API_ERRORS as exc:
             raise kubernetes_api.translate(exc, f"get {kind}/{namespace}/{name}") from exc
 
     def list(self, kind: str, namespace: str | None = None, *, labels: str = "") -> list[Body]:
@@ -93,7 +93,7 @@ class KubernetesCluster:
             version,
             plural,
             namespace=metadata["namespace"],
-            params=_writing(dry_run=dry_run),
+            params=_write_params(dry_run=dry_run),
             json=body,
         )
         subject = f"{body['kind']}/{metadata['namespace']}/{metadata['name']}"
@@ -116,7 +116,7 @@ class KubernetesCluster:
             version,
             f"{plural}/{name}",
             namespace=namespace,
-            params=_writing(dry_run=dry_run),
+            params=_write_params(dry_run=dry_run),
             content=json.dumps(patch),
             headers={"Content-Type": f"application/{form}+json"},
         )
@@ -132,14 +132,14 @@ class KubernetesCluster:
             namespace=namespace,
             json={"propagationPolicy": "Background"},
         )
-        what = f"delete {kind}/{namespace}/{name}" if namespace else f"delete {kind}/{name}"
+        operation = f"delete {kind}/{namespace}/{name}" if namespace else f"delete {kind}/{name}"
         try:
-            self._background.run(call)
+            self._event_loop.run(call)
         except kr8s.ServerError as exc:
             if not kubernetes_api.is_missing(exc):
-                raise kubernetes_api.translate(exc, what) from exc
-        except kubernetes_api.ALL as exc:
-            raise kubernetes_api.translate(exc, what) from exc
+                raise kubernetes_api.translate(exc, operation) from exc
+        except kubernetes_api.API_ERRORS as exc:
+            raise kubernetes_api.translate(exc, operation) from exc
 
     def logs(
         self, namespace: str, pod: str, *, container: str, tail: int, follow: bool
@@ -148,23 +148,25 @@ class KubernetesCluster:
         params = {"container": container, "tailLines": str(tail), "follow": json.dumps(follow)}
         lines = cluster_logs.read(self._api, namespace, pod, params=params)
         while True:
-            what = f"read the log of {container} in Pod/{namespace}/{pod}"
-            piece = self._run(cluster_logs.following(lines), what)
+            operation = f"read the log of {container} in Pod/{namespace}/{pod}"
+            piece = self._run(cluster_logs.next_piece(lines), operation)
             if piece is None:
                 return
             yield piece
 
-    def may(
+    def is_allowed(
         self, verb: str, resource: str, *, namespace: str | None, group: str = "", name: str = ""
     ) -> bool:
         """Check a permission with a SelfSubjectAccessReview, which every user may create."""
         plural, _, subresource = resource.partition("/")
-        asked = {"verb": verb, "group": group, "resource": plural, "subresource": subresource}
-        asked |= {"name": name} if name else {}
+        attributes = {"verb": verb, "group": group, "resource": plural, "subresource": subresource}
+        attributes |= {"name": name} if name else {}
         body = {
             "apiVersion": "authorization.k8s.io/v1",
             "kind": "SelfSubjectAccessReview",
-            "spec": {"resourceAttributes": asked | ({"namespace": namespace} if namespace else {})},
+            "spec": {
+                "resourceAttributes": attributes | ({"namespace": namespace} if namespace else {})
+            },
         }
         call = self._call("POST", "authorization.k8s.io/v1", "selfsubjectaccessreviews", json=body)
         answer = self._run(call, f"ask whether you may {verb} {resource}")
@@ -180,15 +182,15 @@ class KubernetesCluster:
             path_of(target.kind)
         queue: asyncio.Queue[Change] = asyncio.Queue()
         watches = [
-            self._background.run(_start(cluster_watch.follow(self._api, target, queue)))
+            self._event_loop.run(_start(cluster_watch.follow(self._api, target, queue)))
             for target in targets
         ]
         try:
             while True:
-                yield self._background.run(cluster_watch.next_change(queue))
+                yield self._event_loop.run(cluster_watch.next_change(queue))
         finally:
             for task in watches:
-                self._background.run(_stop(task))
+                self._event_loop.run(_stop(task))
 
     def token(self, namespace: str, account: str, audience: str) -> str | None:
         """Request a token that is valid for ten minutes; None without such a ServiceAccount."""
@@ -198,16 +200,16 @@ class KubernetesCluster:
             "spec": {"audiences": [audience], "expirationSeconds": _TOKEN_LIFE_S},
         }
         url = f"serviceaccounts/{account}/token"
-        what = f"request a token of ServiceAccount/{namespace}/{account}"
+        operation = f"request a token of ServiceAccount/{namespace}/{account}"
         try:
             call = self._call("POST", "v1", url, namespace=namespace, json=body)
-            return str(self._background.run(call)["status"]["token"])
+            return str(self._event_loop.run(call)["status"]["token"])
         except kr8s.ServerError as exc:
             if kubernetes_api.is_missing(exc):
                 return None
-            raise kubernetes_api.translate(exc, what) from exc
-        except kubernetes_api.ALL as exc:
-            raise kubernetes_api.translate(exc, what) from exc
+            raise kubernetes_api.translate(exc, operation) from exc
+        except kubernetes_api.API_ERRORS as exc:
+            raise kubernetes_api.translate(exc, operation) from exc
 
     @contextmanager
     def forward(self, namespace: str, pod: str, port: int) -> Iterator[str]:
@@ -215,26 +217,26 @@ class KubernetesCluster:
 
         Tries the connection once first, because kr8s would retry a refused one forever.
         """
-        what = f"forward a port to Pod/{namespace}/{pod}"
-        self._run(_try_forward(self._api, namespace, pod, port), what)
+        operation = f"forward a port to Pod/{namespace}/{pod}"
+        self._run(_try_forward(self._api, namespace, pod, port), operation)
         body = {"metadata": {"name": pod, "namespace": namespace}}
         forwarding = Pod(body, api=self._api).portforward(port, local_port="auto")
-        local = self._run(_enter(forwarding), what)
+        local = self._run(_open_forward(forwarding), operation)
         try:
             yield f"http://127.0.0.1:{local}"
         finally:
-            self._background.run(_leave(forwarding))
+            self._event_loop.run(_close_forward(forwarding))
 
     def close(self) -> None:
         """Close the connections; not required before the process exits."""
-        self._background.run(_close(self._api))
-        self._background.close()
+        self._event_loop.run(_close(self._api))
+        self._event_loop.close()
 
-    def _run(self, work: Coroutine[Any, Any, _Result], what: str) -> _Result:
+    def _run(self, coroutine: Coroutine[Any, Any, _Result], operation: str) -> _Result:
         try:
-            return self._background.run(work)
-        except kubernetes_api.ALL as exc:
-            raise kubernetes_api.translate(exc, what) from exc
+            return self._event_loop.run(coroutine)
+        except kubernetes_api.API_ERRORS as exc:
+            raise kubernetes_api.translate(exc, operation) from exc
 
     async def _call(
         self, method: str, version: str, url: str, *, namespace: str | None = None, **options: Any
@@ -247,12 +249,12 @@ class KubernetesCluster:
 
 def path_of(kind: str) -> tuple[str, str]:
     """Return the API version of a kind and its plural in paths."""
-    if kind in _OTHERS:
-        return _OTHERS[kind]
+    if kind in _BUILTIN_KINDS:
+        return _BUILTIN_KINDS[kind]
     return base.API_VERSION, kinds.BY_NAME[kind].PLURAL
 
 
-def _writing(*, dry_run: bool) -> dict[str, str]:
+def _write_params(*, dry_run: bool) -> dict[str, str]:
     params = {"fieldManager": kais_labels.MANAGER_CLI}
     return params | ({"dryRun": "All"} if dry_run else {})
 
@@ -268,8 +270,8 @@ async def _close(api: Any) -> None:
     await api._session.aclose()  # noqa: SLF001 - kr8s has no way to close an Api
 
 
-async def _start(work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
-    return asyncio.get_running_loop().create_task(work)
+async def _start(coroutine: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
+    return asyncio.get_running_loop().create_task(coroutine)
 
 
 async def _stop(task: asyncio.Task[None]) -> None:
@@ -283,21 +285,21 @@ async def _try_forward(api: Any, namespace: str, pod: str, port: int) -> None:
         return
 
 
-async def _enter(forwarding: Any) -> int:
+async def _open_forward(forwarding: Any) -> int:
     return int(await forwarding.__aenter__())
 
 
-async def _leave(forwarding: Any) -> None:
+async def _close_forward(forwarding: Any) -> None:
     await forwarding.__aexit__(None, None, None)
 
 
 @contextmanager
-def _keys_in_a_folder_of_ours() -> Iterator[None]:
+def _temporary_key_files() -> Iterator[None]:
     """Remove the key files that kr8s writes for an inline kubeconfig when the process exits."""
     folder = tempfile.TemporaryDirectory(prefix="kais-")
     atexit.register(folder.cleanup)
-    before, tempfile.tempdir = tempfile.tempdir, folder.name
+    original_tempdir, tempfile.tempdir = tempfile.tempdir, folder.name
     try:
         yield
     finally:
-        tempfile.tempdir = before
+        tempfile.tempdir = original_tempdir

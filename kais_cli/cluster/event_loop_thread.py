@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 _Result = TypeVar("_Result")
 
 
-class BackgroundLoop:
+class EventLoopThread:
     """An event loop in a daemon thread."""
 
     def __init__(self) -> None:
@@ -25,9 +25,9 @@ class BackgroundLoop:
         )
         self._thread.start()
 
-    def run(self, work: Coroutine[Any, Any, _Result]) -> _Result:
+    def run(self, coroutine: Coroutine[Any, Any, _Result]) -> _Result:
         """Run a coroutine and wait for its result; interrupting the wait cancels it."""
-        future = asyncio.run_coroutine_threadsafe(work, self._loop)
+        future = asyncio.run_coroutine_threadsafe(coroutine, self._loop)
         try:
             return future.result()
         finally:

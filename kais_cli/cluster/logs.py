@@ -32,6 +32,6 @@ async def read(
             raise
 
 
-async def following(pieces: AsyncIterator[str]) -> str | None:
+async def next_piece(pieces: AsyncIterator[str]) -> str | None:
     """Wait for the next piece; None at the end."""
     return await anext(pieces, None)

@@ -29,15 +29,15 @@ def get(session: Session, kind: str, name: str) -> Body:
     return body
 
 
-def write_all(
+def write_list(
     session: Session, kind: str, form: Format, *, table: Callable[[Sequence[Body]], str]
 ) -> ExitStatus:
     """Write all objects of a kind; `table` formats them for people."""
     bodies = session.cluster.list(kind, session.namespace)
     if form is Format.NAME:
-        session.write(output.names(bodies, kind=kind))
+        session.write(output.format_names(bodies, kind=kind))
     elif form is not Format.TABLE:
-        session.write(output.dump([output.stored(body) for body in bodies], form))
+        session.write(output.dump([output.without_managed_fields(body) for body in bodies], form))
     elif not bodies:
         session.note(f"no {kind.lower()}s in namespace {session.namespace}")
     else:

@@ -12,33 +12,33 @@ from kais.resources import base, kinds
 from kais_cli.error_messages import kubernetes_api
 from kais_cli.ports import Change, Target
 
-_TICK_S = 1.0
+_POLL_S = 1.0
 _WATCH_S = 300  # after which the API server ends a watch, and it is begun again
-_PAUSE_S = 1.0  # between a lost connection and the next try
+_RECONNECT_DELAY_S = 1.0  # between a lost connection and the next try
 
 
 async def next_change(queue: asyncio.Queue[Change]) -> Change | None:
     """Return the next change, or None if there is none within a second."""
     try:
-        return await asyncio.wait_for(queue.get(), _TICK_S)
+        return await asyncio.wait_for(queue.get(), _POLL_S)
     except TimeoutError:
         return None
 
 
 async def follow(api: Any, target: Target, queue: asyncio.Queue[Change]) -> None:
     """Put the current target and all its changes into the queue, until cancelled."""
-    seen = False
+    exists = False
     while True:
         try:
-            version, items = await _read(api, target)
-            if items or seen:
+            version, items = await _list(api, target)
+            if items or exists:
                 await queue.put(Change(target, items[0] if items else None))
-            seen = bool(items)
+            exists = bool(items)
             async for body in _changes(api, target, version):
-                seen = body is not None
+                exists = body is not None
                 await queue.put(Change(target, body))
-        except kubernetes_api.ALL:  # the next list shows whether changes were missed
-            await asyncio.sleep(_PAUSE_S)
+        except kubernetes_api.API_ERRORS:  # the next list shows whether changes were missed
+            await asyncio.sleep(_RECONNECT_DELAY_S)
 
 
 def _call(api: Any, target: Target, **options: Any) -> Any:
@@ -53,11 +53,11 @@ def _call(api: Any, target: Target, **options: Any) -> Any:
     )
 
 
-async def _read(api: Any, target: Target) -> tuple[str, list[dict[str, Any]]]:
+async def _list(api: Any, target: Target) -> tuple[str, list[dict[str, Any]]]:
     async with _call(api, target, timeout=30) as response:
-        found = response.json()
+        body = response.json()
     kind = {"apiVersion": base.API_VERSION, "kind": target.kind}
-    return found["metadata"]["resourceVersion"], [kind | item for item in found["items"]]
+    return body["metadata"]["resourceVersion"], [kind | item for item in body["items"]]
 
 
 async def _changes(api: Any, target: Target, version: str) -> Any:

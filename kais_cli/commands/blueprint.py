@@ -12,7 +12,7 @@ from kais.resources.blueprint import Blueprint
 from kais_cli.blueprints import lookup, parameter_values
 from kais_cli.blueprints import render as blueprints_render
 from kais_cli.cluster import resource_access
-from kais_cli.commands.options import DryRun, Output, Sets, Timeout
+from kais_cli.commands.options import DryRun, Output, ParameterValues, Timeout
 from kais_cli.exit_status import ExitStatus
 from kais_cli.runs import report
 from kais_cli.session import Session, command, group
@@ -35,11 +35,11 @@ Revision = Annotated[
 def list_blueprints(session: Session, output_: Output = Format.TABLE) -> ExitStatus:
     """List the blueprints of a namespace."""
     now = session.environment.now()
-    return resource_access.write_all(
+    return resource_access.write_list(
         session,
         "Blueprint",
         output_,
-        table=lambda bodies: tables.blueprints(map(Blueprint.from_dict, bodies), now=now),
+        table=lambda bodies: tables.format_blueprints(map(Blueprint.from_dict, bodies), now=now),
     )
 
 
@@ -48,9 +48,9 @@ def show(session: Session, name: Name, output_: Output = Format.TABLE) -> ExitSt
     """Show a blueprint's parameters and the results of its instances."""
     body = resource_access.get(session, "Blueprint", name)
     if output_ is Format.TABLE:
-        session.write(blueprint.blueprint(Blueprint.from_dict(body)))
+        session.write(blueprint.format_blueprint(Blueprint.from_dict(body)))
     else:
-        session.write(tables.one(body, output_))
+        session.write(tables.dump_object(body, output_))
     return ExitStatus.SUCCEEDED
 
 
@@ -59,25 +59,31 @@ def render(
     session: Session,
     name: Name,
     *,
-    set_: Sets = None,
+    set_: ParameterValues = None,
     values_: Values = None,
     revision: Revision = None,
     output_: Output = Format.YAML,
 ) -> ExitStatus:
     """Print the Formation and Mission that an instance would create; creates nothing."""
-    found = lookup.revision(session, name, number=revision)
-    given = parameter_values.read(
-        found.spec.parameters, sets=set_ or (), file=values_, subject=_subject(session, name)
+    revision_object = lookup.revision(session, name, number=revision)
+    resolved_values = parameter_values.read(
+        revision_object.spec.parameters,
+        sets=set_ or (),
+        file=values_,
+        subject=_subject(session, name),
     )
-    made = blueprints_render.render(
-        found, given, instance=report.name_for(session, name), namespace=session.namespace
+    objects = blueprints_render.render(
+        revision_object,
+        resolved_values,
+        instance=report.generate_instance_name(session, name),
+        namespace=session.namespace,
     )
     if output_ is Format.NAME:
-        session.write("".join(output.names([body], kind=body["kind"]) for body in made))
+        session.write("".join(output.format_names([body], kind=body["kind"]) for body in objects))
     elif output_ is Format.JSON:
-        session.write(output.dump(made, output_))
+        session.write(output.dump(objects, output_))
     else:
-        session.write("---\n".join(output.dump(body, Format.YAML) for body in made))
+        session.write("---\n".join(output.dump(body, Format.YAML) for body in objects))
     return ExitStatus.SUCCEEDED
 
 
@@ -86,7 +92,7 @@ def use(  # noqa: PLR0913 (one argument per option)
     session: Session,
     blueprint: Name,
     *,
-    set_: Sets = None,
+    set_: ParameterValues = None,
     values_: Values = None,
     name: Annotated[
         str | None, typer.Option(help="Name of the instance. Default: generated.")
@@ -104,23 +110,34 @@ def use(  # noqa: PLR0913 (one argument per option)
     The exit status reflects the outcome. The default name is `<blueprint>-<5 characters>`.
     `--revision` pins the instance to that revision.
     """
-    patience = report.patience(timeout)
-    found = lookup.revision(session, blueprint, number=revision)
-    given = parameter_values.read(
-        found.spec.parameters, sets=set_ or (), file=values_, subject=_subject(session, blueprint)
+    follow_timeout = report.parse_timeout(timeout)
+    revision_object = lookup.revision(session, blueprint, number=revision)
+    resolved_values = parameter_values.read(
+        revision_object.spec.parameters,
+        sets=set_ or (),
+        file=values_,
+        subject=_subject(session, blueprint),
     )
     body = _instance(
-        session, blueprint, name or report.name_for(session, blueprint), given, revision=revision
+        session,
+        blueprint,
+        name or report.generate_instance_name(session, blueprint),
+        resolved_values,
+        revision=revision,
     )
-    made = session.cluster.create(body, dry_run=dry_run)
+    instance = session.cluster.create(body, dry_run=dry_run)
     if dry_run:
         session.note("dry run: nothing was created")
     elif wait:
-        return report.follow_use(
-            session, made, form=output_, timeout=patience, revision=found.spec.revision
+        return report.follow_instance(
+            session,
+            instance,
+            form=output_,
+            timeout=follow_timeout,
+            revision=revision_object.spec.revision,
         )
     form = Format.NAME if output_ is Format.TABLE else output_
-    session.write(tables.one(made, form))
+    session.write(tables.dump_object(instance, form))
     return ExitStatus.SUCCEEDED
 
 
@@ -129,7 +146,12 @@ def _subject(session: Session, name: str) -> str:
 
 
 def _instance(
-    session: Session, blueprint: str, name: str, given: dict[str, Any], *, revision: int | None
+    session: Session,
+    blueprint: str,
+    name: str,
+    parameter_values: dict[str, Any],
+    *,
+    revision: int | None,
 ) -> dict[str, Any]:
     reference: dict[str, Any] = {"name": blueprint}
     if revision is not None:
@@ -138,5 +160,5 @@ def _instance(
         "apiVersion": base.API_VERSION,
         "kind": "BlueprintInstance",
         "metadata": {"name": name, "namespace": session.namespace},
-        "spec": {"blueprintRef": reference, "parameters": given},
+        "spec": {"blueprintRef": reference, "parameters": parameter_values},
     }

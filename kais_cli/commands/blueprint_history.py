@@ -37,21 +37,23 @@ def validate(
             listed = "".join(f"\n  {problem}" for problem in verdict.problems)
             session.note(f"error: {verdict.subject} does not compile:{listed}")
         else:
-            session.write(f"{verdict.subject}: {verdict.words}\n")
+            session.write(f"{verdict.subject}: {verdict.message}\n")
     return status
 
 
 @command(app, "history")
 def history(session: Session, name: Name, output_: Output = Format.TABLE) -> ExitStatus:
     """List the revisions of a blueprint with their changes, compatibility and success rate."""
-    blueprint, found = revisions.read(session, name)
+    blueprint, revision_list = revisions.list_revisions(session, name)
     if output_ is Format.NAME:
-        bodies = [{"metadata": {"name": revision.metadata.name}} for revision in found]
-        session.write(output.names(bodies, kind="BlueprintRevision"))
+        bodies = [{"metadata": {"name": revision.metadata.name}} for revision in revision_list]
+        session.write(output.format_names(bodies, kind="BlueprintRevision"))
     elif output_ is Format.TABLE:
-        session.write(revisions.table(blueprint, found, now=session.environment.now()))
+        session.write(
+            revisions.format_list(blueprint, revision_list, now=session.environment.now())
+        )
     else:
-        session.write(output.dump([revision.to_dict() for revision in found], output_))
+        session.write(output.dump([revision.to_dict() for revision in revision_list], output_))
     return ExitStatus.SUCCEEDED
 
 
@@ -76,24 +78,26 @@ def diff(
     With a file, compares the template and the objects of each live instance.
     """
     if file is None:
-        found = blueprints_diff.of_revisions(session, name, older=from_, newer=to)
+        blueprint_diff = blueprints_diff.diff_revisions(session, name, older=from_, newer=to)
     else:
-        found = blueprints_diff.of_file(session, name, file=file, older=from_)
+        blueprint_diff = blueprints_diff.diff_file(session, name, file=file, older=from_)
     if output_ in (Format.TABLE, Format.NAME):
-        session.write(found.text())
+        session.write(blueprint_diff.format_text())
     else:
-        session.write(output.dump(found.to_dict(), output_))
+        session.write(output.dump(blueprint_diff.to_dict(), output_))
     return ExitStatus.SUCCEEDED
 
 
 @command(app, "stats")
 def stats(session: Session, name: Name, output_: Output = Format.TABLE) -> ExitStatus:
     """Show statistics of instances: in total, per revision and per parameter value."""
-    found = blueprints_stats.read(session, name)
+    blueprint_stats = blueprints_stats.fetch_stats(session, name)
     if output_ in (Format.TABLE, Format.NAME):
-        session.write(blueprints_stats.page(found, name=name, namespace=session.namespace))
+        session.write(
+            blueprints_stats.format_stats(blueprint_stats, name=name, namespace=session.namespace)
+        )
     else:
-        session.write(output.dump(found.model_dump(mode="json"), output_))
+        session.write(output.dump(blueprint_stats.model_dump(mode="json"), output_))
     return ExitStatus.SUCCEEDED
 
 
@@ -110,11 +114,11 @@ def rollback(
     output_: Output = Format.TABLE,
 ) -> ExitStatus:
     """Restore the template of an earlier revision, which then serves."""
-    made, number, words = revisions.roll_back(session, name, to=to, dry_run=dry_run)
+    updated, number, changes = revisions.roll_back(session, name, target=to, dry_run=dry_run)
     if output_ is not Format.TABLE:
-        session.write(tables.one(made, output_))
+        session.write(tables.dump_object(updated, output_))
         return ExitStatus.SUCCEEDED
     checked = " (dry run, nothing changed)" if dry_run else ""
     session.write(f"{name}: template of revision {number} again{checked}\n")
-    session.write(output.indented(words or "no change: the blueprint has that template already"))
+    session.write(output.indent(changes or "no change: the blueprint has that template already"))
     return ExitStatus.SUCCEEDED

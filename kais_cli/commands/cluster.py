@@ -28,7 +28,7 @@ def up(
 ) -> ExitStatus:
     """Start a cluster, unless it runs already; builds its programs the first time."""
     clusters = session.environment.open_clusters()
-    with _translated():
+    with _cluster_errors():
         status = clusters.up(no_node=no_node, say=session.note)
     session.write("\n".join(status.lines()) + "\n")
     session.note('use it with: eval "$(kais cluster env)"')
@@ -39,7 +39,7 @@ def up(
 def down(session: Session) -> ExitStatus:
     """Stop the cluster and delete its state."""
     clusters = session.environment.open_clusters()
-    with _translated():
+    with _cluster_errors():
         clusters.down(say=session.note)
     return ExitStatus.SUCCEEDED
 
@@ -48,17 +48,17 @@ def down(session: Session) -> ExitStatus:
 def status(session: Session) -> ExitStatus:
     """Show the status of the cluster; exits with 7 when it does not answer."""
     clusters = session.environment.open_clusters()
-    with _translated():
-        found = clusters.status()
-    session.write("\n".join(found.lines()) + "\n")
-    return ExitStatus.SUCCEEDED if found.is_up else ExitStatus.UNREACHABLE
+    with _cluster_errors():
+        cluster_status = clusters.status()
+    session.write("\n".join(cluster_status.lines()) + "\n")
+    return ExitStatus.SUCCEEDED if cluster_status.is_up else ExitStatus.UNREACHABLE
 
 
 @command(app, "env", needs_cluster=False)
 def env(session: Session) -> ExitStatus:
     """Print shell exports that point kubectl and kais at the cluster."""
     clusters = session.environment.open_clusters()
-    with _translated():
+    with _cluster_errors():
         variables = clusters.env()
     session.write(
         "".join(f"export {name}={shlex.quote(value)}\n" for name, value in variables.items())
@@ -67,7 +67,7 @@ def env(session: Session) -> ExitStatus:
 
 
 @contextmanager
-def _translated() -> Iterator[None]:
+def _cluster_errors() -> Iterator[None]:
     from kais_cluster import errors as cluster_errors  # noqa: PLC0415 (only needed here)
 
     try:

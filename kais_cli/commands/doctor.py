@@ -27,16 +27,16 @@ app = group("doctor", "")
 @command(app, "doctor")
 def doctor(session: Session, output_: Output = Format.TABLE) -> ExitStatus:
     """Check the cluster, kinds, operator, knowledge service and your permissions."""
-    found = list(_all(session))
+    results = list(_run_checks(session))
     if output_ in (Format.TABLE, Format.NAME):
-        session.write(findings.text(found))
+        session.write(findings.format_findings(results))
     else:
-        session.write(output.dump([finding.to_dict() for finding in found], output_))
-    is_bad = any(finding.level is Level.FAILED for finding in found)
+        session.write(output.dump([finding.to_dict() for finding in results], output_))
+    is_bad = any(finding.level is Level.FAILED for finding in results)
     return ExitStatus.FAILED if is_bad else ExitStatus.SUCCEEDED
 
 
-def _all(session: Session) -> Iterator[Finding]:
+def _run_checks(session: Session) -> Iterator[Finding]:
     """Check from the ground up; a check that is refused says so, and the next one goes on."""
     from importlib import metadata  # noqa: PLC0415 (only here)
 
@@ -46,20 +46,32 @@ def _all(session: Session) -> Iterator[Finding]:
         install_defaults.release(session.environment.settings),
     )
     yield findings.ok("cluster", f"answers, Kubernetes {cluster.version()}")
-    yield from _guarded("kinds", lambda: installation.crds(cluster))
-    yield from _guarded(
+    yield from _with_errors_as_findings("kinds", lambda: installation.crds(cluster))
+    yield from _with_errors_as_findings(
         "operator", lambda: installation.operator(cluster, release, version=version, now=now)
     )
-    yield from _guarded("service", lambda: installation.service(cluster, release, version=version))
+    yield from _with_errors_as_findings(
+        "service", lambda: installation.service(cluster, release, version=version)
+    )
     yield from installation.lookalikes(cluster, release)
-    yield from _guarded("outbox", lambda: [installation.outbox(cluster, release.namespace)])
-    yield from _guarded("store", lambda: [knowledge.check(session)])
-    yield from _guarded("objects", lambda: stuck_objects.check(cluster, session.namespace, now=now))
-    yield from _guarded("operator", lambda: refused_requests.check(cluster, session.namespace))
-    yield from _guarded("rights", lambda: permissions.check(cluster, session.namespace, release))
+    yield from _with_errors_as_findings(
+        "outbox", lambda: [installation.outbox(cluster, release.namespace)]
+    )
+    yield from _with_errors_as_findings("store", lambda: [knowledge.check(session)])
+    yield from _with_errors_as_findings(
+        "objects", lambda: stuck_objects.check(cluster, session.namespace, now=now)
+    )
+    yield from _with_errors_as_findings(
+        "operator", lambda: refused_requests.check(cluster, session.namespace)
+    )
+    yield from _with_errors_as_findings(
+        "rights", lambda: permissions.check(cluster, session.namespace, release)
+    )
 
 
-def _guarded(subject: str, check: Callable[[], Iterable[Finding]]) -> Iterator[Finding]:
+def _with_errors_as_findings(
+    subject: str, check: Callable[[], Iterable[Finding]]
+) -> Iterator[Finding]:
     try:
         yield from check()
     except errors.UnknownKind as exc:

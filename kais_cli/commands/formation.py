@@ -26,11 +26,11 @@ Name = Annotated[str, typer.Argument(help="Name of the Formation.")]
 def list_formations(session: Session, output_: Output = Format.TABLE) -> ExitStatus:
     """List the formations of a namespace."""
     now = session.environment.now()
-    return resource_access.write_all(
+    return resource_access.write_list(
         session,
         "Formation",
         output_,
-        table=lambda bodies: formation.table(map(Formation.from_dict, bodies), now=now),
+        table=lambda bodies: formation.format_list(map(Formation.from_dict, bodies), now=now),
     )
 
 
@@ -39,25 +39,25 @@ def show(session: Session, name: Name, output_: Output = Format.TABLE) -> ExitSt
     """Show a formation: its cells, their readiness and its topology."""
     body = resource_access.get(session, "Formation", name)
     if output_ is not Format.TABLE:
-        session.write(tables.one(body, output_))
+        session.write(tables.dump_object(body, output_))
         return ExitStatus.SUCCEEDED
     bodies = session.cluster.list("Cell", session.namespace)
     cells = [Cell.from_dict(body) for body in bodies]
-    own = [cell for cell in cells if cell.spec.formation_ref == name]
-    session.write(formation.page(Formation.from_dict(body), own))
+    formation_cells = [cell for cell in cells if cell.spec.formation_ref == name]
+    session.write(formation.format_detail(Formation.from_dict(body), formation_cells))
     return ExitStatus.SUCCEEDED
 
 
 @command(app, "topology")
 def topology(session: Session, name: Name, output_: Output = Format.TABLE) -> ExitStatus:
     """Draw which cells may communicate; cells that are not named are isolated."""
-    found = Formation.from_dict(resource_access.get(session, "Formation", name))
+    formation = Formation.from_dict(resource_access.get(session, "Formation", name))
     if output_ is Format.NAME:
         raise errors.UsageError("a topology has no name; use -o table, json or yaml")
     if output_ is Format.TABLE:
-        session.write(views_topology.topology(found))
+        session.write(views_topology.topology(formation))
     else:
-        session.write(output.dump(views_topology.routes(found), output_))
+        session.write(output.dump(views_topology.routes(formation), output_))
     return ExitStatus.SUCCEEDED
 
 
@@ -74,12 +74,12 @@ def scale(
     output_: Output = Format.TABLE,
 ) -> ExitStatus:
     """Change the number of cells of a template; running cells are not restarted."""
-    found = Formation.from_dict(resource_access.get(session, "Formation", name))
-    before = formation_scaling.refuse_or_count(session, found, cell)
-    made = formation_scaling.scale(session, found, cell, replicas=replicas, dry_run=dry_run)
+    formation = Formation.from_dict(resource_access.get(session, "Formation", name))
+    previous_replicas = formation_scaling.current_replicas(session, formation, cell)
+    updated = formation_scaling.scale(session, formation, cell, replicas=replicas, dry_run=dry_run)
     if output_ is not Format.TABLE:
-        session.write(tables.one(made, output_))
+        session.write(tables.dump_object(updated, output_))
         return ExitStatus.SUCCEEDED
     checked = " (dry run, nothing changed)" if dry_run else ""
-    session.write(f"{name}: {cell} scaled from {before} to {replicas}{checked}\n")
+    session.write(f"{name}: {cell} scaled from {previous_replicas} to {replicas}{checked}\n")
     return ExitStatus.SUCCEEDED

@@ -30,7 +30,7 @@ Scope = Annotated[
     ),
 ]
 Limit = Annotated[int, typer.Option(min=1, help="Maximum number of facts.")]
-All = Annotated[bool, typer.Option("--all", help="List every page.")]
+AllPages = Annotated[bool, typer.Option("--all", help="List every page.")]
 ValidAt = Annotated[
     str | None, typer.Option(help=f"Only facts that were valid at this time. {time_parsing.HELP}")
 ]
@@ -72,43 +72,49 @@ def recall(  # noqa: PLR0913 (one argument per option)
     """Recall facts that answer a question, best first."""
     from knowledge_client import models  # noqa: PLC0415 (loads httpx)
 
-    words = argument_parsing.text(session, query) or ""
-    if not words.strip():
+    query_text = argument_parsing.read_text(session, query) or ""
+    if not query_text.strip():
         raise errors.UsageError("the question is empty; ask in plain words")
     now = session.environment.now()
     question = models.RecallIn(
-        query=words,
+        query=query_text,
         limit=limit,
         scopes=() if scope is None else (scope_context.path(session, scope),),
         explain=explain,
-        why_not=tuple(argument_parsing.fact_id(each) for each in why_not or ()),
+        why_not=tuple(argument_parsing.fact_id(fact_id) for fact_id in why_not or ()),
         valid_at=time_parsing.parse(valid_at, option="--valid-at", now=now),
         known_at=time_parsing.parse(known_at, option="--known-at", now=now),
     )
     with scope_context.client(session) as client:
-        found = client.recall(question)
-        is_said = not found.facts and output_ in (Listing.TABLE, Listing.WIDE)
-        unknown = scope_context.hint(session, client, scope) if is_said else ""
-    if is_said:
-        session.note(f"{detail_view.nothing(question)}{unknown}")
-    session.write(_recalled(session, found, output_, question=words if explain else None))
+        answer = client.recall(question)
+        is_empty_for_people = not answer.facts and output_ in (Listing.TABLE, Listing.WIDE)
+        scope_hint = (
+            scope_context.suggest_scope(session, client, scope) if is_empty_for_people else ""
+        )
+    if is_empty_for_people:
+        session.note(f"{detail_view.no_results_message(question)}{scope_hint}")
+    session.write(
+        _format_answer(session, answer, output_, question=query_text if explain else None)
+    )
     if output_ in (Listing.TABLE, Listing.WIDE):
-        session.write(detail_view.whereabouts(found.why_not))
+        session.write(detail_view.explain_missing_facts(answer.why_not))
     return ExitStatus.SUCCEEDED
 
 
-def _recalled(session: Session, found: Recalled, form: Listing, *, question: str | None) -> str:
+def _format_answer(
+    session: Session, answer: Recalled, form: Listing, *, question: str | None
+) -> str:
     """Write an answer in the form that was asked for; nothing for people when there is nothing."""
     if form is Listing.NAME:
-        return "".join(f"{fact.id}\n" for fact in found.facts)
+        return "".join(f"{fact.id}\n" for fact in answer.facts)
     if form in (Listing.JSON, Listing.YAML):
-        return output.dump(found.model_dump(mode="json", by_alias=True), Format(form.value))
-    if not found.facts:
+        return output.dump(answer.model_dump(mode="json", by_alias=True), Format(form.value))
+    if not answer.facts:
         return ""
     if form is Listing.WIDE and question is None:
-        return tables.recalled_in_full(found.facts)
+        return tables.format_recall_wide(answer.facts)
     width = session.environment.width
-    return tables.recalled(found.facts, width=width, question=question)
+    return tables.format_recall(answer.facts, width=width, question=question)
 
 
 @command(app, "add")
@@ -141,7 +147,7 @@ def add(  # noqa: PLR0913 (one argument per option)
     """Store a fact and print its id."""
     from knowledge_client import models  # noqa: PLC0415 (loads httpx)
 
-    content = argument_parsing.text(session, text) or ""
+    content = argument_parsing.read_text(session, text) or ""
     if not content.strip():
         raise errors.UsageError("the fact is empty; write it as a sentence")
     if (subject is None) != (predicate is None):
@@ -149,7 +155,9 @@ def add(  # noqa: PLR0913 (one argument per option)
     now = session.environment.now()
     fact = models.FactIn(
         content=content,
-        scope=scope_context.told(session) if scope is None else scope_context.path(session, scope),
+        scope=scope_context.default_scope(session)
+        if scope is None
+        else scope_context.path(session, scope),
         kind=kind,
         tags=tuple(tag or ()),
         confidence=confidence,
@@ -161,37 +169,37 @@ def add(  # noqa: PLR0913 (one argument per option)
         source=models.Source(type="user_input"),
     )
     with scope_context.client(session) as client:
-        done = client.remember(fact)
-        kept = _kept(client, done)
+        remembered = client.remember(fact)
+        stored = _read_back(client, remembered)
     if output_ in (Format.TABLE, Format.NAME):
-        session.write(f"{done.fact_id}\n")
-        _tell(session, done)
-        for words in detail_view.altered(kept, content) if kept else ():
-            session.note(words)
+        session.write(f"{remembered.fact_id}\n")
+        _note_related_facts(session, remembered)
+        for note in detail_view.store_changes(stored, content) if stored else ():
+            session.note(note)
     else:
-        session.write(output.dump(done.model_dump(mode="json", by_alias=True), output_))
+        session.write(output.dump(remembered.model_dump(mode="json", by_alias=True), output_))
     return ExitStatus.SUCCEEDED
 
 
-def _kept(client: KnowledgeClient, done: Remembered) -> Fact | None:
+def _read_back(client: KnowledgeClient, remembered: Remembered) -> Fact | None:
     """Read a new fact as the service keeps it; who may write need not be one who may read."""
     from knowledge_client import errors as refused  # noqa: PLC0415 (loads httpx)
 
-    if done.status != "created":
+    if remembered.status != "created":
         return None
     with suppress(refused.KnowledgeError):
-        return client.get_fact(done.fact_id)
+        return client.get_fact(remembered.fact_id)
     return None
 
 
-def _tell(session: Session, done: Remembered) -> None:
+def _note_related_facts(session: Session, remembered: Remembered) -> None:
     """Say what became of what was known before."""
-    if done.status == "confirmed":
+    if remembered.status == "confirmed":
         session.note("an equal fact exists already and was confirmed")
-    for old in done.superseded:
-        session.note(f"replaces {old}")
-    for other in done.contradicts:
-        session.note(f"contradicts {other}; both stay")
+    for superseded_id in remembered.superseded:
+        session.note(f"replaces {superseded_id}")
+    for contradicted_id in remembered.contradicts:
+        session.note(f"contradicts {contradicted_id}; both stay")
 
 
 @command(app, "list")
@@ -211,35 +219,35 @@ def list_facts(  # noqa: PLR0913 (one argument per option)
     known_at: KnownAt = None,
     cursor: Cursor = None,
     limit: Limit = 50,
-    all_: All = False,
+    all_: AllPages = False,
     output_: Listed = Listing.TABLE,
 ) -> ExitStatus:
     """List facts, newest first, a page at a time."""
     now = session.environment.now()
     path = None if scope is None else scope_context.path(session, scope)
-    of_lifecycle = argument_parsing.one_of(lifecycle, LIFECYCLES, option="--lifecycle")
-    of_source = argument_parsing.one_of(source, SOURCES, option="--source")
-    valid = time_parsing.parse(valid_at, option="--valid-at", now=now)
-    known = time_parsing.parse(known_at, option="--known-at", now=now)
+    of_lifecycle = argument_parsing.parse_choice(lifecycle, LIFECYCLES, option="--lifecycle")
+    of_source = argument_parsing.parse_choice(source, SOURCES, option="--source")
+    valid_time = time_parsing.parse(valid_at, option="--valid-at", now=now)
+    known_time = time_parsing.parse(known_at, option="--known-at", now=now)
     with scope_context.client(session) as client:
 
-        def ask(cursor: str | None, limit: int) -> FactPage:
+        def fetch(cursor: str | None, limit: int) -> FactPage:
             return client.list_facts(
                 scope=path,
                 kind=kind,
                 tag=tag,
                 lifecycle=of_lifecycle,
                 source=of_source,
-                valid_at=valid,
-                known_at=known,
+                valid_at=valid_time,
+                known_at=known_time,
                 cursor=cursor,
                 limit=limit,
             )
 
-        pages = argument_parsing.pages(ask, cursor=cursor, limit=None if all_ else limit)
-        table = tables.facts(columns=session.environment.columns)
+        pages = argument_parsing.fetch_pages(fetch, cursor=cursor, limit=None if all_ else limit)
+        table = tables.fact_table(columns=session.environment.columns)
         if not write_pages(session, pages, output_formats.writer(output_, table)):
-            session.note(f"no facts match{scope_context.hint(session, client, scope)}")
+            session.note(f"no facts match{scope_context.suggest_scope(session, client, scope)}")
     return ExitStatus.SUCCEEDED
 
 

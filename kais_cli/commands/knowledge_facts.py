@@ -37,11 +37,11 @@ Reason = Annotated[str, typer.Option(help="Reason; stored with the fact.")]
 def show(session: Session, fact: FactId, output_: Output = Format.TABLE) -> ExitStatus:
     """Show a fact: its text, source, times, links and history."""
     with scope_context.client(session) as client:
-        found = client.get_fact(fact)
+        fact_record = client.get_fact(fact)
         history = client.history(fact)
         links = client.list_links(fact).links
-    page = detail_view.page(found, history, links, width=session.environment.width)
-    return told(session, found, output_, page=page)
+    page = detail_view.format_fact(fact_record, history, links, width=session.environment.width)
+    return write_result(session, fact_record, output_, page=page)
 
 
 @command(app, "why")
@@ -51,9 +51,9 @@ def why(session: Session, fact: FactId, output_: Output = Format.TABLE) -> ExitS
     Its author, the run, the facts recalled before it, and the facts it derives from.
     """
     with scope_context.client(session) as client:
-        found = client.why(fact)
-    page = detail_view.why(found, width=session.environment.width)
-    return told(session, found, output_, page=page)
+        provenance = client.why(fact)
+    page = detail_view.format_provenance(provenance, width=session.environment.width)
+    return write_result(session, provenance, output_, page=page)
 
 
 @command(app, "impact")
@@ -68,8 +68,8 @@ def impact(
     The recalls that returned it, their runs, its copies and the facts derived from it.
     """
     with scope_context.client(session) as client:
-        found = client.impact(fact, limit=limit)
-    return told(session, found, output_, page=detail_view.impact(found))
+        report = client.impact(fact, limit=limit)
+    return write_result(session, report, output_, page=detail_view.format_impact(report))
 
 
 @command(app, "correct")
@@ -90,13 +90,15 @@ def correct(
     from knowledge_client import models  # noqa: PLC0415 (loads httpx)
 
     body = models.CorrectIn(
-        reason=given(reason), replacement=argument_parsing.text(session, replacement)
+        reason=require_reason(reason), replacement=argument_parsing.read_text(session, replacement)
     )
     with scope_context.client(session) as client:
-        done = client.correct(fact, body)
-    new = f"; {done.replacement_id} takes its place" if done.replacement_id else ""
-    page = f"{done.fact_id}: closed{new}\n{detail_view.copies(done)}"
-    return told(session, done, output_, page=page)
+        correction = client.correct(fact, body)
+    successor_note = (
+        f"; {correction.replacement_id} takes its place" if correction.replacement_id else ""
+    )
+    page = f"{correction.fact_id}: closed{successor_note}\n{detail_view.format_copies(correction)}"
+    return write_result(session, correction, output_, page=page)
 
 
 @command(app, "confirm")
@@ -110,9 +112,9 @@ def confirm(
     from knowledge_client import models  # noqa: PLC0415 (loads httpx)
 
     with scope_context.client(session) as client:
-        body = models.ConfirmIn(reason=None if reason is None else given(reason))
-        done = client.confirm(fact, body)
-    return told(session, done, output_, page=f"{done.id}: confirmed\n")
+        body = models.ConfirmIn(reason=None if reason is None else require_reason(reason))
+        confirmed = client.confirm(fact, body)
+    return write_result(session, confirmed, output_, page=f"{confirmed.id}: confirmed\n")
 
 
 @command(app, "retract")
@@ -123,8 +125,8 @@ def retract(
 
     Copies that others confirmed remain and wait for a review.
     """
-    done = ordered(session, reason, lambda client, why: client.retract(fact, why))
-    return told(session, done, output_, page=f"{done.id}: retracted\n")
+    retracted = run_fact_action(session, reason, lambda client, why: client.retract(fact, why))
+    return write_result(session, retracted, output_, page=f"{retracted.id}: retracted\n")
 
 
 @command(app, "promote")
@@ -132,10 +134,10 @@ def promote(
     session: Session, fact: FactId, reason: Reason, output_: Output = Format.TABLE
 ) -> ExitStatus:
     """Copy a fact to the parent scope, or confirm an equal fact there."""
-    done = ordered(session, reason, lambda client, why: client.promote(fact, why))
-    what = "copied to" if done.status == "created" else "confirmed in"
-    page = f"{done.fact_id}: {what} {done.scope} as {done.copy_id}\n"
-    return told(session, done, output_, page=page)
+    promotion = run_fact_action(session, reason, lambda client, why: client.promote(fact, why))
+    promotion_label = "copied to" if promotion.status == "created" else "confirmed in"
+    page = f"{promotion.fact_id}: {promotion_label} {promotion.scope} as {promotion.copy_id}\n"
+    return write_result(session, promotion, output_, page=page)
 
 
 @command(app, "undo")
@@ -143,22 +145,22 @@ def undo(
     session: Session, fact: FactId, reason: Reason, output_: Output = Format.TABLE
 ) -> ExitStatus:
     """Undo the last change to a fact."""
-    done = ordered(session, reason, lambda client, why: client.undo(fact, why))
-    return told(session, done, output_, page=detail_view.taken_back(done))
+    undone = run_fact_action(session, reason, lambda client, why: client.undo(fact, why))
+    return write_result(session, undone, output_, page=detail_view.undo_summary(undone))
 
 
-def ordered(
-    session: Session, reason: str, do: Callable[[KnowledgeClient, models.ReasonIn], Done]
+def run_fact_action(
+    session: Session, reason: str, action: Callable[[KnowledgeClient, models.ReasonIn], Done]
 ) -> Done:
     """Have the service do something to a fact for a reason."""
     from knowledge_client import models  # noqa: PLC0415 (loads httpx)
 
-    body = models.ReasonIn(reason=given(reason))
+    body = models.ReasonIn(reason=require_reason(reason))
     with scope_context.client(session) as client:
-        return do(client, body)
+        return action(client, body)
 
 
-def given(reason: str) -> str:
+def require_reason(reason: str) -> str:
     """Take a reason.
 
     Raises:
@@ -169,9 +171,9 @@ def given(reason: str) -> str:
     return reason
 
 
-def told(session: Session, found: Wire, form: Format, *, page: str) -> ExitStatus:
+def write_result(session: Session, answer: Wire, form: Format, *, page: str) -> ExitStatus:
     """Write an answer in the form that was asked for; the table is a page in words."""
-    tree: dict[str, Any] = found.model_dump(mode="json", by_alias=True)
+    tree: dict[str, Any] = answer.model_dump(mode="json", by_alias=True)
     if form is Format.TABLE:
         session.write(page)
     elif form is Format.NAME:

@@ -7,8 +7,8 @@ from typing import Annotated
 import typer
 
 from kais_cli import argument_parsing, errors
-from kais_cli.commands.knowledge import All, Cursor, Limit, Tags, app, write_pages
-from kais_cli.commands.knowledge_facts import FactId, Reason, ordered, told
+from kais_cli.commands.knowledge import AllPages, Cursor, Limit, Tags, app, write_pages
+from kais_cli.commands.knowledge_facts import FactId, Reason, run_fact_action, write_result
 from kais_cli.commands.options import Listed, Output
 from kais_cli.exit_status import ExitStatus
 from kais_cli.facts import detail_view, output_formats, tables
@@ -23,17 +23,17 @@ def reviews(
     *,
     cursor: Cursor = None,
     limit: Limit = 50,
-    all_: All = False,
+    all_: AllPages = False,
     output_: Listed = Listing.TABLE,
 ) -> ExitStatus:
     """List drafts and flagged facts that wait for a review."""
     with scope_context.client(session) as client:
-        pages = argument_parsing.pages(
+        pages = argument_parsing.fetch_pages(
             lambda cursor, limit: client.list_reviews(cursor=cursor, limit=limit),
             cursor=cursor,
             limit=None if all_ else limit,
         )
-        table = tables.waiting(columns=session.environment.columns)
+        table = tables.review_table(columns=session.environment.columns)
         count = write_pages(session, pages, output_formats.writer(output_, table))
     if not count:
         session.note("no facts wait for a review")
@@ -59,16 +59,16 @@ def approve(  # noqa: PLR0913 (one argument per option)
     """
     from knowledge_client import models  # noqa: PLC0415 (loads httpx)
 
-    words = argument_parsing.text(session, content)
-    edits = {"content": words, "title": title, "tags": tuple(tag) if tag else None}
-    done = ordered(
+    replacement = argument_parsing.read_text(session, content)
+    edits = {"content": replacement, "title": title, "tags": tuple(tag) if tag else None}
+    approval = run_fact_action(
         session,
         reason,
         lambda client, why: client.approve(fact, models.ApproveIn(reason=why.reason, **edits)),
     )
-    place = f" in the place of {done.replaced}" if done.replaced else ""
-    page = f"{done.fact.id}: approved{place}\n{detail_view.copies(done)}"
-    return told(session, done.fact, output_, page=page)
+    replaced_note = f" in the place of {approval.replaced}" if approval.replaced else ""
+    page = f"{approval.fact.id}: approved{replaced_note}\n{detail_view.format_copies(approval)}"
+    return write_result(session, approval.fact, output_, page=page)
 
 
 @command(app, "reject")
@@ -76,8 +76,8 @@ def reject(
     session: Session, fact: FactId, reason: Reason, output_: Output = Format.TABLE
 ) -> ExitStatus:
     """Reject a fact: it is archived and can be restored."""
-    done = ordered(session, reason, lambda client, why: client.reject(fact, why))
-    return told(session, done, output_, page=f"{done.id}: rejected\n")
+    rejected = run_fact_action(session, reason, lambda client, why: client.reject(fact, why))
+    return write_result(session, rejected, output_, page=f"{rejected.id}: rejected\n")
 
 
 @command(app, "restore")
@@ -89,8 +89,8 @@ def restore(
     Works for retracted, superseded, archived and rejected facts. Agents cannot restore a fact that
     a person closed.
     """
-    done = ordered(session, reason, lambda client, why: client.restore(fact, why))
-    return told(session, done, output_, page=f"{done.id}: live again\n")
+    restored = run_fact_action(session, reason, lambda client, why: client.restore(fact, why))
+    return write_result(session, restored, output_, page=f"{restored.id}: live again\n")
 
 
 @command(app, "erase")
@@ -110,8 +110,8 @@ def erase(
         raise errors.UsageError(
             f"the text of {fact} and of its copies cannot be restored; confirm with --yes"
         )
-    done = ordered(session, reason, lambda client, why: client.erase(fact, why))
+    erasure = run_fact_action(session, reason, lambda client, why: client.erase(fact, why))
     if output_ is Format.NAME:
-        session.write("".join(f"{each}\n" for each in done.facts))
+        session.write("".join(f"{fact_id}\n" for fact_id in erasure.facts))
         return ExitStatus.SUCCEEDED
-    return told(session, done, output_, page=detail_view.erased(done))
+    return write_result(session, erasure, output_, page=detail_view.format_erasure(erasure))

@@ -16,7 +16,7 @@ from kais_cli.commands.options import Output
 from kais_cli.exit_status import ExitStatus
 from kais_cli.facts import export as facts_export
 from kais_cli.facts import tables
-from kais_cli.facts.detail_view import counted
+from kais_cli.facts.detail_view import pluralise
 from kais_cli.knowledge import scope_context
 from kais_cli.session import Session, command
 from kais_cli.views import output
@@ -43,20 +43,26 @@ def stats(session: Session, scope: StatsScope = None, output_: Output = Format.T
 
     with scope_context.client(session) as client:
         if scope is None:
-            found = tuple(_all_scopes(client))
+            scope_stats = tuple(_all_scopes(client))
         else:
-            asked = models.StatsIn(scopes=(scope_context.path(session, scope),))
-            found = client.stats_batch(asked).scopes
-            is_empty = not any(one.facts or one.recalls for one in found)
-            unknown = scope_context.hint(session, client, scope) if is_empty else ""
-            if unknown:
-                session.note(unknown.removeprefix("; "))
+            stats_request = models.StatsIn(scopes=(scope_context.path(session, scope),))
+            scope_stats = client.stats_batch(stats_request).scopes
+            is_empty = not any(
+                scope_entry.facts or scope_entry.recalls for scope_entry in scope_stats
+            )
+            scope_hint = scope_context.suggest_scope(session, client, scope) if is_empty else ""
+            if scope_hint:
+                session.note(scope_hint.removeprefix("; "))
     if output_ is Format.TABLE:
-        session.write(tables.scopes(found))
+        session.write(tables.format_scopes(scope_stats))
     elif output_ is Format.NAME:
-        session.write("".join(f"{one.path}\n" for one in found))
+        session.write("".join(f"{scope_entry.path}\n" for scope_entry in scope_stats))
     else:
-        session.write(output.dump([one.model_dump(mode="json") for one in found], output_))
+        session.write(
+            output.dump(
+                [scope_entry.model_dump(mode="json") for scope_entry in scope_stats], output_
+            )
+        )
     return ExitStatus.SUCCEEDED
 
 
@@ -65,7 +71,7 @@ def _all_scopes(client: KnowledgeClient) -> Iterator[ScopeStats]:
     cursor = None
     while True:
         page = client.list_scopes(cursor=cursor, limit=100)
-        yield from (found.stats for found in page.scopes)
+        yield from (entry.stats for entry in page.scopes)
         cursor = page.cursor
         if cursor is None:
             return
@@ -85,14 +91,14 @@ def export(
     file. Names, links, history and what is not live stay behind: `kais-knowledge export` has
     everything.
     """
-    named = None if scope is None else scope_context.path(session, scope)
+    scope_path = None if scope is None else scope_context.path(session, scope)
     with scope_context.client(session) as client:
         if file == _STREAM:
-            count = facts_export.print_(client, session.environment.write, scope=named)
+            count = facts_export.write_stream(client, session.environment.write, scope=scope_path)
         else:
-            count = facts_export.write(client, file, scope=named)
-        unknown = "" if count else scope_context.hint(session, client, scope)
-    session.note(f"{counted(count, 'fact')} written to {file}{unknown}")
+            count = facts_export.write_file(client, file, scope=scope_path)
+        scope_hint = "" if count else scope_context.suggest_scope(session, client, scope)
+    session.note(f"{pluralise(count, 'fact')} written to {file}{scope_hint}")
     return ExitStatus.SUCCEEDED
 
 
@@ -121,41 +127,45 @@ def import_(
     an earlier line stays so; approvals, and what else is left out, are counted at the end.
     """
     from kais_cli.facts import jsonl  # noqa: PLC0415 (loads httpx)
-    from kais_cli.facts.importer import Import, lines  # noqa: PLC0415 (loads httpx)
+    from kais_cli.facts.importer import Import, read_lines  # noqa: PLC0415 (loads httpx)
     from knowledge_client.errors import KnowledgeError  # noqa: PLC0415 (loads httpx)
 
     path = None if scope is None else scope_context.path(session, scope)
-    place = jsonl.Place(scope=path, realm=None if scope else scope_context.of_files(session))
-    with _opened(session, file) as opened, scope_context.client(session) as client:
-        wanted = None
-        if opened.seekable():
-            wanted = jsonl.named(lines(opened))
-            opened.seek(0)
-        reader = jsonl.Reader(place, wanted)
-        work = Import(client, reader, str(file), keep_going, session.note)
+    scope_mapping = jsonl.ScopeMapping(
+        scope=path, realm=None if scope else scope_context.import_realm(session)
+    )
+    with _open_input(session, file) as stream, scope_context.client(session) as client:
+        referenced_ids = None
+        if stream.seekable():
+            referenced_ids = jsonl.referenced_fact_ids(read_lines(stream))
+            stream.seek(0)
+        reader = jsonl.Reader(scope_mapping, referenced_ids)
+        importer = Import(client, reader, str(file), keep_going, session.note)
         try:
-            work.take(lines(opened))
+            importer.run(read_lines(stream))
         except (KeyboardInterrupt, KnowledgeError):
-            session.note(f"ended behind line {work.done_to:,} of {file}: {work.counts}")
+            session.note(
+                f"ended behind line {importer.last_stored_line:,} of {file}: {importer.summary}"
+            )
             raise
-    for note in work.notes():
+    for note in importer.notes():
         session.note(note)
-    session.note(work.counts)
-    return ExitStatus.FAILED if work.left_out else ExitStatus.SUCCEEDED
+    session.note(importer.summary)
+    return ExitStatus.FAILED if importer.skipped else ExitStatus.SUCCEEDED
 
 
 @contextmanager
-def _opened(session: Session, file: Path) -> Iterator[BinaryIO]:
+def _open_input(session: Session, file: Path) -> Iterator[BinaryIO]:
     if file == _STREAM:
         stdin = session.environment.stdin
         yield getattr(stdin, "buffer", None) or io.BytesIO(stdin.read().encode())
         return
     try:
-        opened = file.open("rb")
+        stream = file.open("rb")
     except OSError as exc:
         raise errors.UsageError(f"cannot read {file}: {exc.strerror}") from exc
-    with opened:
-        yield opened
+    with stream:
+        yield stream
 
 
 @command(app, "adopt")
@@ -175,12 +185,14 @@ def adopt(
             f"everybody in {path} will see the facts of the earlier namespace; confirm with --yes"
         )
     with scope_context.client(session) as client:
-        done = client.adopt_scope(path)
+        adoption = client.adopt_scope(path)
     if output_ is Format.NAME:
-        session.write("".join(f"{joined}\n" for joined in done.scopes))
+        session.write("".join(f"{joined}\n" for joined in adoption.scopes))
     elif output_ is Format.TABLE:
-        joined = f"{counted(done.facts, 'fact')} of {counted(len(done.scopes), 'scope')}"
+        joined = (
+            f"{pluralise(adoption.facts, 'fact')} of {pluralise(len(adoption.scopes), 'scope')}"
+        )
         session.write(f"{path}: {joined} joined\n")
     else:
-        session.write(output.dump(done.model_dump(mode="json"), output_))
+        session.write(output.dump(adoption.model_dump(mode="json"), output_))
     return ExitStatus.SUCCEEDED

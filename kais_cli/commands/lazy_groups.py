@@ -16,7 +16,7 @@ from typer.core import TyperGroup
 
 
 @dataclass(frozen=True)
-class Room:
+class CommandGroup:
     """Where a group of commands is.
 
     Attributes:
@@ -28,39 +28,39 @@ class Room:
     help: str
 
 
-ROOMS = {
-    "blueprint": Room(("blueprint", "blueprint_history"), "Use and manage blueprints."),
-    "formation": Room(("formation",), "Inspect and scale formations."),
-    "mission": Room(("mission", "mission_actions"), "Inspect and control missions."),
-    "knowledge": Room(
+COMMAND_GROUPS = {
+    "blueprint": CommandGroup(("blueprint", "blueprint_history"), "Use and manage blueprints."),
+    "formation": CommandGroup(("formation",), "Inspect and scale formations."),
+    "mission": CommandGroup(("mission", "mission_actions"), "Inspect and control missions."),
+    "knowledge": CommandGroup(
         ("knowledge", "knowledge_facts", "knowledge_reviews", "knowledge_scopes"),
         "Query and manage facts.",
     ),
-    "cluster": Room(("cluster",), "Run a Kubernetes cluster on this machine."),
-    "doctor": Room(("doctor",), "Diagnose the installation."),
-    "uninstall": Room(("uninstall",), "End runs and remove the operator's finalizers."),
-    "completion": Room(("completion",), "Print the completion script of a shell."),
+    "cluster": CommandGroup(("cluster",), "Run a Kubernetes cluster on this machine."),
+    "doctor": CommandGroup(("doctor",), "Diagnose the installation."),
+    "uninstall": CommandGroup(("uninstall",), "End runs and remove the operator's finalizers."),
+    "completion": CommandGroup(("completion",), "Print the completion script of a shell."),
 }
 
 
-class Rooms(TyperGroup):
+class LazyCommandGroups(TyperGroup):
     """The whole command, with its groups behind doors."""
 
     def list_commands(self, ctx: Any) -> list[str]:
         """Name the groups."""
         del ctx
-        return list(ROOMS)
+        return list(COMMAND_GROUPS)
 
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
         """Load one group; None when there is no such one."""
         del ctx
-        room = ROOMS.get(cmd_name)
-        if room is None:
+        group = COMMAND_GROUPS.get(cmd_name)
+        if group is None:
             return None
-        first, *others = (
-            importlib.import_module(f"kais_cli.commands.{name}") for name in room.modules
+        first, *further_modules = (
+            importlib.import_module(f"kais_cli.commands.{name}") for name in group.modules
         )
-        del others
+        del further_modules
         command = typer.main.get_command(first.app)
         command.name = cmd_name
         return command
@@ -74,4 +74,4 @@ class Rooms(TyperGroup):
         """Write the list of groups without loading them."""
         del ctx
         with formatter.section("Commands"):
-            formatter.write_dl([(name, room.help) for name, room in ROOMS.items()])
+            formatter.write_dl([(name, group.help) for name, group in COMMAND_GROUPS.items()])

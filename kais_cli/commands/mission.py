@@ -24,11 +24,11 @@ Name = Annotated[str, typer.Argument(help="Name of the Mission.")]
 def list_missions(session: Session, output_: Output = Format.TABLE) -> ExitStatus:
     """List the missions of a namespace."""
     now = session.environment.now()
-    return resource_access.write_all(
+    return resource_access.write_list(
         session,
         "Mission",
         output_,
-        table=lambda bodies: tables.missions(map(Mission.from_dict, bodies), now=now),
+        table=lambda bodies: tables.format_missions(map(Mission.from_dict, bodies), now=now),
     )
 
 
@@ -37,9 +37,11 @@ def show(session: Session, name: Name, output_: Output = Format.TABLE) -> ExitSt
     """Show a mission: its attempts, checks, result and conditions."""
     body = resource_access.get(session, "Mission", name)
     if output_ is Format.TABLE:
-        session.write(blueprint.mission(Mission.from_dict(body), width=session.environment.width))
+        session.write(
+            blueprint.format_mission(Mission.from_dict(body), width=session.environment.width)
+        )
     else:
-        session.write(tables.one(body, output_))
+        session.write(tables.dump_object(body, output_))
     return ExitStatus.SUCCEEDED
 
 
@@ -49,4 +51,4 @@ def watch(
 ) -> ExitStatus:
     """Follow a mission to its end; the exit status reflects its outcome."""
     resource_access.get(session, "Mission", name)
-    return report.follow_mission(session, name, form=output_, timeout=report.patience(timeout))
+    return report.follow_mission(session, name, form=output_, timeout=report.parse_timeout(timeout))

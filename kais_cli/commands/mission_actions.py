@@ -40,26 +40,28 @@ def retry(
     output_: Output = Format.TABLE,
 ) -> ExitStatus:
     """Run a finished mission again, as a new run."""
-    found = Mission.from_dict(resource_access.get(session, "Mission", name))
-    if found.status.outcome is None:
+    mission = Mission.from_dict(resource_access.get(session, "Mission", name))
+    if mission.status.outcome is None:
         raise errors.Refused(
-            f"{found.ref} has not ended; wait for it, or end it with `kais mission abort {name}`"
+            f"{mission.ref} has not ended; wait for it, or end it with `kais mission abort {name}`"
         )
     # The instance owns the run of its mission: it begins the next one, and passes it on.
-    owner = next((o.name for o in found.metadata.owner_references if o.kind == _OWNER), None)
+    owner = next((o.name for o in mission.metadata.owner_references if o.kind == _OWNER), None)
     kind, target = (_OWNER, owner) if owner else ("Mission", name)
     nonce = session.environment.suffix()
-    made = _annotate(session, kind, target, {labels.RERUN: nonce}, dry_run=dry_run)
+    annotated = _annotate(session, kind, target, {labels.RERUN: nonce}, dry_run=dry_run)
     session.note(f"{kind}/{session.namespace}/{target} runs again: {labels.RERUN}={nonce}")
     if dry_run or not wait:
-        session.write(tables.one(made, Format.NAME if output_ is Format.TABLE else output_))
+        session.write(
+            tables.dump_object(annotated, Format.NAME if output_ is Format.TABLE else output_)
+        )
         return ExitStatus.SUCCEEDED
     return report.follow_mission(
         session,
         name,
         form=output_,
-        timeout=report.patience(timeout),
-        after_run=found.status.run_id,
+        timeout=report.parse_timeout(timeout),
+        after_run=mission.status.run_id,
         instance=owner,
     )
 
@@ -75,13 +77,15 @@ def abort(
     output_: Output = Format.TABLE,
 ) -> ExitStatus:
     """Abort a mission. Its outcome is Cancelled, which does not affect success rates."""
-    found = Mission.from_dict(resource_access.get(session, "Mission", name))
-    if found.status.outcome is not None:
-        raise errors.Refused(f"{found.ref} has ended already: {found.status.outcome}")
+    mission = Mission.from_dict(resource_access.get(session, "Mission", name))
+    if mission.status.outcome is not None:
+        raise errors.Refused(f"{mission.ref} has ended already: {mission.status.outcome}")
     if not reason.strip():
         raise errors.UsageError("--reason is empty; say why, or leave it out")
-    made = _annotate(session, "Mission", name, {labels.ABORT: reason}, dry_run=dry_run)
-    return _acknowledged(session, made, f"{found.ref} is being ended: {reason}", output_)
+    annotated = _annotate(session, "Mission", name, {labels.ABORT: reason}, dry_run=dry_run)
+    return _write_acknowledgement(
+        session, annotated, f"{mission.ref} is being ended: {reason}", output_
+    )
 
 
 @command(app, "approve")
@@ -129,25 +133,27 @@ def logs(
 
 
 def _review(
-    session: Session, name: str, said: tuple[str, str], *, dry_run: bool, form: Format
+    session: Session, name: str, decision: tuple[str, str], *, dry_run: bool, form: Format
 ) -> ExitStatus:
-    found = Mission.from_dict(resource_access.get(session, "Mission", name))
-    review = found.spec.completion.review
+    mission = Mission.from_dict(resource_access.get(session, "Mission", name))
+    review = mission.spec.completion.review
     if review is None or not review.enabled:
-        raise errors.Refused(f"{found.ref} has no review: its spec.completion.review is not set")
-    if found.status.outcome is not None:
-        raise errors.Refused(f"{found.ref} has ended already: {found.status.outcome}")
-    if found.status.review is None or found.status.review.status != "Pending":
+        raise errors.Refused(f"{mission.ref} has no review: its spec.completion.review is not set")
+    if mission.status.outcome is not None:
+        raise errors.Refused(f"{mission.ref} has ended already: {mission.status.outcome}")
+    if mission.status.review is None or mission.status.review.status != "Pending":
         raise errors.Refused(
-            f"{found.ref} does not wait for a review now; see `kais mission show {name}`"
+            f"{mission.ref} does not wait for a review now; see `kais mission show {name}`"
         )
-    verdict, feedback = said
-    attempt = found.status.attempt or 1
-    words = {"attempt": attempt, "verdict": verdict, "feedback": feedback}
-    words |= {"run": found.status.run_id} if found.status.run_id else {}
-    text = json.dumps(words, ensure_ascii=False)
-    made = _annotate(session, "Mission", name, {labels.REVIEW: text}, dry_run=dry_run)
-    return _acknowledged(session, made, f"{found.ref}: attempt {attempt}: {verdict}", form)
+    verdict, feedback = decision
+    attempt = mission.status.attempt or 1
+    annotation = {"attempt": attempt, "verdict": verdict, "feedback": feedback}
+    annotation |= {"run": mission.status.run_id} if mission.status.run_id else {}
+    text = json.dumps(annotation, ensure_ascii=False)
+    annotated = _annotate(session, "Mission", name, {labels.REVIEW: text}, dry_run=dry_run)
+    return _write_acknowledgement(
+        session, annotated, f"{mission.ref}: attempt {attempt}: {verdict}", form
+    )
 
 
 def _annotate(
@@ -157,10 +163,12 @@ def _annotate(
     return session.cluster.patch(kind, session.namespace, name, patch, dry_run=dry_run)
 
 
-def _acknowledged(session: Session, made: dict[str, Any], words: str, form: Format) -> ExitStatus:
+def _write_acknowledgement(
+    session: Session, annotated: dict[str, Any], message: str, form: Format
+) -> ExitStatus:
     if form is Format.TABLE:
-        session.note(words)
-        session.write(output.names([made], kind=made["kind"]))
+        session.note(message)
+        session.write(output.format_names([annotated], kind=annotated["kind"]))
     else:
-        session.write(tables.one(made, form))
+        session.write(tables.dump_object(annotated, form))
     return ExitStatus.SUCCEEDED

@@ -10,7 +10,7 @@ from kais_cli.views.output import Format, Listing
 
 Output = Annotated[Format, typer.Option("--output", "-o", help="Output format.")]
 Listed = Annotated[Listing, typer.Option("--output", "-o", help="Output format.")]
-Sets = Annotated[
+ParameterValues = Annotated[
     list[str] | None,
     typer.Option("--set", metavar="NAME=VALUE", help="Value of a parameter; may be repeated."),
 ]

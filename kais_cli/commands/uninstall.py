@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 app = group("uninstall", "")
 
 _LIMIT = timedelta(seconds=60)
-_TRIES = 5  # of a write that conflicts with another one
+_MAX_ATTEMPTS = 5  # of a write that conflicts with another one
 _CRDS_HELP = "Also delete the CustomResourceDefinitions, and with them every object of kais."
 
 
@@ -84,7 +84,7 @@ def _delete_jobs(session: Session) -> None:
 
 
 def _release(session: Session, kind: str) -> None:
-    for _ in range(_TRIES):
+    for _ in range(_MAX_ATTEMPTS):
         finalized = [body for body in session.cluster.list(kind) if uninstalling.release(body)]
         if not finalized:
             return
@@ -118,17 +118,17 @@ def _patch(session: Session, kind: str, body: Body, patch: Body) -> bool:
     return True
 
 
-def _wait(session: Session, count: Callable[[], int], what: str) -> None:
+def _wait(session: Session, count: Callable[[], int], description: str) -> None:
     """Look at once and each second until nothing is left, for a minute."""
     if not count():
         return
-    began = session.environment.now()
+    started_at = session.environment.now()
     for _ in session.cluster.watch([]):
-        left = count()
-        if not left:
+        remaining = count()
+        if not remaining:
             return
-        if session.environment.now() - began > _LIMIT:
-            session.note(f"waited {_LIMIT.seconds} s for {what}: {left} are left")
+        if session.environment.now() - started_at > _LIMIT:
+            session.note(f"waited {_LIMIT.seconds} s for {description}: {remaining} are left")
             return
 
 

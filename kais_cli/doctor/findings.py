@@ -30,30 +30,30 @@ class Finding:
         return asdict(self) | {"level": str(self.level)}
 
 
-def ok(subject: str, words: str) -> Finding:
+def ok(subject: str, message: str) -> Finding:
     """Say that something is as it should be."""
-    return Finding(Level.OK, subject, words)
+    return Finding(Level.OK, subject, message)
 
 
-def warning(subject: str, words: str, advice: str) -> Finding:
+def warning(subject: str, message: str, advice: str) -> Finding:
     """Say that something works and should be seen to."""
-    return Finding(Level.WARNING, subject, words, advice)
+    return Finding(Level.WARNING, subject, message, advice)
 
 
-def failed(subject: str, words: str, advice: str) -> Finding:
+def failed(subject: str, message: str, advice: str) -> Finding:
     """Say that something does not work."""
-    return Finding(Level.FAILED, subject, words, advice)
+    return Finding(Level.FAILED, subject, message, advice)
 
 
-def text(found: Sequence[Finding]) -> str:
+def format_findings(findings: Sequence[Finding]) -> str:
     """Write them for people, and a last line that sums up."""
-    width = max(len(finding.subject) for finding in found)
+    width = max(len(finding.subject) for finding in findings)
     lines = []
-    for finding in found:
+    for finding in findings:
         lines.append(f"{finding.level:<8} {finding.subject:<{width}}  {finding.words}")
         if finding.advice:
             lines.append(f"{'':<8} {'':<{width}}  → {finding.advice}")
-    counts = {level: sum(f.level is level for f in found) for level in Level}
+    counts = {level: sum(f.level is level for f in findings) for level in Level}
     warnings = f"{counts[Level.WARNING]} warning{'' if counts[Level.WARNING] == 1 else 's'}"
     lines.append(f"{counts[Level.OK]} ok, {warnings}, {counts[Level.FAILED]} failed")
     return "\n".join(lines) + "\n"

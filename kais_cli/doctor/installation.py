@@ -21,21 +21,23 @@ UPGRADE_KINDS = "helm upgrade --install kais-crds charts/kais-crds"
 """Adds missing kinds and fields to a cluster."""
 
 _VERSION = "app.kubernetes.io/version"
-_PATIENCE = timedelta(seconds=30)  # twice what a Lease holds
-_SHOWN = 5
+_LEASE_TIMEOUT = timedelta(seconds=30)  # twice what a Lease holds
+_MAX_LISTED = 5
 
 
 def crds(cluster: Cluster) -> Iterator[Finding]:
     """Say whether each kind is served with all the fields that this version writes."""
-    found = {body["metadata"]["name"]: body for body in cluster.list("CustomResourceDefinition")}
+    installed_crds = {
+        body["metadata"]["name"]: body for body in cluster.list("CustomResourceDefinition")
+    }
     missing, older = [], []
     for model in kinds.BY_NAME.values():
-        body = found.get(f"{model.PLURAL}.kais.io")
+        body = installed_crds.get(f"{model.PLURAL}.kais.io")
         if body is None:
             missing.append(model.PLURAL)
         else:
-            lacks = sorted(_spec_fields(model) - _served_fields(body))
-            older += [f"{model.PLURAL} ({', '.join(lacks)})"] if lacks else []
+            missing_fields = sorted(_spec_fields(model) - _served_fields(body))
+            older += [f"{model.PLURAL} ({', '.join(missing_fields)})"] if missing_fields else []
     if missing:
         yield failed("kinds", f"not there: {', '.join(missing)}", UPGRADE_KINDS)
     if older:
@@ -76,25 +78,28 @@ def lookalikes(cluster: Cluster, release: Release) -> Iterator[Finding]:
         if pod["metadata"]["namespace"] != release.namespace
     ]
     if names:
-        more = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
+        remainder = f" and {len(names) - _MAX_LISTED} more" if len(names) > _MAX_LISTED else ""
         yield warning(
             "service",
             f"not of the release {release}, with the labels of its knowledge service:"
-            f" {', '.join(names[:_SHOWN])}{more}; no token is sent there",
+            f" {', '.join(names[:_MAX_LISTED])}{remainder}; no token is sent there",
             "delete what you do not know; KAIS_RELEASE=NAMESPACE/NAME selects another release",
         )
 
 
 def _missing(cluster: Cluster, release: Release, subject: str, kind: str, selector: str) -> Finding:
     """Say that the release has no such workload, and where workloads with its labels are."""
-    others = [
+    other_releases = [
         f"{body['metadata']['namespace']}/{body['metadata']['labels'].get(install_defaults.INSTANCE)}"
         for body in _listed(cluster, kind, selector)
     ]
     name = release.operator if kind == "Deployment" else release.knowledge
     message = f"not installed: there is no {kind}/{release.namespace}/{name}"
-    if others:
-        advice = f"there is a release {others[0]}; if it is yours, set KAIS_RELEASE={others[0]}"
+    if other_releases:
+        advice = (
+            f"there is a release {other_releases[0]};"
+            f" if it is yours, set KAIS_RELEASE={other_releases[0]}"
+        )
         return failed(subject, message, advice)
     return failed(
         subject,
@@ -120,11 +125,11 @@ def outbox(cluster: Cluster, namespace: str) -> Finding:
     refused = [body for body in waiting if labels.REFUSED in _annotations(body)]
     if refused:
         metadata = refused[0]["metadata"]
-        words = _annotations(refused[0])[labels.REFUSED]
+        message = _annotations(refused[0])[labels.REFUSED]
         return warning(
             "outbox",
             f"the service refuses the calls of {len(refused)} deleted objects "
-            f"({metadata['name']}: {words})",
+            f"({metadata['name']}: {message})",
             f"fix the reported problem, then run: kubectl annotate configmap {metadata['name']} "
             f"-n {metadata['namespace']} {labels.REFUSED}-",
         )
@@ -141,20 +146,22 @@ def _annotations(body: Body) -> Mapping[str, str]:
 
 
 def _ready(subject: str, kind: str, body: Body) -> Finding:
-    status, wanted = body.get("status", {}), body.get("spec", {}).get("replicas", 1)
+    status, desired = body.get("status", {}), body.get("spec", {}).get("replicas", 1)
     ready = status.get("readyReplicas", 0)
-    where = f"{kind}/{body['metadata']['namespace']}/{body['metadata']['name']}"
-    if not wanted:
-        return failed(subject, f"{where}: scaled to 0", f"kubectl scale -n {_scale(kind, body)}")
-    if ready >= wanted:
-        return ok(subject, f"{where}: {ready} of {wanted} ready")
+    reference = f"{kind}/{body['metadata']['namespace']}/{body['metadata']['name']}"
+    if not desired:
+        return failed(
+            subject, f"{reference}: scaled to 0", f"kubectl scale -n {_scale(kind, body)}"
+        )
+    if ready >= desired:
+        return ok(subject, f"{reference}: {ready} of {desired} ready")
     namespace = body["metadata"]["namespace"]
     advice = (
         f"kubectl describe pods -n {namespace}; kubectl logs -n {namespace} {kind}/"
         + (body["metadata"]["name"])
     )
-    say = failed if not ready else warning
-    return say(subject, f"{where}: {ready} of {wanted} ready", advice)
+    make_finding = failed if not ready else warning
+    return make_finding(subject, f"{reference}: {ready} of {desired} ready", advice)
 
 
 def _scale(kind: str, body: Body) -> str:
@@ -182,10 +189,10 @@ def _leader(cluster: Cluster, namespace: str, now: datetime) -> Finding:
     if not holder or not renewed:
         return failed("leader", f"nobody holds Lease/{namespace}/{labels.LEASE}", advice)
     age = now - datetime.fromisoformat(re.sub(r"Z$", "+00:00", renewed))
-    words = f"{holder} leads, renewed {max(0, int(age.total_seconds()))} s ago"
-    if age > _PATIENCE:
-        return failed("leader", words, advice)
-    return ok("leader", words)
+    message = f"{holder} leads, renewed {max(0, int(age.total_seconds()))} s ago"
+    if age > _LEASE_TIMEOUT:
+        return failed("leader", message, advice)
+    return ok("leader", message)
 
 
 def _spec_fields(model: Any) -> set[str]:

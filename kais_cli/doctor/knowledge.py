@@ -22,11 +22,11 @@ def check(session: Session) -> Finding:
             namespace=session.namespace,
             creates_account=False,
         ) as client:
-            known = client.whoami()
+            principal = client.whoami()
     except errors.NoAccount as exc:
         return ok(
             "store", f"not asked: {exc} yet; the first object of kais or `kais knowledge` makes it"
         )
     except errors.CliError as exc:
         return failed("store", str(exc), "kais commands that recall or list facts do not work")
-    return ok("store", f"answers; here you are {known.name}, at home in {known.home}")
+    return ok("store", f"answers; here you are {principal.name}, at home in {principal.home}")

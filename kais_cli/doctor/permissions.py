@@ -18,7 +18,7 @@ _EDIT, _VIEW = "the role edit", "the role view"
 
 
 @dataclass(frozen=True)
-class Right:
+class Permission:
     """Verbs on one resource that commands use; `name` limits them to one object."""
 
     purpose: str
@@ -31,24 +31,24 @@ class Right:
 
 IN_NAMESPACE = (
     *(
-        Right(f"see {model.PLURAL}", _VIEW, ("get", "list", "watch"), model.PLURAL, _GROUP)
+        Permission(f"see {model.PLURAL}", _VIEW, ("get", "list", "watch"), model.PLURAL, _GROUP)
         for model in kinds.BY_NAME.values()
     ),
-    Right("read the logs of missions", _VIEW, ("list",), "pods"),
-    Right("read the logs of missions", _VIEW, ("get",), "pods/log"),
-    Right("use blueprints", _EDIT, ("create",), "blueprintinstances", _GROUP),
-    Right("roll blueprints back", _EDIT, ("patch",), "blueprints", _GROUP),
-    Right("scale formations", _EDIT, ("patch",), "formations", _GROUP),
-    Right("abort, approve and reject missions", _EDIT, ("patch",), "missions", _GROUP),
-    Right("retry uses", _EDIT, ("patch",), "blueprintinstances", _GROUP),
-    Right(
+    Permission("read the logs of missions", _VIEW, ("list",), "pods"),
+    Permission("read the logs of missions", _VIEW, ("get",), "pods/log"),
+    Permission("use blueprints", _EDIT, ("create",), "blueprintinstances", _GROUP),
+    Permission("roll blueprints back", _EDIT, ("patch",), "blueprints", _GROUP),
+    Permission("scale formations", _EDIT, ("patch",), "formations", _GROUP),
+    Permission("abort, approve and reject missions", _EDIT, ("patch",), "missions", _GROUP),
+    Permission("retry uses", _EDIT, ("patch",), "blueprintinstances", _GROUP),
+    Permission(
         "ask the knowledge service", _EDIT, ("create",), "serviceaccounts/token", "", "kais-user"
     ),
 )
 """What commands do in the namespace that they are asked about."""
 
 
-def of_release(release: Release) -> tuple[Right, ...]:
+def of_release(release: Release) -> tuple[Permission, ...]:
     """List what commands do in the release's namespace: one pod is read and forwarded to.
 
     A port-forward over a WebSocket is a GET, for which the API server asks the verb get; from
@@ -57,28 +57,31 @@ def of_release(release: Release) -> tuple[Right, ...]:
     role, pod = f"the Role {release.people} of {release.namespace}", release.knowledge_pod
     purpose = f"reach the knowledge service in {release.namespace}"
     return (
-        Right(purpose, role, ("get",), "pods", "", pod),
-        Right(purpose, role, ("get", "create"), "pods/portforward", "", pod),
+        Permission(purpose, role, ("get",), "pods", "", pod),
+        Permission(purpose, role, ("get", "create"), "pods/portforward", "", pod),
     )
 
 
 def check(cluster: Cluster, namespace: str, release: Release) -> Iterator[Finding]:
     """Say what the user may not do, and which role would allow it."""
-    lacking: dict[tuple[str, str], list[str]] = {}
-    for where, rights in ((namespace, IN_NAMESPACE), (release.namespace, of_release(release))):
-        for right in rights:
-            for verb in right.verbs:
-                if not _may(cluster, verb, right, where):
-                    key = (right.purpose, right.role)
-                    lacking.setdefault(key, []).append(f"{verb} {right.resource}")
-    for (purpose, role), verbs in lacking.items():
+    missing: dict[tuple[str, str], list[str]] = {}
+    for checked_namespace, rights in (
+        (namespace, IN_NAMESPACE),
+        (release.namespace, of_release(release)),
+    ):
+        for permission in rights:
+            for verb in permission.verbs:
+                if not _is_allowed(cluster, verb, permission, checked_namespace):
+                    key = (permission.purpose, permission.role)
+                    missing.setdefault(key, []).append(f"{verb} {permission.resource}")
+    for (purpose, role), verbs in missing.items():
         message = f"you may not {purpose}: no right to {', '.join(verbs)}"
         yield warning("rights", message, f"ask for {role}")
-    if not lacking:
+    if not missing:
         yield ok("rights", f"you may do all that kais does in {namespace}")
 
 
-def _may(cluster: Cluster, verb: str, right: Right, namespace: str) -> bool:
-    return cluster.may(
-        verb, right.resource, namespace=namespace, group=right.group, name=right.name
+def _is_allowed(cluster: Cluster, verb: str, permission: Permission, namespace: str) -> bool:
+    return cluster.is_allowed(
+        verb, permission.resource, namespace=namespace, group=permission.group, name=permission.name
     )

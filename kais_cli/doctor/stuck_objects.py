@@ -17,10 +17,10 @@ from kais_cli.views import output
 if TYPE_CHECKING:
     from kais_cli.ports import Body, Cluster
 
-_UNSEEN = timedelta(minutes=1)  # the operator looks at a new object within seconds
-_DELETING = timedelta(minutes=5)
-_SHOWN = 5
-_ON_THE_WAY = frozenset(
+_OBSERVATION_TIMEOUT = timedelta(minutes=1)  # the operator looks at a new object within seconds
+_DELETION_TIMEOUT = timedelta(minutes=5)
+_MAX_LISTED = 5
+_PROGRESSING_REASONS = frozenset(
     {
         Reason.RUNNING, Reason.RECONCILING, Reason.WAITING_FOR_FORMATION, Reason.WAITING_FOR_CELLS,
         Reason.WAITING_FOR_PODS, Reason.NOT_REGISTERED, Reason.CHECKS_PENDING, Reason.RETRYING,
@@ -48,12 +48,12 @@ def check(cluster: Cluster, namespace: str, *, now: datetime) -> Iterator[Findin
     the object that has failed for the longest time.
     """
     bodies = [body for kind in kinds.BY_NAME for body in cluster.list(kind, namespace)]
-    unseen = [_ref(body) for body in bodies if _is_unseen(body, now)]
+    unobserved = [_ref(body) for body in bodies if _is_unobserved(body, now)]
     stuck = [_ref(body) for body in bodies if _is_stuck(body, now)]
-    if unseen:
+    if unobserved:
         yield warning(
             "objects",
-            f"not looked at yet: {_listed(unseen)}",
+            f"not looked at yet: {_listed(unobserved)}",
             "check that the operator runs and watches this namespace",
         )
     if stuck:
@@ -65,12 +65,12 @@ def check(cluster: Cluster, namespace: str, *, now: datetime) -> Iterator[Findin
     failures = [failure for body in bodies if (failure := _failure(body)) is not None]
     for reason, count in Counter(failure.reason for failure in failures).most_common():
         group = [failure for failure in failures if failure.reason == reason]
-        yield _failing(reason, count, group, namespace, now)
-    if not unseen and not stuck and not failures:
+        yield _failure_finding(reason, count, group, namespace, now)
+    if not unobserved and not stuck and not failures:
         yield ok("objects", f"{len(bodies)} in {namespace}, none of them stuck or failing")
 
 
-def _failing(
+def _failure_finding(
     reason: str, count: int, group: list[_Failure], namespace: str, now: datetime
 ) -> Finding:
     by_kind = Counter(failure.kind for failure in group)
@@ -79,11 +79,11 @@ def _failing(
     message = worst.message
     if len(message) > _MESSAGE_LIMIT:
         message = f"{message[: _MESSAGE_LIMIT - 1]}…"
-    which = "" if count == 1 else "the longest "
+    qualifier = "" if count == 1 else "the longest "
     return warning(
         "objects",
-        f"{reason}: {counts}; {which}{worst.kind}/{worst.name}"
-        f" for {output.age(worst.since, now)}: {' '.join(message.split())}",
+        f"{reason}: {counts}; {qualifier}{worst.kind}/{worst.name}"
+        f" for {output.format_age(worst.since, now)}: {' '.join(message.split())}",
         f"kubectl describe {worst.kind.lower()} {worst.name} -n {namespace}",
     )
 
@@ -92,7 +92,7 @@ def _failure(body: Body) -> _Failure | None:
     """Read the summary condition of an object; None when it needs no attention."""
     summary = Type.SUCCEEDED if body["kind"] == "Mission" else Type.READY
     for condition in body.get("status", {}).get("conditions", []):
-        if condition["type"] == summary and _needs_a_look(body["kind"], condition):
+        if condition["type"] == summary and _needs_attention(body["kind"], condition):
             since = datetime.fromisoformat(condition["lastTransitionTime"].replace("Z", "+00:00"))
             metadata = body["metadata"]
             reason, message = condition["reason"], condition.get("message", "")
@@ -100,7 +100,7 @@ def _failure(body: Body) -> _Failure | None:
     return None
 
 
-def _needs_a_look(kind: str, condition: Body) -> bool:
+def _needs_attention(kind: str, condition: Body) -> bool:
     """Whether a summary is False, or says that a mission is held up.
 
     The summary of a mission is Unknown until it ends. A use is not ready while its mission runs,
@@ -110,18 +110,18 @@ def _needs_a_look(kind: str, condition: Body) -> bool:
     if kind == "BlueprintInstance" and reason == Reason.RUNNING:
         return False
     if kind == "Mission" and status == "Unknown":
-        return reason not in _ON_THE_WAY
+        return reason not in _PROGRESSING_REASONS
     return bool(status == "False")
 
 
-def _is_unseen(body: Body, now: datetime) -> bool:
+def _is_unobserved(body: Body, now: datetime) -> bool:
     observed = body.get("status", {}).get("observedGeneration", 0)
-    is_old = _age(body["metadata"].get("creationTimestamp"), now) > _UNSEEN
+    is_old = _age(body["metadata"].get("creationTimestamp"), now) > _OBSERVATION_TIMEOUT
     return bool(is_old and observed < body["metadata"].get("generation", 1))
 
 
 def _is_stuck(body: Body, now: datetime) -> bool:
-    return _age(body["metadata"].get("deletionTimestamp"), now) > _DELETING
+    return _age(body["metadata"].get("deletionTimestamp"), now) > _DELETION_TIMEOUT
 
 
 def _age(since: str | None, now: datetime) -> timedelta:
@@ -135,5 +135,5 @@ def _ref(body: Body) -> str:
 
 
 def _listed(names: list[str]) -> str:
-    more = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
-    return ", ".join(names[:_SHOWN]) + more
+    remainder = f" and {len(names) - _MAX_LISTED} more" if len(names) > _MAX_LISTED else ""
+    return ", ".join(names[:_MAX_LISTED]) + remainder

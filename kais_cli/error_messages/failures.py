@@ -19,9 +19,9 @@ def explain(failure: Exception) -> errors.CliError:
     if isinstance(failure, errors.CliError):
         return failure
     if isinstance(failure, InvalidResource):
-        return errors.Refused(lines(failure))
+        return errors.Refused(format_violations(failure))
     if isinstance(failure, pydantic.ValidationError):  # of a body made from the arguments
-        return errors.UsageError(violations(failure))
+        return errors.UsageError(format_validation_error(failure))
     if isinstance(failure, typer.Abort):
         return errors.UsageError("aborted")
     return errors.CliError(
@@ -30,25 +30,27 @@ def explain(failure: Exception) -> errors.CliError:
     )
 
 
-def lines(failure: InvalidResource) -> str:
+def format_violations(failure: InvalidResource) -> str:
     """Write every violation on a line of its own below the subject."""
-    found = "".join(f"\n  {violation}" for violation in failure.violations)
-    return f"{failure.subject} is not valid:{found}"
+    listed = "".join(f"\n  {violation}" for violation in failure.violations)
+    return f"{failure.subject} is not valid:{listed}"
 
 
-def violations(failure: pydantic.ValidationError) -> str:
+def format_validation_error(failure: pydantic.ValidationError) -> str:
     """Write every violation behind the name of its field."""
     details = failure.errors(include_url=False)
-    return "; ".join(f"{'.'.join(str(step) for step in d['loc'])}: {_words(d)}" for d in details)
+    return "; ".join(
+        f"{'.'.join(str(step) for step in d['loc'])}: {_describe_violation(d)}" for d in details
+    )
 
 
-def _words(detail: ErrorDetails) -> str:
+def _describe_violation(detail: ErrorDetails) -> str:
     """Say a violation as a person at a terminal would; the rest is in pydantic's words."""
     if detail["type"] == "string_unicode":
         return "is not UTF-8; check the encoding of your shell (LC_ALL)"
     if detail["type"] == "string_too_long":
-        most = detail["ctx"]["max_length"]
-        return f"has {len(detail['input']):,} characters, and {most:,} are taken at most"
+        limit = detail["ctx"]["max_length"]
+        return f"has {len(detail['input']):,} characters, and {limit:,} are taken at most"
     if detail["type"] == "string_too_short":
         return "is empty"
     if detail["type"] == "missing":

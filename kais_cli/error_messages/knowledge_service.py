@@ -19,26 +19,28 @@ def translate(
 ) -> errors.CliError:
     """Choose the words and the exit status; `url` is that of KAIS_KNOWLEDGE_URL, if it is set."""
     if failure.problem is not None:
-        return _refused(failure, namespace=namespace, is_direct=url is not None)
-    return _no_answer(failure, url)
+        return _from_problem(failure, namespace=namespace, is_direct=url is not None)
+    return _from_transport_failure(failure, url)
 
 
-def _refused(
+def _from_problem(
     failure: knowledge.KnowledgeError, *, namespace: str, is_direct: bool
 ) -> errors.CliError:
-    said = _said(failure)
+    detail = _problem_detail(failure)
     if isinstance(failure, knowledge.PrincipalUnregistered):
-        return errors.Refused(_unregistered(said, namespace, is_direct=is_direct))
+        return errors.Refused(_unregistered_message(detail, namespace, is_direct=is_direct))
     if isinstance(failure, knowledge.KnowledgeUnavailable):
-        said = f"the knowledge service cannot answer now: {said}"
+        detail = f"the knowledge service cannot answer now: {detail}"
     if isinstance(failure, knowledge.UnexpectedAnswer):
-        said = f"the knowledge service failed: {said}"
+        detail = f"the knowledge service failed: {detail}"
     advice = _advice(failure, is_direct=is_direct)
-    kind = next((kind for cause, kind in _KINDS if isinstance(failure, cause)), errors.Refused)
-    return kind("; ".join((said, advice)) if advice else said)
+    kind = next(
+        (kind for cause, kind in _ERROR_CLASSES if isinstance(failure, cause)), errors.Refused
+    )
+    return kind("; ".join((detail, advice)) if advice else detail)
 
 
-_KINDS: tuple[tuple[type[knowledge.KnowledgeError], type[errors.CliError]], ...] = (
+_ERROR_CLASSES: tuple[tuple[type[knowledge.KnowledgeError], type[errors.CliError]], ...] = (
     (knowledge.KnowledgeUnavailable, errors.Unreachable),
     (knowledge.InvalidRequest, errors.UsageError),
     (knowledge.TooLarge, errors.UsageError),
@@ -56,48 +58,54 @@ def _advice(failure: knowledge.KnowledgeError, *, is_direct: bool) -> str | None
     if isinstance(failure, knowledge.UnexpectedAnswer):
         return "its log says why"
     if isinstance(failure, knowledge.Unauthenticated):
-        renew = "KNOWLEDGE_TOKEN_FILE is to name a file with a token that this service takes"
-        return renew if is_direct else "run it again, with another token"
+        renewal_advice = (
+            "KNOWLEDGE_TOKEN_FILE is to name a file with a token that this service takes"
+        )
+        return renewal_advice if is_direct else "run it again, with another token"
     if failure.code == Code.SCOPE_FORBIDDEN:
         return "`kais knowledge stats` lists the scopes that you may see"
     return None
 
 
-def _said(failure: knowledge.KnowledgeError) -> str:
+def _problem_detail(failure: knowledge.KnowledgeError) -> str:
     """Give the service's own account: what, every violation, and the code."""
     problem = failure.problem
     detail = problem.detail if problem else str(failure)
-    wrong = "; ".join(f"{each.path}: {each.message}" for each in failure.violations)
-    return f"{detail}{f': {wrong}' if wrong else ''} ({failure.code})"
+    violations = "; ".join(
+        f"{violation.path}: {violation.message}" for violation in failure.violations
+    )
+    return f"{detail}{f': {violations}' if violations else ''} ({failure.code})"
 
 
-def _unregistered(said: str, namespace: str, *, is_direct: bool) -> str:
+def _unregistered_message(detail: str, namespace: str, *, is_direct: bool) -> str:
     if is_direct:
-        return f"{said}; the account of this token is to be registered first"
+        return f"{detail}; the account of this token is to be registered first"
     return (
         f"ServiceAccount/{namespace}/{labels.USER_ACCOUNT} is not registered with the"
-        f" knowledge service ({said}); the operator does that, check that it runs"
+        f" knowledge service ({detail}); the operator does that, check that it runs"
     )
 
 
-def _no_answer(failure: knowledge.KnowledgeError, url: str | None) -> errors.CliError:
-    where = f"{url} (KAIS_KNOWLEDGE_URL)" if url else "the forwarded port of the service's pod"
+def _from_transport_failure(failure: knowledge.KnowledgeError, url: str | None) -> errors.CliError:
+    address = f"{url} (KAIS_KNOWLEDGE_URL)" if url else "the forwarded port of the service's pod"
     cause = failure.__cause__
-    why = str(cause) or type(cause).__name__
+    detail = str(cause) or type(cause).__name__
     if isinstance(cause, httpx.TimeoutException):
         return errors.Unreachable(
-            f"no answer from {where} in time; the request may have succeeded;"
+            f"no answer from {address} in time; the request may have succeeded;"
             " check before you retry"
         )
     if isinstance(failure, knowledge.KnowledgeUnavailable) and cause is not None:
         return errors.Unreachable(
-            f"no answer from {where}: {why}; check that a knowledge service runs there"
+            f"no answer from {address}: {detail}; check that a knowledge service runs there"
         )
     if isinstance(failure, knowledge.InvalidRequest):
-        address = "give an address such as http://127.0.0.1:8000"
-        return errors.UsageError(f"{where} is not usable: {why}; {address}")
+        url_advice = "give an address such as http://127.0.0.1:8000"
+        return errors.UsageError(f"{address} is not usable: {detail}; {url_advice}")
     if isinstance(failure, knowledge.Unauthenticated) and isinstance(cause, OSError | ValueError):
         return errors.UsageError(str(failure))
-    words = f"{where} did not respond like a knowledge service; is a proxy in between? {failure}"
-    is_away = isinstance(failure, knowledge.KnowledgeUnavailable)
-    return errors.Unreachable(words) if is_away else errors.Refused(words)
+    message = (
+        f"{address} did not respond like a knowledge service; is a proxy in between? {failure}"
+    )
+    is_unavailable = isinstance(failure, knowledge.KnowledgeUnavailable)
+    return errors.Unreachable(message) if is_unavailable else errors.Refused(message)

@@ -10,7 +10,7 @@ import kr8s
 
 from kais_cli import errors
 
-ALL = (
+API_ERRORS = (
     kr8s.NotFoundError,
     kr8s.ConnectionClosedError,
     kr8s.APITimeoutError,
@@ -24,34 +24,34 @@ ALL = (
 )
 """Everything that a call to the API server can raise."""
 
-BAD_KUBECONFIG = (ValueError, KeyError, TypeError, IndexError, RuntimeError)
+KUBECONFIG_ERRORS = (ValueError, KeyError, TypeError, IndexError, RuntimeError)
 """What kr8s raises besides for a kubeconfig, or a login program in it, that cannot work."""
 
 _UNAUTHORIZED = 401
 _SERVER_FAULT = 500
-_LOGIN = "the login is not accepted; renew it, then try again"
+_LOGIN_REJECTED = "the login is not accepted; renew it, then try again"
 
 
-def translate(failure: Exception, what: str) -> errors.CliError:
+def translate(failure: Exception, operation: str) -> errors.CliError:
     """Say what failed while `what` (`get Mission/demo/x`) and what to do next."""
     if isinstance(failure, kr8s.ServerError):
-        return _refusal(failure, what)
+        return _from_response(failure, operation)
     if isinstance(failure, httpx_ws.WebSocketUpgradeError):
-        return _no_websocket(failure.response.status_code, what)
+        return _from_upgrade_failure(failure.response.status_code, operation)
     if isinstance(failure, kr8s.NotFoundError):
-        return errors.Refused(f"{what}: {failure}")
-    said = str(failure) or type(failure).__name__
+        return errors.Refused(f"{operation}: {failure}")
+    detail = str(failure) or type(failure).__name__
     return errors.Unreachable(
-        f"{what}: the API server does not answer ({said});"
+        f"{operation}: the API server does not answer ({detail});"
         " check --kubeconfig and --context, or that the cluster is up"
     )
 
 
 def bad_kubeconfig(failure: Exception) -> errors.CliError:
     """Report that no cluster can be reached with the kubeconfig."""
-    said = str(failure) or type(failure).__name__
+    detail = str(failure) or type(failure).__name__
     return errors.Unreachable(
-        f"no cluster to speak to ({said}); name one with --kubeconfig or KUBECONFIG,"
+        f"no cluster to speak to ({detail}); name one with --kubeconfig or KUBECONFIG,"
         " or start one with `kais cluster up`"
     )
 
@@ -61,31 +61,32 @@ def is_missing(failure: kr8s.ServerError) -> bool:
     return _status(failure) == httpx.codes.NOT_FOUND and isinstance(failure.status, dict)
 
 
-def _refusal(failure: kr8s.ServerError, what: str) -> errors.CliError:
+def _from_response(failure: kr8s.ServerError, operation: str) -> errors.CliError:
     status = _status(failure)
     if status == _UNAUTHORIZED:
-        return errors.Unreachable(f"{what}: {_LOGIN}")
+        return errors.Unreachable(f"{operation}: {_LOGIN_REJECTED}")
     if status >= _SERVER_FAULT:
-        return errors.Unreachable(f"{what}: the API server answers {status}; try again later")
+        return errors.Unreachable(f"{operation}: the API server answers {status}; try again later")
     if status == httpx.codes.NOT_FOUND and not isinstance(failure.status, dict):
         return errors.UnknownKind(
-            f"{what}: the cluster does not know this kind; install the charts kais-crds and kais"
+            f"{operation}: the cluster does not know this kind;"
+            " install the charts kais-crds and kais"
         )
-    return errors.Refused(f"{what}: {failure}")
+    return errors.Refused(f"{operation}: {failure}")
 
 
-def _no_websocket(status: int, what: str) -> errors.CliError:
+def _from_upgrade_failure(status: int, operation: str) -> errors.CliError:
     """Explain why the API server refused a WebSocket; the response body was not read."""
     if status == httpx.codes.FORBIDDEN:
         return errors.Refused(
-            f"{what}: forbidden; it requires the verbs get and create on pods/portforward,"
+            f"{operation}: forbidden; it requires the verbs get and create on pods/portforward,"
             " see `kais doctor`"
         )
     if status == _UNAUTHORIZED:
-        return errors.Unreachable(f"{what}: {_LOGIN}")
+        return errors.Unreachable(f"{operation}: {_LOGIN_REJECTED}")
     if status >= _SERVER_FAULT:
-        return errors.Unreachable(f"{what}: the API server answers {status}; try again later")
-    return errors.Refused(f"{what}: the API server answers {status}")
+        return errors.Unreachable(f"{operation}: the API server answers {status}; try again later")
+    return errors.Refused(f"{operation}: the API server answers {status}")
 
 
 def _status(failure: kr8s.ServerError) -> int:

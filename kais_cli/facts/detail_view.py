@@ -25,74 +25,81 @@ if TYPE_CHECKING:
     )
 
 
-def page(fact: Fact, history: History, links: Sequence[Link], *, width: int | None) -> str:
+def format_fact(fact: Fact, history: History, links: Sequence[Link], *, width: int | None) -> str:
     """Format a fact with its links and its history, oldest first."""
-    return "".join(_parts(fact, history, links, width))
+    return "".join(_fact_sections(fact, history, links, width))
 
 
-def why(found: Why, *, width: int | None) -> str:
+def format_provenance(provenance: Why, *, width: int | None) -> str:
     """Format the provenance of a fact: author, run, recalled facts and sources."""
-    return "".join(_why(found, width))
+    return "".join(_provenance_lines(provenance, width))
 
 
-def erased(found: Erased) -> str:
+def format_erasure(erasure: Erased) -> str:
     """Format an erasure: what was erased, what remains, and what backups contain."""
-    lines = [f"{found.facts[0]}: erased"]
-    if found.links is not None and found.events is not None:
-        events = counted(found.events, "log entry", "log entries")
-        lines = [f"{lines[0]} with {counted(found.links, 'link')} and {events}"]
-    lines += [f"  copy erased  {each}" for each in found.copies]
-    lines += [f"  still there  {each}, which was made from it" for each in found.derived]
-    return "\n".join([*lines, found.backups, ""])
+    lines = [f"{erasure.facts[0]}: erased"]
+    if erasure.links is not None and erasure.events is not None:
+        events = pluralise(erasure.events, "log entry", "log entries")
+        lines = [f"{lines[0]} with {pluralise(erasure.links, 'link')} and {events}"]
+    lines += [f"  copy erased  {fact_id}" for fact_id in erasure.copies]
+    lines += [f"  still there  {fact_id}, which was made from it" for fact_id in erasure.derived]
+    return "\n".join([*lines, erasure.backups, ""])
 
 
-def copies(done: Approved | Corrected) -> str:
+def format_copies(outcome: Approved | Corrected) -> str:
     """List the promoted copies of a corrected fact, one per line."""
-    lines = [f"  copy closed  {each}\n" for each in done.copies_retracted]
+    lines = [f"  copy closed  {copy_id}\n" for copy_id in outcome.copies_retracted]
     lines += [
-        f"  copy {each} was confirmed by others and waits for a review\n"
-        for each in done.copies_flagged
+        f"  copy {copy_id} was confirmed by others and waits for a review\n"
+        for copy_id in outcome.copies_flagged
     ]
     return "".join(lines)
 
 
-def impact(found: Impact) -> str:
+def format_impact(report: Impact) -> str:
     """Format the impact of a fact: recalls, runs, copies and derived facts."""
-    return "".join(_impact(found))
+    return "".join(_impact_sections(report))
 
 
-def counted(count: int, one: str, many: str | None = None) -> str:
+def pluralise(count: int, singular: str, plural: str | None = None) -> str:
     """Format a count with its noun: `1 fact`, `2 facts`."""
-    return f"{count:,} {one if count == 1 else many or one + 's'}"
+    return f"{count:,} {singular if count == 1 else plural or singular + 's'}"
 
 
-def _impact(found: Impact) -> Iterator[str]:
-    rows = [(_when(s.at), s.principal, s.run, s.receipt) for s in found.recalls]
-    table = output.table(("AT (UTC)", "GIVEN TO", "RUN", "RECEIPT"), rows)
-    more = "there are more recalls than these: --limit\n" if found.truncated else ""
-    recalls, runs = counted(len(found.recalls), "recall"), counted(len(found.runs), "run")
-    yield f"{found.fact}: given in {'at least ' * found.truncated}{recalls}, to {runs}\n"
-    yield f"\n{table}{more}" if rows else ""
-    copies = set(found.copies)
-    yield _listed("copies of it", found.copies)
-    yield _listed("made from it", [each for each in found.derived if each not in copies])
-    if found.usage:
-        uses = ", ".join(f"{kind} {use.count}" for kind, use in sorted(found.usage.items()))
+def _impact_sections(report: Impact) -> Iterator[str]:
+    rows = [(_timestamp(s.at), s.principal, s.run, s.receipt) for s in report.recalls]
+    table = output.format_table(("AT (UTC)", "GIVEN TO", "RUN", "RECEIPT"), rows)
+    truncation_note = "there are more recalls than these: --limit\n" if report.truncated else ""
+    recalls, runs = pluralise(len(report.recalls), "recall"), pluralise(len(report.runs), "run")
+    yield f"{report.fact}: given in {'at least ' * report.truncated}{recalls}, to {runs}\n"
+    yield f"\n{table}{truncation_note}" if rows else ""
+    copies = set(report.copies)
+    yield _fact_list("copies of it", report.copies)
+    yield _fact_list(
+        "made from it", [fact_id for fact_id in report.derived if fact_id not in copies]
+    )
+    if report.usage:
+        uses = ", ".join(f"{kind} {use.count}" for kind, use in sorted(report.usage.items()))
         yield f"\nuses: {uses}\n"
 
 
-def _listed(title: str, facts: Sequence[str]) -> str:
-    return f"\n{title}:\n{output.indented(chr(10).join(facts))}" if facts else ""
+def _fact_list(title: str, facts: Sequence[str]) -> str:
+    return f"\n{title}:\n{output.indent(chr(10).join(facts))}" if facts else ""
 
 
-def whereabouts(found: Sequence[Explained]) -> str:
+def explain_missing_facts(explanations: Sequence[Explained]) -> str:
     """Explain why facts were not returned, one per line."""
-    return "".join(f"{one.fact}: {one.why} ({one.stage})\n" for one in found)
+    return "".join(
+        f"{explanation.fact}: {explanation.why} ({explanation.stage})\n"
+        for explanation in explanations
+    )
 
 
-def _parts(fact: Fact, history: History, links: Sequence[Link], width: int | None) -> Iterator[str]:
+def _fact_sections(
+    fact: Fact, history: History, links: Sequence[Link], width: int | None
+) -> Iterator[str]:
     yield f"{fact.id} in {fact.scope}\n"
-    yield f"\n{text_layout.block(fact.content, width=width, indent='  ')}\n"
+    yield f"\n{text_layout.wrap_text(fact.content, width=width, indent='  ')}\n"
     rows = [
         ("kind", fact.kind),
         ("confidence", f"{fact.confidence:.2f}"),
@@ -110,91 +117,102 @@ def _parts(fact: Fact, history: History, links: Sequence[Link], width: int | Non
         ("flags", ", ".join(fact.flags)),
         ("from", ", ".join(f"{ref.type} {ref.id}" for ref in fact.source.refs)),
     ]
-    yield "".join(f"  {name:<11} {output.cell(value)}\n" for name, value in rows if value)
+    yield "".join(f"  {name:<11} {output.format_cell(value)}\n" for name, value in rows if value)
     if links:
         yield "\nLinks:\n"
-        named = [(link.type, link.from_, link.to, f"{link.weight or ''}") for link in links]
-        yield output.indented(output.table(("TYPE", "FROM", "TO", "WEIGHT"), named))
+        link_rows = [(link.type, link.from_, link.to, f"{link.weight or ''}") for link in links]
+        yield output.indent(output.format_table(("TYPE", "FROM", "TO", "WEIGHT"), link_rows))
     if history.entries:
         yield "\nHistory:\n"
-        done = [(_when(e.at), event(e.type), e.actor, e.reason) for e in history.entries]
-        yield output.indented(output.table(("AT (UTC)", "WHAT", "BY", "REASON"), done))
+        history_rows = [
+            (_timestamp(e.at), event_label(e.type), e.actor, e.reason) for e in history.entries
+        ]
+        yield output.indent(output.format_table(("AT (UTC)", "WHAT", "BY", "REASON"), history_rows))
 
 
-def _why(found: Why, width: int | None) -> Iterator[str]:
-    fact = found.fact
+def _provenance_lines(provenance: Why, width: int | None) -> Iterator[str]:
+    fact = provenance.fact
     yield (
         f"{fact.id} in {fact.scope}\n\n"
-        f"{text_layout.block(fact.content, width=width, indent='  ')}\n"
+        f"{text_layout.wrap_text(fact.content, width=width, indent='  ')}\n"
     )
-    said = f"said by {fact.source.actor or 'unknown'} ({fact.source.type})"
-    yield f"{said}, {_utc(fact.recorded_at)}\n"
-    if found.run is not None:
-        ended = found.run.outcome or "not ended"
-        yield f"in run {found.run.run_id} ({found.run.namespace}/{found.run.mission}: {ended})\n"
-    for receipt in found.receipts:
-        given = ", ".join(receipt.facts) or "nothing"
-        yield f"before it, the recall {receipt.id} had given: {given}\n"
-    yield from _made_of(found)
-    yield from _done_to(found)
+    speaker = f"said by {fact.source.actor or 'unknown'} ({fact.source.type})"
+    yield f"{speaker}, {_utc(fact.recorded_at)}\n"
+    if provenance.run is not None:
+        ended = provenance.run.outcome or "not ended"
+        yield (
+            f"in run {provenance.run.run_id}"
+            f" ({provenance.run.namespace}/{provenance.run.mission}: {ended})\n"
+        )
+    for receipt in provenance.receipts:
+        recalled = ", ".join(receipt.facts) or "nothing"
+        yield f"before it, the recall {receipt.id} had given: {recalled}\n"
+    yield from _derivation_lines(provenance)
+    yield from _change_lines(provenance)
 
 
-def _made_of(found: Why) -> Iterator[str]:
-    for link in found.derivation:
+def _derivation_lines(provenance: Why) -> Iterator[str]:
+    for link in provenance.derivation:
         yield f"{link.from_} {link.type.replace('_', ' ')} {link.to}\n"
-    for origin in found.origins:
+    for origin in provenance.origins:
         yield f"  {origin.id}: {' '.join(origin.content.split())}\n"
 
 
-def _done_to(found: Why) -> Iterator[str]:
+def _change_lines(provenance: Why) -> Iterator[str]:
     """Yield the changes of a fact, oldest first."""
-    done: list[tuple[datetime, str]] = []
-    for copied in found.promotions:
-        undone = f" (undone {_utc(copied.undone_at)})" if copied.undone_at else ""
-        done.append((copied.at, f"promoted, rule {copied.rule}, to {copied.copy_}{undone}"))
-    for closed in found.corrections:
-        reason = f": {closed.reason}" if closed.reason else ""
-        by = f" by {closed.actor}" if closed.actor else ""
-        others = [each for each in closed.replaced_by if each not in (closed.reason or "")]
-        instead = f"; {', '.join(others)} instead" if others else ""
-        undone = " (undone since)" if found.fact.lifecycle == "live" else ""
-        done.append((closed.at, f"{closed.lifecycle}{by}{reason}{instead}{undone}"))
-    done += [(each.at, f"confirmed by {each.actor}") for each in found.confirmations]
-    for each in found.reviews:
-        reason = f": {each.reason}" if each.reason else ""
-        done.append((each.at, f"{each.decision} by {each.actor}{reason}"))
-    for at, words in sorted(done, key=lambda one: one[0]):
-        yield f"{_utc(at)}: {words}\n"
+    changes: list[tuple[datetime, str]] = []
+    for promotion in provenance.promotions:
+        undone = f" (undone {_utc(promotion.undone_at)})" if promotion.undone_at else ""
+        changes.append(
+            (promotion.at, f"promoted, rule {promotion.rule}, to {promotion.copy_}{undone}")
+        )
+    for correction in provenance.corrections:
+        reason = f": {correction.reason}" if correction.reason else ""
+        actor = f" by {correction.actor}" if correction.actor else ""
+        replacements = [
+            entry for entry in correction.replaced_by if entry not in (correction.reason or "")
+        ]
+        replacement_note = f"; {', '.join(replacements)} instead" if replacements else ""
+        undone = " (undone since)" if provenance.fact.lifecycle == "live" else ""
+        changes.append(
+            (correction.at, f"{correction.lifecycle}{actor}{reason}{replacement_note}{undone}")
+        )
+    changes += [(entry.at, f"confirmed by {entry.actor}") for entry in provenance.confirmations]
+    for entry in provenance.reviews:
+        reason = f": {entry.reason}" if entry.reason else ""
+        changes.append((entry.at, f"{entry.decision} by {entry.actor}{reason}"))
+    for at, description in sorted(changes, key=lambda change: change[0]):
+        yield f"{_utc(at)}: {description}\n"
 
 
-def nothing(question: RecallIn) -> str:
+def no_results_message(question: RecallIn) -> str:
     """Format the message for an empty recall, with its times if it had any."""
-    when = f" at {_when(question.known_at)} UTC" if question.known_at else ""
+    time_note = f" at {_timestamp(question.known_at)} UTC" if question.known_at else ""
     if question.valid_at is None:
-        return f"nothing {'was' if when else 'is'} known about this{when}"
-    true = f"true at {_when(question.valid_at)} UTC"
-    return f"nothing that {'was' if when else 'is'} known about this{when} was {true}"
+        return f"nothing {'was' if time_note else 'is'} known about this{time_note}"
+    true = f"true at {_timestamp(question.valid_at)} UTC"
+    return f"nothing that {'was' if time_note else 'is'} known about this{time_note} was {true}"
 
 
-def altered(kept: Fact, told: str) -> Iterator[str]:
+def store_changes(stored: Fact, content: str) -> Iterator[str]:
     """Yield a note for each change that the service made to a new fact."""
-    if _MASK in kept.content and _MASK not in told:
-        yield f"what looks like a secret was masked: {kept.content}"
-    if kept.flags:
+    if _MASK in stored.content and _MASK not in content:
+        yield f"what looks like a secret was masked: {stored.content}"
+    if stored.flags:
         yield (
-            f"it reads like orders to an agent (flag {', '.join(kept.flags)}), so no cell is given"
-            f" it until `kais knowledge confirm {kept.id}`"
+            f"it reads like orders to an agent (flag {', '.join(stored.flags)}), so no cell is"
+            f" given it until `kais knowledge confirm {stored.id}`"
         )
 
 
-def taken_back(done: Undone) -> str:
+def undo_summary(undone: Undone) -> str:
     """Format the result of an `undo`, with the other facts that it changed."""
-    others = [each for each in done.changed if each != done.fact_id]
-    more = f"; changed with it: {', '.join(others)}" if others else ""
-    return f"{done.fact_id}: taken back: {event(done.undone)}{more}\n"
+    other_facts = [fact_id for fact_id in undone.changed if fact_id != undone.fact_id]
+    other_facts_note = f"; changed with it: {', '.join(other_facts)}" if other_facts else ""
+    return f"{undone.fact_id}: taken back: {event_label(undone.undone)}{other_facts_note}\n"
 
 
-def event(type_: str) -> str:
+def event_label(type_: str) -> str:
     """Return a short label for a type of event."""
     return _EVENTS.get(type_, type_)
 
@@ -220,12 +238,12 @@ _EVENTS = {
 }
 
 
-def _when(at: datetime | None) -> str | None:
-    return tables.moment(at)
+def _timestamp(at: datetime | None) -> str | None:
+    return tables.format_timestamp(at)
 
 
 def _utc(at: datetime | None) -> str | None:
-    return f"{_when(at)} UTC" if at else None
+    return f"{_timestamp(at)} UTC" if at else None
 
 
 def _closed(fact: Fact) -> str | None:

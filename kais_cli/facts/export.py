@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from knowledge_client import KnowledgeClient
 
 
-def write(client: KnowledgeClient, file: Path, *, scope: str | None) -> int:
+def write_file(client: KnowledgeClient, file: Path, *, scope: str | None) -> int:
     """Export all visible live facts to a file; return their number.
 
     Raises:
@@ -33,10 +33,10 @@ def write(client: KnowledgeClient, file: Path, *, scope: str | None) -> int:
     try:
         with tempfile.TemporaryFile(dir=file.parent) as lines:
             starts = _collect(client, lines, scope=scope)
-            with unfinished.open("wb") as out:
-                _backwards(lines, starts, out.write)
-                out.flush()
-                os.fsync(out.fileno())
+            with unfinished.open("wb") as stream:
+                _write_reversed(lines, starts, stream.write)
+                stream.flush()
+                os.fsync(stream.fileno())
         unfinished.rename(file)
     except OSError as exc:
         raise errors.CliError(
@@ -47,7 +47,9 @@ def write(client: KnowledgeClient, file: Path, *, scope: str | None) -> int:
     return len(starts)
 
 
-def print_(client: KnowledgeClient, out: Callable[[str], object], *, scope: str | None) -> int:
+def write_stream(
+    client: KnowledgeClient, write: Callable[[str], object], *, scope: str | None
+) -> int:
     """Export all visible live facts to a stream; return their number.
 
     Raises:
@@ -56,7 +58,7 @@ def print_(client: KnowledgeClient, out: Callable[[str], object], *, scope: str 
     try:
         with tempfile.TemporaryFile() as lines:
             starts = _collect(client, lines, scope=scope)
-            _backwards(lines, starts, lambda data: out(data.decode()))
+            _write_reversed(lines, starts, lambda data: write(data.decode()))
     except OSError as exc:
         raise errors.CliError(
             f"no room for the facts in {tempfile.gettempdir()} ({exc.strerror}); set TMPDIR"
@@ -66,8 +68,8 @@ def print_(client: KnowledgeClient, out: Callable[[str], object], *, scope: str 
 
 def _collect(client: KnowledgeClient, lines: BinaryIO, *, scope: str | None) -> array.array[int]:
     """Write the facts newest first; return the offset of each line."""
-    starts, at = array.array("Q"), 0
-    pages = argument_parsing.pages(
+    starts, offset = array.array("Q"), 0
+    pages = argument_parsing.fetch_pages(
         lambda cursor, limit: client.list_facts(
             scope=scope, lifecycle="live", cursor=cursor, limit=limit
         ),
@@ -78,12 +80,14 @@ def _collect(client: KnowledgeClient, lines: BinaryIO, *, scope: str | None) -> 
         for fact in page.facts:
             tree = fact.model_dump(mode="json", by_alias=True, exclude_none=True)
             data = json.dumps(tree, ensure_ascii=False, sort_keys=True).encode() + b"\n"
-            starts.append(at)
-            at += lines.write(data)
+            starts.append(offset)
+            offset += lines.write(data)
     return starts
 
 
-def _backwards(lines: BinaryIO, starts: array.array[int], write: Callable[[bytes], object]) -> None:
+def _write_reversed(
+    lines: BinaryIO, starts: array.array[int], write: Callable[[bytes], object]
+) -> None:
     for start in reversed(starts):
         lines.seek(start)
         write(lines.readline())

@@ -14,33 +14,42 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from kais import scopes
-from kais_cli.facts.detail_view import counted
+from kais_cli.facts.detail_view import pluralise
 from knowledge_client import models
 
 _ALIAS = "alias:"
-_TAKEN = (
+_STORED_FIELDS = (
     "content", "kind", "title", "data", "schema", "subject", "predicate", "tags", "aliases",
     "confidence", "expires_at", "valid_from", "valid_until",
 )  # fmt: skip
-_LOOKED_AT = ("id", "about", "position", "review", "flags", "lifecycle", "scope", "recorded_at")
-_NEW = ("source", "version", "closed_at", "closed_reason")
+_INTERPRETED_FIELDS = (
+    "id",
+    "about",
+    "position",
+    "review",
+    "flags",
+    "lifecycle",
+    "scope",
+    "recorded_at",
+)
+_REPLACED_FIELDS = ("source", "version", "closed_at", "closed_reason")
 """Fields that the target store assigns."""
-_KNOWN = frozenset((*_TAKEN, *_LOOKED_AT, *_NEW))
+_RECOGNISED_FIELDS = frozenset((*_STORED_FIELDS, *_INTERPRETED_FIELDS, *_REPLACED_FIELDS))
 # Who writes such a text again has it flagged again; other flags are about the fact, not its words.
-_OF_WORDS = frozenset({"instructions"})
-_WHY = {
+_CONTENT_FLAGS = frozenset({"instructions"})
+_DROPPED_FIELD_REASONS = {
     "about": "about and position, which name no fact of a line before",
     "review": "review, for whom `kais knowledge approve` is asked again",
     "flags": "flags, and stored as drafts for a reviewer to decide",
 }
 
 
-class NotTaken(Exception):
+class Ineligible(Exception):
     """The fact of a line is not imported; the message names such facts in the plural."""
 
 
 @dataclass(frozen=True, kw_only=True)
-class Place:
+class ScopeMapping:
     """Maps the scopes of a file to target scopes.
 
     `scope` takes them all. Else a fact goes to the scope of its line, or with `realm` to the same
@@ -50,7 +59,7 @@ class Place:
     scope: str | None = None
     realm: str | None = None
 
-    def of(self, tree: dict[str, Any]) -> str | None:
+    def scope_of(self, tree: dict[str, Any]) -> str | None:
         """Name the scope for a line; None is where the caller is at home.
 
         Raises:
@@ -59,32 +68,34 @@ class Place:
         """
         if self.scope:
             return self.scope
-        named = tree.get("scope")
-        if named is None:
+        line_scope = tree.get("scope")
+        if line_scope is None:
             return f"realm:{self.realm}" if self.realm else None
-        found = scopes.Scope.parse(str(named))
+        scope = scopes.Scope.parse(str(line_scope))
         if self.realm is None:
-            return str(found)
-        if found == scopes.PLATFORM:
-            raise NotTaken("of the platform left out: see --scope")
-        return str(scopes.Scope(self.realm, found.formation, found.cell))
+            return str(scope)
+        if scope == scopes.PLATFORM:
+            raise Ineligible("of the platform left out: see --scope")
+        return str(scopes.Scope(self.realm, scope.formation, scope.cell))
 
 
 @dataclass
 class Reader:
     """Reads lines in their order. `wanted` are the ids that some line is about, None if unknown."""
 
-    place: Place
-    wanted: frozenset[str] | None = None
-    _became: dict[str, str | None] = field(default_factory=dict)
-    _left_out: Counter[str] = field(default_factory=Counter)
+    scope_mapping: ScopeMapping
+    referenced_ids: frozenset[str] | None = None
+    _stored_ids: dict[str, str | None] = field(default_factory=dict)
+    _dropped_fields: Counter[str] = field(default_factory=Counter)
 
-    def needs_stored(self, tree: dict[str, Any]) -> bool:
+    def depends_on_pending(self, tree: dict[str, Any]) -> bool:
         """Tell whether a line is about a fact of a line before that is not stored yet."""
-        about = tree.get("about")
-        if not isinstance(about, str):
+        reference = tree.get("about")
+        if not isinstance(reference, str):
             return False
-        return about.startswith(_ALIAS) or (about in self._became and self._became[about] is None)
+        return reference.startswith(_ALIAS) or (
+            reference in self._stored_ids and self._stored_ids[reference] is None
+        )
 
     def read(self, tree: dict[str, Any]) -> models.FactIn:
         """Convert a line to a fact.
@@ -94,58 +105,62 @@ class Reader:
             InvalidScope: it names no scope.
             ValidationError: it is no fact.
         """
-        scope = self.place.of(tree)
+        scope = self.scope_mapping.scope_of(tree)
         if tree.get("lifecycle", "live") != "live" or tree.get("review") == "rejected":
-            raise NotTaken("that are not live left out")
-        kept = {name: tree[name] for name in _TAKEN if name in tree}
-        if "subject" in kept and "predicate" in kept and "valid_from" not in kept:
+            raise Ineligible("that are not live left out")
+        fields = {name: tree[name] for name in _STORED_FIELDS if name in tree}
+        if "subject" in fields and "predicate" in fields and "valid_from" not in fields:
             # What was known later stays what holds, whatever the order of the file.
-            kept["valid_from"] = tree.get("recorded_at")
+            fields["valid_from"] = tree.get("recorded_at")
         refs = (models.Ref(type="fact", id=str(tree["id"])),) if "id" in tree else ()
         source = models.Source(type="import", refs=refs)
-        kept |= self._about(tree) | self._review(tree)
-        self._left_out.update([name for name in tree if name not in _KNOWN])
-        fact = models.FactIn(**kept, scope=scope, source=source)
-        if "id" in tree and (self.wanted is None or tree["id"] in self.wanted):
-            self._became.setdefault(str(tree["id"]), None)
+        fields |= self._resolve_reference(tree) | self._review(tree)
+        self._dropped_fields.update([name for name in tree if name not in _RECOGNISED_FIELDS])
+        fact = models.FactIn(**fields, scope=scope, source=source)
+        if "id" in tree and (self.referenced_ids is None or tree["id"] in self.referenced_ids):
+            self._stored_ids.setdefault(str(tree["id"]), None)
         return fact
 
-    def stored(self, fact: models.FactIn, as_: str) -> None:
+    def record_stored(self, fact: models.FactIn, stored_id: str) -> None:
         """Record the id under which a fact was stored."""
         for ref in fact.source.refs if fact.source else ():
-            if ref.id in self._became:
-                self._became[ref.id] = as_
+            if ref.id in self._stored_ids:
+                self._stored_ids[ref.id] = stored_id
 
     def notes(self) -> Iterator[str]:
         """Yield a note for each field that was dropped from imported facts."""
-        for name, count in sorted(self._left_out.items()):
-            said = _WHY.get(name, f"{json.dumps(name)}, which an import does not take")
-            yield f"left out of {counted(count, 'fact')}: {said}"
+        for name, count in sorted(self._dropped_fields.items()):
+            explanation = _DROPPED_FIELD_REASONS.get(
+                name, f"{json.dumps(name)}, which an import does not take"
+            )
+            yield f"left out of {pluralise(count, 'fact')}: {explanation}"
 
-    def _about(self, tree: dict[str, Any]) -> dict[str, Any]:
-        about, position = tree.get("about"), tree.get("position")
-        if about is None:
+    def _resolve_reference(self, tree: dict[str, Any]) -> dict[str, Any]:
+        reference, position = tree.get("about"), tree.get("position")
+        if reference is None:
             return {"position": position}
-        became = about if str(about).startswith(_ALIAS) else self._became.get(str(about))
-        if became is None:
-            self._left_out["about"] += 1
+        stored_id = (
+            reference if str(reference).startswith(_ALIAS) else self._stored_ids.get(str(reference))
+        )
+        if stored_id is None:
+            self._dropped_fields["about"] += 1
             return {}
-        return {"about": became, "position": position}
+        return {"about": stored_id, "position": position}
 
     def _review(self, tree: dict[str, Any]) -> dict[str, Any]:
         review = tree.get("review") or "none"
         if review == "approved":
-            self._left_out["review"] += 1
+            self._dropped_fields["review"] += 1
             review = "none"
-        if not _OF_WORDS.issuperset(tree.get("flags") or ()):
-            self._left_out["flags"] += 1
+        if not _CONTENT_FLAGS.issuperset(tree.get("flags") or ()):
+            self._dropped_fields["flags"] += 1
             review = "draft"
         return {"review": review}
 
 
-def named(lines: Iterable[bytes]) -> frozenset[str]:
+def referenced_fact_ids(lines: Iterable[bytes]) -> frozenset[str]:
     """Collect what facts of some lines are about: what becomes of these alone is kept in mind."""
-    found = set()
+    ids = set()
     for data in lines:
         if b'"about"' in data:
             try:
@@ -153,5 +168,5 @@ def named(lines: Iterable[bytes]) -> frozenset[str]:
             except (ValueError, RecursionError):
                 continue  # the import names the line
             if isinstance(tree, dict) and isinstance(tree.get("about"), str):
-                found.add(tree["about"])
-    return frozenset(found)
+                ids.add(tree["about"])
+    return frozenset(ids)

@@ -34,7 +34,7 @@ def writer(form: Listing, table: tables.Table) -> Writer:
         return _Yaml()
     if form is Listing.NAME:
         return _Names()
-    return tables.in_full() if form is Listing.WIDE else table
+    return tables.wide_fact_table() if form is Listing.WIDE else table
 
 
 class _Names:
@@ -49,31 +49,31 @@ class _Json:
     """The text is what `output.dump` would make of all of them."""
 
     def __init__(self) -> None:
-        self._begun = False
+        self._has_items = False
 
     def page(self, facts: Sequence[Fact]) -> str:
         parts = []
         for fact in facts:
             text = json.dumps(_tree(fact), indent=2, ensure_ascii=False)
             # JSON strings contain no line breaks.
-            parts.append((",\n  " if self._begun else "[\n  ") + text.replace("\n", "\n  "))
-            self._begun = True
+            parts.append((",\n  " if self._has_items else "[\n  ") + text.replace("\n", "\n  "))
+            self._has_items = True
         return "".join(parts)
 
     def end(self) -> str:
-        return "\n]\n" if self._begun else "[]\n"
+        return "\n]\n" if self._has_items else "[]\n"
 
 
 class _Yaml:
     def __init__(self) -> None:
-        self._begun = False
+        self._has_items = False
 
     def page(self, facts: Sequence[Fact]) -> str:
-        self._begun = self._begun or bool(facts)
+        self._has_items = self._has_items or bool(facts)
         return output.dump([_tree(fact) for fact in facts], Format.YAML) if facts else ""
 
     def end(self) -> str:
-        return "" if self._begun else output.dump([], Format.YAML)
+        return "" if self._has_items else output.dump([], Format.YAML)
 
 
 def _tree(fact: Fact) -> dict[str, Any]:

@@ -15,9 +15,9 @@ from kais_cli.views import output, score_explanation, text_layout, text_width
 if TYPE_CHECKING:
     from knowledge_client.models import Fact, RecalledFact, ScopeStats
 
-_PIPED = 100  # columns of a fact's words in a pipe
-_ROOM = 40  # columns of words that make a row worth reading; an arbitrary number
-_LINES = 8  # of a recalled fact on a terminal; more would hide the next one
+_PIPE_CONTENT_COLUMNS = 100  # columns of a fact's words in a pipe
+_MIN_CONTENT_COLUMNS = 40  # columns of words that make a row worth reading; an arbitrary number
+_MAX_PARAGRAPH_LINES = 8  # of a recalled fact on a terminal; more would hide the next one
 _INDENT = "   "
 
 
@@ -33,62 +33,68 @@ class Table:
         row: Callable[[Fact], Sequence[object]],
         *,
         columns: int | None = None,
-        whole: bool = False,
+        is_uncut: bool = False,
     ) -> None:
         self._headers = tuple(headers)
         self._row = row
         self._columns = columns
-        self._whole = whole
+        self._is_uncut = is_uncut
         self._table = output.Columns((*headers, "CONTENT"))
-        self._room: int | None = None
+        self._content_columns: int | None = None
 
     def page(self, facts: Sequence[Fact]) -> str:
         """Format a page of facts."""
         if not facts:
             return ""
-        heads = [tuple(output.cell(value) for value in self._row(fact)) for fact in facts]
-        if self._room is None:
-            self._room = self._free(heads)
-        if self._columns and self._room < _ROOM:
-            both = zip(heads, facts, strict=True)
-            return "".join(_lines(head, fact, self._columns) for head, fact in both)
-        return self._table.rows(
-            [(*head, self._words(fact)) for head, fact in zip(heads, facts, strict=True)]
+        heads = [tuple(output.format_cell(value) for value in self._row(fact)) for fact in facts]
+        if self._content_columns is None:
+            self._content_columns = self._available_columns(heads)
+        if self._columns and self._content_columns < _MIN_CONTENT_COLUMNS:
+            head_facts = zip(heads, facts, strict=True)
+            return "".join(_two_line_row(head, fact, self._columns) for head, fact in head_facts)
+        return self._table.format_rows(
+            [(*head, self._content(fact)) for head, fact in zip(heads, facts, strict=True)]
         )
 
     def end(self) -> str:
         """Return the text after the last page."""
         return ""
 
-    def _free(self, heads: Sequence[tuple[str, ...]]) -> int:
+    def _available_columns(self, heads: Sequence[tuple[str, ...]]) -> int:
         """Return the number of columns left for the content."""
         if self._columns is None:
-            return _PIPED
-        each = zip(self._headers, *heads, strict=True)
-        return self._columns - sum(max(map(text_width.columns, cells)) + 2 for cells in each)
+            return _PIPE_CONTENT_COLUMNS
+        column_cells = zip(self._headers, *heads, strict=True)
+        return self._columns - sum(
+            max(map(text_width.column_count, cells)) + 2 for cells in column_cells
+        )
 
-    def _words(self, fact: Fact) -> str:
-        return fact.content if self._whole else cut(fact.content, self._room or _PIPED)
+    def _content(self, fact: Fact) -> str:
+        return (
+            fact.content
+            if self._is_uncut
+            else truncate_content(fact.content, self._content_columns or _PIPE_CONTENT_COLUMNS)
+        )
 
 
-def facts(*, columns: int | None) -> Table:
+def fact_table(*, columns: int | None) -> Table:
     """Return the table of `kais knowledge list`."""
     return Table(_HEADERS, _row, columns=columns)
 
 
-def in_full() -> Table:
+def wide_fact_table() -> Table:
     """Return the table with every column and the full content, for `-o wide`."""
-    return Table(_WIDE, _wide_row, whole=True)
+    return Table(_WIDE, _wide_row, is_uncut=True)
 
 
-def waiting(*, columns: int | None) -> Table:
+def review_table(*, columns: int | None) -> Table:
     """Return the table of facts that wait for a review, with the reason."""
-    return Table(("ID", "SCOPE", "WAITS", "ACTOR"), _waiting_row, columns=columns)
+    return Table(("ID", "SCOPE", "WAITS", "ACTOR"), _review_row, columns=columns)
 
 
-def cut(content: str, columns: int) -> str:
+def truncate_content(content: str, columns: int) -> str:
     """Fit content into one line of so many columns; an ellipsis marks a cut."""
-    return text_width.cut(output.cell(content), columns)
+    return text_width.truncate(output.format_cell(content), columns)
 
 
 _HEADERS = ("ID", "SCOPE", "KIND", "CONFIDENCE", "SOURCE", "LIFECYCLE")
@@ -98,41 +104,41 @@ _WIDE = (
 )  # fmt: skip
 
 
-def recalled(
-    found: Sequence[RecalledFact], *, width: int | None, question: str | None = None
+def format_recall(
+    facts: Sequence[RecalledFact], *, width: int | None, question: str | None = None
 ) -> str:
     """List what was recalled, best first: a line each, on a terminal a paragraph each.
 
     With the question, what each score is made of stands below its fact.
     """
     if width is None and question is None:
-        rows = [(f.rank, f"{f.score:.2f}", f.id, f.scope, f.content) for f in found]
-        return output.table(("RANK", "SCORE", "ID", "SCOPE", "CONTENT"), rows)
-    return "".join(_paragraph(fact, width, question) for fact in found)
+        rows = [(f.rank, f"{f.score:.2f}", f.id, f.scope, f.content) for f in facts]
+        return output.format_table(("RANK", "SCORE", "ID", "SCOPE", "CONTENT"), rows)
+    return "".join(_paragraph(fact, width, question) for fact in facts)
 
 
-def recalled_in_full(found: Sequence[RecalledFact]) -> str:
+def format_recall_wide(facts: Sequence[RecalledFact]) -> str:
     """Format recalled facts with every column."""
-    rows = [(f.rank, f"{f.score:.4f}", *_wide_row(f), f.content) for f in found]
-    return output.table(("RANK", "SCORE", *_WIDE, "CONTENT"), rows)
+    rows = [(f.rank, f"{f.score:.4f}", *_wide_row(f), f.content) for f in facts]
+    return output.format_table(("RANK", "SCORE", *_WIDE, "CONTENT"), rows)
 
 
-def scopes(found: Iterable[ScopeStats]) -> str:
+def format_scopes(scope_stats: Iterable[ScopeStats]) -> str:
     """Format the statistics of scopes."""
     rows = [
         (
-            one.path,
-            one.facts,
-            one.recalls,
-            output.percent(one.usefulness),
-            moment(one.last_write_at),
+            scope.path,
+            scope.facts,
+            scope.recalls,
+            output.format_percent(scope.usefulness),
+            format_timestamp(scope.last_write_at),
         )
-        for one in found
+        for scope in scope_stats
     ]
-    return output.table(("SCOPE", "FACTS", "RECALLS", "USEFUL", "WRITTEN (UTC)"), rows)
+    return output.format_table(("SCOPE", "FACTS", "RECALLS", "USEFUL", "WRITTEN (UTC)"), rows)
 
 
-def moment(at: datetime | None) -> str | None:
+def format_timestamp(at: datetime | None) -> str | None:
     """Format a time in UTC."""
     return f"{at.astimezone(UTC):%Y-%m-%d %H:%M:%S}" if at else None
 
@@ -142,28 +148,34 @@ def _row(fact: Fact) -> tuple[object, ...]:
     return fact.id, fact.scope, fact.kind, confidence, fact.source.type, fact.lifecycle
 
 
-def _waiting_row(fact: Fact) -> tuple[object, ...]:
+def _review_row(fact: Fact) -> tuple[object, ...]:
     return fact.id, fact.scope, ", ".join(fact.flags) or fact.review, fact.source.actor
 
 
 def _wide_row(fact: Fact) -> tuple[object, ...]:
-    said = (fact.source.type, fact.source.actor, fact.lifecycle, fact.review, ", ".join(fact.flags))
+    status = (
+        fact.source.type,
+        fact.source.actor,
+        fact.lifecycle,
+        fact.review,
+        ", ".join(fact.flags),
+    )
     head = (fact.id, fact.scope, fact.kind, f"{fact.confidence:.2f}")
-    return *head, *said, moment(fact.recorded_at), ", ".join(fact.tags)
+    return *head, *status, format_timestamp(fact.recorded_at), ", ".join(fact.tags)
 
 
-def _lines(head: tuple[str, ...], fact: Fact, columns: int) -> str:
-    words = cut(fact.content, columns - len(_INDENT))
+def _two_line_row(head: tuple[str, ...], fact: Fact, columns: int) -> str:
+    content = truncate_content(fact.content, columns - len(_INDENT))
     first, *rest = head
-    return f"{first}  {'  '.join(rest)}\n{_INDENT}{words}\n"
+    return f"{first}  {'  '.join(rest)}\n{_INDENT}{content}\n"
 
 
 def _paragraph(fact: RecalledFact, width: int | None, question: str | None) -> str:
-    head = f"{fact.rank}  {fact.id}  {output.cell(fact.scope)}  {fact.score:.2f}\n"
-    words = output.cell(fact.content)
+    head = f"{fact.rank}  {fact.id}  {output.format_cell(fact.scope)}  {fact.score:.2f}\n"
+    content = output.format_cell(fact.content)
     if width:
-        words = text_width.cut(words, _LINES * (width - len(_INDENT)))
-    parts = [] if question is None else score_explanation.explained(fact, question)
+        content = text_width.truncate(content, _MAX_PARAGRAPH_LINES * (width - len(_INDENT)))
+    parts = [] if question is None else score_explanation.explain_score(fact, question)
     return head + "".join(
-        text_layout.block(line, width=width, indent=_INDENT) for line in [words, *parts]
+        text_layout.wrap_text(line, width=width, indent=_INDENT) for line in [content, *parts]
     )

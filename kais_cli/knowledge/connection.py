@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 PORT = 8000
 # A person waits: for an account that was made a moment ago half a minute, for nobody a few seconds.
-_PATIENCE = RetryPolicy(unavailable_s=5)
+_RETRY_POLICY = RetryPolicy(unavailable_s=5)
 
 
 @contextmanager
@@ -50,7 +50,7 @@ def connect(
     """
     url = environment.settings.knowledge_url
     try:
-        with _opened(
+        with _open_client(
             environment, cluster, namespace=namespace, creates_account=creates_account
         ) as client:
             yield client
@@ -59,7 +59,7 @@ def connect(
 
 
 @contextmanager
-def _opened(
+def _open_client(
     environment: Environment,
     cluster: Cluster | None,
     *,
@@ -68,26 +68,28 @@ def _opened(
 ) -> Iterator[KnowledgeClient]:
     url, transport = environment.settings.knowledge_url, environment.knowledge_transport
     if url is not None or cluster is None:
-        with KnowledgeClient(url=url, retries=_PATIENCE, transport=transport) as client:
+        with KnowledgeClient(url=url, retries=_RETRY_POLICY, transport=transport) as client:
             yield client
         return
     release = install_defaults.release(environment.settings)
     _require_pod(cluster, release)  # first: without a service no account is made
-    token = _token(cluster, namespace, creates_account=creates_account)
+    token = _account_token(cluster, namespace, creates_account=creates_account)
     with (
         cluster.forward(release.namespace, release.knowledge_pod, PORT) as address,
-        KnowledgeClient(url=address, token=token, retries=_PATIENCE, transport=transport) as client,
+        KnowledgeClient(
+            url=address, token=token, retries=_RETRY_POLICY, transport=transport
+        ) as client,
     ):
         yield client
 
 
-def _token(cluster: Cluster, namespace: str, *, creates_account: bool) -> str:
+def _account_token(cluster: Cluster, namespace: str, *, creates_account: bool) -> str:
     token = cluster.token(namespace, labels.USER_ACCOUNT, labels.AUDIENCE)
     if token is not None:
         return token
     if not creates_account:
         raise errors.NoAccount(f"there is no ServiceAccount/{namespace}/{labels.USER_ACCOUNT}")
-    _make_account(cluster, namespace)
+    _create_account(cluster, namespace)
     token = cluster.token(namespace, labels.USER_ACCOUNT, labels.AUDIENCE)
     if token is None:
         raise errors.Refused(
@@ -97,7 +99,7 @@ def _token(cluster: Cluster, namespace: str, *, creates_account: bool) -> str:
     return token
 
 
-def _make_account(cluster: Cluster, namespace: str) -> None:
+def _create_account(cluster: Cluster, namespace: str) -> None:
     try:
         cluster.create(accounts.realm_account(namespace))
     except errors.Refused:
@@ -114,27 +116,29 @@ def _require_pod(cluster: Cluster, release: install_defaults.Release) -> None:
         Unreachable: there is no such pod, or it is not ready.
     """
     pod = cluster.get("Pod", release.namespace, release.knowledge_pod)
-    where = f"Pod/{release.namespace}/{release.knowledge_pod}"
+    pod_reference = f"Pod/{release.namespace}/{release.knowledge_pod}"
     if pod is None:
         raise errors.Unreachable(
-            f"there is no {where}, the knowledge service of the release {release}; `kais doctor`"
-            " says whether it is installed, or scaled to 0; set KAIS_RELEASE to NAMESPACE/NAME of"
+            f"there is no {pod_reference}, the knowledge service of the release {release};"
+            " `kais doctor` says"
+            " whether it is installed, or scaled to 0; set KAIS_RELEASE to NAMESPACE/NAME of"
             " another release, or KAIS_KNOWLEDGE_URL"
         )
-    difference = _difference(pod, release)
-    if difference:
+    mismatch = _release_mismatch(pod, release)
+    if mismatch:
         raise errors.Refused(
-            f"{where} {difference}, so it is not the knowledge service of the release {release};"
-            " no token was sent to it"
+            f"{pod_reference} {mismatch}, so it is not the knowledge service of the release"
+            f" {release}; no token was sent to it"
         )
     if not _is_ready(pod):
         phase = pod.get("status", {}).get("phase", "Unknown")
         raise errors.Unreachable(
-            f"the knowledge service is not ready ({where} is {phase}); see `kubectl describe` of it"
+            f"the knowledge service is not ready ({pod_reference} is {phase});"
+            " see `kubectl describe` of it"
         )
 
 
-def _difference(pod: Body, release: install_defaults.Release) -> str | None:
+def _release_mismatch(pod: Body, release: install_defaults.Release) -> str | None:
     """Say in what a pod differs from one that the release's StatefulSet makes."""
     references = pod["metadata"].get("ownerReferences") or []
     owner = next((each for each in references if each.get("controller")), None)

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from kais_cli.session import Session
     from knowledge_client import KnowledgeClient
 
-_PAGES = 10  # of a hundred scopes, among which a misspelt one is looked for
+_MAX_SUGGESTION_PAGES = 10  # of a hundred scopes, among which a misspelt one is looked for
 
 
 @contextmanager
@@ -26,8 +26,8 @@ def client(session: Session) -> Iterator[KnowledgeClient]:
     from kais_cli.knowledge import connection  # noqa: PLC0415 (loads httpx)
 
     cluster = None if _is_direct(session) else session.cluster
-    space = namespace(session)
-    with connection.connect(session.environment, cluster, namespace=space) as opened:
+    realm_namespace = namespace(session)
+    with connection.connect(session.environment, cluster, namespace=realm_namespace) as opened:
         yield opened
 
 
@@ -43,10 +43,10 @@ def path(session: Session, scope: str) -> str:
         UsageError: it is no scope.
     """
     is_path = ":" in scope or scope == "platform"
-    return scope_parsing.path(scope, namespace="default" if is_path else namespace(session))
+    return scope_parsing.parse_scope(scope, namespace="default" if is_path else namespace(session))
 
 
-def told(session: Session) -> str | None:
+def default_scope(session: Session) -> str | None:
     """Give the realm that `--namespace` names where the caller is at home elsewhere.
 
     In a cluster the account of the namespace is at home in its realm. Where the service's address
@@ -56,40 +56,42 @@ def told(session: Session) -> str | None:
     return f"realm:{chosen}" if chosen and _is_direct(session) else None
 
 
-def of_files(session: Session) -> str | None:
+def import_realm(session: Session) -> str | None:
     """Name the realm that facts of a file go to; None leaves them in the scopes of their lines."""
     return session.chosen_namespace if _is_direct(session) else session.namespace
 
 
-def hint(session: Session, client: KnowledgeClient, scope: str | None) -> str:
+def suggest_scope(session: Session, client: KnowledgeClient, scope: str | None) -> str:
     """Say that a scope which gave nothing is none that the caller sees, and which one is like it.
 
     Empty where there is such a scope, and without a scope.
     """
     if scope is None:
         return ""
-    named = path(session, scope)
-    known = _known(client)
-    if known is None or named in known:
+    requested_path = path(session, scope)
+    visible_paths = _visible_paths(client)
+    if visible_paths is None or requested_path in visible_paths:
         return ""
-    near = scope_parsing.nearest(named, known)
-    return f"; you see no scope {named}" + (f"; did you mean {near}?" if near else "")
+    suggestion = scope_parsing.closest_path(requested_path, visible_paths)
+    return f"; you see no scope {requested_path}" + (
+        f"; did you mean {suggestion}?" if suggestion else ""
+    )
 
 
-def _known(client: KnowledgeClient) -> set[str] | None:
+def _visible_paths(client: KnowledgeClient) -> set[str] | None:
     """Name all scopes that may be seen; None when there are very many or they cannot be told."""
     from knowledge_client.errors import KnowledgeError  # noqa: PLC0415 (loads httpx)
 
-    known, cursor = set[str](), None
-    for _ in range(_PAGES):
+    paths, cursor = set[str](), None
+    for _ in range(_MAX_SUGGESTION_PAGES):
         try:
             page = client.list_scopes(cursor=cursor, limit=100)
         except KnowledgeError:
             return None  # it was asked for advice only; the answer itself has been given
-        known |= {found.path for found in page.scopes}
+        paths |= {scope.path for scope in page.scopes}
         cursor = page.cursor
         if cursor is None:
-            return known
+            return paths
     return None
 
 

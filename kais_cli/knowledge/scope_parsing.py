@@ -10,66 +10,66 @@ from kais import scopes
 from kais_cli import errors
 
 _LEVELS = ("realm", "formation", "cell")
-_MEANT = {
+_LEVEL_SYNONYMS = {
     "namespace": "realm", "ns": "realm", "team": "formation", "blueprint": "formation",
     "agent": "cell", "pod": "cell",
 }  # fmt: skip
 """Words that people use for a level."""
 
 
-def path(text: str, *, namespace: str) -> str:
+def parse_scope(text: str, *, namespace: str) -> str:
     """Write a scope as a path; a bare name is a formation of the namespace.
 
     Raises:
         UsageError: it is no scope; the message says what may have been meant.
     """
-    given = text.strip()
-    if not given:
+    scope_text = text.strip()
+    if not scope_text:
         raise errors.UsageError("--scope is empty; leave it out, or name a scope")
-    is_path = ":" in given or given == "platform"
+    is_path = ":" in scope_text or scope_text == "platform"
     try:
-        found = scopes.Scope.parse(given) if is_path else scopes.Scope(namespace, given)
+        scope = scopes.Scope.parse(scope_text) if is_path else scopes.Scope(namespace, scope_text)
     except scopes.InvalidScope as exc:
-        meant = _meant(given, namespace)
-        hint = f"; did you mean {meant}?" if meant else ""
+        correction = _corrected_path(scope_text, namespace)
+        hint = f"; did you mean {correction}?" if correction else ""
         raise errors.UsageError(f"--scope {exc}{hint}") from exc
-    return str(found)
+    return str(scope)
 
 
-def nearest(path: str, known: Iterable[str]) -> str | None:
+def closest_path(path: str, paths: Iterable[str]) -> str | None:
     """Give the known scope that a path was most likely to be, None when none is like it.
 
     Names are compared without the words for levels, which all scopes share.
     """
-    by_names = {_names(each): each for each in known}
-    near = difflib.get_close_matches(_names(path), list(by_names), n=1, cutoff=0.7)
-    return by_names[near[0]] if near else None
+    by_names = {_level_names(candidate): candidate for candidate in paths}
+    matches = difflib.get_close_matches(_level_names(path), list(by_names), n=1, cutoff=0.7)
+    return by_names[matches[0]] if matches else None
 
 
-def _names(path: str) -> str:
+def _level_names(path: str) -> str:
     return "/".join(part.rpartition(":")[2] for part in path.split("/"))
 
 
-def _meant(given: str, namespace: str) -> str | None:
+def _corrected_path(scope_text: str, namespace: str) -> str | None:
     """Mend spelling: levels by other words, capitals, a slash for a colon, the realm left out."""
-    parts = [part for part in re.split(r"[/\\]+", given.casefold()) if part]
+    parts = [part for part in re.split(r"[/\\]+", scope_text.casefold()) if part]
     if parts == ["platform"]:
         return "platform"
     if len(parts) > 1 and parts[0] in _LEVELS:  # realm/demo/formation/x
         parts = [":".join(parts[i : i + 2]) for i in range(0, len(parts), 2)]
     if any(part in _LEVELS for part in parts):
         return None  # a level without a name
-    named: dict[str, str] = {}
-    for place, part in enumerate(parts[: len(_LEVELS)]):
+    names_by_level: dict[str, str] = {}
+    for depth, part in enumerate(parts[: len(_LEVELS)]):
         level, colon, value = part.rpartition(":")
-        level = _level(level) if colon else (_LEVELS[place] if len(parts) > 1 else "formation")
-        named[level] = re.sub(r"[^a-z0-9.]+", "-", value).strip("-.")
+        level = _level(level) if colon else (_LEVELS[depth] if len(parts) > 1 else "formation")
+        names_by_level[level] = re.sub(r"[^a-z0-9.]+", "-", value).strip("-.")
     try:
-        return str(scopes.Scope(**({"realm": namespace} | named)))
+        return str(scopes.Scope(**({"realm": namespace} | names_by_level)))
     except (scopes.InvalidScope, TypeError):
         return None
 
 
-def _level(word: str) -> str:
-    level = _MEANT.get(word, word)
+def _level(text: str) -> str:
+    level = _LEVEL_SYNONYMS.get(text, text)
     return next(iter(difflib.get_close_matches(level, _LEVELS, n=1)), level)

@@ -11,7 +11,7 @@ HELP = "A day or a time: 2026-05-31, 2026-05-31T08:30+02:00, yesterday, 3d ago. 
 
 _DAYS = {"today": 0, "yesterday": 1}
 _UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86_400, "w": 604_800}
-_WORDS = {
+_UNIT_NAMES = {
     "second": "s",
     "sec": "s",
     "minute": "m",
@@ -24,20 +24,20 @@ _AGO = re.compile(r"(\d{1,6})\s*([a-z]+?)s?\s+ago")
 _DAY_FIRST = re.compile(r"\d{1,2}[./]\d{1,2}[./]\d{4}")
 
 
-def parse(given: str | None, *, option: str, now: datetime) -> datetime | None:
+def parse(argument: str | None, *, option: str, now: datetime) -> datetime | None:
     """Read a moment; a day is its beginning, and what has no zone is in UTC.
 
     Raises:
         UsageError: it is none, or lies outside of the years that can be told; `option` is named.
     """
-    if given is None:
+    if argument is None:
         return None
-    text = " ".join(given.casefold().split())
+    text = " ".join(argument.casefold().split())
     try:
-        found = _relative(text, now) or datetime.fromisoformat(text.upper())
-        return (found if found.tzinfo else found.replace(tzinfo=UTC)).astimezone(UTC)
+        parsed = _relative(text, now) or datetime.fromisoformat(text.upper())
+        return (parsed if parsed.tzinfo else parsed.replace(tzinfo=UTC)).astimezone(UTC)
     except (ValueError, OverflowError) as exc:
-        raise errors.UsageError(f"{option} {given!r} is no day or time{_hint(text)}") from exc
+        raise errors.UsageError(f"{option} {argument!r} is no day or time{_hint(text)}") from exc
 
 
 def _relative(text: str, now: datetime) -> datetime | None:
@@ -49,7 +49,7 @@ def _relative(text: str, now: datetime) -> datetime | None:
     ago = _AGO.fullmatch(text)
     if ago is None:
         return None
-    unit = _WORDS.get(ago[2], ago[2])
+    unit = _UNIT_NAMES.get(ago[2], ago[2])
     if unit not in _UNITS:
         raise ValueError(unit)
     return now - timedelta(seconds=int(ago[1]) * _UNITS[unit])

@@ -24,22 +24,22 @@ def write(session: Session, mission: str, *, attempt: int | None, tail: int, fol
     """
     pods = _pods(session, mission, attempt)
     if not pods:
-        which = f"attempt {attempt}" if attempt else "any attempt"
+        attempt_label = f"attempt {attempt}" if attempt else "any attempt"
         raise errors.Refused(
-            f"Mission/{session.namespace}/{mission} has no pod of {which}: it has not started, or"
-            f" its pods were deleted; its result is in `kais mission show {mission}`"
+            f"Mission/{session.namespace}/{mission} has no pod of {attempt_label}: it has not"
+            f" started, or its pods were deleted; its result is in `kais mission show {mission}`"
         )
     for pod in pods:
         _write_pod(session, pod, tail=tail, follow=follow)
 
 
 def _pods(session: Session, mission: str, attempt: int | None) -> list[Body]:
-    found = session.cluster.list(
+    pods = session.cluster.list(
         "Pod", session.namespace, labels=f"{labels.MISSION}={names.label_value(mission)}"
     )
     numbers = {names.job_name(mission, number): number for number in range(1, _ATTEMPTS + 1)}
     by_attempt: dict[int, list[Body]] = {}
-    for pod in found:
+    for pod in pods:
         job = pod["metadata"].get("labels", {}).get(_JOB_NAME, "")
         by_attempt.setdefault(numbers.get(job, 0), []).append(pod)
     chosen = by_attempt.get(attempt or max(by_attempt, default=0), [])

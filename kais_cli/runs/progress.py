@@ -20,10 +20,10 @@ from kais.resources.mission import Mission
 from kais_cli.exit_status import ExitStatus, of_outcome
 from kais_cli.ports import Change
 from kais_cli.runs import waiting_reasons
-from kais_cli.runs.waiting_reasons import Wait
+from kais_cli.runs.waiting_reasons import WaitReason
 from kais_cli.views import output
 
-_WAITING = frozenset(
+_EXPECTED_REASONS = frozenset(
     {
         Reason.RECONCILING, Reason.WAITING_FOR_CELLS, Reason.WAITING_FOR_FORMATION,
         Reason.WAITING_FOR_PODS, Reason.NOT_REGISTERED, Reason.RECORDING_PENDING,
@@ -33,7 +33,7 @@ _WAITING = frozenset(
 )  # fmt: skip
 """Reasons of conditions that are not True in a healthy run; they are not reported."""
 
-_HOPELESS = frozenset(
+_PERMANENT_REASONS = frozenset(
     {
         Reason.PARAMETERS_INVALID, Reason.UNKNOWN_PARAMETER, Reason.RENDER_FAILED,
         Reason.BLUEPRINT_NOT_FOUND, Reason.REVISION_NOT_FOUND, Reason.NAME_TAKEN,
@@ -48,7 +48,7 @@ _EXTRACTION_OVER = frozenset(
 
 
 @dataclass(frozen=True)
-class State:
+class RunState:
     """The last observed objects of one run; all three have the same name."""
 
     instance: BlueprintInstance | None = None
@@ -56,7 +56,7 @@ class State:
     mission: Mission | None = None
     is_deleted: bool = False
 
-    def after(self, change: Change) -> State:
+    def apply(self, change: Change) -> RunState:
         """Return the state after a change; a deleted object stays as last observed."""
         if change.body is None:
             is_last = change.target.kind == "BlueprintInstance" or (
@@ -96,63 +96,67 @@ class State:
         return f"{self.mission.status.attempt}/{self.mission.spec.completion.max_attempts}"
 
     @property
-    def wait(self) -> Wait | None:
+    def wait(self) -> WaitReason | None:
         """The reason why the run waits; None while it progresses or has ended."""
         if self.is_deleted or self.outcome is not None:
             return None
         return waiting_reasons.of_run(self.instance, self.formation, self.mission)
 
-    def troubles(self) -> dict[str, str]:
+    def failures(self) -> dict[str, str]:
         """The messages of conditions that are not on the good way, by message: each once."""
         objects = [o for o in (self.instance, self.formation, self.mission) if o is not None]
-        return {c.message: _told(found, c) for found in objects for c in _troubles(found)}
+        return {
+            c.message: _describe_condition(resource, c)
+            for resource in objects
+            for c in _failed_conditions(resource)
+        }
 
 
-def _troubles(found: Resource) -> Iterator[Condition]:
-    conditions = found.status.conditions
+def _failed_conditions(resource: Resource) -> Iterator[Condition]:
+    conditions = resource.status.conditions
     details = [c for c in conditions if c.type not in _SUMMARIES]
-    return (c for c in details if c.status == "False" and c.reason not in _WAITING)
+    return (c for c in details if c.status == "False" and c.reason not in _EXPECTED_REASONS)
 
 
-def _told(found: Resource, condition: Condition) -> str:
-    return f"{found.kind} {condition.type}: {condition.reason}: {condition.message}"
+def _describe_condition(resource: Resource, condition: Condition) -> str:
+    return f"{resource.kind} {condition.type}: {condition.reason}: {condition.message}"
 
 
-def news(before: State, now: State) -> list[str]:
+def progress_lines(previous: RunState, now: RunState) -> list[str]:
     """Say what changed, a line each: attempts, troubles, and what the run waits for.
 
     The report tells the outcome. What is printed as a trouble is not repeated as a reason to wait.
     """
     lines = []
-    if _has_new_attempt(before, now):
+    if _has_new_attempt(previous, now):
         lines.append(f"attempt {now.attempt} started")
-    known = before.troubles()
-    lines += [told for message, told in now.troubles().items() if message not in known]
-    wait = _new_wait(before, now)
-    if wait is not None and wait.message not in now.troubles():
+    reported = previous.failures()
+    lines += [line for message, line in now.failures().items() if message not in reported]
+    wait = _new_wait(previous, now)
+    if wait is not None and wait.message not in now.failures():
         lines.append(wait.line)
-    if now.is_deleted and not before.is_deleted:
+    if now.is_deleted and not previous.is_deleted:
         lines.append("deleted while it was followed")
     return lines
 
 
-def _has_new_attempt(before: State, now: State) -> bool:
-    return now.attempt is not None and now.attempt != before.attempt
+def _has_new_attempt(previous: RunState, now: RunState) -> bool:
+    return now.attempt is not None and now.attempt != previous.attempt
 
 
-def _new_wait(before: State, now: State) -> Wait | None:
+def _new_wait(previous: RunState, now: RunState) -> WaitReason | None:
     """Give the reason to wait if it is news.
 
     Every attempt waits for its pod at first: the line about the attempt covers that.
     """
     wait = now.wait
-    if wait is None or wait.is_like(before.wait):
+    if wait is None or wait.is_similar(previous.wait):
         return None
-    is_starting = wait.reason == Reason.WAITING_FOR_PODS and _has_new_attempt(before, now)
+    is_starting = wait.reason == Reason.WAITING_FOR_PODS and _has_new_attempt(previous, now)
     return None if is_starting else wait
 
 
-def end(state: State) -> ExitStatus | None:
+def exit_status_of(state: RunState) -> ExitStatus | None:
     """Say how the run ended, None while it goes on.
 
     A run without a mission ends well when its cells are ready.
@@ -164,19 +168,19 @@ def end(state: State) -> ExitStatus | None:
     instance = state.instance
     if instance is None:
         return None
-    if any(c.reason in _HOPELESS for c in _current(instance)):
+    if any(c.reason in _PERMANENT_REASONS for c in _current_failures(instance)):
         return ExitStatus.FAILED
     finished = instance.condition(Type.MISSION_FINISHED)
-    has_none = finished is not None and finished.reason == Reason.NO_MISSION
-    return ExitStatus.SUCCEEDED if has_none and instance.is_true(Type.CELLS_READY) else None
+    has_no_mission = finished is not None and finished.reason == Reason.NO_MISSION
+    return ExitStatus.SUCCEEDED if has_no_mission and instance.is_true(Type.CELLS_READY) else None
 
 
-def _current(found: Resource) -> Iterator[Condition]:
-    generation = found.metadata.generation
-    return (c for c in _troubles(found) if c.observed_generation == generation)
+def _current_failures(resource: Resource) -> Iterator[Condition]:
+    generation = resource.metadata.generation
+    return (c for c in _failed_conditions(resource) if c.observed_generation == generation)
 
 
-def is_settled(state: State) -> bool:
+def has_final_knowledge(state: RunState) -> bool:
     """Whether the facts of an ended run are stored, or never will be."""
     if state.mission is None or state.is_deleted:
         return True
@@ -186,12 +190,12 @@ def is_settled(state: State) -> bool:
     return extracted.status == "True" or extracted.reason in _EXTRACTION_OVER
 
 
-def duration(state: State) -> str | None:
+def duration(state: RunState) -> str | None:
     """Say how long the mission took, None before its end."""
     if state.mission is None:
         return None
     status = state.mission.status
     if status.started_at is None or status.finished_at is None:
         return None
-    passed: timedelta = status.finished_at - status.started_at
-    return output.took(passed)
+    elapsed: timedelta = status.finished_at - status.started_at
+    return output.format_duration(elapsed)

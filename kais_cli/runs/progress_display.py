@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from datetime import timedelta
 
     from kais_cli.environment import Environment
-    from kais_cli.runs.progress import State
+    from kais_cli.runs.progress import RunState
 
 
 class Display(Protocol):
@@ -34,7 +34,7 @@ class Display(Protocol):
         """Write a line that stays."""
         ...
 
-    def tick(self, state: State, passed: timedelta) -> None:
+    def tick(self, state: RunState, elapsed: timedelta) -> None:
         """Show where the run stands now."""
         ...
 
@@ -58,10 +58,10 @@ class PlainDisplay:
 
     def line(self, text: str) -> None:
         """Write a line at once, for who reads through a pipe."""
-        self._stream.write(text_layout.printable(text) + "\n")
+        self._stream.write(text_layout.escape_control_characters(text) + "\n")
         self._stream.flush()
 
-    def tick(self, state: State, passed: timedelta) -> None:
+    def tick(self, state: RunState, elapsed: timedelta) -> None:
         """Show nothing: a pipe would keep every step."""
 
 
@@ -93,18 +93,22 @@ class LiveDisplay:
 
     def line(self, text: str) -> None:
         """Write a line above the live one."""
-        self._console.print(text_layout.printable(text), markup=False, soft_wrap=True)
+        self._console.print(
+            text_layout.escape_control_characters(text), markup=False, soft_wrap=True
+        )
 
-    def tick(self, state: State, passed: timedelta) -> None:
+    def tick(self, state: RunState, elapsed: timedelta) -> None:
         """Redraw the live line."""
         from rich.text import Text  # noqa: PLC0415
 
         attempt = f", attempt {state.attempt}" if state.attempt else ""
-        self._spinner.update(text=Text(f"{state.phase}{attempt}, {output.took(passed)}"))
+        self._spinner.update(
+            text=Text(f"{state.phase}{attempt}, {output.format_duration(elapsed)}")
+        )
         self._live.refresh()
 
 
-def of(environment: Environment, *, form: output.Format) -> Display:
+def open_display(environment: Environment, *, form: output.Format) -> Display:
     """Choose the display: stdout for people, stderr when stdout is for programs."""
     if form is not output.Format.TABLE:
         return PlainDisplay(environment.stderr)

@@ -10,24 +10,24 @@ from kais_cli import errors
 from kais_cli.exit_status import ExitStatus
 from kais_cli.ports import Target
 from kais_cli.runs import follow, progress, progress_display
-from kais_cli.runs.progress import State
+from kais_cli.runs.progress import RunState
 from kais_cli.views import output, text_layout
 from kais_cli.views.output import Format
 
 if TYPE_CHECKING:
     from kais.resources.mission import Mission
     from kais_cli.ports import Body
-    from kais_cli.runs.run_knowledge import Learning
+    from kais_cli.runs.run_knowledge import RunKnowledge
     from kais_cli.session import Session
     from knowledge_client.models import Fact
 
 
-def name_for(session: Session, blueprint: str) -> str:
+def generate_instance_name(session: Session, blueprint: str) -> str:
     """Generate the name `<blueprint>-<5 characters>`."""
     return f"{blueprint}-{session.environment.suffix()}"
 
 
-def patience(timeout: str) -> timedelta:
+def parse_timeout(timeout: str) -> timedelta:
     """Read `--timeout`.
 
     Raises:
@@ -39,18 +39,18 @@ def patience(timeout: str) -> timedelta:
         raise errors.UsageError(f"--timeout {exc}") from exc
 
 
-def follow_use(
-    session: Session, made: Body, *, form: Format, timeout: timedelta, revision: int
+def follow_instance(
+    session: Session, instance: Body, *, form: Format, timeout: timedelta, revision: int
 ) -> ExitStatus:
     """Follow a new instance and report it; the exit status reflects the outcome."""
-    name = made["metadata"]["name"]
-    shown = progress_display.of(session.environment, form=form)
-    blueprint = made["spec"]["blueprintRef"]["name"]
-    shown.line(f"{name} created in {session.namespace} from {blueprint}, revision {revision}")
+    name = instance["metadata"]["name"]
+    display = progress_display.open_display(session.environment, form=form)
+    blueprint = instance["spec"]["blueprintRef"]["name"]
+    display.line(f"{name} created in {session.namespace} from {blueprint}, revision {revision}")
     kinds = ("BlueprintInstance", "Formation", "Mission")
     targets = [Target(kind, session.namespace, name) for kind in kinds]
-    state = follow.follow(session, targets, display=shown, timeout=timeout)
-    return report(session, state, name=name, form=form)
+    state = follow.follow(session, targets, display=display, timeout=timeout)
+    return write_report(session, state, name=name, form=form)
 
 
 def follow_mission(
@@ -67,30 +67,30 @@ def follow_mission(
     What the mission says of the run `after_run`, which has ended, is passed over. `instance` names
     the use that owns the mission, and that recreates it after an update of the use.
     """
-    shown = progress_display.of(session.environment, form=form)
+    display = progress_display.open_display(session.environment, form=form)
     targets = [Target("Mission", session.namespace, name)]
     targets += [Target("BlueprintInstance", session.namespace, instance)] if instance else []
-    state = follow.follow(session, targets, display=shown, timeout=timeout, after_run=after_run)
-    return report(session, state, name=name, form=form)
+    state = follow.follow(session, targets, display=display, timeout=timeout, after_run=after_run)
+    return write_report(session, state, name=name, form=form)
 
 
-def report(session: Session, state: State, *, name: str, form: Format) -> ExitStatus:
+def write_report(session: Session, state: RunState, *, name: str, form: Format) -> ExitStatus:
     """Print the outcome of a run, its result, and its recalled and stored facts."""
-    ended = progress.end(state)
-    status = ExitStatus.FAILED if ended is None else ended
+    exit_status = progress.exit_status_of(state)
+    status = ExitStatus.FAILED if exit_status is None else exit_status
     if form is Format.NAME:
         kind = "mission" if state.mission else "blueprintinstance"
         session.write(f"{kind}.kais.io/{name}\n")
         return status
-    known = _learning(session, state.mission) if state.mission else None
+    run_knowledge = _fetch_run_knowledge(session, state.mission) if state.mission else None
     if form is Format.TABLE:
-        session.write(_page(state, name, known, width=session.environment.width))
+        session.write(_format_report(state, name, run_knowledge, width=session.environment.width))
     else:
-        session.write(output.dump(_tree(state, name, known), form))
+        session.write(output.dump(_tree(state, name, run_knowledge), form))
     return status
 
 
-def _learning(session: Session, mission: Mission) -> Learning | None:
+def _fetch_run_knowledge(session: Session, mission: Mission) -> RunKnowledge | None:
     """Fetch the facts of a run; an unavailable service only causes a warning."""
     from kais_cli.knowledge import connection  # noqa: PLC0415 (loads httpx)
     from kais_cli.runs import run_knowledge  # noqa: PLC0415 (loads httpx)
@@ -99,35 +99,37 @@ def _learning(session: Session, mission: Mission) -> Learning | None:
         with connection.connect(
             session.environment, session.cluster, namespace=session.namespace
         ) as client:
-            return run_knowledge.of_mission(client, mission)
+            return run_knowledge.fetch_run_knowledge(client, mission)
     except errors.CliError as exc:
         session.note(f"warning: the facts of the run are not shown: {exc}")
         return None
 
 
-def _page(state: State, name: str, known: Learning | None, *, width: int | None) -> str:
-    parts = [_ending(state, name)]
+def _format_report(
+    state: RunState, name: str, run_knowledge: RunKnowledge | None, *, width: int | None
+) -> str:
+    parts = [_outcome_line(state, name)]
     mission = state.mission
     if mission and mission.status.result:
         cut = " (cut at 4 KiB)" if mission.status.result_truncated else ""
-        parts.append(f"result{cut}:\n{output.result(mission.status.result, width=width)}")
-    if known is not None:
-        receipt = f" (receipt {known.receipt})" if known.receipt else ""
-        parts.append(_facts(f"recalled{receipt}", known.recalled, width=width))
-        parts.append(_facts("learnt", known.learnt, width=width))
+        parts.append(f"result{cut}:\n{output.format_result(mission.status.result, width=width)}")
+    if run_knowledge is not None:
+        receipt = f" (receipt {run_knowledge.receipt})" if run_knowledge.receipt else ""
+        parts.append(_facts(f"recalled{receipt}", run_knowledge.recalled, width=width))
+        parts.append(_facts("learnt", run_knowledge.learnt, width=width))
     return ("\n" if width else "").join(parts)
 
 
-def _ending(state: State, name: str) -> str:
-    took = progress.duration(state)
-    after = f" after {took}" if took else ""
+def _outcome_line(state: RunState, name: str) -> str:
+    duration = progress.duration(state)
+    duration_note = f" after {duration}" if duration else ""
     attempt = f", attempt {state.attempt}" if state.attempt else ""
     if state.outcome is None:
-        words = "deleted" if state.is_deleted else "ready, without a mission"
-        if progress.end(state) is ExitStatus.FAILED:
-            words = "cannot run as it is; fix the problems reported above"
-        return f"{name}: {words}\n"
-    return f"{name}: {state.outcome}{after}{attempt}\n"
+        description = "deleted" if state.is_deleted else "ready, without a mission"
+        if progress.exit_status_of(state) is ExitStatus.FAILED:
+            description = "cannot run as it is; fix the problems reported above"
+        return f"{name}: {description}\n"
+    return f"{name}: {state.outcome}{duration_note}{attempt}\n"
 
 
 def _facts(title: str, facts: tuple[Fact, ...], *, width: int | None) -> str:
@@ -138,13 +140,13 @@ def _facts(title: str, facts: tuple[Fact, ...], *, width: int | None) -> str:
 
 
 def _fact(fact: Fact, width: int | None) -> str:
-    head, words = f"  {fact.id}  {fact.source.type} {fact.confidence:.2f}", fact.content.split()
+    head, tokens = f"  {fact.id}  {fact.source.type} {fact.confidence:.2f}", fact.content.split()
     if width is None:
-        return f"{head}  {' '.join(words)}\n"
-    return f"{head}\n{text_layout.block(' '.join(words), width=width, indent='    ')}"
+        return f"{head}  {' '.join(tokens)}\n"
+    return f"{head}\n{text_layout.wrap_text(' '.join(tokens), width=width, indent='    ')}"
 
 
-def _tree(state: State, name: str, known: Learning | None) -> dict[str, Any]:
+def _tree(state: RunState, name: str, run_knowledge: RunKnowledge | None) -> dict[str, Any]:
     mission = state.mission
     return {
         "name": name,
@@ -152,5 +154,5 @@ def _tree(state: State, name: str, known: Learning | None) -> dict[str, Any]:
         "runId": mission.status.run_id if mission else None,
         "attempt": mission.status.attempt if mission else None,
         "result": mission.status.result if mission else None,
-        "knowledge": known.to_dict() if known else None,
+        "knowledge": run_knowledge.to_dict() if run_knowledge else None,
     }

@@ -13,11 +13,11 @@ if TYPE_CHECKING:
     from knowledge_client import KnowledgeClient
     from knowledge_client.models import Fact
 
-_LOOKED_AT = 100  # newest remembered facts; they include those of a run that just ended
+_RECENT_FACTS = 100  # newest remembered facts; they include those of a run that just ended
 
 
 @dataclass(frozen=True)
-class Learning:
+class RunKnowledge:
     """The facts that a run recalled and those that it stored, newest first."""
 
     receipt: str | None = None
@@ -28,39 +28,41 @@ class Learning:
         """Return it as a JSON tree."""
         return {
             "receipt": self.receipt,
-            "recalled": [_short(fact) for fact in self.recalled],
-            "learnt": [_short(fact) for fact in self.learnt],
+            "recalled": [_fact_summary(fact) for fact in self.recalled],
+            "learnt": [_fact_summary(fact) for fact in self.learnt],
         }
 
 
-def _short(fact: Fact) -> dict[str, Any]:
+def _fact_summary(fact: Fact) -> dict[str, Any]:
     return fact.model_dump(
         mode="json", include={"id", "scope", "kind", "content", "confidence", "source"}
     )
 
 
-def of_mission(client: KnowledgeClient, mission: Mission) -> Learning:
+def fetch_run_knowledge(client: KnowledgeClient, mission: Mission) -> RunKnowledge:
     """Ask for the facts of a mission's run; a fact that is gone or hidden is left out."""
-    used = mission.status.knowledge
-    receipt = used.receipt if used else None
+    mission_knowledge = mission.status.knowledge
+    receipt = mission_knowledge.receipt if mission_knowledge else None
     recalled = client.get_receipt(receipt).facts if receipt else ()
-    return Learning(receipt, _facts(client, recalled), _learnt(client, mission))
+    return RunKnowledge(receipt, _facts(client, recalled), _stored_by_run(client, mission))
 
 
-def _learnt(client: KnowledgeClient, mission: Mission) -> tuple[Fact, ...]:
+def _stored_by_run(client: KnowledgeClient, mission: Mission) -> tuple[Fact, ...]:
     run_id = mission.status.run_id
     if run_id is None:
         return ()
     namespace = mission.metadata.namespace
-    marks = {("run", run_id), ("mission", f"{namespace}/{mission.metadata.name}")}
-    recent = client.list_facts(source="explicit_remember", limit=_LOOKED_AT).facts
+    run_references = {("run", run_id), ("mission", f"{namespace}/{mission.metadata.name}")}
+    recent = client.list_facts(source="explicit_remember", limit=_RECENT_FACTS).facts
     # Another realm may have a run of this id.
     roots = ("platform/", f"realm:{namespace}/")
-    near = [fact for fact in recent if f"{fact.scope}/".startswith(roots)]
-    remembered = [f for f in near if marks & {(ref.type, ref.id) for ref in f.source.refs}]
-    known = {fact.id for fact in remembered}
+    visible_facts = [fact for fact in recent if f"{fact.scope}/".startswith(roots)]
+    remembered = [
+        f for f in visible_facts if run_references & {(ref.type, ref.id) for ref in f.source.refs}
+    ]
+    remembered_ids = {fact.id for fact in remembered}
     extracted = _extracted(client, run_id, namespace=namespace)
-    return (*remembered, *_facts(client, [i for i in extracted if i not in known]))
+    return (*remembered, *_facts(client, [i for i in extracted if i not in remembered_ids]))
 
 
 def _extracted(client: KnowledgeClient, run_id: str, *, namespace: str) -> tuple[str, ...]:
@@ -71,10 +73,10 @@ def _extracted(client: KnowledgeClient, run_id: str, *, namespace: str) -> tuple
 
 
 def _facts(client: KnowledgeClient, ids: Iterable[str]) -> tuple[Fact, ...]:
-    found = []
+    facts = []
     for fact_id in ids:
         try:
-            found.append(client.get_fact(fact_id))
+            facts.append(client.get_fact(fact_id))
         except errors.NotFound:
             continue
-    return tuple(found)
+    return tuple(facts)

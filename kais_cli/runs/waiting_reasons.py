@@ -17,12 +17,12 @@ if TYPE_CHECKING:
     from kais.resources.formation import Formation
     from kais.resources.mission import Mission
 
-_GOING_ON = frozenset({Reason.RUNNING, Reason.RECONCILING})
+_ACTIVE_REASONS = frozenset({Reason.RUNNING, Reason.RECONCILING})
 _PENDING = frozenset({Reason.RECORDING_PENDING, Reason.RUN_OPEN})
 
 
 @dataclass(frozen=True)
-class Wait:
+class WaitReason:
     """What an object waits for, in the words of its condition."""
 
     kind: str
@@ -34,19 +34,19 @@ class Wait:
         """Write it for a person."""
         return f"{self.kind} waits: {self.reason}: {self.message}"
 
-    def is_like(self, other: Wait | None) -> bool:
+    def is_similar(self, reason: WaitReason | None) -> bool:
         """Whether only numbers differ: a count or another cell of a template is not news."""
-        return other is not None and self.shape == other.shape
+        return reason is not None and self.pattern == reason.pattern
 
     @property
-    def shape(self) -> tuple[str, str]:
+    def pattern(self) -> tuple[str, str]:
         """Reason and message, with a mark for each number."""
         return self.reason, re.sub("[0-9]+", "#", self.message)
 
 
 def of_run(
     instance: BlueprintInstance | None, formation: Formation | None, mission: Mission | None
-) -> Wait | None:
+) -> WaitReason | None:
     """Give what a run waits for, from the object that is nearest to the work.
 
     A mission's summary repeats what its start, its checks or its review wait for. Without a
@@ -56,14 +56,14 @@ def of_run(
     if resource is None:
         return None
     condition = resource.condition(Type.SUCCEEDED if mission else Type.CELLS_READY)
-    if condition is None or condition.status == "True" or condition.reason in _GOING_ON:
+    if condition is None or condition.status == "True" or condition.reason in _ACTIVE_REASONS:
         return None
     if mission is not None and condition.status == "False":
         return None
-    return Wait(resource.kind, condition.reason, condition.message)
+    return WaitReason(resource.kind, condition.reason, condition.message)
 
 
-def of_next_run(body: dict[str, Any]) -> Iterator[Wait]:
+def of_next_run(body: dict[str, Any]) -> Iterator[WaitReason]:
     """Give what holds back a run that was requested, from an object that shows the run before."""
     kind, metadata = body["kind"], body["metadata"]
     annotations = metadata.get("annotations") or {}
@@ -72,12 +72,12 @@ def of_next_run(body: dict[str, Any]) -> Iterator[Wait]:
     ref = f"{kind}/{metadata['namespace']}/{metadata['name']}"
     if body.get("spec", {}).get("suspend"):
         message = f"{ref} has spec.suspend; the run begins when it is false"
-        yield Wait(kind, Reason.SUSPENDED, message)
+        yield WaitReason(kind, Reason.SUSPENDED, message)
     if annotations.get(labels.RECONCILE) == labels.RECONCILE_SUSPENDED:
         value = f"{labels.RECONCILE}: {labels.RECONCILE_SUSPENDED}"
-        yield Wait(kind, Reason.SUSPENDED, f"{ref} has {value}; the run begins without it")
+        yield WaitReason(kind, Reason.SUSPENDED, f"{ref} has {value}; the run begins without it")
     for condition in body.get("status", {}).get("conditions", []):
         is_pending = condition["status"] == "True" or condition["reason"] in _PENDING
         if condition["type"] == Type.RECORDED and not is_pending:
             message = f"the run before is not recorded: {condition['message']}"
-            yield Wait(kind, condition["reason"], message)
+            yield WaitReason(kind, condition["reason"], message)

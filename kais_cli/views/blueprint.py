@@ -10,18 +10,18 @@ from kais.resources.blueprint import Blueprint, Parameter
 from kais.resources.mission import Mission
 from kais_cli.facts import tables
 from kais_cli.views import output, text_layout
-from kais_cli.views.tables import interval, starred
+from kais_cli.views.tables import format_success_interval, mark_required
 
 
-def blueprint(found: Blueprint) -> str:
+def format_blueprint(blueprint: Blueprint) -> str:
     """Show one blueprint: what it is for, what it takes, how its uses went, what holds."""
-    parts = [f"{found.metadata.name} in {found.metadata.namespace}\n"]
-    if found.spec.description:
-        parts.append(output.indented(found.spec.description))
-    parts += ["\nParameters (* is required):\n", _parameters(found.spec.parameters)]
-    parts += ["\nRevisions:\n", output.indented(_revisions(found))]
-    parts += ["\nUses:\n", output.indented(_uses(found))]
-    parts += ["\nConditions:\n", conditions(found)]
+    parts = [f"{blueprint.metadata.name} in {blueprint.metadata.namespace}\n"]
+    if blueprint.spec.description:
+        parts.append(output.indent(blueprint.spec.description))
+    parts += ["\nParameters (* is required):\n", _parameters(blueprint.spec.parameters)]
+    parts += ["\nRevisions:\n", output.indent(_revisions(blueprint))]
+    parts += ["\nUses:\n", output.indent(_uses(blueprint))]
+    parts += ["\nConditions:\n", format_conditions(blueprint)]
     return "".join(parts)
 
 
@@ -29,16 +29,21 @@ def _parameters(parameters: Sequence[Parameter]) -> str:
     if not parameters:
         return "  none\n"
     rows = [
-        (starred(p), p.type, output.shown(p.default) if p.has_default else None, *_about(p))
+        (
+            mark_required(p),
+            p.type,
+            output.json_line(p.default) if p.has_default else None,
+            *_constraints(p),
+        )
         for p in parameters
     ]
-    return output.indented(
-        output.table(("NAME", "TYPE", "DEFAULT", "ALLOWED", "DESCRIPTION"), rows)
+    return output.indent(
+        output.format_table(("NAME", "TYPE", "DEFAULT", "ALLOWED", "DESCRIPTION"), rows)
     )
 
 
-def _about(parameter: Parameter) -> tuple[str, str | None]:
-    allowed = [", ".join(output.shown(v) for v in parameter.values or [])]
+def _constraints(parameter: Parameter) -> tuple[str, str | None]:
+    allowed = [", ".join(output.json_line(v) for v in parameter.values or [])]
     bounds = (
         ("≥ ", parameter.min),
         ("≤ ", parameter.max),
@@ -48,17 +53,19 @@ def _about(parameter: Parameter) -> tuple[str, str | None]:
         ("items ≥ ", parameter.min_items),
         ("items ≤ ", parameter.max_items),
     )
-    allowed += [f"{word}{_plain(value)}" for word, value in bounds if value is not None]
+    allowed += [
+        f"{label}{_without_fraction(value)}" for label, value in bounds if value is not None
+    ]
     return ", ".join(part for part in allowed if part), parameter.description
 
 
-def _plain(value: object) -> object:
+def _without_fraction(value: object) -> object:
     return int(value) if isinstance(value, float) and value.is_integer() else value
 
 
-def _revisions(found: Blueprint) -> str:
-    status = found.status
-    compiled = found.condition(Type.COMPILED)
+def _revisions(blueprint: Blueprint) -> str:
+    status = blueprint.status
+    compiled = blueprint.condition(Type.COMPILED)
     lines = [
         (
             f"newest {status.latest_revision or 'none'}, served {status.served_revision or 'none'},"
@@ -69,8 +76,8 @@ def _revisions(found: Blueprint) -> str:
     return "\n".join(lines)
 
 
-def _uses(found: Blueprint) -> str:
-    status = found.status
+def _uses(blueprint: Blueprint) -> str:
+    status = blueprint.status
     lines = [
         (
             f"{status.usage_count or 0} uses: {status.succeeded or 0} succeeded,"
@@ -82,8 +89,8 @@ def _uses(found: Blueprint) -> str:
         lines.append("success rate: unknown, nothing counted so far")
     else:
         lines.append(
-            f"success rate: {output.percent(status.avg_success_rate)}"
-            f" (95 % interval {interval(found) or 'unknown'})"
+            f"success rate: {output.format_percent(status.avg_success_rate)}"
+            f" (95 % interval {format_success_interval(blueprint) or 'unknown'})"
         )
     if status.median_duration_seconds is not None:
         lines.append(f"median duration: {status.median_duration_seconds:.0f} s")
@@ -92,44 +99,48 @@ def _uses(found: Blueprint) -> str:
     return "\n".join(lines)
 
 
-def conditions(found: Resource) -> str:
+def format_conditions(resource: Resource) -> str:
     """List an object's conditions with their words."""
-    rows = [(c.type, c.status, c.reason, c.message) for c in found.status.conditions]
+    rows = [(c.type, c.status, c.reason, c.message) for c in resource.status.conditions]
     if not rows:
         return "  none yet: the operator has not looked at it\n"
-    return output.indented(output.table(("TYPE", "STATUS", "REASON", "MESSAGE"), rows))
+    return output.indent(output.format_table(("TYPE", "STATUS", "REASON", "MESSAGE"), rows))
 
 
-def mission(found: Mission, *, width: int | None = None) -> str:
+def format_mission(mission: Mission, *, width: int | None = None) -> str:
     """Show one mission: the work, its attempts and checks, its result, what holds."""
-    return "".join(_mission_parts(found, width))
+    return "".join(_mission_sections(mission, width))
 
 
-def _mission_parts(found: Mission, width: int | None) -> Iterator[str]:
-    spec, status = found.spec, found.status
-    yield f"{found.metadata.name} in {found.metadata.namespace}: {status.phase or 'Pending'}"
+def _mission_sections(mission: Mission, width: int | None) -> Iterator[str]:
+    spec, status = mission.spec, mission.status
+    yield f"{mission.metadata.name} in {mission.metadata.namespace}: {status.phase or 'Pending'}"
     yield f", outcome {status.outcome}\n" if status.outcome else "\n"
-    yield f"\nObjective:\n{text_layout.block(spec.objective, width=width, indent='  ')}"
+    yield f"\nObjective:\n{text_layout.wrap_text(spec.objective, width=width, indent='  ')}"
     yield f"\nRun: {status.run_id or 'not opened'}, in {spec.formation_ref or spec.cell_ref}\n"
     if status.history:
-        when = tables.moment
+        timestamp = tables.format_timestamp
         rows = [
-            (a.attempt, when(a.started_at), when(a.finished_at), a.result) for a in status.history
+            (a.attempt, timestamp(a.started_at), timestamp(a.finished_at), a.result)
+            for a in status.history
         ]
-        attempts = output.table(("ATTEMPT", "STARTED (UTC)", "FINISHED (UTC)", "RESULT"), rows)
-        yield f"\nAttempts:\n{output.indented(attempts)}"
+        attempts = output.format_table(
+            ("ATTEMPT", "STARTED (UTC)", "FINISHED (UTC)", "RESULT"), rows
+        )
+        yield f"\nAttempts:\n{output.indent(attempts)}"
     if status.checks:
-        checks = output.table(
+        checks = output.format_table(
             ("CHECK", "STATUS", "MESSAGE"), [(c.name, c.status, c.message) for c in status.checks]
         )
-        yield f"\nChecks:\n{output.indented(checks)}"
+        yield f"\nChecks:\n{output.indent(checks)}"
     if status.result:
         cut = " (cut)" if status.result_truncated else ""
-        yield f"\nResult{cut}:\n{output.result(status.result, width=width)}"
+        yield f"\nResult{cut}:\n{output.format_result(status.result, width=width)}"
     if status.knowledge:
-        used = status.knowledge
+        mission_knowledge = status.knowledge
         yield (
-            f"\nKnowledge: {used.injected or 0} facts given (receipt {used.receipt or 'none'}),"
-            f" {used.extracted or 0} extracted\n"
+            f"\nKnowledge: {mission_knowledge.injected or 0} facts given"
+            f" (receipt {mission_knowledge.receipt or 'none'}),"
+            f" {mission_knowledge.extracted or 0} extracted\n"
         )
-    yield f"\nConditions:\n{conditions(found)}"
+    yield f"\nConditions:\n{format_conditions(mission)}"

@@ -11,23 +11,23 @@ from kais.resources.formation import Formation
 from kais_cli.views import blueprint, output, topology
 
 
-def table(found: Iterable[Formation], *, now: datetime) -> str:
+def format_list(formations: Iterable[Formation], *, now: datetime) -> str:
     """List formations."""
     headers = ("NAME", "TOPOLOGY", "CELLS", "READY", "AGE")
-    return output.table(headers, [_row(formation, now) for formation in found])
+    return output.format_table(headers, [_row(formation, now) for formation in formations])
 
 
-def page(found: Formation, cells: Sequence[Cell]) -> str:
+def format_detail(formation: Formation, cells: Sequence[Cell]) -> str:
     """Show one formation: what it is of, its cells, who may talk to whom, what holds."""
-    parts = [f"{found.metadata.name} in {found.metadata.namespace}\n"]
-    owner = next(iter(found.metadata.owner_references), None)
+    parts = [f"{formation.metadata.name} in {formation.metadata.namespace}\n"]
+    owner = next(iter(formation.metadata.owner_references), None)
     if owner is not None:
-        parts.append(f"  made by {owner.kind}/{found.metadata.namespace}/{owner.name}\n")
+        parts.append(f"  made by {owner.kind}/{formation.metadata.namespace}/{owner.name}\n")
     rows = [_cell_row(cell) for cell in sorted(cells, key=lambda cell: cell.metadata.name)]
-    listed = output.table(("CELL", "MODE", "STATUS", "READY", "MESSAGE"), rows)
-    parts += ["\nCells:\n", output.indented(listed) if rows else "  none yet\n"]
-    parts += ["\nTopology:\n", output.indented(topology.topology(found))]
-    parts += ["\nConditions:\n", blueprint.conditions(found)]
+    listed = output.format_table(("CELL", "MODE", "STATUS", "READY", "MESSAGE"), rows)
+    parts += ["\nCells:\n", output.indent(listed) if rows else "  none yet\n"]
+    parts += ["\nTopology:\n", output.indent(topology.topology(formation))]
+    parts += ["\nConditions:\n", blueprint.format_conditions(formation)]
     return "".join(parts)
 
 
@@ -39,7 +39,7 @@ def _row(formation: Formation, now: datetime) -> tuple[object, ...]:
         formation.spec.topology.type,
         f"{status.ready_cells or 0}/{status.total_cells or 0}",
         ready.status if ready else None,
-        output.age(formation.metadata.creation_timestamp, now),
+        output.format_age(formation.metadata.creation_timestamp, now),
     )
 
 

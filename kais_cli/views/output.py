@@ -46,13 +46,13 @@ def dump(value: Any, form: Format) -> str:
     return yaml.safe_dump(value, sort_keys=False, allow_unicode=False, width=100)
 
 
-def stored(body: Body) -> Body:
+def without_managed_fields(body: Body) -> Body:
     """Return an object without its managed fields."""
     metadata = {k: v for k, v in body.get("metadata", {}).items() if k != "managedFields"}
     return {**body, "metadata": metadata}
 
 
-def names(bodies: Iterable[Body], *, kind: str) -> str:
+def format_names(bodies: Iterable[Body], *, kind: str) -> str:
     """Format one `kind/name` per line, as kubectl accepts it."""
     return "".join(f"{kind.lower()}.kais.io/{body['metadata']['name']}\n" for body in bodies)
 
@@ -66,42 +66,43 @@ class Columns:
 
     def __init__(self, headers: Sequence[str]) -> None:
         self._pending = [list(headers)]
-        self._wide = [0] * len(headers)
+        self._widths = [0] * len(headers)
 
-    def rows(self, rows: Sequence[Sequence[object]]) -> str:
+    def format_rows(self, rows: Sequence[Sequence[object]]) -> str:
         """Format some rows."""
-        texts = [*self._pending, *([cell(value) for value in row] for row in rows)]
+        texts = [*self._pending, *([format_cell(value) for value in row] for row in rows)]
         self._pending = []
         for text in texts:
-            self._wide = [
-                max(*pair) for pair in zip(self._wide, map(text_width.columns, text), strict=True)
+            self._widths = [
+                max(*pair)
+                for pair in zip(self._widths, map(text_width.column_count, text), strict=True)
             ]
         return "".join(
             "  ".join(
-                text_width.padded(text, width) for text, width in zip(row, self._wide, strict=True)
+                text_width.pad(text, width) for text, width in zip(row, self._widths, strict=True)
             ).rstrip()
             + "\n"
             for row in texts
         )
 
 
-def table(headers: Sequence[str], rows: Sequence[Sequence[object]]) -> str:
+def format_table(headers: Sequence[str], rows: Sequence[Sequence[object]]) -> str:
     """Format a complete table of left-aligned columns."""
-    return Columns(headers).rows(rows)
+    return Columns(headers).format_rows(rows)
 
 
-def cell(value: object) -> str:
+def format_cell(value: object) -> str:
     """Format a value as a table cell: one line without control characters."""
     text = "" if value is None else str(value)
-    return text_layout.printable(" ".join(text.split())) or "-"
+    return text_layout.escape_control_characters(" ".join(text.split())) or "-"
 
 
-def indented(text: str, by: str = "  ") -> str:
+def indent(text: str, by: str = "  ") -> str:
     """Indent every line of a text and end it with a newline."""
     return "".join(f"{by}{line}\n" for line in text.splitlines())
 
 
-def age(since: datetime | None, now: datetime) -> str | None:
+def format_age(since: datetime | None, now: datetime) -> str | None:
     """Format an age like kubectl: `45s`, `12m`, `5h`, `3d`; None if unknown."""
     if since is None:
         return None
@@ -112,30 +113,30 @@ def age(since: datetime | None, now: datetime) -> str | None:
     return f"{seconds}s"
 
 
-def took(duration: timedelta) -> str:
+def format_duration(duration: timedelta) -> str:
     """Format a duration: `4s`, `2m5s`."""
     minutes, seconds = divmod(max(0, int(duration.total_seconds())), 60)
     return f"{minutes}m{seconds}s" if minutes else f"{seconds}s"
 
 
-def percent(share: float | None) -> str | None:
+def format_percent(share: float | None) -> str | None:
     """Format a share as whole percent; None if unknown."""
     return None if share is None else f"{share:.0%}"
 
 
-def interval(low: float, high: float) -> str:
+def format_interval(low: float, high: float) -> str:
     """Format an interval of a share: `62-97%`."""
     return f"{low * 100:.0f}-{high * 100:.0f}%"
 
 
-def result(text: str, *, width: int | None) -> str:
+def format_result(text: str, *, width: int | None) -> str:
     """Lay out a mission's result, indented: JSON as an outline, any other text as it is."""
     try:
-        return text_layout.outline(json.loads(text), width=width, indent="  ")
+        return text_layout.format_outline(json.loads(text), width=width, indent="  ")
     except (ValueError, RecursionError):  # not JSON, or nested too deeply
-        return text_layout.block(text, width=width, indent="  ")
+        return text_layout.wrap_text(text, width=width, indent="  ")
 
 
-def shown(value: Any) -> str:
+def json_line(value: Any) -> str:
     """Write a value on one line, as JSON."""
     return json.dumps(value, ensure_ascii=False)

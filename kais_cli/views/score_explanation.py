@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from knowledge_client.models import RecalledFact
 
-_ARMS = {
+_COMPONENTS = {
     "bm25": "words of the question",
     "session": "the rest of its conversation or run",
     "context": "what was said beside it",
@@ -38,91 +38,106 @@ _FACTORS = {
     "x_short": ("says much", "hardly says anything"),
     "x_usefulness": ("helped runs to succeed", "was there when runs failed"),
 }
-NAMED = frozenset({*_ARMS, *_FACTORS, "x_confidence"})
+DESCRIBED_PARTS = frozenset({*_COMPONENTS, *_FACTORS, "x_confidence"})
 """Parts that have a description; others are shown by name."""
-_WORD = "="
-_DATE = "d:"
-_MARKS = re.compile(r"[\u0300-\u036f]")
-_TIMES = "\N{MULTIPLICATION SIGN}"
-_SHOWN = 0.005  # smaller values would be shown as zero
+_TERM_PREFIX = "="
+_DATE_PREFIX = "d:"
+_COMBINING_MARKS = re.compile(r"[\u0300-\u036f]")
+_MULTIPLICATION_SIGN = "\N{MULTIPLICATION SIGN}"
+_MIN_DISPLAYED = 0.005  # smaller values would be shown as zero
 
 
-def explained(fact: RecalledFact, question: str) -> list[str]:
+def explain_score(fact: RecalledFact, question: str) -> list[str]:
     """Explain a score: its components on the first line, its factors on the second."""
     parts = fact.parts
-    typed = [word.strip(string.punctuation) for word in question.split()]
-    arms = [f"{value:.2f} {_arm(name, parts, typed)}" for name, value in _arms(parts)]
-    if not arms:
+    query_terms = [query_term.strip(string.punctuation) for query_term in question.split()]
+    components = [
+        f"{value:.2f} {_describe_component(name, parts, query_terms)}"
+        for name, value in _components(parts)
+    ]
+    if not components:
         return [f"{fact.score:.2f}: no word of the question, given to fill the answer up"]
-    lines = [f"{fact.score:.2f} = {' + '.join(arms)}"]
+    lines = [f"{fact.score:.2f} = {' + '.join(components)}"]
     factors = [
-        f"{_TIMES} {value:.2f} {_factor(name, fact)}"
+        f"{_MULTIPLICATION_SIGN} {value:.2f} {_describe_factor(name, fact)}"
         for name, value in parts.items()
-        if name.startswith("x_") and abs(value - 1) >= _SHOWN
+        if name.startswith("x_") and abs(value - 1) >= _MIN_DISPLAYED
     ]
     return [*lines, ", ".join(factors)] if factors else lines
 
 
-def _arms(parts: Mapping[str, float]) -> list[tuple[str, float]]:
-    found = [
+def _components(parts: Mapping[str, float]) -> list[tuple[str, float]]:
+    components = [
         (name, value)
         for name, value in parts.items()
-        if not name.startswith(("x_", _WORD)) and value >= _SHOWN
+        if not name.startswith(("x_", _TERM_PREFIX)) and value >= _MIN_DISPLAYED
     ]
-    return sorted(found, key=lambda part: -part[1])
+    return sorted(components, key=lambda part: -part[1])
 
 
-def _arm(name: str, parts: Mapping[str, float], typed: Sequence[str]) -> str:
-    words = _ARMS.get(name, name)
+def _describe_component(name: str, parts: Mapping[str, float], query_terms: Sequence[str]) -> str:
+    description = _COMPONENTS.get(name, name)
     if name != "bm25":
-        return words
-    each = sorted(
-        ((value, term.removeprefix(_WORD)) for term, value in parts.items() if term[:1] == _WORD),
+        return description
+    weighted_terms = sorted(
+        (
+            (value, term.removeprefix(_TERM_PREFIX))
+            for term, value in parts.items()
+            if term[:1] == _TERM_PREFIX
+        ),
         reverse=True,
     )
-    if not each:
-        return words
-    spelled = _spelled([term for _, term in each], typed)
-    told = ", ".join(f"{spelled.get(term, term)} {value:.2f}" for value, term in each)
-    are_typed = all(_is_typed(term, spelled, typed) for _, term in each)
-    return f"{words} ({told})" if are_typed else f"{words}, and others for them ({told})"
+    if not weighted_terms:
+        return description
+    spelling = _original_spelling([term for _, term in weighted_terms], query_terms)
+    term_scores = ", ".join(
+        f"{spelling.get(term, term)} {value:.2f}" for value, term in weighted_terms
+    )
+    are_typed = all(_is_query_term(term, spelling, query_terms) for _, term in weighted_terms)
+    return (
+        f"{description} ({term_scores})"
+        if are_typed
+        else f"{description}, and others for them ({term_scores})"
+    )
 
 
-def _spelled(terms: Sequence[str], typed: Sequence[str]) -> dict[str, str]:
+def _original_spelling(terms: Sequence[str], query_terms: Sequence[str]) -> dict[str, str]:
     """Give words as they were typed; the index knows their stems, and dates as `d:2023-05`.
 
     A typed word is that of the longest term that it begins with: others were brought along.
     """
-    found = {
-        term: f"the date {term.removeprefix(_DATE)}" for term in terms if term.startswith(_DATE)
+    spelling = {
+        term: f"the date {term.removeprefix(_DATE_PREFIX)}"
+        for term in terms
+        if term.startswith(_DATE_PREFIX)
     }
-    for word in typed:
-        folded = _folded(word)
+    for query_term in query_terms:
+        folded = _fold_case(query_term)
         stems = [term for term in terms if _is_stem(term, folded)]
         if stems:
-            found.setdefault(max(stems, key=len), word)
-    return found
+            spelling.setdefault(max(stems, key=len), query_term)
+    return spelling
 
 
-def _is_stem(term: str, word: str) -> bool:
+def _is_stem(term: str, folded_term: str) -> bool:
     """Tell whether a word begins with a term; a stem ends in i where the word has y."""
-    if word.startswith(term.removeprefix(_WORD)):
-        return term.isascii() or 2 * len(term) > len(word)
-    return term.endswith("i") and word.startswith(f"{term[:-1]}y")
+    if folded_term.startswith(term.removeprefix(_TERM_PREFIX)):
+        return term.isascii() or 2 * len(term) > len(folded_term)
+    return term.endswith("i") and folded_term.startswith(f"{term[:-1]}y")
 
 
-def _is_typed(term: str, spelled: Mapping[str, str], typed: Sequence[str]) -> bool:
-    return term in spelled or any(term in _folded(word) for word in typed)
+def _is_query_term(term: str, spelling: Mapping[str, str], query_terms: Sequence[str]) -> bool:
+    return term in spelling or any(term in _fold_case(query_term) for query_term in query_terms)
 
 
-def _folded(word: str) -> str:
+def _fold_case(term: str) -> str:
     """Fold case and drop accents, as the index does."""
     return unicodedata.normalize(
-        "NFKC", _MARKS.sub("", unicodedata.normalize("NFKD", word))
+        "NFKC", _COMBINING_MARKS.sub("", unicodedata.normalize("NFKD", term))
     ).casefold()
 
 
-def _factor(name: str, fact: RecalledFact) -> str:
+def _describe_factor(name: str, fact: RecalledFact) -> str:
     if name == "x_confidence":
         return f"has confidence {fact.confidence:.2f}"
     raises, lowers = _FACTORS.get(name, (name.removeprefix("x_"),) * 2)

@@ -16,47 +16,51 @@ if TYPE_CHECKING:
     from kais_cli.ports import Body
 
 
-def blueprints(found: Iterable[Blueprint], *, now: datetime) -> str:
+def format_blueprints(items: Iterable[Blueprint], *, now: datetime) -> str:
     """List blueprints."""
     headers = ("NAME", "PARAMS", "REVISION", "SERVED", "USES", "SUCCESS", "CI95", "READY", "AGE")
-    return output.table(headers, [_blueprint_row(b, now) for b in found])
+    return output.format_table(headers, [_blueprint_row(b, now) for b in items])
 
 
 def _blueprint_row(blueprint: Blueprint, now: datetime) -> tuple[object, ...]:
     status = blueprint.status
     return (
         blueprint.metadata.name,
-        ",".join(starred(p) for p in blueprint.spec.parameters),
+        ",".join(mark_required(p) for p in blueprint.spec.parameters),
         status.latest_revision,
         status.served_revision,
         status.usage_count,
-        output.percent(status.avg_success_rate),
-        interval(blueprint),
+        output.format_percent(status.avg_success_rate),
+        format_success_interval(blueprint),
         _status_of(blueprint, Type.READY),
-        output.age(blueprint.metadata.creation_timestamp, now),
+        output.format_age(blueprint.metadata.creation_timestamp, now),
     )
 
 
-def starred(parameter: Parameter) -> str:
+def mark_required(parameter: Parameter) -> str:
     """Name a parameter, with an asterisk when it is required."""
     return parameter.name + ("*" if parameter.is_required else "")
 
 
-def interval(blueprint: Blueprint) -> str | None:
+def format_success_interval(blueprint: Blueprint) -> str | None:
     """Write the 95 % interval of the success rate, `62-97%`; None while nothing counted."""
-    found = blueprint.status.success_interval
-    return output.interval(found.low, found.high) if found else None
+    success_interval = blueprint.status.success_interval
+    return (
+        output.format_interval(success_interval.low, success_interval.high)
+        if success_interval
+        else None
+    )
 
 
-def _status_of(found: Resource, type_: str) -> str | None:
-    condition = found.condition(type_)
+def _status_of(resource: Resource, type_: str) -> str | None:
+    condition = resource.condition(type_)
     return condition.status if condition else None
 
 
-def missions(found: Iterable[Mission], *, now: datetime) -> str:
+def format_missions(items: Iterable[Mission], *, now: datetime) -> str:
     """List missions."""
     headers = ("NAME", "STATUS", "OUTCOME", "ATTEMPT", "FACTS", "AGE")
-    return output.table(headers, [_mission_row(m, now) for m in found])
+    return output.format_table(headers, [_mission_row(m, now) for m in items])
 
 
 def _mission_row(mission: Mission, now: datetime) -> tuple[object, ...]:
@@ -67,12 +71,12 @@ def _mission_row(mission: Mission, now: datetime) -> tuple[object, ...]:
         status.outcome,
         f"{status.attempt}/{mission.spec.completion.max_attempts}" if status.attempt else None,
         status.display.facts if status.display else None,
-        output.age(mission.metadata.creation_timestamp, now),
+        output.format_age(mission.metadata.creation_timestamp, now),
     )
 
 
-def one(body: Body, form: output.Format) -> str:
+def dump_object(body: Body, form: output.Format) -> str:
     """Write one object in a form for programs."""
     if form is output.Format.NAME:
-        return output.names([body], kind=body["kind"])
-    return output.dump(output.stored(body), form)
+        return output.format_names([body], kind=body["kind"])
+    return output.dump(output.without_managed_fields(body), form)

@@ -15,82 +15,85 @@ from kais_cli.views import text_width
 
 # Control characters but tab and line feed, the marks that turn the direction of text, what some
 # terminals take as a line's end, and letters that nobody sees but a model reads.
-_STEERING = re.compile(
+_CONTROL_CHARACTERS = re.compile(
     "[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\U000e0000-\U000e007f]"
 )
-_STEP = "  "
+_INDENT = "  "
 
 
-def printable(text: str) -> str:
+def escape_control_characters(text: str) -> str:
     """Write what would steer a terminal in JSON's escapes; facts come from anybody."""
-    return _STEERING.sub(lambda found: escaped(found[0]), text)
+    return _CONTROL_CHARACTERS.sub(lambda match: json_escape(match[0]), text)
 
 
 def is_printable(text: str) -> bool:
     """Tell whether `printable` would change nothing."""
-    return _STEERING.search(text) is None
+    return _CONTROL_CHARACTERS.search(text) is None
 
 
-def escaped(text: str) -> str:
+def json_escape(text: str) -> str:
     """Write characters in JSON's escapes."""
     units = text.encode("utf-16-be", "surrogatepass")
     return "".join(f"\\u{units[i]:02x}{units[i + 1]:02x}" for i in range(0, len(units), 2))
 
 
-def block(text: str, *, width: int | None, indent: str = "") -> str:
+def wrap_text(text: str, *, width: int | None, indent: str = "") -> str:
     """Lay out a text whose own line breaks stay."""
-    lines = (_wrapped(line, width, indent, indent) for line in text.splitlines())
+    lines = (_wrap_line(line, width, indent, indent) for line in text.splitlines())
     return "".join(lines)
 
 
-def outline(value: Any, *, width: int | None = None, indent: str = "") -> str:
+def format_outline(value: Any, *, width: int | None = None, indent: str = "") -> str:
     """Lay out a JSON tree: a key a line, an entry of a list behind a hyphen."""
-    if _is_short(value):
-        return _wrapped(_short(value), width, indent, indent + _STEP)
+    if _fits_one_line(value):
+        return _wrap_line(_inline(value), width, indent, indent + _INDENT)
     return "".join(
-        _wrapped(text, width, indent + at, indent + below) for at, below, text in _of(value)
+        _wrap_line(text, width, indent + first_prefix, indent + further_prefix)
+        for first_prefix, further_prefix, text in _outline_lines(value)
     )
 
 
-def _of(value: Any) -> Iterator[tuple[str, str, str]]:
+def _outline_lines(value: Any) -> Iterator[tuple[str, str, str]]:
     """Give lines: what stands before the first and the further ones, and the words."""
     if isinstance(value, dict):
         for key, item in value.items():
-            if _is_short(item):
-                yield "", _STEP, f"{key}: {_short(item)}"
+            if _fits_one_line(item):
+                yield "", _INDENT, f"{key}: {_inline(item)}"
             else:
-                yield "", _STEP, f"{key}:"
-                inner = "" if isinstance(item, list) else _STEP
-                yield from ((inner + at, inner + below, text) for at, below, text in _of(item))
+                yield "", _INDENT, f"{key}:"
+                inner = "" if isinstance(item, list) else _INDENT
+                yield from (
+                    (inner + first_prefix, inner + further_prefix, text)
+                    for first_prefix, further_prefix, text in _outline_lines(item)
+                )
         return
     for item in value:
-        lines = [("", _STEP, _short(item))] if _is_short(item) else [*_of(item)]
-        for number, (at, below, text) in enumerate(lines):
-            yield (_STEP if number else "- ") + at, _STEP + below, text
+        lines = [("", _INDENT, _inline(item))] if _fits_one_line(item) else [*_outline_lines(item)]
+        for number, (first_prefix, further_prefix, text) in enumerate(lines):
+            yield (_INDENT if number else "- ") + first_prefix, _INDENT + further_prefix, text
 
 
-def _is_short(value: Any) -> bool:
+def _fits_one_line(value: Any) -> bool:
     if isinstance(value, list):
         return not any(isinstance(item, dict | list) for item in value)
     return not isinstance(value, dict) or not value
 
 
-def _short(value: Any) -> str:
+def _inline(value: Any) -> str:
     if value is None or value in ([], {}, ""):
         return "none"
     if isinstance(value, list):
-        return ", ".join(_short(item) for item in value)
+        return ", ".join(_inline(item) for item in value)
     return " ".join(value.split()) if isinstance(value, str) else json.dumps(value)
 
 
-def _wrapped(text: str, width: int | None, first: str, further: str) -> str:
-    text = printable(text)  # before it is measured
+def _wrap_line(text: str, width: int | None, first: str, further: str) -> str:
+    text = escape_control_characters(text)  # before it is measured
     if width is None or not text.strip():
         return f"{first}{text}".rstrip() + "\n"
     if not text.isascii():
         return "".join(
-            f"{line}\n"
-            for line in text_width.wrapped(text, width=width, first=first, further=further)
+            f"{line}\n" for line in text_width.wrap(text, width=width, first=first, further=further)
         )
     lines = textwrap.wrap(
         text,

@@ -5,10 +5,10 @@ Nothing is loaded for ASCII, which most tables are.
 
 from __future__ import annotations
 
-MARK = "…"
+ELLIPSIS = "…"
 
 
-def columns(text: str) -> int:
+def column_count(text: str) -> int:
     """Count the columns that a line of text takes."""
     if text.isascii():
         return len(text)
@@ -17,17 +17,17 @@ def columns(text: str) -> int:
     return cells.cell_len(text)
 
 
-def padded(text: str, width: int) -> str:
+def pad(text: str, width: int) -> str:
     """Fill a text with spaces up to a width; a longer one stays as it is."""
-    return text + " " * (width - columns(text))
+    return text + " " * (width - column_count(text))
 
 
-def cut(text: str, width: int) -> str:
+def truncate(text: str, width: int) -> str:
     """Shorten a text to a width, with a mark where it was cut and no character torn."""
-    if columns(text) <= width:
+    if column_count(text) <= width:
         return text
     head, _ = split(text, max(width - 1, 0))
-    return head.rstrip() + MARK
+    return head.rstrip() + ELLIPSIS
 
 
 def split(text: str, width: int) -> tuple[str, str]:
@@ -36,26 +36,26 @@ def split(text: str, width: int) -> tuple[str, str]:
         return text[:width], text[width:]
     from rich import cells  # noqa: PLC0415 (only for such text)
 
-    taken = end = 0
-    for _, after, size in cells.split_graphemes(text)[0]:
-        if taken + size > width:
+    used_columns = end = 0
+    for _, cluster_end, size in cells.split_graphemes(text)[0]:
+        if used_columns + size > width:
             break
-        taken, end = taken + size, after
+        used_columns, end = used_columns + size, cluster_end
     return text[:end], text[end:]
 
 
-def wrapped(text: str, *, width: int, first: str, further: str) -> list[str]:
+def wrap(text: str, *, width: int, first: str, further: str) -> list[str]:
     """Break a text into lines; `first` and `further` stand before them.
 
     A word wider than a line is broken where it has wide characters, as in languages that write no
     spaces, and stays whole where it has none: ids and addresses are copied.
     """
     lines, line, is_bare = [], first, True
-    for word in text.split():
-        rest = word
+    for token in text.split():
+        rest = token
         while rest:
-            room = width - columns(line) - (not is_bare)
-            head, rest = _taken(rest, room, is_bare=is_bare)
+            available = width - column_count(line) - (not is_bare)
+            head, rest = _split_token(rest, available, is_bare=is_bare)
             line += ("" if is_bare else " ") * bool(head) + head
             is_bare = is_bare and not head
             if rest:
@@ -64,10 +64,10 @@ def wrapped(text: str, *, width: int, first: str, further: str) -> list[str]:
     return [*lines, line]
 
 
-def _taken(word: str, room: int, *, is_bare: bool) -> tuple[str, str]:
+def _split_token(token: str, available: int, *, is_bare: bool) -> tuple[str, str]:
     """Split a word into what goes onto a line with so much room, and what is left."""
-    width = columns(word)
-    if width <= room:
-        return word, ""
-    head, rest = split(word, room) if width > len(word) else ("", word)
-    return (head, rest) if head or not is_bare else (word, "")
+    width = column_count(token)
+    if width <= available:
+        return token, ""
+    head, rest = split(token, available) if width > len(token) else ("", token)
+    return (head, rest) if head or not is_bare else (token, "")

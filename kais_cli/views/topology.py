@@ -12,22 +12,22 @@ from kais.resources.formation import Formation, FormationSpec, TopologyType
 _MATRIX = 12  # cells; a wider matrix is no drawing any more
 
 
-def topology(found: Formation) -> str:
+def topology(formation: Formation) -> str:
     """Draw it; problems such as a hub that no cell bears are said first."""
-    made = _routes(found.spec)
-    lines = [f"{problem}" for problem in made.problems]
-    lines += [_headline(found.spec), ""]
-    lines += _picture(found.spec, made.allowed) if made.allowed else []
+    computed = _routes(formation.spec)
+    lines = [f"{problem}" for problem in computed.problems]
+    lines += [_headline(formation.spec), ""]
+    lines += _diagram(formation.spec, computed.allowed) if computed.allowed else []
     return "\n".join(lines) + "\n"
 
 
-def routes(found: Formation) -> dict[str, Any]:
+def routes(formation: Formation) -> dict[str, Any]:
     """Give the same for programs: every cell with its allowed targets."""
-    made = _routes(found.spec)
+    computed = _routes(formation.spec)
     return {
-        "type": str(found.spec.topology.type),
-        "routes": {cell: list(targets) for cell, targets in made.allowed.items()},
-        "problems": list(made.problems),
+        "type": str(formation.spec.topology.type),
+        "routes": {cell: list(targets) for cell, targets in computed.allowed.items()},
+        "problems": list(computed.problems),
     }
 
 
@@ -38,7 +38,7 @@ def _routes(spec: FormationSpec) -> topologies.Routes:
 
 
 def _headline(spec: FormationSpec) -> str:
-    words = {
+    descriptions = {
         TopologyType.FULL_MESH: "every cell may talk to every other",
         TopologyType.STAR: f"{spec.topology.hub} in the middle, everybody else talks to it only",
         TopologyType.HIERARCHY: f"{spec.topology.root} at the top, up and down only",
@@ -46,10 +46,10 @@ def _headline(spec: FormationSpec) -> str:
         TopologyType.STIGMERGY: "no cell talks to another; they leave marks on a blackboard",
         TopologyType.CUSTOM: "only the routes that are named",
     }
-    return f"{spec.topology.type}, {spec.cell_count} cells: {words[spec.topology.type]}"
+    return f"{spec.topology.type}, {spec.cell_count} cells: {descriptions[spec.topology.type]}"
 
 
-def _picture(spec: FormationSpec, allowed: Mapping[str, Sequence[str]]) -> Iterator[str]:
+def _diagram(spec: FormationSpec, allowed: Mapping[str, Sequence[str]]) -> Iterator[str]:
     match spec.topology.type:
         case TopologyType.STAR | TopologyType.HIERARCHY:
             top = spec.topology.hub or spec.topology.root or ""
@@ -68,7 +68,7 @@ def _picture(spec: FormationSpec, allowed: Mapping[str, Sequence[str]]) -> Itera
                 first = names.short_cell_name(template.name, 0)
                 yield first if first == last else f"{first} to {last}"
         case _:
-            yield from (_matrix(allowed) if len(allowed) <= _MATRIX else _listed(allowed))
+            yield from (_matrix(allowed) if len(allowed) <= _MATRIX else _route_list(allowed))
 
 
 def _tree(roots: Sequence[str], allowed: Mapping[str, Sequence[str]]) -> Iterator[str]:
@@ -88,12 +88,12 @@ def _tree(roots: Sequence[str], allowed: Mapping[str, Sequence[str]]) -> Iterato
             yield f"{cell} (talks to nobody)"
 
 
-def _branches(cell: str, children: Mapping[str, Sequence[str]], before: str) -> Iterator[str]:
-    below = children.get(cell, ())
-    for number, child in enumerate(below):
-        is_last = number == len(below) - 1
-        yield f"{before}{'└── ' if is_last else '├── '}{child}"
-        yield from _branches(child, children, before + ("    " if is_last else "│   "))
+def _branches(cell: str, children: Mapping[str, Sequence[str]], prefix: str) -> Iterator[str]:
+    targets = children.get(cell, ())
+    for number, child in enumerate(targets):
+        is_last = number == len(targets) - 1
+        yield f"{prefix}{'└── ' if is_last else '├── '}{child}"
+        yield from _branches(child, children, prefix + ("    " if is_last else "│   "))
 
 
 def _matrix(allowed: Mapping[str, Sequence[str]]) -> Iterator[str]:
@@ -110,6 +110,6 @@ def _matrix(allowed: Mapping[str, Sequence[str]]) -> Iterator[str]:
     yield "● may talk to the cell of that number"
 
 
-def _listed(allowed: Mapping[str, Sequence[str]]) -> Iterator[str]:
+def _route_list(allowed: Mapping[str, Sequence[str]]) -> Iterator[str]:
     for cell, targets in allowed.items():
         yield f"{cell} → {', '.join(targets) or 'nobody'}"

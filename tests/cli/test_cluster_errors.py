@@ -20,7 +20,7 @@ def test_every_exception_of_kr8s_is_known_here():
     assert {kind.__name__ for kind in KR8S} == {
         "APITimeoutError", "ConnectionClosedError", "ExecError", "NotFoundError", "ServerError",
     }  # fmt: skip
-    assert all(issubclass(kind, kubernetes_api.ALL) for kind in KR8S)
+    assert all(issubclass(kind, kubernetes_api.API_ERRORS) for kind in KR8S)
 
 
 @pytest.mark.parametrize("kind", KR8S, ids=lambda kind: kind.__name__)

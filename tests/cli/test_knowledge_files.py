@@ -288,5 +288,5 @@ def test_line_without_an_end_is_not_held(tmp_path):
     file = tmp_path / "long"
     file.write_bytes(b"x" * 5_000_000 + b"\nnext\n")
     with file.open("rb") as opened:
-        found = list(importer.lines(opened))
-    assert [len(line) for line in found] == [importer.LONGEST + 1, len("next\n")]
+        found = list(importer.read_lines(opened))
+    assert [len(line) for line in found] == [importer.MAX_LINE_BYTES + 1, len("next\n")]

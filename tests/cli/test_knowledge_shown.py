@@ -38,7 +38,7 @@ def listed(terminal, knowledge, *options, columns=None):
 @pytest.mark.parametrize("columns", [80, 100, 120, 160, 240])
 def test_list_never_is_wider_than_the_terminal(terminal, knowledge, columns):
     lines = listed(terminal, knowledge, columns=columns).splitlines()
-    assert max(text_width.columns(line) for line in lines) <= columns
+    assert max(text_width.column_count(line) for line in lines) <= columns
     assert sum(line.endswith("…") for line in lines) == 2
 
 
@@ -138,7 +138,7 @@ def test_score_is_told_in_words():
         bm25=3.0, context=0.0, links=0.2, x_confidence=1.06, x_recency=0.98, x_phrase=1.0,
         **{"=lift": 1.0, "=crane": 2.0},
     )  # fmt: skip
-    assert score_explanation.explained(fact, "What does the Crane, lifting?") == [
+    assert score_explanation.explain_score(fact, "What does the Crane, lifting?") == [
         (
             "3.40 = 3.00 words of the question (Crane 2.00, lifting 1.00)"
             " + 0.20 facts that it is linked with"
@@ -149,9 +149,9 @@ def test_score_is_told_in_words():
 
 def test_words_that_those_of_the_question_bring_are_not_told_as_typed():
     fact = ranked(bm25=4.0, **{"=certif": 2.0, "=cert": 1.0, "=polici": 0.6, "=expir": 0.4})
-    assert score_explanation.explained(fact, "A certificate? Which policy has the certificate?")[
-        0
-    ] == (
+    assert score_explanation.explain_score(
+        fact, "A certificate? Which policy has the certificate?"
+    )[0] == (
         "3.40 = 4.00 words of the question, and others for them"
         " (certificate 2.00, cert 1.00, policy 0.60, expir 0.40)"
     )
@@ -159,7 +159,7 @@ def test_words_that_those_of_the_question_bring_are_not_told_as_typed():
 
 def test_parts_of_an_identifier_and_words_without_their_accents_are_of_the_question():
     parts = {"==imagepullbackoff": 2.0, "=imag": 1.0, "=off": 0.5, "=lauft": 0.4}
-    told = score_explanation.explained(ranked(bm25=3.9, **parts), "ImagePullBackOff läuft")[0]
+    told = score_explanation.explain_score(ranked(bm25=3.9, **parts), "ImagePullBackOff läuft")[0]
     assert told == (
         "3.40 = 3.90 words of the question (ImagePullBackOff 2.00, imag 1.00, off 0.50, läuft 0.40)"
     )
@@ -169,20 +169,20 @@ def test_pieces_of_a_text_without_spaces_are_told_as_they_are():
     fact = ranked(bm25=2.0, **{"=备份": 1.0, "=份存": 1.0})
     assert (
         "of the question (备份 1.00, 份存 1.00)"
-        in score_explanation.explained(fact, "备份存储在哪里")[0]
+        in score_explanation.explain_score(fact, "备份存储在哪里")[0]
     )
 
 
 def test_dates_and_what_belongs_together_are_told_in_words():
     fact = ranked(**{"bm25": 1.0, "=may": 0.5, "=d:2023-05": 0.5, "session": 0.3})
-    assert score_explanation.explained(fact, "What was said in May 2023?")[0] == (
+    assert score_explanation.explain_score(fact, "What was said in May 2023?")[0] == (
         "3.40 = 1.00 words of the question (May 0.50, the date 2023-05 0.50)"
         " + 0.30 the rest of its conversation or run"
     )
 
 
 def test_fact_that_shares_no_word_says_so():
-    assert score_explanation.explained(ranked(), "x") == [
+    assert score_explanation.explain_score(ranked(), "x") == [
         "3.40: no word of the question, given to fill the answer up"
     ]
 
@@ -193,7 +193,7 @@ def test_every_part_that_recall_gives_has_words():
         name for name in re.findall(r'\["([a-z0-9]+)"\] = ', ranking) if not name.startswith("x_")
     }
     assert len(named) > 8
-    assert named <= score_explanation.NAMED
+    assert named <= score_explanation.DESCRIBED_PARTS
 
 
 def test_long_fact_of_a_recall_is_cut_on_a_terminal_and_whole_in_a_pipe(terminal, knowledge):

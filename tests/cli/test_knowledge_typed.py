@@ -70,17 +70,17 @@ def test_what_is_no_moment_is_refused_with_how_to_write_one(typed, hint):
 )
 def test_misspelt_scope_is_refused_with_what_was_meant(typed, meant):
     with pytest.raises(errors.UsageError) as refused:
-        scope_parsing.path(typed, namespace="mine")
+        scope_parsing.parse_scope(typed, namespace="mine")
     assert str(refused.value).endswith(f"; did you mean {meant}?")
 
 
 @pytest.mark.parametrize("typed", ["::", "realm:", "realm:demo/formation", "../..", "cell:x"])
 def test_scope_that_is_like_none_gets_no_advice_that_is_wrong(typed):
     with pytest.raises(errors.UsageError) as refused:
-        scope_parsing.path(typed, namespace="mine")
+        scope_parsing.parse_scope(typed, namespace="mine")
     assert "is no " in str(refused.value)
     for word in str(refused.value).partition("did you mean ")[2].rstrip("?").split():
-        assert scope_parsing.path(word, namespace="mine") == word
+        assert scope_parsing.parse_scope(word, namespace="mine") == word
 
 
 @pytest.mark.parametrize(
@@ -94,7 +94,7 @@ def test_scope_that_is_like_none_gets_no_advice_that_is_wrong(typed):
 )
 def test_nearest_scope_is_one_of_a_like_name(typed, near):
     known = ["platform", "realm:demo", "realm:demo/formation:doctor"]
-    assert scope_parsing.nearest(typed, known) == near
+    assert scope_parsing.closest_path(typed, known) == near
 
 
 def test_empty_scope_is_no_way_to_say_all(terminal):

@@ -15,7 +15,7 @@ RESULT = {
 
 
 def test_json_is_told_without_its_brackets():
-    assert text_layout.outline(RESULT) == (
+    assert text_layout.format_outline(RESULT) == (
         "summary: namespace demo: 2 of 6 pods fail\n"
         "pods:\n"
         "- pods: one, two\n"
@@ -31,7 +31,9 @@ def test_json_is_told_without_its_brackets():
 
 
 def test_long_words_of_json_hang_below_their_key():
-    told = text_layout.outline({"pods": [{"why": "the image cannot be pulled at all"}]}, width=24)
+    told = text_layout.format_outline(
+        {"pods": [{"why": "the image cannot be pulled at all"}]}, width=24
+    )
     assert told == "pods:\n- why: the image cannot\n    be pulled at all\n"
 
 
@@ -39,15 +41,15 @@ def test_long_words_of_json_hang_below_their_key():
     ("value", "told"), [([], "none\n"), ({}, "none\n"), ([[1, 2], [3]], "- 1, 2\n- 3\n")]
 )
 def test_what_is_empty_or_nested_is_told_too(value, told):
-    assert text_layout.outline(value) == told
+    assert text_layout.format_outline(value) == told
 
 
 def test_text_keeps_its_own_lines():
-    assert text_layout.block("one\n\ntwo three", width=6) == "one\n\ntwo\nthree\n"
+    assert text_layout.wrap_text("one\n\ntwo three", width=6) == "one\n\ntwo\nthree\n"
 
 
 def test_what_would_steer_a_terminal_is_shown_instead():
     hostile = "a\x1b]0;owned\x07b\x9b31m\u202egpj.exe\tc\r\n"
-    assert text_layout.printable(hostile) == (
+    assert text_layout.escape_control_characters(hostile) == (
         "a\\u001b]0;owned\\u0007b\\u009b31m\\u202egpj.exe\tc\\u000d\n"
     )

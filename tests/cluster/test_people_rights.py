@@ -64,7 +64,7 @@ def test_the_role_allows_the_way_to_the_service_and_no_other_pod(
     for right in permissions.of_release(Release(namespace)):
         for verb in right.verbs:
             asked = {"namespace": namespace, "name": right.name}
-            assert cluster.may(verb, right.resource, **asked), (verb, right.resource)
+            assert cluster.is_allowed(verb, right.resource, **asked), (verb, right.resource)
     with pytest.raises(errors.Refused, match="forbidden"):
         cluster.get("Pod", namespace, "another")
     with (
@@ -90,5 +90,7 @@ def test_without_get_on_portforward_the_refusal_is_said_at_once(
     ):
         pytest.fail("it may not")
     assert time.monotonic() - started < 3
-    assert not cluster.may("get", "pods/portforward", namespace=namespace, name="kais-knowledge-0")
+    assert not cluster.is_allowed(
+        "get", "pods/portforward", namespace=namespace, name="kais-knowledge-0"
+    )
     cluster.close()

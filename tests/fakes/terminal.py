@@ -15,7 +15,7 @@ import httpx
 
 from kais.resources import kinds
 from kais_cli import app, errors, settings
-from kais_cli.environment import Environment, Where
+from kais_cli.environment import ClusterOptions, Environment
 from kais_cli.ports import Body, Change, Target
 from tests.fakes.merging import merge_patch
 
@@ -111,7 +111,7 @@ class FakeCluster:
         self.followed = follow
         yield from self.written.get((pod, container), ())
 
-    def may(
+    def is_allowed(
         self, verb: str, resource: str, *, namespace: str | None, group: str = "", name: str = ""
     ) -> bool:
         self._fail()
@@ -214,10 +214,10 @@ class Terminal:
         self.stdin = ""
         self.settings = settings.Settings()
         self.clusters: Any = None
-        self.asked: list[Where] = []
+        self.asked: list[ClusterOptions] = []
         self.out = self.err = ""
 
-    def open_cluster(self, where: Where) -> FakeCluster:
+    def open_cluster(self, where: ClusterOptions) -> FakeCluster:
         self.asked.append(where)
         return self.cluster
 
