@@ -83,6 +83,7 @@ class _Rules:
     public: frozenset[tuple[str, str]]  # allowed wherever the name is used
     local: Mapping[str, frozenset[tuple[str, str]]]  # key of a function -> allowed inside it
     keywords: frozenset[tuple[str, str]]
+    modules: frozenset[str]
     prose: bool
 
     @classmethod
@@ -107,7 +108,8 @@ class _Rules:
             public.add((old.rpartition(".")[2], f"{parent.rpartition('.')[2]}_{leaf}"))
         keywords = {pair for pairs in local.values() for pair in pairs} | public
         frozen = {owner: frozenset(pairs) for owner, pairs in local.items()}
-        return cls(names, frozenset(public), frozen, frozenset(keywords), prose)
+        known = frozenset(rename_map.module_name(Path(path)) for path in sources)
+        return cls(names, frozenset(public), frozen, frozenset(keywords), known, prose)
 
 
 @dataclass
@@ -144,7 +146,7 @@ class _Comparison:
             self._fail(old, new)
         scope = getattr(old, "name", None) if isinstance(old, _SCOPES) else None
         if isinstance(scope, str):
-            self._identifiers(scope, getattr(new, "name", ""), self.rules.public)
+            self._identifiers(scope, getattr(new, "name", ""), self._inside())
             self._scopes.append(scope)
             self._renamed.append({})
         for name, value in ast.iter_fields(old):
@@ -238,6 +240,8 @@ class _Comparison:
 
     def _re_exported(self, package: str, name: str) -> str:
         """Return the new name of what a package has from one of its modules."""
+        if f"{package}.{name}" in self.rules.modules:
+            return name
         for key, new in self.rules.map.names.items():
             if key.startswith(f"{package}.") and key.endswith(f":{name}"):
                 return new

@@ -91,3 +91,15 @@ def test_a_new_file_is_a_difference() -> None:
         compare_trees.compare(
             {"kais/a.py": OLD}, {"kais/a.py": OLD, "kais/b.py": "x = 1\n"}, rename_map.parse("")
         )
+
+
+def test_an_inner_function_may_be_renamed_where_it_is_defined() -> None:
+    old = "def run():\n    def ask():\n        return 1\n    return ask()\n"
+    assert compare(old, old.replace("ask", "fetch"), "kais.a:run.ask -> fetch") == 1
+
+
+def test_a_module_is_no_function_of_its_name() -> None:
+    old = {"kais/report.py": "def report():\n    pass\n", "kais/a.py": "from kais import report\n"}
+    new = {**old, "kais/report.py": "def write_report():\n    pass\n"}
+    names = rename_map.parse("kais.report:report -> write_report")
+    assert compare_trees.compare(old, new, names) == 1
