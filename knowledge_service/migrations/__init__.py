@@ -22,6 +22,7 @@ from knowledge_service.migrations import (
     m012_erased_scopes,
     m013_named_answers,
     m014_event_scopes,
+    m015_log_by_scope,
 )
 
 SQLITE: tuple[tuple[int, str, str], ...] = (
@@ -39,5 +40,6 @@ SQLITE: tuple[tuple[int, str, str], ...] = (
     (12, "m012_erased_scopes", m012_erased_scopes.SQLITE),
     (13, "m013_named_answers", m013_named_answers.SQLITE),
     (14, "m014_event_scopes", m014_event_scopes.SQLITE),
+    (15, "m015_log_by_scope", m015_log_by_scope.SQLITE),
 )
 """(number, name, script) in order; the runner is the store's."""

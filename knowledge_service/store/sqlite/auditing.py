@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 import apsw
 
@@ -13,21 +13,34 @@ from knowledge_client.models import AuditEntry
 from knowledge_service.domain.visibility import PLATFORM, Reach, View
 from knowledge_service.event_log import times
 from knowledge_service.ports import Acts, AuditPlace
-from knowledge_service.store.sqlite import changes
+from knowledge_service.store.sqlite import changes, part
+from knowledge_service.store.sqlite.scope_merge import ScopedRows
 
-# So much is looked through for one page; a page that ends there is short and has a cursor.
+# So many rows of each kind are read for one page; a page that ends there is short and has a cursor.
 _LOOKED_THROUGH = 20_000
 
-_EVENTS = """SELECT seq, scope_no, type, actor, at FROM event WHERE seq < ?
-  ORDER BY seq DESC LIMIT ?"""
-_PAYLOAD = "SELECT salt, bytes FROM payload WHERE seq = ?"
+_EVENTS = """SELECT seq, scope_no, type, actor, at FROM event WHERE seq < ? ORDER BY seq DESC"""
+_EVENTS_BY_SCOPE = ScopedRows(
+    heads="""SELECT s.value, e.seq FROM json_each(?1) s CROSS JOIN event e ON e.seq = (
+      SELECT max(seq) FROM event INDEXED BY event_scope WHERE scope_no = s.value AND seq < ?2)""",
+    page="""SELECT seq, scope_no, type, actor, at FROM event INDEXED BY event_scope
+      WHERE scope_no = ? AND seq < ? ORDER BY seq DESC LIMIT ?""",
+    descending=True,
+)
 _RECEIPTS = """SELECT at, id, principal, observer_no, run_id FROM receipt WHERE (at, id) < (?, ?)
-  ORDER BY at DESC, id DESC LIMIT ?"""
+  ORDER BY at DESC, id DESC"""
+_RECEIPTS_BY_SCOPE = ScopedRows(
+    heads="""SELECT s.value, r.at, r.id FROM json_each(?1) s CROSS JOIN receipt r ON r.id = (
+      SELECT id FROM receipt INDEXED BY receipt_observer
+      WHERE observer_no = s.value AND (at, id) < (?2, ?3) ORDER BY at DESC, id DESC LIMIT 1)""",
+    page="""SELECT at, id, principal, observer_no, run_id FROM receipt INDEXED BY receipt_observer
+      WHERE observer_no = ? AND (at, id) < (?, ?) ORDER BY at DESC, id DESC LIMIT ?""",
+    descending=True,
+)
 _BODY = "SELECT body FROM receipt WHERE id = ?"
-_SCOPES = "SELECT scope_no, path FROM scope WHERE retired_at IS NULL"
 _END = 2**62
 
-# What a row becomes is found out when it comes onto the page: most never do.
+# What a row becomes is worked out when it comes onto the page: most never do.
 _Tell = Callable[[], AuditEntry]
 
 
@@ -38,14 +51,43 @@ class Audit(changes.ChangeLog):
         """Read both backwards and merge by time."""
         place = before or AuditPlace(_END, _END, "")
         with self._readers.browsing() as connection:
-            scopes = {
-                number: path
-                for number, path in connection.execute(_SCOPES)
-                if any(reach.covers(path) for reach in reaches)
-            }
-            acts = _changes(connection, place, scopes, reaches)
-            recalls = _recalls(connection, place, scopes)
+            scopes = part.scopes_reached(connection, reaches)
+            acts = _Rows(_changes(connection, place, scopes, reaches))
+            recalls = _Rows(_recalls(connection, place, scopes, reaches))
             return _merge(acts, recalls, place, limit)
+
+
+class _Row(NamedTuple):
+    at: int
+    id: Any
+    tell: _Tell | None
+    """None of what the caller does not see."""
+
+
+class _Rows:
+    """Rows of one kind, the newest first, read as they are needed."""
+
+    def __init__(self, rows: Iterator[_Row]) -> None:
+        self._rows = rows
+        self._read = 0
+        self.next: _Row | None = None
+        self.take()
+
+    @property
+    def is_cut(self) -> bool:
+        """Whether as many rows as one page may read were read."""
+        return self._read > _LOOKED_THROUGH
+
+    def take(self) -> None:
+        """Go on to the next row."""
+        self._read += 1
+        self.next = None if self.is_cut else next(self._rows, None)
+
+    def has_visible(self) -> bool:
+        """Go on to the next row that the caller sees; tell whether there may be one."""
+        while self.next and not self.next.tell:
+            self.take()
+        return self.next is not None or self.is_cut
 
 
 def _changes(
@@ -53,7 +95,7 @@ def _changes(
     place: AuditPlace,
     scopes: dict[int, str],
     reaches: Sequence[Reach],
-) -> list[tuple[int, int, _Tell | None]]:
+) -> Iterator[_Row]:
     whole = View(PLATFORM, tuple(reaches))
     everything = whole.sees_all_below(PLATFORM)
 
@@ -63,18 +105,22 @@ def _changes(
             return scope_no is None and everything
         return kind not in changes.OF_WHO_CAME_FIRST or whole.sees_all_below(path)
 
-    return [
-        (row[4], row[0], partial(_change, connection, row, scopes) if is_told(*row[1:3]) else None)
-        for row in connection.execute(_EVENTS, (place.event, _LOOKED_THROUGH))
-    ]
+    after = (place.event,)
+    rows: Any = (
+        connection.execute(_EVENTS, after)
+        if everything
+        else _EVENTS_BY_SCOPE.merge(connection, scopes, after)
+    )
+    for row in rows:
+        tell = partial(_change, connection, row, scopes) if is_told(*row[1:3]) else None
+        yield _Row(row[4], row[0], tell)
 
 
 def _change(
     connection: apsw.Connection, row: tuple[Any, ...], scopes: dict[int, str]
 ) -> AuditEntry:
-    seq, scope_no, kind, actor, at = row
-    payload: Any = connection.execute(_PAYLOAD, (seq,)).fetchall() or [(None, None)]
-    named = changes.names(connection, (*row, *payload[0]), scopes)
+    _, scope_no, kind, actor, at = row
+    named = changes.names(connection, row, scopes)
     return AuditEntry(
         at=times.from_us(at), actor=actor, action=kind, scope=scopes.get(scope_no),
         facts=tuple(dict.fromkeys(named.facts)), run=named.run,
@@ -82,13 +128,20 @@ def _change(
 
 
 def _recalls(
-    connection: apsw.Connection, place: AuditPlace, scopes: dict[int, str]
-) -> list[tuple[int, str, _Tell | None]]:
-    asked = (place.at_us, place.receipt, _LOOKED_THROUGH)
-    return [
-        (row[0], row[1], partial(_recall, connection, row, scopes) if row[3] in scopes else None)
-        for row in connection.execute(_RECEIPTS, asked)
-    ]
+    connection: apsw.Connection,
+    place: AuditPlace,
+    scopes: dict[int, str],
+    reaches: Sequence[Reach],
+) -> Iterator[_Row]:
+    after = (place.at_us, place.receipt)
+    rows: Any = (
+        connection.execute(_RECEIPTS, after)
+        if View(PLATFORM, tuple(reaches)).sees_all_below(PLATFORM)
+        else _RECEIPTS_BY_SCOPE.merge(connection, scopes, after)
+    )
+    for row in rows:
+        tell = partial(_recall, connection, row, scopes) if row[3] in scopes else None
+        yield _Row(row[0], row[1], tell)
 
 
 def _recall(
@@ -105,30 +158,26 @@ def _recall(
     )  # fmt: skip
 
 
-def _merge(
-    acts: list[tuple[int, int, _Tell | None]],
-    recalls: list[tuple[int, str, _Tell | None]],
-    place: AuditPlace,
-    limit: int,
-) -> Acts:
-    """Take the newer of both until the page is full or one of them was looked through."""
+def _merge(acts: _Rows, recalls: _Rows, place: AuditPlace, limit: int) -> Acts:
+    """Take the newer of both until the page is full or one of them is cut."""
     entries: list[AuditEntry] = []
-    i = j = 0
-    while len(entries) < limit and (i < len(acts) or j < len(recalls)):
-        # Where one side ended because enough was looked through, the other must not run ahead.
-        if (i == len(acts) == _LOOKED_THROUGH) or (j == len(recalls) == _LOOKED_THROUGH):
+    while len(entries) < limit:
+        # The other must not run ahead of the one that was cut.
+        if acts.is_cut or recalls.is_cut:
             break
-        if j == len(recalls) or (i < len(acts) and acts[i][0] >= recalls[j][0]):
-            at, seq, tell = acts[i]
-            i += 1
-            place = AuditPlace(seq, place.at_us, place.receipt)
+        act, recall = acts.next, recalls.next
+        if act and (recall is None or act.at >= recall.at):
+            taken = act
+            place = AuditPlace(act.id, place.at_us, place.receipt)
+            acts.take()
+        elif recall:
+            taken = recall
+            place = AuditPlace(place.event, recall.at, recall.id)
+            recalls.take()
         else:
-            at, receipt_id, tell = recalls[j]
-            j += 1
-            place = AuditPlace(place.event, at, receipt_id)
-        if tell:
-            entries.append(tell())
+            break
+        if taken.tell:
+            entries.append(taken.tell())
     # What the caller does not see is nothing to go on for.
-    is_left = any(act[2] for act in acts[i:]) or any(recall[2] for recall in recalls[j:])
-    is_more = is_left or _LOOKED_THROUGH in (len(acts), len(recalls))
+    is_more = acts.has_visible() or recalls.has_visible()
     return Acts(tuple(entries), place if is_more else None)

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from itertools import islice
 from typing import Any
 
 import apsw
@@ -12,13 +13,22 @@ from knowledge_service.domain.visibility import View
 from knowledge_service.event_log import event_payloads, times
 from knowledge_service.ports import Change, Changes
 from knowledge_service.store.sqlite import part, rows
+from knowledge_service.store.sqlite.scope_merge import ScopedRows
 
-# So many events are looked through at a time; a reader of few scopes is never kept waiting long.
+# So many events of visible scopes are read at a time.
 _LOOKED_THROUGH = 5_000
 
-_BOUNDS = "SELECT coalesce(min(seq), 1) - 1, coalesce(max(seq), 0) FROM event"
-_LOG = """SELECT e.seq, e.scope_no, e.type, e.actor, e.at, p.salt, p.bytes
-  FROM event e LEFT JOIN payload p USING(seq) WHERE e.seq > ? AND e.seq <= ? ORDER BY e.seq"""
+# Apart: a query for both together would read the whole log.
+_BOUNDS = """SELECT coalesce((SELECT min(seq) FROM event), 1) - 1,
+  coalesce((SELECT max(seq) FROM event), 0)"""
+_LOG = "SELECT seq, scope_no, type, actor, at FROM event WHERE seq > ? ORDER BY seq"
+_BY_SCOPE = ScopedRows(
+    heads="""SELECT s.value, e.seq FROM json_each(?1) s CROSS JOIN event e ON e.seq = (
+      SELECT min(seq) FROM event INDEXED BY event_scope WHERE scope_no = s.value AND seq > ?2)""",
+    page="""SELECT seq, scope_no, type, actor, at FROM event INDEXED BY event_scope
+      WHERE scope_no = ? AND seq > ? ORDER BY seq LIMIT ?""",
+)
+_PAYLOAD = "SELECT salt, bytes FROM payload WHERE seq = ?"
 _SCOPE_OF = f"""SELECT scope_no FROM fact
   WHERE id = ?1 AND (?2 OR review NOT IN {rows.UNREVIEWED})"""
 _IS_UNREVIEWED = f"SELECT 1 FROM fact WHERE id = ? AND review IN {rows.UNREVIEWED}"
@@ -55,21 +65,34 @@ class ChangeLog(part.Part):
             return int(bounds[0][0]), int(bounds[0][1])
 
     def changes(self, after: int, view: View, *, limit: int) -> Changes:
-        """Look through a stretch of the log."""
+        """Read the events of the visible scopes, as many as one call may."""
         found: list[Change] = []
+        read, position = 0, after
         with self._readers.browsing() as connection:
             bounds: list[Any] = connection.execute(_BOUNDS).fetchall()
-            last = min(int(bounds[0][1]), after + _LOOKED_THROUGH)
+            last = max(after, int(bounds[0][1]))
             scopes = part.scopes_seen(connection, view, None)
-            for row in connection.execute(_LOG, (after, last)):
+            events = _events(connection, view, scopes, after, last)
+            for row in islice(events, _LOOKED_THROUGH):
+                read, position = read + 1, row[0]
                 if row[2] in OF_WHO_CAME_FIRST and not view.sees_all_below(scopes.get(row[1], "")):
                     continue
                 change = _change(connection, row, scopes, drafts=view.drafts)
                 if change:
                     found.append(change)
                     if len(found) == limit:
-                        return Changes(tuple(found), change.position)
-        return Changes(tuple(found), max(after, last))
+                        return Changes(tuple(found), position)
+        return Changes(tuple(found), position if read == _LOOKED_THROUGH else last)
+
+
+def _events(
+    connection: apsw.Connection, view: View, scopes: Mapping[int, str], after: int, last: int
+) -> Iterable[tuple[Any, ...]]:
+    """Return events in order: those of the scopes, or all if these are no more than the scopes."""
+    names = part.asked_scopes(view, scopes)
+    if names.scopes is None or (names.most_entries is not None and last - after <= len(scopes)):
+        return connection.execute(_LOG, (after,))
+    return _BY_SCOPE.merge(connection, scopes, (after,))
 
 
 def names(
@@ -80,7 +103,7 @@ def names(
     drafts: bool = True,
 ) -> Named:
     """Say what an event names of what is visible; hidden when nothing visible is left of it."""
-    found, shown, parts = Named(), 0, list(_parts(row))
+    found, shown, parts = Named(), 0, list(_parts(connection, row[0]))
     for each in parts:
         ends = [each[end] for end in _ENDS if isinstance(each.get(end), str)]
         if not all(_is_visible(connection, end, scopes, drafts=drafts) for end in ends):
@@ -101,7 +124,7 @@ def names(
 def _change(
     connection: apsw.Connection, row: tuple[Any, ...], scopes: Mapping[int, str], *, drafts: bool
 ) -> Change | None:
-    seq, scope_no, kind, actor, at = row[:5]
+    seq, scope_no, kind, actor, at = row
     if scope_no not in scopes:
         return None
     named = names(connection, row, scopes, drafts=drafts)
@@ -119,9 +142,8 @@ def _change(
     )
 
 
-def _parts(row: tuple[Any, ...]) -> Iterator[Mapping[str, Any]]:
-    salt, data = row[5], row[6]
-    if salt is not None:
+def _parts(connection: apsw.Connection, seq: int) -> Iterator[Mapping[str, Any]]:
+    for salt, data in connection.execute(_PAYLOAD, (seq,)):
         yield from (
             each for each in event_payloads.decode(event_payloads.StoredPayload(salt, data)) if each
         )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import apsw
@@ -10,10 +11,13 @@ from knowledge_service.clock import Clock
 from knowledge_service.event_log import event_payloads
 from knowledge_service.progress import Progress
 
-_EVENTS = """SELECT e.seq, p.salt, p.bytes FROM event e JOIN payload p USING(seq)
-  WHERE e.seq >= coalesce((SELECT CAST(value AS INTEGER) FROM meta WHERE key = 'replay_from'), 1)
+_REPLAY_FROM = "coalesce((SELECT CAST(value AS INTEGER) FROM meta WHERE key = 'replay_from'), 1)"
+_EVENTS = f"""SELECT e.seq, p.salt, p.bytes FROM event e JOIN payload p USING(seq)
+  WHERE e.seq >= {_REPLAY_FROM}
   AND e.type IN ('link.made', 'link.closed', 'link.restored',
     'promotion.made', 'promotion.undone', 'promotion.redone') ORDER BY e.seq"""
+_OLD_EVENTS = f"""SELECT e.seq, p.salt, p.bytes FROM event e JOIN payload p USING(seq)
+  WHERE e.seq < {_REPLAY_FROM} AND e.type = 'link.made' ORDER BY e.seq"""
 _FILL = """UPDATE fact_event SET other_scope = (SELECT scope_no FROM fact WHERE id = ?3)
   WHERE fact_no = (SELECT fact_no FROM fact WHERE id = ?2) AND other_scope = 0 AND seq = ?1
   AND EXISTS(SELECT 1 FROM fact WHERE id = ?3)"""
@@ -22,7 +26,15 @@ _ENDS = (("from", "to"), ("origin", "copy"))
 
 def fill(connection: apsw.Connection, _clock: Clock, _progress: Progress) -> None:
     """Fill the column for the events that a replay goes through."""
-    events: list[Any] = connection.execute(_EVENTS).fetchall()
+    _fill(connection, connection.execute(_EVENTS).fetchall())
+
+
+def fill_old(connection: apsw.Connection, _clock: Clock, _progress: Progress) -> None:
+    """Fill the column for links from before the log was enough to replay."""
+    _fill(connection, connection.execute(_OLD_EVENTS).fetchall())
+
+
+def _fill(connection: apsw.Connection, events: Sequence[Any]) -> None:
     for seq, salt, data in events:
         for part in event_payloads.decode(event_payloads.StoredPayload(salt, data)):
             for one, other in _ENDS:

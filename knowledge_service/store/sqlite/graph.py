@@ -39,6 +39,12 @@ _BESIDE_SEEN = tuple(
   WHERE x.closed_at IS NULL AND (?2 IS NULL OR x.type IN (SELECT value FROM json_each(?2)))"""
     for own, other, index in _ENDS
 )
+CROWDED = tuple(
+    f"""SELECT n.value FROM json_each(?1) n WHERE EXISTS(SELECT 1 FROM link INDEXED BY {index}
+  WHERE {own}_no = n.value LIMIT 1 OFFSET ?2)"""
+    for own, _, index in _ENDS
+)
+"""What selects facts with many links from them, and to them."""
 _LIVE = f"""SELECT f.fact_no, f.scope_no FROM json_each(?1) n CROSS JOIN fact f
   ON f.fact_no = n.value WHERE f.lifecycle = 'live'
   AND (?2 OR f.review NOT IN {rows.UNREVIEWED})"""
@@ -50,19 +56,24 @@ def number_of(connection: apsw.Connection, fact_id: str) -> int | None:
 
 
 def _beside(
-    connection: apsw.Connection, numbers: Sequence[int], types: Sequence[str], scopes: str | None
+    connection: apsw.Connection,
+    numbers: Sequence[int],
+    types: Sequence[str],
+    scopes: part.ScopeFilter,
 ) -> set[int]:
-    """Return the other ends of the links of some facts, from the two indexes alone.
-
-    `scopes` is what `part.asked_scopes` says.
-    """
+    """Return the other ends of the links of some facts, from the two indexes alone."""
     chosen = json.dumps(list(types)) if types else None
     found: set[int] = set()
     for start in range(0, len(numbers), _SLICE):
-        asked: tuple[str | None, ...] = (json.dumps(list(numbers[start : start + _SLICE])), chosen)
-        asked = asked if scopes is None else (*asked, scopes)
-        for sql in _BESIDE if scopes is None else _BESIDE_SEEN:
-            found.update(chain.from_iterable(connection.execute(sql, asked)))
+        slice_ = numbers[start : start + _SLICE]
+        for sql, sql_seen, crowded in zip(_BESIDE, _BESIDE_SEEN, CROWDED, strict=True):
+            few, many = scopes.split(connection, crowded, slice_)
+            if few:
+                rows_ = connection.execute(sql, (json.dumps(few), chosen))
+                found.update(chain.from_iterable(rows_))
+            if many:
+                asked = (json.dumps(many), chosen, scopes.scopes)
+                found.update(chain.from_iterable(connection.execute(sql_seen, asked)))
     return found
 
 

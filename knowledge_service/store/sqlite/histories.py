@@ -48,7 +48,7 @@ def _entries(
     connection: apsw.Connection, number: int, fact_id: str, view: View
 ) -> list[HistoryEntry]:
     found = []
-    scopes = part.asked_scopes(view, part.scopes_seen(connection, view, None), most=None)
+    scopes = part.asked_scopes(view, part.scopes_seen(connection, view, None)).scopes
     events: Any = (
         connection.execute(_EVENTS, (number,))
         if scopes is None

@@ -71,7 +71,7 @@ class Links(part.Part):
         named = json.dumps(list(types)) if types else None
         with self._readers.browsing() as connection:
             asked: tuple[Any, ...] = (fact_id, before, named)
-            scopes = part.asked_scopes(view, part.scopes_seen(connection, view, None), most=None)
+            scopes = part.asked_scopes(view, part.scopes_seen(connection, view, None)).scopes
             sql = _PAGE
             if scopes is not None:
                 sql, asked = _PAGE.replace(_OF_FACT, _OF_FACT_SEEN), (*asked, scopes)

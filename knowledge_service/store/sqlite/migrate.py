@@ -28,6 +28,7 @@ _THEN: Mapping[str, Callable[[apsw.Connection, Clock, Progress], None]] = {
     "m002_projections": log_backfill.write,
     "m008_equality": equals.fill,
     "m014_event_scopes": event_scopes.fill,
+    "m015_log_by_scope": event_scopes.fill_old,
 }
 """What a migration does beside its script, in the same transaction."""
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import apsw
 
@@ -25,6 +26,8 @@ _EVERYWHERE_SEEN = """SELECT s.path, f.review, f.id FROM json_each(?3) n CROSS J
   ON a.scope_no = n.value AND a.namespace = ?1 AND a.value = ?2
   JOIN scope s USING(scope_no) JOIN fact f ON f.fact_no = a.fact_no
   WHERE s.retired_at IS NULL ORDER BY s.path"""
+_CROWDED = """SELECT EXISTS(SELECT 1 FROM alias INDEXED BY alias_name
+  WHERE namespace = ? AND value = ? LIMIT 1 OFFSET ?)"""
 _OF = """SELECT a.namespace, a.value FROM alias a JOIN fact f USING(fact_no)
   WHERE f.id = ? ORDER BY a.namespace, a.value"""
 _HELD = """SELECT a.scope_no, a.namespace, a.value FROM alias a JOIN fact f USING(fact_no)
@@ -68,10 +71,11 @@ def of_fact(connection: apsw.Connection, fact_id: str) -> tuple[Alias, ...]:
 def find(connection: apsw.Connection, name: Name, view: View) -> tuple[tuple[str, str], ...]:
     """Return (scope, fact id) of every visible fact of a name."""
     scopes = part.asked_scopes(view, part.scopes_seen(connection, view, None))
-    asked: tuple[str, tuple[str, ...]] = (_EVERYWHERE, (name.namespace, name.value))
-    if scopes is not None:
-        asked = (_EVERYWHERE_SEEN, (name.namespace, name.value, scopes))
-    found = connection.execute(*asked)
+    key: tuple[Any, ...] = (name.namespace, name.value)
+    if scopes.is_named(connection, _CROWDED, key):
+        found = connection.execute(_EVERYWHERE_SEEN, (*key, scopes.scopes))
+    else:
+        found = connection.execute(_EVERYWHERE, key)
     return tuple(
         (str(path), str(fact_id)) for path, review, fact_id in found if view.shows(path, review)
     )

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass
 from typing import Any, TypeVar
 
 import apsw
 from pydantic import TypeAdapter
 
-from knowledge_service.domain.visibility import PLATFORM, View, lineage, realm_of
+from knowledge_service.domain.visibility import PLATFORM, Reach, View, lineage, realm_of
 from knowledge_service.errors import IdempotencyConflict
 from knowledge_service.event_log.events import PendingEvent
 from knowledge_service.ports import Once
@@ -19,7 +20,9 @@ from knowledge_service.store.sqlite.writer import Writer
 
 T = TypeVar("T")
 # An arbitrary number: a person who may read a whole realm can see more.
-_MANY_SCOPES = 512
+MANY_SCOPES = 512
+# To read an entry and find out that it is hidden costs about as much as so many lookups.
+_LOOKUPS_PER_ENTRY = 4
 _KEPT_US = 24 * 3600 * 1_000_000
 
 _SCOPE = "SELECT scope_no FROM scope WHERE path = ? AND retired_at IS NULL"
@@ -128,10 +131,16 @@ def scopes_seen(
         wanted = [path for path in named if view.sees(path)]
         return _by_path(connection, wanted)
     found = _by_path(connection, list(lineage(view.home)))
-    for reach in view.reaches:
+    return found | scopes_reached(connection, view.reaches)
+
+
+def scopes_reached(connection: apsw.Connection, reaches: Sequence[Reach]) -> dict[int, str]:
+    """Return the existing scopes in reach: number to path."""
+    found: dict[int, str] = {}
+    for reach in reaches:
         if not reach.subtree:
             found |= _by_path(connection, [reach.scope])
-        elif view.sees_all_below("platform"):
+        elif reach.scope == PLATFORM:
             found |= dict(connection.execute(_ALL))
         else:
             found |= _by_path(connection, [reach.scope])
@@ -139,18 +148,53 @@ def scopes_seen(
     return found
 
 
-def asked_scopes(
-    view: View, scopes: Collection[int], *, most: int | None = _MANY_SCOPES
-) -> str | None:
-    """Return the visible scopes as a query takes them, or None for a query without scopes.
+@dataclass(frozen=True)
+class ScopeFilter:
+    """The visible scopes as queries name them.
 
-    A query that names the scopes reads nothing of others, so that these set no reader's waiting
-    time. It costs one lookup per scope: for a caller that sees everything, or more scopes than a
-    cell or a formation ever does, the query goes by fact. A query about one fact can afford any
-    number of scopes (`most` None).
+    A query that names scopes reads nothing of others, so that these set no reader's waiting time.
+    It costs one lookup for each scope. `scopes` is None for a reader of everything. A reader of
+    many scopes asks about a fact by scope only if more than `most_entries` lead from it: to read so
+    few and leave out the hidden ones costs less than the lookups.
     """
-    is_by_fact = view.sees_all_below(PLATFORM) or (most is not None and len(scopes) > most)
-    return None if is_by_fact else json.dumps(sorted(scopes))
+
+    scopes: str | None
+    most_entries: int | None = None
+
+    def split(
+        self, connection: apsw.Connection, crowded: str, numbers: Collection[int]
+    ) -> tuple[list[int], list[int]]:
+        """Return what is asked about without and with scopes.
+
+        `crowded` selects from the numbers ?1, as JSON, those with more than ?2 entries.
+        """
+        if self.scopes is None:
+            return list(numbers), []
+        if self.most_entries is None:
+            return [], list(numbers)
+        found = connection.execute(crowded, (json.dumps(list(numbers)), self.most_entries))
+        many = {number for (number,) in found}
+        return [n for n in numbers if n not in many], [n for n in numbers if n in many]
+
+    def is_named(
+        self, connection: apsw.Connection, crowded: str, key: Sequence[Any] | int
+    ) -> bool:  # fmt: skip
+        """Tell whether a query about one thing names the scopes.
+
+        `crowded` is true when more than its last parameter of entries lead from the key.
+        """
+        if self.scopes is None or self.most_entries is None:
+            return self.scopes is not None
+        bindings = (key,) if isinstance(key, int) else tuple(key)
+        return bool(connection.execute(crowded, (*bindings, self.most_entries)).fetchall()[0][0])
+
+
+def asked_scopes(view: View, scopes: Collection[int]) -> ScopeFilter:
+    """Return the visible scopes as queries name them."""
+    if view.sees_all_below(PLATFORM):
+        return ScopeFilter(None)
+    most = len(scopes) // _LOOKUPS_PER_ENTRY if len(scopes) > MANY_SCOPES else None
+    return ScopeFilter(json.dumps(sorted(scopes)), most)
 
 
 class Seen:

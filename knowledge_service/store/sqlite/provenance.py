@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
+import operator
 from collections.abc import Iterator, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import apsw
 
@@ -40,27 +41,28 @@ _DERIVED = json.dumps(["derived_from", "promoted_from"])
 # Nobody reads a longer chain; it ends one that was linked round in circles of many facts.
 _LONGEST = 1_000
 
-_BACK = f"""SELECT {link_rows.COLUMNS}, l.to_no, b.scope_no, b.review {link_rows.JOINED}
+_BACK_BY_FACT = f"""SELECT {link_rows.COLUMNS}, l.to_no, b.scope_no, b.review
+  {link_rows.JOINED}
   WHERE l.from_no IN (SELECT value FROM json_each(?1)) AND l.closed_at IS NULL
   AND l.type IN (SELECT value FROM json_each(?2)) ORDER BY l.id"""
-_BACK_SEEN = f"""SELECT {link_rows.COLUMNS}, l.to_no, b.scope_no, b.review FROM json_each(?1) n
-  CROSS JOIN json_each(?3) s CROSS JOIN link l INDEXED BY link_out
+_BACK_BY_SCOPE = f"""SELECT {link_rows.COLUMNS}, l.to_no, b.scope_no, b.review
+  FROM json_each(?1) n CROSS JOIN json_each(?3) s CROSS JOIN link l INDEXED BY link_out
   ON l.from_no = n.value AND l.to_scope = s.value
   JOIN fact a ON a.fact_no = l.from_no JOIN fact b ON b.fact_no = l.to_no
   WHERE l.closed_at IS NULL AND l.type IN (SELECT value FROM json_each(?2)) ORDER BY l.id"""
-_FORTH = """SELECT l.from_no, a.id, a.scope_no, a.review
+_FORTH_BY_FACT = """SELECT a.id, l.from_no, a.scope_no, a.review
   FROM link l JOIN fact a ON a.fact_no = l.from_no
   WHERE l.to_no IN (SELECT value FROM json_each(?1)) AND l.closed_at IS NULL
   AND l.type IN (SELECT value FROM json_each(?2)) ORDER BY a.id"""
-_FORTH_SEEN = """SELECT l.from_no, a.id, a.scope_no, a.review FROM json_each(?1) n
+_FORTH_BY_SCOPE = """SELECT a.id, l.from_no, a.scope_no, a.review FROM json_each(?1) n
   CROSS JOIN json_each(?3) s CROSS JOIN link l INDEXED BY link_in
   ON l.to_no = n.value AND l.from_scope = s.value JOIN fact a ON a.fact_no = l.from_no
   WHERE l.closed_at IS NULL AND l.type IN (SELECT value FROM json_each(?2)) ORDER BY a.id"""
-_PROMOTIONS = """SELECT a.id, b.id, p.rule, p.actor, p.at, p.undone_at, a.scope_no, a.review,
-    b.scope_no, b.review
+_PROMOTIONS_BY_FACT = """SELECT a.id, b.id, p.rule, p.actor, p.at, p.undone_at,
+    a.scope_no, a.review, b.scope_no, b.review
   FROM promotion p JOIN fact a ON a.fact_no = p.origin_no JOIN fact b ON b.fact_no = p.copy_no
   WHERE p.origin_no = ?1 OR p.copy_no = ?1 ORDER BY p.id"""
-_PROMOTIONS_SEEN = _PROMOTIONS.replace(
+_PROMOTIONS_BY_SCOPE = _PROMOTIONS_BY_FACT.replace(
     "p.origin_no = ?1 OR p.copy_no = ?1",
     """p.id IN (SELECT id FROM promotion WHERE origin_no = ?1
     UNION SELECT x.id FROM json_each(?2) s CROSS JOIN promotion x INDEXED BY promotion_copy
@@ -70,9 +72,10 @@ _CLOSED = """SELECT lifecycle, closed_reason, closed_by, closed_at FROM fact_pas
     WHERE fact_no = ?1 AND closed_at IS NOT NULL
   UNION SELECT lifecycle, closed_reason, closed_by, closed_at FROM fact
     WHERE fact_no = ?1 AND closed_at IS NOT NULL ORDER BY closed_at"""
-_REPLACING = """SELECT a.id, a.scope_no, a.review FROM link l JOIN fact a ON a.fact_no = l.from_no
+_REPLACING_BY_FACT = """SELECT a.id, a.scope_no, a.review
+  FROM link l JOIN fact a ON a.fact_no = l.from_no
   WHERE l.to_no = ? AND l.type = 'supersedes' AND l.closed_at IS NULL ORDER BY a.id"""
-_REPLACING_SEEN = """SELECT a.id, a.scope_no, a.review FROM json_each(?2) s
+_REPLACING_BY_SCOPE = """SELECT a.id, a.scope_no, a.review FROM json_each(?2) s
   CROSS JOIN link l INDEXED BY link_in ON l.to_no = ?1 AND l.from_scope = s.value
   JOIN fact a ON a.fact_no = l.from_no
   WHERE l.type = 'supersedes' AND l.closed_at IS NULL ORDER BY a.id"""
@@ -82,11 +85,29 @@ _REVIEWS = """SELECT decision, actor, actor_type, reason, at FROM review WHERE f
 _RECEIPTS = """SELECT r.body, o.path FROM receipt r JOIN scope o ON o.scope_no = r.observer_no
   WHERE r.realm_no = ? AND r.run_id = ? AND r.at <= ? AND o.retired_at IS NULL
   ORDER BY r.at, r.id"""
-_SERVED = """SELECT receipt, principal, observer_no, run_id, at FROM served
+_SERVED_BY_FACT = """SELECT receipt, principal, observer_no, run_id, at FROM served
   WHERE fact_no = ? ORDER BY at DESC, receipt DESC"""
-_SERVED_SEEN = """SELECT v.receipt, v.principal, v.observer_no, v.run_id, v.at
+_SERVED_BY_SCOPE = """SELECT v.receipt, v.principal, v.observer_no, v.run_id, v.at
   FROM json_each(?2) s CROSS JOIN served v ON v.fact_no = ?1 AND v.observer_no = s.value
   ORDER BY v.at DESC, v.receipt DESC"""
+_MANY = "SELECT EXISTS(SELECT 1 FROM {} = ? LIMIT 1 OFFSET ?)"
+
+
+class _Query(NamedTuple):
+    """A query about facts in two forms, and what tells that many rows lead from one."""
+
+    by_fact: str
+    by_scope: str
+    crowded: str
+
+
+_BACK = _Query(_BACK_BY_FACT, _BACK_BY_SCOPE, graph.CROWDED[0])
+_FORTH = _Query(_FORTH_BY_FACT, _FORTH_BY_SCOPE, graph.CROWDED[1])
+_PROMOTIONS = _Query(
+    _PROMOTIONS_BY_FACT, _PROMOTIONS_BY_SCOPE, _MANY.format("promotion WHERE copy_no")
+)
+_REPLACING = _Query(_REPLACING_BY_FACT, _REPLACING_BY_SCOPE, _MANY.format("link WHERE to_no"))
+_SERVED = _Query(_SERVED_BY_FACT, _SERVED_BY_SCOPE, _MANY.format("served WHERE fact_no"))
 
 
 class Provenance(part.Part):
@@ -137,13 +158,25 @@ class _Scopes:
         """Tell whether a fact of a scope with that state of its review is seen."""
         return number in self.paths and self._view.shows(self.paths[number], review)
 
-    def rows(
-        self, connection: apsw.Connection, sql: str, seen: str, asked: tuple[Any, ...]
-    ) -> Sequence[Any]:
-        """Run one of two queries: of everything, or of the scopes that `seen` is given last."""
-        if self.asked is None:
-            return connection.execute(sql, asked).fetchall()
-        return connection.execute(seen, (*asked, self.asked)).fetchall()
+    def rows(self, connection: apsw.Connection, query: _Query, number: int) -> Sequence[Any]:
+        """Return the rows of one fact."""
+        if self.asked.is_named(connection, query.crowded, number):
+            return connection.execute(query.by_scope, (number, self.asked.scopes)).fetchall()
+        return connection.execute(query.by_fact, (number,)).fetchall()
+
+    def rows_of_all(
+        self, connection: apsw.Connection, query: _Query, numbers: Sequence[int], types: str
+    ) -> list[Any]:
+        """Return the rows of some facts in the order of their first column."""
+        few, many = self.asked.split(connection, query.crowded, numbers)
+        found: list[Any] = []
+        if few:
+            found += connection.execute(query.by_fact, (json.dumps(few), types))
+        if many:
+            found += connection.execute(
+                query.by_scope, (json.dumps(many), types, self.asked.scopes)
+            )
+        return sorted(found, key=operator.itemgetter(0))
 
 
 def _visible(connection: apsw.Connection, fact_id: str, view: View) -> tuple[int, Fact] | None:
@@ -191,7 +224,7 @@ def _served(
     runs_: dict[str, None] = {}
     is_more = False
     told: dict[tuple[int, str], bool] = {}
-    rows_ = scopes.rows(connection, _SERVED, _SERVED_SEEN, (number,))
+    rows_ = scopes.rows(connection, _SERVED, number)
     for receipt, principal, observer_no, run_id, at in rows_:
         key = (observer_no, principal)
         if key not in told:
@@ -264,7 +297,7 @@ def _derivation(
     chain: list[Link] = []
     seen, level, order = {number}, [number], list[int]()
     while level and len(seen) < _LONGEST:
-        found = scopes.rows(connection, _BACK, _BACK_SEEN, (json.dumps(level), _DERIVING))
+        found = scopes.rows_of_all(connection, _BACK, level, _DERIVING)
         level = []
         for row in found:
             to_no, scope_no, review = row[-3:]
@@ -282,9 +315,9 @@ def _derivation(
 def _derived(connection: apsw.Connection, number: int, scopes: _Scopes) -> tuple[str, ...]:
     seen, level, found = {number}, [number], list[str]()
     while level and len(seen) < _LONGEST:
-        rows_ = scopes.rows(connection, _FORTH, _FORTH_SEEN, (json.dumps(level), _DERIVED))
+        rows_ = scopes.rows_of_all(connection, _FORTH, level, _DERIVED)
         level = []
-        for from_no, fact_id, scope_no, review in rows_:
+        for fact_id, from_no, scope_no, review in rows_:
             if scopes.shows(scope_no, review) and from_no not in seen:
                 seen.add(from_no)
                 level.append(from_no)
@@ -293,7 +326,7 @@ def _derived(connection: apsw.Connection, number: int, scopes: _Scopes) -> tuple
 
 
 def _promoted(connection: apsw.Connection, number: int, scopes: _Scopes) -> Iterator[Promoted]:
-    for row in scopes.rows(connection, _PROMOTIONS, _PROMOTIONS_SEEN, (number,)):
+    for row in scopes.rows(connection, _PROMOTIONS, number):
         if scopes.shows(*row[6:8]) and scopes.shows(*row[8:10]):
             yield Promoted(
                 origin=row[0], copy_=row[1], rule=row[2], actor=row[3], at=times.from_us(row[4]),
@@ -304,7 +337,7 @@ def _promoted(connection: apsw.Connection, number: int, scopes: _Scopes) -> Iter
 def _corrections(connection: apsw.Connection, number: int, scopes: _Scopes) -> Iterator[Correction]:
     replacing: Sequence[str] = tuple(
         fact_id
-        for fact_id, *place in scopes.rows(connection, _REPLACING, _REPLACING_SEEN, (number,))
+        for fact_id, *place in scopes.rows(connection, _REPLACING, number)
         if scopes.shows(*place)
     )
     for lifecycle, reason, actor, at in connection.execute(_CLOSED, (number,)):

@@ -143,7 +143,8 @@ def _shelf(connection: apsw.Connection, search: Search, vector: Vector | None) -
     paths = part.scopes_seen(connection, search.view, search.scopes)
     view = search.view
     if view.sees_all_below(PLATFORM):
-        reading = Reading(part.Seen(connection, view), None, part.asked_scopes(view, paths))
+        everything = part.asked_scopes(view, paths)
+        reading = Reading(part.Seen(connection, view), everything, everything)
     else:
         seen = paths if search.scopes is None else part.scopes_seen(connection, view, None)
         asked = part.asked_scopes(view, seen)

@@ -28,7 +28,7 @@ _USAGE = """SELECT o.path, u.kind, u.count FROM scope_usage u
 _USAGE_SEEN = """SELECT o.path, u.kind, u.count FROM json_each(?2) s
   CROSS JOIN scope_usage u ON u.scope_no = ?1 AND u.observer_no = s.value
   JOIN scope o ON o.scope_no = u.observer_no"""
-
+_CROWDED = "SELECT EXISTS(SELECT 1 FROM scope_usage WHERE scope_no = ? LIMIT 1 OFFSET ?)"
 
 LEVELS = ("platform", "realm", "formation", "cell")
 # An arbitrary number: so many scopes' settings are kept in memory, a kilobyte each.
@@ -127,14 +127,16 @@ def retire(
     tx.record("scope.retired", scope_no=number, actor=actor.name, parts=[said])
 
 
-def _stats(connection: apsw.Connection, path: str, view: View, scopes: str | None) -> ScopeStats:
+def _stats(
+    connection: apsw.Connection, path: str, view: View, scopes: part.ScopeFilter
+) -> ScopeStats:
     row = next(iter(connection.execute(_STATS, (path,))), None)
     if row is None:
         return ScopeStats(path=path)
     used: Counter[str] = Counter()
     asked: tuple[str, tuple[Any, ...]] = (_USAGE, (row[0],))
-    if scopes is not None:
-        asked = (_USAGE_SEEN, (row[0], scopes))
+    if scopes.is_named(connection, _CROWDED, row[0]):
+        asked = (_USAGE_SEEN, (row[0], scopes.scopes))
     for observer, kind, count in connection.execute(*asked):
         if view.sees(observer):
             used[kind] += count

@@ -21,7 +21,7 @@ from knowledge_service.index import candidates, ranking, scorer
 from knowledge_service.index.candidates import Candidate
 from knowledge_service.index.keeping import Kept
 from knowledge_service.index.ranking import Uses
-from knowledge_service.store.sqlite import postings, rows, vectors
+from knowledge_service.store.sqlite import graph, part, postings, rows, vectors
 
 _COLUMNS = f"""f.fact_no, f.scope_no, f.kind, f.title, f.content, f.tags, f.subject, f.predicate,
   f.about, f.position, f.source, f.confidence, f.lifecycle, f.review, f.expires_at, f.valid_from,
@@ -32,20 +32,20 @@ _ON_KEY = f"""SELECT {_COLUMNS} FROM fact f
   WHERE f.scope_no = ? AND f.key_hash = ? AND f.lifecycle = 'live'"""
 _KEYED = "SELECT fact_no FROM fact WHERE scope_no = ? AND key_hash = ?"
 # What is superseded or contradicted stands for itself; every other link brings the other end along.
-_LINKED = """SELECT l.from_no, l.to_no, f.scope_no FROM link l JOIN fact f ON f.fact_no = l.to_no
-  WHERE l.from_no IN (SELECT value FROM json_each(?1)) AND l.closed_at IS NULL
-  AND l.type NOT IN ('supersedes', 'contradicts', 'promoted_from')
-  UNION SELECT l.to_no, l.from_no, f.scope_no FROM link l JOIN fact f ON f.fact_no = l.from_no
-  WHERE l.to_no IN (SELECT value FROM json_each(?1)) AND l.closed_at IS NULL
-  AND l.type NOT IN ('supersedes', 'contradicts', 'promoted_from') ORDER BY 1, 2"""
-_LINKED_SEEN = """SELECT l.from_no, l.to_no, l.to_scope FROM json_each(?1) n
-  CROSS JOIN json_each(?2) s CROSS JOIN link l INDEXED BY link_out
-  ON l.from_no = n.value AND l.to_scope = s.value WHERE l.closed_at IS NULL
-  AND l.type NOT IN ('supersedes', 'contradicts', 'promoted_from')
-  UNION SELECT l.to_no, l.from_no, l.from_scope FROM json_each(?1) n
-  CROSS JOIN json_each(?2) s CROSS JOIN link l INDEXED BY link_in
-  ON l.to_no = n.value AND l.from_scope = s.value WHERE l.closed_at IS NULL
-  AND l.type NOT IN ('supersedes', 'contradicts', 'promoted_from') ORDER BY 1, 2"""
+_LINKED = tuple(
+    f"""SELECT l.{own}_no, l.{other}_no, f.scope_no
+  FROM link l JOIN fact f ON f.fact_no = l.{other}_no
+  WHERE l.{own}_no IN (SELECT value FROM json_each(?1)) AND l.closed_at IS NULL
+  AND l.type NOT IN ('supersedes', 'contradicts', 'promoted_from')"""
+    for own, other in (("from", "to"), ("to", "from"))
+)
+_LINKED_SEEN = tuple(
+    f"""SELECT l.{own}_no, l.{other}_no, l.{other}_scope FROM json_each(?1) n
+  CROSS JOIN json_each(?2) s CROSS JOIN link l INDEXED BY {index}
+  ON l.{own}_no = n.value AND l.{other}_scope = s.value WHERE l.closed_at IS NULL
+  AND l.type NOT IN ('supersedes', 'contradicts', 'promoted_from')"""
+    for own, other, index in (("from", "to", "link_out"), ("to", "from", "link_in"))
+)
 _LIVE, _LIVE_THEN = "closed_at IS NULL", "closed_at IS NULL AND l.recorded_at <= ?3"
 _USES = """SELECT fact_no, observer_no, kind, count FROM usage INDEXED BY usage_outcome
   WHERE fact_no IN (SELECT value FROM json_each(?)) AND kind IN ('succeeded', 'failed')"""
@@ -62,6 +62,11 @@ _USES_SEEN = """SELECT u.fact_no, u.observer_no, u.kind, u.count FROM (
 _RATES_SEEN = """SELECT u.scope_no, u.observer_no, u.kind, u.count FROM json_each(?1) n
   CROSS JOIN json_each(?2) s CROSS JOIN scope_usage u
   ON u.scope_no = n.value AND u.observer_no = s.value WHERE u.kind IN ('succeeded', 'failed')"""
+_MANY_USES = """SELECT n.value FROM json_each(?1) n WHERE EXISTS(SELECT 1 FROM usage
+  INDEXED BY usage_outcome WHERE fact_no = n.value AND kind IN ('succeeded', 'failed')
+  LIMIT 1 OFFSET ?2)"""
+_MANY_RATES = """SELECT n.value FROM json_each(?1) n WHERE EXISTS(SELECT 1 FROM scope_usage
+  WHERE scope_no = n.value LIMIT 1 OFFSET ?2)"""
 
 
 @dataclass(frozen=True)
@@ -76,13 +81,13 @@ class Vector:
 class Reading:
     """For whom a question is asked.
 
-    Usage counts when its observer is among `observers`; `asked_observers` and `asked_scopes` are
-    what queries name (`part.asked_scopes`), None where they name none.
+    Usage counts when its observer is among `observers`; queries name `asked_observers` and
+    `asked_scopes`.
     """
 
     observers: Container[int]
-    asked_observers: str | None
-    asked_scopes: str | None
+    asked_observers: part.ScopeFilter
+    asked_scopes: part.ScopeFilter
 
 
 class Shelf:
@@ -146,18 +151,26 @@ class Shelf:
 
     def linked(self, numbers: Sequence[int]) -> Iterator[tuple[int, int]]:
         """Read links to facts of the visible scopes."""
-        if numbers:
+        found: set[tuple[int, int]] = set()
+        for by_fact, by_scope, crowded in zip(_LINKED, _LINKED_SEEN, graph.CROWDED, strict=True):
             scopes = self._reading.asked_scopes
-            sql = _LINKED if scopes is None else _LINKED_SEEN
-            asked: tuple[Any, ...] = (json.dumps(numbers), scopes)
-            if self._known_at is not None:
-                # Apart, since the index does not hold when a link was made.
-                sql, asked = sql.replace(_LIVE, _LIVE_THEN), (*asked, times.to_us(self._known_at))
-            elif scopes is None:
-                asked = asked[:1]
-            for number, other, scope_no in self._connection.execute(sql, asked):
-                if scope_no in self.paths:
-                    yield number, other
+            few, many = scopes.split(self._connection, crowded, numbers)
+            for sql, chosen in ((by_fact, few), (by_scope, many)):
+                if chosen:
+                    rows_ = self._execute_live(sql, (json.dumps(chosen), scopes.scopes))
+                    found.update(row[:2] for row in rows_ if row[2] in self.paths)
+        return iter(sorted(found))
+
+    def _execute_live(self, sql: str, bindings: tuple[Any, ...]) -> Iterator[tuple[int, int, int]]:
+        """Run a query about links that are live, now or at the moment asked about."""
+        if self._known_at is not None:
+            # Apart, since the index does not hold when a link was made.
+            sql = sql.replace(_LIVE, _LIVE_THEN)
+            bindings = (*bindings, times.to_us(self._known_at))
+        elif "?2" not in sql:
+            bindings = bindings[:1]
+        found: Any = self._connection.execute(sql, bindings)
+        return iter(found)
 
     def meaning(self) -> Mapping[int, float]:
         """Return the facts nearest in meaning, when the question has a vector."""
@@ -168,21 +181,26 @@ class Shelf:
 
     def uses(self, numbers: Sequence[int]) -> Mapping[int, Uses]:
         """Count the outcomes of facts."""
-        return self._counted(_USES, _USES_SEEN, numbers)
+        return self._counted(_USES, _USES_SEEN, _MANY_USES, numbers)
 
     def rates(self, scope_nos: Sequence[int]) -> Mapping[int, float]:
         """Return the success rates of scopes."""
-        found = self._counted(_RATES, _RATES_SEEN, scope_nos)
+        found = self._counted(_RATES, _RATES_SEEN, _MANY_RATES, scope_nos)
         return {number: ranking.success_rate(uses) for number, uses in found.items()}
 
-    def _counted(self, sql: str, seen: str, numbers: Sequence[int]) -> dict[int, Uses]:
+    def _counted(
+        self, by_fact: str, by_scope: str, crowded: str, numbers: Sequence[int]
+    ) -> dict[int, Uses]:
         found: dict[int, dict[str, int]] = {}
         observers = self._reading.asked_observers
-        asked: tuple[str, tuple[str, ...]] = (sql, (json.dumps(numbers),))
-        if observers is not None:
-            asked = (seen, (json.dumps(numbers), observers))
-        for number, observer, kind, count in self._connection.execute(*asked):
-            if observers is not None or observer in self._reading.observers:
+        few, many = observers.split(self._connection, crowded, numbers)
+        rows_: list[Any] = []
+        if few:
+            rows_ += self._connection.execute(by_fact, (json.dumps(few),))
+        if many:
+            rows_ += self._connection.execute(by_scope, (json.dumps(many), observers.scopes))
+        for number, observer, kind, count in rows_:
+            if observer in self._reading.observers:
                 kinds = found.setdefault(number, {})
                 kinds[kind] = kinds.get(kind, 0) + count
         return {number: Uses(**kinds) for number, kinds in found.items()}

@@ -30,6 +30,7 @@ _OF_FACT = """SELECT o.path, u.kind, u.count, u.last_at FROM usage u
 _OF_FACT_SEEN = """SELECT o.path, u.kind, u.count, u.last_at FROM json_each(?2) s
   CROSS JOIN usage u ON u.fact_no = ?1 AND u.observer_no = s.value
   JOIN scope o ON o.scope_no = u.observer_no ORDER BY u.kind, o.path"""
+_CROWDED = "SELECT EXISTS(SELECT 1 FROM usage WHERE fact_no = ? LIMIT 1 OFFSET ?)"
 
 
 class Usage(part.Part):
@@ -50,16 +51,13 @@ class Usage(part.Part):
 
 
 def of_fact(
-    connection: apsw.Connection, fact_no: int, view: View, scopes: str | None
+    connection: apsw.Connection, fact_no: int, view: View, scopes: part.ScopeFilter
 ) -> dict[UsageKind, UsageCount]:
-    """Sum up a fact's uses by observers that the reader may see.
-
-    `scopes` is what `part.asked_scopes` says.
-    """
+    """Sum up a fact's uses by observers that the reader may see."""
     found: dict[Any, UsageCount] = {}
     asked: tuple[str, tuple[Any, ...]] = (_OF_FACT, (fact_no,))
-    if scopes is not None:
-        asked = (_OF_FACT_SEEN, (fact_no, scopes))
+    if scopes.is_named(connection, _CROWDED, fact_no):
+        asked = (_OF_FACT_SEEN, (fact_no, scopes.scopes))
     for observer, kind, count, last_at in connection.execute(*asked):
         if not view.sees(observer):
             continue

@@ -99,7 +99,7 @@ class SharedUsage(Shelf):
     def __init__(self, connection: apsw.Connection, *given: Any) -> None:
         paths, reading, known_at = given
         everybody = part.scopes_seen(connection, EVERYTHING, None)
-        read_all = Reading(everybody, None, reading.asked_scopes)
+        read_all = Reading(everybody, part.ScopeFilter(None), reading.asked_scopes)
         super().__init__(connection, paths, read_all, known_at)
 
 
@@ -120,7 +120,7 @@ def _shared_usage_in_impact(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def _links_of_everybody(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(View, "sees", lambda _self, _path: True)
-    monkeypatch.setattr(part, "asked_scopes", lambda *_, **_options: None)
+    monkeypatch.setattr(part, "asked_scopes", lambda *_: part.ScopeFilter(None))
 
 
 def _promotions_of_everybody(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -251,6 +251,20 @@ class TestOldestFile:
         assert maintenance.rebuild(old).changed == ()
         assert maintenance.verify(old).problems == ()
 
+    def test_its_links_are_in_histories_by_the_scope_of_their_other_end(self, old: Path) -> None:
+        SqliteStore(old).close()
+        before = connection.open_writer(old)
+        query = """SELECT x.other_scope FROM fact_event x JOIN event e USING(seq)
+          WHERE e.type = 'link.made'"""
+        made = [number for (number,) in before.execute(query)]
+        before.close()
+        assert made
+        assert set(made) == {3}
+        assert maintenance.rebuild(old).changed == ()
+        after = connection.open_writer(old)
+        assert [number for (number,) in after.execute(query)] == made
+        after.close()
+
     def test_it_goes_on_from_where_it_was(self, old: Path) -> None:
         store = SqliteStore(old)
         (told,) = store.remember(

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from typing import Any
 
 import apsw
 
-from knowledge_service.event_log import legacy_rows
+from knowledge_service.event_log import event_payloads, legacy_rows
 from knowledge_service.event_log.events import Event
 
 TABLES = (
@@ -27,6 +28,10 @@ _SCOPES: Mapping[str, Mapping[str, str]] = {
     "promotion": {"origin_scope": "origin_no"},
 }
 _SCOPE = "SELECT scope_no FROM fact WHERE fact_no = ?"
+_HAS_EVENT_SCOPES = "SELECT 1 FROM pragma_table_info('fact_event') WHERE name = 'other_scope'"
+_LINK_MADE = """SELECT p.salt, p.bytes FROM event e JOIN payload p USING(seq)
+  WHERE e.seq = ? AND e.type = 'link.made'"""
+_OTHER_END = "SELECT scope_no FROM fact WHERE id IN (?2, ?3) AND fact_no <> ?1"
 _HAS_SCOPES = "SELECT 1 FROM pragma_table_info('link') WHERE name = 'to_scope'"
 
 
@@ -39,6 +44,8 @@ def _apply(connection: apsw.Connection, event: Event) -> None:
             row["changed_seq"] = event.seq
         if table in _OF_RUNS and _has_realms(connection, table):
             row["realm_no"] = next(iter(connection.execute(_REALM, (row["run_id"],))))[0]
+        if table == "fact_event" and _has_event_scopes(connection):
+            row["other_scope"] = _other_scope(connection, row)
         if table in _SCOPES and _has_scopes(connection):
             for name, number in _SCOPES[table].items():
                 row[name] = next(iter(connection.execute(_SCOPE, (row[number],))))[0]
@@ -55,6 +62,22 @@ def _has_realms(connection: apsw.Connection, table: str) -> bool:
 def _has_scopes(connection: apsw.Connection) -> bool:
     """Tell whether schema 11 is applied: migration 2 replays rows before it."""
     return any(True for _ in connection.execute(_HAS_SCOPES))
+
+
+def _has_event_scopes(connection: apsw.Connection) -> bool:
+    """Tell whether schema 14 is applied: migration 2 replays rows before it."""
+    return any(True for _ in connection.execute(_HAS_EVENT_SCOPES))
+
+
+def _other_scope(connection: apsw.Connection, row: Mapping[str, Any]) -> int:
+    """Return the scope of the fact at the other end of a link; 0 for an event that made none."""
+    for salt, data in connection.execute(_LINK_MADE, (row["seq"],)):
+        for each in event_payloads.decode(event_payloads.StoredPayload(salt, data)):
+            if each:
+                ends = (row["fact_no"], each["from"], each["to"])
+                for (scope_no,) in connection.execute(_OTHER_END, ends):
+                    return int(scope_no)
+    return 0
 
 
 EVENTS: Mapping[str, Callable[[apsw.Connection, Event], None]] = {legacy_rows.TYPE: _apply}

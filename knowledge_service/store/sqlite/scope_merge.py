@@ -1,0 +1,66 @@
+"""Rows of several scopes in one order, read from indexes that begin with the scope.
+
+Only rows of these scopes are read: what other scopes hold costs nothing.
+"""
+
+from __future__ import annotations
+
+import heapq
+import json
+from collections import deque
+from collections.abc import Collection, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import apsw
+
+# An arbitrary number: rows of one scope that are read at a time.
+_PAGE = 50
+
+Key = tuple[Any, ...]
+
+
+class _Descending(tuple[Any, ...]):
+    """A key that sorts before the smaller ones."""
+
+    def __lt__(self, other: tuple[Any, ...]) -> bool:
+        return tuple.__gt__(self, other)
+
+
+@dataclass(frozen=True)
+class ScopedRows:
+    """How rows are read in the order of their key, which is their first columns.
+
+    `heads` takes the scopes as JSON and the key to begin after, and returns each scope that has a
+    row with the key of its first. `page` takes a scope, the key to begin after and a number.
+    """
+
+    heads: str
+    page: str
+    descending: bool = False
+
+    def merge(
+        self, connection: apsw.Connection, scopes: Collection[int], after: Key
+    ) -> Iterator[tuple[Any, ...]]:
+        """Go through the rows of all these scopes in the order of their keys."""
+        order = _Descending if self.descending else tuple
+        size = len(after)
+        heads: Any = connection.execute(self.heads, (json.dumps(sorted(scopes)), *after))
+        heap = [(order(key), scope_no) for scope_no, *key in heads]
+        heapq.heapify(heap)
+        pages: dict[int, deque[tuple[Any, ...]]] = {}
+        while heap:
+            scope_no = heap[0][1]
+            rows = pages.get(scope_no) or self._page(connection, scope_no, after)
+            row = rows.popleft()
+            yield row
+            pages[scope_no] = rows = rows or self._page(connection, scope_no, row[:size])
+            if rows:
+                heapq.heapreplace(heap, (order(rows[0][:size]), scope_no))
+            else:
+                heapq.heappop(heap)
+
+    def _page(
+        self, connection: apsw.Connection, scope_no: int, after: Key
+    ) -> deque[tuple[Any, ...]]:
+        return deque(connection.execute(self.page, (scope_no, *after, _PAGE)))

@@ -1,0 +1,134 @@
+"""The stream and the audit read the log by scope: what others do costs their callers nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import apsw
+import pytest
+
+from knowledge_client.models import Receipt
+from knowledge_service.domain.visibility import Reach, View
+from knowledge_service.ports import AuditPlace, NewReceipt
+from knowledge_service.store.sqlite import part
+from knowledge_service.store.sqlite.store import SqliteStore
+from tests.builders_knowledge import LEAD, OPERATOR, TEAM, new_fact
+from tests.contract.store.test_famous_fact import Steps
+
+OWN = (Reach(TEAM, subtree=True),)
+READS: dict[str, Callable[[SqliteStore], object]] = {
+    "bounds": lambda store: bool(store.bounds()),
+    "stream": lambda store: store.changes(0, View(LEAD), limit=50).found,
+    "audit": lambda store: store.audit(OWN, None, limit=50),
+    "audit of a scope": lambda store: store.audit((Reach(LEAD, subtree=False),), None, limit=5),
+}
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Iterator[SqliteStore]:
+    made = SqliteStore(tmp_path / "knowledge.db")
+    try:
+        yield made
+    finally:
+        made.close()
+
+
+def work(store: SqliteStore, scope: str, count: int) -> None:
+    """Remember and recall in one scope; receipts are written with the next fact."""
+    for number in range(count):
+        place = store.bounds()[1]
+        (made,) = store.remember([new_fact(f"{scope} fact {number}", scope=scope)], actor=OPERATOR)
+        receipt = Receipt(
+            id=f"receipt-{place:06}", principal="demo/x", scopes=(scope,), query_hash="0",
+            known_at="2026-03-01T12:00:00Z", ranker="r", analyser="a", facts=(made.fact_id,),
+            scores=(1.0,), run=None,
+        )  # fmt: skip
+        store.record_recall_later(NewReceipt(receipt, scope))
+    store.remember([new_fact(f"{scope} ends", scope=scope)], actor=OPERATOR)
+
+
+@pytest.mark.parametrize("name", READS)
+def test_log_is_read_in_as_many_steps_however_much_others_did(
+    store: SqliteStore, name: str
+) -> None:
+    def measure() -> tuple[int, object]:
+        READS[name](store)  # statements are prepared by the first use of each reader
+        with Steps(store) as counted:
+            answer = READS[name](store)
+        return counted.count, answer
+
+    work(store, LEAD, 8)
+    work(store, "realm:other/cell:c", 2)
+    before = measure()
+    assert before[0] > 0
+    work(store, "realm:other/cell:c", 100)
+    work(store, "realm:third/cell:c", 100)
+    assert measure() == before
+
+
+def test_events_of_several_scopes_come_in_the_order_of_the_log(store: SqliteStore) -> None:
+    view = View(LEAD, (Reach("realm:demo", subtree=True),))
+    for number in range(240):
+        scope = (LEAD, TEAM, "realm:demo", "realm:other/cell:c")[number % 7 % 4]
+        store.remember([new_fact(f"fact {number}", scope=scope)], actor=OPERATOR)
+    whole = [each.position for each in store.changes(0, view, limit=1000).found]
+    assert len(whole) > 150
+    assert whole == sorted(whole)
+    paged, position = list[int](), 0
+    while True:
+        page = store.changes(position, view, limit=7)
+        if not page.found:
+            break
+        paged += [each.position for each in page.found]
+        position = page.position
+    assert paged == whole
+    assert position == store.bounds()[1]
+
+
+def test_stream_of_many_scopes_finds_the_same_by_scope_as_by_the_log(store: SqliteStore) -> None:
+    reaches = tuple(Reach(f"realm:g{n}", subtree=False) for n in range(part.MANY_SCOPES + 1))
+    view = View(LEAD, reaches)
+    facts = [new_fact("a fact", scope=reach.scope) for reach in reaches]
+    store.remember(facts, actor=OPERATOR)
+    work(store, "realm:other/cell:c", 3)
+    last = store.bounds()[1]
+    assert last > len(reaches) + 10
+    by_scope = store.changes(0, view, limit=10_000)
+    by_log = [store.changes(position, view, limit=10_000) for position in (last - 500, last - 20)]
+    for found in by_log:
+        start = last - 500 if found is by_log[0] else last - 20
+        assert found.found == tuple(each for each in by_scope.found if each.position > start)
+        assert found.position == by_scope.position == last
+
+
+def test_pages_of_the_audit_merge_changes_and_recalls_of_several_scopes(
+    store: SqliteStore,
+) -> None:
+    reaches = (Reach("realm:demo", subtree=True),)
+    for scope in (LEAD, TEAM, "realm:other/cell:c", LEAD):
+        work(store, scope, 60)
+    whole = store.audit(reaches, None, limit=10_000)
+    assert whole.next is None
+    assert {each.scope for each in whole.entries} == {LEAD, TEAM, "realm:demo"}
+    assert [each.at for each in whole.entries] == sorted(
+        (each.at for each in whole.entries), reverse=True
+    )
+    assert sum(each.action == "recall" for each in whole.entries) == 180
+    paged: list[object] = []
+    place: AuditPlace | None = None
+    while True:
+        page = store.audit(reaches, place, limit=11)
+        paged += page.entries
+        place = page.next
+        if place is None:
+            break
+    assert paged == list(whole.entries)
+
+
+def test_reads_by_scope_use_the_indexes(store: SqliteStore, tmp_path: Path) -> None:
+    work(store, LEAD, 2)
+    db = apsw.Connection(str(tmp_path / "knowledge.db"))
+    found = {name for (name,) in db.execute("SELECT name FROM sqlite_schema WHERE type = 'index'")}
+    assert {"event_scope", "receipt_observer"} <= found
+    db.close()
