@@ -55,3 +55,57 @@ def test_what_is_added_to_a_workload_is_taken_away_and_defaults_are_not(
     removed = "kais.io/removed-additions"
     for kind in ("deployment", "service"):
         assert read(cluster, kind)["metadata"]["annotations"][removed].startswith("1 ")
+
+
+FORGED = {"labels": {"kais.io/spec-hash": "forged"}}
+
+
+def forge(cluster: Cluster, kind: str, spec: dict[str, Any]) -> None:
+    """Replace parts of a spec, and the label that tells an older rendering, in one write."""
+    body = json.dumps({"metadata": FORGED, "spec": spec})
+    cluster.kubectl("patch", kind, "solo", "--type=merge", "-p", body)
+
+
+def test_alternatives_of_a_declared_field_are_removed_under_a_forged_label(
+    cluster: Cluster, start: Start
+) -> None:
+    start().wait_ready()
+    cluster.apply(lone())
+    wait_condition(cluster, "cells", "solo", "Applied", ("True", "Applied"))
+    before = read(cluster, "deployment")
+    pod = before["spec"]["template"]["spec"]
+    (container,) = pod["containers"]
+    volume, *volumes = pod["volumes"]
+    variable, *variables = (one for one in container["env"] if "value" in one)
+    by_field = {"fieldRef": {"fieldPath": "metadata.uid"}}
+    reference = {"name": variable["name"], "valueFrom": by_field}
+    probe = container["readinessProbe"] | {"tcpSocket": None, "exec": {"command": ["sh"]}}
+    templates = {
+        "volume": {"volumes": [{"name": volume["name"], "hostPath": {"path": "/"}}, *volumes]},
+        "variable": {"containers": [{**container, "env": [reference, *variables]}]},
+        "probe": {"containers": [{**container, "readinessProbe": probe}]},
+    }
+    specs = {what: {"template": {"spec": spec}} for what, spec in templates.items()}
+    specs["strategy"] = {"strategy": {"type": "RollingUpdate", "rollingUpdate": {"maxSurge": 1}}}
+    for what, spec in specs.items():
+        forge(cluster, "deployment", spec)
+        wait_for(
+            lambda: (
+                read(cluster, "deployment")["spec"] == before["spec"]
+                and read(cluster, "deployment")["metadata"]["labels"]
+                == before["metadata"]["labels"]
+            ),
+            what=f"the {what} is as declared",
+        )
+        # Three removals in a row begin a pause.
+        cluster.kubectl("annotate", "deployment", "solo", "kais.io/removed-additions-")
+    service = read(cluster, "service")["spec"]
+    forge(cluster, "service", {"type": "ExternalName", "externalName": "elsewhere.example"})
+    wait_for(
+        lambda: (
+            (found := read(cluster, "service")["spec"])["type"] == "ClusterIP"
+            and "externalName" not in found
+            and found["ports"] == service["ports"]
+        ),
+        what="the Service is as declared",
+    )

@@ -7,6 +7,7 @@ A subclass gives the fixtures `cluster` (the port), `ns` (an empty namespace) an
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -35,6 +36,57 @@ def service(ns: str, **spec: Any) -> Body:
         "kind": "Service",
         "metadata": {"name": "s", "namespace": ns},
         "spec": {"selector": {"app": "a"}, "ports": [{"name": "http", "port": 80}], **spec},
+    }
+
+
+async def after_conflicts(write: Callable[[], Awaitable[None]], *, tries: int = 20) -> None:
+    """Repeat a write that meets the writes of a controller; the last conflict is raised."""
+    for _ in range(tries - 1):
+        try:
+            return await write()
+        except errors.Conflict:
+            continue
+    return await write()
+
+
+ALTERNATIVES: dict[str, Body] = {
+    "volumes": {"volume": {"hostPath": {"path": "/"}}},
+    "valueFrom": {"variable": {"valueFrom": {"fieldRef": {"fieldPath": "metadata.uid"}}}},
+    "readinessProbe": {"handler": {"exec": {"command": ["sh"]}}},
+    "rollingUpdate": {"strategy": {"type": "RollingUpdate", "rollingUpdate": {"maxSurge": 1}}},
+}
+"""What excludes a part of `deployment`, by a word of the API server's refusal."""
+
+
+def deployment(
+    ns: str,
+    *,
+    volume: Body | None = None,
+    variable: Body | None = None,
+    handler: Body | None = None,
+    strategy: Body | None = None,
+) -> Body:
+    """Build a Deployment with a volume, a variable and a probe."""
+    container = {
+        "name": "c",
+        "image": "i",
+        "env": [{"name": "V", **(variable or {"value": "1"})}],
+        "readinessProbe": handler or {"tcpSocket": {"port": 80}},
+    }
+    pod = {
+        "containers": [container],
+        "volumes": [{"name": "v", **(volume or {"emptyDir": {}})}],
+    }
+    return {
+        "apiVersion": "apps/v1",
+        "kind": "Deployment",
+        "metadata": {"name": "d", "namespace": ns, "labels": {labels.MANAGED_BY: labels.MANAGER}},
+        "spec": {
+            "replicas": 0,
+            "selector": {"matchLabels": {"app": "d"}},
+            "strategy": strategy or {"type": "Recreate"},
+            "template": {"metadata": {"labels": {"app": "d"}}, "spec": pod},
+        },
     }
 
 
@@ -154,6 +206,28 @@ class ClusterPortSuite:
         )
         applied = await cluster.apply(config_map(ns), uid=marked["metadata"]["uid"])
         assert applied["metadata"]["annotations"]["kais.io/run-id"] == "r"
+
+    @pytest.mark.parametrize("path", ALTERNATIVES)
+    async def test_an_apply_beside_an_alternative_of_others_is_invalid(
+        self, cluster: Cluster, ns: str, path: str
+    ):
+        made = await cluster.create(deployment(ns))
+        ref = ObjectRef("Deployment", ns, "d")
+        theirs = deployment(ns, **ALTERNATIVES[path])["spec"]
+        patch = {key: theirs[key] for key in ("strategy", "template")}
+
+        async def change() -> None:
+            live = await cluster.get(ref, fresh=True)
+            assert live is not None
+            version = live["metadata"]["resourceVersion"]
+            await cluster.patch_spec(ref, patch, metadata={}, resource_version=version)
+
+        async def apply() -> None:
+            await cluster.apply(deployment(ns), uid=made["metadata"]["uid"])
+
+        await after_conflicts(change)
+        with pytest.raises(errors.Invalid, match=path):
+            await after_conflicts(apply)
 
     async def test_an_equal_apply_changes_nothing(self, cluster: Cluster, ns: str):
         created = await cluster.create(formation(ns))

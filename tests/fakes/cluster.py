@@ -20,6 +20,7 @@ from kais.scopes import Scope
 from kais_operator import errors
 from kais_operator.adapters.account_index import AccountIndex
 from kais_operator.decide.plan import Body, ObjectRef
+from tests.fakes import unions
 from tests.fakes.clock import FakeClock
 from tests.fakes.merging import apply_owned, merge_patch
 from tests.fakes.rights import Rights, of_call
@@ -187,6 +188,9 @@ class FakeCluster:
         if live is None or live["metadata"]["uid"] != uid:
             raise errors.Conflict(f"{ref} is no longer the object with uid {uid}")
         applied = {key: value for key, value in body.items() if key != "status"}
+        conflict = unions.problem(live, applied, self._applied.get(uid))
+        if conflict is not None:
+            raise errors.Invalid(f"{ref} is invalid: {conflict}")
         merged = apply_owned(live, applied, self._applied.get(uid))
         if str(body["apiVersion"]).startswith("kais.io/"):
             merged["spec"] = copy.deepcopy(applied["spec"])

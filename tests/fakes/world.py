@@ -37,7 +37,8 @@ class FakeWorld:
         if seen is None:
             return None
         plan = reconciler.decide(seen.observed, self.clock.now())
-        await executor.execute(plan, self.world)
+        executed = await executor.execute(plan, self.world)
+        plan = replace(plan, actions=(*plan.actions, *executed.events))
         if seen.body is not None:
             await status.write(self.world.cluster, seen.body, plan.status)
             await executor.announce(plan, seen.body, self.world)

@@ -8,6 +8,7 @@ What each action does is said in `writing` and `telling`; nothing here decides.
 from __future__ import annotations
 
 import logging
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from kais import labels
@@ -43,6 +44,7 @@ class Executed:
         written: the objects that were written, as the API server now has them.
         wrote: an object was written or deleted.
         met_namesake: a create met an object of that name; the next look says whose it is.
+        events: those of actions instead of a refused apply, to announce with the Plan's.
     """
 
     store_problem: str | None = None
@@ -50,6 +52,7 @@ class Executed:
     written: tuple[Body, ...] = ()
     wrote: bool = False
     met_namesake: bool = False
+    events: tuple[plans.EmitEvent, ...] = ()
 
 
 class _Pass:
@@ -63,6 +66,7 @@ class _Pass:
         self.written: list[Body] = []
         self.wrote = False
         self.met_namesake = False
+        self.events: list[plans.EmitEvent] = []
 
     async def do(self, action: plans.Action) -> None:
         if isinstance(action, plans.InjectKnowledge):
@@ -91,6 +95,18 @@ class _Pass:
             self._note(await writing.ACTIONS[type(action)](self.world, action))
         except errors.AlreadyExists:
             self.met_namesake = True
+        except errors.Invalid as exc:
+            if not isinstance(action, plans.Apply) or action.if_invalid is None:
+                raise
+            logger.warning("what others changed makes an apply invalid: %s", exc)
+            await self._replace(action.if_invalid)
+
+    async def _replace(self, actions: Sequence[plans.PatchSpec | plans.EmitEvent]) -> None:
+        for action in actions:
+            if isinstance(action, plans.EmitEvent):
+                self.events.append(action)
+            else:
+                await self._write(action)
 
     async def _tell(self, action: plans.Action) -> None:
         if self.store_problem is not None:
@@ -157,6 +173,7 @@ async def execute(plan: plans.Plan, world: World) -> Executed:
         written=tuple(running.written),
         wrote=running.wrote,
         met_namesake=running.met_namesake,
+        events=tuple(running.events),
     )
 
 

@@ -40,10 +40,16 @@ class Create:
 
 @dataclass(frozen=True)
 class Apply:
-    """A later write of a child of ours: server-side apply, refused unless it still has `uid`."""
+    """A later write of a child of ours: server-side apply, refused unless it still has `uid`.
+
+    An apply leaves what others own. If that and the body exclude each other, such as two sources of
+    one volume, the API server refuses the apply as invalid. Then the actions `if_invalid` take its
+    place; with None the pass fails.
+    """
 
     body: Body
     uid: str
+    if_invalid: tuple[PatchSpec | EmitEvent, ...] | None = None
 
 
 @dataclass(frozen=True)

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
+from typing import cast
 
 from kais import labels
 from kais.reasons import Reason
@@ -17,7 +18,7 @@ from kais_operator.decide import children
 from kais_operator.decide.cells import additions, service_workloads
 from kais_operator.decide.cells.placing import Housed, Identity
 from kais_operator.decide.children import ChildDecision, Parent, Standing
-from kais_operator.decide.plan import Action, Apply, Body, Delete
+from kais_operator.decide.plan import Action, Apply, Body, Delete, EmitEvent, PatchSpec
 
 
 @dataclass(frozen=True)
@@ -98,12 +99,15 @@ def decide_workloads(
     decided: list[ChildDecision] = []
     staying: list[str] = []
     for decision, body, seen in first:
-        if seen is None or not _is_as_applied(decision, body, seen):
+        if seen is None or decision.standing is not Standing.OURS:
             decided.append(decision)
             continue
         removal, paths = additions.decide(body, seen, allowed=allowed, now=now)
-        decided.append(removal if removal.actions else replace(removal, actions=decision.actions))
-        staying += paths
+        actions = _with_alternative(decision, removal)
+        if _is_as_applied(decision, body, seen):
+            actions = removal.actions or actions
+            staying += paths
+        decided.append(replace(removal, actions=actions))
     trouble = next((d for d in decided if d.reason is Reason.NAME_TAKEN), None)
     trouble = trouble or next((d for d in decided if d.reason is not None), None)
     names = f"Deployment and Service {deployment['metadata']['name']}"
@@ -118,10 +122,22 @@ def decide_workloads(
     )
 
 
+def _with_alternative(decision: ChildDecision, removal: ChildDecision) -> tuple[Action, ...]:
+    """Remove additions instead of an apply that they make invalid, if they are not contested.
+
+    Without additions, a refusal has another cause and ends the pass.
+    """
+    if not removal.actions and removal.reason is None:
+        return decision.actions
+    alternative = cast("tuple[PatchSpec | EmitEvent, ...]", removal.actions)
+    return tuple(
+        replace(action, if_invalid=alternative) if isinstance(action, Apply) else action
+        for action in decision.actions
+    )
+
+
 def _is_as_applied(decision: ChildDecision, desired: Body, seen: Body) -> bool:
-    """Whether a child is ours and what was last applied, so that others made each difference."""
-    if decision.standing is not Standing.OURS:
-        return False
+    """Whether a child of ours is what was last applied, so that others made each difference."""
     if any(isinstance(action, Delete) for action in decision.actions):
         return False
     carried = seen["metadata"].get("labels") or {}

@@ -1,6 +1,7 @@
 """Additions that look like a default, like a difference, or like a removal just made."""
 
 import copy
+from collections.abc import Callable
 from dataclasses import replace
 from datetime import datetime
 from typing import Any
@@ -8,6 +9,7 @@ from typing import Any
 import pytest
 
 from kais_operator.decide.cells import additions
+from kais_operator.decide.plan import Body
 from kais_operator.observe import cell
 from tests.fakes.services import DEPLOYMENT, SERVICE, SOLO, serving
 from tests.fakes.teams import condition
@@ -120,3 +122,73 @@ async def test_a_changed_cell_takes_its_own_variables_away_without_a_word_of_add
     assert "MODE" not in str(pod_of(fake))
     assert events(fake) == []
     assert additions.row_of(fake.cluster.read(DEPLOYMENT), fake.clock.now()).count == 0
+
+
+def _with_host_folder(pod: Body) -> Body:
+    first, *others = pod["volumes"]
+    return {"volumes": [{"name": first["name"], "hostPath": {"path": "/"}}, *others]}
+
+
+def _with_variable_from_elsewhere(pod: Body) -> Body:
+    (container,) = pod["containers"]
+    index = next(i for i, one in enumerate(container["env"]) if one.get("value"))
+    source = {"fieldRef": {"fieldPath": "metadata.uid"}}
+    env = [*container["env"]]
+    env[index] = {"name": env[index]["name"], "valueFrom": source}
+    return {"containers": [{**container, "env": env}]}
+
+
+def _with_command_as_probe(pod: Body) -> Body:
+    (container,) = pod["containers"]
+    probe = {**container["readinessProbe"], "exec": {"command": ["sh"]}}
+    del probe["tcpSocket"]
+    return {"containers": [{**container, "readinessProbe": probe}]}
+
+
+ALTERNATIVES: dict[str, tuple[Callable[[Body], Body], str]] = {
+    "source of a volume": (_with_host_folder, ".hostPath"),
+    "source of a variable": (_with_variable_from_elsewhere, ".valueFrom"),
+    "handler of a probe": (_with_command_as_probe, ".readinessProbe.exec"),
+}
+FORGED = {"labels": {"kais.io/spec-hash": "forged"}}
+
+
+@pytest.mark.parametrize(("change", "path"), ALTERNATIVES.values(), ids=ALTERNATIVES)
+async def test_an_alternative_under_a_forged_label_is_removed(
+    change: Callable[[Body], Body], path: str
+) -> None:
+    fake = await serving()
+    before = copy.deepcopy(fake.cluster.read(DEPLOYMENT))
+    patch = {"spec": {"template": {"spec": change(pod_of(fake))}}}
+    fake.cluster.edit(DEPLOYMENT, {"metadata": FORGED, **patch})
+    await look(fake)
+    after = fake.cluster.read(DEPLOYMENT)
+    assert after["spec"] == before["spec"]
+    assert after["metadata"]["labels"] == before["metadata"]["labels"]
+    (message,) = events(fake)
+    assert path in message
+
+
+async def test_a_strategy_with_parameters_under_a_forged_label_is_removed() -> None:
+    fake = await serving()
+    before = copy.deepcopy(fake.cluster.read(DEPLOYMENT)["spec"])
+    strategy = {"type": "RollingUpdate", "rollingUpdate": {"maxSurge": 1}}
+    fake.cluster.edit(DEPLOYMENT, {"metadata": FORGED, "spec": {"strategy": strategy}})
+    await look(fake)
+    assert fake.cluster.read(DEPLOYMENT)["spec"] == before
+
+
+async def test_an_alternative_under_a_forged_label_is_reported_while_it_is_contested() -> None:
+    fake = await serving()
+    change = {"spec": {"template": {"spec": _with_host_folder(pod_of(fake))}}}
+    for _ in range(additions.ROW):
+        fake.cluster.edit(DEPLOYMENT, {"metadata": FORGED, **change})
+        await look(fake)
+    fake.cluster.edit(DEPLOYMENT, {"metadata": FORGED, **change})
+    await fake.step(cell.RECONCILER, SOLO)
+    assert condition(fake, "Applied", SOLO)[1] == "DriftContested"
+    assert "hostPath" in str(pod_of(fake))
+    fake.clock.advance(additions.FIRST_PAUSE.total_seconds())
+    await look(fake)
+    assert "hostPath" not in str(pod_of(fake))
+    assert condition(fake, "Applied", SOLO)[1] == "Applied"
