@@ -71,7 +71,14 @@ def run(soak: Soak, part: int) -> bool:
     name = _name(soak, part)
     print(f"--- {name}: {said} {' '.join(soak.tests)}", flush=True)  # noqa: T201
     started = time.monotonic()
-    command = [sys.executable, "-m", "pytest", "-q", *soak.tests]
+    command = [
+        sys.executable,
+        "-m",
+        "pytest",
+        "-q",
+        "--timeout=0",
+        *soak.tests,
+    ]  # hours are no hang
     done = subprocess.run(
         command, cwd=ROOT, env={**environment, "KAIS_SOAK_PART": str(part)}, check=False
     )

@@ -39,6 +39,7 @@ def is_ready(cluster: Cluster, name: str) -> bool:
     return cluster.condition("formations", name, "Ready").get("status") == "True"
 
 
+@pytest.mark.timeout(WITHIN_S + 300)
 def test_the_largest_team_becomes_ready_while_others_are_served(
     cluster: Cluster, start: Start
 ) -> None:
