@@ -594,6 +594,9 @@ class _Captures(cst.CSTVisitor):
     def visit_AnnAssign(self, node: cst.AnnAssign) -> None:
         self._attribute(node.target)
 
+    def visit_AugAssign(self, node: cst.AugAssign) -> None:
+        self._attribute(node.target)
+
     def visit_AssignTarget(self, node: cst.AssignTarget) -> None:
         targets: list[cst.BaseExpression] = [node.target]
         if isinstance(node.target, cst.Tuple):
