@@ -1,0 +1,300 @@
+"""Collects the edits of one file for a map of renames."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import libcst as cst
+from libcst import metadata
+
+from scripts import rename_syntax
+
+if TYPE_CHECKING:
+    from scripts.rename import Renamer
+
+Edits = dict[tuple[int, int], str]  # byte offset and length -> new text
+
+
+@dataclass
+class FileEdits:
+    """Collects the edits of one file."""
+
+    renamer: Renamer
+    file: rename_syntax.SourceFile
+    edits: Edits
+    problems: list[str]
+
+    def collect_bound(self) -> None:
+        """Collect the edits of names that scopes resolve."""
+        self.spans = self.file.wrapper.resolve(metadata.ByteSpanPositionProvider)
+        self.positions = self.file.wrapper.resolve(metadata.PositionProvider)
+        self.names = self.renamer.map.names
+        for scope, assignment in rename_syntax.assignments(self.file):
+            if isinstance(assignment, metadata.ImportAssignment):
+                self._import(scope, assignment)
+            else:
+                self._assignment(scope, assignment)
+        self._captures()
+
+    def collect_used(self) -> None:
+        """Collect the edits of attributes, keyword arguments and import statements."""
+        self.file.wrapper.module.visit(_Uses(self))
+        if self.renamer.map.modules:
+            self.file.wrapper.module.visit(_ImportStatements(self))
+
+    def replace(self, node: cst.CSTNode, new: str) -> None:
+        """Note the new text of a node."""
+        span = self.spans[node]
+        self.edits[span.start, span.length] = new
+
+    def _assignment(self, scope: metadata.Scope, assignment: metadata.Assignment) -> None:
+        key = rename_syntax.key_of(self.file.module, assignment)
+        if key not in self.names and isinstance(assignment.node, cst.Param):
+            key = self.renamer.fixture(self.file.path, assignment.name)
+        new = self.names.get(key)
+        if new is None:
+            return
+        self._require_free(scope, assignment, new)
+        node = rename_syntax.name_node(assignment.node)
+        if node is not None:
+            self.replace(node, new)
+        self._references(assignment, new)
+
+    def _references(self, assignment: metadata.BaseAssignment, new: str) -> None:
+        for access in assignment.references:
+            node: cst.CSTNode = access.node
+            while isinstance(node, cst.Attribute):
+                node = node.value
+            if isinstance(node, cst.Name) and node.value == assignment.name:
+                self.replace(node, new)
+
+    def _require_free(
+        self, scope: metadata.Scope, assignment: metadata.Assignment, new: str
+    ) -> None:
+        """Note a problem when the new name already means something where the old one stands."""
+        if self.is_taken(scope, assignment, new):
+            line = self.positions[
+                rename_syntax.name_node(assignment.node) or assignment.node
+            ].start.line
+            self.problems.append(
+                f"{self.file.path}:{line}: {assignment.name} -> {new}: {new} is taken"
+            )
+
+    def is_taken(
+        self, scope: metadata.Scope, assignment: metadata.BaseAssignment, new: str
+    ) -> bool:
+        """Tell whether a name is bound or used where an assignment or its references stand."""
+        scopes = {scope} | {access.scope for access in assignment.references}
+        for each in list(scopes):
+            while each is not scope and not isinstance(each, metadata.GlobalScope):
+                scopes.add(each)
+                each = each.parent  # noqa: PLW2901 (walks up to the scope of the definition)
+        return any(self._binds(each, new, assignment.name) for each in scopes)
+
+    def _binds(self, scope: metadata.Scope, new: str, old: str) -> bool:
+        bound = [each for each in scope.assignments if each.name == new and each.scope is scope]
+        if any(not self._goes_away(each, old) for each in bound):
+            return True
+        accesses = [each for each in scope.accesses if getattr(each.node, "value", None) == new]
+        return any(
+            not each.referents or any(not self._goes_away(one, old) for one in each.referents)
+            for each in accesses
+            if isinstance(each.node, cst.Name)
+        )
+
+    def _goes_away(self, assignment: metadata.BaseAssignment, old: str) -> bool:
+        """Tell whether an assignment is renamed itself."""
+        if isinstance(assignment, metadata.ImportAssignment | metadata.BuiltinAssignment):
+            if isinstance(assignment, metadata.BuiltinAssignment):
+                return False
+            dotted = next(iter(assignment.get_qualified_names_for(assignment.name))).name
+            return (
+                self.renamer.origin(dotted) in self.names or dotted in self.renamer.map.modules
+            ) and assignment.name != old
+        if not isinstance(assignment, metadata.Assignment):
+            return False
+        return rename_syntax.key_of(self.file.module, assignment) in self.names
+
+    def _import(self, scope: metadata.Scope, assignment: metadata.ImportAssignment) -> None:
+        dotted = next(iter(assignment.get_qualified_names_for(assignment.name))).name
+        moved = self.renamer.map.modules.get(dotted)
+        if moved is not None and assignment.name == dotted.rpartition(".")[2]:
+            self._references(assignment, self.local_name(scope, assignment, moved))
+            return
+        key = self.renamer.origin(dotted)
+        new = self.names.get(key)
+        if new is None:
+            return
+        for alias in rename_syntax.aliases(assignment.node):
+            name = alias.name
+            if not isinstance(name, cst.Name) or name.value != key.rpartition(":")[2]:
+                continue
+            self.replace(name, new)
+            if alias.asname is None:
+                self._require_free(scope, assignment, new)
+                self._references(assignment, new)
+
+    def local_name(
+        self, scope: metadata.Scope, assignment: metadata.ImportAssignment, moved: str
+    ) -> str:
+        """Return the name under which a moved module is imported: with its package if taken."""
+        parent, _, leaf = moved.rpartition(".")
+        if leaf == assignment.name or not self.is_taken(scope, assignment, leaf):
+            return leaf
+        return f"{parent.rpartition('.')[2]}_{leaf}"
+
+    def _captures(self) -> None:
+        """Rename what patterns bind: libcst knows no scope of theirs."""
+        collector = rename_syntax.Captures()
+        self.file.wrapper.module.visit(collector)
+        for function, owner, name in collector.captures:
+            new = self.names.get(f"{self.file.module}:{owner}.{name}")
+            if new is not None:
+                every = rename_syntax.EveryName(name)
+                function.visit(every)
+                for node in every.nodes:
+                    self.replace(node, new)
+
+    def attribute(self, node: cst.Name, where: cst.CSTNode) -> None:
+        """Rename an attribute by the definition that jedi infers."""
+        if not self.renamer.is_attribute(node.value):
+            return
+        start = self.positions[node].start
+        keys = list(self.renamer.definitions(self.file.path, start.line, start.column))
+        for key in keys:
+            if key in self.names:
+                self.replace(node, self.names[key])
+                return
+        new = self.renamer.is_all_renamed(node.value)
+        if new is not None and not keys:
+            self.replace(node, new)
+        elif not keys:
+            code = self.file.wrapper.module.code_for_node(where)
+            self.renamer.unresolved.append(f"{self.file.path}:{start.line}: {code.strip()[:80]}")
+
+    def keyword(self, call: cst.Call, keyword: cst.Name) -> None:
+        """Rename a keyword argument by the function or class that is called."""
+        if keyword.value not in self.renamer.map.leaves:
+            return
+        callees = list(self._dotted(call.func))
+        if "dataclasses.replace" in callees:
+            end = self.positions[call.args[0].value].end
+            callees += self.renamer.classes(self.file.path, end.line, end.column - 1)
+        if any(self._rename_keyword(self.renamer.origin(each), keyword) for each in callees):
+            return
+        start = self.positions[keyword].start
+        for key in self.renamer.definitions(self.file.path, start.line, start.column):
+            if key in self.names:
+                self.replace(keyword, self.names[key])
+                return
+
+    def _rename_keyword(self, key: str, keyword: cst.Name) -> bool:
+        for owner in (key, f"{key}.__init__"):
+            new = self.names.get(f"{owner}.{keyword.value}")
+            if new is not None:
+                self.replace(keyword, new)
+                return True
+        return False
+
+    def _dotted(self, node: cst.CSTNode) -> Iterable[str]:
+        qualified = self.file.wrapper.resolve(metadata.QualifiedNameProvider)
+        found = qualified.get(node, set())
+        resolved = found() if callable(found) else found
+        for name in resolved:
+            if name.source is metadata.QualifiedNameSource.LOCAL:
+                yield f"{self.file.module}.{rename_syntax.INNER.sub('', name.name)}"
+            else:
+                yield name.name
+
+    def use(self, node: cst.Attribute) -> None:
+        """Rename the last part of `owner.name`."""
+        if node.attr.value not in self.renamer.map.leaves:
+            return
+        for dotted in self._dotted(node):
+            key = self.renamer.origin(dotted)
+            if key in self.names:
+                self.replace(node.attr, self.names[key])
+                return
+        for dotted in self._dotted(node.value):
+            if self.renamer.origin(dotted).endswith(":"):
+                return  # the name of another module
+        self.attribute(node.attr, node)
+
+
+class _Uses(cst.CSTVisitor):
+    """Hands attributes and keyword arguments to the edits of a file."""
+
+    def __init__(self, edits: FileEdits) -> None:
+        self._edits = edits
+
+    def visit_Attribute(self, node: cst.Attribute) -> None:
+        self._edits.use(node)
+
+    def visit_Import(self, node: cst.Import) -> bool:
+        return False
+
+    def visit_ImportFrom(self, node: cst.ImportFrom) -> bool:
+        return False
+
+    def visit_Call(self, node: cst.Call) -> None:
+        for argument in node.args:
+            if argument.keyword is not None:
+                self._edits.keyword(node, argument.keyword)
+
+    def visit_MatchKeywordElement(self, node: cst.MatchKeywordElement) -> None:
+        if node.key.value in self._edits.renamer.map.leaves:
+            self._edits.attribute(node.key, node)
+
+
+class _ImportStatements(cst.CSTVisitor):
+    """Rewrites the import statements of modules that move."""
+
+    def __init__(self, edits: FileEdits) -> None:
+        self._edits = edits
+        self._modules = edits.renamer.map.modules
+
+    def visit_Import(self, node: cst.Import) -> None:
+        for alias in node.names:
+            moved = self._modules.get(rename_syntax.code_of(alias.name))
+            if moved is not None:
+                self._edits.replace(alias.name, moved)
+
+    def visit_ImportFrom(self, node: cst.ImportFrom) -> None:
+        if isinstance(node.names, cst.ImportStar) or node.module is None or node.relative:
+            return
+        module = rename_syntax.code_of(node.module)
+        if not any(
+            f"{module}.{rename_syntax.code_of(each.name)}" in self._modules for each in node.names
+        ):
+            if module in self._modules:
+                self._edits.replace(node.module, self._modules[module])
+            return
+        statements = [self._statement(node, module, alias) for alias in node.names]
+        span = self._edits.spans[node]
+        indent = " " * self._edits.positions[node].start.column
+        for start, length in list(self._edits.edits):
+            if span.start <= start < span.start + span.length:
+                del self._edits.edits[start, length]
+        self._edits.edits[span.start, span.length] = f"\n{indent}".join(statements)
+
+    def _statement(self, node: cst.ImportFrom, module: str, alias: cst.ImportAlias) -> str:
+        name = rename_syntax.code_of(alias.name)
+        bound = rename_syntax.code_of(alias.asname.name) if alias.asname else ""
+        moved = self._modules.get(f"{module}.{name}")
+        if moved is None:
+            new_module = self._modules.get(module, module)
+            key = self._edits.renamer.origin(f"{module}.{name}")
+            new = self._edits.names.get(key, name)
+            return f"from {new_module} import {new}" + (f" as {bound}" if bound else "")
+        parent, _, leaf = moved.rpartition(".")
+        if not bound:
+            for scope, assignment in rename_syntax.assignments(self._edits.file):
+                if (
+                    isinstance(assignment, metadata.ImportAssignment)
+                    and assignment.node is node
+                    and assignment.name == name
+                ):
+                    bound = self._edits.local_name(scope, assignment, moved)
+        return f"from {parent} import {leaf}" + (f" as {bound}" if bound not in ("", leaf) else "")
