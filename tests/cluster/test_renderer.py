@@ -64,11 +64,11 @@ def test_the_operator_starts_without_its_renderer_and_survives_its_restarts(
     wait_ready_reason(cluster, "early", "RendererUnavailable")
     with rendering(socket) as renderer:
         operator.wait_ready(within_s=60)
-        wait_ready_reason(cluster, "early", "Ready")
+        wait_ready_reason(cluster, "early", "Served")
         renderer.kill()
         wait_without_renderer(operator)
     cluster.apply(blueprint("late"))
     with rendering(socket):
-        wait_ready_reason(cluster, "late", "Ready")
+        wait_ready_reason(cluster, "late", "Served")
         operator.wait_ready(within_s=60)
     assert operator.end() == 0
