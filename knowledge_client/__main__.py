@@ -110,7 +110,7 @@ def _remember(client: KnowledgeClient, options: argparse.Namespace, given: Setti
         refs=tuple(models.Ref(type=kind, id=value) for kind, value in refs if value),
     )
     fact = models.FactIn(
-        content=options.format_text,
+        content=options.text,
         kind=options.kind,
         tags=tuple(options.tag),
         confidence=options.confidence,
@@ -131,7 +131,7 @@ def _episode(client: KnowledgeClient, options: argparse.Namespace, given: Settin
     episode = models.EpisodeIn(
         attempt=given.attempt or 1,
         type=options.type,
-        content=options.format_text,
+        content=options.text,
         error_signature=options.signature,
     )
     done = client.add_episodes(models.EpisodesIn(run_id=given.run_id, episodes=(episode,)))

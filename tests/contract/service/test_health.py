@@ -90,7 +90,7 @@ def test_metrics_are_told_on_a_port_of_their_own_only(
         assert refusal.status_code == 404
         assert refusal.json()["code"] == "not-found"
         assert http.post(f"{served.url}/v1/recall", json={"query": "x"}).status_code == 200
-        text = http.get(f"http://127.0.0.1:{port}/metrics").format_text
+        text = http.get(f"http://127.0.0.1:{port}/metrics").text
         assert 'kais_knowledge_requests_total{method="POST",route="/v1/recall"' in text
 
 

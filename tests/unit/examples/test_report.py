@@ -34,7 +34,7 @@ def make(
 def test_first_report_says_what_is_new_and_remembered() -> None:
     made = make(diagnosis("a"), diagnosis("b"), outcome=memory.Outcome(remembered=(FACT,)))
 
-    assert made.format_text().splitlines() == [
+    assert made.text().splitlines() == [
         "namespace demo: 2 of 9 pods fail; reasons known before: 0, new: 1",
         "- a, b (image-pull)",
         f"  new: {SAID}",
@@ -52,7 +52,7 @@ def test_first_report_says_what_is_new_and_remembered() -> None:
 def test_second_report_names_the_fact_with_what_it_said() -> None:
     made = make(diagnosis("a"), given=memory.Given((memory.KnownFact(FACT, SAID),)))
 
-    assert f"  fact {FACT}: {SAID}" in made.format_text().splitlines()
+    assert f"  fact {FACT}: {SAID}" in made.text().splitlines()
     assert json.loads(made.result()) == {
         "summary": "namespace demo: 1 of 9 pods fail; reasons known before: 1, new: 0",
         "pods": [{"pods": ["a"], "cause": "image-pull", "known_from": {FACT: SAID}}],
@@ -73,11 +73,11 @@ def test_fact_with_other_words_stands_beside_what_is_seen() -> None:
 def test_fact_that_fits_nothing_is_not_named() -> None:
     given = memory.Given((memory.KnownFact(FACT, "the build is slow on Mondays"),))
 
-    assert FACT not in make(diagnosis("a"), given=given).format_text()
+    assert FACT not in make(diagnosis("a"), given=given).text()
 
 
 def test_namespace_without_failures_is_said_to_be_well() -> None:
-    assert make().format_text().splitlines()[0] == "namespace demo: none of 9 pods fails"
+    assert make().text().splitlines()[0] == "namespace demo: none of 9 pods fails"
 
 
 def test_notes_about_the_store_stand_in_the_report() -> None:
@@ -93,7 +93,7 @@ def test_notes_about_the_store_stand_in_the_report() -> None:
         "3 more failing pods are beyond --max-pods",
     ]
     assert json.loads(made.result())["notes"] == notes
-    assert [line for line in made.format_text().splitlines() if line.startswith("note: ")] == [
+    assert [line for line in made.text().splitlines() if line.startswith("note: ")] == [
         f"note: {note}" for note in notes
     ]
 
@@ -104,7 +104,7 @@ def test_result_keeps_4096_bytes_and_every_fact_id() -> None:
 
     made = make(*found, outcome=memory.Outcome(remembered=ids))
 
-    assert len(made.result().encode()) <= report.LIMIT_BYTES < len(made.format_text().encode())
+    assert len(made.result().encode()) <= report.LIMIT_BYTES < len(made.text().encode())
     result = json.loads(made.result())
     assert result["more"] == f"{60 - len(result['pods'])} more reasons stand in the cell's log"
     assert result["remembered_facts"] == list(ids)

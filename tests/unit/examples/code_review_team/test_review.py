@@ -125,7 +125,7 @@ def test_the_lead_talks_only_to_the_peers_that_the_topology_names(tmp_path):
 def test_a_known_habit_is_named_and_not_remembered_again():
     (first, *_) = aspects.review("safety", BAD)
     known = memory.Known({"f1": f"{memory.habit(first)}: PASSWORD holds a secret"})
-    assert known.scope_of(first) == ["f1"]
+    assert known.of(first) == ["f1"]
     facts = memory.new_facts(aspects.review("safety", BAD), known, run_id="r", attempt=1)
     assert [fact.subject for fact in facts] == [
         "app/orders.py safety/runs-text",
@@ -150,7 +150,7 @@ def lead_environment(tmp_path, **changes):
     routes = tmp_path / "routes.json"
     routes.write_text("{}")
     return {
-        "REVIEW_FILES": json.dumps([{"path": "a.py", "text": GOOD.format_text}]),
+        "REVIEW_FILES": json.dumps([{"path": "a.py", "text": GOOD.text}]),
         "REVIEW_LANGUAGE": "python",
         "REVIEW_RESULT_FILE": str(tmp_path / "result"),
         "CELL_NAME": "lead-0",

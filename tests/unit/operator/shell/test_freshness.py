@@ -88,7 +88,7 @@ async def test_a_kind_that_cannot_be_listed_any_more_is_found_out_by_its_name(cl
 
 async def test_a_lease_that_cannot_be_touched_is_logged(clock, caplog):
     await run_a_moment(Freshness(clock, watches=()), Probe(error=errors.Forbidden("no right")))
-    assert "was not touched: no right" in caplog.format_text
+    assert "was not touched: no right" in caplog.text
 
 
 def test_the_age_of_a_kind_is_that_of_its_last_event(clock):

@@ -186,7 +186,7 @@ async def test_a_store_that_serves_again_is_logged_once(fakes, watch, caplog):
     fakes.knowledge.away = False
     await watch.tick()
     await watch.tick()
-    assert caplog.format_text.count("the knowledge service serves again") == 1
+    assert caplog.text.count("the knowledge service serves again") == 1
 
 
 async def test_a_batch_without_an_answer_is_asked_again(fakes, watch, heard, caplog):
@@ -195,7 +195,7 @@ async def test_a_batch_without_an_answer_is_asked_again(fakes, watch, heard, cap
     fakes.memory.want_fresh("demo", "bp", soon=True)
     fakes.knowledge.away = True
     await watch.tick()
-    assert "the knowledge service does not serve: stats_batch" in caplog.format_text
+    assert "the knowledge service does not serve: stats_batch" in caplog.text
     fakes.knowledge.away = False
     await open_run(fakes)
     await watch.tick()

@@ -162,7 +162,7 @@ async def test_a_long_gap_is_listed_anew_instead_of_read_one_by_one(monkeypatch,
     await heard.sweeper.sweep(CELLS)
     assert server.asked == ["cells", "marks", "marks", "marks", "cells"]
     assert heard.told == ["a", "b", "c"]
-    assert "Cell in all namespaces: no watch told of 3 changes; listed anew" in caplog.format_text
+    assert "Cell in all namespaces: no watch told of 3 changes; listed anew" in caplog.text
 
 
 async def test_an_event_of_what_a_list_told_is_not_told_again():
@@ -198,7 +198,7 @@ async def test_a_list_that_fails_is_logged_once_and_tried_again(monkeypatch, cap
     running.cancel()
     await asyncio.gather(running, return_exceptions=True)
     assert heard.freshness.problem() == "the watch of our own Lease has not begun"
-    assert caplog.format_text.count("Cell in all namespaces: no answer") == 1
+    assert caplog.text.count("Cell in all namespaces: no answer") == 1
 
 
 class SkippingSelector(selectors.DefaultSelector):
