@@ -114,7 +114,9 @@ def _shared_usage_in_ranking(monkeypatch: pytest.MonkeyPatch) -> None:
 def _shared_usage_in_impact(monkeypatch: pytest.MonkeyPatch) -> None:
     honest = usage.of_fact
     monkeypatch.setattr(
-        usage, "of_fact", lambda db, number, *_: honest(db, number, EVERYTHING, None)
+        usage,
+        "of_fact",
+        lambda db, number, *_: honest(db, number, EVERYTHING, part.ScopeFilter(None)),
     )
 
 

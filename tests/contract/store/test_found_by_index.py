@@ -25,7 +25,12 @@ from knowledge_service.store.sqlite.store import SqliteStore
 QUESTIONS = {
     "a page of a fact's links, closed ones too": links._PAGE,
     "a fact's links for what is written about it": unit_of_work._LINKS,
-    "links of the best of a recall": shelf._LINKED,
+    "links from the best of a recall": shelf._LINKED[0],
+    "links to the best of a recall": shelf._LINKED[1],
+    "links from a crowded fact of a recall": shelf._LINKED_SEEN[0],
+    "links to a crowded fact of a recall": shelf._LINKED_SEEN[1],
+    "whether many links begin here": graph.CROWDED[0],
+    "whether many links end here": graph.CROWDED[1],
     "how many links an erasure takes": erasure._LINKS,
     "what an erasure takes": next(sql for sql in projected_erasure._GONE if " link " in sql),
     "one step along links that begin here": graph._BESIDE[0],
