@@ -1,9 +1,7 @@
-"""Puts the service together: routes, problems, middleware, and the extractor's life."""
+"""Puts the service together: routes, problems, middleware."""
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 from typing import Any
 
 from fastapi import FastAPI
@@ -12,7 +10,6 @@ from starlette.routing import Route
 from starlette.types import Receive, Scope, Send
 
 from knowledge_service import clock as clocks
-from knowledge_service.extraction.worker import Worker
 from knowledge_service.flows.readiness import Readiness
 from knowledge_service.index import looking
 from knowledge_service.metrics import Metrics
@@ -35,6 +32,7 @@ from knowledge_service.routes import (
     usage,
 )
 from knowledge_service.routes.dependencies import Look, Services
+from knowledge_service.workers.background import BackgroundWorker
 
 _OPENAPI = "/openapi.json"
 
@@ -45,27 +43,18 @@ def create_app(
     *,
     clock: clocks.Clock = clocks.now,
     metrics: Metrics | None = None,
-    worker: Worker | None = None,
+    extraction: BackgroundWorker | None = None,
     look: Look = looking.look,
 ) -> FastAPI:
-    """Make the ASGI app. It starts and stops the worker; the store is closed by who opened it.
+    """Make the ASGI app over a store and a worker of extractions that the caller opens and closes.
 
-    Without a worker, extractions are accepted and wait for a process that has one.
+    Without the worker, extractions are accepted and wait for a process that has one.
     """
     counted = metrics or Metrics()
-
-    @asynccontextmanager
-    async def lifespan(_: FastAPI) -> AsyncIterator[None]:
-        if worker:
-            worker.start()
-        yield
-        if worker:
-            worker.stop()
 
     app = _Service(
         title="kais knowledge service",
         version="1",
-        lifespan=lifespan,
         openapi_url=None,
         docs_url=None,
         redoc_url=None,
@@ -75,7 +64,7 @@ def create_app(
         authenticator=authenticator,
         clock=clock,
         metrics=counted,
-        wake_extractor=worker.wake if worker else _nobody,
+        wake_extractor=extraction.wake if extraction else _nobody,
         readiness=Readiness(store),
         look=look,
     )

@@ -13,17 +13,18 @@ from knowledge_service import arriving, logs, memory, waiting
 from knowledge_service.app import create_app
 from knowledge_service.aside.looking_aside import Aside
 from knowledge_service.errors import StartupError
-from knowledge_service.extraction.worker import Worker
+from knowledge_service.extraction.worker import ExtractionWorker
 from knowledge_service.identity import kubernetes
 from knowledge_service.identity.none import NoAuthentication
 from knowledge_service.identity.tokens import TokenAuthentication
-from knowledge_service.keeper import Keeper
 from knowledge_service.meaning import settings as embeddings
 from knowledge_service.meaning.client import EndpointEmbedder
-from knowledge_service.meaning.filling import Filler
 from knowledge_service.metrics import Metrics
 from knowledge_service.progress import Progress
 from knowledge_service.store.sqlite.store import SqliteStore
+from knowledge_service.workers.background import BackgroundWorker, running
+from knowledge_service.workers.embeddings import EmbeddingBackfill
+from knowledge_service.workers.retention import RetentionWorker
 
 if TYPE_CHECKING:
     from types import FrameType
@@ -61,13 +62,14 @@ def serve(chosen: Settings) -> None:
     metrics.receipts_waiting_s.set_function(store.receipts_waiting_s)
     metrics.facts_to_erase.set_function(store.deleted_facts)
     metrics.watch_facts(store.facts_by_level)
-    worker = Worker(store, on_end=metrics.extraction_ended)
-    embedder = _embed(store)
-    keeper = Keeper(store, receipts_for=chosen.receipts_for, on_run=metrics.upkeep_ran)
-    keeper.start()
+    workers = _workers(chosen, store, metrics)
     aside = Aside()
     app = create_app(
-        store, _authenticator(chosen, store), metrics=metrics, worker=worker, look=aside.look
+        store,
+        _authenticator(chosen, store),
+        metrics=metrics,
+        extraction=workers[0],
+        look=aside.look,
     )
     known = store.identity()
     where = {"host": chosen.host, "port": chosen.port, "auth": chosen.auth}
@@ -96,13 +98,10 @@ def serve(chosen: Settings) -> None:
         gc.collect()
         gc.freeze()
         gc.set_threshold(_YOUNG)
-        with metrics.served(chosen.metrics_host, chosen.metrics_port):
+        with running(workers), metrics.served(chosen.metrics_host, chosen.metrics_port):
             server.run()
     finally:
-        keeper.stop()
         aside.stop()
-        if embedder:
-            embedder.stop()
         store.close()
 
 
@@ -135,19 +134,22 @@ class _Server(uvicorn.Server):
         await super().main_loop()
 
 
-def _embed(store: SqliteStore) -> Filler | None:
-    """Give facts vectors, when an endpoint for that is configured."""
+def _workers(chosen: Settings, store: SqliteStore, metrics: Metrics) -> list[BackgroundWorker]:
+    """Return the background workers, that of extractions first; embeddings need an endpoint."""
+    on_run = metrics.upkeep_ran
+    workers: list[BackgroundWorker] = [
+        ExtractionWorker(store, on_run=on_run, on_end=metrics.extraction_ended),
+        RetentionWorker(store, on_run=on_run, receipts_for=chosen.receipts_for),
+    ]
     try:
         configured = embeddings.read()
     except StartupError:
         store.close()
         raise
-    if configured is None:
-        return None
-    store.embedder = EndpointEmbedder(configured.url, configured.model, configured.key)
-    filler = Filler(store, store.embedder)
-    filler.start()
-    return filler
+    if configured:
+        store.embedder = EndpointEmbedder(configured.url, configured.model, configured.key)
+        workers.append(EmbeddingBackfill(store, store.embedder, on_run=on_run))
+    return workers
 
 
 def _authenticator(chosen: Settings, store: Store) -> Authenticator:

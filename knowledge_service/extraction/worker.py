@@ -1,6 +1,4 @@
-"""The worker of the durable job.
-
-A thread that takes what is accepted and not finished, oldest first.
+"""The worker of the durable job: it takes what is accepted and not finished, oldest first.
 
     accept (route, committed) -> wake -> gather -> extract (pure) -> facts and `done` in one commit
 
@@ -11,13 +9,13 @@ step is one transaction that looks at the state first, so every fact is stored o
 from __future__ import annotations
 
 import logging
-import threading
 import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from knowledge_service.errors import ServiceError, StoreUnavailable
 from knowledge_service.extraction import job
+from knowledge_service.workers.background import BackgroundWorker, OnRun
 
 if TYPE_CHECKING:
     from knowledge_client.models import Extraction
@@ -30,8 +28,8 @@ _AT_ONCE = 50
 _ATTEMPTS = 3
 
 
-class Worker:
-    """Runs extractions one after the other.
+class ExtractionWorker(BackgroundWorker):
+    """Runs extractions one after the other, beginning with what an earlier process left.
 
     `on_end` is called with the state of each that ended and the seconds of its last attempt.
     """
@@ -39,57 +37,24 @@ class Worker:
     def __init__(
         self,
         store: Store,
+        *,
+        on_run: OnRun,
         on_end: Callable[[str, float], object] = lambda _, __: None,
         run: Callable[[Store, RunKey], Extraction] = job.run,
-        *,
         retry_s: float = 1.0,
     ) -> None:
+        super().__init__("extraction", {"extraction": self._drain}, retry_s=retry_s, on_run=on_run)
         self._store = store
         self._on_end = on_end
         self._run_job = run
-        self._retry_s = retry_s
-        self._wake = threading.Event()
-        self._stopping = False
-        self._thread = threading.Thread(target=self._loop, name="extractor", daemon=True)
 
-    def start(self) -> None:
-        """Begin, with what an earlier process left."""
-        self._wake.set()
-        self._thread.start()
-
-    def wake(self) -> None:
-        """Look for jobs now."""
-        self._wake.set()
-
-    def stop(self) -> None:
-        """Finish the job at hand and end."""
-        self._stopping = True
-        self._wake.set()
-        if self._thread.is_alive():
-            self._thread.join()
-
-    def _loop(self) -> None:
-        retry = False
-        while not self._stopping:
-            self._wake.wait(self._retry_s if retry else None)
-            self._wake.clear()
-            try:
-                retry = self._drain()
-            except StoreUnavailable as exc:
-                _log.warning("extractions wait for the store", extra={"fields": {"why": str(exc)}})
-                retry = True
-            except Exception:  # noqa: BLE001 - the thread must not end unnoticed
-                _log.exception("extraction failed; retrying in %g s", self._retry_s)
-                retry = True
-
-    def _drain(self) -> bool:
-        """Run every open job once; tell whether any is still open."""
-        jobs = self._store.open_extractions(_AT_ONCE)
-        for key, extraction in jobs:
-            if self._stopping:
-                return False
+    def _drain(self) -> float | None:
+        """Run every open job once; one that is still open runs again after a while."""
+        for key, extraction in self._store.open_extractions(_AT_ONCE):
+            if self.is_stopping:
+                return None
             self._one(key, extraction)
-        return bool(self._store.open_extractions(1))
+        return self._retry_s if self._store.open_extractions(1) else None
 
     def _one(self, key: RunKey, extraction: Extraction) -> None:
         run_id, began_s = key.run_id, time.perf_counter()

@@ -101,6 +101,7 @@ class SqliteStore(
             raise
         self._file = connection.File(path)
         checkpointer = Checkpointer(path, self._file)
+        checkpointer.start()
         bound = self._undeclared_facts
         writer = Writer(writing, clock, self._file, checkpointer, undeclared_facts=bound)
         reading = readers.Readers(path, self._reads_within, writer.condemn)

@@ -17,6 +17,7 @@ from pathlib import Path
 import apsw
 
 from knowledge_service.store.sqlite import connection
+from knowledge_service.workers.background import BackgroundWorker
 
 _log = logging.getLogger(__name__)
 # Pages of 4 KiB in the log. The same pages are written again and again, so a longer log is less to
@@ -33,10 +34,13 @@ _FAILED: tuple[type[Exception], ...] = (OSError, *connection.ENVIRONMENTAL)
 _PASSIVE = apsw.SQLITE_CHECKPOINT_PASSIVE  # waits for nobody, and nobody for it
 
 
-class Checkpointer:
+class Checkpointer(BackgroundWorker):
     """The thread, and what it shares with the writer."""
 
     def __init__(self, path: Path, file: connection.File, *, after: int = _AFTER) -> None:
+        super().__init__(
+            "wal_checkpoint", {"wal_checkpoint": self._checkpoint}, retry_s=_PAUSE_S, delay_s=None
+        )
         self._after = after
         self._file = file
         self._pages = 0
@@ -47,14 +51,10 @@ class Checkpointer:
         """Called from the thread when little is left, after `shorten`."""
         self.at_work = threading.Lock()
         """Held while the log is folded: who needs the whole log for itself takes it."""
-        self._wanted = threading.Event()
-        self._stopping = threading.Event()
         self._connection = apsw.Connection(str(path), flags=apsw.SQLITE_OPEN_READWRITE)
         self._connection.wal_autocheckpoint(0)
         # A connection that has read nothing does not know that there is a log.
         self._connection.execute(_LOOK).fetchall()
-        self._thread = threading.Thread(target=self._loop, name="folding", daemon=True)
-        self._thread.start()
 
     def watch(self, writing: apsw.Connection) -> None:
         """Look how long the log is after each commit, in the place of SQLite's own folding."""
@@ -77,13 +77,11 @@ class Checkpointer:
     def shorten(self) -> None:
         """Have the thread fold now, however short the log is."""
         self._is_to_shorten = True
-        self._wanted.set()
+        self.wake()
 
     def stop(self) -> None:
         """End the thread and let go of the file."""
-        self._stopping.set()
-        self._wanted.set()
-        self._thread.join()
+        super().stop()
         connection.let_go(self._connection)
 
     def _grown(self, _connection: apsw.Connection, _name: str, pages: int) -> int:
@@ -91,17 +89,12 @@ class Checkpointer:
             self._folded = 0
         self._pages = pages
         if pages >= self._after and not self._is_nearly_done:
-            self._wanted.set()
+            self.wake()
         return apsw.SQLITE_OK
 
-    def _loop(self) -> None:
-        while not self._stopping.is_set():
-            self._wanted.wait()
-            self._wanted.clear()  # first: who writes meanwhile is not to be overheard
-            if not self._is_nearly_done and not self._stopping.is_set():
-                self._fold()
-
-    def _fold(self) -> None:
+    def _checkpoint(self) -> None:
+        if self._is_nearly_done:
+            return
         try:
             with self.at_work:
                 for _ in range(_TIMES):
@@ -114,7 +107,7 @@ class Checkpointer:
             return  # somebody else folds it now; after the next commit it is looked at again
         except _FAILED as exc:
             _log.warning("the log is not folded", extra={"fields": {"why": str(exc)}})
-            self._stopping.wait(_PAUSE_S)
+            self.pause(_PAUSE_S)
         else:
             self._is_nearly_done = True
             if self._is_to_shorten:

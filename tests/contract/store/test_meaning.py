@@ -16,9 +16,9 @@ from knowledge_service.domain.visibility import View
 from knowledge_service.errors import StartupError
 from knowledge_service.meaning import settings
 from knowledge_service.meaning.client import EndpointEmbedder
-from knowledge_service.meaning.filling import Filler
 from knowledge_service.ports import Order, Search
 from knowledge_service.store.sqlite.store import SqliteStore
+from knowledge_service.workers.embeddings import EmbeddingBackfill
 from tests.builders_knowledge import AGENT, LEAD, OTHER, new_fact
 
 # What the endpoint takes for the same: each word of a line lies along one axis.
@@ -102,6 +102,12 @@ def store(tmp_path: Path) -> Iterator[SqliteStore]:
     opened.close()
 
 
+def backfill(
+    store: SqliteStore, embedder: EndpointEmbedder, *, every_s: float = 1.0
+) -> EmbeddingBackfill:
+    return EmbeddingBackfill(store, embedder, on_run=lambda *_: None, every_s=every_s)
+
+
 def found(store: SqliteStore, query: str) -> list[str]:
     return [hit.fact.content for hit in store.search(Search(View(LEAD), query, 10))]
 
@@ -111,7 +117,7 @@ def test_facts_near_in_meaning_are_found_when_it_is_on_and_not_when_it_is_off(
 ) -> None:
     assert found(store, "lyre") == []
     assert script.asked == []
-    assert Filler(store, embedder).step() == 0
+    assert backfill(store, embedder).step() == 0
     store.embedder = embedder
     assert found(store, "lyre") == ["a zither lay there"]
     assert found(store, "a storm over the truck")[0] == "the lorry is blue"
@@ -125,7 +131,7 @@ def test_facts_near_in_meaning_are_found_when_it_is_on_and_not_when_it_is_off(
 def test_part_of_the_score_says_what_meaning_gave(
     store: SqliteStore, embedder: EndpointEmbedder
 ) -> None:
-    Filler(store, embedder).step()
+    backfill(store, embedder).step()
     store.embedder = embedder
     (hit, *_) = store.search(Search(View(LEAD), "lyre", 10))
     assert hit.parts["bm25"] == 0
@@ -147,11 +153,11 @@ def test_part_of_the_score_says_what_meaning_gave(
 def test_endpoint_that_answers_nonsense_leaves_recall_as_it_is_without(
     store: SqliteStore, embedder: EndpointEmbedder, script: Script, answer: tuple[int, bytes]
 ) -> None:
-    Filler(store, embedder).step()
+    backfill(store, embedder).step()
     store.embedder = embedder
     script.answer = answer
     assert found(store, "zither") == ["a zither lay there"]
-    assert Filler(store, embedder).step() in (1.0, 30.0)
+    assert backfill(store, embedder).step() in (1.0, 30.0)
 
 
 def test_endpoint_that_hangs_or_trickles_holds_recalls_up_once_and_is_asked_again_later(
@@ -159,7 +165,7 @@ def test_endpoint_that_hangs_or_trickles_holds_recalls_up_once_and_is_asked_agai
 ) -> None:
     now_s = 100.0
     embedder = EndpointEmbedder(url, "small", within_s=0.3, monotonic=lambda: now_s)
-    Filler(store, embedder).step()
+    backfill(store, embedder).step()
     store.embedder = embedder
     script.pause_s = 0.2  # each byte comes in time, the answer does not
     began = time.monotonic()
@@ -176,10 +182,10 @@ def test_endpoint_that_hangs_or_trickles_holds_recalls_up_once_and_is_asked_agai
 def test_vectors_of_another_model_do_not_count(
     store: SqliteStore, embedder: EndpointEmbedder, url: str
 ) -> None:
-    Filler(store, embedder).step()
+    backfill(store, embedder).step()
     store.embedder = EndpointEmbedder(url, "large")
     assert found(store, "lyre") == []
-    assert Filler(store, store.embedder).step() == 0
+    assert backfill(store, store.embedder).step() == 0
     assert found(store, "lyre") == ["a zither lay there"]
     store.embedder.close()
 
@@ -187,15 +193,15 @@ def test_vectors_of_another_model_do_not_count(
 def test_facts_told_later_get_their_vectors_by_themselves(
     store: SqliteStore, embedder: EndpointEmbedder, script: Script
 ) -> None:
-    filler = Filler(store, embedder, look_s=0.01)
-    filler.start()
+    worker = backfill(store, embedder, every_s=0.01)
+    worker.start()
     store.remember([new_fact("rain fell", LEAD)], actor=AGENT)
     store.embedder = embedder
     for _ in range(500):
         if found(store, "storm")[:1] == ["rain fell"]:
             break
         threading.Event().wait(0.01)
-    filler.stop()
+    worker.stop()
     assert found(store, "storm")[0] == "rain fell"
     assert script.asked
 

@@ -116,7 +116,7 @@ def test_thread_leaves_the_log_to_who_folds_it_at_the_moment_and_complains_not(
     folder = threading.Thread(target=fold_whole, args=(other,))
     folder.start()
     assert is_waiting.wait(10)
-    store._writer._checkpointer._fold()
+    store._writer._checkpointer._checkpoint()
     is_done.set()
     folder.join()
     reader.close()

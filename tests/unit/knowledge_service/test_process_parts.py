@@ -14,7 +14,7 @@ from knowledge_service.domain import capacity
 from knowledge_service.domain.runs import RunKey, duration_s
 from knowledge_service.domain.statistics import usefulness
 from knowledge_service.errors import Conflict
-from knowledge_service.extraction.worker import Worker
+from knowledge_service.extraction.worker import ExtractionWorker
 from knowledge_service.ports import Store
 from tests.builders_knowledge import OPERATOR, run_in, run_key
 from tests.fakes.clock import START
@@ -69,7 +69,7 @@ class TestWorker:
         store.accept_extraction(run_key("r"), 7, actor=OPERATOR)
         return store
 
-    def finish(self, worker: Worker, done: threading.Event) -> None:
+    def finish(self, worker: ExtractionWorker, done: threading.Event) -> None:
         worker.start()
         assert done.wait(10)
         worker.stop()
@@ -77,7 +77,11 @@ class TestWorker:
     def test_takes_up_what_an_earlier_process_left(self) -> None:
         store, done, states = self.accepted(), threading.Event(), list[str]()
         store.begin_extraction(run_key("r"))
-        worker = Worker(store, on_end=lambda state, _: (states.append(state), done.set()))
+        worker = ExtractionWorker(
+            store,
+            on_run=lambda *_: None,
+            on_end=lambda state, _: (states.append(state), done.set()),
+        )
         self.finish(worker, done)
         assert states == ["done"]
         found = store.extraction(run_key("r"))
@@ -94,7 +98,9 @@ class TestWorker:
             store.begin_extraction(key)
             raise Conflict("the record is odd")
 
-        worker = Worker(store, on_end=lambda _, __: done.set(), run=fail, retry_s=0.01)
+        worker = ExtractionWorker(
+            store, on_run=lambda *_: None, on_end=lambda _, __: done.set(), run=fail, retry_s=0.01
+        )
         self.finish(worker, done)
         found = store.extraction(run_key("r"))
         assert found is not None
@@ -107,7 +113,7 @@ class TestWorker:
     def test_waits_for_a_store_that_is_away(self) -> None:
         store, done = self.accepted(), threading.Event()
         store.problem = "away"
-        worker = Worker(store, on_end=lambda _, __: done.set())
+        worker = ExtractionWorker(store, on_run=lambda *_: None, on_end=lambda _, __: done.set())
         worker.start()
         store.problem = None
         worker.wake()

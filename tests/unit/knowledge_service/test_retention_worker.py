@@ -8,9 +8,9 @@ import pytest
 from knowledge_client.models import Retention, ScopeConfig
 from knowledge_service.domain.visibility import EVERYTHING
 from knowledge_service.errors import StoreUnavailable
-from knowledge_service.keeper import Keeper
 from knowledge_service.metrics import Metrics
 from knowledge_service.ports import Listing
+from knowledge_service.workers.retention import RetentionWorker
 from tests.builders_knowledge import PERSON, TEAM, new_fact
 from tests.fakes.store import MemoryStore
 
@@ -33,10 +33,10 @@ def test_scope_beyond_its_bound_is_brought_back_and_a_full_disk_is_outlived(
         return count
 
     monkeypatch.setattr(store, "retain", counted)
-    keeper = Keeper(store, every_s=0.001)
-    keeper.start()
+    worker = RetentionWorker(store, every_s=0.001, on_run=Metrics().upkeep_ran)
+    worker.start()
     assert kept.wait(5)
-    keeper.stop()
+    worker.stop()
     listing = Listing(EVERYTHING, 9, lifecycle="live")
     assert [fact.content for fact in store.list_facts(listing)] == ["two"]
     assert "retention waits for the store" in caplog.text
@@ -60,10 +60,12 @@ def test_task_that_fails_is_logged_and_counted_and_neither_ends_the_thread_nor_t
         return count
 
     monkeypatch.setattr(store, "forget_recalls", broken)
-    keeper = Keeper(store, every_s=0.001, receipts_for=timedelta(days=1), on_run=metrics.upkeep_ran)
-    keeper.start()
+    worker = RetentionWorker(
+        store, every_s=0.001, receipts_for=timedelta(days=1), on_run=metrics.upkeep_ran
+    )
+    worker.start()
     assert ran_again.wait(5)
-    keeper.stop()
+    worker.stop()
     assert "receipts failed; retrying in 0.001 s" in caplog.text
     assert "unexpected error" in caplog.text
     text = metrics.render().decode()

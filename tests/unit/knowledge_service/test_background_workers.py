@@ -1,0 +1,93 @@
+"""Background threads survive unexpected errors, and log them."""
+
+from __future__ import annotations
+
+import queue
+import threading
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from knowledge_service.extraction.worker import ExtractionWorker
+from knowledge_service.metrics import Metrics
+from knowledge_service.workers.background import BackgroundWorker, running
+from knowledge_service.workers.embeddings import EmbeddingBackfill
+from tests.fakes.store import MemoryStore
+
+
+def failing_once(real: Callable[..., Any]) -> tuple[Callable[..., Any], threading.Event]:
+    """Return a call that raises once, and what is set when it is made again."""
+    calls, again = [], threading.Event()
+
+    def call(*args: Any) -> Any:
+        calls.append(args)
+        if len(calls) == 1:
+            raise ValueError("unexpected error")
+        found = real(*args)
+        again.set()
+        return found
+
+    return call, again
+
+
+def test_failing_task_is_logged_and_counted_and_runs_again(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    call, again = failing_once(lambda: None)
+    metrics = Metrics()
+    worker = BackgroundWorker("any", {"any": call}, retry_s=0.001, on_run=metrics.upkeep_ran)
+    with running([worker]):
+        assert again.wait(5)
+    assert "any failed; retrying in 0.001 s" in caplog.messages
+    assert "unexpected error" in caplog.text
+    text = metrics.render().decode()
+    assert 'kais_knowledge_upkeep_failures_total{task="any"} 1.0' in text
+    assert 'kais_knowledge_upkeep_last_success_timestamp_seconds{task="any"}' in text
+
+
+def test_task_without_a_delay_runs_again_when_the_worker_is_woken() -> None:
+    runs: queue.Queue[None] = queue.Queue()
+    worker = BackgroundWorker("any", {"any": lambda: runs.put(None)}, retry_s=1, delay_s=None)
+    with running([worker]):
+        assert runs.empty()
+        for _ in range(2):
+            worker.wake()
+            runs.get(timeout=5)
+    assert runs.empty()
+
+
+def test_worker_that_never_ran_is_stopped() -> None:
+    BackgroundWorker("any", {}, retry_s=1).stop()
+
+
+def test_extractions_go_on(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    store = MemoryStore()
+    call, again = failing_once(store.open_extractions)
+    monkeypatch.setattr(store, "open_extractions", call)
+    with running([ExtractionWorker(store, on_run=lambda *_: None, retry_s=0.001)]):
+        assert again.wait(5)
+    assert "extraction failed; retrying in 0.001 s" in caplog.messages
+    assert "unexpected error" in caplog.text
+
+
+def test_vectors_go_on(caplog: pytest.LogCaptureFixture) -> None:
+    class Empty:
+        """Has no fact without a vector."""
+
+        facts_without_vector: Callable[..., Any]
+
+    class Embedder:
+        """Is never asked."""
+
+        model = "m"
+
+    store: Any = Empty()
+    store.facts_without_vector, again = failing_once(lambda *_: ())
+    embedder: Any = Embedder()
+    with running([EmbeddingBackfill(store, embedder, on_run=lambda *_: None, retry_s=0.001)]):
+        assert again.wait(5)
+    assert "embedding failed; retrying in 0.001 s" in caplog.messages
+    assert "unexpected error" in caplog.text
