@@ -76,7 +76,7 @@ def test_every_decision_record_has_the_same_parts() -> None:
     for path in records:
         text = path.read_text()
         assert text.startswith(f"# {int(path.name[:4])}. "), name(path)
-        for part in ("Status", "Context.", "Decision.", "Other solutions.", "Consequences."):
+        for part in ("Status", "Context.", "Decision.", "Alternatives.", "Consequences."):
             assert f"**{part}**" in text, f"{name(path)} lacks {part}"
 
 
