@@ -70,7 +70,7 @@ def _index() -> str:
 
 def _table(name: str, schema: Mapping[str, Any]) -> str:
     rows = "".join(f"| {' | '.join(row)} |\n" for row in _rows(name, schema))
-    return f"| Field | Type | Unless told | Bounds | Meaning |\n|---|---|---|---|---|\n{rows}"
+    return f"| Field | Type | Default | Bounds | Meaning |\n|---|---|---|---|---|\n{rows}"
 
 
 def _rows(path: str, schema: Mapping[str, Any]) -> Iterator[tuple[str, str, str, str, str]]:
