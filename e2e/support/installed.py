@@ -141,13 +141,17 @@ class Installed:
             forward.stdout.close()
 
     def kill(self, labels: str) -> None:
-        """End the one running container with these labels by SIGKILL, found by its id in /proc.
+        """End the container of a component by SIGKILL, found by its id in /proc.
+
+        The container has the name of the component; others of the pod, such as the renderer of the
+        operator, go on.
 
         The kubelet restarts it at once the first time, and later after a pause that doubles with
         every kill. A pod in such a pause is deleted, so that its controller makes another.
         """
         (pod,) = [p for p in self._kais_pods(labels) if p["status"]["phase"] == "Running"]
-        (before,) = pod["status"]["containerStatuses"]
+        name = labels.partition("=")[2]
+        (before,) = _statuses_of(pod, name)
         container = before["containerID"].split("//")[1]
         pids = [
             int(entry.name)
@@ -163,7 +167,7 @@ class Installed:
             return bool(status.get("containerID") != before["containerID"] and status["ready"])
 
         def look() -> str:
-            states = [s for p in self._kais_pods(labels) for s in _container_statuses(p)]
+            states = [s for p in self._kais_pods(labels) for s in _statuses_of(p, name)]
             if [is_another(status) for status in states] == [True]:
                 return "ready"
             waiting = {status["state"].get("waiting", {}).get("reason") for status in states}
@@ -171,16 +175,17 @@ class Installed:
 
         what = f"restarted and ready {labels}"
         if until(look, lambda state: state in {"ready", "pauses"}, what=what) == "pauses":
-            name = pod["metadata"]["name"]
-            self.kubectl("delete", "pod", name, "-n", KAIS_NAMESPACE)
+            self.kubectl("delete", "pod", pod["metadata"]["name"], "-n", KAIS_NAMESPACE)
             until(look, lambda state: state == "ready", what=what)
 
     def _kais_pods(self, labels: str) -> builtins.list[Body]:
         return self.list("pod", KAIS_NAMESPACE, labels)
 
 
-def _container_statuses(pod: Body) -> list[Body]:
-    return list(pod["status"].get("containerStatuses", ()))
+def _statuses_of(pod: Body, container: str) -> list[Body]:
+    """Return the status of a container; empty before its pod has any."""
+    statuses = pod["status"].get("containerStatuses", ())
+    return [status for status in statuses if status["name"] == container]
 
 
 def _is_in(process: Path, container: str) -> bool:
