@@ -40,3 +40,19 @@ readOnlyRootFilesystem: true
 capabilities:
   drop: [ALL]
 {{- end }}
+
+{{/*
+Resources of the renderer. `helm upgrade --reuse-values` keeps the values of the former chart: those from
+before the renderer lack it, and get what values.yaml has.
+*/}}
+{{- define "kais.rendererResources" -}}
+{{- dig "renderer" "resources" (include "kais.rendererDefaults" . | fromYaml) .Values.operator | toYaml }}
+{{- end }}
+
+{{- define "kais.rendererDefaults" -}}
+requests:
+  cpu: 20m
+  memory: 128Mi
+limits:
+  memory: 1Gi
+{{- end }}

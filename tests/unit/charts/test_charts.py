@@ -1,11 +1,12 @@
 """The charts as text: what the operator may do, and what goes together.
 
-Helm is not needed here. Lines that hold only a template action are dropped and other actions are
-replaced by a word; the e2e tier installs what Helm itself renders.
+Only the last test needs Helm. For the others, lines that hold only a template action are dropped
+and other actions are replaced by a word; the e2e tier installs what Helm itself renders.
 """
 
 import json
 import re
+import subprocess
 import tomllib
 from itertools import product
 from pathlib import Path
@@ -16,7 +17,7 @@ import yaml
 
 from kais import admission
 from kais.resources.kinds import KINDS
-from kais_cluster import charts
+from kais_cluster import charts, settings
 
 ROOT = Path(__file__).parents[3]
 CHARTS = ROOT / "charts"
@@ -351,3 +352,32 @@ def test_every_container_of_the_operators_pod_keeps_to_the_restricted_standard()
 
     assert text.count('include "kais.containerSecurity"') == len(operator_pod()["containers"])
     assert 'include "kais.podSecurity"' in text
+
+
+def test_what_the_renderer_has_without_a_value_is_what_the_values_say() -> None:
+    """`helm upgrade --reuse-values` keeps the values of a chart that knew no renderer."""
+    helpers = (TEMPLATES / "_helpers.tpl").read_text()
+    defaults = re.search(r'"kais.rendererDefaults" -\}\}\n(.*?)\{\{- end', helpers, re.DOTALL)
+    values = yaml.safe_load((CHARTS / "kais/values.yaml").read_text())
+
+    assert defaults is not None
+    assert yaml.safe_load(defaults[1]) == values["operator"]["renderer"]["resources"]
+    assert [p.name for p in TEMPLATES.iterdir() if ".operator.renderer" in p.read_text()] == []
+
+
+HELM = settings.binaries_dir() / "helm"
+
+
+@pytest.mark.skipif(not HELM.exists(), reason="no helm: `kais cluster up` builds it")
+@pytest.mark.parametrize("absent", ["operator.renderer", "operator.renderer.resources"])
+def test_the_chart_renders_the_same_without_the_values_that_a_former_chart_lacks(
+    absent: str,
+) -> None:
+    command = [HELM, "template", "kais", CHARTS / "kais"]
+    whole, partial = (
+        subprocess.run([*command, *more], capture_output=True, text=True, check=False)
+        for more in ([], ["--set", f"{absent}=null"])
+    )
+
+    assert partial.stderr == ""
+    assert list(yaml.safe_load_all(partial.stdout)) == list(yaml.safe_load_all(whole.stdout))
