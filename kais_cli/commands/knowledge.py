@@ -36,7 +36,10 @@ ValidAt = Annotated[
 ]
 KnownAt = Annotated[
     str | None,
-    typer.Option(help=f"Only facts that were recorded by this time. {time_parsing.HELP}"),
+    typer.Option(
+        help="Answer as of this time: what was recorded and not yet closed then. "
+        f"{time_parsing.HELP}"
+    ),
 ]
 Cursor = Annotated[str | None, typer.Option(help="Cursor returned by the previous page.")]
 Tags = Annotated[list[str] | None, typer.Option("--tag", help="Tag; may be repeated.")]
@@ -140,7 +143,12 @@ def add(  # noqa: PLR0913 (one argument per option)
         str | None, typer.Option(help=f"End of validity. {time_parsing.HELP}")
     ] = None,
     force: Annotated[
-        bool, typer.Option("--force", help="Store the fact even if an equal one was retracted.")
+        bool,
+        typer.Option(
+            "--force",
+            help="Store the fact even if an equal one was retracted; as a draft if a reviewer "
+            "rejected or replaced an equal one.",
+        ),
     ] = False,
     output_: Output = Format.TABLE,
 ) -> ExitStatus:
