@@ -90,3 +90,15 @@ def test_every_decision_is_listed_by_its_heading() -> None:
         for path in sorted(folder.glob("0*.md"))
     ]
     assert listed == records, "add a row to docs/decisions/README.md"
+
+
+def test_every_place_that_the_glossary_names_exists() -> None:
+    rows = [
+        line.split("|")
+        for line in (ROOT / "docs/glossary.md").read_text().splitlines()
+        if line.startswith("|")
+    ]
+    places = {place for row in rows for place in re.findall(r"`([^`]+)`", row[3])}
+
+    assert places
+    assert {place for place in places if not (ROOT / place).exists()} == set()
