@@ -3,10 +3,10 @@
 Usage: python -m scripts.rename MAP [--dry-run]
 
 The scopes of libcst decide about names, parameters, variables and imports, jedi about attributes
-whose type has to be inferred. An attribute that jedi cannot infer is renamed when the map renames
-everything of that name in the classes of the repository, and is reported otherwise: mypy finds
-those in production code, the tests find the rest. Text in strings, comments and documents is left
-alone. Run `make format` afterwards: it sorts and joins the imports.
+whose type has to be inferred. An attribute for which jedi finds no definition keeps its name and
+is printed, and the exit status is 1: it may belong to a library's object. Rename those that are
+ours by hand. Text in strings, comments and documents is left alone. Run `make format` afterwards:
+it sorts and joins the imports.
 """
 
 import argparse
@@ -14,7 +14,6 @@ import ast
 import re
 import subprocess
 import sys
-from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -36,7 +35,7 @@ class RenameFailed(Exception):
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Apply a map to the working tree; 1 when it cannot be applied."""
+    """Apply a map to the working tree; 1 when it cannot be applied, or not everywhere."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("map", type=Path)
     parser.add_argument("--dry-run", action="store_true", help="report, write nothing")
@@ -52,7 +51,7 @@ def main(arguments: Sequence[str]) -> int:
     if not options.dry_run:
         renamer.write(changes)
     print(f"{len(changes)} files change")  # noqa: T201
-    return 0
+    return 1 if renamer.unresolved else 0
 
 
 @dataclass
@@ -75,7 +74,7 @@ class Renamer:
         self._files: dict[Path, rename_syntax.SourceFile] = {}
         self._keys: dict[tuple[str, int, int], str] = {}  # path, line, column -> key of the map
         self._fixtures: dict[str, Path] = {}  # key of a fixture -> the folder or file that sees it
-        self._class_names: dict[str, set[str]] = defaultdict(set)  # attribute -> keys that have it
+        self.attributes: set[str] = set()  # keys of what the classes of the candidates define
 
     def changes(self) -> dict[Path, bytes]:
         """Return the new source of each file that changes, by its path relative to the root.
@@ -166,10 +165,10 @@ class Renamer:
         }
         for path in self._candidates():
             module = rename_map.module_name(path)
-            for owner, name in rename_syntax.class_attributes(
-                ast.parse((self.root / path).read_bytes())
-            ):
-                self._class_names[name].add(f"{module}:{owner}.{name}")
+            tree = ast.parse((self.root / path).read_bytes())
+            self.attributes |= {
+                f"{module}:{owner}.{name}" for owner, name in rename_syntax.class_attributes(tree)
+            }
 
     def _locate_in(self, file: rename_syntax.SourceFile) -> set[str]:
         """Note positions of attributes and fixtures; return the keys of all that is defined."""
@@ -200,15 +199,10 @@ class Renamer:
         """Return the key of what is defined at a position, or an empty string."""
         return self._keys.get((str(path), line or 0, column or 0), "")
 
-    def is_all_renamed(self, attribute: str) -> str | None:
-        """Return the new name when the map renames each attribute of that name to the same."""
-        keys = self._class_names[attribute]
-        targets = {self.map.names.get(key) for key in keys}
-        return targets.pop() if keys and len(targets) == 1 else None
-
     def is_attribute(self, name: str) -> bool:
         """Tell whether the map renames an attribute of that name."""
-        return any(key in self.map.names for key in self._class_names[name])
+        renamed = self.attributes & self.map.names.keys()
+        return any(key.rpartition(".")[2] == name for key in renamed)
 
     def origin(self, dotted: str) -> str:
         """Return the key `module:name` of a dotted name, following imports of the repository."""

@@ -158,7 +158,7 @@ class FileEdits:
                     self.replace(node, new)
 
     def attribute(self, node: cst.Name, where: cst.CSTNode) -> None:
-        """Rename an attribute by the definition that jedi infers."""
+        """Rename an attribute by the definition that jedi infers; report one that has none."""
         if not self.renamer.is_attribute(node.value):
             return
         start = self.positions[node].start
@@ -167,10 +167,7 @@ class FileEdits:
             if key in self.names:
                 self.replace(node, self.names[key])
                 return
-        new = self.renamer.is_all_renamed(node.value)
-        if new is not None and not keys:
-            self.replace(node, new)
-        elif not keys:
+        if not keys:
             code = self.file.wrapper.module.code_for_node(where)
             self.renamer.unresolved.append(f"{self.file.path}:{start.line}: {code.strip()[:80]}")
 
@@ -189,6 +186,18 @@ class FileEdits:
             if key in self.names:
                 self.replace(keyword, self.names[key])
                 return
+
+    def pattern(self, node: cst.MatchClass, element: cst.MatchKeywordElement) -> None:
+        """Rename an attribute in a pattern by the class that the pattern names."""
+        if element.key.value not in self.renamer.map.leaves:
+            return
+        name = element.key.value
+        keys = {f"{self.renamer.origin(each)}.{name}" for each in self._dotted(node.cls)}
+        for key in keys & self.names.keys():
+            self.replace(element.key, self.names[key])
+            return
+        if not keys & self.renamer.attributes:
+            self.attribute(element.key, element)
 
     def _rename_keyword(self, key: str, keyword: cst.Name) -> bool:
         for owner in (key, f"{key}.__init__"):
@@ -243,9 +252,9 @@ class _Uses(cst.CSTVisitor):
             if argument.keyword is not None:
                 self._edits.keyword(node, argument.keyword)
 
-    def visit_MatchKeywordElement(self, node: cst.MatchKeywordElement) -> None:
-        if node.key.value in self._edits.renamer.map.leaves:
-            self._edits.attribute(node.key, node)
+    def visit_MatchClass(self, node: cst.MatchClass) -> None:
+        for element in node.kwds:
+            self._edits.pattern(node, element)
 
 
 class _ImportStatements(cst.CSTVisitor):

@@ -113,6 +113,62 @@ def test_an_attribute_is_renamed_on_its_own_type_alone(root: Path) -> None:
     assert "display.say(pager.speaker) + str(other.told)" in changed["kais/use.py"]
 
 
+UNTYPED = """
+import argparse
+from typing import Any
+
+from kais.display import Pager
+
+
+def show(response: Any, arguments: list[str]) -> str:
+    options = argparse.ArgumentParser().parse_args(arguments)
+    return Pager("a").rows([]) + options.rows + response.rows
+"""
+
+
+def test_an_attribute_without_a_definition_stays_and_is_reported(
+    root: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (root / "kais/untyped.py").write_text(UNTYPED)
+    (root / "map").write_text("kais.display:Pager.rows -> format_lines")
+    monkeypatch.setattr(rename, "ROOT", root)
+    assert rename.main([str(root / "map")]) == 1
+    source = (root / "kais/untyped.py").read_text()
+    assert 'Pager("a").format_lines([]) + options.rows + response.rows' in source
+    printed = capsys.readouterr().err
+    assert "not renamed: kais/untyped.py:10: options.rows" in printed
+    assert "not renamed: kais/untyped.py:10: response.rows" in printed
+
+
+def test_an_attribute_in_a_pattern_is_renamed_by_the_class_of_the_pattern(root: Path) -> None:
+    (root / "kais/matching.py").write_text("""
+from typing import Any
+
+from kais import other
+from kais.display import Pager
+from library import Foreign
+
+
+def show(value: Any) -> str:
+    match value:
+        case Pager(told=text):
+            return text
+        case other.Unrelated(told=count):
+            return str(count)
+        case Foreign(told=text):
+            return text
+    return ""
+""")
+    renamer = rename.Renamer(
+        root, rename_map.parse("kais.display:Pager.told -> speaker"), ("kais",)
+    )
+    changed = {str(path): source.decode() for path, source in renamer.changes().items()}
+    assert "case Pager(speaker=text):" in changed["kais/matching.py"]
+    assert "case other.Unrelated(told=count):" in changed["kais/matching.py"]
+    assert "case Foreign(told=text):" in changed["kais/matching.py"]
+    assert renamer.unresolved == ["kais/matching.py:15: told=text"]
+
+
 def test_what_a_pattern_binds_is_renamed(root: Path) -> None:
     changed = apply(root, "kais.display:say.found -> text")
     assert "case str(text):\n            return text.upper()" in changed["kais/display.py"]
