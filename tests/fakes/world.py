@@ -38,7 +38,7 @@ class FakeWorld:
             return None
         plan = reconciler.decide(seen.observed, self.clock.now())
         executed = await executor.execute(plan, self.world)
-        plan = replace(plan, actions=(*plan.actions, *executed.events))
+        plan = executed.result(plan)
         if seen.body is not None:
             await status.write(self.world.cluster, seen.body, plan.status)
             await executor.announce(plan, seen.body, self.world)

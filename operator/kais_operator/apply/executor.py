@@ -9,11 +9,11 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from kais import labels
 from kais_operator import errors
-from kais_operator.apply import injection, telling, writing
+from kais_operator.apply import injection, refusals, telling, writing
 from kais_operator.decide import plan as plans
 from kais_operator.decide.plan import Body
 from kais_operator.ports import World
@@ -45,6 +45,7 @@ class Executed:
         wrote: an object was written or deleted.
         met_namesake: a create met an object of that name; the next look says whose it is.
         events: those of actions instead of a refused apply, to announce with the Plan's.
+        refused_apply: why the API server refused an apply that no action takes the place of.
     """
 
     store_problem: str | None = None
@@ -53,6 +54,12 @@ class Executed:
     wrote: bool = False
     met_namesake: bool = False
     events: tuple[plans.EmitEvent, ...] = ()
+    refused_apply: str | None = None
+
+    def result(self, plan: plans.Plan) -> plans.Plan:
+        """Give the Plan with what only its execution could say: events and a refused apply."""
+        status = refusals.beside_trouble(plan.status, self.refused_apply)
+        return replace(plan, actions=(*plan.actions, *self.events), status=status)
 
 
 class _Pass:
@@ -67,6 +74,7 @@ class _Pass:
         self.wrote = False
         self.met_namesake = False
         self.events: list[plans.EmitEvent] = []
+        self.refused_apply: str | None = None
 
     async def do(self, action: plans.Action) -> None:
         if isinstance(action, plans.InjectKnowledge):
@@ -99,6 +107,8 @@ class _Pass:
             if not isinstance(action, plans.Apply) or action.if_invalid is None:
                 raise
             logger.warning("what others changed makes an apply invalid: %s", exc)
+            if not action.if_invalid:
+                self.refused_apply = self.refused_apply or str(exc)
             await self._replace(action.if_invalid)
 
     async def _replace(self, actions: Sequence[plans.PatchSpec | plans.EmitEvent]) -> None:
@@ -174,6 +184,7 @@ async def execute(plan: plans.Plan, world: World) -> Executed:
         wrote=running.wrote,
         met_namesake=running.met_namesake,
         events=tuple(running.events),
+        refused_apply=running.refused_apply,
     )
 
 

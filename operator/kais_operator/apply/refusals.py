@@ -2,7 +2,8 @@
 
 A quota or a validation that refuses a child ends the pass, so the decided conditions would never
 say why. The refusal takes the place of what was decided for the condition about writing, and of
-the summary, which is the last one.
+the summary, which is the last one. One that does not end the pass, because others contest what is
+written, is added to the words about that.
 """
 
 from __future__ import annotations
@@ -29,6 +30,23 @@ def into_status(status: Body | None, read: Body, *, message: str, now: datetime)
     changed = [
         _refused(condition, before.get(condition["type"]), message=message, now=now)
         if condition["type"] == summary or _is_about_writing(condition, before)
+        else condition
+        for condition in decided
+    ]
+    return {**status, "conditions": changed}
+
+
+def beside_trouble(status: Body | None, refusal: str | None) -> Body | None:
+    """Add a refusal to the decided message of why writing failed, and where that is repeated."""
+    decided = (status or {}).get("conditions") or ()
+    trouble = next((c for c in decided if c["type"] == conditions.Type.APPLIED), None)
+    if status is None or refusal is None or trouble is None or trouble["status"] != "False":
+        return status
+    added = f"; the API server refuses to apply what is declared: {refusal}"
+    changed = [
+        {**condition, "message": f"{condition['message']}{added}"[:_LIMIT]}
+        if condition["reason"] == trouble["reason"]
+        and condition["message"].endswith(trouble["message"])
         else condition
         for condition in decided
     ]

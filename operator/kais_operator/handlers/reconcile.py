@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import timedelta
 
 from kais import labels
@@ -174,7 +174,7 @@ class Passes:
         except (errors.Forbidden, errors.Invalid) as exc:
             await self._tell_refusal(key, seen, plan, exc)
             raise Backoff(str(exc), within_s=_seconds(plan.requeue_after)) from exc
-        plan = replace(plan, actions=(*plan.actions, *executed.events))
+        plan = executed.result(plan)
         for written in executed.written:
             self._echoes.note(written, seen_by=key)
         if executed.wrote or executed.told_store:

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from kais_operator import errors
 from kais_operator.decide.cells import additions
 from kais_operator.decide.plan import Body
 from kais_operator.observe import cell
@@ -192,3 +193,35 @@ async def test_an_alternative_under_a_forged_label_is_reported_while_it_is_conte
     await look(fake)
     assert "hostPath" not in str(pod_of(fake))
     assert condition(fake, "Applied", SOLO)[1] == "Applied"
+
+
+async def test_why_an_apply_is_refused_while_additions_are_contested_is_in_the_status(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    fake = await serving()
+    for _ in range(additions.ROW):
+        edit_pod(fake, {"hostNetwork": True})
+        await look(fake)
+    edit_pod(fake, {"hostNetwork": True})
+    fake.cluster.edit(SOLO, {"spec": {"container": {"image": "new:2"}}})
+    refusal = "spec.template.spec.containers[0].resources.limits: must be >= request"
+
+    async def refuse(body: Body, *, uid: str) -> Body:
+        raise errors.Invalid(refusal)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(fake.cluster, "apply", refuse)
+        await fake.step(cell.RECONCILER, SOLO)
+        writes = len(fake.cluster.writes)
+        for _ in range(2):
+            await fake.step(cell.RECONCILER, SOLO)
+        assert fake.cluster.writes[writes:] == []
+    for type_ in ("Applied", "Ready"):
+        status, reason, message = condition(fake, type_, SOLO)
+        assert (status, reason) == ("False", "DriftContested")
+        assert "got spec.template.spec.hostNetwork again" in message
+        assert message.endswith(f"; the API server refuses to apply what is declared: {refusal}")
+    await fake.step(cell.RECONCILER, SOLO)
+    await fake.step(cell.RECONCILER, SOLO)
+    assert refusal not in condition(fake, "Applied", SOLO)[2]
+    assert condition(fake, "Applied", SOLO)[1] == "DriftContested"
