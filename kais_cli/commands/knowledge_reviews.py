@@ -87,7 +87,7 @@ def restore(
     """Restore a closed fact.
 
     Works for retracted, superseded, archived and rejected facts. Agents cannot restore a fact that
-    a person closed.
+    a person closed, or whose text a reviewer rejected or replaced.
     """
     restored = run_fact_action(session, reason, lambda client, why: client.restore(fact, why))
     return write_result(session, restored, output_, page=f"{restored.id}: live again\n")

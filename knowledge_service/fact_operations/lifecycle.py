@@ -58,8 +58,7 @@ def restore(uow: FactUnitOfWork, fact_id: str, order: Order) -> Fact:
     Raises:
         NotFound: no such fact.
         Conflict: it is live, or another live fact says the same or holds its key.
-        Forbidden: an agent restores what a reviewer replaced, or what a person retracted or
-            corrected.
+        Forbidden: an agent restores what a reviewer rejected or replaced, or what a person closed.
         QuotaExceeded: an agent restores it in a scope that is full.
     """
     uow.begin()
@@ -131,26 +130,32 @@ def _live(uow: FactUnitOfWork, fact_id: str) -> Fact:
 
 
 def _require_agent_may_restore(uow: FactUnitOfWork, fact: Fact, agent: str) -> None:
-    """Let pass what neither a reviewer nor another person decided.
+    """Let pass what neither a reviewer nor a person decided.
+
+    Their decision holds on when what they put in its place is closed.
 
     Raises:
-        Forbidden: a reviewer approved another fact in its place, or a person closed it.
+        Forbidden: a reviewer approved another fact in its place, or rejected or replaced its text,
+            or a person closed it.
     """
+    refused = f"{agent} may not restore fact {fact.id}"
     successors = _live_successors(uow, fact.id)
     approved = next((each for each in successors if each.review == "approved"), None)
     if approved:
         raise Forbidden(
-            f"{agent} may not restore fact {fact.id}: a reviewer approved"
-            f" fact {approved.id} in its place; remember what you know instead"
+            f"{refused}: a reviewer approved fact {approved.id} in its place;"
+            " remember what you know instead"
         )
-    if fact.lifecycle != "retracted" and not successors:
-        return
+    decision = uow.decision(fact.scope, domain.hash_of(fact))
+    if decision and decision.verdict != "approved":
+        raise Forbidden(
+            f"{refused}: a reviewer {decision.verdict} its text; remember what you know instead"
+        )
     closer = uow.closer(fact.id)
     # Older versions stored no type: an agent takes back what was closed under its own name.
     if closer and (closer.type or ("agent" if closer.name == agent else "human")) == "human":
-        verb = "retracted" if fact.lifecycle == "retracted" else "corrected"
         raise Forbidden(
-            f"{agent} may not restore fact {fact.id}: a person {verb} it;"
+            f"{refused}: a person {fact.lifecycle} it;"
             " remember what you know instead, or have a person restore it"
         )
 

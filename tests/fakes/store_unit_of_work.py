@@ -127,7 +127,8 @@ class MemoryUnitOfWork:
             if event.type in {"fact.closed", "fact.archived", "fact.undone"}:
                 for part in event.known():
                     if part.get("fact") == fact_id and closes(part):
-                        return Closer(event.actor, part.get("actor_type"))
+                        given = "system" if event.type == "fact.archived" else None
+                        return Closer(event.actor, part.get("actor_type", given))
         return None
 
     def facts_by_key(self, scope: str, key_hash: bytes) -> Sequence[Fact]:

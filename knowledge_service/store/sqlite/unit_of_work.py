@@ -70,7 +70,7 @@ _EVENTS = """SELECT e.seq, e.scope_no, e.type, e.actor, e.at, p.salt, p.bytes FR
 _BEFORE = f"""SELECT {", ".join("p." + name for name in fact_events.CHANGEABLE)} FROM fact_past p
   JOIN fact f USING(fact_no) WHERE f.id = ? AND p.until_seq = ?"""
 # Events about other facts, links and promotions, have another scope than 0 here.
-_CLOSINGS = """SELECT e.actor, p.salt, p.bytes FROM fact f CROSS JOIN fact_event x
+_CLOSINGS = """SELECT e.type, e.actor, p.salt, p.bytes FROM fact f CROSS JOIN fact_event x
     ON x.fact_no = f.fact_no AND x.other_scope = 0
   CROSS JOIN event e USING(seq) CROSS JOIN payload p USING(seq)
   WHERE f.id = ? AND e.type IN ('fact.closed', 'fact.archived', 'fact.undone')
@@ -219,10 +219,12 @@ class SqliteUnitOfWork:
 
     def closer(self, fact_id: str) -> Closer | None:
         """Read the last event that closed the fact."""
-        for actor, salt, data in self._tx.connection.execute(_CLOSINGS, (fact_id,)):
+        for kind, actor, salt, data in self._tx.connection.execute(_CLOSINGS, (fact_id,)):
+            # Only the service archives for room, and says no type.
+            given = "system" if kind == "fact.archived" else None
             for each in event_payloads.decode(event_payloads.StoredPayload(salt, data)):
                 if each and each.get("fact") == fact_id and closes(each):
-                    return Closer(actor, each.get("actor_type"))
+                    return Closer(actor, each.get("actor_type", given))
         return None
 
     def ended_live(self, fact_id: str) -> tuple[int | None] | None:

@@ -4,18 +4,20 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable
+from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 import apsw
 import pytest
 
-from knowledge_client.models import Fact
+from knowledge_client.models import ApproveIn, Fact, Retention, ScopeConfig
 from knowledge_service.domain.visibility import View
 from knowledge_service.errors import Forbidden
 from knowledge_service.event_log import event_payloads
 from knowledge_service.ports import Actor, Order, Store
 from knowledge_service.store.sqlite.store import SqliteStore
-from tests.builders_knowledge import AGENT, LEAD, OPERATOR, PERSON, new_fact
+from tests.builders_knowledge import AGENT, LEAD, OPERATOR, PERSON, TEAM, new_fact
 
 VIEW = View(LEAD)
 WHY = "it is wrong"
@@ -93,7 +95,98 @@ def test_agent_restores_what_an_agent_retracted_after_a_person_had_restored_it(
 def test_agent_does_not_restore_what_a_person_corrected(store: Store) -> None:
     fact_id = stored(store)
     store.correct(fact_id, WHY, "the build needs Java 25", actor=PERSON)
-    with pytest.raises(Forbidden, match=f"fact {fact_id}: a person corrected it"):
+    with pytest.raises(Forbidden, match=f"fact {fact_id}: a person superseded it"):
+        store.restore(fact_id, Order(AGENT, "it was right"))
+
+
+NEW = "the build needs Java 25"
+
+
+def correct(store: Store) -> tuple[str, str]:
+    """Have a person correct a fact; return its id and that of the successor."""
+    fact_id = stored(store)
+    successor = store.correct(fact_id, WHY, NEW, actor=PERSON).replacement_id
+    assert successor is not None
+    return fact_id, successor
+
+
+def approve_with_edits(store: Store) -> tuple[str, str]:
+    fact_id = stored(store)
+    edits = ApproveIn(reason=WHY, content=NEW)
+    return fact_id, store.approve(fact_id, Order(PERSON, WHY), edits).fact.id
+
+
+def supersede_by_key(store: Store) -> tuple[str, str]:
+    key: dict[str, Any] = {"subject": "build", "predicate": "needs"}
+    past = datetime(2020, 1, 1, tzinfo=UTC)
+    (old,) = store.remember([new_fact("Java 21", valid_from=past, **key)], actor=AGENT)
+    (new,) = store.remember([new_fact("Java 25", **key)], actor=PERSON)
+    assert new.superseded == (old.fact_id,)
+    return old.fact_id, new.fact_id
+
+
+def retract_new(store: Store, successor: str, actor: Actor) -> None:
+    store.retract(successor, Order(actor, WHY))
+
+
+def correct_new(store: Store, successor: str, actor: Actor) -> None:
+    store.correct(successor, WHY, "the build needs Java 26", actor=actor)
+
+
+@pytest.mark.parametrize("end", [retract_new, correct_new])
+@pytest.mark.parametrize("actor", [AGENT, PERSON], ids=["agent", "person"])
+@pytest.mark.parametrize("replace", [correct, approve_with_edits, supersede_by_key])
+def test_agent_does_not_restore_what_a_person_replaced_once_the_successor_is_closed(
+    store: Store,
+    replace: Callable[[Store], tuple[str, str]],
+    actor: Actor,
+    end: Callable[[Store, str, Actor], None],
+) -> None:
+    fact_id, successor = replace(store)
+    end(store, successor, actor)
+    with pytest.raises(Forbidden, match=f"may not restore fact {fact_id}: a "):
+        store.restore(fact_id, Order(AGENT, "it was right"))
+    assert read(store, fact_id).lifecycle == "superseded"
+
+
+def test_agent_does_not_restore_what_the_operator_replaced_in_review(store: Store) -> None:
+    fact_id = stored(store)
+    edits = ApproveIn(reason=WHY, content=NEW)
+    successor = store.approve(fact_id, Order(OPERATOR, WHY), edits).fact.id
+    store.retract(successor, Order(AGENT, WHY))
+    with pytest.raises(Forbidden, match=f"fact {fact_id}: a reviewer replaced its text"):
+        store.restore(fact_id, Order(AGENT, "it was right"))
+
+
+def test_agent_does_not_restore_what_a_reviewer_rejected(store: Store) -> None:
+    fact_id = stored(store)
+    store.reject(fact_id, Order(PERSON, WHY))
+    with pytest.raises(Forbidden, match=f"fact {fact_id}: a reviewer rejected its text"):
+        store.restore(fact_id, Order(AGENT, "it was right"))
+
+
+def test_agent_restores_what_an_agent_superseded_once_the_successor_is_closed(
+    store: Store,
+) -> None:
+    fact_id = stored(store)
+    successor = store.correct(fact_id, WHY, NEW, actor=AGENT).replacement_id
+    assert successor is not None
+    store.retract(successor, Order(PERSON, WHY))
+    assert store.restore(fact_id, Order(AGENT, "it was right")).lifecycle == "live"
+
+
+def test_agent_restores_what_was_archived_for_room_unless_a_person_took_that_back(
+    store: Store,
+) -> None:
+    fact_id = stored(store)
+    config = ScopeConfig(retention=Retention(max_facts=1))
+    store.put_scope(TEAM, config, actor=PERSON)
+    store.remember([new_fact("strong", confidence=0.9)], actor=AGENT)
+    assert store.retain() == 1
+    assert store.restore(fact_id, Order(AGENT, "it was right")).lifecycle == "live"
+    store.undo(fact_id, Order(PERSON, WHY))
+    assert read(store, fact_id).lifecycle == "archived"
+    with pytest.raises(Forbidden, match=f"fact {fact_id}: a person archived it"):
         store.restore(fact_id, Order(AGENT, "it was right"))
 
 
