@@ -37,6 +37,21 @@ def close(
     uow.record("fact.closed", scope=fact.scope, actor=actor, parts=parts)
 
 
+def is_persons(actor: str, actor_type: str | None, agent: str) -> bool:
+    """Tell whether an agent must treat a closing as a person's.
+
+    Older versions stored no type: then an agent takes back what was done under its own name.
+    """
+    return actor_type == "human" if actor_type else actor != agent
+
+
+def described(actor: str, actor_type: str | None, done: str) -> str:
+    """Say in words for a refusal that somebody did what `is_persons` treats as a person's."""
+    if actor_type:
+        return f"a person {done}"
+    return f"{actor} {done}, and the log does not say whether {actor} is a person"
+
+
 def withdraw_copies(
     uow: FactUnitOfWork,
     origin_id: str,

@@ -152,10 +152,10 @@ def _require_agent_may_restore(uow: FactUnitOfWork, fact: Fact, agent: str) -> N
             f"{refused}: a reviewer {decision.verdict} its text; remember what you know instead"
         )
     closer = uow.closer(fact.id)
-    # Older versions stored no type: an agent takes back what was closed under its own name.
-    if closer and (closer.type or ("agent" if closer.name == agent else "human")) == "human":
+    if closer and closing.is_persons(closer.name, closer.type, agent):
+        done = f"{fact.lifecycle if closer.type else 'closed'} it"
         raise Forbidden(
-            f"{refused}: a person {fact.lifecycle} it;"
+            f"{refused}: {closing.described(closer.name, closer.type, done)};"
             " remember what you know instead, or have a person restore it"
         )
 

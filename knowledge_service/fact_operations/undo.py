@@ -8,6 +8,7 @@ from typing import Any
 from knowledge_client.models import Undone
 from knowledge_service.errors import Conflict, Forbidden
 from knowledge_service.event_log.events import Event
+from knowledge_service.fact_operations import closing
 from knowledge_service.fact_operations.unit_of_work import FactUnitOfWork, closes, require_fact
 from knowledge_service.ports import Order
 
@@ -37,11 +38,8 @@ def undo(uow: FactUnitOfWork, fact_id: str, order: Order) -> Undone:
             " a reviewer decided it; only people and the operator take that back"
         )
     done = [(event, part) for event in events for part in _parts(event, fact_id)]
-    if order.actor.type == "agent" and any(map(_is_closed_by_person, done)):
-        raise Forbidden(
-            f"{order.actor.name} may not undo the last change of fact {fact_id}:"
-            " a person closed a fact with it; only people and the operator take that back"
-        )
+    if order.actor.type == "agent":
+        _require_agents(done, fact_id, order.actor.name)
     touched = _touched(uow, done)
     for other in touched:
         if uow.operation(other) != op:
@@ -60,9 +58,28 @@ def undo(uow: FactUnitOfWork, fact_id: str, order: Order) -> Undone:
     return Undone(fact_id=fact_id, undone=done[0][0].type, changed=tuple(touched))
 
 
-def _is_closed_by_person(done: tuple[Event, Mapping[str, Any]]) -> bool:
-    event, part = done
-    return event.type == "fact.closed" and part.get("actor_type") == "human"
+def _require_agents(
+    done: Sequence[tuple[Event, Mapping[str, Any]]], fact_id: str, agent: str
+) -> None:
+    """Let pass what closed nothing for a person.
+
+    Raises:
+        Forbidden: a person closed a fact with it.
+    """
+    for event, part in done:
+        by = part.get("actor_type")
+        if event.type == "fact.closed" and closing.is_persons(event.actor, by, agent):
+            raise _forbidden(fact_id, agent, event.actor, by, "closed a fact with it")
+
+
+def _forbidden(
+    fact_id: str, agent: str, actor: str, actor_type: str | None, done: str
+) -> Forbidden:
+    return Forbidden(
+        f"{agent} may not undo the last change of fact {fact_id}:"
+        f" {closing.described(actor, actor_type, done)};"
+        " only people and the operator take that back"
+    )
 
 
 def _parts(event: Event, fact_id: str) -> Sequence[Mapping[str, Any]]:

@@ -209,10 +209,8 @@ def test_agent_undoes_its_own_correction(store: Store) -> None:
     assert read(store, fact_id).lifecycle == "live"
 
 
-def test_agent_restores_only_its_own_in_a_log_without_types(tmp_path: Path) -> None:
-    path = tmp_path / "knowledge.db"
-    with contextlib.closing(SqliteStore(path)) as store:
-        own, other = retract(store, AGENT), retract(store, PERSON)
+def forget_types(path: Path) -> None:
+    """Make a log as older versions wrote it: no closing says whether a person did it."""
     db = apsw.Connection(str(path))
     closed = db.execute("SELECT seq, salt, bytes FROM payload JOIN event USING(seq)"
                         " WHERE type = 'fact.closed'").fetchall()  # fmt: skip
@@ -223,8 +221,35 @@ def test_agent_restores_only_its_own_in_a_log_without_types(tmp_path: Path) -> N
         db.execute("UPDATE payload SET salt = ?, bytes = ? WHERE seq = ?",
                    (before.salt, before.data, seq))  # fmt: skip
     db.close()
+
+
+UNKNOWN = "and the log does not say whether ada is a person"
+
+
+def test_agent_restores_only_its_own_in_a_log_without_types(tmp_path: Path) -> None:
+    path = tmp_path / "knowledge.db"
+    with contextlib.closing(SqliteStore(path)) as store:
+        own, other = retract(store, AGENT), retract(store, PERSON)
+    forget_types(path)
     with contextlib.closing(SqliteStore(path)) as store:
         assert store.restore(own, Order(AGENT, "it was right")).lifecycle == "live"
         store.retract(own, Order(AGENT, WHY))
-        with pytest.raises(Forbidden, match="a person retracted it"):
+        with pytest.raises(Forbidden, match=f"fact {other}: ada closed it, {UNKNOWN}; remember"):
             store.restore(other, Order(AGENT, "it was right"))
+
+
+@pytest.mark.parametrize("close", [retract, correct_away])
+def test_agent_undoes_only_its_own_in_a_log_without_types(
+    tmp_path: Path, close: Callable[[Store, Actor], str]
+) -> None:
+    path = tmp_path / "knowledge.db"
+    with contextlib.closing(SqliteStore(path)) as store:
+        other = close(store, PERSON)
+        own = retract(store, AGENT)
+    forget_types(path)
+    with contextlib.closing(SqliteStore(path)) as store:
+        store.undo(own, Order(AGENT, "it was right"))
+        assert read(store, own).lifecycle == "live"
+        with pytest.raises(Forbidden, match=f"ada closed a fact with it, {UNKNOWN}; only people"):
+            store.undo(other, Order(AGENT, "it was right"))
+        assert read(store, other).lifecycle == "retracted"
