@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from knowledge_client.models import Undone
+from knowledge_client.models import Fact, Undone
 from knowledge_service.errors import Conflict, Forbidden
 from knowledge_service.event_log.events import Event
 from knowledge_service.fact_operations import closing
@@ -24,7 +24,8 @@ def undo(uow: FactUnitOfWork, fact_id: str, order: Order) -> Undone:
     Raises:
         NotFound: no such fact.
         Conflict: nothing is left to undo, or something later depends on it.
-        Forbidden: an agent takes back what a reviewer decided, or a fact's end by a person.
+        Forbidden: an agent takes back what a reviewer decided, or a fact's end by a person, or
+            makes a fact live again that a person closed since.
         QuotaExceeded: an agent makes a fact live again in a scope that is full.
     """
     fact = require_fact(uow, fact_id)
@@ -41,6 +42,24 @@ def undo(uow: FactUnitOfWork, fact_id: str, order: Order) -> Undone:
     if order.actor.type == "agent":
         _require_agents(done, fact_id, order.actor.name)
     touched = _touched(uow, done)
+    _require_last(uow, touched, fact, op)
+    if order.actor.type == "agent":
+        _require_not_closed_since(uow, done, fact, order.actor.name)
+    reopened = sum((event.type == "fact.closed") - (event.type == _RECORDED) for event, _ in done)
+    if order.actor.is_bounded and reopened > 0:
+        uow.require_room(fact.scope)
+    uow.begin()
+    for event, part in reversed(done):
+        _take_back(uow, fact.scope, event, part, order, op)
+    return Undone(fact_id=fact_id, undone=done[0][0].type, changed=tuple(touched))
+
+
+def _require_last(uow: FactUnitOfWork, touched: Sequence[str], fact: Fact, op: int) -> None:
+    """Let pass when nothing later was done to what an operation touched.
+
+    Raises:
+        Conflict: something was.
+    """
     for other in touched:
         if uow.operation(other) != op:
             # What lies elsewhere may be invisible to who asks.
@@ -49,13 +68,6 @@ def undo(uow: FactUnitOfWork, fact_id: str, order: Order) -> Undone:
             raise Conflict(
                 f"{named} was changed after what is to be undone; undo that change first"
             )
-    reopened = sum((event.type == "fact.closed") - (event.type == _RECORDED) for event, _ in done)
-    if order.actor.is_bounded and reopened > 0:
-        uow.require_room(fact.scope)
-    uow.begin()
-    for event, part in reversed(done):
-        _take_back(uow, fact.scope, event, part, order, op)
-    return Undone(fact_id=fact_id, undone=done[0][0].type, changed=tuple(touched))
 
 
 def _require_agents(
@@ -70,6 +82,29 @@ def _require_agents(
         by = part.get("actor_type")
         if event.type == "fact.closed" and closing.is_persons(event.actor, by, agent):
             raise _forbidden(fact_id, agent, event.actor, by, "closed a fact with it")
+
+
+def _require_not_closed_since(
+    uow: FactUnitOfWork, done: Sequence[tuple[Event, Mapping[str, Any]]], fact: Fact, agent: str
+) -> None:
+    """Let pass what makes no fact live again that a person closed since, as by an undo.
+
+    Raises:
+        Forbidden: it would.
+    """
+    for event, part in done:
+        held = uow.fact(part["fact"]) if "fact" in part else None
+        if held is None or held.lifecycle == "live":
+            continue
+        before = uow.before(held.id, event.seq) or {}
+        closer = uow.closer(held.id)
+        if before.get("lifecycle") != "live" or closer is None:
+            continue
+        if closing.is_persons(closer.name, closer.type, agent):
+            # What lies elsewhere may be invisible to who asks.
+            name = closer.name if held.scope == fact.scope else "somebody"
+            since = "closed a fact since that it would make live again"
+            raise _forbidden(fact.id, agent, name, closer.type, since)
 
 
 def _forbidden(

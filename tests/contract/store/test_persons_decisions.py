@@ -253,3 +253,39 @@ def test_agent_undoes_only_its_own_in_a_log_without_types(
         with pytest.raises(Forbidden, match=f"ada closed a fact with it, {UNKNOWN}; only people"):
             store.undo(other, Order(AGENT, "it was right"))
         assert read(store, other).lifecycle == "retracted"
+
+
+def undo_restoring(store: Store, actor: Actor) -> str:
+    fact_id = retract(store, AGENT)
+    store.restore(fact_id, Order(AGENT, "it was right"))
+    store.undo(fact_id, Order(actor, WHY))
+    return fact_id
+
+
+def test_agent_does_not_get_around_a_persons_undo_by_undoing_what_was_before(store: Store) -> None:
+    fact_id = undo_restoring(store, PERSON)
+    words = "a person closed a fact since that it would make live again; only people"
+    for take_back in (store.restore, store.undo):
+        with pytest.raises(Forbidden, match="a person"):
+            take_back(fact_id, Order(AGENT, "it was right"))
+    with pytest.raises(Forbidden, match=words):
+        store.undo(fact_id, Order(AGENT, "it was right"))
+    assert read(store, fact_id).lifecycle == "retracted"
+    store.undo(fact_id, Order(PERSON, "it was right"))
+    assert read(store, fact_id).lifecycle == "live"
+
+
+@pytest.mark.parametrize("actor", [AGENT, OPERATOR], ids=["agent", "operator"])
+def test_agent_undoes_what_was_before_an_undo_by_no_person(store: Store, actor: Actor) -> None:
+    fact_id = undo_restoring(store, actor)
+    store.undo(fact_id, Order(AGENT, "it was right"))
+    assert read(store, fact_id).lifecycle == "live"
+
+
+def test_agent_undoes_an_archiving_for_room(store: Store) -> None:
+    fact_id = stored(store)
+    store.put_scope(TEAM, ScopeConfig(retention=Retention(max_facts=1)), actor=PERSON)
+    store.remember([new_fact("strong", confidence=0.9)], actor=AGENT)
+    assert store.retain() == 1
+    store.undo(fact_id, Order(AGENT, "it was right"))
+    assert read(store, fact_id).lifecycle == "live"
