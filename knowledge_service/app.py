@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from typing import Any
 
 from fastapi import FastAPI
@@ -87,6 +88,10 @@ def create_app(
 class _Service(FastAPI):
     """The routes as FastAPI describes them; `Endpoint` answers them."""
 
+    def __init__(self, **options: Any) -> None:
+        super().__init__(**options)
+        self._describing = threading.Lock()
+
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer a request, or go through a lifespan."""
         if scope["type"] == "http":
@@ -96,10 +101,12 @@ class _Service(FastAPI):
             await super().__call__(scope, receive, send)
 
     def openapi(self) -> dict[str, Any]:
-        """Describe every route with what it may refuse."""
-        if self.openapi_schema is None:
-            self.openapi_schema = describing.describe(super().openapi())
-        return self.openapi_schema
+        """Describe every route with what it may refuse, once for all threads that ask."""
+        # FastAPI keeps its own description before the refusals are added to it.
+        with self._describing:
+            if self.openapi_schema is None:
+                self.openapi_schema = describing.describe(super().openapi())
+            return self.openapi_schema
 
 
 def _nobody() -> None:

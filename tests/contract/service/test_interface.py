@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
+import time
 from collections.abc import Callable
+from typing import Any
 
 import httpx
 import pytest
@@ -13,6 +16,7 @@ from knowledge_client.models import (
     ScopeConfig,
 )
 from knowledge_service.ports import Store
+from knowledge_service.routes import describing
 from tests.builders_knowledge import LEAD, TEAM
 from tests.contract.service.callers import OPERATOR, Connect
 from tests.fakes.store import MemoryStore
@@ -112,3 +116,22 @@ class TestHealth:
     async def test_interface_describes_itself(self, http: httpx.AsyncClient) -> None:
         paths = (await http.get("/openapi.json")).json()["paths"]
         assert {"/v1/facts", "/v1/recall", "/v1/runs/{run_id}", "/recall"} <= set(paths)
+
+    async def test_all_first_callers_read_the_same_description(
+        self, http: httpx.AsyncClient, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        described: list[int] = []
+
+        def slowly(document: dict[str, Any]) -> dict[str, Any]:
+            described.append(1)
+            time.sleep(0.1)  # meanwhile the others ask
+            return describe(document)
+
+        describe = describing.describe
+        monkeypatch.setattr(describing, "describe", slowly)
+        asked = [http.get("/openapi.json") for _ in range(8)]
+        answers = await asyncio.gather(*asked)
+        assert len(described) == 1
+        assert {each.status_code for each in answers} == {200}
+        (same,) = {each.content for each in answers}
+        assert b"HTTPValidationError" not in same
