@@ -164,6 +164,12 @@ class ReferenceEndpoint(Endpoint):
     refuses_unknown = False
 
 
+class ProbeEndpoint(Endpoint):
+    """A route of probes: monitors add parameters of their own, such as one against caches."""
+
+    refuses_unknown = False
+
+
 class _Call:
     """One request whose body was read; `offload` is None where the caller does not matter."""
 

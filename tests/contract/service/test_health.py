@@ -51,6 +51,14 @@ async def test_probes_of_a_store_that_is_well_write_nothing(
     assert log.read_bytes() == before
 
 
+@pytest.mark.parametrize("path", ["/healthz", "/readyz", "/health"])
+async def test_probe_may_have_parameters_of_its_own(store: SqliteStore, path: str) -> None:
+    transport = httpx.ASGITransport(create_app(store, NoAuthentication()))
+    async with httpx.AsyncClient(transport=transport, base_url="http://service") as http:
+        answer = await http.get(f"{path}?t=1&verbose")
+    assert (answer.status_code, answer.json()["status"]) == (200, "ok")
+
+
 async def test_store_is_looked_at_once_for_many_probes() -> None:
     store = Counted()
     app = create_app(store, NoAuthentication())
