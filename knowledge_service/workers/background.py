@@ -58,10 +58,14 @@ class BackgroundWorker:
         """Run the tasks now, or once more after the round at hand."""
         self._wake.set()
 
-    def stop(self) -> None:
-        """Finish the task at hand and end."""
+    def tell_to_stop(self) -> None:
+        """Say that the task at hand is the last one, and do not wait for its end."""
         self._stopping.set()
         self._wake.set()
+
+    def stop(self) -> None:
+        """Finish the task at hand and end."""
+        self.tell_to_stop()
         if self._thread.is_alive():
             self._thread.join()
 
@@ -93,11 +97,13 @@ class BackgroundWorker:
 
 @contextmanager
 def running(workers: Sequence[BackgroundWorker]) -> Iterator[None]:
-    """Start workers, and stop them in the end, the last one first."""
-    for worker in workers:
-        worker.start()
+    """Start workers, and stop them in the end: all are told to before any is waited for."""
     try:
+        for worker in workers:
+            worker.start()
         yield
     finally:
+        for worker in workers:
+            worker.tell_to_stop()
         for worker in reversed(workers):
             worker.stop()

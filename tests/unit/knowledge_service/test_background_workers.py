@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import functools
 import queue
 import threading
+import time
 from collections.abc import Callable
 from typing import Any
 
@@ -59,6 +61,40 @@ def test_task_without_a_delay_runs_again_when_the_worker_is_woken() -> None:
 
 def test_worker_that_never_ran_is_stopped() -> None:
     BackgroundWorker("any", {}, retry_s=1).stop()
+
+
+def test_all_workers_are_told_to_stop_before_any_is_waited_for() -> None:
+    def wait_for(name: str) -> None:
+        waits.put(name)
+        while not all(each.is_stopping for each in workers) and time.monotonic() < deadline:
+            time.sleep(0.001)
+        told[name] = all(each.is_stopping for each in workers)
+
+    deadline, waits, told = time.monotonic() + 5, queue.Queue[str](), dict[str, bool]()
+    workers = [
+        BackgroundWorker(name, {name: functools.partial(wait_for, name)}, retry_s=1, delay_s=None)
+        for name in ("first", "second")
+    ]
+    with running(workers):
+        for worker in workers:
+            worker.wake()
+            waits.get(timeout=5)
+    assert told == {"first": True, "second": True}
+
+
+def test_workers_that_were_started_are_stopped_when_another_does_not_start(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def refuse() -> None:
+        raise RuntimeError("can't start new thread")
+
+    workers = [
+        BackgroundWorker(name, {}, retry_s=1, delay_s=None) for name in ("started", "refused")
+    ]
+    monkeypatch.setattr(workers[1], "start", refuse)
+    with pytest.raises(RuntimeError, match="can't start"), running(workers):
+        pass
+    assert "started" not in {each.name for each in threading.enumerate()}
 
 
 def test_extractions_go_on(
