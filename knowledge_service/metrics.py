@@ -61,7 +61,7 @@ class Metrics:
         )
         self._upkeep_failures = Counter(
             "kais_knowledge_upkeep_failures",
-            "Runs of a background task (retention, erasure, receipts) that failed.",
+            "Failed runs of a task: retention, erasure, receipts, extraction, embedding.",
             ("task",),
             registry=self.registry,
         )

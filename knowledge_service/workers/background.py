@@ -17,6 +17,10 @@ OnRun = Callable[[str, bool], None]
 """Called with the name of a task after each run, and whether it succeeded."""
 
 
+class TaskFailed(Exception):
+    """A task could not do its work now, for a reason outside of it."""
+
+
 def _ignore(_task: str, _succeeded: bool) -> None:
     """Count nothing."""
 
@@ -86,6 +90,9 @@ class BackgroundWorker:
             delay_s = task()
         except StoreUnavailable as exc:
             _log.warning("%s waits for the store", name, extra={"fields": {"why": exc.detail}})
+        except TaskFailed as exc:
+            why = {"fields": {"why": str(exc)}}
+            _log.warning("%s failed; retrying in %g s", name, self._retry_s, extra=why)
         except Exception:  # noqa: BLE001 - the thread must not end unnoticed
             _log.exception("%s failed; retrying in %g s", name, self._retry_s)
         else:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from knowledge_service.workers.background import BackgroundWorker, OnRun
+from knowledge_service.workers.background import BackgroundWorker, OnRun, TaskFailed
 
 if TYPE_CHECKING:
     from knowledge_service.ports.meaning import Embedder, VectorStore
@@ -36,14 +36,18 @@ class EmbeddingBackfill(BackgroundWorker):
         self._after = 0
 
     def step(self) -> float:
-        """Give the next facts their vectors; return after how many seconds to go on."""
+        """Give the next facts their vectors; return after how many seconds to go on.
+
+        Raises:
+            TaskFailed: the endpoint gave none.
+        """
         model = self._embedder.model
         facts = self._store.facts_without_vector(model, self._after, _BATCH_SIZE)
         if not facts:
             return self._every_s
         vectors = self._embedder.embed([text for _, _, text in facts])
         if vectors is None:
-            return self._retry_s
+            raise TaskFailed("the endpoint of embeddings gave no vectors")
         rows = [
             (number, scope_no, np.array(vector, dtype="<f4").tobytes())
             for (number, scope_no, _), vector in zip(facts, vectors, strict=True)

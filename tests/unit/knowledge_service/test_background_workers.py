@@ -127,3 +127,45 @@ def test_vectors_go_on(caplog: pytest.LogCaptureFixture) -> None:
         assert again.wait(5)
     assert "embedding failed; retrying in 0.001 s" in caplog.messages
     assert "unexpected error" in caplog.text
+
+
+def test_endpoint_that_gives_no_vectors_is_counted_as_a_failure(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    class Waiting:
+        """Has a fact without a vector."""
+
+        def facts_without_vector(self, *_: Any) -> list[tuple[int, int, str]]:
+            return [(1, 1, "rain")]
+
+    class Dead:
+        """Does not answer."""
+
+        model = "m"
+
+        def embed(self, _texts: Any) -> None:
+            asked.put(None)
+
+    asked: queue.Queue[None] = queue.Queue()
+    store: Any = Waiting()
+    embedder: Any = Dead()
+    metrics = Metrics()
+    worker = EmbeddingBackfill(store, embedder, on_run=metrics.upkeep_ran, retry_s=0.001)
+    with running([worker]):
+        for _ in range(2):
+            asked.get(timeout=5)
+    text = metrics.render().decode()
+    assert 'kais_knowledge_upkeep_failures_total{task="embedding"}' in text
+    assert 'last_success_timestamp_seconds{task="embedding"}' not in text
+    assert "embedding failed; retrying in 0.001 s" in caplog.messages
+    assert "Traceback" not in caplog.text
+
+
+def test_metric_of_failures_names_all_tasks() -> None:
+    (told,) = [
+        line
+        for line in Metrics().render().decode().splitlines()
+        if line.startswith("# HELP kais_knowledge_upkeep_failures_total")
+    ]
+    for task in ("retention", "erasure", "receipts", "extraction", "embedding"):
+        assert task in told
