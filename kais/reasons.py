@@ -30,7 +30,7 @@ class Reason(StrEnum):
     )
     RENDERER_UNAVAILABLE = (
         "RendererUnavailable",
-        "the renderer does not answer, so no template can be judged; it is asked again",
+        "the renderer does not answer, so no template or pattern can be judged; it is asked again",
     )
     NOT_YET_SUPPORTED = "NotYetSupported", "accepted, but this version has no behaviour for it"
 

@@ -26,6 +26,8 @@ logger = logging.getLogger(__name__)
 
 STORE_CAP_S = 30.0
 """What waits for the store is tried again at most this late."""
+RENDERER_CAP_S = 30.0
+"""The same for what waits for the renderer."""
 NAMESAKE_S = 1.0
 TERMINATING_S = 10.0
 LEADING_S = 2.0
@@ -121,6 +123,8 @@ class Passes:
         except errors.NamespaceTerminating as exc:
             self._log_failure(key, exc)
             return TERMINATING_S
+        except errors.RendererUnavailable as exc:
+            raise Backoff(str(exc), cap_s=RENDERER_CAP_S) from exc
         except errors.OperatorError as exc:
             raise Backoff(str(exc)) from exc
         except KnowledgeError as exc:

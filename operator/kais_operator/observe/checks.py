@@ -1,7 +1,8 @@
 """Reads what the checks of an attempt printed, and looks for their patterns.
 
 Logs are read for checks whose process has ended and whose verdict needs them, once: a verdict is
-kept on the Mission. Patterns are users' own and run where they can be killed.
+kept on the Mission. Patterns are users' own and run where they can be killed. While no renderer
+answers, a check with patterns is not judged, and everything else about its Mission goes on.
 """
 
 from __future__ import annotations
@@ -47,9 +48,18 @@ async def with_checks(world: World, observed: MissionObserved) -> MissionObserve
         return await _with_commands(world, observed, checking.judged(observed, found, now))
     asked = checking.asked(observed, found, now)
     namespace = observed.mission.metadata.namespace
-    read = {one.check.name: await _output(world, one, namespace) for one in asked}
-    outputs = {name: output for name, output in read.items() if output is not None}
-    return replace(observed, outputs=outputs, is_reading=len(outputs) < len(read))
+    outputs: dict[str, Output] = {}
+    for one in asked:
+        try:
+            output = await _output(world, one, namespace)
+        except errors.RendererUnavailable as exc:
+            observed = replace(observed, renderer_problem=str(exc))
+            continue
+        if output is None:
+            observed = replace(observed, is_reading=True)
+        else:
+            outputs[one.check.name] = output
+    return replace(observed, outputs=outputs)
 
 
 async def _with_commands(
@@ -71,9 +81,11 @@ async def _with_commands(
             process = replace(process, failure=_failure(check, process.failure))
         execs[check.name] = process
         if process.ended_at is not None and checks.needs_output(check):
-            outputs[check.name] = await _matched(
-                world, check, text, observed.mission.metadata.namespace
-            )
+            namespace = observed.mission.metadata.namespace
+            try:
+                outputs[check.name] = await _matched(world, check, text, namespace)
+            except errors.RendererUnavailable as exc:
+                observed = replace(observed, renderer_problem=str(exc))
     return replace(observed, execs=execs, outputs=outputs)
 
 
@@ -107,7 +119,11 @@ async def _output(world: World, asked: Asked, namespace: str) -> Output | None:
 
 
 async def _matched(world: World, check: Check, text: str, namespace: str) -> Output:
-    """Look for a check's patterns; the cell's answer is searched whatever its case."""
+    """Look for a check's patterns; the cell's answer is searched whatever its case.
+
+    Raises:
+        RendererUnavailable: Nothing is known of the patterns; the check waits.
+    """
     find = functools.partial(
         world.renderer.find, ignore_case=checks.is_response(check), namespace=namespace
     )

@@ -90,8 +90,9 @@ def limits(observed: MissionObserved, last: Attempt) -> list[datetime]:
         if check.name in final or checks.is_response(check):
             continue
         process = _process(observed, last, check)
-        if process is not None and process.began_at is not None:
-            found.append(process.began_at + checks.timeout_of(check))
+        if process is None or process.began_at is None or process.ended_at is not None:
+            continue  # what has ended is judged by its own times
+        found.append(process.began_at + checks.timeout_of(check))
     return found
 
 

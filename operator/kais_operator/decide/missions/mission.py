@@ -56,6 +56,8 @@ from kais_operator.decide.plan import (
 
 _SOON = timedelta(seconds=1)
 _POLL_LIMIT = timedelta(seconds=30)
+_RENDERER_AGAIN = timedelta(seconds=30)
+"""When a renderer that does not answer is asked again; a round is looked at more often anyway."""
 _PODLESS_LEAST = timedelta(seconds=2)
 """When it is first asked why a Job has no pod; usually a watch tells of the pod before."""
 
@@ -248,6 +250,8 @@ def _wait(
     limits += checking.limits(observed, last)
     if last.is_counted:
         limits = [now + judging.COUNTING]
+    if observed.renderer_problem is not None and not last.is_exec:
+        look_again = _RENDERER_AGAIN
     if observed.is_reading:
         look_again = _SOON
     return _plan(standing, actions, now, requeue_after=_soonest(limits, now, look_again))

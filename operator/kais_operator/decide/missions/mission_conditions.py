@@ -99,9 +99,21 @@ def _checks_passed(standing: Standing) -> Wanted:
         if standing.ending is not None:
             words = f"the run ended before these checks were judged: {named}"
             return conditions.false(type_, Reason.CHECKS_PENDING, words)
-        return conditions.unknown(type_, Reason.CHECKS_PENDING, f"still to be judged: {named}")
+        words = f"still to be judged: {named}"
+        away = _without_renderer(standing)
+        if away is not None:
+            return conditions.unknown(type_, Reason.RENDERER_UNAVAILABLE, f"{words}; {away}")
+        return conditions.unknown(type_, Reason.CHECKS_PENDING, words)
     passed = ", ".join(result.name for result in results)
     return conditions.true(type_, Reason.CHECKS_PASSED, f"attempt {last.number}: {passed}")
+
+
+def _without_renderer(standing: Standing) -> str | None:
+    """Say what checks with patterns wait for; None when they do not."""
+    problem = standing.observed.renderer_problem
+    if problem is None:
+        return None
+    return f"{problem}; the patterns of checks are looked for when it does"
 
 
 def _knowledge_extracted(standing: Standing) -> Wanted:
@@ -201,6 +213,10 @@ def _going_on(standing: Standing, last: Attempt) -> Wanted:
         return conditions.unknown(Type.SUCCEEDED, Reason.RETRYING, words)
     if last.state is State.REVIEWING:
         return conditions.unknown(Type.SUCCEEDED, Reason.REVIEW_REQUESTED, _asking(standing, last))
+    away = _without_renderer(standing)
+    if last.state is State.CHECKING and last.trouble is None and away is not None:
+        words = f"attempt {of} is being checked: {away}"
+        return conditions.unknown(Type.SUCCEEDED, Reason.RENDERER_UNAVAILABLE, words)
     if last.state is State.CHECKING:
         words = standing.obstacle.message if standing.obstacle else last.words
         words = f"attempt {of} is being checked: {words}"

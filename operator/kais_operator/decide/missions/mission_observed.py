@@ -69,6 +69,8 @@ class MissionObserved:
         outputs: what the checks of the latest attempt printed, by the check's name, as far as it
             was needed.
         is_reading: more of it is needed, and is being read; no watch event tells of its end.
+        renderer_problem: why patterns of its checks cannot be looked for; None when they can. No
+            watch event tells of its end either.
         execs: the commands of a round of checks in a running container, by the check's name.
         has_commands: a command of the mission runs in a container, of whatever attempt.
         container: the running container that such a round is done in; None without a ready pod.
@@ -89,6 +91,7 @@ class MissionObserved:
     copied: Sequence[str] = ()
     outputs: Mapping[str, Output] = field(default_factory=dict)
     is_reading: bool = False
+    renderer_problem: str | None = None
     execs: Mapping[str, Process] = field(default_factory=dict)
     has_commands: bool = False
     container: RunningContainer | None = None

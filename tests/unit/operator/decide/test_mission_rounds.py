@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from kais_operator import errors
 from kais_operator.decide.plan import Body
 from kais_operator.observe import cell
 from tests.fakes import services, teams
@@ -104,6 +105,19 @@ async def test_a_round_in_which_all_pass_is_success() -> None:
     (run,) = fake.knowledge.runs.values()
     assert (run.outcome, run.attempts) == ("Succeeded", 1)
     assert condition(fake, "Succeeded")[2] == "attempt 1: the checks passed"
+
+
+async def test_a_round_waits_for_the_renderer_and_can_be_aborted_meanwhile() -> None:
+    fake = await begun({**BUILT, "successPattern": "done"}, FILES)
+    renderer: Any = fake.world.renderer
+    renderer.fails = [errors.RendererUnavailable("the renderer does not answer") for _ in range(9)]
+    fake.containers.end("built", out="done")
+    await teams.pass_(fake)
+    assert condition(fake, "Succeeded")[1] == "RendererUnavailable"
+    assert [check["status"] for check in status(fake)["checks"]] == ["Pending", "Pending"]
+    fake.cluster.edit(MISSION, {"metadata": {"annotations": {"kais.io/abort": "enough"}}})
+    await teams.settle(fake)
+    assert status(fake)["outcome"] == "Cancelled"
 
 
 async def test_a_round_that_fails_is_followed_by_another_after_a_pause() -> None:

@@ -149,6 +149,15 @@ async def test_a_store_that_is_away_is_told_and_tried_again_within_half_a_minute
     assert fakes.cluster.read(KEY)["status"] == says("Waiting")
 
 
+async def test_a_renderer_that_is_away_is_asked_again_within_half_a_minute(fakes):
+    def decide(_: Any) -> Plan:
+        raise errors.RendererUnavailable("the renderer does not answer")
+
+    with pytest.raises(Backoff, match="does not answer") as caught:
+        await passes_of(fakes, decide)(KEY)
+    assert caught.value.cap_s == 30
+
+
 async def test_a_key_that_never_settles_tells_its_status_and_slows_down(fakes):
     passes = passes_of(fakes, lambda _: Plan((SCOPE,), status=says()))
     for _ in range(reconcile.RESTLESS // reconcile.ROUNDS):
