@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
+import logging
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -26,6 +27,11 @@ _CONNECTIONS = 64  # arbitrary, far more than workers; what exceeds it waits her
 _PING_S = 5.0
 _FIRST_RETRY_S, _LONGEST_RETRY_S = 0.05, 2.0
 _GONE = (OSError, framing.BadFrame, TimeoutError)
+_LOG = logging.getLogger(__name__)
+
+
+class BadAnswer(framing.BadFrame):
+    """The server answered something else than its protocol has."""
 
 
 class RenderClient:
@@ -69,7 +75,8 @@ class RenderClient:
 
         Raises:
             RenderingFailed: A limit was passed, or the server ended over the request, twice.
-            RendererUnavailable: The server has been away for the grace.
+            RendererUnavailable: The server has been away for the grace, or it cannot tell an answer
+                for a reason of its own.
         """
         await self.start()
         async with self._share.turn(namespace):
@@ -81,6 +88,8 @@ class RenderClient:
                     continue
                 try:
                     return await _exchange(*connection, namespace.encode(), request)
+                except BadAnswer as exc:
+                    raise RendererUnavailable(str(exc)) from exc
                 except _GONE as exc:
                     self._note_away(exc)
                     if is_second:
@@ -125,6 +134,10 @@ class RenderClient:
         except _GONE as exc:
             self._note_away(exc)
             return False
+        except Exception as exc:  # noqa: BLE001 - readiness and every request wait for the pings
+            _LOG.exception("the renderer could not be pinged")
+            self._note_away(exc)
+            return False
         return True
 
     def _note_away(self, exc: Exception) -> None:
@@ -145,6 +158,8 @@ async def _exchange(
 
     Raises:
         RenderingFailed: The answer is a failure.
+        RendererUnavailable: The answer is a trouble of the server's own.
+        BadAnswer: The answer is of no known shape.
         OSError, BadFrame: The server is gone.
     """
     try:
@@ -157,8 +172,19 @@ async def _exchange(
         writer.close()
     if payload is None:
         raise framing.BadFrame("the renderer hung up")
-    answer = json.loads(payload)
-    if "done" not in answer:
-        raise RenderingFailed(answer["failed"], cap=answer["cap"], leaf=answer["leaf"])
-    done: Answer = answer["done"]
-    return done
+    return _read_answer(payload)
+
+
+def _read_answer(payload: bytes) -> Answer:
+    try:
+        answer = json.loads(payload)
+    except (ValueError, RecursionError) as exc:
+        raise BadAnswer("the renderer's answer is no JSON") from exc
+    match answer:
+        case {"done": dict(done)}:
+            return done
+        case {"unavailable": str(words)}:
+            raise RendererUnavailable(words)
+        case {"failed": str(words), "cap": "time" | "memory" | "worker" as cap, "leaf": str(leaf)}:
+            raise RenderingFailed(words, cap=cap, leaf=leaf)
+    raise BadAnswer("the renderer's answer has no known shape")

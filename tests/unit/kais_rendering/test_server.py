@@ -249,6 +249,83 @@ async def test_a_request_fails_when_the_server_stays_away(socket: Path) -> None:
             await client.ask(FIND, namespace="n")
 
 
+class Answering:
+    """A server that gives `payload` as its answer to everything."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.payload = json.dumps({"done": {}}).encode()
+
+    async def __call__(self, _: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        writer.write(framing.frame(self.payload))
+        await writer.drain()
+        writer.close()
+
+
+@contextlib.asynccontextmanager
+async def answering(path: Path) -> AsyncIterator[Answering]:
+    answers = Answering(path)
+    async with await asyncio.start_unix_server(answers, path):
+        yield answers
+
+
+BAD_ANSWERS = [
+    b"nonsense",
+    b"[" * 100_000,
+    b"\xff",
+    b"[]",
+    b"7",
+    b"{}",
+    b'{"done": []}',
+    b'{"failed": "no leaf", "cap": "time"}',
+    b'{"failed": "it was lazy", "cap": "laziness", "leaf": ""}',
+    b'{"failed": {}, "cap": "time", "leaf": ""}',
+    b'{"unavailable": 7}',
+]
+
+
+@pytest.mark.parametrize("payload", BAD_ANSWERS, ids=lambda payload: payload[:20].decode("latin1"))
+async def test_an_answer_of_another_shape_is_blamed_on_no_request(
+    socket: Path, payload: bytes
+) -> None:
+    async with answering(socket) as server_, asking(socket, grace_s=60) as client:
+        await until_noticed(client, is_up=True)
+        server_.payload = payload
+        with pytest.raises(RendererUnavailable, match="the renderer's answer"):
+            await client.ask(FIND, namespace="n")
+        assert client.problem() is None, "only a connection tells that it is away"
+
+
+@pytest.mark.parametrize("payload", BAD_ANSWERS, ids=lambda payload: payload[:20].decode("latin1"))
+async def test_a_ping_with_an_answer_of_another_shape_is_not_the_last(
+    socket: Path, payload: bytes
+) -> None:
+    async with answering(socket) as server_, asking(socket, grace_s=60) as client:
+        server_.payload = payload
+        await until_noticed(client, is_up=False)
+        assert "the renderer's answer" in (client.problem() or "")
+        server_.payload = b'{"done": {}}'
+        await until_noticed(client, is_up=True)
+
+
+async def test_no_failure_of_a_ping_is_the_last(
+    socket: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    read = client_module._read_answer
+
+    def fail(_: bytes) -> dict[str, Any]:
+        raise ZeroDivisionError("a mistake of ours")
+
+    async with serving(ScriptedPool(), socket):
+        monkeypatch.setattr(client_module, "_read_answer", fail)
+        async with asking(socket, grace_s=60) as client:
+            await until_noticed(client, is_up=False)
+            assert "a mistake of ours" in (client.problem() or "")
+            monkeypatch.setattr(client_module, "_read_answer", read)
+            await until_noticed(client, is_up=True)
+    assert "the renderer could not be pinged" in caplog.text
+
+
 async def test_a_server_that_went_away_is_noticed_without_a_request(
     socket: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
