@@ -179,7 +179,7 @@ def _read_answer(payload: bytes) -> Answer:
     try:
         answer = json.loads(payload)
     except (ValueError, RecursionError) as exc:
-        raise BadAnswer("the renderer's answer is no JSON") from exc
+        raise BadAnswer("the renderer does not answer as agreed: no JSON") from exc
     match answer:
         case {"done": dict(done)}:
             return done
@@ -187,4 +187,4 @@ def _read_answer(payload: bytes) -> Answer:
             raise RendererUnavailable(words)
         case {"failed": str(words), "cap": "time" | "memory" | "worker" as cap, "leaf": str(leaf)}:
             raise RenderingFailed(words, cap=cap, leaf=leaf)
-    raise BadAnswer("the renderer's answer has no known shape")
+    raise BadAnswer("the renderer does not answer as agreed: an unknown shape")

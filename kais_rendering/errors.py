@@ -1,7 +1,7 @@
 """Errors of this package.
 
 RenderingFailed         a worker passed a limit or died
-RendererUnavailable     the process that has the workers does not answer
+RendererUnavailable     the process that has the workers does not answer, or has its own trouble
 """
 
 from __future__ import annotations
@@ -27,4 +27,7 @@ class RenderingFailed(Exception):
 
 
 class RendererUnavailable(Exception):
-    """The server of a `RenderClient` does not answer; the request was not rendered."""
+    """The server of a `RenderClient` does not answer, or cannot have the request rendered.
+
+    The request is not to blame.
+    """

@@ -15,6 +15,18 @@ class BadFrame(Exception):
     """The peer sent something else than one whole message within the limit."""
 
 
+class TooLong(BadFrame):
+    """The message is longer than the limit; nothing of it was read but its length.
+
+    Attributes:
+        size: That length, in bytes.
+    """
+
+    def __init__(self, size: int, *, max_bytes: int) -> None:
+        super().__init__(f"a message of {size} bytes is longer than {max_bytes}")
+        self.size = size
+
+
 def frame(payload: bytes) -> bytes:
     """Put the length before a payload."""
     return _HEADER.pack(len(payload)) + payload
@@ -24,12 +36,13 @@ async def read(stream: asyncio.StreamReader, *, max_bytes: int) -> bytes | None:
     """Read one message; None at the end of the stream.
 
     Raises:
-        BadFrame: It is longer than the limit, or the stream ends within it.
+        TooLong: It is longer than the limit.
+        BadFrame: The stream ends within it.
     """
     try:
         (size,) = _HEADER.unpack(await stream.readexactly(_HEADER.size))
         if size > max_bytes:
-            raise BadFrame(f"a message of {size} bytes is longer than {max_bytes}")
+            raise TooLong(size, max_bytes=max_bytes)
         return await stream.readexactly(size)
     except asyncio.IncompleteReadError as exc:
         if exc.expected == _HEADER.size and not exc.partial:

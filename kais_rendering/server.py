@@ -17,13 +17,14 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from kais_rendering import framing
-from kais_rendering.errors import RenderingFailed
+from kais_rendering.errors import RendererUnavailable, RenderingFailed
 from kais_rendering.process import Answer
 
 PING = b""
 """In place of a namespace: answered at once, without a worker and without a second message."""
 MAX_REQUEST_BYTES = 16 * 2**20
 _NAMESPACE_BYTES = 253
+_CHUNK_BYTES = 2**16
 _RIGHTS = 0o660
 _LOG = logging.getLogger(__name__)
 
@@ -90,44 +91,75 @@ class RenderServer:
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         try:
-            async with asyncio.timeout(self._transfer_s):
-                namespace, request = await _receive(reader)
-            answer = await self._answer(reader, namespace, request)
+            answer = await self._answer(reader)
             writer.write(framing.frame(json.dumps(answer, separators=(",", ":")).encode()))
             async with asyncio.timeout(self._transfer_s):
                 await writer.drain()
         except (framing.BadFrame, TimeoutError, OSError) as exc:
             _LOG.info("a caller was hung up on: %s", str(exc) or "it was too slow")
+        except Exception:  # noqa: BLE001 - what one caller causes must not go unnoticed
+            _LOG.exception("a caller could not be served")
         finally:
             await _hang_up(writer)
 
-    async def _answer(
+    async def _answer(self, reader: asyncio.StreamReader) -> dict[str, Any]:
+        """Take a request and give its answer, which names whose trouble a failure is.
+
+        Raises:
+            BadFrame: The caller hung up, or sent something else than one request.
+            OSError, TimeoutError: The caller is gone, or too slow.
+        """
+        try:
+            async with asyncio.timeout(self._transfer_s):
+                namespace, request = await _receive(reader)
+            return {"done": await self._asked(reader, namespace, request)}
+        except RenderingFailed as exc:
+            return {"failed": str(exc), "cap": exc.cap, "leaf": exc.leaf}
+        except RendererUnavailable as exc:
+            return {"unavailable": str(exc)}
+
+    async def _asked(
         self, reader: asyncio.StreamReader, namespace: bytes, request: bytes
-    ) -> dict[str, Any]:
-        """Have a request answered, unless its caller hangs up meanwhile.
+    ) -> Answer:
+        """Ask the pool, unless the caller hangs up meanwhile.
 
         Raises:
             BadFrame: The caller hung up, or sent more than one request.
+            RenderingFailed: The request passed a limit.
+            RendererUnavailable: The pool has a trouble of its own.
         """
         if namespace == PING:
-            return {"done": {}}
-        asking = asyncio.create_task(self._pool.ask(request, namespace=namespace.decode()))
+            return {}
+        asking = asyncio.create_task(self._ask_pool(request, namespace.decode()))
         hang_up = asyncio.create_task(reader.read(1))
         try:
             await asyncio.wait([asking, hang_up], return_when=asyncio.FIRST_COMPLETED)
             if not asking.done():
                 raise framing.BadFrame("the caller did not wait for its answer")
-            return {"done": asking.result()}
-        except RenderingFailed as exc:
-            return {"failed": str(exc), "cap": exc.cap, "leaf": exc.leaf}
+            return asking.result()
         finally:
             for task in (asking, hang_up):
                 task.cancel()
             await asyncio.gather(asking, hang_up, return_exceptions=True)
 
+    async def _ask_pool(self, request: bytes, namespace: str) -> Answer:
+        try:
+            return await self._pool.ask(request, namespace=namespace)
+        except RenderingFailed:
+            raise
+        except Exception as exc:
+            _LOG.exception("a request could not be answered")
+            words = f"the renderer does not render: {type(exc).__name__}: {exc}"
+            raise RendererUnavailable(words) from exc
+
 
 async def _receive(reader: asyncio.StreamReader) -> tuple[bytes, bytes]:
-    """Read a namespace and a request; the latter is empty for a ping."""
+    """Read a namespace and a request; the latter is empty for a ping.
+
+    Raises:
+        BadFrame: The caller sent something else.
+        RenderingFailed: The request is longer than the limit.
+    """
     namespace = await framing.read(reader, max_bytes=_NAMESPACE_BYTES)
     if namespace is None:
         raise framing.BadFrame("the caller asked for nothing")
@@ -135,10 +167,20 @@ async def _receive(reader: asyncio.StreamReader) -> tuple[bytes, bytes]:
         return PING, b""
     if not namespace.isascii():
         raise framing.BadFrame("the namespace is not ASCII")
-    request = await framing.read(reader, max_bytes=MAX_REQUEST_BYTES)
+    try:
+        request = await framing.read(reader, max_bytes=MAX_REQUEST_BYTES)
+    except framing.TooLong as exc:
+        await _discard(reader, exc.size)  # who still sends would not read the answer
+        raise RenderingFailed(str(exc), cap="memory") from exc
     if request is None:
         raise framing.BadFrame("the caller hung up before its request")
     return namespace, request
+
+
+async def _discard(reader: asyncio.StreamReader, size: int) -> None:
+    """Read so many bytes, or to the end, and keep none."""
+    while size > 0 and (chunk := await reader.read(min(size, _CHUNK_BYTES))):
+        size -= len(chunk)
 
 
 async def _hang_up(writer: asyncio.StreamWriter) -> None:

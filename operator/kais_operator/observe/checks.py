@@ -31,7 +31,7 @@ from kais_operator.ports import World
 
 _STOPPED = {
     "time": "its pattern is too slow and was stopped; write one that does not backtrack",
-    "memory": "its pattern needs too much memory and was stopped",
+    "memory": "looking for its pattern takes too much memory; print less, or write a simpler one",
     "worker": "its pattern ended the process that looked for it, twice",
 }
 

@@ -35,6 +35,8 @@ class ScriptedPool:
         self.cancelled = asyncio.Event()
         self.finish = asyncio.Event()
         self.answer: dict[str, Any] = FOUND
+        self.trouble: Exception | None = None
+        self.requests = 0
 
     async def start(self) -> None:
         """Nothing has to start."""
@@ -44,12 +46,15 @@ class ScriptedPool:
 
     async def ask(self, request: bytes, *, namespace: str) -> dict[str, Any]:
         del request, namespace
+        self.requests += 1
         self.begun.set()
         try:
             await self.finish.wait()
         except asyncio.CancelledError:
             self.cancelled.set()
             raise
+        if self.trouble is not None:
+            raise self.trouble
         return self.answer
 
 
@@ -152,10 +157,9 @@ async def test_a_request_that_is_cancelled_is_cancelled_at_the_server_too(socket
         b"\xff\xff\xff\xff" + b"x" * 100,
         framing.frame(b"n" * 300),
         framing.frame("für".encode()) + framing.frame(FIND),
-        framing.frame(b"n") + (server.MAX_REQUEST_BYTES + 1).to_bytes(4, "big"),
         framing.frame(b"n") + framing.frame(FIND) + b"more",
     ],
-    ids=["http", "huge", "namespace too long", "no ASCII", "request too long", "a second request"],
+    ids=["http", "huge", "namespace too long", "no ASCII", "a second request"],
 )
 async def test_a_caller_that_sends_something_else_is_hung_up_on(socket: Path, sent: bytes) -> None:
     async with serving(ScriptedPool(), socket), asking(socket, grace_s=60) as client:
@@ -167,6 +171,55 @@ async def test_a_caller_that_sends_something_else_is_hung_up_on(socket: Path, se
         assert client.problem() is None, "others are served"
 
 
+async def test_a_request_that_is_too_long_is_answered_and_not_sent_again(socket: Path) -> None:
+    async with serving(ScriptedPool(), socket), asking(socket, grace_s=60) as client:
+        with pytest.raises(RenderingFailed, match="16777217 bytes is longer than") as failed:
+            await client.ask(b"x" * (server.MAX_REQUEST_BYTES + 1), namespace="n")
+        assert failed.value.cap == "memory", "another try does no better"
+        assert client.problem() is None
+
+
+@pytest.mark.parametrize(
+    "trouble",
+    [
+        BlockingIOError(11, "Resource temporarily unavailable"),
+        json.JSONDecodeError("Expecting value", "nonsense", 0),
+        KeyError("confined"),
+        TimeoutError("no worker"),
+        framing.BadFrame("no frame"),
+    ],
+    ids=lambda trouble: type(trouble).__name__,
+)
+async def test_a_trouble_of_the_server_is_blamed_on_no_request(
+    socket: Path, trouble: Exception, caplog: pytest.LogCaptureFixture
+) -> None:
+    pool = ScriptedPool()
+    pool.trouble = trouble
+    pool.finish.set()
+    async with serving(pool, socket), asking(socket, grace_s=60) as client:
+        with pytest.raises(RendererUnavailable, match=type(trouble).__name__):
+            await client.ask(FIND, namespace="n")
+        assert client.problem() is None, "the server itself answers"
+        assert pool.requests == 1
+        pool.trouble = None
+        assert await client.ask(FIND, namespace="n") == FOUND
+    assert "a request could not be answered" in caplog.text
+
+
+async def test_a_connection_that_fails_is_told_in_the_log(
+    socket: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with serving(ScriptedPool(), socket), asking(socket, grace_s=60) as client:
+        await until_noticed(client, is_up=True)
+        pool = ScriptedPool()
+        monkeypatch.setattr(server.json, "dumps", pool.__getattribute__)
+        reader, writer = await connect(socket)
+        writer.write(framing.frame(server.PING))
+        assert await is_hung_up_on(reader)
+        writer.close()
+    assert "a caller could not be served" in caplog.text
+
+
 async def test_a_request_that_is_no_json_fails_alone(socket: Path) -> None:
     async with serving(RenderPool(workers=1), socket), asking(socket, grace_s=60) as client:
         with pytest.raises(RenderingFailed, match="JSONDecodeError"):
@@ -174,7 +227,15 @@ async def test_a_request_that_is_no_json_fails_alone(socket: Path) -> None:
         assert await client.ask(FIND, namespace="n") == FOUND
 
 
-@pytest.mark.parametrize("sent", [b"", b"\x00\x00", framing.frame(b"n") + b"\x00\x00\x10"])
+@pytest.mark.parametrize(
+    "sent",
+    [
+        b"",
+        b"\x00\x00",
+        framing.frame(b"n") + b"\x00\x00\x10",
+        framing.frame(b"n") + (server.MAX_REQUEST_BYTES + 1).to_bytes(4, "big"),
+    ],
+)
 async def test_a_caller_that_sends_too_slowly_is_hung_up_on(socket: Path, sent: bytes) -> None:
     async with serving(ScriptedPool(), socket, transfer_s=0.1):
         reader, writer = await connect(socket)
@@ -291,7 +352,7 @@ async def test_an_answer_of_another_shape_is_blamed_on_no_request(
     async with answering(socket) as server_, asking(socket, grace_s=60) as client:
         await until_noticed(client, is_up=True)
         server_.payload = payload
-        with pytest.raises(RendererUnavailable, match="the renderer's answer"):
+        with pytest.raises(RendererUnavailable, match="does not answer as agreed"):
             await client.ask(FIND, namespace="n")
         assert client.problem() is None, "only a connection tells that it is away"
 
@@ -303,7 +364,7 @@ async def test_a_ping_with_an_answer_of_another_shape_is_not_the_last(
     async with answering(socket) as server_, asking(socket, grace_s=60) as client:
         server_.payload = payload
         await until_noticed(client, is_up=False)
-        assert "the renderer's answer" in (client.problem() or "")
+        assert "does not answer as agreed" in (client.problem() or "")
         server_.payload = b'{"done": {}}'
         await until_noticed(client, is_up=True)
 
