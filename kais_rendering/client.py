@@ -89,7 +89,7 @@ class RenderClient:
                 try:
                     return await _exchange(*connection, namespace.encode(), request)
                 except BadAnswer as exc:
-                    raise RendererUnavailable(str(exc)) from exc
+                    raise RendererUnavailable(f"the renderer does not answer: {exc}") from exc
                 except _GONE as exc:
                     self._note_away(exc)
                     if is_second:
@@ -179,7 +179,7 @@ def _read_answer(payload: bytes) -> Answer:
     try:
         answer = json.loads(payload)
     except (ValueError, RecursionError) as exc:
-        raise BadAnswer("the renderer does not answer as agreed: no JSON") from exc
+        raise BadAnswer("its answer is no JSON") from exc
     match answer:
         case {"done": dict(done)}:
             return done
@@ -187,4 +187,4 @@ def _read_answer(payload: bytes) -> Answer:
             raise RendererUnavailable(words)
         case {"failed": str(words), "cap": "time" | "memory" | "worker" as cap, "leaf": str(leaf)}:
             raise RenderingFailed(words, cap=cap, leaf=leaf)
-    raise BadAnswer("the renderer does not answer as agreed: an unknown shape")
+    raise BadAnswer("its answer has no known shape")
