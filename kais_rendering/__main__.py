@@ -25,23 +25,29 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m kais_rendering", description=__doc__)
     parser.add_argument("command", choices=("serve", "ping"))
     parser.add_argument("--socket", type=Path, required=True, help="path of the Unix socket")
+    parser.add_argument(
+        "--own-user-pings-only",
+        action="store_true",
+        help="serve other users only; the own one, as which the workers run, may ping",
+    )
     arguments = parser.parse_args()
     try:
         if arguments.command == "ping":
             _ping(arguments.socket)
         else:
-            asyncio.run(_serve(arguments.socket))
+            pings_only = arguments.own_user_pings_only
+            asyncio.run(_serve(arguments.socket, own_user_pings_only=pings_only))
     except OSError as exc:
         sys.exit(f"kais_rendering: {arguments.socket}: {exc}")
 
 
-async def _serve(path: Path) -> None:
+async def _serve(path: Path, *, own_user_pings_only: bool) -> None:
     logging.basicConfig(level="INFO", format="%(asctime)s %(levelname)s %(name)s %(message)s")
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stop.set)
-    server = RenderServer(RenderPool(), path)
+    server = RenderServer(RenderPool(), path, own_user_pings_only=own_user_pings_only)
     await server.start()
     try:
         await stop.wait()

@@ -2,7 +2,9 @@
 
 A connection carries one request: a message with the namespace and one with the request, then the
 answer. A caller that hangs up takes its request back. Who may connect is decided by the rights of
-the socket: its owner and its group.
+the socket: its owner and its group. The workers run as its owner, so where callers are another user
+the owner may only ping: no template that took over its worker asks for more, or takes the places of
+callers.
 """
 
 from __future__ import annotations
@@ -12,7 +14,9 @@ import contextlib
 import json
 import logging
 import os
+import socket as sockets
 import stat
+import struct
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -26,6 +30,8 @@ MAX_REQUEST_BYTES = 16 * 2**20
 _NAMESPACE_BYTES = 253
 _CHUNK_BYTES = 2**16
 _RIGHTS = 0o660
+_OWN_CONNECTIONS = 4  # arbitrary: the kubelet's probe is one
+_CREDENTIALS = struct.Struct("3i")  # process, user and group, as unix(7) has them
 _LOG = logging.getLogger(__name__)
 
 
@@ -48,17 +54,27 @@ class RenderServer:
 
     `transfer_s` bounds how long a caller may take to send its request or to read the answer, and
     `max_connections` how many callers are connected at a time; more are hung up on, and try again.
+    With `own_user_pings_only`, which needs Linux, this process's own user may only ping, over some
+    connections besides.
     """
 
     def __init__(
-        self, pool: Pool, socket: Path, *, transfer_s: float = 10.0, max_connections: int = 256
+        self,
+        pool: Pool,
+        socket: Path,
+        *,
+        transfer_s: float = 10.0,
+        max_connections: int = 256,
+        own_user_pings_only: bool = False,
     ) -> None:
         self._pool = pool
         self._socket = socket
         self._transfer_s = transfer_s
         self._max_connections = max_connections
+        self._own_user_pings_only = own_user_pings_only
         self._server: asyncio.Server | None = None
         self._connections: set[asyncio.Task[None]] = set()
+        self._own_connections: set[asyncio.Task[None]] = set()
 
     async def start(self) -> None:
         """Start the workers and listen; what an earlier server left at the path is replaced.
@@ -76,22 +92,27 @@ class RenderServer:
         if self._server is not None:
             self._server.close()
             _remove_socket(self._socket)
-        for connection in self._connections:
+        connections = [*self._connections, *self._own_connections]
+        for connection in connections:
             connection.cancel()
-        await asyncio.gather(*self._connections, return_exceptions=True)
+        await asyncio.gather(*connections, return_exceptions=True)
         await self._pool.close()
 
     def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        if len(self._connections) >= self._max_connections:
+        pings_only = self._own_user_pings_only and _peer_uid(writer) == os.getuid()
+        connections = self._own_connections if pings_only else self._connections
+        if len(connections) >= (_OWN_CONNECTIONS if pings_only else self._max_connections):
             writer.transport.abort()
             return
-        connection = asyncio.create_task(self._serve(reader, writer))
-        self._connections.add(connection)
-        connection.add_done_callback(self._connections.discard)
+        connection = asyncio.create_task(self._serve(reader, writer, pings_only=pings_only))
+        connections.add(connection)
+        connection.add_done_callback(connections.discard)
 
-    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    async def _serve(
+        self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, *, pings_only: bool
+    ) -> None:
         try:
-            answer = await self._answer(reader)
+            answer = await self._answer(reader, pings_only=pings_only)
             writer.write(framing.frame(json.dumps(answer, separators=(",", ":")).encode()))
             async with asyncio.timeout(self._transfer_s):
                 await writer.drain()
@@ -102,7 +123,7 @@ class RenderServer:
         finally:
             await _hang_up(writer)
 
-    async def _answer(self, reader: asyncio.StreamReader) -> dict[str, Any]:
+    async def _answer(self, reader: asyncio.StreamReader, *, pings_only: bool) -> dict[str, Any]:
         """Take a request and give its answer, which names whose trouble a failure is.
 
         Raises:
@@ -111,7 +132,7 @@ class RenderServer:
         """
         try:
             async with asyncio.timeout(self._transfer_s):
-                namespace, request = await _receive(reader)
+                namespace, request = await _receive(reader, pings_only=pings_only)
             return {"done": await self._asked(reader, namespace, request)}
         except RenderingFailed as exc:
             return {"failed": str(exc), "cap": exc.cap, "leaf": exc.leaf}
@@ -153,7 +174,7 @@ class RenderServer:
             raise RendererUnavailable(words) from exc
 
 
-async def _receive(reader: asyncio.StreamReader) -> tuple[bytes, bytes]:
+async def _receive(reader: asyncio.StreamReader, *, pings_only: bool) -> tuple[bytes, bytes]:
     """Read a namespace and a request; the latter is empty for a ping.
 
     Raises:
@@ -165,6 +186,8 @@ async def _receive(reader: asyncio.StreamReader) -> tuple[bytes, bytes]:
         raise framing.BadFrame("the caller asked for nothing")
     if namespace == PING:
         return PING, b""
+    if pings_only:
+        raise framing.BadFrame("the renderer's own user may only ping")
     if not namespace.isascii():
         raise framing.BadFrame("the namespace is not ASCII")
     try:
@@ -175,6 +198,14 @@ async def _receive(reader: asyncio.StreamReader) -> tuple[bytes, bytes]:
     if request is None:
         raise framing.BadFrame("the caller hung up before its request")
     return namespace, request
+
+
+def _peer_uid(writer: asyncio.StreamWriter) -> int:
+    """Give the user that a caller had when it connected; the kernel tells it."""
+    connection = writer.get_extra_info("socket")
+    told = connection.getsockopt(sockets.SOL_SOCKET, sockets.SO_PEERCRED, _CREDENTIALS.size)
+    _, uid, _ = _CREDENTIALS.unpack(told)
+    return int(uid)
 
 
 async def _discard(reader: asyncio.StreamReader, size: int) -> None:

@@ -331,7 +331,7 @@ def test_the_renderer_runs_as_another_user_and_meets_the_operator_at_one_socket(
     assert renderer["securityContext"] == {"runAsUser": 65533, "runAsGroup": 65533}
     assert "runAsUser: 65532" in helpers
     assert {"name": "KAIS_RENDERER_SOCKET", "value": socket} in operator["env"]
-    assert renderer["command"][-3:] == ["serve", "--socket", socket]
+    assert renderer["command"][-4:] == ["serve", "--own-user-pings-only", "--socket", socket]
     assert "-P" in renderer["command"], "the working directory is no place for imports"
     mounts = {
         c["name"]: m

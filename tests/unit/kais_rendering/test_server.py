@@ -272,6 +272,51 @@ async def test_callers_beyond_the_bound_are_hung_up_on(socket: Path) -> None:
         second.close()
 
 
+async def test_its_own_user_may_only_ping_where_others_are_served(socket: Path) -> None:
+    pool = ScriptedPool()
+    async with serving(pool, socket, own_user_pings_only=True), asking(socket) as client:
+        await until_noticed(client, is_up=True)
+        reader, writer = await connect(socket)
+        writer.write(framing.frame(b"n") + framing.frame(FIND))
+        assert await is_hung_up_on(reader)
+        writer.close()
+        assert pool.requests == 0
+
+
+async def test_its_own_user_takes_no_connection_of_others(
+    socket: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(server, "_OWN_CONNECTIONS", 1)
+    options = {"own_user_pings_only": True, "max_connections": 1}
+    async with serving(RenderPool(workers=1), socket, **options):
+        _, first = await connect(socket)  # accepted before the second one
+        reader, second = await connect(socket)
+        assert await is_hung_up_on(reader), "it has a bound of its own"
+        monkeypatch.setattr(server, "_peer_uid", lambda _: os.getuid() + 1)
+        async with asking(socket, grace_s=60) as client:
+            assert await client.ask(FIND, namespace="n") == FOUND
+        first.close()
+        second.close()
+
+
+async def test_the_program_can_be_told_that_its_own_user_may_only_ping(socket: Path) -> None:
+    program = (sys.executable, "-P", "-m", "kais_rendering")
+    serve = (*program, "serve", "--own-user-pings-only", "--socket", str(socket))
+    ping = (*program, "ping", "--socket", str(socket))
+    running = await asyncio.create_subprocess_exec(*serve)
+    try:
+        async with asking(socket, grace_s=60) as client:
+            await until_noticed(client, is_up=True)
+        assert await (await asyncio.create_subprocess_exec(*ping)).wait() == 0
+        reader, writer = await connect(socket)
+        writer.write(framing.frame(b"n") + framing.frame(FIND))
+        assert await is_hung_up_on(reader)
+        writer.close()
+    finally:
+        running.terminate()
+        assert await running.wait() == 0
+
+
 async def test_a_request_waits_for_a_server_that_is_not_there_yet(socket: Path) -> None:
     async with asking(socket, grace_s=60) as client:
         request = asyncio.create_task(client.ask(FIND, namespace="n"))
