@@ -1,81 +1,34 @@
 """The renderer in a process of its own: its protocol, bad callers, and restarts."""
 
 import asyncio
-import contextlib
 import json
 import os
 import signal
 import stat
 import sys
-from collections.abc import AsyncIterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from kais_rendering import client as client_module
 from kais_rendering import framing, server
-from kais_rendering.client import RenderClient
 from kais_rendering.errors import RendererUnavailable, RenderingFailed
 from kais_rendering.pool import RenderPool
 from kais_rendering.server import RenderServer
+from tests.fakes.render_servers import (
+    FIND,
+    FOUND,
+    ScriptedPool,
+    asking,
+    connect,
+    is_hung_up_on,
+    serving,
+    until_noticed,
+)
 
-FIND = json.dumps({"op": "find", "pattern": "a+", "text": "aa", "ignore_case": False}).encode()
 HANG = json.dumps(
     {"op": "find", "pattern": "(a+)+$", "text": "a" * 40 + "!", "ignore_case": False}
 ).encode()
-FOUND = {"found": True}
-
-
-class ScriptedPool:
-    """A pool whose requests begin, and end when the test says so."""
-
-    def __init__(self) -> None:
-        self.begun = asyncio.Event()
-        self.cancelled = asyncio.Event()
-        self.finish = asyncio.Event()
-        self.answer: dict[str, Any] = FOUND
-        self.trouble: Exception | None = None
-        self.requests = 0
-
-    async def start(self) -> None:
-        """Nothing has to start."""
-
-    async def close(self) -> None:
-        """Nothing has to end."""
-
-    async def ask(self, request: bytes, *, namespace: str) -> dict[str, Any]:
-        del request, namespace
-        self.requests += 1
-        self.begun.set()
-        try:
-            await self.finish.wait()
-        except asyncio.CancelledError:
-            self.cancelled.set()
-            raise
-        if self.trouble is not None:
-            raise self.trouble
-        return self.answer
-
-
-@contextlib.asynccontextmanager
-async def serving(pool: server.Pool, path: Path, **options: Any) -> AsyncIterator[RenderServer]:
-    running = RenderServer(pool, path, **options)
-    await running.start()
-    try:
-        yield running
-    finally:
-        await running.close()
-
-
-@contextlib.asynccontextmanager
-async def asking(path: Path, **options: Any) -> AsyncIterator[RenderClient]:
-    client = RenderClient(path, **options)
-    await client.start()
-    try:
-        yield client
-    finally:
-        await client.close()
 
 
 @pytest.fixture
@@ -83,19 +36,8 @@ def socket(tmp_path: Path) -> Path:
     return tmp_path / "renderer.sock"
 
 
-async def connect(path: Path) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
-    return await asyncio.open_unix_connection(path)
-
-
 def rights(path: Path) -> int:
     return stat.S_IMODE(path.stat().st_mode)
-
-
-async def is_hung_up_on(reader: asyncio.StreamReader) -> bool:
-    try:
-        return await asyncio.wait_for(reader.read(), 20) == b""
-    except ConnectionResetError:
-        return True
 
 
 async def test_a_request_is_answered_over_the_socket_as_by_a_pool(socket: Path) -> None:
@@ -169,41 +111,6 @@ async def test_a_caller_that_sends_something_else_is_hung_up_on(socket: Path, se
         writer.close()
         await client._wait_for_server()
         assert client.problem() is None, "others are served"
-
-
-async def test_a_request_that_is_too_long_is_answered_and_not_sent_again(socket: Path) -> None:
-    async with serving(ScriptedPool(), socket), asking(socket, grace_s=60) as client:
-        with pytest.raises(RenderingFailed, match="16777217 bytes is longer than") as failed:
-            await client.ask(b"x" * (server.MAX_REQUEST_BYTES + 1), namespace="n")
-        assert failed.value.cap == "memory", "another try does no better"
-        assert client.problem() is None
-
-
-@pytest.mark.parametrize(
-    "trouble",
-    [
-        BlockingIOError(11, "Resource temporarily unavailable"),
-        json.JSONDecodeError("Expecting value", "nonsense", 0),
-        KeyError("confined"),
-        TimeoutError("no worker"),
-        framing.BadFrame("no frame"),
-    ],
-    ids=lambda trouble: type(trouble).__name__,
-)
-async def test_a_trouble_of_the_server_is_blamed_on_no_request(
-    socket: Path, trouble: Exception, caplog: pytest.LogCaptureFixture
-) -> None:
-    pool = ScriptedPool()
-    pool.trouble = trouble
-    pool.finish.set()
-    async with serving(pool, socket), asking(socket, grace_s=60) as client:
-        with pytest.raises(RendererUnavailable, match=type(trouble).__name__):
-            await client.ask(FIND, namespace="n")
-        assert client.problem() is None, "the server itself answers"
-        assert pool.requests == 1
-        pool.trouble = None
-        assert await client.ask(FIND, namespace="n") == FOUND
-    assert "a request could not be answered" in caplog.text
 
 
 async def test_a_connection_that_fails_is_told_in_the_log(
@@ -355,83 +262,6 @@ async def test_a_request_fails_when_the_server_stays_away(socket: Path) -> None:
             await client.ask(FIND, namespace="n")
 
 
-class Answering:
-    """A server that gives `payload` as its answer to everything."""
-
-    def __init__(self, path: Path) -> None:
-        self.path = path
-        self.payload = json.dumps({"done": {}}).encode()
-
-    async def __call__(self, _: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        writer.write(framing.frame(self.payload))
-        await writer.drain()
-        writer.close()
-
-
-@contextlib.asynccontextmanager
-async def answering(path: Path) -> AsyncIterator[Answering]:
-    answers = Answering(path)
-    async with await asyncio.start_unix_server(answers, path):
-        yield answers
-
-
-BAD_ANSWERS = [
-    b"nonsense",
-    b"[" * 100_000,
-    b"\xff",
-    b"[]",
-    b"7",
-    b"{}",
-    b'{"done": []}',
-    b'{"failed": "no leaf", "cap": "time"}',
-    b'{"failed": "it was lazy", "cap": "laziness", "leaf": ""}',
-    b'{"failed": {}, "cap": "time", "leaf": ""}',
-    b'{"unavailable": 7}',
-]
-
-
-@pytest.mark.parametrize("payload", BAD_ANSWERS, ids=lambda payload: payload[:20].decode("latin1"))
-async def test_an_answer_of_another_shape_is_blamed_on_no_request(
-    socket: Path, payload: bytes
-) -> None:
-    async with answering(socket) as server_, asking(socket, grace_s=60) as client:
-        await until_noticed(client, is_up=True)
-        server_.payload = payload
-        with pytest.raises(RendererUnavailable, match="does not answer: its answer "):
-            await client.ask(FIND, namespace="n")
-        assert client.problem() is None, "only a connection tells that it is away"
-
-
-@pytest.mark.parametrize("payload", BAD_ANSWERS, ids=lambda payload: payload[:20].decode("latin1"))
-async def test_a_ping_with_an_answer_of_another_shape_is_not_the_last(
-    socket: Path, payload: bytes
-) -> None:
-    async with answering(socket) as server_, asking(socket, grace_s=60) as client:
-        server_.payload = payload
-        await until_noticed(client, is_up=False)
-        assert "does not answer: its answer " in (client.problem() or "")
-        server_.payload = b'{"done": {}}'
-        await until_noticed(client, is_up=True)
-
-
-async def test_no_failure_of_a_ping_is_the_last(
-    socket: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-) -> None:
-    read = client_module._read_answer
-
-    def fail(_: bytes) -> dict[str, Any]:
-        raise ZeroDivisionError("a mistake of ours")
-
-    async with serving(ScriptedPool(), socket):
-        monkeypatch.setattr(client_module, "_read_answer", fail)
-        async with asking(socket, grace_s=60) as client:
-            await until_noticed(client, is_up=False)
-            assert "a mistake of ours" in (client.problem() or "")
-            monkeypatch.setattr(client_module, "_read_answer", read)
-            await until_noticed(client, is_up=True)
-    assert "the renderer could not be pinged" in caplog.text
-
-
 async def test_a_server_that_went_away_is_noticed_without_a_request(
     socket: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -440,14 +270,6 @@ async def test_a_server_that_went_away_is_noticed_without_a_request(
         async with serving(ScriptedPool(), socket):
             await until_noticed(client, is_up=True)
         await until_noticed(client, is_up=False)
-
-
-async def until_noticed(client: RenderClient, *, is_up: bool) -> None:
-    async with asyncio.timeout(20):
-        while client._up.is_set() is not is_up or "not been reached" in client._cause:
-            await asyncio.sleep(0.01)
-            if is_up and client._up.is_set():
-                return
 
 
 async def test_a_socket_that_a_killed_server_left_is_replaced_and_no_other_file_is(
