@@ -64,7 +64,7 @@ async def _cells(cluster: Cluster, namespace: str) -> tuple[Cell, ...]:
 
 def _readable(bodies: Sequence[Body]) -> tuple[Cell, ...]:
     found = [reading.read(Cell, body) for body in bodies]
-    return tuple(one for one in found if isinstance(one, Cell) and not one.is_deleting)
+    return tuple(one for one in found if isinstance(one, Cell))
 
 
 async def _approvals(cluster: Cluster, cells: Sequence[Cell]) -> dict[str, frozenset[str]]:

@@ -12,7 +12,8 @@ What a cell wrote about a Cell that it made decides nothing:
                                    with its recorded limits; approvals stand on its ServiceAccount,
                                    labels do not count
 In both cases a parentRef adds a parent and takes none away. A Cell of a Formation was made by the
-operator. `spawn_records` has the records.
+operator. A Cell that is being deleted counts, and limits others, until it is gone: a finalizer may
+hold it while its pods run. `spawn_records` has the records.
 """
 
 from __future__ import annotations
@@ -39,7 +40,7 @@ class Kin:
     """The cells among which one was made, and what else tells who made it.
 
     Attributes:
-        cells: the cells of the namespace that are not being deleted.
+        cells: the cells of the namespace, those that are being deleted included.
         has_policy: whether the admission policy of the chart is in force.
         of_formations: names of the cells that the operator made; needed without the policy.
         approvals: names of Cells that each ServiceAccount's annotation approves, by account;

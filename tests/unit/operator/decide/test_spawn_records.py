@@ -146,6 +146,71 @@ def test_no_deletion_of_parents_frees_a_cell_of_the_limits_further_above(
             assert spawning.problem(one, after) is not None, one.metadata.name
 
 
+def hold(fake: FakeWorld, name: str) -> None:
+    """Delete a Cell that a finalizer holds; its pods run on."""
+    fake.cluster.edit(ref(name), {"metadata": {"finalizers": ["example.com/hold"]}})
+    fake.cluster.remove(ref(name))
+    assert fake.cluster.read(ref(name))["metadata"]["deletionTimestamp"]
+
+
+@pytest.mark.parametrize("has_spawn_policy", [True, False])
+async def test_a_cell_that_is_being_deleted_counts_until_it_is_gone(
+    has_spawn_policy: bool,
+) -> None:
+    root = lone("root", apiAccess=True, recursion={"maxDescendants": 1})
+    fake = fake_world(root, has_spawn_policy=has_spawn_policy)
+    fake.clock.advance(60)
+    fake.cluster.put(spawned("a", by="root"))
+    await settle(fake, "root", "a")
+    hold(fake, "a")
+    fake.clock.advance(60)
+    fake.cluster.put(spawned("b", by="root"))
+    plan = await fake.settle(observe_cell.RECONCILER, ref("b"))
+    assert applied(fake, "b")[1:] == (
+        "SpawnRefused",
+        "Cell/demo/root allows 1 cells below it, and as many are older than this one",
+    )
+    assert plan is not None
+    assert plan.requeue_after is not None
+    fake.cluster.vanish(ref("a"))
+    await settle(fake, "b")
+    assert applied(fake, "b")[0] == "True"
+
+
+@pytest.mark.parametrize("has_spawn_policy", [True, False])
+async def test_a_parent_that_is_being_deleted_limits_its_cells_until_it_is_gone(
+    has_spawn_policy: bool,
+) -> None:
+    root = lone("root", apiAccess=True, recursion={"maxDescendants": 1})
+    fake = fake_world(root, has_spawn_policy=has_spawn_policy)
+    fake.clock.advance(60)
+    fake.cluster.put(spawned("a", by="root"))
+    await settle(fake, "root", "a")
+    hold(fake, "root")
+    fake.clock.advance(60)
+    fake.cluster.put(spawned("b", by="root"))
+    await settle(fake, "a", "b")
+    assert [applied(fake, name)[0] for name in ("a", "b")] == ["True", "False"]
+    assert applied(fake, "b")[1] == "SpawnRefused"
+    fake.cluster.vanish(ref("root"))
+    await settle(fake, "b")
+    assert applied(fake, "b")[0] == "True"
+
+
+async def test_the_record_of_a_cell_that_is_being_deleted_stays() -> None:
+    root = lone("root", apiAccess=True, recursion={"maxDescendants": 1})
+    fake = fake_world(root, has_spawn_policy=False)
+    await settle(fake, "root")
+    fake.cluster.edit(ref("root"), {"spec": {"recursion": {"maxDescendants": 9}}})
+    hold(fake, "root")
+    for name in ("a", "b"):
+        fake.clock.advance(60)
+        fake.cluster.put(lone(name, apiAccess=True))
+    await settle(fake, "a", "b")
+    assert "limits.kais.io/root" in fake.cluster.read(HOLDER)["metadata"]["annotations"]
+    assert applied(fake, "b")[1] == "SpawnRefused"
+
+
 EVASIONS: dict[str, Body] = {
     "recursion": {"recursion": {"maxDescendants": 9}},
     "serviceAccountName": {"serviceAccountName": "other"},
