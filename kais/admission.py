@@ -4,7 +4,8 @@ A cell may be given the right to create Cells. Its spawn limits must not depend 
 The policies do not apply to users with the verb `approve` on cells (the roles edit and admin). For
 all others the API server requires the true user name of the creator, and refuses what would evade a
 limit. That includes the deletion of Cells that others created, because a Cell with other limits
-could replace each.
+could replace each. It also includes what makes the garbage collector delete a Cell, or holds up its
+deletion: its ownerReferences and its finalizers.
 The expressions are CEL of ValidatingAdmissionPolicy, Kubernetes 1.30.
 
 `python -m kais.admission [--check]` writes the files of the chart, or compares them only.
@@ -30,6 +31,8 @@ _MAY_NOT_APPROVE = {
     "expression": f"!authorizer.group('{API_GROUP}').resource('cells')"
     f".namespace(request.namespace).check('{APPROVE}').allowed()",
 }
+_MAY_DELETE_EVERYTHING = "authorizer.group('*').resource('*').check('delete').allowed()"
+"""The garbage collector and the namespace controller may; their names differ between clusters."""
 
 
 def files() -> dict[str, str]:
@@ -53,6 +56,8 @@ def policy() -> dict[str, Any]:
             _old_variable("oldBlueprint", "labels", labels.BLUEPRINT),
             {"name": "parent", "expression": _parent("object")},
             {"name": "oldParent", "expression": _when_updated(_parent("oldObject"))},
+            *_entries("owners", "oldOwners", "ownerReferences"),
+            *_entries("finalizers", "oldFinalizers", "finalizers"),
         ],
         "validations": [
             {
@@ -79,6 +84,16 @@ def policy() -> dict[str, Any]:
                 "message": f"changing parentRef of a Cell requires the verb {APPROVE} on cells",
             },
             *map(_unchanged, ("recursion", "serviceAccountName")),
+            {
+                "expression": f"request.operation == 'CREATE' || {_same('owners', 'oldOwners')}"
+                f" || {_MAY_DELETE_EVERYTHING}",
+                "message": "changing ownerReferences of a Cell requires the verb"
+                f" {APPROVE} on cells",
+            },
+            {
+                "expression": f"{_same('finalizers', 'oldFinalizers')} || {_MAY_DELETE_EVERYTHING}",
+                "message": f"finalizers of a Cell require the verb {APPROVE} on cells",
+            },
         ],
     }
 
@@ -86,8 +101,7 @@ def policy() -> dict[str, Any]:
 def deletion_policy() -> dict[str, Any]:
     """Give the spec of the policy for the deletion of Cells.
 
-    The garbage collector and the namespace controller can still delete any Cell. Their user names
-    differ between clusters; what they share is the right to delete every kind of object.
+    The garbage collector and the namespace controller can still delete any Cell.
     """
     return {
         "failurePolicy": "Fail",
@@ -96,7 +110,7 @@ def deletion_policy() -> dict[str, Any]:
             _MAY_NOT_APPROVE,
             {
                 "name": "may-not-delete-everything",
-                "expression": "!authorizer.group('*').resource('*').check('delete').allowed()",
+                "expression": f"!{_MAY_DELETE_EVERYTHING}",
             },
         ],
         "variables": [_variable("createdBy", "annotations", labels.CREATED_BY, side="oldObject")],
@@ -134,6 +148,24 @@ def _variable(name: str, field: str, key: str, *, side: str = "object") -> dict[
 def _old_variable(name: str, field: str, key: str) -> dict[str, str]:
     variable = _variable(name, field, key, side="oldObject")
     return {**variable, "expression": _when_updated(variable["expression"])}
+
+
+def _entries(name: str, old_name: str, field: str) -> list[dict[str, str]]:
+    """Give the entries of a list of the metadata, and those from before an update."""
+    new, old = (
+        f"has({side}.metadata.{field}) ? {side}.metadata.{field} : []"
+        for side in ("object", "oldObject")
+    )
+    return [
+        {"name": name, "expression": new},
+        {"name": old_name, "expression": f"request.operation == 'CREATE' ? [] : ({old})"},
+    ]
+
+
+def _same(name: str, old_name: str) -> str:
+    """Require that two lists have the same entries, in any order."""
+    new, old = f"variables.{name}", f"variables.{old_name}"
+    return f"({new}.all(one, one in {old}) && {old}.all(one, one in {new}))"
 
 
 def _parent(side: str) -> str:

@@ -157,6 +157,73 @@ def test_a_user_without_approve_deletes_only_cells_of_its_own(
     assert delete_as(control_plane, approver, namespace, "mine") == ""
 
 
+OWNER = {"apiVersion": "v1", "kind": "ConfigMap", "name": "missing", "uid": "0"}
+"""An owner that does not exist: the garbage collector deletes what names it alone."""
+HOLD = "example.com/hold"
+
+
+def patch_as(plane: ControlPlane, user: str, namespace: str, cell: str, **metadata: Any) -> str:
+    """Merge metadata into a Cell as a user that the API server is told to take kubectl for."""
+    patch = json.dumps({"metadata": metadata})
+    about = ("-n", namespace, "patch", "cells.kais.io", cell)
+    return refusal(plane, "--as", user, *about, "--type=merge", "-p", patch)
+
+
+def test_a_user_without_approve_changes_no_owner_references(
+    spawner: Write, control_plane: ControlPlane, namespace: str, tmp_path: Path
+):
+    user = f"system:serviceaccount:{namespace}:spawner"
+    record = {"kais.io/created-by": user}
+    changing = "changing ownerReferences of a Cell requires the verb approve on cells"
+    assert spawner(cell("owned", annotations=record, ownerReferences=[OWNER])) == ""
+    assert spawner(cell("free", annotations=record)) == ""
+    other = {**OWNER, "uid": "1"}
+    for name, owners in (
+        ("free", [OWNER]),
+        ("owned", []),
+        ("owned", None),
+        ("owned", [other]),
+        ("owned", [OWNER, other]),
+        ("owned", [{**OWNER, "blockOwnerDeletion": True}]),
+    ):
+        said = patch_as(control_plane, user, namespace, name, ownerReferences=owners)
+        assert changing in said, owners
+    assert patch_as(control_plane, user, namespace, "free", ownerReferences=[]) == ""
+    assert patch_as(control_plane, user, namespace, "owned", labels={"note": "x"}) == ""
+    writer(control_plane, namespace, "approver", tmp_path, [*VERBS, "approve"])
+    approver = f"system:serviceaccount:{namespace}:approver"
+    assert patch_as(control_plane, approver, namespace, "owned", ownerReferences=[]) == ""
+
+
+def test_a_user_without_approve_changes_no_finalizers(
+    spawner: Write, control_plane: ControlPlane, namespace: str, tmp_path: Path
+):
+    user = f"system:serviceaccount:{namespace}:spawner"
+    record = {"kais.io/created-by": user}
+    refused = "finalizers of a Cell require the verb approve on cells"
+    assert refused in spawner(cell("held", annotations=record, finalizers=[HOLD]))
+    assert spawner(cell("held", annotations=record)) == ""
+    assert refused in patch_as(control_plane, user, namespace, "held", finalizers=[HOLD])
+    writer(control_plane, namespace, "approver", tmp_path, [*VERBS, "approve"])
+    approver = f"system:serviceaccount:{namespace}:approver"
+    assert patch_as(control_plane, approver, namespace, "held", finalizers=[HOLD]) == ""
+    for finalizers in ([], None, [HOLD, "example.com/other"]):
+        said = patch_as(control_plane, user, namespace, "held", finalizers=finalizers)
+        assert refused in said, finalizers
+    assert patch_as(control_plane, user, namespace, "held", labels={"note": "x"}) == ""
+    assert patch_as(control_plane, approver, namespace, "held", finalizers=[]) == ""
+
+
+def test_the_garbage_collector_changes_owner_references_and_finalizers(
+    spawner: Write, control_plane: ControlPlane, namespace: str
+):
+    record = {"kais.io/created-by": f"system:serviceaccount:{namespace}:spawner"}
+    assert spawner(cell("made", annotations=record)) == ""
+    user = "system:serviceaccount:kube-system:generic-garbage-collector"
+    for metadata in ({"ownerReferences": [OWNER], "finalizers": ["orphan"]}, {"finalizers": []}):
+        assert patch_as(control_plane, user, namespace, "made", **metadata) == ""
+
+
 @pytest.mark.parametrize("controller", ["generic-garbage-collector", "namespace-controller"])
 def test_controllers_of_kubernetes_delete_any_cell(
     spawner: Write, control_plane: ControlPlane, namespace: str, controller: str
