@@ -114,6 +114,12 @@ def decide_cell(observed: CellObserved, now: datetime) -> Plan:
     if account.reason is not None:
         return _plan(observed, _refused(observed, account, parent), now)
     spawn_record = spawning.record(cell, observed.kin)
+    full = spawn_records.full(cell, spawn_record, observed.kin.records)
+    if full is not None:
+        words = Account(
+            reason=Reason.APPLY_FAILED, message=full, requeue_after=cell_accounts.LOOK_AGAIN
+        )
+        return _plan(observed, _refused(observed, words, parent), now)
     if cell.spec.effective_mode is CellMode.SERVICE:
         decided = _serving(observed, account, parent, now=now)
     else:

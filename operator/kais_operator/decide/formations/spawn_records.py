@@ -14,7 +14,7 @@ A person accepts a change by removing the annotation; the next pass records the 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -25,9 +25,10 @@ from kais.resources.workload import Recursion
 from kais_operator.decide.cells import placing
 from kais_operator.decide.plan import Action, Body, Create, ObjectRef, PatchMetadata
 
-MAX_ANCESTRIES = 500
-"""Ancestries kept, those of accounts without any cell included; the annotations of an object hold
-256 KiB."""
+MAX_BYTES = 256 * 1024
+"""What the API server accepts as annotations of an object: the bytes of all keys and values."""
+DROPPED_FROM = 200 * 1024
+"""Bytes of annotations from which ancestors of accounts without any Cell are dropped."""
 
 
 @dataclass(frozen=True)
@@ -156,17 +157,55 @@ def record_ancestors(
         merged[name] = min(steps, recorded.get(name, steps))
     if not cell.spec.api_access or merged == recorded:
         return ()
-    dropped = dict.fromkeys(map(_ancestors_key, _surplus(account, records, cells)))
-    record = {"account": account, "above": merged}
-    return _written(cell, records, {**dropped, _ancestors_key(account): _text(record)})
+    written: dict[str, str | None] = {_ancestors_key(account): _ancestors_text(account, merged)}
+    if size(_after(records, written)) > DROPPED_FROM:
+        written |= _without_unused({**records.ancestors, account: merged}, account, cells)
+    return _written(cell, records, written)
 
 
-def _surplus(account: str, records: Records, cells: Sequence[Cell]) -> Iterator[str]:
-    """Name accounts that no living Cell runs under or was created by, where records are many."""
-    if len(records.ancestors) < MAX_ANCESTRIES:
-        return
+def _without_unused(
+    ancestors: Mapping[str, Mapping[str, int]], account: str, cells: Sequence[Cell]
+) -> dict[str, str | None]:
+    """Drop recorded accounts that no Cell runs under or was created by, also as ancestors.
+
+    Accounts below them have recorded their ancestors as well.
+    """
     used = {account, *map(placing.account_name, cells), *filter(None, map(creator, cells))}
-    yield from (name for name in records.ancestors if name not in used)
+    unused = ancestors.keys() - used
+    written: dict[str, str | None] = dict.fromkeys(map(_ancestors_key, unused))
+    for name in ancestors.keys() & used:
+        if ancestors[name].keys() & unused:
+            kept = {one: steps for one, steps in ancestors[name].items() if one not in unused}
+            written[_ancestors_key(name)] = _ancestors_text(name, kept)
+    return written
+
+
+def full(cell: Cell, actions: Iterable[Action], records: Records) -> str | None:
+    """Say that the API server would refuse these records of a Cell for their size."""
+    sizes = (
+        size(_after(records, action.annotations))
+        for action in actions
+        if isinstance(action, PatchMetadata)
+    )
+    if max(sizes, default=0) <= MAX_BYTES:
+        return None
+    holder = f"{cell.metadata.namespace}/{labels.USER_ACCOUNT}"
+    return (
+        f"the annotations of ServiceAccount {holder} have no room for the record that spawn limits "
+        f"need ({MAX_BYTES // 1024} KiB); delete Cells with apiAccess, or other annotations"
+    )
+
+
+def size(annotations: Mapping[str, str]) -> int:
+    """Count the bytes of annotations as the API server does."""
+    return sum(len(key.encode()) + len(text.encode()) for key, text in annotations.items())
+
+
+def _after(records: Records, written: Mapping[str, str | None]) -> dict[str, str]:
+    """Give the annotations of the holder as a write leaves them."""
+    holder = records.holder or {"metadata": {}}
+    annotations = {**(holder["metadata"].get("annotations") or {}), **written}
+    return {key: text for key, text in annotations.items() if text is not None}
 
 
 def creator(cell: Cell) -> str | None:
@@ -198,6 +237,10 @@ def _limits_key(cell: str) -> str:
 
 def _ancestors_key(account: str) -> str:
     return labels.ANCESTORS_PREFIX + names.label_value(account)
+
+
+def _ancestors_text(account: str, above: Mapping[str, int]) -> str:
+    return _text({"account": account, "above": dict(above)})
 
 
 def _text(record: Mapping[str, Any]) -> str:

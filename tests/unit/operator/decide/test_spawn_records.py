@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kais import labels
+from kais import labels, names
 from kais.resources.cell import Cell
 from kais_operator.decide.formations import spawn_records, spawning
 from kais_operator.decide.plan import Body, Create, ObjectRef, PatchMetadata
@@ -299,19 +299,107 @@ def test_an_unreadable_record_is_written_anew() -> None:
         assert list(action.annotations) == ["limits.kais.io/root"]
 
 
-def test_ancestors_of_accounts_without_cells_are_dropped_when_there_are_many() -> None:
+def long_name(number: int) -> str:
+    return f"c{number:03d}-" + "x" * 248
+
+
+def size(fake: FakeWorld) -> int:
+    return spawn_records.size(fake.cluster.read(HOLDER)["metadata"]["annotations"])
+
+
+def holder_of(ancestors: dict[str, dict[str, int]], *, filler: int = 0) -> Body:
+    """The ServiceAccount with these records, beside another annotation of a size."""
+    annotations = {
+        labels.ANCESTORS_PREFIX + names.label_value(name): json.dumps(
+            {"account": name, "above": above}
+        )
+        for name, above in ancestors.items()
+    }
+    annotations["example.com/filler"] = "x" * filler
+    return {"metadata": {"resourceVersion": "1", "annotations": annotations}}
+
+
+def test_ancestors_of_accounts_without_cells_are_dropped_when_room_runs_out() -> None:
     one = Cell.from_dict(spawned("a", by="root"))
-    ancestors = {f"gone-{n}": {"root": 1} for n in range(spawn_records.MAX_ANCESTRIES)}
-    ancestors["root"] = {"older": 1}
-    for many in (False, True):
-        kept = ancestors if many else dict(list(ancestors.items())[1:-1])
-        holder: Body = {"metadata": {"resourceVersion": "1"}}
-        records = spawn_records.Records(holder, kept)
+    ancestors = {f"gone-{n}": {"root": 1} for n in range(9)} | {"root": {"older": 1}}
+    for filler in (0, spawn_records.DROPPED_FROM):
+        records = spawn_records.read(holder_of(ancestors, filler=filler))
         (action,) = spawn_records.record_ancestors(one, {"root": 1}, records, [one])
         assert isinstance(action, PatchMetadata)
         dropped = [key for key, value in action.annotations.items() if value is None]
-        assert len(dropped) == (spawn_records.MAX_ANCESTRIES if many else 0)
+        assert len(dropped) == (9 if filler else 0)
         assert "ancestors.kais.io/root" not in dropped, "a living Cell was created by it"
+
+
+def test_an_account_that_is_dropped_leaves_the_ancestors_of_others_too() -> None:
+    one = Cell.from_dict(spawned("a", by="root"))
+    other = Cell.from_dict(spawned("other", by="root"))
+    ancestors = {"gone": {"root": 1}, "other": {"gone": 1, "root": 2, "unrecorded": 3}}
+    holder = holder_of(ancestors, filler=spawn_records.DROPPED_FROM)
+    above = {"gone": 1, "root": 2}
+    (action,) = spawn_records.record_ancestors(one, above, spawn_records.read(holder), [one, other])
+    assert isinstance(action, PatchMetadata)
+    left = {key: text for key, text in action.annotations.items() if text is not None}
+    after = spawn_records.read({"metadata": {"annotations": left}})
+    assert after.ancestors == {"a": {"root": 2}, "other": {"root": 2, "unrecorded": 3}}
+    assert action.annotations["ancestors.kais.io/gone"] is None
+
+
+@pytest.mark.parametrize("is_shared", [False, True])
+async def test_short_lived_cells_do_not_fill_the_account_that_bears_the_records(
+    is_shared: bool,
+) -> None:
+    """Few live at a time; under a shared account, one record names ever more of them."""
+    holder = account("kais-user")
+    filler = "x" * (spawn_records.DROPPED_FROM - 16 * 1024)
+    holder["metadata"]["annotations"] = {"example.com/filler": filler}
+    fake = fake_world(lone(long_name(0), apiAccess=True), holder)
+    shared = account("shared")
+    shared["metadata"]["annotations"] = {labels.ALLOW_CELLS: "true"}
+    fake.cluster.put(shared)
+    parent = long_name(0)
+    for number in range(1, 4):
+        fake.cluster.put(spawned(long_name(number), by=parent))
+        parent = long_name(number)
+        await settle(fake, parent)
+    fake.cluster.put(spawned("keeper", by=parent, serviceAccountName="shared"))
+    await settle(fake, "keeper")
+    for number in range(100, 180):
+        made = [spawned(long_name(number), by=parent)]
+        if is_shared:
+            below = spawned(f"b{number}", by=long_name(number), serviceAccountName="shared")
+            made.append(below)
+        for body in made:
+            fake.cluster.put(body)
+            await settle(fake, body["metadata"]["name"])
+            assert applied(fake, body["metadata"]["name"])[0] == "True", number
+        for body in made:
+            fake.cluster.vanish(ref(body["metadata"]["name"]))
+        assert size(fake) <= spawn_records.DROPPED_FROM, number
+
+
+@pytest.mark.parametrize("has_spawn_policy", [True, False])
+async def test_a_cell_without_room_for_its_record_says_so_and_gets_no_pod(
+    has_spawn_policy: bool,
+) -> None:
+    full = account("kais-user")
+    filler = {"example.com/filler": "x" * (spawn_records.MAX_BYTES - 50)}
+    full["metadata"]["annotations"] = filler
+    fake = fake_world(lone("root"), full, has_spawn_policy=has_spawn_policy)
+    fake.cluster.put(spawned("a", by="root"))
+    await settle(fake, "a")
+    assert applied(fake, "a") == (
+        "False",
+        "ApplyFailed",
+        (
+            "the annotations of ServiceAccount demo/kais-user have no room for the record that "
+            "spawn limits need (256 KiB); delete Cells with apiAccess, or other annotations"
+        ),
+    )
+    assert fake.cluster.refs("Deployment") == []
+    fake.cluster.edit(HOLDER, {"metadata": {"annotations": {"example.com/filler": None}}})
+    await settle(fake, "a")
+    assert applied(fake, "a")[0] == "True"
 
 
 def test_without_a_holder_the_record_creates_it() -> None:
