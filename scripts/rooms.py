@@ -1,4 +1,4 @@
-"""List every module with the first sentence that it says of itself: where does what stand?
+"""List every module with its length in lines and the first sentence of its docstring.
 
 Usage: scripts/rooms.py [WORD...]
 
@@ -38,7 +38,8 @@ def main(words: Sequence[str]) -> int:
         print(f"no module has all of: {' '.join(words)}", file=sys.stderr)  # noqa: T201
     width = max((len(path) for path, _ in found), default=0)
     for path, said in found:
-        print(f"{path:<{width}}  {said}")  # noqa: T201
+        length = len((ROOT / path).read_text().splitlines())
+        print(f"{path:<{width}} {length:>4}  {said}")  # noqa: T201
     return 0 if found else 1
 
 

@@ -47,14 +47,6 @@ def test_charts_have_the_projects_version():
         assert (chart["version"], chart["appVersion"]) == (project["version"],) * 2, path
 
 
-def test_no_module_is_longer_than_400_lines():
-    lines = {
-        str(path.relative_to(ROOT)): len(path.read_text().splitlines())
-        for path in modules(*PACKAGES, *BESIDE)
-    }
-    assert {path: count for path, count in lines.items() if count > 400} == {}
-
-
 def test_types_are_checked_of_all_but_tests():
     checked = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["mypy"]["packages"]
     folders = {path.parent for path in ROOT.glob("*/*.py")} - {ROOT / "tests"}

@@ -51,7 +51,7 @@ before the renderer lack it, and get what values.yaml has.
 
 {{- define "kais.rendererDefaults" -}}
 requests:
-  cpu: 20m
+  cpu: 100m
   memory: 128Mi
 limits:
   memory: 1Gi

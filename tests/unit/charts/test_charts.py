@@ -6,7 +6,6 @@ and other actions are replaced by a word; the e2e tier installs what Helm itself
 
 import json
 import re
-import subprocess
 import tomllib
 from itertools import product
 from pathlib import Path
@@ -17,7 +16,7 @@ import yaml
 
 from kais import admission
 from kais.resources.kinds import KINDS
-from kais_cluster import charts, settings
+from kais_cluster import charts
 
 ROOT = Path(__file__).parents[3]
 CHARTS = ROOT / "charts"
@@ -363,21 +362,3 @@ def test_what_the_renderer_has_without_a_value_is_what_the_values_say() -> None:
     assert defaults is not None
     assert yaml.safe_load(defaults[1]) == values["operator"]["renderer"]["resources"]
     assert [p.name for p in TEMPLATES.iterdir() if ".operator.renderer" in p.read_text()] == []
-
-
-HELM = settings.binaries_dir() / "helm"
-
-
-@pytest.mark.skipif(not HELM.exists(), reason="no helm: `kais cluster up` builds it")
-@pytest.mark.parametrize("absent", ["operator.renderer", "operator.renderer.resources"])
-def test_the_chart_renders_the_same_without_the_values_that_a_former_chart_lacks(
-    absent: str,
-) -> None:
-    command = [HELM, "template", "kais", CHARTS / "kais"]
-    whole, partial = (
-        subprocess.run([*command, *more], capture_output=True, text=True, check=False)
-        for more in ([], ["--set", f"{absent}=null"])
-    )
-
-    assert partial.stderr == ""
-    assert list(yaml.safe_load_all(partial.stdout)) == list(yaml.safe_load_all(whole.stdout))
