@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
 import resource
 import signal
 import sys
@@ -23,7 +22,6 @@ from typing import Any
 from kais import templates
 from kais_rendering import confinement, framing, operations, progress_memory
 
-_NICENESS = 5  # arbitrary: whoever asks, and pings, shall not wait for what is rendered
 _ALARM_S = 60  # only for orphans: the parent gives up after 20 s on the clock
 
 
@@ -33,7 +31,6 @@ def main() -> int:
     parser.add_argument("--memory-mib", type=int, required=True)
     parser.add_argument("--progress-fd", type=int, required=True)
     arguments = parser.parse_args()
-    os.nice(_NICENESS)
     progress = progress_memory.map_shared(arguments.progress_fd)
     allowed = arguments.memory_mib * 2**20
     idle = limit_memory(allowed)

@@ -36,18 +36,6 @@ async def test_a_worker_may_not_grow_beyond_its_memory() -> None:
     assert abs(limit - (size_kib * 1024 + 64 * 2**20)) < 4 * 2**20
 
 
-async def test_a_worker_leaves_the_processor_to_who_asks_it() -> None:
-    workers = RenderPool(workers=1)
-    await workers.start()
-    worker = await workers._idle.get()
-    assert worker is not None
-    await worker.ready()
-    own = os.getpriority(os.PRIO_PROCESS, 0)
-    niceness = os.getpriority(os.PRIO_PROCESS, worker.pid)
-    await worker.kill()
-    assert niceness == min(19, own + 5)
-
-
 async def test_memory_that_runs_out_is_said_and_the_next_request_is_served() -> None:
     workers = RenderPool(workers=1, memory_mib=8)
     try:
