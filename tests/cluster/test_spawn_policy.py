@@ -157,9 +157,16 @@ def test_a_user_without_approve_deletes_only_cells_of_its_own(
     assert delete_as(control_plane, approver, namespace, "mine") == ""
 
 
-OWNER = {"apiVersion": "v1", "kind": "ConfigMap", "name": "missing", "uid": "0"}
-"""An owner that does not exist: the garbage collector deletes what names it alone."""
 HOLD = "example.com/hold"
+
+
+@pytest.fixture
+def owner(control_plane: ControlPlane, namespace: str) -> dict[str, Any]:
+    """Create an owner: the garbage collector deletes a Cell whose only owner does not exist."""
+    control_plane.kubectl("create", "configmap", "owner", "-n", namespace)
+    path = ("-n", namespace, "configmap", "owner", "-o", "jsonpath={.metadata.uid}")
+    uid = control_plane.kubectl("get", *path)
+    return {"apiVersion": "v1", "kind": "ConfigMap", "name": "owner", "uid": uid}
 
 
 def patch_as(plane: ControlPlane, user: str, namespace: str, cell: str, **metadata: Any) -> str:
@@ -170,21 +177,25 @@ def patch_as(plane: ControlPlane, user: str, namespace: str, cell: str, **metada
 
 
 def test_a_user_without_approve_changes_no_owner_references(
-    spawner: Write, control_plane: ControlPlane, namespace: str, tmp_path: Path
+    spawner: Write,
+    control_plane: ControlPlane,
+    namespace: str,
+    owner: dict[str, Any],
+    tmp_path: Path,
 ):
     user = f"system:serviceaccount:{namespace}:spawner"
     record = {"kais.io/created-by": user}
     changing = "changing ownerReferences of a Cell requires the verb approve on cells"
-    assert spawner(cell("owned", annotations=record, ownerReferences=[OWNER])) == ""
+    assert spawner(cell("owned", annotations=record, ownerReferences=[owner])) == ""
     assert spawner(cell("free", annotations=record)) == ""
-    other = {**OWNER, "uid": "1"}
+    other = {**owner, "uid": "1"}
     for name, owners in (
-        ("free", [OWNER]),
+        ("free", [owner]),
         ("owned", []),
         ("owned", None),
         ("owned", [other]),
-        ("owned", [OWNER, other]),
-        ("owned", [{**OWNER, "blockOwnerDeletion": True}]),
+        ("owned", [owner, other]),
+        ("owned", [{**owner, "blockOwnerDeletion": True}]),
     ):
         said = patch_as(control_plane, user, namespace, name, ownerReferences=owners)
         assert changing in said, owners
@@ -215,12 +226,12 @@ def test_a_user_without_approve_changes_no_finalizers(
 
 
 def test_the_garbage_collector_changes_owner_references_and_finalizers(
-    spawner: Write, control_plane: ControlPlane, namespace: str
+    spawner: Write, control_plane: ControlPlane, namespace: str, owner: dict[str, Any]
 ):
     record = {"kais.io/created-by": f"system:serviceaccount:{namespace}:spawner"}
     assert spawner(cell("made", annotations=record)) == ""
     user = "system:serviceaccount:kube-system:generic-garbage-collector"
-    for metadata in ({"ownerReferences": [OWNER], "finalizers": ["orphan"]}, {"finalizers": []}):
+    for metadata in ({"ownerReferences": [owner], "finalizers": ["orphan"]}, {"finalizers": []}):
         assert patch_as(control_plane, user, namespace, "made", **metadata) == ""
 
 
