@@ -9,7 +9,9 @@ import pytest
 
 from tests.cluster.running import Cluster, Operator, Start, wait_for
 
-pytestmark = pytest.mark.cluster
+# How often an object is reconciled depends on how far apart its children report, so nothing else
+# runs on the machine while they are counted.
+pytestmark = [pytest.mark.cluster, pytest.mark.alone]
 
 USES = 100
 KINDS = ("blueprintinstances", "formations", "cells", "blueprints", "blueprintrevisions")

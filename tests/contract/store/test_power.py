@@ -96,16 +96,23 @@ def losses(story: Story, to: Path) -> list[str]:
     """Start over on what the disk has, and list what is missing, doubled or damaged."""
     path = story.disk.survive(to) / NAME
     try:
-        store = SqliteStore(path)
-    except StartupError as exc:
+        return _differences(story, path)
+    except (StartupError, StoreUnavailable) as exc:
+        # Damage shows wherever a page is first read: at the start, in a list, or in a rebuild.
         return [str(exc)]
-    found = [fact.content for fact in store.list_facts(Listing(ALL, 1000))]
-    missing = [content for content in story.told.values() if content not in found]
-    missing += [run_id for run_id in story.runs if store.run(run_key(run_id), ALL) is None]
-    doubled = sorted({content for content in found if found.count(content) > 1})
-    with suppress(StoreUnavailable):
-        store.remember([new_fact("written after the power came back")], actor=PERSON)
-    store.close()
+
+
+def _differences(story: Story, path: Path) -> list[str]:
+    store = SqliteStore(path)
+    try:
+        found = [fact.content for fact in store.list_facts(Listing(ALL, 1000))]
+        missing = [content for content in story.told.values() if content not in found]
+        missing += [run_id for run_id in story.runs if store.run(run_key(run_id), ALL) is None]
+        doubled = sorted({content for content in found if found.count(content) > 1})
+        with suppress(StoreUnavailable):
+            store.remember([new_fact("written after the power came back")], actor=PERSON)
+    finally:
+        store.close()
     rebuilt = maintenance.rebuild(path).changed
     return [*missing, *doubled, *maintenance.verify(path).problems, *rebuilt]
 
