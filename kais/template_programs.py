@@ -106,10 +106,10 @@ class _Text(Node):
 class _Expression(Node):
     """What a leaf or a directive evaluates; compiled when it is first met, its errors told."""
 
-    def __init__(self, source: str, path: str, compiler: Any) -> None:
+    def __init__(self, source: str, path: str, compile_source: Any) -> None:
         super().__init__(path)
         self._source = source
-        self._compiler = compiler
+        self._compiler = compile_source
         self._leaf: template_compiling.Leaf | None = None
 
     def render(self, run: Run, scope: Scope) -> Any:

@@ -133,12 +133,12 @@ class _Checker:
         return self._errors(template_compiling.compile_expression, source, names, path)
 
     def _errors(
-        self, compiler: Any, source: str, names: frozenset[str], path: str
+        self, compile_source: Any, source: str, names: frozenset[str], path: str
     ) -> list[LeafError]:
         self.progress(path)
         errors: list[LeafError] = []
         try:
-            size = compiler(source, path=path, names=names).size
+            size = compile_source(source, path=path, names=names).size
         except TemplateFailed as exc:
             errors += exc.errors
             size = template_compiling.nodes_of_failed(source)
