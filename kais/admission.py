@@ -18,7 +18,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from kais import labels, yamltext
+from kais import labels, yaml_writer
 from kais.resources.base import API_GROUP
 
 APPROVE = "approve"
@@ -38,7 +38,9 @@ _MAY_DELETE_EVERYTHING = "authorizer.group('*').resource('*').check('delete').al
 def files() -> dict[str, str]:
     """Give the generated files by their paths: the specs of the policies."""
     specs = {"cells": policy(), "cell-deletions": deletion_policy()}
-    return {f"{FOLDER}/{name}.yaml": _HEADER + yamltext.dump(spec) for name, spec in specs.items()}
+    return {
+        f"{FOLDER}/{name}.yaml": _HEADER + yaml_writer.dump(spec) for name, spec in specs.items()
+    }
 
 
 def policy() -> dict[str, Any]:

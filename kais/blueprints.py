@@ -12,12 +12,12 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from kais import names, rendered_objects, template_programs, templates
+from kais import names, rendered_validation, templates
 from kais import parameters as rules
 from kais.errors import InvalidResource, Violation
 from kais.reasons import Reason
 from kais.resources.blueprint import RESERVED_NAMES, TemplateSpec
-from kais.templates import Budget, Progress, TemplateFailed
+from kais.templates import Budget, Progress, TemplateFailed, nodes
 
 _SAMPLE = "sample"  # what blueprint, instance and namespace are called while compiling
 
@@ -178,7 +178,7 @@ class _Prepared:
     """A template made ready to be rendered many times."""
 
     template: TemplateSpec
-    programs: tuple[template_programs.Program, ...]
+    programs: tuple[nodes.Program, ...]
 
 
 def _prepared(spec: Mapping[str, Any]) -> _Prepared:
@@ -202,7 +202,7 @@ def _prepared(spec: Mapping[str, Any]) -> _Prepared:
 
 def _prepare(template: TemplateSpec) -> _Prepared:
     trees = _trees(template)
-    programs = (template_programs.prepare(tree, path=path) for path, tree in trees)
+    programs = (nodes.prepare(tree, path=path) for path, tree in trees)
     return _Prepared(template, tuple(programs))
 
 
@@ -238,7 +238,7 @@ def _render(
             errors += [str(error) for error in exc.errors]
     if errors:
         return Violations(Reason.RENDER_FAILED, tuple(errors))
-    checked = rendered_objects.check(made["formation"], made.get("mission"), instance=instance)
+    checked = rendered_validation.check(made["formation"], made.get("mission"), instance=instance)
     if checked.violations:
         return Violations(Reason.RENDER_FAILED, tuple(str(v) for v in checked.violations))
     return Rendered(

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from kais import differences
+from kais import tree_diff
 from kais.resources.blueprint import Parameter, ParameterType, TemplateSpec
 
 _SHOWN_CHANGES = 20  # of a tree; enough to recognise an edit
@@ -64,7 +64,7 @@ def _broken(old: Parameter, new: Parameter) -> Iterator[str]:
     if new.is_required and not old.is_required:
         yield "became required"
     elif old.default != new.default:
-        before, after = differences.shown(old.default), differences.shown(new.default)
+        before, after = tree_diff.shown(old.default), tree_diff.shown(new.default)
         yield f"changed its default from {before} to {after}"
     if new.immutable and not old.immutable:
         yield "became immutable"
@@ -77,18 +77,18 @@ def _stricter(old: Parameter, new: Parameter) -> Iterator[str]:
         if after is None or after == before:
             continue
         if before is None or (after > before if field in _LOWER else after < before):
-            words = f"{differences.shown(after)} instead of {differences.shown(before)}"
+            words = f"{tree_diff.shown(after)} instead of {tree_diff.shown(before)}"
             yield f"is stricter: {word} {words}"
     if new.pattern is not None and new.pattern != old.pattern:
         yield f"is stricter: it must match {new.pattern}"
     is_secret = new.type is ParameterType.SECRET_REF
     if is_secret and new.values is not None and old.values is None:
-        listed = ", ".join(differences.shown(value) for value in new.values)
+        listed = ", ".join(tree_diff.shown(value) for value in new.values)
         yield f"is stricter: its Secret must be one of {listed}"
     elif new.type is ParameterType.ENUM or (is_secret and new.values is not None):
         gone = [value for value in old.values or [] if value not in (new.values or [])]
         if gone:
-            yield f"no longer takes {', '.join(differences.shown(value) for value in gone)}"
+            yield f"no longer takes {', '.join(tree_diff.shown(value) for value in gone)}"
 
 
 def _others(old: TemplateSpec, new: TemplateSpec) -> Iterator[str]:
@@ -106,7 +106,7 @@ def _others(old: TemplateSpec, new: TemplateSpec) -> Iterator[str]:
 
 
 def _trees(path: str, old: Any, new: Any) -> Iterator[str]:
-    found = differences.between(old, new, path=path)
+    found = tree_diff.between(old, new, path=path)
     yield from found[:_SHOWN_CHANGES]
     if len(found) > _SHOWN_CHANGES:
         yield f"and {len(found) - _SHOWN_CHANGES} more changes of {path}"

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from kais import labels, openapi, yamltext
+from kais import labels, openapi, yaml_writer
 from kais.resources.base import API_GROUP, Resource
 from kais.resources.kinds import KINDS
 
@@ -94,8 +94,8 @@ def files() -> dict[str, str]:
     made: dict[str, str] = {}
     for kind in KINDS:
         name = f"{kind.PLURAL}.{API_GROUP}.yaml"
-        made[f"crds/{name}"] = _HEADER + yamltext.dump(definition(kind))
-        chart = yamltext.dump(definition(kind, keep=True))
+        made[f"crds/{name}"] = _HEADER + yaml_writer.dump(definition(kind))
+        chart = yaml_writer.dump(definition(kind, keep=True))
         made[f"charts/kais-crds/templates/{name}"] = _HEADER + chart
     return made
 

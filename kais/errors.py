@@ -2,7 +2,7 @@
 
     KaisError
     ├── InvalidResource     an object or its parameters break rules; carries every violation
-    └── in `kais.template_limits`
+    └── in `kais.templates.limits`
         ├── TemplateFailed  leaves of a template cannot be rendered
         ├── CapExceeded     a rendering would take more than it may
         └── Refused         a template asks for what it may not touch

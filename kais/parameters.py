@@ -9,9 +9,9 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from kais import names, parameter_rules
+from kais import names, parameter_validation
 from kais.errors import Violation
-from kais.parameter_rules import Matcher
+from kais.parameter_validation import Matcher
 from kais.resources.blueprint import Parameter, ParameterType
 
 
@@ -47,7 +47,7 @@ def resolve(
     parameters: Sequence[Parameter],
     given: Mapping[str, Any],
     *,
-    matcher: Matcher = parameter_rules.matches,
+    matcher: Matcher = parameter_validation.matches,
     previous: Mapping[str, Any] | None = None,
     told: Callable[[str], None] = _nobody,
 ) -> Resolved:
@@ -67,7 +67,7 @@ def resolve(
                 violations.append(_violation(parameter.name, "is required"))
             continue
         told(path_of(parameter.name))
-        broken = list(parameter_rules.broken_rules(parameter, value, matcher=matcher))
+        broken = list(parameter_validation.broken_rules(parameter, value, matcher=matcher))
         broken += _changed(parameter, value, previous)
         violations += [_violation(parameter.name, message) for message in broken]
         if not broken:
@@ -80,7 +80,7 @@ def fixed(parameters: Sequence[Parameter], values: Mapping[str, Any]) -> dict[st
     return {
         parameter.name: {
             "hash": names.spec_hash(values[parameter.name]),
-            "shown": parameter_rules.shown(values[parameter.name]),
+            "shown": parameter_validation.shown(values[parameter.name]),
         }
         for parameter in parameters
         if parameter.immutable and parameter.name in values
@@ -90,18 +90,18 @@ def fixed(parameters: Sequence[Parameter], values: Mapping[str, Any]) -> dict[st
 def declaration_violations(
     parameters: Sequence[Parameter],
     *,
-    matcher: Matcher = parameter_rules.matches,
+    matcher: Matcher = parameter_validation.matches,
     told: Callable[[str], None] = _nobody,
 ) -> list[Violation]:
     """Say what is wrong with the declarations: rules without meaning, bad defaults and examples."""
     found: list[Violation] = []
     for parameter in parameters:
         told(path_of(parameter.name))
-        messages = list(parameter_rules.senseless(parameter))
+        messages = list(parameter_validation.senseless(parameter))
         if not messages:
             for word, value in (("default", parameter.default), ("example", parameter.example)):
                 if value is not None:
-                    broken = parameter_rules.broken_rules(parameter, value, matcher=matcher)
+                    broken = parameter_validation.broken_rules(parameter, value, matcher=matcher)
                     messages += [f"{word} {message}" for message in broken]
         found += [_violation(parameter.name, message) for message in messages]
     return found
@@ -146,7 +146,7 @@ def parse_text(parameter: Parameter, text: str) -> Any:
         value = json.loads(text)
     except (ValueError, RecursionError):
         return text
-    return text if parameter_rules.wrong_type(parameter, value) else value
+    return text if parameter_validation.wrong_type(parameter, value) else value
 
 
 def json_schema(parameters: Sequence[Parameter]) -> dict[str, Any]:
@@ -168,7 +168,7 @@ def _unknown(parameters: Sequence[Parameter], given: Mapping[str, Any]) -> Itera
     known = [parameter.name for parameter in parameters]
     for name in given:
         if name not in known:
-            hint = parameter_rules.closest(str(name), known)
+            hint = parameter_validation.closest(str(name), known)
             yield _violation(str(name), f"is not declared; {hint}")
 
 
@@ -176,7 +176,7 @@ def _changed(parameter: Parameter, value: Any, previous: Mapping[str, Any] | Non
     before = (previous or {}).get(parameter.name)
     if before is None or not parameter.immutable or before["hash"] == names.spec_hash(value):
         return []
-    got = parameter_rules.shown(value)
+    got = parameter_validation.shown(value)
     return [f"is immutable and was {before['shown']}, got {got}; make a new use instead"]
 
 

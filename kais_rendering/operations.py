@@ -28,13 +28,13 @@ def _render(request: Mapping[str, Any], progress: Progress) -> Answer:
 
 
 def _impact(request: Mapping[str, Any], progress: Progress) -> Answer:
-    from kais import impacts  # noqa: PLC0415 - only commands ask for it
+    from kais import change_preview  # noqa: PLC0415 - only commands ask for it
     from kais.resources.blueprint_instance import BlueprintInstance  # noqa: PLC0415
     from kais.resources.blueprint_revision import BlueprintRevision  # noqa: PLC0415
 
     instance = BlueprintInstance.from_dict(request["instance"])
     present = BlueprintRevision.from_dict(request["revision"])
-    return impacts.of_template(
+    return change_preview.of_template(
         request["spec"], instance, present=present, progress=progress
     ).to_dict()
 

@@ -17,7 +17,7 @@ from pydantic.json_schema import JsonSchemaValue
 from pydantic_core import CoreSchema
 
 from kais.errors import InvalidResource, Violation
-from kais.resources.fields import Int, Timestamp
+from kais.resources.field_types import Int, Timestamp
 
 API_GROUP = "kais.io"
 API_VERSION = "kais.io/v1"

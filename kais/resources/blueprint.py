@@ -6,7 +6,7 @@ from typing import Annotated, Any, ClassVar
 from pydantic import Field
 
 from kais.resources.base import Column, Model, Resource, Rule, Status
-from kais.resources.fields import (
+from kais.resources.field_types import (
     Bool,
     Cost,
     Int,

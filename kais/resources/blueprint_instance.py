@@ -7,7 +7,7 @@ from pydantic import Field
 
 from kais.outcomes import Outcome
 from kais.resources.base import Column, Model, Resource, Status
-from kais.resources.fields import Bool, Int, Line, Name, Reference, Segment, Tree
+from kais.resources.field_types import Bool, Int, Line, Name, Reference, Segment, Tree
 
 
 class UpdatePolicy(StrEnum):

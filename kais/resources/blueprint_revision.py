@@ -7,7 +7,7 @@ from pydantic import Field
 from kais import names
 from kais.resources.base import Column, Model, Resource, Rule
 from kais.resources.blueprint import Statistics, TemplateSpec
-from kais.resources.fields import Int, Line, Name, Text
+from kais.resources.field_types import Int, Line, Name, Text
 
 
 class BlueprintRevisionSpec(TemplateSpec):

@@ -6,8 +6,8 @@ from typing import ClassVar
 from pydantic import Field
 
 from kais.resources.base import Column, Model, Resource, Status
-from kais.resources.fields import Cost, Int, Line, Name, Reference, Text, Timestamp
-from kais.resources.workload import CellTemplateSpec
+from kais.resources.cell_template import CellTemplateSpec
+from kais.resources.field_types import Cost, Int, Line, Name, Reference, Text, Timestamp
 
 
 class CellPhase(StrEnum):

@@ -6,7 +6,8 @@ from typing import Annotated, ClassVar
 from pydantic import Field
 
 from kais.resources.base import Column, Model, Resource, Rule, Status
-from kais.resources.fields import (
+from kais.resources.cell_template import CellTemplateSpec
+from kais.resources.field_types import (
     Bool,
     Cost,
     Int,
@@ -18,7 +19,6 @@ from kais.resources.fields import (
     Segment,
     Text,
 )
-from kais.resources.workload import CellTemplateSpec
 
 MAX_REPLICAS = 100
 """Most cells of one template."""

@@ -6,7 +6,7 @@ from typing import ClassVar
 from pydantic import Field
 
 from kais.resources.base import Column, Model, Resource, Rule, Status
-from kais.resources.fields import Bool, Int, Line, Number, Segment, Share, Timestamp
+from kais.resources.field_types import Bool, Int, Line, Number, Segment, Share, Timestamp
 from kais.scopes import Level
 
 

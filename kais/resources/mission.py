@@ -7,8 +7,18 @@ from pydantic import Field
 
 from kais.outcomes import Outcome
 from kais.resources.base import Column, Model, Resource, Rule, Status
-from kais.resources.fields import Bool, Cost, Duration, Int, Line, Name, Reference, Text, Timestamp
-from kais.resources.judgement import Check, CheckResult, Review, ReviewResult
+from kais.resources.check import Check, CheckResult, Review, ReviewResult
+from kais.resources.field_types import (
+    Bool,
+    Cost,
+    Duration,
+    Int,
+    Line,
+    Name,
+    Reference,
+    Text,
+    Timestamp,
+)
 
 
 class MissionPhase(StrEnum):

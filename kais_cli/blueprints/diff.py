@@ -19,7 +19,7 @@ from kais_cli.errors import UsageError
 from kais_cli.views import output, yaml_key_order
 
 if TYPE_CHECKING:
-    from kais.impacts import Impact
+    from kais.change_preview import Impact
     from kais_cli.ports import Body
     from kais_cli.session import Session
 

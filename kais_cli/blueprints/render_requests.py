@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from kais.blueprints import CompileReport, Rendering
-    from kais.impacts import Impact
+    from kais.change_preview import Impact
     from kais_cli.ports import Body
 
 _LIMIT_S = 10.0
@@ -62,7 +62,7 @@ def impacts(
     Raises:
         UsageError: one took too long or too much memory; the message names it and the leaf.
     """
-    from kais.impacts import Impact  # noqa: PLC0415 (loads jinja2)
+    from kais.change_preview import Impact  # noqa: PLC0415 (loads jinja2)
 
     with _session() as session:
         for instance in instances:

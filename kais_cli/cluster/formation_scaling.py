@@ -81,16 +81,16 @@ def _replica_parameters(session: Session, owner: str, cell: str) -> list[str] | 
         return None
     spec = BlueprintRevision.from_dict(body).spec
     declared = {parameter.name for parameter in spec.parameters}
-    from kais import template_compiling  # noqa: PLC0415 (loads jinja2, only for this message)
+    from kais.templates import compiler  # noqa: PLC0415 (loads jinja2, only for this message)
 
     expressions = _replica_expressions(spec.formation, cell)
-    referenced = {name for leaf in expressions for name in template_compiling.names_in(leaf)}
+    referenced = {name for leaf in expressions for name in compiler.names_in(leaf)}
     return sorted(referenced & declared)
 
 
 def _replica_expressions(formation: Any, cell: str) -> list[str]:
     """Return the expressions that set the number of cells of a template."""
-    from kais import template_compiling  # noqa: PLC0415 (loads jinja2, only for this message)
+    from kais.templates import compiler  # noqa: PLC0415 (loads jinja2, only for this message)
 
     expressions = []
     for template in formation.get("cells", []):
@@ -99,7 +99,7 @@ def _replica_expressions(formation: Any, cell: str) -> list[str]:
             continue
         loop = template.get("$for")
         if isinstance(loop, dict) and isinstance(loop.get("in"), str):
-            expressions.append(template_compiling.braced(loop["in"]))
+            expressions.append(compiler.braced(loop["in"]))
         replicas = template.get("replicas")
         expressions += [replicas] if isinstance(replicas, str) else []
     return expressions

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from kais import labels, uninstalling
+from kais import labels, uninstall_rules
 from kais.resources import kinds
 from kais_cli import errors
 from kais_cli.cluster import install_defaults
@@ -33,12 +33,12 @@ def uninstall(
     """Abort all runs, stop the operator and remove its finalizers; keeps your objects."""
     release = install_defaults.release(session.environment.settings)
     lease = session.cluster.get("Lease", release.namespace, labels.LEASE)
-    if uninstalling.is_led(lease, session.environment.now()):
+    if uninstall_rules.is_led(lease, session.environment.now()):
         _abort(session)
         _wait(session, lambda: _runs(session), "runs to end and to be recorded")
     _stop(session, release)
     _delete_jobs(session)
-    for kind in uninstalling.FINALIZED_KINDS:
+    for kind in uninstall_rules.FINALIZED_KINDS:
         _release(session, kind)
     if crds:
         _delete_crds(session)
@@ -48,13 +48,13 @@ def uninstall(
 
 def _abort(session: Session) -> None:
     for mission in session.cluster.list("Mission"):
-        patch = uninstalling.abort(mission)
+        patch = uninstall_rules.abort(mission)
         if patch is not None and _patch(session, "Mission", mission, patch):
             session.write(f"{_name('Mission', mission)}: its run is aborted\n")
 
 
 def _runs(session: Session) -> int:
-    return sum(map(uninstalling.is_unsettled, session.cluster.list("Mission")))
+    return sum(map(uninstall_rules.is_unsettled, session.cluster.list("Mission")))
 
 
 def _stop(session: Session, release: Release) -> None:
@@ -77,7 +77,7 @@ def _stop(session: Session, release: Release) -> None:
 
 def _delete_jobs(session: Session) -> None:
     for job in session.cluster.list("Job"):
-        if uninstalling.is_orphaned(job):
+        if uninstall_rules.is_orphaned(job):
             metadata = job["metadata"]
             session.cluster.delete("Job", metadata["namespace"], metadata["name"])
             session.write(f"{_name('Job', job)}: deleted; its run did not end\n")
@@ -85,11 +85,11 @@ def _delete_jobs(session: Session) -> None:
 
 def _release(session: Session, kind: str) -> None:
     for _ in range(_MAX_ATTEMPTS):
-        finalized = [body for body in session.cluster.list(kind) if uninstalling.release(body)]
+        finalized = [body for body in session.cluster.list(kind) if uninstall_rules.release(body)]
         if not finalized:
             return
         for body in finalized:
-            if _patch(session, kind, body, uninstalling.release(body) or {}):
+            if _patch(session, kind, body, uninstall_rules.release(body) or {}):
                 session.write(f"{_name(kind, body)}: finalizer removed\n")
     raise errors.Refused(
         f"another client keeps writing the finalizers of {kind} objects; make sure that no"

@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from kais import accounts, labels
+from kais import labels, service_accounts
 from kais_cli import errors
 from kais_cli.cluster import install_defaults
 from kais_cli.error_messages import knowledge_service
@@ -101,7 +101,7 @@ def _account_token(cluster: Cluster, namespace: str, *, creates_account: bool) -
 
 def _create_account(cluster: Cluster, namespace: str) -> None:
     try:
-        cluster.create(accounts.realm_account(namespace))
+        cluster.create(service_accounts.realm_account(namespace))
     except errors.Refused:
         # The operator may have made it a moment ago; anything else is worth the refusal's words.
         if cluster.get("ServiceAccount", namespace, labels.USER_ACCOUNT) is None:

@@ -16,7 +16,7 @@ import contextlib
 import sys
 from collections.abc import Awaitable, Callable, Sequence
 
-from kais import labels, uninstalling
+from kais import labels, uninstall_rules
 from kais_operator import errors, settings
 from kais_operator.adapters import api_paths, connection
 from kais_operator.adapters.clock import SystemClock
@@ -47,7 +47,7 @@ class Uninstall:
             await self._wait(self._count_runs, "runs to end and to be recorded", _END_S)
         await self._stop(home, deployment, selector)
         await self._delete_jobs()
-        for kind in uninstalling.FINALIZED_KINDS:
+        for kind in uninstall_rules.FINALIZED_KINDS:
             await self._release(kind)
 
     async def _is_led(self, home: str) -> bool:
@@ -56,16 +56,16 @@ class Uninstall:
             lease = await self._link.call("GET", api_paths.single(ref))
         except errors.NotFound:
             return False
-        return uninstalling.is_led(lease, SystemClock().now())
+        return uninstall_rules.is_led(lease, SystemClock().now())
 
     async def _abort(self) -> None:
         for mission in await self._all("Mission"):
-            patch = uninstalling.abort(mission)
+            patch = uninstall_rules.abort(mission)
             if patch is not None and await self._patch("Mission", mission, patch):
                 self._say(f"{_name('Mission', mission)}: its run is aborted")
 
     async def _count_runs(self) -> int:
-        return sum(map(uninstalling.is_unsettled, await self._all("Mission")))
+        return sum(map(uninstall_rules.is_unsettled, await self._all("Mission")))
 
     async def _stop(self, home: str, name: str, selector: str) -> None:
         """Delete the Deployment: to scale it would leave a field that Helm conflicts with.
@@ -87,7 +87,7 @@ class Uninstall:
 
     async def _delete_jobs(self) -> None:
         for job in await self._all("Job"):
-            if uninstalling.is_orphaned(job):
+            if uninstall_rules.is_orphaned(job):
                 options = {"propagationPolicy": "Background"}
                 with contextlib.suppress(errors.NotFound):
                     await self._link.call("DELETE", _path("Job", job), body=options)
@@ -95,11 +95,11 @@ class Uninstall:
 
     async def _release(self, kind: str) -> None:
         for _ in range(_TRIES):
-            finalized = [body for body in await self._all(kind) if uninstalling.release(body)]
+            finalized = [body for body in await self._all(kind) if uninstall_rules.release(body)]
             if not finalized:
                 return
             for body in finalized:
-                if await self._patch(kind, body, uninstalling.release(body) or {}):
+                if await self._patch(kind, body, uninstall_rules.release(body) or {}):
                     self._say(f"{_name(kind, body)}: finalizer removed")
         raise errors.Conflict(f"another client keeps writing the finalizers of {kind} objects")
 

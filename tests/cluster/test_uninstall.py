@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from kais import uninstalling
+from kais import uninstall_rules
 from kais_operator.adapters.clock import SystemClock
 from tests.cluster.conftest import ControlPlane
 from tests.cluster.running import Cluster, Start, wait_for
@@ -50,7 +50,7 @@ def held(cluster: Cluster) -> set[str]:
 
 
 def is_led(cluster: Cluster) -> bool:
-    return uninstalling.is_led(cluster.get("lease", "kais-operator"), SystemClock().now())
+    return uninstall_rules.is_led(cluster.get("lease", "kais-operator"), SystemClock().now())
 
 
 def hook(plane: ControlPlane, cluster: Cluster) -> str:

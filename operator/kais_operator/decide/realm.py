@@ -12,7 +12,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
-from kais import accounts, labels, scopes
+from kais import labels, scopes, service_accounts
 from kais_operator.decide.plan import Body, Create, Plan, PutScope, RegisterPrincipal
 from knowledge_client import models
 
@@ -50,7 +50,7 @@ def decide_realm(observed: RealmObserved, now: datetime) -> Plan:
 def _account(observed: RealmObserved) -> Plan:
     if observed.account is None:
         return Plan(
-            (Create(accounts.realm_account(observed.namespace)),), requeue_after=_LOOK_AGAIN
+            (Create(service_accounts.realm_account(observed.namespace)),), requeue_after=_LOOK_AGAIN
         )
     if observed.is_registered or observed.account["metadata"].get("deletionTimestamp"):
         return Plan()

@@ -7,7 +7,7 @@ from dataclasses import replace
 from kais import labels, names
 from kais.conditions import Type
 from kais.resources.cell import Cell
-from kais.resources.workload import CellMode
+from kais.resources.cell_template import CellMode
 from kais_operator.decide.cells import cell as decision
 from kais_operator.decide.cells import environment, placing, service_workloads
 from kais_operator.decide.cells.cell import CellObserved

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from kais.resources.cell import Cell
-from kais.resources.judgement import Check
+from kais.resources.check import Check
 from kais_operator import errors
 from kais_operator.decide.cells import pods as pods_of_cells
 from kais_operator.decide.missions import checking, checks, entry, rounds

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 
 from kais import labels
 from kais.resources.cell import Cell
+from kais.resources.cell_template import SpawnPolicy
 from kais.resources.formation import Formation
-from kais.resources.workload import SpawnPolicy
 from kais_operator.decide.cells import placing
 from kais_operator.decide.cells.placing import Housed
 from kais_operator.decide.formations import spawn_records, spawning

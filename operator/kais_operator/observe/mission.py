@@ -11,9 +11,9 @@ from kais import durations, labels, names
 from kais.reasons import Reason
 from kais.resources.blueprint_instance import BlueprintInstance
 from kais.resources.cell import Cell
+from kais.resources.cell_template import CellMode
 from kais.resources.formation import Formation
 from kais.resources.mission import Mission
-from kais.resources.workload import CellMode
 from kais_operator.decide import children
 from kais_operator.decide.cells import service_workloads
 from kais_operator.decide.missions import (

@@ -4,7 +4,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from kais import crds, yamltext
+from kais import crds, yaml_writer
 from kais.resources.kinds import KINDS
 
 ROOT = Path(__file__).parents[3]
@@ -123,4 +123,4 @@ def test_stale_and_left_over_files_are_found(tmp_path):
 )
 def test_awkward_text_reads_back(value):
     tree = {"a": value, "b": [value, {"c": value}], value or "k": [[1, value], []]}
-    assert yaml.safe_load(yamltext.dump(tree)) == tree
+    assert yaml.safe_load(yaml_writer.dump(tree)) == tree

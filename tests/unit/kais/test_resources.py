@@ -5,9 +5,9 @@ from kais.resources import blueprint_revision, kinds
 from kais.resources.base import ObjectMeta
 from kais.resources.blueprint import BlueprintSpec, TemplateSpec
 from kais.resources.cell import Cell
+from kais.resources.cell_template import CellMode, CellTemplateSpec
 from kais.resources.formation import Formation
 from kais.resources.mission import Mission
-from kais.resources.workload import CellMode, CellTemplateSpec
 
 TASK = {"container": {"image": "example/task:1"}}
 

@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kais import template_limits, template_programs, templates
-from kais.templates import TemplateFailed
+from kais import templates
+from kais.templates import TemplateFailed, limits, nodes
 
 VALUES = {
     "n": 3,
@@ -316,7 +316,7 @@ def test_output_is_bounded_over_the_whole_rendering():
 
 def test_deep_tree_is_refused():
     tree = "{{ n }}"
-    for _ in range(template_limits.DEPTH + 2):
+    for _ in range(limits.DEPTH + 2):
         tree = [tree]
     assert "is nested too deeply" in failure(tree)
     assert "is nested too deeply" in str(templates.check(tree, VALUES)[0])
@@ -351,7 +351,7 @@ def test_a_cap_that_constant_parts_pass_is_told_at_its_place():
 
 def test_a_program_renders_the_same_each_time_and_for_each_scope():
     tree = {"a": {"b": [1, "x", None]}, "c": "{{ v }}", "$if": "{{ false }}"}
-    program = template_programs.prepare([{"$for": {"item": "i", "in": "v"}, "d": "{{ i }}"}, tree])
+    program = nodes.prepare([{"$for": {"item": "i", "in": "v"}, "d": "{{ i }}"}, tree])
     assert program.render({"v": ["1"]}) == [{"d": "1"}]
     assert program.render({"v": [2, 3]}) == [{"d": 2}, {"d": 3}]
     assert program.render({"v": []}) == []

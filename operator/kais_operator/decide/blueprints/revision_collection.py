@@ -12,7 +12,7 @@ from datetime import datetime, timedelta
 
 from kais import labels
 from kais.resources.blueprint_revision import BlueprintRevision
-from kais.resources.fields import rfc3339
+from kais.resources.field_types import rfc3339
 from kais_operator.decide.plan import Action, Delete, ObjectRef, PatchMetadata
 
 GRACE = timedelta(minutes=2)

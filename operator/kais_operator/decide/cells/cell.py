@@ -15,7 +15,7 @@ from kais import conditions
 from kais.conditions import Condition, Type, Wanted
 from kais.reasons import Reason
 from kais.resources.cell import Cell, CellDisplay, CellPhase, CellStatus
-from kais.resources.workload import CellMode, CellTemplateSpec
+from kais.resources.cell_template import CellMode, CellTemplateSpec
 from kais.scopes import Scope
 from kais_operator.decide import saying
 from kais_operator.decide.cells import (

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 
 from kais import labels
 from kais.resources.cell import Cell
-from kais.resources.workload import EnvVar
+from kais.resources.cell_template import EnvVar
 from kais_operator.decide.cells import process_limits
 from kais_operator.decide.cells.placing import Identity
 from kais_operator.decide.plan import Body

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 from kais import labels, names
 from kais.resources.cell import Cell
-from kais.resources.workload import Container
+from kais.resources.cell_template import Container
 from kais_operator.decide.cells import quantities
 from kais_operator.decide.cells.environment import literal
 from kais_operator.decide.cells.placing import Identity

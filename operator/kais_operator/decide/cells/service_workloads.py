@@ -15,7 +15,7 @@ from dataclasses import dataclass
 
 from kais import labels, names
 from kais.resources.cell import Cell
-from kais.resources.workload import Port
+from kais.resources.cell_template import Port
 from kais_operator.decide import children
 from kais_operator.decide.cells import (
     additions,

@@ -18,10 +18,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from kais import accounts, labels, names
+from kais import labels, names, service_accounts
 from kais.errors import InvalidResource
 from kais.resources.cell import Cell
-from kais.resources.workload import Recursion
+from kais.resources.cell_template import Recursion
 from kais_operator.decide.cells import placing
 from kais_operator.decide.plan import Action, Body, Create, ObjectRef, PatchMetadata
 
@@ -219,7 +219,7 @@ def _written(
     cell: Cell, records: Records, annotations: Mapping[str, str | None]
 ) -> tuple[Action, ...]:
     if records.holder is None:
-        body = accounts.realm_account(cell.metadata.namespace)
+        body = service_accounts.realm_account(cell.metadata.namespace)
         values = {key: value for key, value in annotations.items() if value is not None}
         return (Create({**body, "metadata": {**body["metadata"], "annotations": values}}),)
     version = records.holder["metadata"]["resourceVersion"]

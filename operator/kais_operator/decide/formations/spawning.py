@@ -26,8 +26,8 @@ from typing import NamedTuple
 
 from kais import labels
 from kais.resources.cell import Cell
+from kais.resources.cell_template import Recursion, SpawnPolicy
 from kais.resources.formation import Formation
-from kais.resources.workload import Recursion, SpawnPolicy
 from kais_operator.decide.cells import placing
 from kais_operator.decide.formations import formation as formations
 from kais_operator.decide.formations import spawn_records

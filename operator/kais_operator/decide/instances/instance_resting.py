@@ -10,8 +10,8 @@ from __future__ import annotations
 from kais import labels
 from kais.errors import InvalidResource
 from kais.resources.blueprint_instance import AfterMission
+from kais.resources.cell_template import CellMode
 from kais.resources.formation import FormationSpec
-from kais.resources.workload import CellMode
 from kais_operator.decide import children
 from kais_operator.decide.children import Standing
 from kais_operator.decide.instances import instance_children

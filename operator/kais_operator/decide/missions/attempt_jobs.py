@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from kais import labels, names
 from kais.resources.cell import Cell
-from kais.resources.judgement import Check
+from kais.resources.check import Check
 from kais_operator.decide import children
 from kais_operator.decide.cells import environment, pods, volumes
 from kais_operator.decide.cells.placing import Identity

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from kais.resources.cell import Cell
-from kais.resources.judgement import Check, CheckType
+from kais.resources.check import Check, CheckType
 from kais.resources.mission import Mission
 from kais_operator.decide.cells import environment, pod_troubles, pods, quantities, volumes
 from kais_operator.decide.cells.volumes import Volume

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 
 from kais.reasons import Reason
-from kais.resources.judgement import Check, CheckStatus, ReviewStatus
+from kais.resources.check import Check, CheckStatus, ReviewStatus
 from kais.resources.mission import Mission
 from kais_operator.decide.missions import attempt_pods, check_pods, checks, record, reviewing
 from kais_operator.decide.missions.attempts import Attempt, State

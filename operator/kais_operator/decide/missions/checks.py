@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
 
-from kais.resources.judgement import Check, CheckStatus, CheckType
+from kais.resources.check import Check, CheckStatus, CheckType
 
 MESSAGE_LIMIT = 256
 """Characters of a result's words; fifty results are kept in an annotation."""

@@ -13,8 +13,8 @@ from kais import durations, labels
 from kais.conditions import Type
 from kais.outcomes import Outcome
 from kais.reasons import Reason
+from kais.resources.cell_template import CellMode
 from kais.resources.mission import Mission
-from kais.resources.workload import CellMode
 from kais_operator.decide import notes
 from kais_operator.decide.missions import checks, entry, injecting, tries
 from kais_operator.decide.missions.attempts import Attempt, State

@@ -17,7 +17,7 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
 
 from kais import labels, names
-from kais.resources.fields import rfc3339
+from kais.resources.field_types import rfc3339
 from kais.resources.mission import Mission
 from kais_operator.decide import children, run_stamps
 from kais_operator.decide.missions import (

@@ -8,8 +8,8 @@ from kais import conditions, labels
 from kais.conditions import Type, Wanted
 from kais.outcomes import Outcome
 from kais.reasons import Reason
-from kais.resources.fields import rfc3339
-from kais.resources.judgement import CheckStatus, ReviewStatus
+from kais.resources.check import CheckStatus, ReviewStatus
+from kais.resources.field_types import rfc3339
 from kais.resources.mission import Mission
 from kais_operator.decide import saying
 from kais_operator.decide.missions import judging, mission_status, recording, reviewing, tries

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from kais import conditions, labels
 from kais.conditions import Type
 from kais.outcomes import Outcome
-from kais.resources.judgement import CheckResult, CheckStatus, ReviewResult, ReviewStatus
+from kais.resources.check import CheckResult, CheckStatus, ReviewResult, ReviewStatus
 from kais.resources.mission import (
     Acknowledged,
     KnowledgeUse,

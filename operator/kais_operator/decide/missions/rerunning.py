@@ -9,7 +9,7 @@ from __future__ import annotations
 from datetime import datetime
 
 from kais import labels, names
-from kais.resources.fields import rfc3339
+from kais.resources.field_types import rfc3339
 from kais.resources.mission import Mission
 from kais_operator.decide import children
 from kais_operator.decide.missions import attempts, record, recording

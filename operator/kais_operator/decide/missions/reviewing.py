@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Any, TypeGuard
 
 from kais import labels
-from kais.resources.judgement import ReviewStatus
+from kais.resources.check import ReviewStatus
 from kais.resources.mission import Mission
 from kais_operator.decide import notes
 

@@ -12,8 +12,8 @@ from datetime import datetime, timedelta
 from kais import durations, labels, workspace_paths
 from kais.reasons import Reason
 from kais.resources.cell import Cell
-from kais.resources.judgement import Check, CheckType
-from kais.resources.workload import CellMode
+from kais.resources.cell_template import CellMode
+from kais.resources.check import Check, CheckType
 from kais_operator.decide.missions import checking, checks, record
 from kais_operator.decide.missions.attempts import Attempt, State
 from kais_operator.decide.missions.entry import Obstacle

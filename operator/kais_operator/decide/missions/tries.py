@@ -7,8 +7,8 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
 
-from kais.resources.fields import rfc3339
-from kais.resources.judgement import CheckStatus, ReviewStatus
+from kais.resources.check import CheckStatus, ReviewStatus
+from kais.resources.field_types import rfc3339
 from kais_operator.decide import notes
 from kais_operator.decide.missions.attempts import OPEN, Attempt, State
 from kais_operator.decide.missions.checks import Result

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from kais.resources.judgement import Check, CheckStatus
+from kais.resources.check import Check, CheckStatus
 from kais_operator.decide.missions import checks
 from kais_operator.decide.missions.checks import Output, Process, Result
 

@@ -9,9 +9,9 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from kais import template_compiling, template_leaves, template_limits
-from kais.template_leaves import Scope
-from kais.template_limits import Budget, CapExceeded, LeafError, TemplateFailed
+from kais.templates import compiler, evaluator, limits
+from kais.templates.evaluator import Scope
+from kais.templates.limits import Budget, CapExceeded, LeafError, TemplateFailed
 
 Progress = Callable[[str], None]
 IF, FOR = "$if", "$for"
@@ -110,13 +110,13 @@ class _Expression(Node):
         super().__init__(path)
         self._source = source
         self._compiler = compile_source
-        self._leaf: template_compiling.Leaf | None = None
+        self._leaf: compiler.Leaf | None = None
 
     def render(self, run: Run, scope: Scope) -> Any:
         run.progress(self.path)
         try:
             leaf = self._compiled(run, scope)
-            value = template_leaves.evaluate(leaf, scope, path=self.path)
+            value = evaluator.evaluate(leaf, scope, path=self.path)
         except TemplateFailed as exc:
             run.errors += exc.errors
             return _DROPPED
@@ -124,12 +124,12 @@ class _Expression(Node):
             raise run.over(self.path, exc) from exc
         return _DROPPED if value is None else value
 
-    def _compiled(self, run: Run, scope: Scope) -> template_compiling.Leaf:
+    def _compiled(self, run: Run, scope: Scope) -> compiler.Leaf:
         """Compile once, and count that in each rendering alike."""
         leaf = self._leaf or self._compiler(self._source, path=self.path, names=scope.names)
         self._leaf = leaf
         if not leaf.names.keys() <= scope.names:
-            template_compiling.require_names(leaf, path=self.path, names=scope.names)
+            compiler.require_names(leaf, path=self.path, names=scope.names)
         if self not in run.compiled:
             run.compiled.add(self)
             run.budget.spend_compiling(leaf.size)
@@ -140,7 +140,7 @@ class _Leaf(_Expression):
     """Text with something to evaluate, in a value or a key."""
 
     def __init__(self, source: str, path: str, *, is_key: bool = False) -> None:
-        super().__init__(source, path, template_compiling.compile_leaf)
+        super().__init__(source, path, compiler.compile_leaf)
         self._is_key = is_key
 
     def render(self, run: Run, scope: Scope) -> Any:
@@ -294,7 +294,7 @@ class Program:
         """Render to plain JSON, as `templates.render` does."""
         spent = budget or Budget()
         run = Run(spent, progress or unheard)
-        made = self._root.render(run, template_leaves.scope(variables, declared, spent))
+        made = self._root.render(run, evaluator.scope(variables, declared, spent))
         if run.errors:
             raise TemplateFailed(run.errors)
         return made
@@ -310,12 +310,10 @@ def unheard(_: str) -> None:
 
 
 def _node(tree: Any, path: str, *, depth: int) -> Node:
-    if depth > template_limits.DEPTH:
+    if depth > limits.DEPTH:
         return _Wrong("is nested too deeply", path)
     if isinstance(tree, str):
-        made: Node = (
-            _Leaf(tree, path) if template_compiling.is_template(tree) else _Text(tree, path)
-        )
+        made: Node = _Leaf(tree, path) if compiler.is_template(tree) else _Text(tree, path)
     elif isinstance(tree, list):
         made = _List([_item(item, f"{path}[{i}]", depth) for i, item in enumerate(tree)], path)
     elif isinstance(tree, dict):
@@ -336,14 +334,14 @@ def _folded(node: Node) -> Node:
         return node
     run = Run(Budget(), unheard)
     try:
-        value = node.render(run, template_leaves.NOTHING)
+        value = node.render(run, evaluator.NOTHING)
     except TemplateFailed:
         return node
     return node if run.errors else _Constant(node, value, run.budget)
 
 
 def _key(key: str, path: str) -> Node:
-    is_leaf = template_compiling.is_template(key)
+    is_leaf = compiler.is_template(key)
     return _Leaf(key, path, is_key=True) if is_leaf else _folded(_Text(key, path, is_key=True))
 
 
@@ -359,7 +357,7 @@ def _item(tree: Any, path: str, depth: int) -> Node:
     below = f"{path}.{FOR}.in"
     listed = directive["in"]
     source = (
-        _Expression(listed, below, template_compiling.compile_expression)
+        _Expression(listed, below, compiler.compile_expression)
         if isinstance(listed, str)
         else _node(listed, below, depth=0)
     )
@@ -369,7 +367,7 @@ def _item(tree: Any, path: str, depth: int) -> Node:
 
 def _size(tree: Any, depth: int = 0) -> int:
     """Count the parts of a tree, as deep as it is rendered: what is dropped costs time too."""
-    if depth > template_limits.DEPTH:
+    if depth > limits.DEPTH:
         return 1
     parts = tree.values() if isinstance(tree, dict) else tree if isinstance(tree, list) else ()
     return 1 + sum(_size(part, depth + 1) for part in parts)
@@ -384,7 +382,7 @@ def _kept(tree: Any, path: str, *, depth: int) -> Node:
         return _Wrong(CONDITION, join(path, IF))
     if isinstance(condition, str):
         below = join(path, IF)
-        condition = _Expression(condition, below, template_compiling.compile_expression)
+        condition = _Expression(condition, below, compiler.compile_expression)
     return _If(condition, node, path)
 
 

@@ -12,9 +12,9 @@ who runs it: `progress` is told each leaf before its evaluation, so a killed wor
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
-from kais import template_compiling, template_limits, template_programs
-from kais.template_limits import Budget, CapExceeded, LeafError, TemplateFailed
-from kais.template_programs import FOR, IF, Progress, join, members, unheard
+from kais.templates import compiler, limits, nodes
+from kais.templates.limits import Budget, CapExceeded, LeafError, TemplateFailed
+from kais.templates.nodes import FOR, IF, Progress, join, members, unheard
 
 __all__ = ["Budget", "LeafError", "Progress", "TemplateFailed", "check", "render"]
 
@@ -58,7 +58,7 @@ def render(
     Raises:
         TemplateFailed: With every leaf that fails; a cap that is exceeded ends it at that leaf.
     """
-    program = template_programs.prepare(tree, path=path)
+    program = nodes.prepare(tree, path=path)
     return program.render(variables, declared=declared, budget=budget, progress=progress)
 
 
@@ -73,7 +73,7 @@ class _Checker:
         self, tree: Any, names: frozenset[str], path: str, *, depth: int, may_direct: bool = False
     ) -> Iterator[LeafError]:
         """List what is wrong in one node and below it."""
-        if depth > template_limits.DEPTH:
+        if depth > limits.DEPTH:
             yield LeafError(path, "is nested too deeply")
         elif isinstance(tree, str):
             yield from self._leaf(tree, names, path)
@@ -105,7 +105,7 @@ class _Checker:
         self, directive: Any, names: frozenset[str], path: str
     ) -> tuple[list[LeafError], str | None]:
         if not isinstance(directive, dict) or set(directive) != {"item", "in"}:
-            return [LeafError(path, template_programs.LOOP)], None
+            return [LeafError(path, nodes.LOOP)], None
         name, source = directive["item"], directive["in"]
         if not isinstance(name, str) or not name.isidentifier():
             return [LeafError(f"{path}.item", "must be a name")], None
@@ -114,23 +114,23 @@ class _Checker:
         if isinstance(source, list):
             return list(self.node(source, names, f"{path}.in", depth=0)), name
         if not isinstance(source, str):
-            return [LeafError(f"{path}.in", template_programs.SOURCE)], name
+            return [LeafError(f"{path}.in", nodes.SOURCE)], name
         return self._expression(source, names, f"{path}.in"), name
 
     def _condition(self, source: Any, names: frozenset[str], path: str) -> list[LeafError]:
         if isinstance(source, bool):
             return []
         if not isinstance(source, str):
-            return [LeafError(path, template_programs.CONDITION)]
+            return [LeafError(path, nodes.CONDITION)]
         return self._expression(source, names, path)
 
     def _leaf(self, leaf: str, names: frozenset[str], path: str) -> list[LeafError]:
-        if not template_compiling.is_template(leaf):
+        if not compiler.is_template(leaf):
             return []
-        return self._errors(template_compiling.compile_leaf, leaf, names, path)
+        return self._errors(compiler.compile_leaf, leaf, names, path)
 
     def _expression(self, source: str, names: frozenset[str], path: str) -> list[LeafError]:
-        return self._errors(template_compiling.compile_expression, source, names, path)
+        return self._errors(compiler.compile_expression, source, names, path)
 
     def _errors(
         self, compile_source: Any, source: str, names: frozenset[str], path: str
@@ -141,7 +141,7 @@ class _Checker:
             size = compile_source(source, path=path, names=names).size
         except TemplateFailed as exc:
             errors += exc.errors
-            size = template_compiling.nodes_of_failed(source)
+            size = compiler.nodes_of_failed(source)
         try:
             self.budget.spend_compiling(size)
         except CapExceeded as exc:

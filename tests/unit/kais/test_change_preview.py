@@ -3,8 +3,8 @@ from typing import Any
 
 import pytest
 
-from kais import impacts
-from kais.impacts import Impact
+from kais import change_preview
+from kais.change_preview import Impact
 from kais.resources.blueprint_instance import BlueprintInstance
 from kais.resources.blueprint_revision import BlueprintRevision
 from tests.fakes import blueprints
@@ -17,7 +17,7 @@ def impact(*, begun: bool = False, **spec: Any) -> Impact:
         body["status"] = {"runId": "1"}
     template = copy.deepcopy(head["spec"]) | spec
     present = BlueprintRevision.from_dict(blueprints.revision(3, of=head))
-    return impacts.of_template(template, BlueprintInstance.from_dict(body), present=present)
+    return change_preview.of_template(template, BlueprintInstance.from_dict(body), present=present)
 
 
 def formation(**cell: Any) -> dict[str, Any]:

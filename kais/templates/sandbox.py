@@ -14,11 +14,11 @@ from jinja2.lexer import TokenStream
 from jinja2.runtime import Context, LoopContext
 from jinja2.sandbox import ImmutableSandboxedEnvironment
 
-from kais import template_filters, template_limits, template_metering
-from kais.template_limits import CapExceeded, Refused
+from kais.templates import filters, limits, metering
+from kais.templates.limits import CapExceeded, Refused
 
 _OPERAND_BITS = 1024  # computed in no time; the result is held to INTEGER_BITS afterwards
-RANGE_LIMIT = template_limits.LOOP_STEPS
+RANGE_LIMIT = limits.LOOP_STEPS
 _METHODS: Final[Mapping[type, frozenset[str]]] = {
     str: frozenset(
         {
@@ -57,10 +57,10 @@ class _Sandbox(ImmutableSandboxedEnvironment):
             autoescape=False,
             optimized=False,
             cache_size=0,
-            finalize=template_filters.text,
+            finalize=filters.text,
         )
-        self.filters = template_filters.filters()
-        self.tests = template_filters.tests()
+        self.filters = filters.filters()
+        self.tests = filters.tests()
         self.globals = {"range": bounded_range}
 
     def _tokenize(
@@ -113,8 +113,8 @@ class _Sandbox(ImmutableSandboxedEnvironment):
         if operator in _OPERATORS:
             _OPERATORS[operator](left, right)
         result = super().call_binop(context, operator, left, right)
-        template_metering.spend_operator(context, left, right, result)
-        if isinstance(result, int) and result.bit_length() > template_limits.INTEGER_BITS:
+        metering.spend_operator(context, left, right, result)
+        if isinstance(result, int) and result.bit_length() > limits.INTEGER_BITS:
             raise Refused("the number is too large")
         return result
 
@@ -125,14 +125,14 @@ class Sandbox(_Sandbox):
     def __init__(self) -> None:
         super().__init__()
         plain = _Sandbox()
-        self.filters = template_metering.metered_filters(plain.filters, plain)
-        self.tests = template_metering.metered_tests(plain.tests, plain)
+        self.filters = metering.metered_filters(plain.filters, plain)
+        self.tests = metering.metered_tests(plain.tests, plain)
 
     def call(__self, __context: Context, __obj: Any, *args: Any, **kwargs: Any) -> Any:  # noqa: N805 - so that no keyword of a template collides
         """Call what a template may call, and count it."""
         if not __self.is_safe_callable(__obj):
             raise Refused("this is no function for templates")
-        return template_metering.call(__context, __obj, args, kwargs)
+        return metering.call(__context, __obj, args, kwargs)
 
 
 def bounded_range(*bounds: int) -> list[int]:
@@ -176,8 +176,8 @@ def _placed(tokens: Iterator[tuple[int, str, str]], source: str) -> Iterator[tup
 def _bounded(tokens: Iterator[tuple[int, str, str]]) -> Iterator[tuple[int, str, str]]:
     """Refuse a leaf whose parsing and compiling would take long."""
     for count, token in enumerate(tokens, start=1):
-        if count > template_limits.LEAF_TOKENS:
-            raise Refused(f"has more than {template_limits.LEAF_TOKENS:,} tokens")
+        if count > limits.LEAF_TOKENS:
+            raise Refused(f"has more than {limits.LEAF_TOKENS:,} tokens")
         yield token
 
 
@@ -190,8 +190,8 @@ def _check_multiply(left: Any, right: Any) -> None:
         size = _sized(sequence)
         if size is None or not isinstance(count, int):
             continue
-        limit = template_limits.NODES if isinstance(sequence, list | tuple) else None
-        if size * count > (limit or template_limits.OUTPUT_BYTES):
+        limit = limits.NODES if isinstance(sequence, list | tuple) else None
+        if size * count > (limit or limits.OUTPUT_BYTES):
             raise Refused("the repetition is too large")
     if isinstance(left, int) and isinstance(right, int):
         _check_bits(left.bit_length() + right.bit_length())
@@ -211,8 +211,8 @@ def _check_add(left: Any, right: Any) -> None:
     sizes = (_sized(left), _sized(right))
     if None in sizes:
         return
-    limit = template_limits.NODES if isinstance(left, list | tuple) else None
-    if sum(size or 0 for size in sizes) > (limit or template_limits.OUTPUT_BYTES):
+    limit = limits.NODES if isinstance(left, list | tuple) else None
+    if sum(size or 0 for size in sizes) > (limit or limits.OUTPUT_BYTES):
         raise Refused("the sum is too long")
 
 

@@ -6,7 +6,7 @@ from typing import Annotated
 from pydantic import Field
 
 from kais.resources.base import Model, Rule
-from kais.resources.fields import Bool, Int, Line, Name, Number, Text
+from kais.resources.field_types import Bool, Int, Line, Name, Number, Text
 
 
 class CheckType(StrEnum):

@@ -14,17 +14,13 @@ from jinja2.exceptions import TemplateError, TemplateSyntaxError
 from jinja2.runtime import Context
 from jinja2.visitor import NodeTransformer
 
-from kais import (
-    parameter_rules,
-    template_limits,
-    template_metering,
-    template_sandbox,
-)
-from kais.template_limits import LeafError, Refused, TemplateFailed
+from kais import parameter_validation
+from kais.templates import limits, metering, sandbox
+from kais.templates.limits import LeafError, Refused, TemplateFailed
 
 RESULT = "result"
 """Under this name an expression leaves its value."""
-BUDGET = template_metering.BUDGET
+BUDGET = metering.BUDGET
 _COUNT, _CONCAT, _WEIGHED, _COPIED = " count", " concat", " weighed", " copied"
 _MARK = re.compile(r"{[{%#]")
 _FORBIDDEN: Mapping[type[nodes.Node], str] = {
@@ -95,7 +91,7 @@ def require_names(leaf: Leaf, *, path: str, names: Set[str]) -> None:
 
 def nodes_of_failed(source: str) -> int:
     """Estimate how many nodes were parsed of a leaf that does not compile."""
-    return len(source) // template_limits.OPERATION_CHARACTERS
+    return len(source) // limits.OPERATION_CHARACTERS
 
 
 def compile_expression(source: str, *, path: str, names: Set[str]) -> Leaf:
@@ -128,7 +124,7 @@ def error_at(path: str, source: str, message: str, offset: int | None) -> LeafEr
     """Name the place in a leaf, by line and column where the offset is known."""
     if offset is None:
         return LeafError(path, message)
-    line, column = template_sandbox.place(source, offset)
+    line, column = sandbox.place(source, offset)
     return LeafError(path, message, line=line, column=column)
 
 
@@ -188,7 +184,7 @@ class _Guarding(NodeTransformer):
 @pass_context
 def _counted(context: Context, items: Iterable[Any], body_nodes: int = 0) -> list[Any]:
     listed = list(items)
-    budget = template_metering.budget_of(context)
+    budget = metering.budget_of(context)
     budget.spend_steps(len(listed))
     budget.spend_operations(len(listed) * body_nodes)
     return listed
@@ -196,27 +192,27 @@ def _counted(context: Context, items: Iterable[Any], body_nodes: int = 0) -> lis
 
 @pass_context
 def _copied(context: Context, value: Any) -> Any:
-    template_metering.spend_operator(context, value)
+    metering.spend_operator(context, value)
     return value
 
 
 @functools.cache
-def environment() -> template_sandbox.Sandbox:
+def environment() -> sandbox.Sandbox:
     """Give the sandbox that all leaves are compiled and run in."""
-    made = template_sandbox.Sandbox()
+    made = sandbox.Sandbox()
     made.filters |= {
         _COUNT: _counted,
         _COPIED: _copied,
         _CONCAT: made.filters["join"],
-        _WEIGHED: pass_context(template_metering.weighed),
+        _WEIGHED: pass_context(metering.weighed),
     }
     return made
 
 
 @functools.lru_cache(maxsize=512)  # an arbitrary size: the leaves of some dozens of blueprints
 def _compiled(source: str) -> Leaf:
-    if len(source) > template_limits.LEAF_CHARACTERS:
-        raise Refused(f"is longer than {template_limits.LEAF_CHARACTERS:,} characters")
+    if len(source) > limits.LEAF_CHARACTERS:
+        raise Refused(f"is longer than {limits.LEAF_CHARACTERS:,} characters")
     sandbox = environment()
     tree = sandbox.parse(source)
     _check_nodes(tree)
@@ -273,7 +269,7 @@ def _check_listed(node: nodes.Filter | nodes.Test) -> None:
     if node.name not in known or node.name.startswith(" "):
         noun = "filter" if is_filter else "test"
         words = sorted(name for name in known if name.isidentifier())
-        hint = parameter_rules.closest(node.name, words, noun="there are")
+        hint = parameter_validation.closest(node.name, words, noun="there are")
         raise TemplateSyntaxError(f"there is no {noun} '{node.name}'; {hint}", node.lineno)
 
 
@@ -298,7 +294,7 @@ def _first_use(source: str, tree: nodes.Template, name: str) -> int:
 def _located(compiler: Any, source: str, path: str) -> Leaf:
     try:
         made: Leaf = compiler(source)
-    except template_sandbox.LexError as exc:
+    except sandbox.LexError as exc:
         raise TemplateFailed([error_at(path, source, str(exc), exc.offset)]) from exc
     except TemplateSyntaxError as exc:
         raise TemplateFailed([error_at(path, source, exc.message or "", exc.lineno)]) from exc
@@ -310,4 +306,4 @@ def _located(compiler: Any, source: str, path: str) -> Leaf:
 
 
 def _undeclared(name: str, known: list[str]) -> str:
-    return f"'{name}' is not declared; {parameter_rules.closest(name, known)}"
+    return f"'{name}' is not declared; {parameter_validation.closest(name, known)}"

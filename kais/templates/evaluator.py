@@ -8,9 +8,9 @@ from typing import Any
 from jinja2 import Template, Undefined
 from jinja2.runtime import Context
 
-from kais import template_compiling, template_filters, template_limits
-from kais.template_compiling import Leaf
-from kais.template_limits import Budget, CapExceeded, Refused, TemplateFailed
+from kais.templates import compiler, filters, limits
+from kais.templates.compiler import Leaf
+from kais.templates.limits import Budget, CapExceeded, Refused, TemplateFailed
 
 
 @dataclass(frozen=True)
@@ -31,9 +31,9 @@ NOTHING = Scope({}, frozenset())
 def scope(variables: Mapping[str, Any], declared: Iterable[str], budget: Budget) -> Scope:
     """Make the scope of a rendering; its budget is found by no expression."""
     values = {
-        **template_compiling.environment().globals,
+        **compiler.environment().globals,
         **variables,
-        template_compiling.BUDGET: budget,
+        compiler.BUDGET: budget,
     }
     return Scope(values, frozenset(declared).union(variables))
 
@@ -45,25 +45,21 @@ def evaluate(leaf: Leaf, scope: Scope, *, path: str) -> Any:
         TemplateFailed: When the expression fails; the error names the leaf and the place in it.
         CapExceeded: When the rendering uses more than its budget.
     """
-    template, budget = leaf.template, scope.values[template_compiling.BUDGET]
+    template, budget = leaf.template, scope.values[compiler.BUDGET]
     try:
         budget.spend_operations(leaf.size)
         if leaf.member and leaf.member[0] in scope.values:
             return _member(leaf.member, scope.values, budget)
         context = Context(template.environment, scope.values, None, {})
         text = _limited(template.root_render_func(context))
-        given = template_compiling.RESULT
+        given = compiler.RESULT
         return _plain(context.vars[given], budget) if leaf.is_expression else text
     except CapExceeded:
         raise
     except Exception as exc:
         offset = _offset_of(exc.__traceback__, template) or leaf.start
         raise TemplateFailed(
-            [
-                template_compiling.error_at(
-                    path, leaf.source, template_compiling.words_of(exc), offset
-                )
-            ]
+            [compiler.error_at(path, leaf.source, compiler.words_of(exc), offset)]
         ) from exc
 
 
@@ -81,16 +77,16 @@ def _member(names: tuple[str, ...], values: Mapping[str, Any], budget: Budget) -
     """Look a value up as the compiled template would, by the sandbox's rules."""
     value = values[names[0]]
     for name in names[1:]:
-        value = template_compiling.environment().getattr(value, name)
+        value = compiler.environment().getattr(value, name)
     return _plain(value, budget)
 
 
 def _limited(pieces: Iterable[str]) -> str:
-    kept, room = [], template_limits.OUTPUT_BYTES
+    kept, room = [], limits.OUTPUT_BYTES
     for piece in pieces:
         room -= len(piece)
         if room < 0:
-            raise CapExceeded(template_filters.TOO_LONG)
+            raise CapExceeded(filters.TOO_LONG)
         kept.append(piece)
     return "".join(kept)
 
@@ -104,12 +100,12 @@ def plain(value: Any, budget: Budget, *, depth: int = 0) -> Any:
         Refused: When it is nothing that JSON can hold.
         CapExceeded: When it is too large.
     """
-    if depth > template_limits.DEPTH:
+    if depth > limits.DEPTH:
         raise Refused("the value is nested too deeply")
     if isinstance(value, Undefined):
         str(value)  # a strict one raises here and says which name has no value
     budget.spend_node()
-    if isinstance(value, int) and value.bit_length() > template_limits.INTEGER_BITS:
+    if isinstance(value, int) and value.bit_length() > limits.INTEGER_BITS:
         raise Refused("the number is too large")
     if value is None or isinstance(value, bool | int | str):
         return value

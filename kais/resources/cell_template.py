@@ -6,7 +6,17 @@ from typing import Annotated
 from pydantic import ConfigDict, Field
 
 from kais.resources.base import Model, Rule
-from kais.resources.fields import Bool, Cost, Int, Name, Number, Quantity, Reference, Text, Tree
+from kais.resources.field_types import (
+    Bool,
+    Cost,
+    Int,
+    Name,
+    Number,
+    Quantity,
+    Reference,
+    Text,
+    Tree,
+)
 
 
 class Provider(StrEnum):

@@ -19,8 +19,8 @@ from typing import Any, Final
 from jinja2 import Environment, pass_context
 from jinja2.runtime import Context
 
-from kais import template_limits
-from kais.template_limits import Budget, Refused
+from kais.templates import limits
+from kais.templates.limits import Budget, Refused
 
 BUDGET: Final = " budget"  # no expression can name it, because of the space
 """Under this name a scope holds what its rendering may still use."""
@@ -69,13 +69,13 @@ def call(context: Context, function: Callable[..., Any], args: Any, kwargs: Any)
 def spend_operator(context: Context, *values: Any) -> None:
     """Count what an operator reads and writes: it copies, and looks into nothing."""
     sizes = (len(v) for v in values if isinstance(v, str | list | tuple))
-    budget_of(context).spend_operations(1 + sum(sizes) // template_limits.OPERATION_CHARACTERS)
+    budget_of(context).spend_operations(1 + sum(sizes) // limits.OPERATION_CHARACTERS)
 
 
 def weighed(context: Context, value: Any) -> Any:
     """Count a value that is compared or hashed, with all that is in it."""
     if isinstance(value, str):
-        if len(value) >= template_limits.OPERATION_CHARACTERS:
+        if len(value) >= limits.OPERATION_CHARACTERS:
             spend_operator(context, value)
     elif isinstance(value, dict | list | tuple):
         budget = budget_of(context)
@@ -103,7 +103,7 @@ def _metered(name: str, run: Callable[..., Any]) -> Any:
             _spend(budget, _cost(name, value, budget), (args, kwargs))
         result = listed(run(name, value, args, kwargs, context=context))
         if isinstance(result, str):
-            budget.spend_operations(len(result) // template_limits.OPERATION_CHARACTERS)
+            budget.spend_operations(len(result) // limits.OPERATION_CHARACTERS)
         return result
 
     return metered
@@ -128,13 +128,13 @@ def _spend(budget: Budget, cost: int, rest: tuple[Any, Mapping[str, Any]]) -> No
 
 def _work(budget: Budget, value: Any) -> int:
     if isinstance(value, str):
-        return 1 + len(value) // template_limits.OPERATION_CHARACTERS
-    return template_limits.weigh(value, template_limits.OPERATIONS - budget.operations)
+        return 1 + len(value) // limits.OPERATION_CHARACTERS
+    return limits.weigh(value, limits.OPERATIONS - budget.operations)
 
 
 def check_number(value: Any, *, subject: str) -> None:
     """Refuse what is no number, and one that arithmetic would take long over."""
     if isinstance(value, bool) or not isinstance(value, int | float):
         raise Refused(f"{subject} takes a number")
-    if isinstance(value, int) and value.bit_length() > template_limits.INTEGER_BITS:
+    if isinstance(value, int) and value.bit_length() > limits.INTEGER_BITS:
         raise Refused("the number is too large")

@@ -13,8 +13,8 @@ from jinja2.filters import FILTERS
 from jinja2.runtime import Context
 from jinja2.tests import TESTS
 
-from kais import template_limits, template_metering
-from kais.template_limits import CapExceeded, Refused
+from kais.templates import limits, metering
+from kais.templates.limits import CapExceeded, Refused
 
 _KEPT_FILTERS: Final = (
     "abs",
@@ -75,7 +75,7 @@ _KEPT_TESTS: Final = (
     "undefined",
     "upper",
 )
-TOO_LONG: Final = f"a text is longer than {template_limits.OUTPUT_BYTES // 1024} KiB"
+TOO_LONG: Final = f"a text is longer than {limits.OUTPUT_BYTES // 1024} KiB"
 _WIDEST_INDENT = 64  # an arbitrary width that no prompt needs
 _LONGEST_NUMBER = 400  # characters; the longest float written out has about 310
 _DECIMALS = 20  # more than a float or 64 bits hold
@@ -113,14 +113,14 @@ def text(value: Any) -> str:
         raise Refused("there is no value to write; give one with default(..., true)")
     if callable(value):
         raise Refused("a function has no text; call it")
-    template_limits.check_value(value)
+    limits.check_value(value)
     return str(value)
 
 
 def join(parts: Iterable[Any], separator: str = "", attribute: str | None = None) -> str:
     """Join texts; `attribute` takes that member of each part."""
     pieces: list[str] = []
-    room = template_limits.OUTPUT_BYTES
+    room = limits.OUTPUT_BYTES
     for part in parts:
         if attribute is not None and not isinstance(part, dict):
             raise Refused("join with an attribute needs objects")
@@ -135,7 +135,7 @@ def replace(value: Any, old: str, new: str, count: int = -1) -> str:
     """Replace a text by another one."""
     whole = text(value)
     found = whole.count(old) if count < 0 else min(count, whole.count(old))
-    if len(whole) + found * max(0, len(new) - len(old)) > template_limits.OUTPUT_BYTES:
+    if len(whole) + found * max(0, len(new) - len(old)) > limits.OUTPUT_BYTES:
         raise CapExceeded(TOO_LONG)
     return whole.replace(old, new, count)
 
@@ -145,7 +145,7 @@ def indent(value: Any, width: int = 4, first: bool = False) -> str:
     if not 0 <= width <= _WIDEST_INDENT:
         raise Refused(f"indent takes 0 to {_WIDEST_INDENT} spaces")
     whole = text(value)
-    if len(whole) + width * (whole.count("\n") + 1) > template_limits.OUTPUT_BYTES:
+    if len(whole) + width * (whole.count("\n") + 1) > limits.OUTPUT_BYTES:
         raise CapExceeded(TOO_LONG)
     lines = whole.split("\n")
     padded = [" " * width + line if line else line for line in lines]
@@ -157,14 +157,14 @@ def integer(value: Any, default: Any = 0, base: int = 10) -> Any:
     if isinstance(value, str) and len(value) > _LONGEST_NUMBER:
         raise Refused(f"int takes a text of at most {_LONGEST_NUMBER} characters")
     number = FILTERS["int"](value, default, base)
-    if isinstance(number, int) and number.bit_length() > template_limits.INTEGER_BITS:
+    if isinstance(number, int) and number.bit_length() > limits.INTEGER_BITS:
         raise Refused("the number is too large")
     return number
 
 
 def rounded(value: Any, precision: Any = 0, method: str = "common") -> Any:
     """Round a number."""
-    template_metering.check_number(value, subject="round")
+    metering.check_number(value, subject="round")
     if not isinstance(precision, int) or abs(precision) > _DECIMALS:
         raise Refused(f"round takes a precision of -{_DECIMALS} to {_DECIMALS}")
     return FILTERS["round"](value, precision, method)
@@ -185,20 +185,20 @@ def total(context: Context, items: Any, attribute: Any = None, start: Any = 0) -
 
 def is_divisible(value: Any, number: Any) -> bool:
     """Whether a number is divisible by another one."""
-    template_metering.check_number(value, subject="divisibleby")
-    template_metering.check_number(number, subject="divisibleby")
+    metering.check_number(value, subject="divisibleby")
+    metering.check_number(number, subject="divisibleby")
     return bool(value % number == 0)
 
 
 def is_even(value: Any) -> bool:
     """Whether a number is even."""
-    template_metering.check_number(value, subject="even")
+    metering.check_number(value, subject="even")
     return bool(value % 2 == 0)
 
 
 def is_odd(value: Any) -> bool:
     """Whether a number is odd."""
-    template_metering.check_number(value, subject="odd")
+    metering.check_number(value, subject="odd")
     return bool(value % 2 == 1)
 
 
@@ -206,7 +206,7 @@ def to_json(value: Any, indent: int | None = None) -> str:
     """Write a value as JSON, its letters as they are."""
     if isinstance(value, Undefined):
         return str(value)
-    template_limits.check_value(value)
+    limits.check_value(value)
     if indent is not None and not 0 <= indent <= _WIDEST_INDENT:
         raise Refused(f"tojson takes an indent of 0 to {_WIDEST_INDENT}")
     try:
