@@ -10,7 +10,7 @@ import uvicorn
 
 from knowledge_client.models import Remembered, ScopeConfig
 from knowledge_service.app import create_app
-from knowledge_service.identity.none import NoAuthentication
+from knowledge_service.authentication.disabled import NoAuthentication
 from knowledge_service.ports import Store
 
 

@@ -11,28 +11,28 @@ from starlette.routing import Route
 from starlette.types import Receive, Scope, Send
 
 from knowledge_service import clock as clocks
-from knowledge_service.flows.readiness import Readiness
 from knowledge_service.index import looking
 from knowledge_service.metrics import Metrics
 from knowledge_service.ports import Authenticator, Store
 from knowledge_service.routes import (
-    describing,
+    compat_v0,
     events,
     extractions,
+    fact_lifecycle,
     facts,
     health,
     links,
-    lives,
     middleware,
+    openapi_errors,
     principals,
     recall,
-    reference,
     router,
     runs,
     scopes,
     usage,
 )
 from knowledge_service.routes.dependencies import Look, Services
+from knowledge_service.use_cases.readiness import Readiness
 from knowledge_service.workers.background import BackgroundWorker
 
 _OPENAPI = "/openapi.json"
@@ -70,8 +70,8 @@ def create_app(
         look=look,
     )
     rooms = (
-        facts, lives, links, recall, usage, runs, extractions, scopes, principals, events,
-        reference, health,
+        facts, fact_lifecycle, links, recall, usage, runs, extractions, scopes, principals, events,
+        compat_v0, health,
     )  # fmt: skip
     for room in rooms:
         app.include_router(room.router)
@@ -105,7 +105,7 @@ class _Service(FastAPI):
         # FastAPI keeps its own description before the refusals are added to it.
         with self._describing:
             if self.openapi_schema is None:
-                self.openapi_schema = describing.describe(super().openapi())
+                self.openapi_schema = openapi_errors.describe(super().openapi())
             return self.openapi_schema
 
 

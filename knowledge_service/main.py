@@ -5,7 +5,7 @@ from __future__ import annotations
 import signal
 import sys
 
-from knowledge_service import beforehand, settings
+from knowledge_service import settings, startup_checks
 from knowledge_service.errors import StartupError
 
 
@@ -21,14 +21,14 @@ def main() -> None:
     chosen = settings.parse(sys.argv[1:])
     try:
         if isinstance(chosen, settings.Settings):
-            beforehand.check(chosen)
-            from knowledge_service import serving  # noqa: PLC0415 - usage errors need no web server
+            startup_checks.check(chosen)
+            from knowledge_service import server  # noqa: PLC0415 - usage errors need no web server
 
-            serving.serve(chosen)
+            server.serve(chosen)
         else:
-            from knowledge_service import errands  # noqa: PLC0415 - as above
+            from knowledge_service import admin_commands  # noqa: PLC0415 - as above
 
-            sys.exit(errands.run(chosen, say=_say))
+            sys.exit(admin_commands.run(chosen, say=_say))
     except KeyboardInterrupt:
         sys.exit(130)
     except StartupError as exc:

@@ -17,9 +17,9 @@ from bench.recall.sets import everything, judged, spoken, tuning
 from knowledge_client.models import FactIn, RecallIn, Source
 from knowledge_service.domain import facts as domain
 from knowledge_service.domain.visibility import administrator
-from knowledge_service.flows import recalling
 from knowledge_service.ports import Actor
 from knowledge_service.store.sqlite.store import SqliteStore
+from knowledge_service.use_cases import recall as use_cases_recall
 
 # What is asked for: enough for every figure below.
 LIMIT = 50
@@ -63,7 +63,7 @@ def recall(store: SqliteStore, facts: dict[str, FactIn]) -> Finder:
 
     def find(question: Question) -> list[str]:
         body = RecallIn(query=question.text, limit=LIMIT, valid_at=question.valid_at)
-        answer = recalling.recall(store, reader, body, now=NOW, once=None)
+        answer = use_cases_recall.recall(store, reader, body, now=NOW, once=None)
         return [id_of[fact.id] for fact in answer.facts]
 
     return find
@@ -140,7 +140,7 @@ def silence(members: Sequence[Set]) -> list[list[object]]:
                 reader = administrator("bench", "system")
                 for question in member.questions:
                     body = RecallIn(query=question.text, limit=1, valid_at=question.valid_at)
-                    answer = recalling.recall(store, reader, body, now=NOW, once=None)
+                    answer = use_cases_recall.recall(store, reader, body, now=NOW, once=None)
                     score = answer.facts[0].score if answer.facts else 0.0
                     best[bool(question.evidence)].append(score)
             finally:

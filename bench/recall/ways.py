@@ -11,7 +11,7 @@ from bench.recall.asked import Question, Set
 from bench.recall.talk import Conversation, Turn
 from knowledge_client.models import FactIn, Ref, Source
 from knowledge_service.domain import facts as domain
-from knowledge_service.routes import reference
+from knowledge_service.routes import compat_v0
 
 Way = Callable[[Turn], FactIn]
 
@@ -99,7 +99,7 @@ def _iso(turn: Turn) -> FactIn:
 
 def _reference(turn: Turn) -> FactIn:
     text = f"[session_{turn.session}, {_day(turn.at)}] {_said(turn)}"
-    return reference.fact_in(reference.RememberBody(content=text, tags=(turn.id,)))
+    return compat_v0.fact_in(compat_v0.RememberBody(content=text, tags=(turn.id,)))
 
 
 WAYS: dict[str, Way] = {

@@ -19,12 +19,12 @@ from knowledge_service.clock import Clock
 from knowledge_service.domain.facts import FactText, canonical
 from knowledge_service.domain.visibility import Principal
 from knowledge_service.errors import InvalidBody
-from knowledge_service.flows import concurrency, listening, quotas
-from knowledge_service.flows.readiness import Readiness
 from knowledge_service.index import looking
 from knowledge_service.index.looking import Looked
 from knowledge_service.metrics import Metrics
 from knowledge_service.ports import Authenticator, Once, Store
+from knowledge_service.use_cases import concurrency_limits, event_stream, rate_limits
+from knowledge_service.use_cases.readiness import Readiness
 
 T = TypeVar("T")
 _MAX_KEY = 255
@@ -46,7 +46,7 @@ Look = Callable[[Sequence[FactText]], Looked]
 
 
 def _threads() -> ThreadPoolExecutor:
-    return ThreadPoolExecutor(sum(concurrency.SLOTS.values()), thread_name_prefix="request")
+    return ThreadPoolExecutor(sum(concurrency_limits.SLOTS.values()), thread_name_prefix="request")
 
 
 @dataclass(frozen=True)
@@ -62,9 +62,11 @@ class Services:
     metrics: Metrics
     wake_extractor: Callable[[], None]
     readiness: Readiness
-    quotas: quotas.Quotas = field(default_factory=quotas.Quotas)
-    concurrency: concurrency.Concurrency = field(default_factory=concurrency.Concurrency)
-    listeners: listening.Listeners = field(default_factory=listening.Listeners)
+    quotas: rate_limits.Quotas = field(default_factory=rate_limits.Quotas)
+    concurrency: concurrency_limits.Concurrency = field(
+        default_factory=concurrency_limits.Concurrency
+    )
+    listeners: event_stream.Listeners = field(default_factory=event_stream.Listeners)
     look: Look = looking.look
     threads: ThreadPoolExecutor = field(default_factory=_threads)
     """As many as there are slots."""
@@ -84,7 +86,7 @@ class Offload:
     principal: Principal
     body: bytes
 
-    async def run(self, call: Callable[[], T], kind: concurrency.Kind = "recalls") -> T:
+    async def run(self, call: Callable[[], T], kind: concurrency_limits.Kind = "recalls") -> T:
         """Wait for a slot, then run a call.
 
         Raises:
@@ -140,13 +142,13 @@ def bearer_of(authorization: str) -> str | None:
     return (token.strip() or None) if scheme.lower() == "bearer" else None
 
 
-def shares(method: str, path: str, length: str | None) -> dict[quotas.Share, int]:
+def shares(method: str, path: str, length: str | None) -> dict[rate_limits.Share, int]:
     """Tell what a request takes from its caller's share."""
     if path in _QUESTIONS or (method == "GET" and _AGAIN.fullmatch(path)):
         return {"recalls": 1}
     if method in _READING or path == "/v1/stats:batch":
         return {"reads": 1}
-    writes: dict[quotas.Share, int] = {"writes": 1}
+    writes: dict[rate_limits.Share, int] = {"writes": 1}
     if path in _ONE_FACT:
         writes["facts"] = 1
     return {**writes, "bytes": body_bytes(method, length)}

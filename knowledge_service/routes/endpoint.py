@@ -34,9 +34,9 @@ from starlette.types import Receive, Scope, Send
 
 from knowledge_client.models import ProblemViolation
 from knowledge_service.errors import InvalidBody, TooLarge
-from knowledge_service.flows import concurrency
 from knowledge_service.routes import dependencies, middleware, unknown_fields
 from knowledge_service.routes.dependencies import Offload, Services
+from knowledge_service.use_cases import concurrency_limits
 
 # A body of at most this many bytes is validated faster than a thread starts.
 _INLINE_BYTES = 16 * 1024
@@ -98,7 +98,7 @@ class Endpoint(APIRoute):
                 if self._is_async:
                     response = await self._respond_async(call)
                 else:
-                    kind = concurrency.kind_of(scope["method"], scope["path"])
+                    kind = concurrency_limits.kind_of(scope["method"], scope["path"])
                     response = await offload.run(functools.partial(self._respond, call), kind)
         await response(scope, receive, send)
 

@@ -17,7 +17,6 @@ from starlette.types import Message, Receive, Scope, Send
 from knowledge_client.models import AuditPage
 from knowledge_service.domain.visibility import Principal
 from knowledge_service.errors import ServiceError
-from knowledge_service.flows import listening
 from knowledge_service.routes.dependencies import (
     CallerDep,
     OffloadDep,
@@ -26,6 +25,7 @@ from knowledge_service.routes.dependencies import (
     bearer_of,
 )
 from knowledge_service.routes.endpoint import Endpoint
+from knowledge_service.use_cases import event_stream
 
 # A change is told within this; one look at the end of the log takes some microseconds.
 _LOOK_EVERY_S = 0.25
@@ -53,7 +53,7 @@ async def events(
     last_event_id: Annotated[str | None, Header(alias="Last-Event-ID", max_length=512)] = None,
 ) -> StreamingResponse:
     """Tell visible changes as they happen; `Last-Event-ID` goes on after one, 410 if too old."""
-    listen = functools.partial(listening.Listener, services.store, principal, last_event_id)
+    listen = functools.partial(event_stream.Listener, services.store, principal, last_event_id)
     listener = await offload.run(listen, "lookups")
     seat = services.listeners.take(principal)
     stream = _Stream(
@@ -74,7 +74,7 @@ def audit(
     limit: Annotated[int, Query(ge=1, le=500)] = 100,
 ) -> AuditPage:
     """List acts, reads among them, in the scopes that the caller administers; newest first."""
-    return listening.audit(services.store, principal, scope=scope, cursor=cursor, limit=limit)
+    return event_stream.audit(services.store, principal, scope=scope, cursor=cursor, limit=limit)
 
 
 class _Stream(StreamingResponse):
@@ -83,7 +83,7 @@ class _Stream(StreamingResponse):
     It ends when its client takes nothing for a while: who never reads would keep the seat for ever.
     """
 
-    seat: listening.Seat
+    seat: event_stream.Seat
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         async def send_in_time(message: Message) -> None:
@@ -119,7 +119,7 @@ class _Caller:
 
 
 async def _lines(
-    services: Services, listener: listening.Listener, caller: _Caller, seat: listening.Seat
+    services: Services, listener: event_stream.Listener, caller: _Caller, seat: event_stream.Seat
 ) -> AsyncIterator[str]:
     yield ": listening\n\n"
     began = told = time.monotonic()

@@ -20,9 +20,8 @@ from knowledge_client.models import (
 )
 from knowledge_client.wire import Moment
 from knowledge_service.domain.facts import NewFact
-from knowledge_service.flows import access, preparing, remembering
 from knowledge_service.ports import Listing, Once
-from knowledge_service.routes import cursors
+from knowledge_service.routes import pagination
 from knowledge_service.routes.dependencies import (
     CallerDep,
     KeyHeader,
@@ -33,6 +32,8 @@ from knowledge_service.routes.dependencies import (
     once,
 )
 from knowledge_service.routes.endpoint import Endpoint
+from knowledge_service.use_cases import authorization, fact_validation
+from knowledge_service.use_cases import remember as use_cases_remember
 
 # A fact of at most this many bytes is judged by the gates faster than a thread starts.
 _INLINE_BYTES = 1024
@@ -79,13 +80,15 @@ async def remember_one(body: FactIn, offload: Offload, key: str | None) -> Remem
 
     def prepare() -> tuple[NewFact, Once | None]:
         repeat = once(key, principal, "facts", body)
-        return preparing.prepare(services.store, principal, body), repeat
+        return fact_validation.prepare(services.store, principal, body), repeat
 
     # A run or another fact is looked up in the database, and the gates take time for each word;
     # the event loop must wait for neither.
     is_quick = len(offload.body) <= _INLINE_BYTES and not (body.run or body.about)
     fact, repeat = prepare() if is_quick else await offload.run(prepare)
-    (stored,) = await services.store.remembered([fact], actor=access.actor(principal), once=repeat)
+    (stored,) = await services.store.remembered(
+        [fact], actor=authorization.actor(principal), once=repeat
+    )
     return stored
 
 
@@ -103,8 +106,8 @@ async def remember_batch(
 
     def prepare() -> Awaitable[tuple[Remembered, ...]]:
         repeat = once(key, principal, "facts:batch", body)
-        facts = preparing.prepare_all(services.store, principal, body.facts, services.look)
-        return services.store.remembered(facts, actor=access.actor(principal), once=repeat)
+        facts = fact_validation.prepare_all(services.store, principal, body.facts, services.look)
+        return services.store.remembered(facts, actor=authorization.actor(principal), once=repeat)
 
     # No thread waits for the commit: recalls have the same threads.
     return RememberedBatch(results=await (await offload.run(prepare)))
@@ -114,8 +117,8 @@ async def _rehearse(bodies: Sequence[FactIn], offload: Offload) -> tuple[Remembe
     store, principal = offload.services.store, offload.principal
 
     def rehearse() -> tuple[Remembered, ...]:
-        facts = preparing.prepare_all(store, principal, bodies)
-        return remembering.rehearse(store, principal, facts)
+        facts = fact_validation.prepare_all(store, principal, bodies)
+        return use_cases_remember.rehearse(store, principal, facts)
 
     return await offload.run(rehearse, "writes")
 
@@ -127,7 +130,7 @@ def list_facts(
     filters: Annotated[ListQuery, Query()],
 ) -> FactPage:
     """List visible facts, newest first, whatever their lifecycle unless one is named."""
-    scopes = access.readable([filters.scope], principal) if filters.scope else None
+    scopes = authorization.readable([filters.scope], principal) if filters.scope else None
     listing = Listing(
         view=principal.view,
         limit=filters.limit + 1,
@@ -136,7 +139,7 @@ def list_facts(
         tag=filters.tag,
         lifecycle=filters.lifecycle,
         source=filters.source,
-        before=cursors.unseal(filters.cursor),
+        before=pagination.unseal(filters.cursor),
         review=filters.review,
         valid_at=filters.valid_at,
         known_at=filters.known_at,
@@ -144,7 +147,7 @@ def list_facts(
     found = services.store.list_facts(listing)
     page = found[: filters.limit]
     return FactPage(
-        facts=page, cursor=cursors.seal(page[-1].id) if len(found) > len(page) else None
+        facts=page, cursor=pagination.seal(page[-1].id) if len(found) > len(page) else None
     )
 
 
@@ -153,7 +156,7 @@ def get_fact(
     fact_id: str, services: ServicesDep, principal: CallerDep, known_at: Moment | None = None
 ) -> Fact:
     """Read one visible fact, as it is or as it was known at a moment."""
-    return remembering.visible(services.store, principal, fact_id, known_at=known_at)
+    return use_cases_remember.visible(services.store, principal, fact_id, known_at=known_at)
 
 
 @router.post("/facts/{fact_id}:correct")
@@ -163,4 +166,4 @@ def correct(
 ) -> Corrected:  # fmt: skip
     """Close a fact's validity, with a successor when the body has a replacement."""
     repeat = once(key, principal, f"correct/{fact_id}", body)
-    return remembering.correct(services.store, principal, fact_id, body, repeat)
+    return use_cases_remember.correct(services.store, principal, fact_id, body, repeat)

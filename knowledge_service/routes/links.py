@@ -7,11 +7,11 @@ from typing import Annotated
 from fastapi import APIRouter, Query, Response
 
 from knowledge_client.models import Impact, Linked, LinkIn, LinkPage, Neighborhood, Why
-from knowledge_service.flows import explaining, linking
 from knowledge_service.ports import Around
-from knowledge_service.routes import cursors
+from knowledge_service.routes import pagination
 from knowledge_service.routes.dependencies import CallerDep, KeyHeader, ServicesDep, once
 from knowledge_service.routes.endpoint import Endpoint
+from knowledge_service.use_cases import links, provenance
 
 _REFERENCE = 1200
 Types = Annotated[list[str], Query(alias="type", max_length=32)]
@@ -26,7 +26,7 @@ def link(
     key: KeyHeader = None,
 ) -> Linked:  # fmt: skip
     """Link two facts: 201 when it is new, 200 when it is there or links a fact to itself."""
-    found = linking.link(services.store, principal, body, once(key, principal, "links", body))
+    found = links.link(services.store, principal, body, once(key, principal, "links", body))
     response.status_code = 201 if found.status == "created" else 200
     return found
 
@@ -40,7 +40,7 @@ def unlink(
     kind: Annotated[str, Query(alias="type", max_length=64)] = "related",
 ) -> None:
     """Take a link back; its history stays."""
-    linking.unlink(services.store, principal, from_, to, kind)
+    links.unlink(services.store, principal, from_, to, kind)
 
 
 @router.get("/facts/{fact_id}/links")
@@ -53,11 +53,9 @@ def list_links(
     limit: Annotated[int, Query(ge=1, le=500)] = 100,
 ) -> LinkPage:
     """List a fact's links in both directions, newest first; closed ones are kept and shown."""
-    before = cursors.unseal(cursor)
-    page = linking.links(
-        services.store, principal, fact_id, types=types, before=before, limit=limit
-    )
-    return page.model_copy(update={"cursor": cursors.seal(page.cursor)}) if page.cursor else page
+    before = pagination.unseal(cursor)
+    page = links.links(services.store, principal, fact_id, types=types, before=before, limit=limit)
+    return page.model_copy(update={"cursor": pagination.seal(page.cursor)}) if page.cursor else page
 
 
 @router.get("/facts/{fact_id}/neighbors")
@@ -71,13 +69,13 @@ def neighbors(
 ) -> Neighborhood:
     """Find the live facts up to `depth` links away, the nearest first."""
     around = Around(fact_id, depth, limit, tuple(types))
-    return linking.neighbors(services.store, principal, around)
+    return links.neighbors(services.store, principal, around)
 
 
 @router.get("/facts/{fact_id}/why")
 def why(fact_id: str, services: ServicesDep, principal: CallerDep) -> Why:
     """Tell where a fact comes from."""
-    return explaining.why(services.store, principal, fact_id)
+    return provenance.why(services.store, principal, fact_id)
 
 
 @router.get("/facts/{fact_id}/impact")
@@ -88,4 +86,4 @@ def impact(
     limit: Annotated[int, Query(ge=1, le=10_000)] = 1_000,
 ) -> Impact:
     """Tell each recall that returned a fact, and what came of it."""
-    return explaining.impact(services.store, principal, fact_id, limit=limit)
+    return provenance.impact(services.store, principal, fact_id, limit=limit)

@@ -9,9 +9,9 @@ from fastapi import APIRouter
 from knowledge_client.models import PrincipalIn, PrincipalPage, WhoAmI
 from knowledge_service.domain.visibility import PLATFORM, Principal, realm_of
 from knowledge_service.errors import Forbidden, NotFound
-from knowledge_service.flows import access
 from knowledge_service.routes.dependencies import CallerDep, ServicesDep
 from knowledge_service.routes.endpoint import Endpoint
+from knowledge_service.use_cases import authorization
 
 router = APIRouter(prefix="/v1", tags=["principals"], route_class=Endpoint)
 _ACCOUNT = re.compile(r"system:serviceaccount:([^:]+):.+", re.DOTALL)
@@ -20,12 +20,12 @@ _ACCOUNT = re.compile(r"system:serviceaccount:([^:]+):.+", re.DOTALL)
 @router.put("/principals")
 def put_principal(body: PrincipalIn, services: ServicesDep, principal: CallerDep) -> PrincipalIn:
     """Register a caller; repeating it is harmless. Nobody grants what it has not itself."""
-    home = access.path_of(body.home, principal, "home")
-    access.require(principal, "admin", home)
+    home = authorization.path_of(body.home, principal, "home")
+    authorization.require(principal, "admin", home)
     grants = []
     for grant in body.grants:
-        scope = access.path_of(grant.scope, principal, "grants")
-        access.require(principal, "admin", scope)
+        scope = authorization.path_of(grant.scope, principal, "grants")
+        authorization.require(principal, "admin", scope)
         if grant.subtree and not principal.administers_all_below(scope):
             raise Forbidden(f"{principal.name} may not grant all below {scope}")
         grants.append(grant.model_copy(update={"scope": scope}))
@@ -35,7 +35,7 @@ def put_principal(body: PrincipalIn, services: ServicesDep, principal: CallerDep
     if known and not principal.may("admin", known.home):
         raise Forbidden(f"{username} is registered, and not yours to move")
     settled = body.model_copy(update={"home": home, "grants": tuple(grants)})
-    services.store.put_principal(settled, actor=access.actor(principal))
+    services.store.put_principal(settled, actor=authorization.actor(principal))
     return settled
 
 
@@ -67,7 +67,7 @@ def delete_principal(username: str, services: ServicesDep, principal: CallerDep)
     found = services.store.principal(username)
     if found is None or not principal.may("admin", found.home):
         raise NotFound(f"principal {username} is not registered or not yours to remove")
-    services.store.delete_principal(username, actor=access.actor(principal))
+    services.store.delete_principal(username, actor=authorization.actor(principal))
 
 
 @router.get("/whoami")

@@ -5,9 +5,11 @@ from __future__ import annotations
 from fastapi import APIRouter
 
 from knowledge_client.models import Compared, Explained, Recalled, RecallIn, Receipt
-from knowledge_service.flows import explaining, recalling, replaying
 from knowledge_service.routes.dependencies import CallerDep, KeyHeader, ServicesDep, once
 from knowledge_service.routes.endpoint import Endpoint
+from knowledge_service.use_cases import provenance
+from knowledge_service.use_cases import recall as use_cases_recall
+from knowledge_service.use_cases import replay as use_cases_replay
 
 router = APIRouter(prefix="/v1", tags=["recall"], route_class=Endpoint)
 
@@ -19,28 +21,28 @@ def recall(
     """Return ranked facts that the caller may see, and the receipt of it."""
     repeat = once(key, principal, "recall", body)
     now = services.now()
-    return recalling.recall(services.store, principal, body, now=now, once=repeat)
+    return use_cases_recall.recall(services.store, principal, body, now=now, once=repeat)
 
 
 @router.get("/receipts/{receipt_id}:replay")
 def replay(receipt_id: str, services: ServicesDep, principal: CallerDep) -> Compared:
     """Ask a recall's question again, of what was known then, and say whether it is equal."""
-    return replaying.replay(services.store, principal, receipt_id)
+    return use_cases_replay.replay(services.store, principal, receipt_id)
 
 
 @router.get("/receipts/{receipt_id}:diff")
 def diff(receipt_id: str, services: ServicesDep, principal: CallerDep) -> Compared:
     """Ask a recall's question again, of what is known now, and say what is different."""
-    return replaying.diff(services.store, principal, receipt_id, now=services.now())
+    return use_cases_replay.diff(services.store, principal, receipt_id, now=services.now())
 
 
 @router.get("/receipts/{receipt_id}:explain")
 def explain(receipt_id: str, fact: str, services: ServicesDep, principal: CallerDep) -> Explained:
     """Tell what became of a fact in a recall: why it was returned, or was not."""
-    return replaying.explain(services.store, principal, receipt_id, fact)
+    return use_cases_replay.explain(services.store, principal, receipt_id, fact)
 
 
 @router.get("/receipts/{receipt_id}")
 def get_receipt(receipt_id: str, services: ServicesDep, principal: CallerDep) -> Receipt:
     """Read a receipt of one's own, or of a scope that one was granted to read."""
-    return explaining.receipt(services.store, principal, receipt_id).receipt
+    return provenance.receipt(services.store, principal, receipt_id).receipt

@@ -19,11 +19,11 @@ from knowledge_client.models import (
     StatsIn,
 )
 from knowledge_service.domain.runs import RunKey, key_of
-from knowledge_service.flows import access, running
 from knowledge_service.ports import RunListing
-from knowledge_service.routes import cursors
+from knowledge_service.routes import pagination
 from knowledge_service.routes.dependencies import CallerDep, KeyHeader, Namespace, ServicesDep, once
 from knowledge_service.routes.endpoint import Endpoint
+from knowledge_service.use_cases import authorization, runs
 
 RunId = Annotated[str, Path(max_length=128)]
 
@@ -36,7 +36,7 @@ def add_episodes(
 ) -> EpisodesAccepted:
     """Append episodes to a run that the caller works in; equal ones count as duplicates."""
     repeat = once(key, principal, "episodes", body)
-    return running.add_episodes(services.store, principal, body, repeat)
+    return runs.add_episodes(services.store, principal, body, repeat)
 
 
 @router.get("/runs/{run_id}/episodes")
@@ -49,19 +49,19 @@ def list_episodes(
     limit: Annotated[int, Query(ge=1, le=500)] = 200,
 ) -> EpisodePage:
     """Read a run's record by `seq`."""
-    run = running.visible_run(services.store, principal, run_id, namespace)
-    after = cursors.unseal_number(cursor)
+    run = runs.visible_run(services.store, principal, run_id, namespace)
+    after = pagination.unseal_number(cursor)
     found = services.store.episodes(key_of(run), after=after, limit=limit + 1)
     page = found[:limit]
     return EpisodePage(
-        episodes=page, cursor=cursors.seal(str(page[-1].seq)) if len(found) > limit else None
+        episodes=page, cursor=pagination.seal(str(page[-1].seq)) if len(found) > limit else None
     )
 
 
 @router.put("/runs/{run_id}")
 def put_run(run_id: RunId, body: RunIn, services: ServicesDep, principal: CallerDep) -> Run:
     """Open a run, add to it, or close it with its outcome."""
-    return running.put_run(services.store, principal, run_id, body)
+    return runs.put_run(services.store, principal, run_id, body)
 
 
 @router.get("/runs/{run_id}")
@@ -69,7 +69,7 @@ def get_run(
     run_id: str, services: ServicesDep, principal: CallerDep, namespace: Namespace = None
 ) -> Run:
     """Read one run."""
-    return running.visible_run(services.store, principal, run_id, namespace)
+    return runs.visible_run(services.store, principal, run_id, namespace)
 
 
 @router.get("/runs")
@@ -82,14 +82,14 @@ def list_runs(
     limit: Annotated[int, Query(ge=1, le=500)] = 50,
 ) -> RunPage:
     """List visible runs, the one opened last first."""
-    position = cursors.unseal(cursor)
+    position = pagination.unseal(cursor)
     before = RunKey(*position.partition(" ")[::2]) if position else None
     if before and services.store.run(before, principal.view) is None:
-        raise cursors.none_of_ours()  # where another's run stands in time is not told
+        raise pagination.none_of_ours()  # where another's run stands in time is not told
     asked = RunListing(principal.view, limit + 1, namespace, blueprint, before=before)
     found = services.store.list_runs(asked)
     page = found[:limit]
-    more = cursors.seal(" ".join(key_of(page[-1]))) if len(found) > limit else None
+    more = pagination.seal(" ".join(key_of(page[-1]))) if len(found) > limit else None
     return RunPage(runs=page, cursor=more)
 
 
@@ -107,8 +107,8 @@ def blueprint_stats(
 @router.post("/stats:batch")
 def stats_batch(body: StatsIn, services: ServicesDep, principal: CallerDep) -> Stats:
     """Answer many questions at once, in their order."""
-    paths = tuple(access.path_of(path, principal, "scopes") for path in body.scopes)
-    access.readable(paths, principal)
+    paths = tuple(authorization.path_of(path, principal, "scopes") for path in body.scopes)
+    authorization.readable(paths, principal)
     return Stats(
         blueprints=services.store.blueprint_stats(body.blueprints, principal.view),
         scopes=services.store.scope_stats(paths, principal.view),

@@ -10,10 +10,10 @@ from fastapi import APIRouter, Query
 from knowledge_client.models import Adopted, ScopeConfig, ScopeOut, ScopePage
 from knowledge_service.domain.visibility import Principal, realm_of
 from knowledge_service.errors import Forbidden, NotFound
-from knowledge_service.flows import access
-from knowledge_service.routes import cursors
+from knowledge_service.routes import pagination
 from knowledge_service.routes.dependencies import CallerDep, Services, ServicesDep
 from knowledge_service.routes.endpoint import Endpoint
+from knowledge_service.use_cases import authorization
 
 router = APIRouter(prefix="/v1", tags=["scopes"], route_class=Endpoint)
 
@@ -26,39 +26,39 @@ def list_scopes(
     limit: Annotated[int, Query(ge=1, le=2000)] = 500,
 ) -> ScopePage:
     """List the visible scopes that exist, declared or only written to, by path."""
-    after = cursors.unseal(cursor) or ""
+    after = pagination.unseal(cursor) or ""
     paths = [path for path in services.store.list_scopes(principal.view) if path > after]
     page = paths[:limit]
     return ScopePage(
         scopes=_describe(services, principal, page),
-        cursor=cursors.seal(page[-1]) if len(paths) > limit else None,
+        cursor=pagination.seal(page[-1]) if len(paths) > limit else None,
     )
 
 
 @router.get("/scopes/{path:path}")
 def get_scope(path: str, services: ServicesDep, principal: CallerDep) -> ScopeOut:
     """Read a scope; one that nobody declared has the defaults."""
-    paths = access.readable([path], principal)
+    paths = authorization.readable([path], principal)
     return _describe(services, principal, paths)[0]
 
 
 @router.post("/scopes/{path:path}:reset")
 def reset_scope(path: str, services: ServicesDep, principal: CallerDep) -> ScopeOut:
     """Take a scope's settings back to the defaults; its facts stay. Repeating it is harmless."""
-    canonical = access.path_of(path, principal)
-    access.require(principal, "admin", canonical)
-    services.store.reset_scope(canonical, actor=access.actor(principal))
+    canonical = authorization.path_of(path, principal)
+    authorization.require(principal, "admin", canonical)
+    services.store.reset_scope(canonical, actor=authorization.actor(principal))
     return _describe(services, principal, [canonical])[0]
 
 
 @router.post("/scopes/{path:path}:adopt")
 def adopt_scope(path: str, services: ServicesDep, principal: CallerDep) -> Adopted:
     """Join what the last scope of the same path knew, as after a namespace was made again."""
-    canonical = access.path_of(path, principal)
-    access.require(principal, "admin", canonical)
+    canonical = authorization.path_of(path, principal)
+    authorization.require(principal, "admin", canonical)
     if canonical == realm_of(canonical) and not principal.administers_all_below(canonical):
         raise Forbidden(f"{principal.name} administers {canonical} but not all below it")
-    found = services.store.adopt_scope(canonical, actor=access.actor(principal))
+    found = services.store.adopt_scope(canonical, actor=authorization.actor(principal))
     if found is None:
         raise NotFound(f"scope {canonical} has no predecessor to adopt")
     return found
@@ -69,9 +69,9 @@ def put_scope(
     path: str, body: ScopeConfig, services: ServicesDep, principal: CallerDep
 ) -> ScopeOut:
     """Declare how knowledge behaves in a scope."""
-    canonical = access.path_of(path, principal)
-    access.require(principal, "admin", canonical)
-    services.store.put_scope(canonical, body, actor=access.actor(principal))
+    canonical = authorization.path_of(path, principal)
+    authorization.require(principal, "admin", canonical)
+    services.store.put_scope(canonical, body, actor=authorization.actor(principal))
     return _describe(services, principal, [canonical])[0]
 
 
@@ -85,9 +85,9 @@ def delete_scope(
     cannot: the text of its facts and of their promoted copies is deleted for good, as by `:erase`,
     beside other writes.
     """
-    canonical = access.path_of(path, principal)
-    access.require(principal, "admin", canonical)
-    actor = access.actor(principal)
+    canonical = authorization.path_of(path, principal)
+    authorization.require(principal, "admin", canonical)
+    actor = authorization.actor(principal)
     if not services.store.delete_scope(canonical, actor=actor, erase=erase):
         raise NotFound(f"scope {canonical} does not exist")
 

@@ -17,7 +17,7 @@ from kais_cluster import errors as cluster_errors
 from knowledge_client import AsyncKnowledgeClient, errors, models
 from knowledge_client.retries import NEVER
 from knowledge_service.app import create_app
-from knowledge_service.identity import kubernetes
+from knowledge_service.authentication import kubernetes
 from tests.builders_knowledge import OPERATOR
 from tests.cluster.conftest import ControlPlane
 from tests.cluster.running import wait_for

@@ -21,7 +21,7 @@ from knowledge_client.models import (
     ScopeConfig,
 )
 from knowledge_service import clock as clocks
-from knowledge_service import ids
+from knowledge_service import uuid7
 from knowledge_service.domain.capacity import UNDECLARED_FACTS
 from knowledge_service.domain.facts import NewFact
 from knowledge_service.domain.runs import RunKey
@@ -99,7 +99,7 @@ class Base:
         self.book = Book()
         self._clock = clock
         self._lock = threading.RLock()
-        self._ids = ids.IdMaker()
+        self._ids = uuid7.IdMaker()
         self._last: datetime | None = None
         self._numbers = 0
         self._scopes: dict[str, StoredScope] = {}

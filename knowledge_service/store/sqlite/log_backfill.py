@@ -14,13 +14,13 @@ import apsw
 from knowledge_service.clock import Clock
 from knowledge_service.event_log import legacy_rows
 from knowledge_service.event_log.hash_chain import read_head
-from knowledge_service.ids import IdMaker
 from knowledge_service.progress import Progress
 from knowledge_service.store.sqlite import projection_rebuild
 from knowledge_service.store.sqlite.equals import Equals
 from knowledge_service.store.sqlite.event_table import SqliteEventTable
 from knowledge_service.store.sqlite.projections import kept
 from knowledge_service.store.sqlite.transaction import Transaction
+from knowledge_service.uuid7 import IdMaker
 
 _FROM = "INSERT OR REPLACE INTO meta(key, value) VALUES('replay_from', ?)"
 _KNOWN_SINCE = "UPDATE fact SET changed_at = coalesce(closed_at, recorded_at)"

@@ -17,10 +17,10 @@ from knowledge_service.domain.capacity import UNDECLARED_FACTS
 from knowledge_service.event_log import times
 from knowledge_service.event_log.events import EncodedEvent, Event, PendingEvent
 from knowledge_service.event_log.hash_chain import ChainHead, EventAppender
-from knowledge_service.ids import IdMaker
 from knowledge_service.store.sqlite import postings, projections
 from knowledge_service.store.sqlite.equals import Equals
 from knowledge_service.store.sqlite.event_table import SqliteEventTable
+from knowledge_service.uuid7 import IdMaker
 
 _MOVING = ("scope.", "realm.", "principal.")
 

@@ -29,7 +29,6 @@ from knowledge_service.domain.capacity import UNDECLARED_FACTS
 from knowledge_service.errors import StoreDamaged, StoreUnavailable
 from knowledge_service.event_log import times
 from knowledge_service.event_log.hash_chain import ChainHead, read_head
-from knowledge_service.ids import IdMaker
 from knowledge_service.index.keeping import Blanked
 from knowledge_service.store.sqlite import completions, deferred, wal_truncation
 from knowledge_service.store.sqlite import connection as connections
@@ -40,6 +39,7 @@ from knowledge_service.store.sqlite.event_table import SqliteEventTable
 from knowledge_service.store.sqlite.group_commit import GroupCommit
 from knowledge_service.store.sqlite.transaction import Mergeable, Transaction
 from knowledge_service.store.sqlite.wal_checkpoint import Checkpointer
+from knowledge_service.uuid7 import IdMaker
 
 _log = logging.getLogger(__name__)
 T = TypeVar("T")

@@ -19,7 +19,6 @@ from knowledge_service.event_log.fact_events import CHANGEABLE
 from knowledge_service.event_log.hash_chain import read_head
 from knowledge_service.event_log.log_verification import Report
 from knowledge_service.event_log.ports import FactReferences, LogTable
-from knowledge_service.ids import IdMaker
 from knowledge_service.store.sqlite import (
     connection,
     exports,
@@ -31,6 +30,7 @@ from knowledge_service.store.sqlite.equals import Equals
 from knowledge_service.store.sqlite.erasure import SqliteFactReferences
 from knowledge_service.store.sqlite.event_table import SqliteEventTable
 from knowledge_service.store.sqlite.transaction import Transaction
+from knowledge_service.uuid7 import IdMaker
 from tests.fakes.clock import START
 from tests.fakes.memory_event_log import MemoryEventLog, StoredFact
 

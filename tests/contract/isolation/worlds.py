@@ -20,11 +20,11 @@ from knowledge_client.models import RecallIn, Source
 from knowledge_service.domain.visibility import EVERYTHING, Principal, View
 from knowledge_service.fact_operations import closing
 from knowledge_service.fact_operations.unit_of_work import require_fact
-from knowledge_service.flows import recalling
 from knowledge_service.ports import Actor, Listing, NewLink, NewReceipt, Order, Reader, Use
 from knowledge_service.store.sqlite.store import SqliteStore
 from knowledge_service.store.sqlite.unit_of_work import SqliteUnitOfWork
 from knowledge_service.store.sqlite.writer import Transaction
+from knowledge_service.use_cases import recall
 from tests.builders_knowledge import new_fact
 from tests.contract.isolation import acts
 
@@ -328,7 +328,7 @@ def recalled(stored: Stored, home: str, asked: RecallIn) -> object:
     """Ask, and return everything of the answer that has no made-up id in it."""
     reader = Principal("reader", "agent", home)
     now = _START + timedelta(days=1)
-    answer = recalling.recall(stored.store, reader, asked, now=now, once=None)
+    answer = recall.recall(stored.store, reader, asked, now=now, once=None)
     facts = tuple(
         (
             stored.keys.get(f.id),

@@ -11,7 +11,7 @@ import pytest
 from knowledge_client import AsyncKnowledgeClient
 from knowledge_client.models import CorrectIn, FactIn, RecallIn
 from knowledge_service.app import create_app
-from knowledge_service.identity.none import NoAuthentication
+from knowledge_service.authentication.disabled import NoAuthentication
 from knowledge_service.ports import Store
 from knowledge_service.store.sqlite import maintenance
 from knowledge_service.store.sqlite.store import SqliteStore

@@ -10,7 +10,7 @@ import httpx
 import pytest
 
 from knowledge_service.app import create_app
-from knowledge_service.identity.none import NoAuthentication
+from knowledge_service.authentication.disabled import NoAuthentication
 from knowledge_service.store.sqlite import connection, maintenance
 from knowledge_service.store.sqlite.store import SqliteStore
 from tests import disks

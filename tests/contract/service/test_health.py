@@ -10,10 +10,10 @@ import pytest
 
 from kais_cluster.host import control_plane
 from knowledge_service.app import create_app
+from knowledge_service.authentication.disabled import NoAuthentication
 from knowledge_service.errors import StoreUnavailable
-from knowledge_service.flows.readiness import Readiness
-from knowledge_service.identity.none import NoAuthentication
 from knowledge_service.store.sqlite.store import SqliteStore
+from knowledge_service.use_cases.readiness import Readiness
 from tests.fakes.clock import FakeClock
 from tests.fakes.store import MemoryStore
 from tests.knowledge_process import serving

@@ -16,7 +16,7 @@ from knowledge_client.models import (
     ScopeConfig,
 )
 from knowledge_service.ports import Store
-from knowledge_service.routes import describing
+from knowledge_service.routes import openapi_errors
 from tests.builders_knowledge import LEAD, TEAM
 from tests.contract.service.callers import OPERATOR, Connect
 from tests.fakes.store import MemoryStore
@@ -127,8 +127,8 @@ class TestHealth:
             time.sleep(0.1)  # meanwhile the others ask
             return describe(document)
 
-        describe = describing.describe
-        monkeypatch.setattr(describing, "describe", slowly)
+        describe = openapi_errors.describe
+        monkeypatch.setattr(openapi_errors, "describe", slowly)
         asked = [http.get("/openapi.json") for _ in range(8)]
         answers = await asyncio.gather(*asked)
         assert len(described) == 1

@@ -16,7 +16,7 @@ from schemathesis import GenerationMode, checks
 from schemathesis.specs.openapi import checks as openapi_checks
 
 from knowledge_service.app import create_app
-from knowledge_service.identity.none import NoAuthentication
+from knowledge_service.authentication.disabled import NoAuthentication
 from knowledge_service.store.sqlite.store import SqliteStore
 from tests import settings
 from tests.builders_knowledge import OPERATOR, PERSON, TEAM, new_fact, run_in

@@ -16,8 +16,8 @@ from knowledge_client import errors, responses
 from knowledge_client.codes import Code
 from knowledge_client.requests import list_facts
 from knowledge_service.app import create_app
+from knowledge_service.authentication.disabled import NoAuthentication
 from knowledge_service.errors import StoreUnavailable
-from knowledge_service.identity.none import NoAuthentication
 from knowledge_service.store.sqlite import facts, readers, writer
 from knowledge_service.store.sqlite.store import SqliteStore
 from tests.held_writer import held_writer

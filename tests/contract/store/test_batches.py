@@ -19,10 +19,10 @@ from hypothesis import strategies as st
 from knowledge_client.models import Ref, Source
 from knowledge_service.domain.facts import NewFact
 from knowledge_service.event_log import event_payloads, fact_event_json
-from knowledge_service.ids import IdMaker
 from knowledge_service.index import terms
 from knowledge_service.store.sqlite import maintenance, projection_rebuild
 from knowledge_service.store.sqlite.store import SqliteStore
+from knowledge_service.uuid7 import IdMaker
 from tests.builders_knowledge import LEAD, PERSON, TEAM, new_fact
 
 # The rows of documents of each scope: their key's bucket is the first.

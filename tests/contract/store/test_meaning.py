@@ -13,9 +13,9 @@ from typing import Any
 import pytest
 
 from knowledge_service.domain.visibility import View
+from knowledge_service.embeddings import settings
+from knowledge_service.embeddings.client import EndpointEmbedder
 from knowledge_service.errors import StartupError
-from knowledge_service.meaning import settings
-from knowledge_service.meaning.client import EndpointEmbedder
 from knowledge_service.ports import Order, Search
 from knowledge_service.store.sqlite.store import SqliteStore
 from knowledge_service.workers.embeddings import EmbeddingBackfill

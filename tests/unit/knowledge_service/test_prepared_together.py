@@ -13,8 +13,8 @@ from knowledge_service.domain import facts, signs
 from knowledge_service.domain.facts import FactText, NewFact
 from knowledge_service.domain.visibility import Principal, administrator
 from knowledge_service.errors import ServiceError
-from knowledge_service.flows import preparing
 from knowledge_service.index import looking, terms
+from knowledge_service.use_cases import fact_validation
 from tests.builders_knowledge import LEAD, PERSON, TEAM
 from tests.fakes.store import MemoryStore
 from tests.unit.knowledge_service import corpora
@@ -56,8 +56,8 @@ def test_facts_prepared_together_are_those_prepared_alone(
     store = MemoryStore()
     if refuses:
         store.put_scope(LEAD, ScopeConfig(secrets="Refuse"), actor=PERSON)
-    together = prepared(lambda: preparing.prepare_all(store, caller, bodies))
-    alone = prepared(lambda: [preparing.prepare(store, caller, body) for body in bodies])
+    together = prepared(lambda: fact_validation.prepare_all(store, caller, bodies))
+    alone = prepared(lambda: [fact_validation.prepare(store, caller, body) for body in bodies])
     assert together == alone
 
 
@@ -96,5 +96,5 @@ def test_fact_that_says_more_than_text_is_prepared_alone(more: dict[str, Any]) -
 def test_empty_title_is_no_secret() -> None:
     store = MemoryStore()
     store.put_scope(LEAD, ScopeConfig(secrets="Refuse"), actor=PERSON)
-    fact = preparing.prepare(store, CALLERS[1], FactIn(content="the build is red", title=""))
+    fact = fact_validation.prepare(store, CALLERS[1], FactIn(content="the build is red", title=""))
     assert fact.title is None

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from knowledge_client.models import Extraction
-from knowledge_service import ids, logs, settings
+from knowledge_service import logging_config, settings, uuid7
 from knowledge_service.domain import capacity
 from knowledge_service.domain.runs import RunKey, duration_s
 from knowledge_service.domain.statistics import usefulness
@@ -22,7 +22,7 @@ from tests.fakes.store import MemoryStore
 
 
 def test_ids_sort_by_the_moment_they_were_made_also_when_the_clock_goes_back() -> None:
-    maker = ids.IdMaker()
+    maker = uuid7.IdMaker()
     made = [maker.make(START) for _ in range(100)] + [maker.make(START.replace(year=2020))]
     assert made == sorted(set(made))
     assert made[0][14] == "7"
@@ -124,7 +124,7 @@ class TestWorker:
 def test_logs_are_one_json_object_a_line(capsys: pytest.CaptureFixture[str]) -> None:
     before = logging.getLogger().handlers[:]
     try:
-        logs.configure("INFO")
+        logging_config.configure("INFO")
         logging.getLogger("x").info("said %s", "so", extra={"fields": {"route": "/v1"}})
         line = json.loads(capsys.readouterr().err)
     finally:

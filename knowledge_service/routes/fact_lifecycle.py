@@ -18,10 +18,10 @@ from knowledge_client.models import (
     ReviewPage,
     Undone,
 )
-from knowledge_service.flows import living
-from knowledge_service.routes import cursors
+from knowledge_service.routes import pagination
 from knowledge_service.routes.dependencies import CallerDep, KeyHeader, ServicesDep, once
 from knowledge_service.routes.endpoint import Endpoint
+from knowledge_service.use_cases import fact_lifecycle
 
 router = APIRouter(prefix="/v1", tags=["facts"], route_class=Endpoint)
 
@@ -33,7 +33,7 @@ def confirm(
 ) -> Fact:  # fmt: skip
     """Confirm a fact; one by a person puts a flagged fact back into injection."""
     repeat = once(key, principal, f"confirm/{fact_id}", body)
-    return living.confirm(services.store, principal, fact_id, body, repeat)
+    return fact_lifecycle.confirm(services.store, principal, fact_id, body, repeat)
 
 
 @router.post("/facts/{fact_id}:retract")
@@ -43,7 +43,7 @@ def retract(
 ) -> Fact:  # fmt: skip
     """Close a fact as wrong; its promoted copies go too, unless others confirmed them."""
     repeat = once(key, principal, f"retract/{fact_id}", body)
-    return living.retract(services.store, principal, fact_id, body.reason, repeat)
+    return fact_lifecycle.retract(services.store, principal, fact_id, body.reason, repeat)
 
 
 @router.post("/facts/{fact_id}:restore")
@@ -53,7 +53,7 @@ def restore(
 ) -> Fact:  # fmt: skip
     """Make a closed fact live again."""
     repeat = once(key, principal, f"restore/{fact_id}", body)
-    return living.restore(services.store, principal, fact_id, body.reason, repeat)
+    return fact_lifecycle.restore(services.store, principal, fact_id, body.reason, repeat)
 
 
 @router.post("/facts/{fact_id}:promote")
@@ -63,7 +63,7 @@ def promote(
 ) -> Copied:  # fmt: skip
     """Copy a fact one level up, or confirm its equal there."""
     repeat = once(key, principal, f"promote/{fact_id}", body)
-    return living.promote(services.store, principal, fact_id, body.reason, repeat)
+    return fact_lifecycle.promote(services.store, principal, fact_id, body.reason, repeat)
 
 
 @router.post("/facts/{fact_id}:approve")
@@ -73,7 +73,7 @@ def approve(
 ) -> Approved:  # fmt: skip
     """Approve a fact; with other words, approve a successor that has them."""
     repeat = once(key, principal, f"approve/{fact_id}", body)
-    return living.approve(services.store, principal, fact_id, body, repeat)
+    return fact_lifecycle.approve(services.store, principal, fact_id, body, repeat)
 
 
 @router.post("/facts/{fact_id}:reject")
@@ -83,7 +83,7 @@ def reject(
 ) -> Fact:  # fmt: skip
     """Reject a fact: archived, and restorable."""
     repeat = once(key, principal, f"reject/{fact_id}", body)
-    return living.reject(services.store, principal, fact_id, body.reason, repeat)
+    return fact_lifecycle.reject(services.store, principal, fact_id, body.reason, repeat)
 
 
 @router.post("/facts/{fact_id}:undo")
@@ -93,7 +93,7 @@ def undo(
 ) -> Undone:  # fmt: skip
     """Append the inverse of the last thing that was done to a fact."""
     repeat = once(key, principal, f"undo/{fact_id}", body)
-    return living.undo(services.store, principal, fact_id, body.reason, repeat)
+    return fact_lifecycle.undo(services.store, principal, fact_id, body.reason, repeat)
 
 
 @router.post("/facts/{fact_id}:erase")
@@ -103,13 +103,13 @@ def erase(
 ) -> Erased:  # fmt: skip
     """Delete a fact's text for good, with its promoted copies."""
     repeat = once(key, principal, f"erase/{fact_id}", body)
-    return living.erase(services.store, principal, fact_id, body.reason, repeat)
+    return fact_lifecycle.erase(services.store, principal, fact_id, body.reason, repeat)
 
 
 @router.get("/facts/{fact_id}/history")
 def history(fact_id: str, services: ServicesDep, principal: CallerDep) -> History:
     """Read a fact's versions and what was done to it."""
-    return living.history(services.store, principal, fact_id)
+    return fact_lifecycle.history(services.store, principal, fact_id)
 
 
 @router.get("/reviews")
@@ -120,8 +120,8 @@ def reviews(
     limit: Annotated[int, Query(ge=1, le=500)] = 50,
 ) -> ReviewPage:
     """List live drafts and flagged facts in scopes that the caller reviews, newest first."""
-    before = cursors.unseal(cursor)
-    found = living.review_queue(services.store, principal, limit=limit + 1, before=before)
+    before = pagination.unseal(cursor)
+    found = fact_lifecycle.review_queue(services.store, principal, limit=limit + 1, before=before)
     page = found[:limit]
-    more = cursors.seal(page[-1].id) if len(found) > len(page) else None
+    more = pagination.seal(page[-1].id) if len(found) > len(page) else None
     return ReviewPage(facts=page, cursor=more)

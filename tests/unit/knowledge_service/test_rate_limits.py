@@ -5,8 +5,8 @@ import pytest
 from knowledge_client.models import Quota
 from knowledge_service.domain.visibility import Principal
 from knowledge_service.errors import QuotaExceeded
-from knowledge_service.flows.quotas import Quotas
 from knowledge_service.routes.dependencies import shares
+from knowledge_service.use_cases.rate_limits import Quotas
 from tests.builders_knowledge import LEAD
 from tests.fakes.clock import FakeClock
 

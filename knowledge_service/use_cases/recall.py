@@ -23,7 +23,7 @@ from knowledge_client.models import (
     Receipt,
     Run,
 )
-from knowledge_service import ids
+from knowledge_service import uuid7
 from knowledge_service.domain import redaction
 from knowledge_service.domain.filtering import Filters
 from knowledge_service.domain.visibility import (
@@ -36,9 +36,9 @@ from knowledge_service.domain.visibility import (
     realm_of,
 )
 from knowledge_service.errors import Forbidden, NotFound, StoreUnavailable
-from knowledge_service.flows import access, remembering
 from knowledge_service.index import analyser, ranker
 from knowledge_service.ports import Hit, NewReceipt, Once, Search
+from knowledge_service.use_cases import authorization, remember
 
 if TYPE_CHECKING:
     from knowledge_service.ports import Store
@@ -77,7 +77,7 @@ def recall(
     if query != body.query:
         body = body.model_copy(update={"query": query})
     reader = _act_as(store, principal, body.act_as) if body.act_as else principal
-    run = access.run_of(store, body.run, principal, near=reader.home) if body.run else None
+    run = authorization.run_of(store, body.run, principal, near=reader.home) if body.run else None
     known_at = body.known_at or now
     plan = _plan(store, reader, body, run)
     plan = replace(plan, search=replace(plan.search, now=known_at, explain=body.explain))
@@ -88,7 +88,7 @@ def recall(
     receipt = wire.built(
         Receipt,
         {
-            "id": ids.early_id(now),
+            "id": uuid7.early_id(now),
             "query_hash": hashlib.sha256(query.encode()).hexdigest(),
             "principal": reader.name,
             "scopes": scopes,
@@ -116,7 +116,7 @@ def recall(
         },
     )
     if body.why_not:
-        asked_about = [remembering.resolved(store, reader, each) for each in body.why_not]
+        asked_about = [remember.resolved(store, reader, each) for each in body.why_not]
         told = _explained(store, plan, hits, receipt.facts, asked_about)
         answer = answer.model_copy(update={"why_not": told})
     return _record(
@@ -232,7 +232,7 @@ def _act_as(store: Store, principal: Principal, act_as: ActAs) -> Principal:
 def _plan(store: Store, reader: Principal, body: RecallIn, run: Run | None) -> _Plan:
     path = lineage(reader.home)
     configs = store.scope_configs(path)
-    scopes = access.readable(body.scopes, reader) if body.scopes else None
+    scopes = authorization.readable(body.scopes, reader) if body.scopes else None
     if scopes is None:
         closed = next((p for p in path if p in configs and not configs[p].inherit), None)
         if closed:

@@ -19,10 +19,10 @@ import anyio
 import anyio.to_thread
 import httpx
 
+from knowledge_service.authentication.cache import Cache, Identity
+from knowledge_service.authentication.token_review_limits import Lanes
 from knowledge_service.domain.visibility import Principal, administrator
 from knowledge_service.errors import IdentityUnavailable, Unauthenticated, Unregistered
-from knowledge_service.identity.cache import Cache, Identity
-from knowledge_service.identity.lanes import Lanes
 
 if TYPE_CHECKING:
     from knowledge_client.models import PrincipalIn

@@ -28,7 +28,7 @@ from knowledge_service.errors import (
     SecretRefused,
     TooLarge,
 )
-from knowledge_service.flows import access
+from knowledge_service.use_cases import authorization
 
 if TYPE_CHECKING:
     from knowledge_service.ports import Once, Store
@@ -45,7 +45,7 @@ def rehearse(
     Raises:
         RetractedBefore: an equal fact was retracted there.
     """
-    made = store.rehearse(facts, actor=access.actor(principal))
+    made = store.rehearse(facts, actor=authorization.actor(principal))
     new = {each.fact_id for each in made if each.status == "created"}
     return tuple(
         each.model_copy(
@@ -103,12 +103,12 @@ def correct(
     if not principal.may("write", fact.scope):
         raise Forbidden(f"{principal.name} may read fact {fact_id} but not correct it")
     refuse_decided(principal, fact, "correct")
-    access.writable(store, fact.scope, principal)
+    authorization.writable(store, fact.scope, principal)
     if body.replacement:
         refuse_secrets(store, fact.scope, body.replacement)
     reason = redaction.mask(body.reason)
     done = store.correct(
-        fact.id, reason, body.replacement, actor=access.actor(principal), once=once
+        fact.id, reason, body.replacement, actor=authorization.actor(principal), once=once
     )
     return done.model_copy(update=visible_copies(store, principal, done))
 

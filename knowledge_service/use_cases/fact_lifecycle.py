@@ -23,8 +23,8 @@ from knowledge_client.models import (
 from knowledge_service.domain import redaction
 from knowledge_service.domain.visibility import PLATFORM, Principal, Reach, lineage
 from knowledge_service.errors import Forbidden
-from knowledge_service.flows import access, remembering
 from knowledge_service.ports import Order, Queue
+from knowledge_service.use_cases import authorization, remember
 
 if TYPE_CHECKING:
     from knowledge_service.ports import Once, Store
@@ -49,7 +49,7 @@ def retract(
 ) -> Fact:
     """Say that a fact is wrong."""
     fact = _for_writing(store, principal, fact_id, "retract")
-    remembering.refuse_decided(principal, fact, "retract")
+    remember.refuse_decided(principal, fact, "retract")
     return store.retract(fact.id, _order(principal, reason, once))
 
 
@@ -58,7 +58,7 @@ def restore(
 ) -> Fact:
     """Make a closed fact live again."""
     fact = _for_writing(store, principal, fact_id, "restore")
-    remembering.refuse_decided(principal, fact, "restore")
+    remember.refuse_decided(principal, fact, "restore")
     return store.restore(fact.id, _order(principal, reason, once))
 
 
@@ -67,7 +67,7 @@ def undo(
 ) -> Undone:
     """Take the last operation on a fact back."""
     fact = _for_writing(store, principal, fact_id, "undo changes of")
-    remembering.refuse_decided(principal, fact, "undo changes of")
+    remember.refuse_decided(principal, fact, "undo changes of")
     found = store.undo(fact.id, _order(principal, reason, once))
     seen = (each for each in found.changed if store.fact(each, principal.view))
     return found.model_copy(update={"changed": tuple(seen)})
@@ -81,10 +81,10 @@ def promote(
     above = lineage(fact.scope)[1:]
     if above:
         # What is there already decides the answer, so whoever does not see it gets none.
-        access.readable(above[:1], principal)
+        authorization.readable(above[:1], principal)
     if above and above[0] == PLATFORM:
         _refuse_agents(principal, "promote facts to the platform")
-        access.require(principal, "review", PLATFORM)
+        authorization.require(principal, "review", PLATFORM)
     return store.promote(fact.id, _order(principal, reason, once))
 
 
@@ -96,9 +96,9 @@ def approve(
     _refuse_agents(principal, "review facts")
     for text in (body.content, body.title, *(body.tags or ())):
         if text:
-            remembering.refuse_secrets(store, fact.scope, text)
+            remember.refuse_secrets(store, fact.scope, text)
     done = store.approve(fact.id, _order(principal, body.reason, once), body)
-    return done.model_copy(update=remembering.visible_copies(store, principal, done))
+    return done.model_copy(update=remember.visible_copies(store, principal, done))
 
 
 def reject(
@@ -126,10 +126,10 @@ def erase(
 
 def history(store: Store, principal: Principal, fact_id: str) -> History:
     """Return what became of a visible fact."""
-    fact = remembering.visible(store, principal, fact_id)
+    fact = remember.visible(store, principal, fact_id)
     found = store.history(fact.id, principal.view)
     if found is None:
-        raise remembering.no_fact(fact_id)
+        raise remember.no_fact(fact_id)
     return found
 
 
@@ -147,13 +147,13 @@ def review_queue(
 
 def _for_writing(store: Store, principal: Principal, fact_id: str, doing: str) -> Fact:
     fact = _with(store, principal, fact_id, verb="write", doing=doing)
-    access.writable(store, fact.scope, principal)
+    authorization.writable(store, fact.scope, principal)
     return fact
 
 
 def _with(store: Store, principal: Principal, fact_id: str, *, verb: Verb, doing: str) -> Fact:
     # Who would review in vain is told so: the refusal says no more than that there is a draft.
-    fact = remembering.changeable(store, principal, fact_id, drafts=verb == "review")
+    fact = remember.changeable(store, principal, fact_id, drafts=verb == "review")
     if not principal.may(verb, fact.scope):
         raise Forbidden(f"{principal.name} may read fact {fact_id} but not {doing} it")
     return fact
@@ -165,4 +165,4 @@ def _refuse_agents(principal: Principal, doing: str) -> None:
 
 
 def _order(principal: Principal, reason: str, once: Once | None) -> Order:
-    return Order(access.actor(principal), redaction.mask(reason), once)
+    return Order(authorization.actor(principal), redaction.mask(reason), once)

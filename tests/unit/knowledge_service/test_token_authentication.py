@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
+from knowledge_service.authentication.tokens import TokenAuthentication
 from knowledge_service.errors import IdentityUnavailable, StartupError, Unauthenticated
-from knowledge_service.identity.tokens import TokenAuthentication
 from tests.builders_knowledge import LEAD, TEAM
 from tests.fakes.clock import FakeClock
 

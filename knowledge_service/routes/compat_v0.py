@@ -19,7 +19,6 @@ from knowledge_client.models import (
 from knowledge_client.models.facts import Tag
 from knowledge_client.wire import Moment, Reason, Wire, WireScope
 from knowledge_service.domain.visibility import lineage
-from knowledge_service.flows import access, recalling, remembering
 from knowledge_service.routes import facts
 from knowledge_service.routes.dependencies import (
     CallerDep,
@@ -29,6 +28,9 @@ from knowledge_service.routes.dependencies import (
     once,
 )
 from knowledge_service.routes.endpoint import ReferenceEndpoint
+from knowledge_service.use_cases import authorization
+from knowledge_service.use_cases import recall as use_cases_recall
+from knowledge_service.use_cases import remember as use_cases_remember
 
 router = APIRouter(tags=["reference"], route_class=ReferenceEndpoint)
 
@@ -132,7 +134,7 @@ def recall(
     """Return facts of the scope and those above it, as far as the caller sees them."""
     paths: tuple[str, ...] = ()
     if body.scope is not None:
-        (named,) = access.readable([body.scope], principal)
+        (named,) = authorization.readable([body.scope], principal)
         paths = tuple(path for path in lineage(named) if principal.view.sees(path))
     question = RecallIn(
         query=body.query,
@@ -142,7 +144,7 @@ def recall(
         include_closed=body.include_invalidated,
     )
     now = services.now()
-    answer = recalling.recall(services.store, principal, question, now=now, once=None)
+    answer = use_cases_recall.recall(services.store, principal, question, now=now, once=None)
     if answer.receipt:
         response.headers["Kais-Receipt"] = answer.receipt
     return [reference_fact(fact) for fact in answer.facts]
@@ -164,5 +166,5 @@ def correct(
     """Close a fact's validity; 404 for an unknown id."""
     correction = CorrectIn(reason=body.reason, replacement=body.replacement)
     repeat = once(key, principal, "correct", body)
-    remembering.correct(services.store, principal, body.fact_id, correction, repeat)
+    use_cases_remember.correct(services.store, principal, body.fact_id, correction, repeat)
     return {"status": "ok"}

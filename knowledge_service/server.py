@@ -9,16 +9,16 @@ from typing import TYPE_CHECKING
 
 import uvicorn
 
-from knowledge_service import arriving, logs, memory, waiting
+from knowledge_service import arriving, logging_config, memory, waiting
 from knowledge_service.app import create_app
 from knowledge_service.aside.looking_aside import Aside
+from knowledge_service.authentication import kubernetes
+from knowledge_service.authentication.disabled import NoAuthentication
+from knowledge_service.authentication.tokens import TokenAuthentication
+from knowledge_service.embeddings import settings as embeddings
+from knowledge_service.embeddings.client import EndpointEmbedder
 from knowledge_service.errors import StartupError
 from knowledge_service.extraction.worker import ExtractionWorker
-from knowledge_service.identity import kubernetes
-from knowledge_service.identity.none import NoAuthentication
-from knowledge_service.identity.tokens import TokenAuthentication
-from knowledge_service.meaning import settings as embeddings
-from knowledge_service.meaning.client import EndpointEmbedder
 from knowledge_service.metrics import Metrics
 from knowledge_service.progress import Progress
 from knowledge_service.store.sqlite.store import SqliteStore
@@ -29,9 +29,9 @@ from knowledge_service.workers.retention import RetentionWorker
 if TYPE_CHECKING:
     from types import FrameType
 
-    from knowledge_service.flows.listening import Listeners
     from knowledge_service.ports import Authenticator, Store
     from knowledge_service.settings import Settings
+    from knowledge_service.use_cases.event_stream import Listeners
 
 _log = logging.getLogger(__name__)
 # How long requests in flight may take after SIGTERM; a pod is given 30 s in all.
@@ -47,7 +47,7 @@ def serve(chosen: Settings) -> None:
     Raises:
         StartupError: the database cannot be had.
     """
-    logs.configure(chosen.log_level)
+    logging_config.configure(chosen.log_level)
     memory.share()
     progress = Progress()
     with waiting.answered(chosen.host, chosen.port, progress):

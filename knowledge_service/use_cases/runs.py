@@ -20,7 +20,7 @@ from knowledge_service.domain import facts, redaction
 from knowledge_service.domain.runs import MAX_COUNTER_NAME, RunKey, key_of
 from knowledge_service.domain.visibility import EVERYTHING, PLATFORM, Principal, realm_of
 from knowledge_service.errors import Conflict, Forbidden, InvalidBody, NotFound, TooLarge
-from knowledge_service.flows import access
+from knowledge_service.use_cases import authorization
 
 if TYPE_CHECKING:
     from knowledge_service.ports import Once, Store
@@ -39,8 +39,8 @@ def put_run(store: Store, principal: Principal, run_id: str, body: RunIn) -> Run
             counters, or one with too long a name.
         RunClosedOtherwise: it has another outcome already.
     """
-    path = access.path_of(body.scope, principal)
-    access.require(principal, "write", path)
+    path = authorization.path_of(body.scope, principal)
+    authorization.require(principal, "write", path)
     if body.kind == "mission" and principal.type == "agent":
         raise Forbidden(
             f"{principal.name} is an agent; missions are opened and closed by the operator,"
@@ -48,7 +48,7 @@ def put_run(store: Store, principal: Principal, run_id: str, body: RunIn) -> Run
         )
     known = store.run(RunKey(realm_of(path), run_id), EVERYTHING)
     if known and not principal.may("write", known.scope):
-        raise access.no_run(run_id)
+        raise authorization.no_run(run_id)
     if realm_of(path) not in (PLATFORM, f"realm:{body.namespace}"):
         message = f"must lie in realm:{body.namespace}, the run's namespace"
         violation = ProblemViolation(path="scope", message=message)
@@ -64,7 +64,7 @@ def put_run(store: Store, principal: Principal, run_id: str, body: RunIn) -> Run
     if body.parameters:
         _refuse_large(body.parameters)
         kept["parameters"] = redaction.mask_tree(body.parameters)
-    return store.put_run(run_id, body.model_copy(update=kept), actor=access.actor(principal))
+    return store.put_run(run_id, body.model_copy(update=kept), actor=authorization.actor(principal))
 
 
 def _refuse_large(parameters: Mapping[str, Any]) -> None:
@@ -86,19 +86,21 @@ def visible_run(
         Conflict: several realms have one; the namespace says which is meant.
     """
     runs = store.runs_named(run_id, principal.view)
-    return access.one_run(run_id, runs, namespace=namespace, near=principal.home)
+    return authorization.one_run(run_id, runs, namespace=namespace, near=principal.home)
 
 
 def add_episodes(
     store: Store, principal: Principal, body: EpisodesIn, once: Once | None
 ) -> EpisodesAccepted:
     """Append to the record of a run that the caller works in."""
-    run = access.run_of(store, body.run_id, principal, namespace=body.namespace)
+    run = authorization.run_of(store, body.run_id, principal, namespace=body.namespace)
     episodes = [
         each.model_copy(update={"refs": facts.masked_refs(each.refs)}) if each.refs else each
         for each in body.episodes
     ]
-    return store.add_episodes(key_of(run), episodes, actor=access.actor(principal), once=once)
+    return store.add_episodes(
+        key_of(run), episodes, actor=authorization.actor(principal), once=once
+    )
 
 
 def start_extraction(store: Store, principal: Principal, body: ExtractionIn) -> Extraction:
@@ -108,10 +110,12 @@ def start_extraction(store: Store, principal: Principal, body: ExtractionIn) -> 
         Conflict: the run is still open.
     """
     run = visible_run(store, principal, body.run_id, body.namespace)
-    access.require(principal, "extract", run.scope)
+    authorization.require(principal, "extract", run.scope)
     if run.outcome is None:
         raise Conflict(f"run {run.run_id} is still open; close it with its outcome first")
-    return store.accept_extraction(key_of(run), body.max_facts, actor=access.actor(principal))
+    return store.accept_extraction(
+        key_of(run), body.max_facts, actor=authorization.actor(principal)
+    )
 
 
 def visible_extraction(
@@ -126,7 +130,7 @@ def visible_extraction(
     runs = store.runs_named(run_id, principal.view)
     found = None
     with suppress(NotFound):
-        run = access.one_run(run_id, runs, namespace=namespace, near=principal.home)
+        run = authorization.one_run(run_id, runs, namespace=namespace, near=principal.home)
         found = store.extraction(key_of(run))
     if found is None:
         raise NotFound(f"no extraction of run {run_id} exists or it is not yours")

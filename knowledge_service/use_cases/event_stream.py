@@ -11,8 +11,8 @@ from knowledge_client.models import AuditEntry, AuditPage, Event
 from knowledge_service.domain.seals import Seal, Unsealed
 from knowledge_service.domain.visibility import PLATFORM, Principal, Reach, View, realm_of
 from knowledge_service.errors import Compacted, Forbidden, InvalidToken, QuotaExceeded
-from knowledge_service.flows import access
 from knowledge_service.ports import AuditPlace, Change
+from knowledge_service.use_cases import authorization
 
 if TYPE_CHECKING:
     from knowledge_service.ports import Store
@@ -160,8 +160,8 @@ def audit(
         Reach(grant.scope, grant.subtree) for grant in principal.grants if "admin" in grant.verbs
     )
     if scope is not None:
-        path = access.path_of(scope, principal)
-        access.require(principal, "admin", path)
+        path = authorization.path_of(scope, principal)
+        authorization.require(principal, "admin", path)
         reaches = (Reach(path, subtree=False),)
     if not reaches:
         raise Forbidden(f"{principal.name} administers no scope; the audit is for who does")

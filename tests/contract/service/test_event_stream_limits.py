@@ -11,9 +11,9 @@ import pytest
 
 from knowledge_service.domain.visibility import Principal
 from knowledge_service.errors import QuotaExceeded
-from knowledge_service.flows import listening
-from knowledge_service.flows.listening import Listeners, Seat
 from knowledge_service.routes import events
+from knowledge_service.use_cases import event_stream
+from knowledge_service.use_cases.event_stream import Listeners, Seat
 from tests.builders_knowledge import LEAD, OTHER, TEAM
 from tests.contract.service.callers import Connect, told
 
@@ -61,7 +61,7 @@ async def test_stream_whose_client_never_reads_ends_and_gives_its_seat_back(
     transport: httpx.ASGITransport, connect: Connect, monkeypatch: pytest.MonkeyPatch, taken: int
 ) -> None:
     monkeypatch.setattr(events, "_SEND_S", 0.1)
-    monkeypatch.setattr(listening, "_STREAMS_OF_ONE", 1)
+    monkeypatch.setattr(event_stream, "_STREAMS_OF_ONE", 1)
     async with asyncio.timeout(10):
         for _ in range(2):
             statuses: list[object] = []
@@ -85,7 +85,7 @@ def crowd(listeners: Listeners, callers: int, realm: str = OTHER) -> list[Seat]:
 def test_cells_of_a_realm_that_took_every_seat_lose_one_to_a_newcomer() -> None:
     listeners = Listeners()
     seats = crowd(listeners, 32)
-    assert len(seats) == listening._STREAMS
+    assert len(seats) == event_stream._STREAMS
     for place in range(8):
         listeners.take(Principal("demo/lead-0", "agent", LEAD))
         assert [seat.is_over for seat in seats].count(True) == place + 1
@@ -103,7 +103,7 @@ def test_caller_with_more_seats_than_its_neighbours_loses_one_to_a_newcomer_of_i
 def test_newcomer_is_refused_while_nobody_has_more_than_it(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(listening, "_STREAMS", 4)
+    monkeypatch.setattr(event_stream, "_STREAMS", 4)
     listeners = Listeners()
     for number in range(4):
         listeners.take(agent(number, f"realm:r{number}"))
@@ -119,13 +119,13 @@ def test_seat_that_was_taken_over_is_given_back_once() -> None:
     listeners.take(Principal("demo/lead-0", "agent", LEAD))
     (over,) = [seat for seat in seats if seat.is_over]
     over.give_back()
-    assert len(listeners._room) == listening._STREAMS
+    assert len(listeners._room) == event_stream._STREAMS
 
 
 async def test_stream_that_lost_its_seat_ends_in_order(
     transport: httpx.ASGITransport, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(listening, "_STREAMS", 2)
+    monkeypatch.setattr(event_stream, "_STREAMS", 2)
     ends: list[object] = []
     begun = asyncio.Event()
 

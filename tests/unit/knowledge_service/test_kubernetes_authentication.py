@@ -11,10 +11,10 @@ import httpx
 import pytest
 
 from knowledge_client.models import PrincipalIn, Subject
+from knowledge_service.authentication import token_review_limits
+from knowledge_service.authentication.cache import Cache, Identity
+from knowledge_service.authentication.kubernetes import KubernetesAuthentication, TokenReviewer
 from knowledge_service.errors import IdentityUnavailable, Unauthenticated, Unregistered
-from knowledge_service.identity import lanes
-from knowledge_service.identity.cache import Cache, Identity
-from knowledge_service.identity.kubernetes import KubernetesAuthentication, TokenReviewer
 from tests.builders_knowledge import LEAD, OPERATOR
 from tests.fakes.clock import FakeClock
 from tests.fakes.store import MemoryStore
@@ -296,4 +296,4 @@ class TestFloods:
     ],
 )
 def test_token_that_says_nothing_of_itself_names_nobody(token: str) -> None:
-    assert lanes.claimed_subject(token) is None
+    assert token_review_limits.claimed_subject(token) is None

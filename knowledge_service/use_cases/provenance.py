@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 from knowledge_client.models import Impact, Receipt, Why
 from knowledge_service.domain.visibility import Principal
 from knowledge_service.errors import NotFound
-from knowledge_service.flows import remembering
 from knowledge_service.ports import Reader
+from knowledge_service.use_cases import remember
 
 if TYPE_CHECKING:
     from knowledge_service.ports import NewReceipt, Store
@@ -21,10 +21,10 @@ def why(store: Store, principal: Principal, fact_id: str) -> Why:
     Raises:
         NotFound: there is none, or it is invisible.
     """
-    fact = remembering.visible(store, principal, fact_id)
+    fact = remember.visible(store, principal, fact_id)
     found = store.why(fact.id, reader(principal))
     if found is None:
-        raise remembering.no_fact(fact_id)
+        raise remember.no_fact(fact_id)
     receipts = tuple(_visible_part(store, principal, each) for each in found.receipts)
     return found.model_copy(update={"receipts": receipts})
 
@@ -35,10 +35,10 @@ def impact(store: Store, principal: Principal, fact_id: str, *, limit: int) -> I
     Raises:
         NotFound: there is none, or it is invisible.
     """
-    fact = remembering.visible(store, principal, fact_id)
+    fact = remember.visible(store, principal, fact_id)
     found = store.impact(fact.id, reader(principal), limit=limit)
     if found is None:
-        raise remembering.no_fact(fact_id)
+        raise remember.no_fact(fact_id)
     return found
 
 

@@ -11,7 +11,7 @@ from typing import Any
 import apsw
 import pytest
 
-from knowledge_service import clock, errands
+from knowledge_service import admin_commands, clock
 from knowledge_service.errors import StartupError
 from knowledge_service.ports import Listing
 from knowledge_service.settings import Errand
@@ -143,7 +143,7 @@ def test_name_of_a_new_file_is_on_the_disk_when_its_errand_is_done(
     sync = backup.sync
     folder = copy.with_name("exported")
     folder.mkdir()
-    errands.run(Errand("export", copy, folder / "all.jsonl"), say=lambda _: None)
+    admin_commands.run(Errand("export", copy, folder / "all.jsonl"), say=lambda _: None)
 
     def noted(path: Path) -> None:
         assert not list(path.glob("*.unfinished")), "it has its name before the folder is synced"
@@ -152,7 +152,9 @@ def test_name_of_a_new_file_is_on_the_disk_when_its_errand_is_done(
 
     monkeypatch.setattr(backup, "sync", noted)
     if command == "export":
-        errands.run(Errand("export", copy, folder / "again.jsonl"), say=lambda _: None)
+        admin_commands.run(Errand("export", copy, folder / "again.jsonl"), say=lambda _: None)
     else:
-        errands.run(Errand("import", folder / "new.db", folder / "all.jsonl"), say=lambda _: None)
+        admin_commands.run(
+            Errand("import", folder / "new.db", folder / "all.jsonl"), say=lambda _: None
+        )
     assert synced == [folder]

@@ -13,8 +13,8 @@ from knowledge_client.models import Fact, Linked, LinkIn, LinkPage, Neighborhood
 from knowledge_service.domain import redaction
 from knowledge_service.domain.visibility import Principal
 from knowledge_service.errors import Forbidden, InvalidBody, TooLarge
-from knowledge_service.flows import access, remembering
 from knowledge_service.ports import Around, NewLink
+from knowledge_service.use_cases import authorization, remember
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -33,8 +33,8 @@ def link(store: Store, principal: Principal, body: LinkIn, once: Once | None) ->
         Forbidden, ScopeReadOnly: the fact it starts from may be read, not written about.
         InvalidBody, TooLarge: the type is the service's own, times are in disorder, too much data.
     """
-    start = remembering.visible(store, principal, body.from_)
-    end = remembering.visible(store, principal, body.to)
+    start = remember.visible(store, principal, body.from_)
+    end = remember.visible(store, principal, body.to)
     _writable(store, principal, start, body.from_)
     _refuse_wrong(body)
     if start.id == end.id:
@@ -48,7 +48,7 @@ def link(store: Store, principal: Principal, body: LinkIn, once: Once | None) ->
         valid_from=body.valid_from,
         valid_until=body.valid_until,
     )
-    return store.link(new, principal.view, actor=access.actor(principal), once=once)
+    return store.link(new, principal.view, actor=authorization.actor(principal), once=once)
 
 
 def unlink(store: Store, principal: Principal, from_: str, to: str, kind: str) -> None:
@@ -59,12 +59,12 @@ def unlink(store: Store, principal: Principal, from_: str, to: str, kind: str) -
         Forbidden, ScopeReadOnly: the fact it starts from may be read, not written about.
         InvalidBody: the type is the service's own.
     """
-    start = remembering.visible(store, principal, from_)
-    end = remembering.visible(store, principal, to)
+    start = remember.visible(store, principal, from_)
+    end = remember.visible(store, principal, to)
     _writable(store, principal, start, from_)
     if kind in _OURS:
         raise _of_ours(kind)
-    store.unlink(start.id, end.id, kind, actor=access.actor(principal))
+    store.unlink(start.id, end.id, kind, actor=authorization.actor(principal))
 
 
 def links(
@@ -77,13 +77,13 @@ def links(
     limit: int,
 ) -> LinkPage:
     """Return a page of a visible fact's links whose other ends are visible too."""
-    fact = remembering.visible(store, principal, fact_id)
+    fact = remember.visible(store, principal, fact_id)
     return store.links(fact.id, principal.view, types=types, before=before, limit=limit)
 
 
 def neighbors(store: Store, principal: Principal, around: Around) -> Neighborhood:
     """Return the facts around a visible one."""
-    fact = remembering.visible(store, principal, around.fact_id)
+    fact = remember.visible(store, principal, around.fact_id)
     settled = Around(fact.id, around.depth, around.limit, around.types)
     return store.neighbors(settled, principal.view)
 
@@ -91,7 +91,7 @@ def neighbors(store: Store, principal: Principal, around: Around) -> Neighborhoo
 def _writable(store: Store, principal: Principal, fact: Fact, named: str) -> None:
     if not principal.may("write", fact.scope):
         raise Forbidden(f"{principal.name} may read fact {named} but not link it to others")
-    access.writable(store, fact.scope, principal)
+    authorization.writable(store, fact.scope, principal)
 
 
 def _refuse_wrong(body: LinkIn) -> None:

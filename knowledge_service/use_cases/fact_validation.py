@@ -14,9 +14,9 @@ from knowledge_service.domain import aliases, facts, redaction
 from knowledge_service.domain.facts import FactText, NewFact
 from knowledge_service.domain.visibility import Principal, realm_of
 from knowledge_service.errors import InvalidBody, SecretRefused
-from knowledge_service.flows import access, remembering
 from knowledge_service.index import looking
 from knowledge_service.index.looking import Looked
+from knowledge_service.use_cases import authorization, remember
 
 if TYPE_CHECKING:
     from knowledge_service.ports import Store
@@ -81,14 +81,14 @@ class _Desk:
         scope = self._path(body.scope)
         source = self._source(body.source, body.run, scope)
         if body.about and aliases.is_alias(body.about):
-            about = remembering.visible(self._store, self._principal, body.about)
+            about = remember.visible(self._store, self._principal, body.about)
             body = body.model_copy(update={"about": about.id})
         confidence = kais_facts.DEFAULT_CONFIDENCE if body.confidence is None else body.confidence
-        remembering.refuse_beyond_limits(facts.violations(body))
+        remember.refuse_beyond_limits(facts.violations(body))
         fact = facts.new_fact(body, scope=scope, source=source, confidence=confidence)
         if _is_masked(fact, body, source):
-            remembering.refuse_beyond_limits(fact.violations)
-            remembering.refuse_secrets(self._store, scope)
+            remember.refuse_beyond_limits(fact.violations)
+            remember.refuse_secrets(self._store, scope)
         _refuse_secret_names(body)
         return fact
 
@@ -108,12 +108,12 @@ class _Desk:
         """Have settings of many scopes read at once; who may not write there learns it later."""
         if len(scopes) > 1:
             with suppress(InvalidBody):
-                paths = [access.path_of(each, self._principal) for each in scopes if each]
+                paths = [authorization.path_of(each, self._principal) for each in scopes if each]
                 self._store.scope_configs(paths)
 
     def _path(self, scope: ScopeRef | None) -> str:
         if scope not in self._paths:
-            self._paths[scope] = access.writable(self._store, scope, self._principal)
+            self._paths[scope] = authorization.writable(self._store, scope, self._principal)
         return self._paths[scope]
 
     def _source(self, given: Source | None, run_id: str | None, scope: str) -> Source:
@@ -121,7 +121,7 @@ class _Desk:
         if key not in self._sources:
             run = None
             if run_id:
-                run = access.run_of(self._store, run_id, self._principal, near=scope)
+                run = authorization.run_of(self._store, run_id, self._principal, near=scope)
             self._sources[key] = _source(given, run, self._principal)
         return self._sources[key]
 
@@ -158,7 +158,7 @@ def _source(given: Source | None, run: Run | None, principal: Principal) -> Sour
     source = given or Source(type=kind)
     named = (("mission", source.mission_id), ("experiment", source.experiment_id))
     others = tuple(Ref(type=t, id=i) for t, i in named if i)
-    refs = remembering.run_refs(run) if run else ()
+    refs = remember.run_refs(run) if run else ()
     if not (refs or source.refs or others):
         return _bare_source(source.type, principal.name)
     refs = facts.merge_refs(facts.merge_refs(refs, source.refs), others)

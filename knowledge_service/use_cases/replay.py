@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 from knowledge_client.models import Asked, Compared, Explained, Moved, Receipt
 from knowledge_service.domain.visibility import Principal, Reach, View
 from knowledge_service.errors import Conflict
-from knowledge_service.flows import explaining, recalling, remembering
 from knowledge_service.index import analyser, ranker
+from knowledge_service.use_cases import provenance, recall, remember
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -29,7 +29,7 @@ def replay(store: Store, principal: Principal, receipt_id: str) -> Compared:
         NotFound: there is no such receipt, or it is another's.
         Conflict: the receipt is from before questions were kept.
     """
-    found = explaining.receipt(store, principal, receipt_id)
+    found = provenance.receipt(store, principal, receipt_id)
     return _compared(store, principal, found, found.receipt.known_at, as_of_then=True)
 
 
@@ -40,7 +40,7 @@ def diff(store: Store, principal: Principal, receipt_id: str, *, now: datetime) 
         NotFound: there is no such receipt, or it is another's.
         Conflict: the receipt is from before questions were kept.
     """
-    found = explaining.receipt(store, principal, receipt_id)
+    found = provenance.receipt(store, principal, receipt_id)
     return _compared(store, principal, found, now, as_of_then=False)
 
 
@@ -51,11 +51,11 @@ def explain(store: Store, principal: Principal, receipt_id: str, fact_id: str) -
         NotFound: there is no such receipt, or it is another's.
         Conflict: the receipt is from before questions were kept.
     """
-    found = explaining.receipt(store, principal, receipt_id)
+    found = provenance.receipt(store, principal, receipt_id)
     asked = _asked(found.receipt)
     view, seen = _seen(principal, found)
-    named = remembering.resolved(store, principal, fact_id)
-    return recalling.explained(store, view, seen, asked, named)
+    named = remember.resolved(store, principal, fact_id)
+    return recall.explained(store, view, seen, asked, named)
 
 
 def _seen(principal: Principal, found: NewReceipt) -> tuple[View, Receipt]:
@@ -73,7 +73,7 @@ def _compared(
     asked = _asked(receipt)
     view, seen = _seen(principal, found)
     then_at = at if as_of_then else None
-    facts = recalling.again(store, view, seen, asked, known_at=then_at)
+    facts = recall.again(store, view, seen, asked, known_at=then_at)
     now = [(fact.id, fact.score) for fact in facts]
     then = list(zip(receipt.facts, receipt.scores, strict=True))
     moved = _moved(then, now)
