@@ -46,9 +46,13 @@ _CONSTANT = re.compile(r"_?[A-Z][A-Z0-9_]*")
 
 
 def identity() -> str:
-    """Return the formula and a hash of every weight and table that it uses."""
-    named = {f"{module.__name__}.{name}": value for module, name, value in constants()}
-    text = json.dumps(_plain(named), ensure_ascii=False, separators=(",", ":"))
+    """Return the formula and a hash of every weight and table that it uses.
+
+    Values count in the order of their definition, without their names: a renamed constant scores
+    as before.
+    """
+    values = [_plain(value) for _, _, value in constants()]
+    text = json.dumps(values, ensure_ascii=False, separators=(",", ":"))
     return f"{FORMULA}-{hashlib.sha256(text.encode()).hexdigest()[:12]}"
 
 

@@ -52,6 +52,20 @@ def test_weights_that_change_places_change_the_name(monkeypatch: pytest.MonkeyPa
     assert ranker.identity() != ranker.RANKER
 
 
+def test_a_renamed_constant_keeps_the_name(monkeypatch: pytest.MonkeyPatch) -> None:
+    renamed = [(module, f"{name}_RENAMED", value) for module, name, value in ranker.constants()]
+    monkeypatch.setattr(ranker, "constants", lambda: iter(renamed))
+    assert ranker.identity() == ranker.RANKER
+
+
+def test_two_constants_that_swap_their_values_change_the_name(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    (first, *middle, last) = ranker.constants()
+    monkeypatch.setattr(ranker, "constants", lambda: iter([last, *middle, first]))
+    assert ranker.identity() != ranker.RANKER
+
+
 def test_name_says_the_formula_and_what_it_was_made_of() -> None:
     assert re.fullmatch(r"fused-3-[0-9a-f]{12}", ranker.RANKER)
     assert {id(lexicon), id(ranking)} <= {id(module) for module in ranker.MODULES}
