@@ -5,6 +5,7 @@ import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 
 import pytest
@@ -12,6 +13,7 @@ import pytest
 from kais_cluster import errors, settings
 from kais_cluster.host import build, temporary
 from kais_cluster.host import cluster as host_cluster
+from tests.cluster.object_lister import ObjectLister
 from tests.cluster.running import Cluster, Operator, Process, Start, free_port
 
 CRDS = Path(__file__).parents[2] / "crds"
@@ -30,6 +32,10 @@ class ControlPlane:
     @property
     def server(self) -> str:
         return self.kubectl("config", "view", "-o", "jsonpath={.clusters[0].cluster.server}")
+
+    @cached_property
+    def lister(self) -> ObjectLister:
+        return ObjectLister(self.kubeconfig, self.kubeconfig.with_name("discovery.json"))
 
     @property
     def audit_log(self) -> Path:
@@ -113,7 +119,7 @@ def store_url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 def cluster(control_plane: ControlPlane) -> Cluster:
     name = f"shell-{uuid.uuid4().hex[:10]}"
     control_plane.kubectl("create", "namespace", name)
-    return Cluster(control_plane.kubectl, name)
+    return Cluster(control_plane.kubectl, control_plane.lister, name)
 
 
 @pytest.fixture

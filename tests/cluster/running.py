@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from kais_cluster.host import control_plane
+from tests.cluster.object_lister import ObjectLister
 
 T = TypeVar("T")
 SCRIPTS = Path(sys.executable).parent
@@ -139,10 +140,11 @@ Start = Callable[..., Operator]
 
 
 class Cluster:
-    """kubectl in one namespace, and what a kubelet would say."""
+    """kubectl and lists in one namespace, and what a kubelet would say."""
 
-    def __init__(self, kubectl: Callable[..., str], namespace: str) -> None:
+    def __init__(self, kubectl: Callable[..., str], lister: ObjectLister, namespace: str) -> None:
         self._kubectl = kubectl
+        self._lister = lister
         self.namespace = namespace
 
     def kubectl(self, *arguments: str, stdin: str | None = None) -> str:
@@ -153,8 +155,7 @@ class Cluster:
         self.kubectl("apply", "-f", "-", stdin=json.dumps(listed))
 
     def items(self, kind: str, *, labels: str = "") -> list[dict[str, Any]]:
-        found = json.loads(self.kubectl("get", kind, "-l", labels, "-o", "json"))
-        return list(found["items"])
+        return self._lister.items(kind, self.namespace, labels=labels)
 
     def get(self, kind: str, name: str) -> dict[str, Any] | None:
         found = [item for item in self.items(kind) if item["metadata"]["name"] == name]

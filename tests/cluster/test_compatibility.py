@@ -115,7 +115,7 @@ def plane() -> Iterator[ControlPlane]:
 
 @pytest.fixture
 def cluster(plane: ControlPlane) -> Cluster:
-    return Cluster(plane.kubectl, NAMESPACE)
+    return Cluster(plane.kubectl, plane.lister, NAMESPACE)
 
 
 def identities(cluster: Cluster, *kinds: str) -> dict[str, tuple[str, int, str]]:

@@ -93,7 +93,7 @@ def plane_before() -> Iterator[ControlPlane]:
 def test_a_stored_reference_that_is_now_refused_can_still_be_changed_around_and_mended(
     plane_before: ControlPlane,
 ):
-    cluster = Cluster(plane_before.kubectl, "default")
+    cluster = Cluster(plane_before.kubectl, plane_before.lister, "default")
     cluster.apply(body("Cell", {**CONTAINER, "formationRef": "Team"}))
     plane_before.kubectl("apply", "--server-side", "--force-conflicts", "-f", str(CRDS))
     wait_for(lambda: is_refused(plane_before), what="the server has the new rule")
