@@ -21,8 +21,8 @@ import apsw
 
 from knowledge_client.models import AliasIn, FactIn, RunIn, Source
 from knowledge_service.domain import facts
+from knowledge_service.domain.access_control import Reach, View
 from knowledge_service.domain.aliases import Name
-from knowledge_service.domain.visibility import Reach, View
 from knowledge_service.ports import Actor, Around, Reader, RunListing, Search
 from knowledge_service.store.sqlite.store import SqliteStore
 

@@ -18,7 +18,7 @@ from pathlib import Path
 import apsw
 
 from knowledge_client.models import ScopeConfig
-from knowledge_service.domain.visibility import View
+from knowledge_service.domain.access_control import View
 from knowledge_service.ports import Actor, Around, Reader
 from knowledge_service.store.sqlite.store import SqliteStore
 

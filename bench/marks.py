@@ -10,7 +10,7 @@ from pathlib import Path
 from bench import graph
 from bench.figures import milliseconds, table
 from bench.texts import Texts
-from knowledge_service.domain.visibility import View
+from knowledge_service.domain.access_control import View
 from knowledge_service.ports import Actor, NewLink, Search
 from knowledge_service.store.sqlite.store import SqliteStore
 from tests.builders_knowledge import new_fact

@@ -12,7 +12,7 @@ from knowledge_service import clock
 from knowledge_service.errors import StartupError
 from knowledge_service.event_log.log_export import ExportCounts
 from knowledge_service.settings import Errand
-from knowledge_service.store.sqlite import backup, exports, maintenance
+from knowledge_service.store.sqlite.maintenance import backup, exports, offline
 
 Say = Callable[[str], None]
 _STREAM = Path("-")
@@ -29,7 +29,7 @@ def run(errand: Errand, *, say: Say) -> int:
 
 
 def _verify(errand: Errand, say: Say) -> int:
-    report = maintenance.verify(_existing(errand.db))
+    report = offline.verify(_existing(errand.db))
     for problem in report.problems:
         say(problem)
     erased = f", {report.erased} of them erased" if report.erased else ""
@@ -48,7 +48,7 @@ _TORN_LOG = "the log is not whole: restore a copy; what is still in order can be
 
 
 def _rebuild(errand: Errand, say: Say) -> int:
-    made = maintenance.rebuild(_existing(errand.db))
+    made = offline.rebuild(_existing(errand.db))
     changed = f"these were other than the log says: {', '.join(made.changed)}"
     say(f"{errand.db}: {made.events} events replayed; {changed if made.changed else 'no change'}")
     return 0

@@ -6,9 +6,9 @@ from typing import Any
 
 from knowledge_client.models import EpisodeIn, FactIn, RunIn, Source
 from knowledge_service.domain import facts
+from knowledge_service.domain.access_control import Reach, View
 from knowledge_service.domain.facts import NewFact
-from knowledge_service.domain.runs import RunKey
-from knowledge_service.domain.visibility import Reach, View
+from knowledge_service.domain.run_merge import RunKey
 from knowledge_service.ports import Actor
 
 TEAM = "realm:demo/formation:team"

@@ -21,7 +21,7 @@ import httpx
 
 from knowledge_service.authentication.cache import Cache, Identity
 from knowledge_service.authentication.token_review_limits import Lanes
-from knowledge_service.domain.visibility import Principal, administrator
+from knowledge_service.domain.access_control import Principal, administrator
 from knowledge_service.errors import IdentityUnavailable, Unauthenticated, Unregistered
 
 if TYPE_CHECKING:

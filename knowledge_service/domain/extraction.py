@@ -16,7 +16,7 @@ from dataclasses import dataclass
 
 from kais import facts as kais_facts
 from knowledge_client.models import Episode, Fact, Run
-from knowledge_service.domain import records, repetition
+from knowledge_service.domain import episode_parsing, repetition
 
 MOST_FACTS = 7
 _ENOUGH = 3
@@ -82,7 +82,7 @@ def extract(
 def _failed_checks(episodes: Sequence[Episode]) -> Iterable[Found]:
     by_failure: dict[tuple[str, str], list[Episode]] = {}
     for episode in episodes:
-        failed = records.failed_check(episode)
+        failed = episode_parsing.failed_check(episode)
         if failed:
             by_failure.setdefault(failed, []).append(episode)
     for (name, message), same in by_failure.items():
@@ -90,7 +90,7 @@ def _failed_checks(episodes: Sequence[Episode]) -> Iterable[Found]:
             kind=kais_facts.Kind.PITFALL,
             title=f"Check {name} fails"[:200],
             content=_sentence(f"The check {name} fails with: {message}"),
-            subject=_key(f"check {name}: {records.normal(message)}"),
+            subject=_key(f"check {name}: {episode_parsing.normal(message)}"),
             predicate="fails",
             confidence=0.6,
             tags=("check", name[: kais_facts.LIMITS.tag]),
@@ -100,16 +100,16 @@ def _failed_checks(episodes: Sequence[Episode]) -> Iterable[Found]:
 
 
 def _recurring(episodes: Sequence[Episode], earlier: Mapping[str, int]) -> Iterable[Found]:
-    for signature in records.signatures(episodes):
+    for signature in episode_parsing.signatures(episodes):
         same = [e for e in episodes if e.error_signature == signature]
         times = len(same) + earlier.get(signature, 0)
         # A check that failed has said it with the check's name.
-        if times < _RECURS or all(records.failed_check(each) for each in same):
+        if times < _RECURS or all(episode_parsing.failed_check(each) for each in same):
             continue
         yield Found(
             kind=kais_facts.Kind.PITFALL,
             title=f"{signature} recurs (seen {times} times when first noted)"[:200],
-            content=_sentence(_recurs(signature, records.message(same[0]))),
+            content=_sentence(_recurs(signature, episode_parsing.message(same[0]))),
             subject=_key(signature),
             predicate="recurs",
             confidence=0.7,
@@ -121,7 +121,7 @@ def _recurring(episodes: Sequence[Episode], earlier: Mapping[str, int]) -> Itera
 
 def _recurs(signature: str, message: str) -> str:
     """Say it with the signature, which is what the next run has in common, once."""
-    if not records.names_error(message):
+    if not episode_parsing.names_error(message):
         return f"The error {signature} recurs"
     head, found, rest = message.partition(signature)
     if found and not head and (not rest or rest[0] in " :"):
@@ -135,21 +135,21 @@ def _what_helped(run: Run, episodes: Sequence[Episode]) -> Iterable[Found]:
     """Find a failed attempt, a later one that succeeded, and the decision between."""
     attempts = sorted({e.attempt for e in episodes})
     for attempt, after in itertools.pairwise(attempts):
-        failures = [e for e in episodes if e.attempt == attempt and records.is_failure(e)]
+        failures = [e for e in episodes if e.attempt == attempt and episode_parsing.is_failure(e)]
         if not failures or not _succeeded(run, episodes, after):
             continue
         last = failures[-1]
         change = _change(episodes, attempt, after, last.seq)
         if change is None:
             continue
-        failure = records.failure(last)
+        failure = episode_parsing.failure(last)
         yield Found(
             kind=kais_facts.Kind.PATTERN,
             title=f"What helped after: {failure}"[:200],
             content=_sentence(
                 f"After the failure '{_short(failure)}' this helped: {change.content}"
             ),
-            subject=_key(records.normal(failure)),
+            subject=_key(episode_parsing.normal(failure)),
             predicate="is helped by",
             confidence=0.75,
             tags=("what-helped",),
@@ -178,7 +178,7 @@ def _quoted(*episodes: Episode) -> tuple[str, ...]:
     """Return the texts that episodes were sent with, the words of a check apart from its name."""
     texts = []
     for each in episodes:
-        failed = records.failed_check(each)
+        failed = episode_parsing.failed_check(each)
         texts += [each.content, each.error_signature, failed[1] if failed else None]
     return tuple(text for text in texts if text)
 
@@ -188,7 +188,7 @@ def _short(text: str) -> str:
 
 
 def _sentence(text: str) -> str:
-    line = records.one_line(text)
+    line = episode_parsing.one_line(text)
     return line if len(line) <= _SENTENCE_CHARS else line[: _SENTENCE_CHARS - 1] + "…"
 
 

@@ -13,8 +13,14 @@ from typing import Any, ClassVar, Literal, NamedTuple
 
 from kais import facts
 from knowledge_client.models import AliasIn, ApproveIn, Fact, FactIn, Ref, Source
-from knowledge_service.domain import gate, promotion, redaction, signs, voices
-from knowledge_service.domain.visibility import PLATFORM
+from knowledge_service.domain import (
+    conversation_metadata,
+    promotion,
+    prompt_injection,
+    redaction,
+    signs,
+)
+from knowledge_service.domain.access_control import PLATFORM
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MICROSECOND = timedelta(microseconds=1)
@@ -63,7 +69,7 @@ class NewFact:
         """Pass the gates."""
         signed = signs.of(self.content)
         refs = [text for ref in self.source.refs for text in (ref.type, ref.id)]
-        earned = gate.flags_of(
+        earned = prompt_injection.flags_of(
             *self._prose(signed), self.subject, self.predicate, self.data, " ".join(self.tags),
             self.schema, self.about, *refs, *quoted,
         )  # fmt: skip
@@ -169,7 +175,7 @@ def violations(body: FactIn) -> list[str]:
 
 def flags_of_tags(tags: Sequence[str]) -> tuple[str, ...]:
     """Return the flags that tags earn together."""
-    return gate.flags_of(" ".join(tags))
+    return prompt_injection.flags_of(" ".join(tags))
 
 
 def merged_flags(flags: tuple[str, ...], added: Iterable[str]) -> tuple[str, ...]:
@@ -358,7 +364,7 @@ def rendering(fact: Mapping[str, Any]) -> str:
     """
     since = fact.get("valid_from")
     day = None if since is None else (_EPOCH + since * _MICROSECOND).date().isoformat()
-    told = voices.of(fact.get("data"))
+    told = conversation_metadata.of(fact.get("data"))
     parts = (
         fact.get("title"), fact["content"], fact.get("subject"), " ".join(fact["tags"]), day,
         told.voice, told.when,

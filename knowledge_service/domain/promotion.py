@@ -8,8 +8,8 @@ from typing import Any
 
 from kais import outcomes
 from knowledge_client.models import Fact, Promotion
-from knowledge_service.domain import endings
-from knowledge_service.domain.visibility import PLATFORM
+from knowledge_service.domain import closure_messages
+from knowledge_service.domain.access_control import PLATFORM
 
 # A copy is a little less sure: what holds for one team holds for its neighbours as a rule only.
 FACTOR = 0.9
@@ -53,7 +53,7 @@ def refusal(fact: Fact) -> str | None:
     if fact.scope == PLATFORM:
         return "it is at the top already"
     if fact.lifecycle != "live":
-        return f"it is {endings.of(fact)}"
+        return f"it is {closure_messages.of(fact)}"
     if fact.review in ("draft", "rejected"):
         return f"its review is {fact.review}; approve it first"
     if fact.flags:

@@ -14,7 +14,7 @@ import operator
 from collections.abc import Iterable, Mapping, Sequence
 from types import MappingProxyType
 
-from knowledge_service.domain import gate, redaction
+from knowledge_service.domain import prompt_injection, redaction
 
 # A few megabytes; a longer word is a blob that nobody repeats.
 _MOST, _LONGEST = 65_536, 64
@@ -105,4 +105,4 @@ def _look(words: str) -> int:
     """Look at words with a space between each two: what any of them may be, or more."""
     if not (words.isascii() and words.isprintable()):
         return SECRET | ORDER
-    return SECRET * redaction.has_sign(words) | ORDER * gate.has_sign(words)
+    return SECRET * redaction.has_sign(words) | ORDER * prompt_injection.has_sign(words)

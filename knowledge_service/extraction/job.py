@@ -5,15 +5,15 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from knowledge_client.models import ExtractionConfig, Fact, Ref, Run, Source
-from knowledge_service.domain import extraction, records
+from knowledge_service.domain import episode_parsing, extraction
+from knowledge_service.domain.access_control import EVERYTHING
 from knowledge_service.domain.facts import NewFact, merge_refs
-from knowledge_service.domain.visibility import EVERYTHING
 from knowledge_service.errors import NotFound
 from knowledge_service.ports import Actor, Listing
 
 if TYPE_CHECKING:
     from knowledge_client.models import Extraction
-    from knowledge_service.domain.runs import RunKey
+    from knowledge_service.domain.run_merge import RunKey
     from knowledge_service.ports import Store
 
 ACTOR = Actor("kais-extraction", "system", for_agents=True)
@@ -41,7 +41,7 @@ def run(store: Store, key: RunKey) -> Extraction:
         reason = f"{found.scope} is read-only"
         return store.finish_extraction(key, (), reason, actor=ACTOR)
     episodes = store.episodes(key)
-    earlier = store.earlier_signatures(key, records.signatures(episodes))
+    earlier = store.earlier_signatures(key, episode_parsing.signatures(episodes))
     limit = min(store.extraction_limit(key), settings.max_facts)
     remembered = _remembered(store, found)
     outcome = extraction.extract(found, episodes, earlier, remembered=remembered, limit=limit)

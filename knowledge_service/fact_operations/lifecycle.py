@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from knowledge_client.models import Corrected, Fact
-from knowledge_service.domain import endings
+from knowledge_service.domain import closure_messages
 from knowledge_service.domain import facts as domain
-from knowledge_service.domain.visibility import UNREVIEWED
+from knowledge_service.domain.access_control import UNREVIEWED
 from knowledge_service.errors import Conflict, Forbidden
 from knowledge_service.fact_operations import closing, remember
 from knowledge_service.fact_operations.unit_of_work import FactUnitOfWork, require_fact
@@ -125,7 +125,7 @@ def _corrected(fact_id: str, successor: str | None, withdrawal: closing.Withdraw
 def _live(uow: FactUnitOfWork, fact_id: str) -> Fact:
     fact = require_fact(uow, fact_id)
     if fact.lifecycle != "live":
-        raise Conflict(f"fact {fact_id} is {endings.of(fact, 'already')}")
+        raise Conflict(f"fact {fact_id} is {closure_messages.of(fact, 'already')}")
     return fact
 
 

@@ -8,7 +8,7 @@ from typing import Any
 from knowledge_client.models import Copied, Fact
 from knowledge_service.domain import facts as domain
 from knowledge_service.domain import promotion
-from knowledge_service.domain.visibility import PLATFORM, contains, lineage
+from knowledge_service.domain.access_control import PLATFORM, contains, lineage
 from knowledge_service.errors import Conflict, RetractedBefore
 from knowledge_service.fact_operations import remember
 from knowledge_service.fact_operations.unit_of_work import FactUnitOfWork, require_fact

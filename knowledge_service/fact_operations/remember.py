@@ -9,8 +9,8 @@ from typing import Any
 from kais import facts as kais_facts
 from knowledge_client.models import Fact, Remembered
 from knowledge_service.domain import facts, supersession
+from knowledge_service.domain.access_control import UNREVIEWED
 from knowledge_service.domain.facts import NewFact
-from knowledge_service.domain.visibility import UNREVIEWED
 from knowledge_service.errors import RetractedBefore
 from knowledge_service.event_log import times
 from knowledge_service.fact_operations import closing

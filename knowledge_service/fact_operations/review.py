@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from knowledge_client.models import Approved, ApproveIn, Fact
-from knowledge_service.domain import endings
+from knowledge_service.domain import closure_messages
 from knowledge_service.domain import facts as domain
-from knowledge_service.domain.visibility import UNREVIEWED
+from knowledge_service.domain.access_control import UNREVIEWED
 from knowledge_service.errors import Conflict
 from knowledge_service.fact_operations import closing, remember
 from knowledge_service.fact_operations.unit_of_work import FactUnitOfWork, require_fact
@@ -81,7 +81,7 @@ def _approval(order: Order) -> dict[str, Any]:
 def _reviewable(uow: FactUnitOfWork, fact_id: str, decision: str) -> Fact:
     fact = require_fact(uow, fact_id)
     if fact.lifecycle != "live":
-        raise Conflict(f"fact {fact_id} is {endings.of(fact, 'already')}")
+        raise Conflict(f"fact {fact_id} is {closure_messages.of(fact, 'already')}")
     if fact.review == decision and not fact.flags:
         raise Conflict(f"fact {fact_id} is {decision} already")
     return fact

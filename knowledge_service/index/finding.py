@@ -17,8 +17,8 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from knowledge_service.domain import filtering
-from knowledge_service.domain.filtering import Filters
+from knowledge_service.domain import recall_filters
+from knowledge_service.domain.recall_filters import Filters
 from knowledge_service.index import questions, ranking, sessions
 from knowledge_service.index.candidates import Candidate
 from knowledge_service.index.folding import Folder
@@ -148,7 +148,7 @@ def _by_text(shelf: Shelf, scores: Scores, inquiry: Inquiry, watch: Watch) -> Fo
 def _served(rows: Iterable[Candidate], filters: Filters, watch: Watch) -> dict[int, Candidate]:
     found = {}
     for row in rows:
-        refused = filtering.refusal(row, filters)
+        refused = recall_filters.refusal(row, filters)
         if refused is None:
             found[row.number] = row
         else:
@@ -182,7 +182,7 @@ def _beside(
     wanted = dict(zip(scores.numbers(spots).tolist(), spots.tolist(), strict=True))
     fresh = [number for number in wanted if number not in rows]
     for row in shelf.rows(fresh) if fresh else ():
-        if sessions.may_be_of(row) in names and filtering.passes(row, filters):
+        if sessions.may_be_of(row) in names and recall_filters.passes(row, filters):
             spot = wanted[row.number]
             rows[row.number], place[row.number] = row, spot
             text[row.number] = float(scores.values[spot])
@@ -214,7 +214,7 @@ def _linked(
         found.setdefault(other, []).append(number)
     fresh = [number for number in found if number not in rows]
     for row in shelf.rows(fresh) if fresh else ():
-        if filtering.passes(row, filters):
+        if recall_filters.passes(row, filters):
             rows[row.number] = row
     return {number: others for number, others in found.items() if number in rows}
 
@@ -239,7 +239,9 @@ def _folded(
     folder = Folder(shelf.paths)
     keyed = [rows[each.number] for each in ranked[: 2 * inquiry.limit] if rows[each.number].key]
     if keyed and len(shelf.paths) > 1:
-        nearer = (row for row in shelf.on_keys(keyed) if filtering.passes(row, inquiry.filters))
+        nearer = (
+            row for row in shelf.on_keys(keyed) if recall_filters.passes(row, inquiry.filters)
+        )
         folder.know(nearer)
     kept: list[Ranked] = []
     for place, each in enumerate(ranked, 1):

@@ -13,7 +13,7 @@ import re
 from collections.abc import Hashable, Iterable, Mapping
 from dataclasses import dataclass
 
-from knowledge_service.domain import visibility
+from knowledge_service.domain import access_control
 from knowledge_service.index import analyser, dates, sessions, speakers
 from knowledge_service.index.candidates import Candidate
 from knowledge_service.index.english import STOP_WORDS, WEEKDAYS
@@ -103,7 +103,7 @@ class Folder:
         """Return the fact of a nearer scope on the same key."""
         own = self._paths[row.scope_no]
         for scope_no, number in self._keys.get(row.key, {}).items() if row.key else ():
-            if scope_no != row.scope_no and visibility.contains(own, self._paths[scope_no]):
+            if scope_no != row.scope_no and access_control.contains(own, self._paths[scope_no]):
                 return number
         return None
 

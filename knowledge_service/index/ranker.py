@@ -14,7 +14,7 @@ from collections.abc import Set as AbstractSet
 from types import ModuleType
 from typing import Any
 
-from knowledge_service.domain import filtering, voices
+from knowledge_service.domain import conversation_metadata, recall_filters
 from knowledge_service.index import (
     answers,
     candidates,
@@ -37,8 +37,8 @@ from knowledge_service.index import (
 FORMULA = "fused-3"
 """How the weights are put together. Raise it with a change of the code that moves a score."""
 MODULES = (
-    answers, candidates, daily, dates, english, filtering, finding, folding, instead, lexicon,
-    questions, ranking, scorer, sessions, speakers, synonyms, turns, voices,
+    answers, candidates, daily, dates, english, recall_filters, finding, folding, instead, lexicon,
+    questions, ranking, scorer, sessions, speakers, synonyms, turns, conversation_metadata,
 )  # fmt: skip
 """What decides on candidates, scores and their order; the analyser has a version of its own."""
 

@@ -11,7 +11,7 @@ import json
 import re
 from collections.abc import Hashable, Iterable, Set
 
-from knowledge_service.domain import voices
+from knowledge_service.domain import conversation_metadata
 from knowledge_service.index import dates, speakers
 from knowledge_service.index.candidates import Candidate
 
@@ -108,7 +108,7 @@ def _pointed(row: Candidate) -> Session | None:
 
 
 def _of_data(row: Candidate) -> Session | None:
-    told = speakers.told(row.data_json) if row.data_json else voices.NOTHING
+    told = speakers.told(row.data_json) if row.data_json else conversation_metadata.NOTHING
     if told.session:
         return row.scope_no, "data", told.session
     turn = _TURN_ID.fullmatch(told.turn) if told.turn else None

@@ -10,8 +10,8 @@ import functools
 import json
 import re
 
-from knowledge_service.domain import voices
-from knowledge_service.domain.voices import Told
+from knowledge_service.domain import conversation_metadata
+from knowledge_service.domain.conversation_metadata import Told
 from knowledge_service.index import analyser, dates
 from knowledge_service.index.candidates import Candidate
 
@@ -46,7 +46,7 @@ def who(row: Candidate) -> str | None:
     match = _SPEAKER.match(row.content)
     if match:
         return match["who"]
-    says = told(row.data_json) if row.data_json else voices.NOTHING
+    says = told(row.data_json) if row.data_json else conversation_metadata.NOTHING
     return None if says.written else says.voice or None
 
 
@@ -141,7 +141,7 @@ def said_on(row: Candidate) -> tuple[dates.Moment, ...]:
 @functools.lru_cache(maxsize=4096)
 def told(data_json: str) -> Told:
     """Read what data says of speaker, session, turn and moment."""
-    return voices.of_json(data_json)
+    return conversation_metadata.of_json(data_json)
 
 
 @functools.lru_cache(maxsize=4096)

@@ -12,7 +12,7 @@ from datetime import datetime
 from typing import Protocol
 
 from knowledge_client.models import StoreId
-from knowledge_service.ports.changes import (
+from knowledge_service.ports.event_log import (
     Acts,
     AuditPlace,
     Change,
@@ -21,17 +21,17 @@ from knowledge_service.ports.changes import (
     UsageStore,
     Use,
 )
+from knowledge_service.ports.fact_lifecycle import LifeStore
 from knowledge_service.ports.facts import FactStore, RecallStore
-from knowledge_service.ports.graph import (
+from knowledge_service.ports.identity import Authenticator
+from knowledge_service.ports.links import (
     Around,
     LinkStore,
     NewLink,
     ProvenanceStore,
     Reader,
 )
-from knowledge_service.ports.identity import Authenticator
-from knowledge_service.ports.lives import LifeStore
-from knowledge_service.ports.questions import (
+from knowledge_service.ports.queries import (
     Actor,
     Hit,
     Listing,

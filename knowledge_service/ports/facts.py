@@ -12,9 +12,9 @@ from knowledge_client.models import (
     Recalled,
     Remembered,
 )
+from knowledge_service.domain.access_control import View
 from knowledge_service.domain.facts import NewFact
-from knowledge_service.domain.visibility import View
-from knowledge_service.ports.questions import (
+from knowledge_service.ports.queries import (
     Actor,
     Hit,
     Listing,

@@ -16,10 +16,10 @@ from knowledge_client.models import (
     Run,
     RunIn,
 )
+from knowledge_service.domain.access_control import View
 from knowledge_service.domain.facts import NewFact
-from knowledge_service.domain.runs import RunKey
-from knowledge_service.domain.visibility import View
-from knowledge_service.ports.questions import (
+from knowledge_service.domain.run_merge import RunKey
+from knowledge_service.ports.queries import (
     Actor,
     Once,
     RunListing,

@@ -11,8 +11,8 @@ from knowledge_client.models import (
     ScopeConfig,
     ScopeStats,
 )
-from knowledge_service.domain.visibility import View
-from knowledge_service.ports.questions import (
+from knowledge_service.domain.access_control import View
+from knowledge_service.ports.queries import (
     Actor,
 )
 

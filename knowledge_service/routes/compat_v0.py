@@ -18,7 +18,7 @@ from knowledge_client.models import (
 )
 from knowledge_client.models.facts import Tag
 from knowledge_client.wire import Moment, Reason, Wire, WireScope
-from knowledge_service.domain.visibility import lineage
+from knowledge_service.domain.access_control import lineage
 from knowledge_service.routes import facts
 from knowledge_service.routes.dependencies import (
     CallerDep,

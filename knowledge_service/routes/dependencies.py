@@ -16,8 +16,8 @@ from fastapi import Depends, Header, Query, Request
 from pydantic import BaseModel, BeforeValidator
 
 from knowledge_service.clock import Clock
+from knowledge_service.domain.access_control import Principal
 from knowledge_service.domain.facts import FactText, canonical
-from knowledge_service.domain.visibility import Principal
 from knowledge_service.errors import InvalidBody
 from knowledge_service.index import looking
 from knowledge_service.index.looking import Looked

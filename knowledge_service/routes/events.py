@@ -15,7 +15,7 @@ from starlette.responses import StreamingResponse
 from starlette.types import Message, Receive, Scope, Send
 
 from knowledge_client.models import AuditPage
-from knowledge_service.domain.visibility import Principal
+from knowledge_service.domain.access_control import Principal
 from knowledge_service.errors import ServiceError
 from knowledge_service.routes.dependencies import (
     CallerDep,

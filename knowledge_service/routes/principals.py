@@ -7,7 +7,7 @@ import re
 from fastapi import APIRouter
 
 from knowledge_client.models import PrincipalIn, PrincipalPage, WhoAmI
-from knowledge_service.domain.visibility import PLATFORM, Principal, realm_of
+from knowledge_service.domain.access_control import PLATFORM, Principal, realm_of
 from knowledge_service.errors import Forbidden, NotFound
 from knowledge_service.routes.dependencies import CallerDep, ServicesDep
 from knowledge_service.routes.endpoint import Endpoint

@@ -18,7 +18,7 @@ from knowledge_client.models import (
     Stats,
     StatsIn,
 )
-from knowledge_service.domain.runs import RunKey, key_of
+from knowledge_service.domain.run_merge import RunKey, key_of
 from knowledge_service.ports import RunListing
 from knowledge_service.routes import pagination
 from knowledge_service.routes.dependencies import CallerDep, KeyHeader, Namespace, ServicesDep, once

@@ -8,7 +8,7 @@ from typing import Annotated
 from fastapi import APIRouter, Query
 
 from knowledge_client.models import Adopted, ScopeConfig, ScopeOut, ScopePage
-from knowledge_service.domain.visibility import Principal, realm_of
+from knowledge_service.domain.access_control import Principal, realm_of
 from knowledge_service.errors import Forbidden, NotFound
 from knowledge_service.routes import pagination
 from knowledge_service.routes.dependencies import CallerDep, Services, ServicesDep

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from kais import scopes
 from knowledge_client.models import ProblemViolation, Run, ScopeRef, Verb
-from knowledge_service.domain.visibility import Principal, Reach, View, realm_of
+from knowledge_service.domain.access_control import Principal, Reach, View, realm_of
 from knowledge_service.errors import (
     Conflict,
     Forbidden,

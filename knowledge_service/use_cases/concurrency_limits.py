@@ -17,7 +17,7 @@ from contextlib import AbstractContextManager, asynccontextmanager
 from dataclasses import dataclass
 from typing import Literal
 
-from knowledge_service.domain.visibility import PLATFORM, Principal, realm_of
+from knowledge_service.domain.access_control import PLATFORM, Principal, realm_of
 from knowledge_service.errors import QuotaExceeded, StoreUnavailable
 
 Kind = Literal["lists", "lookups", "recalls", "writes"]

@@ -8,8 +8,8 @@ from collections import Counter
 from typing import TYPE_CHECKING
 
 from knowledge_client.models import AuditEntry, AuditPage, Event
+from knowledge_service.domain.access_control import PLATFORM, Principal, Reach, View, realm_of
 from knowledge_service.domain.seals import Seal, Unsealed
-from knowledge_service.domain.visibility import PLATFORM, Principal, Reach, View, realm_of
 from knowledge_service.errors import Compacted, Forbidden, InvalidToken, QuotaExceeded
 from knowledge_service.ports import AuditPlace, Change
 from knowledge_service.use_cases import authorization

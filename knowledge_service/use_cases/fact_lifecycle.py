@@ -21,7 +21,7 @@ from knowledge_client.models import (
     Verb,
 )
 from knowledge_service.domain import redaction
-from knowledge_service.domain.visibility import PLATFORM, Principal, Reach, lineage
+from knowledge_service.domain.access_control import PLATFORM, Principal, Reach, lineage
 from knowledge_service.errors import Forbidden
 from knowledge_service.ports import Order, Queue
 from knowledge_service.use_cases import authorization, remember

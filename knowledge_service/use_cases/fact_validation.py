@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 from kais import facts as kais_facts
 from knowledge_client.models import FactIn, Ref, Run, ScopeRef, Source
 from knowledge_service.domain import aliases, facts, redaction
+from knowledge_service.domain.access_control import Principal, realm_of
 from knowledge_service.domain.facts import FactText, NewFact
-from knowledge_service.domain.visibility import Principal, realm_of
 from knowledge_service.errors import InvalidBody, SecretRefused
 from knowledge_service.index import looking
 from knowledge_service.index.looking import Looked

@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from knowledge_client.models import Impact, Receipt, Why
-from knowledge_service.domain.visibility import Principal
+from knowledge_service.domain.access_control import Principal
 from knowledge_service.errors import NotFound
 from knowledge_service.ports import Reader
 from knowledge_service.use_cases import remember

@@ -25,8 +25,7 @@ from knowledge_client.models import (
 )
 from knowledge_service import uuid7
 from knowledge_service.domain import redaction
-from knowledge_service.domain.filtering import Filters
-from knowledge_service.domain.visibility import (
+from knowledge_service.domain.access_control import (
     Principal,
     Reach,
     View,
@@ -35,6 +34,7 @@ from knowledge_service.domain.visibility import (
     nearest_first,
     realm_of,
 )
+from knowledge_service.domain.recall_filters import Filters
 from knowledge_service.errors import Forbidden, NotFound, StoreUnavailable
 from knowledge_service.index import analyser, ranker
 from knowledge_service.ports import Hit, NewReceipt, Once, Search

@@ -18,8 +18,8 @@ from knowledge_client.models import (
     Run,
 )
 from knowledge_service.domain import aliases, redaction
+from knowledge_service.domain.access_control import Principal, View, lineage
 from knowledge_service.domain.facts import NewFact
-from knowledge_service.domain.visibility import Principal, View, lineage
 from knowledge_service.errors import (
     Conflict,
     Forbidden,

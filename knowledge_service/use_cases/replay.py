@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from knowledge_client.models import Asked, Compared, Explained, Moved, Receipt
-from knowledge_service.domain.visibility import Principal, Reach, View
+from knowledge_service.domain.access_control import Principal, Reach, View
 from knowledge_service.errors import Conflict
 from knowledge_service.index import analyser, ranker
 from knowledge_service.use_cases import provenance, recall, remember

@@ -17,8 +17,8 @@ from knowledge_client.models import (
     RunIn,
 )
 from knowledge_service.domain import facts, redaction
-from knowledge_service.domain.runs import MAX_COUNTER_NAME, RunKey, key_of
-from knowledge_service.domain.visibility import EVERYTHING, PLATFORM, Principal, realm_of
+from knowledge_service.domain.access_control import EVERYTHING, PLATFORM, Principal, realm_of
+from knowledge_service.domain.run_merge import MAX_COUNTER_NAME, RunKey, key_of
 from knowledge_service.errors import Conflict, Forbidden, InvalidBody, NotFound, TooLarge
 from knowledge_service.use_cases import authorization
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from knowledge_client.models import UsageCounted, UsageIn
-from knowledge_service.domain.visibility import Principal
+from knowledge_service.domain.access_control import Principal
 from knowledge_service.errors import Forbidden
 from knowledge_service.ports import Use
 from knowledge_service.use_cases import remember

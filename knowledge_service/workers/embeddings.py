@@ -9,7 +9,7 @@ import numpy as np
 from knowledge_service.workers.background import BackgroundWorker, OnRun, TaskFailed
 
 if TYPE_CHECKING:
-    from knowledge_service.ports.meaning import Embedder, VectorStore
+    from knowledge_service.ports.embeddings import Embedder, VectorStore
 
 # One request holds so many texts; new facts are looked for this often.
 _BATCH_SIZE = 64

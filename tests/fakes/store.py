@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 
 from knowledge_client.models import Adopted, PrincipalIn, ScopeConfig, ScopeStats, StoreId
 from knowledge_service.domain import statistics
-from knowledge_service.domain.visibility import PLATFORM, View, realm_of
+from knowledge_service.domain.access_control import PLATFORM, View, realm_of
 from knowledge_service.errors import Conflict
 from knowledge_service.ports import Actor
 from tests.fakes.store_base import StoredScope

@@ -22,13 +22,13 @@ from knowledge_client.models import (
 )
 from knowledge_service import clock as clocks
 from knowledge_service import uuid7
-from knowledge_service.domain.capacity import UNDECLARED_FACTS
-from knowledge_service.domain.facts import NewFact
-from knowledge_service.domain.runs import RunKey
-from knowledge_service.domain.visibility import (
+from knowledge_service.domain.access_control import (
     View,
     lineage,
 )
+from knowledge_service.domain.capacity import UNDECLARED_FACTS
+from knowledge_service.domain.facts import NewFact
+from knowledge_service.domain.run_merge import RunKey
 from knowledge_service.errors import (
     IdempotencyConflict,
     ServiceError,

@@ -9,7 +9,7 @@ from typing import Any
 from knowledge_client.models import (
     AuditEntry,
 )
-from knowledge_service.domain.visibility import Reach, View
+from knowledge_service.domain.access_control import Reach, View
 from knowledge_service.event_log import times
 from knowledge_service.event_log.events import Event
 from knowledge_service.ports import (

@@ -14,14 +14,12 @@ from knowledge_client.models import (
     Receipt,
     Remembered,
 )
-from knowledge_service.domain import (
-    filtering,
-)
-from knowledge_service.domain.facts import NewFact
-from knowledge_service.domain.visibility import (
+from knowledge_service.domain import recall_filters
+from knowledge_service.domain.access_control import (
     View,
     nearest_first,
 )
+from knowledge_service.domain.facts import NewFact
 from knowledge_service.fact_operations import dry_run, lifecycle, remember
 from knowledge_service.index import finding
 from knowledge_service.index.ranking import Ranked
@@ -165,7 +163,7 @@ class Facts(Base):
             rows = self._then(scopes[path], search.filters.known_at)
             live = [row.fact for row in rows if row.fact.lifecycle == "live"]
             live.sort(key=lambda fact: (fact.confidence, fact.id), reverse=True)
-            found += [fact for fact in live if filtering.passes(fact, search.filters)]
+            found += [fact for fact in live if recall_filters.passes(fact, search.filters)]
         return tuple(found[: search.limit])
 
     def visible_scopes(self, view: View, scopes: tuple[str, ...] | None) -> tuple[str, ...]:

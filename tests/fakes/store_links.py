@@ -11,7 +11,7 @@ from knowledge_client.models import (
     Neighbor,
     Neighborhood,
 )
-from knowledge_service.domain.visibility import View
+from knowledge_service.domain.access_control import View
 from knowledge_service.errors import NotFound
 from knowledge_service.event_log import times
 from knowledge_service.ports import (

@@ -16,7 +16,7 @@ from knowledge_client.models import (
     Undone,
 )
 from knowledge_service.domain import retention, statistics
-from knowledge_service.domain.visibility import View
+from knowledge_service.domain.access_control import View
 from knowledge_service.event_log import times
 from knowledge_service.fact_operations import (
     archive,

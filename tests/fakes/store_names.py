@@ -10,9 +10,9 @@ from knowledge_client.models import (
     Remembered,
 )
 from knowledge_service.domain import aliases
+from knowledge_service.domain.access_control import View
 from knowledge_service.domain.aliases import Name
 from knowledge_service.domain.facts import NewFact
-from knowledge_service.domain.visibility import View
 from knowledge_service.errors import Conflict
 from tests.fakes.store_base import Base
 

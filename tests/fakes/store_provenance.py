@@ -16,7 +16,7 @@ from knowledge_client.models import (
     UsageCount,
     Why,
 )
-from knowledge_service.domain.visibility import PLATFORM, View, realm_of
+from knowledge_service.domain.access_control import PLATFORM, View, realm_of
 from knowledge_service.event_log import times
 from knowledge_service.ports import (
     Actor,

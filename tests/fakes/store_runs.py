@@ -17,17 +17,13 @@ from knowledge_client.models import (
     Run,
     RunIn,
 )
-from knowledge_service.domain import (
-    redaction,
-    runs,
-    statistics,
-)
-from knowledge_service.domain.facts import NewFact, canonical
-from knowledge_service.domain.runs import RunKey
-from knowledge_service.domain.visibility import (
+from knowledge_service.domain import redaction, run_merge, statistics
+from knowledge_service.domain.access_control import (
     View,
     realm_of,
 )
+from knowledge_service.domain.facts import NewFact, canonical
+from knowledge_service.domain.run_merge import RunKey
 from knowledge_service.errors import (
     Conflict,
     NotFound,
@@ -58,8 +54,8 @@ class Runs(Facts):
             entry = self._ledger.get(slot)
             old = entry.run if entry else None
             try:
-                merged = runs.merge(run_id, old, run, self._now())
-            except runs.Differs as exc:
+                merged = run_merge.merge(run_id, old, run, self._now())
+            except run_merge.Differs as exc:
                 if exc.field == "outcome":
                     raise RunClosedOtherwise(
                         f"run {run_id} is closed with outcome {exc.recorded};"
@@ -89,7 +85,7 @@ class Runs(Facts):
         if run.outcome is None or entry.is_credited:
             return
         entry.is_credited = True
-        kind = runs.credit(run, actor.type)
+        kind = run_merge.credit(run, actor.type)
         if kind is None:
             return
         seen: set[tuple[str, str]] = set()
@@ -97,7 +93,7 @@ class Runs(Facts):
             if self._run_of(new) is run:
                 for fact_id in new.receipt.facts:
                     row = self.row(fact_id)
-                    is_other = row and not runs.is_own(run.run_id, row.fact)
+                    is_other = row and not run_merge.is_own(run.run_id, row.fact)
                     if row and is_other and (fact_id, new.observer) not in seen:
                         seen.add((fact_id, new.observer))
                         shown = self._shown.setdefault(fact_id, [])
@@ -189,7 +185,7 @@ class Runs(Facts):
                 run.revision,
                 run.outcome,
                 entry.last_at,
-                runs.duration_s(run),
+                run_merge.duration_s(run),
                 run.cost,
                 run.parameters or {},
             )
@@ -212,7 +208,7 @@ class Runs(Facts):
                         run.revision,
                         run.outcome,
                         entry.last_at,
-                        runs.duration_s(run),
+                        run_merge.duration_s(run),
                         run.cost,
                     )
                     for entry in self._current()
@@ -248,7 +244,7 @@ class Runs(Facts):
     def open_extractions(self, limit: int) -> tuple[tuple[RunKey, Extraction], ...]:
         self._check()
         found = [
-            (runs.key_of(entry.run), entry.extraction)
+            (run_merge.key_of(entry.run), entry.extraction)
             for entry in self._current()
             if entry.extraction and entry.extraction.state in ("pending", "running")
         ]

@@ -15,7 +15,7 @@ import apsw
 
 from knowledge_service.errors import StoreDamaged, StoreUnavailable, TookTooLong
 from knowledge_service.index.keeping import Keeping
-from knowledge_service.store.sqlite import connection as connections
+from knowledge_service.store.sqlite.db import connection as connections
 
 # Queries release the GIL in SQLite only, so more readers than this add memory and no speed. Lists
 # and searches leave one to what reads a row or two, as authentication does.

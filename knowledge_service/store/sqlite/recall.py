@@ -14,21 +14,21 @@ import apsw
 from pydantic import TypeAdapter
 
 from knowledge_client.models import Fact, Recalled, Receipt
-from knowledge_service.domain import filtering
-from knowledge_service.domain.visibility import PLATFORM, View, nearest_first
+from knowledge_service.domain import recall_filters
+from knowledge_service.domain.access_control import PLATFORM, View, nearest_first
 from knowledge_service.event_log import times
 from knowledge_service.index import finding
 from knowledge_service.ports import Hit, NewReceipt, Once, Placing, Search
-from knowledge_service.ports.meaning import Embedder
-from knowledge_service.store.sqlite import part, rows
+from knowledge_service.ports.embeddings import Embedder
+from knowledge_service.store.sqlite.db.transaction import Mergeable, Transaction
+from knowledge_service.store.sqlite.repositories import base, fact_rows
 from knowledge_service.store.sqlite.shelf import Reading, Shelf, Vector
-from knowledge_service.store.sqlite.transaction import Mergeable, Transaction
 
 _RECALLED: TypeAdapter[Recalled] = TypeAdapter(Recalled)
 
-_RECENT = f"""{rows.SELECT} WHERE f.scope_no = ? AND f.lifecycle = 'live'
+_RECENT = f"""{fact_rows.SELECT} WHERE f.scope_no = ? AND f.lifecycle = 'live'
   ORDER BY f.confidence DESC, f.id DESC"""
-_RECENT_THEN = f"""SELECT * FROM ({rows.select_as_of("?2")} WHERE f.scope_no = ?1
+_RECENT_THEN = f"""SELECT * FROM ({fact_rows.select_as_of("?2")} WHERE f.scope_no = ?1
   AND f.recorded_at <= ?2) WHERE lifecycle = 'live' ORDER BY confidence DESC, id DESC"""
 _RECEIPT = """INSERT INTO receipt(id, principal, observer_no, run_id, attempt, at, query_hash, body,
   realm_no) VALUES(?, ?, ?, ?, ?, ?, ?, ?, ?)"""
@@ -46,7 +46,7 @@ _SERVED = """INSERT OR IGNORE INTO served(fact_no, at, receipt, principal, obser
   VALUES(?, ?, ?, ?, ?, ?)"""
 
 
-class Recall(part.Part):
+class Recall(base.Part):
     """The `RecallStore` port. With an embedder, facts near in meaning are candidates, too."""
 
     embedder: Embedder | None = None
@@ -57,7 +57,7 @@ class Recall(part.Part):
         with self._shelf(search, vector) as (connection, shelf):
             ranked = finding.find(shelf, _inquiry(search))
             numbers = [each.number for each in ranked]
-            facts = rows.by_numbers(connection, numbers, search.filters.known_at)
+            facts = fact_rows.by_numbers(connection, numbers, search.filters.known_at)
             words = shelf.words(numbers) if search.explain else {}
             return tuple(
                 Hit(facts[each.number], each.score, {**each.parts, **words.get(each.number, {})})
@@ -96,7 +96,7 @@ class Recall(part.Part):
         """Go through the scopes, the nearest first."""
         found: list[Fact] = []
         with self._readers.snapshot() as connection:
-            scopes = part.scopes_seen(connection, search.view, search.scopes)
+            scopes = base.scopes_seen(connection, search.view, search.scopes)
             number_of = {path: number for number, path in scopes.items()}
             for path in nearest_first(number_of):
                 asked: tuple[str, tuple[int, ...]] = (_RECENT, (number_of[path],))
@@ -105,8 +105,8 @@ class Recall(part.Part):
                     asked = (_RECENT_THEN, (number_of[path], then))
                 served = (
                     fact
-                    for fact in rows.facts(connection, *asked)
-                    if filtering.passes(fact, search.filters)
+                    for fact in fact_rows.facts(connection, *asked)
+                    if recall_filters.passes(fact, search.filters)
                 )
                 found += islice(served, search.limit - len(found))
                 if len(found) >= search.limit:
@@ -116,7 +116,7 @@ class Recall(part.Part):
     def visible_scopes(self, view: View, scopes: tuple[str, ...] | None) -> tuple[str, ...]:
         """List them, the nearest first."""
         with self._readers.snapshot() as connection:
-            return nearest_first(part.paths_seen(connection, view, scopes))
+            return nearest_first(base.paths_seen(connection, view, scopes))
 
     def record_recall(self, new: NewReceipt, answer: Recalled, once: Once | None) -> Recalled:
         """Commit the receipt, its usage and the answer that a repeat gets."""
@@ -140,15 +140,15 @@ class Recall(part.Part):
 
 
 def _shelf(connection: apsw.Connection, search: Search, vector: Vector | None) -> Shelf:
-    paths = part.scopes_seen(connection, search.view, search.scopes)
+    paths = base.scopes_seen(connection, search.view, search.scopes)
     view = search.view
     if view.sees_all_below(PLATFORM):
-        everything = part.asked_scopes(view, paths)
-        reading = Reading(part.Seen(connection, view), everything, everything)
+        everything = base.asked_scopes(view, paths)
+        reading = Reading(base.Seen(connection, view), everything, everything)
     else:
-        seen = paths if search.scopes is None else part.scopes_seen(connection, view, None)
-        asked = part.asked_scopes(view, seen)
-        reading = Reading(seen, asked, part.asked_scopes(view, paths))
+        seen = paths if search.scopes is None else base.scopes_seen(connection, view, None)
+        asked = base.asked_scopes(view, seen)
+        reading = Reading(seen, asked, base.asked_scopes(view, paths))
     shelf = Shelf(connection, paths, reading, search.filters.known_at)
     shelf.vector = vector
     return shelf
@@ -183,9 +183,9 @@ def _record(tx: Transaction, receipts: Sequence[NewReceipt]) -> None:
     of_scopes: list[tuple[Any, ...]] = []
     for new in receipts:
         receipt = new.receipt
-        observer_no = part.ensure_scope(tx, new.observer, receipt.principal)
+        observer_no = base.ensure_scope(tx, new.observer, receipt.principal)
         who = (receipt.id, receipt.principal, observer_no, receipt.run)
-        realm_no = part.ensure_scope(tx, new.realm, receipt.principal) if receipt.run else None
+        realm_no = base.ensure_scope(tx, new.realm, receipt.principal) if receipt.run else None
         body = receipt.model_dump_json()
         told.append((*who, receipt.attempt, tx.at_us, receipt.query_hash, body, realm_no))
         own = [found[fact_id] for fact_id in receipt.facts if fact_id in found]

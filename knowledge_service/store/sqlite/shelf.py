@@ -21,7 +21,8 @@ from knowledge_service.index import candidates, ranking, scorer
 from knowledge_service.index.candidates import Candidate
 from knowledge_service.index.keeping import Kept
 from knowledge_service.index.ranking import Uses
-from knowledge_service.store.sqlite import graph, part, postings, rows, vectors
+from knowledge_service.store.sqlite import postings
+from knowledge_service.store.sqlite.repositories import base, fact_rows, link_traversal, vectors
 
 _COLUMNS = f"""f.fact_no, f.scope_no, f.kind, f.title, f.content, f.tags, f.subject, f.predicate,
   f.about, f.position, f.source, f.confidence, f.lifecycle, f.review, f.expires_at, f.valid_from,
@@ -86,8 +87,8 @@ class Reading:
     """
 
     observers: Container[int]
-    asked_observers: part.ScopeFilter
-    asked_scopes: part.ScopeFilter
+    asked_observers: base.ScopeFilter
+    asked_scopes: base.ScopeFilter
 
 
 class Shelf:
@@ -129,7 +130,7 @@ class Shelf:
     def rows(self, numbers: Sequence[int]) -> Iterable[Candidate]:
         """Read rows as they are, or as they were known at a moment."""
         if self._known_at is not None:
-            found = rows.by_numbers(self._connection, numbers, self._known_at)
+            found = fact_rows.by_numbers(self._connection, numbers, self._known_at)
             number_of = {path: number for number, path in self.paths.items()}
             return [_then(number, number_of[fact.scope], fact) for number, fact in found.items()]
         cursor: Any = self._connection.execute(_ROWS, (json.dumps(numbers),))
@@ -152,7 +153,9 @@ class Shelf:
     def linked(self, numbers: Sequence[int]) -> Iterator[tuple[int, int]]:
         """Read links to facts of the visible scopes."""
         found: set[tuple[int, int]] = set()
-        for by_fact, by_scope, crowded in zip(_LINKED, _LINKED_SEEN, graph.CROWDED, strict=True):
+        for by_fact, by_scope, crowded in zip(
+            _LINKED, _LINKED_SEEN, link_traversal.CROWDED, strict=True
+        ):
             scopes = self._reading.asked_scopes
             few, many = scopes.split(self._connection, crowded, numbers)
             for sql, chosen in ((by_fact, few), (by_scope, many)):

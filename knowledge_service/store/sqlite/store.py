@@ -11,28 +11,25 @@ from knowledge_service import clock as clocks
 from knowledge_service.domain.capacity import UNDECLARED_FACTS
 from knowledge_service.event_log import times
 from knowledge_service.progress import Progress
-from knowledge_service.store.sqlite import (
-    connection,
-    migrate,
-    projection_rebuild,
-    readers,
-)
-from knowledge_service.store.sqlite.adoption import Adoption
-from knowledge_service.store.sqlite.auditing import Audit
-from knowledge_service.store.sqlite.episodes import Episodes
-from knowledge_service.store.sqlite.extractions import Extractions
-from knowledge_service.store.sqlite.facts import Facts
-from knowledge_service.store.sqlite.links import Links
-from knowledge_service.store.sqlite.lives import Lives
-from knowledge_service.store.sqlite.principals import Principals
-from knowledge_service.store.sqlite.provenance import Provenance
+from knowledge_service.store.sqlite import readers
+from knowledge_service.store.sqlite.db import connection
+from knowledge_service.store.sqlite.db.wal_checkpoint import Checkpointer
+from knowledge_service.store.sqlite.db.write_queue import Writer
+from knowledge_service.store.sqlite.maintenance import migrate, projection_rebuild
 from knowledge_service.store.sqlite.recall import Recall
-from knowledge_service.store.sqlite.runs import Runs
-from knowledge_service.store.sqlite.scopes import Scopes
-from knowledge_service.store.sqlite.usage import Usage
-from knowledge_service.store.sqlite.vectors import Vectors
-from knowledge_service.store.sqlite.wal_checkpoint import Checkpointer
-from knowledge_service.store.sqlite.writer import Writer
+from knowledge_service.store.sqlite.repositories.audit_log import Audit
+from knowledge_service.store.sqlite.repositories.episodes import Episodes
+from knowledge_service.store.sqlite.repositories.extractions import Extractions
+from knowledge_service.store.sqlite.repositories.fact_lifecycle import Lives
+from knowledge_service.store.sqlite.repositories.facts import Facts
+from knowledge_service.store.sqlite.repositories.links import Links
+from knowledge_service.store.sqlite.repositories.principals import Principals
+from knowledge_service.store.sqlite.repositories.provenance import Provenance
+from knowledge_service.store.sqlite.repositories.runs import Runs
+from knowledge_service.store.sqlite.repositories.scope_adoption import Adoption
+from knowledge_service.store.sqlite.repositories.scopes import Scopes
+from knowledge_service.store.sqlite.repositories.usage import Usage
+from knowledge_service.store.sqlite.repositories.vectors import Vectors
 
 # A number in the file's first page that nobody reads. An update of a row to what it is already
 # would write nothing, and succeed on a disk that takes no writes.

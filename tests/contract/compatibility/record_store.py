@@ -23,7 +23,7 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
-from knowledge_service.store.sqlite import exports
+from knowledge_service.store.sqlite.maintenance import exports
 from tests.contract.compatibility import store_life
 from tests.contract.compatibility.serving import (
     ANSWERED,

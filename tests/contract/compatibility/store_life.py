@@ -5,7 +5,7 @@ from __future__ import annotations
 import struct
 from typing import Any
 
-from knowledge_service.domain.runs import RunKey
+from knowledge_service.domain.run_merge import RunKey
 from knowledge_service.extraction import job
 from tests.contract.compatibility.serving import PEER, TEAM, Service
 

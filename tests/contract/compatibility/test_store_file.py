@@ -15,15 +15,11 @@ from typing import Any
 
 import pytest
 
-from knowledge_service.domain.runs import RunKey
+from knowledge_service.domain.run_merge import RunKey
 from knowledge_service.extraction import job
-from knowledge_service.store.sqlite import (
-    connection,
-    exports,
-    maintenance,
-    projection_rebuild,
-    projections,
-)
+from knowledge_service.store.sqlite import projections
+from knowledge_service.store.sqlite.db import connection
+from knowledge_service.store.sqlite.maintenance import exports, offline, projection_rebuild
 from tests.contract.compatibility import store_life
 from tests.contract.compatibility.record_store import (
     EXPORT,
@@ -86,7 +82,7 @@ def test_every_type_of_event_is_in_the_frozen_log() -> None:
 async def test_a_file_of_an_earlier_version_is_upgraded_and_verifies(store: Path) -> None:
     events = sum("event" in line for line in lines_of(frozen_export()))
     await upgraded(store)
-    report = maintenance.verify(store)
+    report = offline.verify(store)
     assert (report.problems, report.events) == ((), events)
 
 
@@ -97,7 +93,7 @@ async def test_a_rebuild_of_an_earlier_versions_log_makes_the_same_tables_to_the
     db = connection.open_writer(store)
     before = projection_rebuild.fingerprint(db)
     db.close()
-    assert maintenance.rebuild(store).changed == ()
+    assert offline.rebuild(store).changed == ()
     db = connection.open_writer(store)
     assert projection_rebuild.fingerprint(db) == before
     db.close()
@@ -113,7 +109,7 @@ async def test_an_earlier_versions_export_is_imported_and_exported_again(tmp_pat
     moved = exports.take(path, io.BytesIO(frozen_export()))
     rows, events = content(frozen_export())
     assert (moved.rows, moved.events) == (len(rows), len(events))
-    assert maintenance.verify(path).problems == ()
+    assert offline.verify(path).problems == ()
     assert content(export_of(path)) == (rows, events)
 
 
@@ -129,7 +125,7 @@ class TestAnswers:
         assert_same(await answers(path), frozen_answers())
 
     async def test_of_the_rebuilt_file_are_those_of_then(self, store: Path) -> None:
-        maintenance.rebuild(store)
+        offline.rebuild(store)
         assert_same(await answers(store), frozen_answers())
 
 
@@ -184,5 +180,5 @@ async def test_what_an_earlier_version_began_goes_on(store: Path) -> None:
             body = {"reason": "checked"} | ({"replacement": "new"} if verb == "correct" else {})
             answer = await service.ask("keeper", "POST", f"/v1/facts/{fact}:{verb}", body)
             assert answer.status == 200, (verb, answer)
-    assert maintenance.verify(store).problems == ()
-    assert maintenance.rebuild(store).changed == ()
+    assert offline.verify(store).problems == ()
+    assert offline.rebuild(store).changed == ()

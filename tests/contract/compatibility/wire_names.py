@@ -33,7 +33,7 @@ from knowledge_service.app import create_app
 from knowledge_service.event_log import replay
 from knowledge_service.metrics import Metrics as ServiceMetrics
 from knowledge_service.store.sqlite import projections
-from knowledge_service.store.sqlite.event_table import SqliteEventTable
+from knowledge_service.store.sqlite.db.event_table import SqliteEventTable
 from knowledge_service.store.sqlite.store import SqliteStore
 from scripts import cli_reference
 from tests.contract.compatibility import record_store

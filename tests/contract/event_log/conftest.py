@@ -19,17 +19,17 @@ from knowledge_service.event_log.fact_events import CHANGEABLE
 from knowledge_service.event_log.hash_chain import read_head
 from knowledge_service.event_log.log_verification import Report
 from knowledge_service.event_log.ports import FactReferences, LogTable
-from knowledge_service.store.sqlite import (
-    connection,
+from knowledge_service.store.sqlite.db import connection
+from knowledge_service.store.sqlite.db.event_table import SqliteEventTable
+from knowledge_service.store.sqlite.db.transaction import Transaction
+from knowledge_service.store.sqlite.maintenance import (
     exports,
     file_verification,
     migrate,
     projection_rebuild,
 )
-from knowledge_service.store.sqlite.equals import Equals
-from knowledge_service.store.sqlite.erasure import SqliteFactReferences
-from knowledge_service.store.sqlite.event_table import SqliteEventTable
-from knowledge_service.store.sqlite.transaction import Transaction
+from knowledge_service.store.sqlite.projections.hash_index_table import Equals
+from knowledge_service.store.sqlite.repositories.fact_erasure import SqliteFactReferences
 from knowledge_service.uuid7 import IdMaker
 from tests.fakes.clock import START
 from tests.fakes.memory_event_log import MemoryEventLog, StoredFact

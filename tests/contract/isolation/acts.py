@@ -24,8 +24,8 @@ from knowledge_client.models import (
     ScopeConfig,
     Source,
 )
-from knowledge_service.domain.runs import key_of
-from knowledge_service.domain.visibility import EVERYTHING, PLATFORM, View, lineage, realm_of
+from knowledge_service.domain.access_control import EVERYTHING, PLATFORM, View, lineage, realm_of
+from knowledge_service.domain.run_merge import key_of
 from knowledge_service.fact_operations import promote
 from knowledge_service.ports import Actor, NewReceipt, Order, Reader, RunListing, Store
 from tests.builders_knowledge import episode, new_fact, run_in

@@ -16,19 +16,18 @@ import apsw
 import pytest
 
 from knowledge_client.models import Copied, Fact, Promoted
-from knowledge_service.domain.visibility import EVERYTHING, View
+from knowledge_service.domain.access_control import EVERYTHING, View
 from knowledge_service.fact_operations import closing, promote
 from knowledge_service.fact_operations.unit_of_work import FactUnitOfWork
 from knowledge_service.index import scorer
 from knowledge_service.index.candidates import Candidate
 from knowledge_service.ports import Actor, Listing, Order
-from knowledge_service.store.sqlite import (
-    changes,
-    histories,
-    part,
-    postings,
+from knowledge_service.store.sqlite import postings, recall
+from knowledge_service.store.sqlite.repositories import (
+    base,
+    event_stream,
+    fact_history,
     provenance,
-    recall,
     run_credit,
     runs,
     usage,
@@ -85,7 +84,7 @@ class GlobalStatistics(Shelf):
     """Scores with the statistics of the whole table, as a shared full-text index would."""
 
     def scores(self, terms: Mapping[str, float]) -> scorer.Scores:
-        everything = part.scopes_seen(self._connection, EVERYTHING, None)
+        everything = base.scopes_seen(self._connection, EVERYTHING, None)
         self._scores = postings.search(self._connection, everything, terms)
         return self._scores
 
@@ -98,8 +97,8 @@ class SharedUsage(Shelf):
 
     def __init__(self, connection: apsw.Connection, *given: Any) -> None:
         paths, reading, known_at = given
-        everybody = part.scopes_seen(connection, EVERYTHING, None)
-        read_all = Reading(everybody, part.ScopeFilter(None), reading.asked_scopes)
+        everybody = base.scopes_seen(connection, EVERYTHING, None)
+        read_all = Reading(everybody, base.ScopeFilter(None), reading.asked_scopes)
         super().__init__(connection, paths, read_all, known_at)
 
 
@@ -116,13 +115,13 @@ def _shared_usage_in_impact(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(
         usage,
         "of_fact",
-        lambda db, number, *_: honest(db, number, EVERYTHING, part.ScopeFilter(None)),
+        lambda db, number, *_: honest(db, number, EVERYTHING, base.ScopeFilter(None)),
     )
 
 
 def _links_of_everybody(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(View, "sees", lambda _self, _path: True)
-    monkeypatch.setattr(part, "asked_scopes", lambda *_: part.ScopeFilter(None))
+    monkeypatch.setattr(base, "asked_scopes", lambda *_: base.ScopeFilter(None))
 
 
 def _promotions_of_everybody(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -135,16 +134,16 @@ def _promotions_of_everybody(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def _history_of_everybody(monkeypatch: pytest.MonkeyPatch) -> None:
-    honest = histories.history
+    honest = fact_history.history
     monkeypatch.setattr(
-        histories, "history", lambda db, fact_id, _: honest(db, fact_id, EVERYTHING)
+        fact_history, "history", lambda db, fact_id, _: honest(db, fact_id, EVERYTHING)
     )
 
 
 def _events_of_everybody(monkeypatch: pytest.MonkeyPatch) -> None:
-    honest = changes.ChangeLog.changes
+    honest = event_stream.ChangeLog.changes
     monkeypatch.setattr(
-        changes.ChangeLog,
+        event_stream.ChangeLog,
         "changes",
         lambda store, after, _, *, limit: honest(store, after, EVERYTHING, limit=limit),
     )

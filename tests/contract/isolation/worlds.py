@@ -17,13 +17,13 @@ from pathlib import Path
 from typing import Any
 
 from knowledge_client.models import RecallIn, Source
-from knowledge_service.domain.visibility import EVERYTHING, Principal, View
+from knowledge_service.domain.access_control import EVERYTHING, Principal, View
 from knowledge_service.fact_operations import closing
 from knowledge_service.fact_operations.unit_of_work import require_fact
 from knowledge_service.ports import Actor, Listing, NewLink, NewReceipt, Order, Reader, Use
+from knowledge_service.store.sqlite.db.write_queue import Transaction
+from knowledge_service.store.sqlite.repositories.unit_of_work import SqliteUnitOfWork
 from knowledge_service.store.sqlite.store import SqliteStore
-from knowledge_service.store.sqlite.unit_of_work import SqliteUnitOfWork
-from knowledge_service.store.sqlite.writer import Transaction
 from knowledge_service.use_cases import recall
 from tests.builders_knowledge import new_fact
 from tests.contract.isolation import acts

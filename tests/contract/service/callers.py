@@ -8,7 +8,7 @@ import pytest
 
 from knowledge_client import AsyncKnowledgeClient, errors
 from knowledge_client.models import FactIn, Grant, PrincipalIn, Quota, Subject
-from knowledge_service.domain.visibility import ALL_VERBS, Principal, administrator
+from knowledge_service.domain.access_control import ALL_VERBS, Principal, administrator
 from tests.builders_knowledge import LEAD, OTHER, TEAM
 
 Connect = Callable[[str], AsyncKnowledgeClient]

@@ -19,7 +19,7 @@ from knowledge_client.models import (
     RecallIn,
 )
 from knowledge_service import clock
-from knowledge_service.store.sqlite import backup, maintenance
+from knowledge_service.store.sqlite.maintenance import backup, offline
 from knowledge_service.store.sqlite.store import SqliteStore
 from tests.builders_knowledge import PERSON, TEAM, episode, new_fact, run_in
 from tests.knowledge_process import errand, serving
@@ -207,7 +207,7 @@ def test_a_backup_of_a_store_that_is_written_to_all_the_time_comes_to_its_end(
     backup.backup(db, tmp_path / "copy.db")
     store.close()
     assert writes.written > 10
-    assert maintenance.verify(tmp_path / "copy.db").problems == ()
+    assert offline.verify(tmp_path / "copy.db").problems == ()
 
 
 def test_a_restore_puts_the_old_file_aside(db: Path, tmp_path: Path) -> None:
@@ -231,7 +231,7 @@ def test_a_restore_that_is_killed_never_leaves_a_place_without_a_file(
 ) -> None:
     copy = tmp_path / "copy.db"
     backup.backup(db, copy)
-    before = maintenance.verify(db).events
+    before = offline.verify(db).events
     rename = Path.rename
 
     def killed(self: Path, target: Path) -> Path:
@@ -243,7 +243,7 @@ def test_a_restore_that_is_killed_never_leaves_a_place_without_a_file(
     with pytest.raises(KeyboardInterrupt):
         backup.restore(copy, db, now=clock.now())
     monkeypatch.undo()
-    assert maintenance.verify(db).events == before
+    assert offline.verify(db).events == before
     done = errand("restore", "--db", db, "--from", copy)
     assert done.returncode == 0, said(done)
 

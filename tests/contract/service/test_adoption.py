@@ -18,7 +18,8 @@ from knowledge_client.models import (
     UsageIn,
 )
 from knowledge_service.ports import Order, Search, Store
-from knowledge_service.store.sqlite import connection, maintenance, projection_rebuild
+from knowledge_service.store.sqlite.db import connection
+from knowledge_service.store.sqlite.maintenance import offline, projection_rebuild
 from knowledge_service.store.sqlite.store import SqliteStore
 from tests.builders_knowledge import ALL, LEAD, OPERATOR, OTHER, PERSON, TEAM, new_fact, run_in
 from tests.contract.service.callers import Connect, refused
@@ -210,4 +211,4 @@ def test_fact_with_the_number_of_an_erased_adopted_one_stays_where_it_was_told(
     store.erase(moved.fact_id, Order(PERSON, "asked for"))
     store.remember([new_fact("wind of others", OTHER)], actor=PERSON)
     store.close()
-    assert maintenance.rebuild(path).changed == ()
+    assert offline.rebuild(path).changed == ()

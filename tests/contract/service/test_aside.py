@@ -22,7 +22,7 @@ from knowledge_service.aside.looking_aside import Aside
 from knowledge_service.domain.facts import FactText
 from knowledge_service.index import looking
 from knowledge_service.ports import Listing
-from knowledge_service.store.sqlite import maintenance
+from knowledge_service.store.sqlite.maintenance import offline
 from knowledge_service.store.sqlite.store import SqliteStore
 from tests.builders_knowledge import ALL, TEAM
 from tests.contract.service.callers import CALLERS
@@ -265,5 +265,5 @@ async def test_import_loses_and_doubles_nothing_while_the_process_is_killed(
                 pid = await asyncio.to_thread(started, aside)
         found = [fact.content for fact in store.list_facts(Listing(ALL, 10_000))]
     assert len(found) == len(set(found)) == 12 * 40
-    assert maintenance.verify(path).problems == ()
-    assert maintenance.rebuild(path).changed == ()
+    assert offline.verify(path).problems == ()
+    assert offline.rebuild(path).changed == ()

@@ -13,7 +13,7 @@ from knowledge_client.models import CorrectIn, FactIn, RecallIn
 from knowledge_service.app import create_app
 from knowledge_service.authentication.disabled import NoAuthentication
 from knowledge_service.ports import Store
-from knowledge_service.store.sqlite import maintenance
+from knowledge_service.store.sqlite.maintenance import offline
 from knowledge_service.store.sqlite.store import SqliteStore
 from tests.builders_knowledge import TEAM
 from tests.contract.store.conftest import Time
@@ -32,8 +32,8 @@ def store(request: pytest.FixtureRequest, tmp_path: Path, time: Time) -> Iterato
     yield made
     made.close()
     if request.param == "sqlite":
-        assert maintenance.verify(path).problems == ()
-        assert maintenance.rebuild(path).changed == ()
+        assert offline.verify(path).problems == ()
+        assert offline.rebuild(path).changed == ()
 
 
 @pytest.fixture

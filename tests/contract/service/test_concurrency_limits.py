@@ -11,7 +11,7 @@ import httpx
 import pytest
 
 from knowledge_service.app import create_app
-from knowledge_service.domain.visibility import Principal
+from knowledge_service.domain.access_control import Principal
 from knowledge_service.ports import Listing, Store
 from tests.builders_knowledge import LEAD, OTHER
 from tests.contract.service.callers import CALLERS

@@ -11,7 +11,8 @@ import pytest
 
 from knowledge_service.app import create_app
 from knowledge_service.authentication.disabled import NoAuthentication
-from knowledge_service.store.sqlite import connection, maintenance
+from knowledge_service.store.sqlite.db import connection
+from knowledge_service.store.sqlite.maintenance import offline
 from knowledge_service.store.sqlite.store import SqliteStore
 from tests import disks
 
@@ -44,7 +45,7 @@ def http(disk: disks.Disk) -> Iterator[httpx.AsyncClient]:
     yield client_of(store)
     disk.fault = {}
     store.close()
-    assert maintenance.verify(disk.folder / NAME).problems == ()
+    assert offline.verify(disk.folder / NAME).problems == ()
 
 
 async def assert_reads_go_on(http: httpx.AsyncClient, fact_id: str) -> None:
@@ -122,7 +123,7 @@ async def test_failed_fsync_is_never_tried_again_and_a_restart_brings_the_servic
         assert (await http.post("/v1/facts", json=MORE)).status_code in {200, 201}
         assert len((await http.get("/v1/facts")).json()["facts"]) == 2
     store.close()
-    assert maintenance.verify(disk.folder / NAME).problems == ()
+    assert offline.verify(disk.folder / NAME).problems == ()
 
 
 async def test_recall_of_a_run_works_while_its_receipt_cannot_be_kept(

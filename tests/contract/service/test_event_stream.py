@@ -19,7 +19,7 @@ from knowledge_client.models import (
     RecallIn,
 )
 from knowledge_service.app import create_app
-from knowledge_service.domain.visibility import Principal
+from knowledge_service.domain.access_control import Principal
 from knowledge_service.ports import Store
 from knowledge_service.routes import events as routes_events
 from tests.builders_knowledge import LEAD, OTHER, TEAM, run_in

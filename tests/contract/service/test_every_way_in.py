@@ -24,8 +24,8 @@ from knowledge_client.models import (
     Source,
 )
 from knowledge_service.domain import facts
-from knowledge_service.domain.gate import INSTRUCTIONS
-from knowledge_service.domain.runs import RunKey
+from knowledge_service.domain.prompt_injection import INSTRUCTIONS
+from knowledge_service.domain.run_merge import RunKey
 from knowledge_service.extraction import job
 from knowledge_service.ports import Store
 from tests.builders_knowledge import LEAD, TEAM, run_in

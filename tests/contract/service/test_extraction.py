@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from knowledge_client.models import EpisodeIn, EpisodesIn, ExtractionIn, FactIn
-from knowledge_service.domain.runs import RunKey
+from knowledge_service.domain.run_merge import RunKey
 from knowledge_service.extraction import job
 from knowledge_service.ports import Store
 from tests.builders_knowledge import TEAM, run_in

@@ -15,7 +15,7 @@ from knowledge_service import admin_commands, clock
 from knowledge_service.errors import StartupError
 from knowledge_service.ports import Listing
 from knowledge_service.settings import Errand
-from knowledge_service.store.sqlite import backup, maintenance
+from knowledge_service.store.sqlite.maintenance import backup, offline
 from knowledge_service.store.sqlite.store import SqliteStore
 from tests.builders_knowledge import ALL, PERSON, new_fact
 
@@ -80,7 +80,7 @@ def test_restore_that_is_killed_leaves_the_old_file_with_its_last_commit_or_the_
         else:
             expected = COPIED
     assert contents(path) == expected
-    assert maintenance.verify(path).problems == ()
+    assert offline.verify(path).problems == ()
 
 
 def test_file_that_is_put_aside_has_the_last_commit(copy: Path) -> None:

@@ -8,7 +8,7 @@ import pytest
 from knowledge_client.models import (
     FactIn,
 )
-from knowledge_service.domain.visibility import View
+from knowledge_service.domain.access_control import View
 from knowledge_service.ports import Store
 from knowledge_service.use_cases import event_stream
 from tests.builders_knowledge import LEAD, TEAM

@@ -19,7 +19,7 @@ import pytest
 from kais_cluster.host import control_plane
 from knowledge_client import KnowledgeClient, errors, retries
 from knowledge_client.models import EpisodesIn, Extraction, ExtractionIn, FactIn, RecallIn
-from knowledge_service.store.sqlite import maintenance
+from knowledge_service.store.sqlite.maintenance import offline
 from knowledge_service.store.sqlite.store import SqliteStore
 from tests.builders_knowledge import ALL, TEAM, episode, run_in
 from tests.knowledge_process import ROOT, errand, serving
@@ -101,7 +101,7 @@ def test_signal_just_before_it_serves_stops_it_as_well(tmp_path: Path, place: st
     with serving(tmp_path / "knowledge.db", SIGNALLED.format(place=place)) as served:
         assert served.process.wait(10) == 0
         assert served.said().count('"message": "Application shutdown complete."') == 1
-    assert maintenance.verify(tmp_path / "knowledge.db").problems == ()
+    assert offline.verify(tmp_path / "knowledge.db").problems == ()
 
 
 SIGNALLED = """
@@ -148,7 +148,7 @@ def test_signal_in_the_midst_of_writing_loses_no_acknowledged_fact_and_no_receip
     assert [fact_id for fact_id in told if store.fact(fact_id, ALL) is None] == []
     assert [each for each in receipts if store.receipt(each) is None] == []
     store.close()
-    assert maintenance.verify(db).problems == ()
+    assert offline.verify(db).problems == ()
 
 
 def test_caller_that_never_sends_its_body_holds_up_the_end_no_longer_than_a_pod_has(

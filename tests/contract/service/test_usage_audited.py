@@ -6,9 +6,9 @@ import contextlib
 from pathlib import Path
 
 from knowledge_client.models import AuditEntry, FactIn, FactUse, UsageIn
-from knowledge_service.domain.visibility import Reach, View
+from knowledge_service.domain.access_control import Reach, View
 from knowledge_service.ports import Reader, Store, Use
-from knowledge_service.store.sqlite import maintenance
+from knowledge_service.store.sqlite.maintenance import offline
 from knowledge_service.store.sqlite.store import SqliteStore
 from tests.builders_knowledge import AGENT, ALL, LEAD, TEAM, new_fact
 from tests.contract.service.callers import CALLERS, Connect
@@ -68,8 +68,8 @@ def test_rebuild_leaves_counts_and_acts_as_they_are(tmp_path: Path) -> None:
         use = Use(stored.fact_id, "applied", 2)
         store.count_usage([use], observer=LEAD, actor=AGENT.name)
         before = audited(store, "realm:demo")
-    assert maintenance.rebuild(path).changed == ()
-    assert maintenance.verify(path).problems == ()
+    assert offline.rebuild(path).changed == ()
+    assert offline.verify(path).problems == ()
     with contextlib.closing(SqliteStore(path)) as store:
         assert audited(store, "realm:demo") == before != []
         found = store.impact(stored.fact_id, Reader(ALL, "ada"), limit=1)

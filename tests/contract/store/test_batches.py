@@ -20,7 +20,7 @@ from knowledge_client.models import Ref, Source
 from knowledge_service.domain.facts import NewFact
 from knowledge_service.event_log import event_payloads, fact_event_json
 from knowledge_service.index import terms
-from knowledge_service.store.sqlite import maintenance, projection_rebuild
+from knowledge_service.store.sqlite.maintenance import offline, projection_rebuild
 from knowledge_service.store.sqlite.store import SqliteStore
 from knowledge_service.uuid7 import IdMaker
 from tests.builders_knowledge import LEAD, PERSON, TEAM, new_fact
@@ -94,8 +94,8 @@ def test_rebuild_makes_what_was_written_together_again_to_the_byte(
 def assert_rebuilt(path: Path) -> None:
     db = apsw.Connection(str(path))
     before = projection_rebuild.fingerprint(db)
-    assert maintenance.verify(path).problems == ()
-    assert maintenance.rebuild(path).changed == ()
+    assert offline.verify(path).problems == ()
+    assert offline.rebuild(path).changed == ()
     assert projection_rebuild.fingerprint(db) == before
     db.close()
 

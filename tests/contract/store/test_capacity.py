@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from knowledge_client.models import ScopeConfig
+from knowledge_service.domain.access_control import View
 from knowledge_service.domain.facts import NewFact
-from knowledge_service.domain.visibility import View
 from knowledge_service.errors import QuotaExceeded
 from knowledge_service.extraction import job
 from knowledge_service.ports import Listing, Order, Store

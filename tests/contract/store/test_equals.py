@@ -20,13 +20,10 @@ from knowledge_service.errors import RetractedBefore, StoreUnavailable
 from knowledge_service.index import equality
 from knowledge_service.migrations import m008_equality
 from knowledge_service.ports import Order
-from knowledge_service.store.sqlite import (
-    connection,
-    equals,
-    maintenance,
-    migrate,
-)
-from knowledge_service.store.sqlite.equals import Equals, Tombstone
+from knowledge_service.store.sqlite.db import connection
+from knowledge_service.store.sqlite.maintenance import migrate, offline
+from knowledge_service.store.sqlite.projections import hash_index_table
+from knowledge_service.store.sqlite.projections.hash_index_table import Equals, Tombstone
 from knowledge_service.store.sqlite.store import SqliteStore
 from tests.builders_knowledge import PERSON, new_fact
 
@@ -97,7 +94,7 @@ async def test_what_a_refused_call_told_is_not_known_to_the_next_of_the_commit(
     refused = RetractedBefore
     assert found == [refused, ["created"], ["confirmed", "created"], refused, ["confirmed"]]
     store.close()
-    assert maintenance.rebuild(path).changed == ()
+    assert offline.rebuild(path).changed == ()
 
 
 def test_what_was_not_committed_is_not_known(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -112,7 +109,7 @@ def test_what_was_not_committed_is_not_known(path: Path, monkeypatch: pytest.Mon
     ]  # fmt: skip
     assert sum(map(len, store._writer._equals._known.values())) == 2
     store.close()
-    assert maintenance.rebuild(path).changed == ()
+    assert offline.rebuild(path).changed == ()
 
 
 def _full() -> None:
@@ -130,7 +127,7 @@ def test_nothing_of_an_erased_fact_is_left_among_the_hashes(path: Path) -> None:
         "confirmed", "created", "confirmed", "confirmed",
     ]  # fmt: skip
     store.close()
-    assert maintenance.rebuild(path).changed == ()
+    assert offline.rebuild(path).changed == ()
 
 
 def test_file_of_before_is_filled_as_a_rebuild_would(path: Path) -> None:
@@ -144,7 +141,7 @@ def test_file_of_before_is_filled_as_a_rebuild_would(path: Path) -> None:
     db.execute("DROP TABLE equal; CREATE INDEX fact_equal ON fact(scope_no, content_hash)")
     with db:
         db.execute(m008_equality.SQLITE)
-        equals.fill(db)
+        hash_index_table.fill(db)
     db.close()
     store = SqliteStore(path)
     assert rows(path) == made
@@ -237,7 +234,7 @@ class Played:
             ).fetchall()
             assert self.equals.among(scope_no, every) == {each for (each,) in found}
         kept = self.equals._known.items()
-        assert self.equals._size == sum(len(known) + equals._EACH for _, known in kept)
+        assert self.equals._size == sum(len(known) + hash_index_table._EACH for _, known in kept)
         for scope_no, known in kept:
             counted: Any = self.db.execute(COUNT, (scope_no,)).fetchall()
             added, _ = self.equals._added.get(scope_no, ([], []))
@@ -275,7 +272,7 @@ def test_whatever_is_told_taken_back_erased_and_moved_the_equals_are_those_of_th
         played.check()
     played.commit()
     written = db.execute(ROWS).fetchall()
-    equals.refill(db, sorted(played.tombstones, key=lambda each: each.number))
+    hash_index_table.refill(db, sorted(played.tombstones, key=lambda each: each.number))
     assert db.execute(ROWS).fetchall() == written
     db.execute("COMMIT")
 

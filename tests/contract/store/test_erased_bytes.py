@@ -13,7 +13,7 @@ import pytest
 
 from knowledge_service.metrics import Metrics
 from knowledge_service.ports import Order
-from knowledge_service.store.sqlite import wal_checkpoint, wal_truncation
+from knowledge_service.store.sqlite.db import wal_checkpoint, wal_truncation
 from knowledge_service.store.sqlite.store import SqliteStore
 from tests.builders_knowledge import PERSON, TEAM, new_fact
 from tests.contract.store.test_erasing import bytes_of

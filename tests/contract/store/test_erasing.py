@@ -15,16 +15,11 @@ from hypothesis import strategies as st
 from knowledge_client.models import AliasIn, ApproveIn, Fact
 from knowledge_service.errors import Conflict, RetractedBefore
 from knowledge_service.ports import Listing, Once, Order
-from knowledge_service.store.sqlite import (
-    connection,
-    erasing_scopes,
-    erasing_uses,
-    exports,
-    maintenance,
-    projection_rebuild,
-)
+from knowledge_service.store.sqlite.db import connection
+from knowledge_service.store.sqlite.db.transaction import Transaction
+from knowledge_service.store.sqlite.maintenance import exports, offline, projection_rebuild
+from knowledge_service.store.sqlite.repositories import scope_erasure, usage_erasure
 from knowledge_service.store.sqlite.store import SqliteStore
-from knowledge_service.store.sqlite.transaction import Transaction
 from tests.builders_knowledge import AGENT, ALL, LEAD, PERSON, TEAM, new_fact
 from tests.contract.store.conftest import Time
 from tests.contract.store.test_recall import receipt
@@ -136,8 +131,8 @@ def test_words_of_erased_facts_are_nowhere_whatever_verb_came_before(
     db = connection.open_writer(path)
     before = projection_rebuild.fingerprint(db)
     db.close()
-    assert maintenance.rebuild(path).changed == ()
-    assert maintenance.verify(path).problems == ()
+    assert offline.rebuild(path).changed == ()
+    assert offline.verify(path).problems == ()
     db = connection.open_writer(path)
     assert projection_rebuild.fingerprint(db) == before
     db.close()
@@ -182,7 +177,7 @@ def test_name_goes_with_the_fact_that_holds_it_and_a_rebuild_knows_that(tmp_path
     store.erase(successor, WHY)
     assert b"xylophone" not in export_of(path)
     store.close()
-    assert maintenance.rebuild(path).changed == ()
+    assert offline.rebuild(path).changed == ()
 
 
 @pytest.mark.parametrize("erases_the_first", [True, False])
@@ -231,7 +226,7 @@ def test_name_that_was_handed_over_outlives_the_fact_that_had_it_before(tmp_path
     store.correct(old.fact_id, "old", "it pours", actor=PERSON)
     store.erase(old.fact_id, WHY)
     store.close()
-    assert maintenance.rebuild(path).changed == ()
+    assert offline.rebuild(path).changed == ()
     store = SqliteStore(path)
     with store._readers.snapshot() as reading:
         assert reading.execute("SELECT value FROM alias").fetchall() == [("xylophone",)]
@@ -251,7 +246,7 @@ def test_erasure_in_a_large_scope_writes_the_rows_of_one_run_and_one_block(tmp_p
     assert len([key for table, key in changed if table == "posting"]) <= 1 + 5, "terms, and one"
     assert len([key for table, key in changed if table == "equal"]) == 1
     store.close()
-    assert maintenance.rebuild(path).changed == ()
+    assert offline.rebuild(path).changed == ()
 
 
 def rows_of(path: Path) -> dict[tuple[str, int], bytes]:
@@ -300,13 +295,13 @@ def test_deleted_scope_leaves_nothing_and_is_erased_a_little_to_a_commit(tmp_pat
     store.remember([new_fact(f"xylophone {n}") for n in range(10)], actor=PERSON)
     store.remember([new_fact("it rains", scope="realm:demo")], actor=PERSON)
     store.delete_scope(TEAM, actor=PERSON, erase=True)
-    portions = [store._writer.submit(erasing_scopes.erase_some) for _ in range(4)]
+    portions = [store._writer.submit(scope_erasure.erase_some) for _ in range(4)]
     assert portions == [4, 4, 2, 0], "other writes come between the commits"
     assert b"xylophone" not in export_of(path)
     assert b"xylophone" not in bytes_of(path)
     store.close()
-    assert maintenance.rebuild(path).changed == ()
-    assert maintenance.verify(path).problems == ()
+    assert offline.rebuild(path).changed == ()
+    assert offline.verify(path).problems == ()
     store = SqliteStore(path)
     assert [fact.content for fact in facts(store)] == ["it rains"]
     assert store.deleted_facts() == 0
@@ -316,19 +311,19 @@ def test_deleted_scope_leaves_nothing_and_is_erased_a_little_to_a_commit(tmp_pat
 def test_uses_of_a_famous_fact_go_in_commits_of_their_own_and_those_of_others_stay(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(erasing_uses, "_PORTION", 10)
+    monkeypatch.setattr(usage_erasure, "_PORTION", 10)
     store = SqliteStore(tmp_path / "knowledge.db")
     told = store.remember([new_fact("it rains"), new_fact("the sun shines")], actor=PERSON)
     famous, other = (each.fact_id for each in told)
     for number in range(35):
         store.record_recall(*receipt(f"r{number}", famous, other), None)
-    deleted, forget = [], erasing_uses.forget_some
+    deleted, forget = [], usage_erasure.forget_some
 
     def noted(tx: Transaction, fact_id: str) -> int:
         deleted.append(forget(tx, fact_id))
         return deleted[-1]
 
-    monkeypatch.setattr(erasing_uses, "forget_some", noted)
+    monkeypatch.setattr(usage_erasure, "forget_some", noted)
     store.erase(famous, WHY)
     # Of 35 rows that lead to receipts, and one use.
     assert deleted == [11, 10, 10, 5, 0]

@@ -4,7 +4,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from knowledge_service.domain.visibility import View
+from knowledge_service.domain.access_control import View
 from knowledge_service.errors import Conflict, IdempotencyConflict, NotFound, RetractedBefore
 from knowledge_service.ports import Listing, Once, Store
 from tests.builders_knowledge import AGENT, ALL, LEAD, OTHER, PERSON, TEAM, new_fact

@@ -13,8 +13,8 @@ import apsw
 import pytest
 
 from knowledge_client.models import AliasIn, BlueprintName, Receipt
+from knowledge_service.domain.access_control import Reach, View
 from knowledge_service.domain.aliases import Name
-from knowledge_service.domain.visibility import Reach, View
 from knowledge_service.ports import (
     Around,
     Listing,
@@ -26,7 +26,8 @@ from knowledge_service.ports import (
     Search,
     Use,
 )
-from knowledge_service.store.sqlite import maintenance, part
+from knowledge_service.store.sqlite.maintenance import offline
+from knowledge_service.store.sqlite.repositories import base
 from knowledge_service.store.sqlite.store import SqliteStore
 from tests.builders_knowledge import LEAD, OPERATOR, TEAM, new_fact, run_in
 
@@ -219,7 +220,7 @@ def test_file_of_before_gives_the_same_answers(tmp_path: Path) -> None:
         assert why is not None
         assert why.promotions
         assert store.why(made.fact_id, Reader(CELL, "demo/lead-0")) == why
-    assert maintenance.rebuild(path).changed == ()
+    assert offline.rebuild(path).changed == ()
 
 
 def many_scopes(town: Town, count: int) -> tuple[Reach, ...]:
@@ -232,7 +233,7 @@ def many_scopes(town: Town, count: int) -> tuple[Reach, ...]:
 
 @pytest.mark.parametrize("name", ["history", "links"])
 def test_reader_of_many_scopes_asks_about_one_fact_by_scope(town: Town, name: str) -> None:
-    view = View(LEAD, many_scopes(town, part.MANY_SCOPES + 1))
+    view = View(LEAD, many_scopes(town, base.MANY_SCOPES + 1))
 
     def measure() -> tuple[int, object]:
         with Steps(town.store) as counted:
@@ -287,7 +288,7 @@ STRANGER = (
 def test_reader_of_many_scopes_waits_for_no_more_entries_than_it_sees_scopes(
     town: Town, tmp_path: Path, name: str
 ) -> None:
-    view = View(LEAD, many_scopes(town, part.MANY_SCOPES + 1))
+    view = View(LEAD, many_scopes(town, base.MANY_SCOPES + 1))
 
     def measure() -> tuple[int, object]:
         with Steps(town.store) as counted:
@@ -295,10 +296,10 @@ def test_reader_of_many_scopes_waits_for_no_more_entries_than_it_sees_scopes(
         return counted.count, answer
 
     path = tmp_path / "knowledge.db"
-    crowd(path, 10_000, part.MANY_SCOPES)
+    crowd(path, 10_000, base.MANY_SCOPES)
     measure()
     among_as_many = measure()
-    crowd(path, 20_000, 4 * part.MANY_SCOPES)
+    crowd(path, 20_000, 4 * base.MANY_SCOPES)
     measure()
     assert measure() == among_as_many
 
@@ -321,4 +322,4 @@ def test_history_follows_a_scope_that_is_adopted(tmp_path: Path) -> None:
     assert [each for each in after.entries if made.fact_id not in each.facts] == list(whole.entries)
     assert len(after.entries) == len(whole.entries) + 1
     store.close()
-    assert maintenance.rebuild(path).changed == ()
+    assert offline.rebuild(path).changed == ()

@@ -10,8 +10,8 @@ from knowledge_client.models import (
     Retention,
     ScopeConfig,
 )
-from knowledge_service.domain.filtering import Filters
-from knowledge_service.domain.visibility import View
+from knowledge_service.domain.access_control import View
+from knowledge_service.domain.recall_filters import Filters
 from knowledge_service.ports import Listing, Order, Search, Store
 from tests.acts_on_facts import WHY, known, live, shown, told
 from tests.builders_knowledge import ALL, LEAD, PERSON, TEAM

@@ -8,18 +8,18 @@ from pathlib import Path
 import apsw
 import pytest
 
-from knowledge_service.store.sqlite import (
-    equals,
-    erasing_uses,
-    erasure,
-    graph,
-    link_rows,
-    links,
-    projection_rebuild,
-    shelf,
-    unit_of_work,
-)
+from knowledge_service.store.sqlite import shelf
+from knowledge_service.store.sqlite.maintenance import projection_rebuild
 from knowledge_service.store.sqlite.projections import erasure as projected_erasure
+from knowledge_service.store.sqlite.projections import hash_index_table
+from knowledge_service.store.sqlite.repositories import (
+    fact_erasure,
+    link_rows,
+    link_traversal,
+    links,
+    unit_of_work,
+    usage_erasure,
+)
 from knowledge_service.store.sqlite.store import SqliteStore
 
 QUESTIONS = {
@@ -29,12 +29,12 @@ QUESTIONS = {
     "links to the best of a recall": shelf._LINKED[1],
     "links from a crowded fact of a recall": shelf._LINKED_SEEN[0],
     "links to a crowded fact of a recall": shelf._LINKED_SEEN[1],
-    "whether many links begin here": graph.CROWDED[0],
-    "whether many links end here": graph.CROWDED[1],
-    "how many links an erasure takes": erasure._LINKS,
+    "whether many links begin here": link_traversal.CROWDED[0],
+    "whether many links end here": link_traversal.CROWDED[1],
+    "how many links an erasure takes": fact_erasure._LINKS,
     "what an erasure takes": next(sql for sql in projected_erasure._GONE if " link " in sql),
-    "one step along links that begin here": graph._BESIDE[0],
-    "one step along links that end here": graph._BESIDE[1],
+    "one step along links that begin here": link_traversal._BESIDE[0],
+    "one step along links that end here": link_traversal._BESIDE[1],
     "links among facts": link_rows._AMONG,
 }
 
@@ -57,7 +57,7 @@ def test_links_are_found_by_their_ends(tmp_path: Path, sql: str) -> None:
         assert whole not in told.splitlines()
 
 
-@pytest.mark.parametrize("sql", [*graph._BESIDE, *graph._BESIDE_SEEN])
+@pytest.mark.parametrize("sql", [*link_traversal._BESIDE, *link_traversal._BESIDE_SEEN])
 def test_a_walk_reads_nothing_but_an_index(tmp_path: Path, sql: str) -> None:
     assert "SEARCH x USING COVERING INDEX" in plan(tmp_path / "knowledge.db", sql)
 
@@ -68,7 +68,7 @@ def test_outcomes_are_found_beside_however_many_recalls(tmp_path: Path) -> None:
 
 
 def test_facts_that_may_be_equal_are_found_by_their_numbers(tmp_path: Path) -> None:
-    for sql in (unit_of_work._EQUAL, equals._AMONG):
+    for sql in (unit_of_work._EQUAL, hash_index_table._AMONG):
         told = plan(tmp_path / "knowledge.db", sql)
         assert "USING INTEGER PRIMARY KEY (rowid=?)" in told
         assert "(scope_no=?" not in told
@@ -77,13 +77,13 @@ def test_facts_that_may_be_equal_are_found_by_their_numbers(tmp_path: Path) -> N
 ERASING = {
     "tags of a fact": projected_erasure._UNTAG,
     "a fact, and whatever refers to it": "DELETE FROM fact WHERE fact_no = ?",
-    "answers that hold a fact": erasure._FORGET_ANSWERS,
-    "answers that hold a name": erasure._NAMED_ANSWERS,
-    "events of a fact's operations": erasure._ABOUT,
-    "runs that had a fact in front of them": erasure._FORGET_RUNS,
-    "whether it is famous": erasing_uses._COUNT,
-    "who was given a famous fact": erasing_uses._FORGET[0],
-    "who used a famous fact": erasing_uses._FORGET[1],
+    "answers that hold a fact": fact_erasure._FORGET_ANSWERS,
+    "answers that hold a name": fact_erasure._NAMED_ANSWERS,
+    "events of a fact's operations": fact_erasure._ABOUT,
+    "runs that had a fact in front of them": fact_erasure._FORGET_RUNS,
+    "whether it is famous": usage_erasure._COUNT,
+    "who was given a famous fact": usage_erasure._FORGET[0],
+    "who used a famous fact": usage_erasure._FORGET[1],
     "what facts that are adopted were indexed by": projection_rebuild._RECORDED,
 }
 

@@ -15,7 +15,8 @@ from hypothesis import strategies as st
 from knowledge_client.models import ApproveIn, Fact
 from knowledge_service.errors import Conflict, RetractedBefore
 from knowledge_service.ports import Listing, Order, Store
-from knowledge_service.store.sqlite import connection, maintenance, projection_rebuild
+from knowledge_service.store.sqlite.db import connection
+from knowledge_service.store.sqlite.maintenance import offline, projection_rebuild
 from knowledge_service.store.sqlite.store import SqliteStore
 from tests.builders_knowledge import AGENT, ALL, PERSON, TEAM, new_fact
 from tests.contract.store.conftest import Time
@@ -209,8 +210,8 @@ def test_log_of_any_history_rebuilds_to_the_byte_and_verifies(
     db = connection.open_writer(path)
     before = projection_rebuild.fingerprint(db)
     db.close()
-    assert maintenance.rebuild(path).changed == ()
-    assert maintenance.verify(path).problems == ()
+    assert offline.rebuild(path).changed == ()
+    assert offline.verify(path).problems == ()
     db = connection.open_writer(path)
     assert projection_rebuild.fingerprint(db) == before
     db.close()
@@ -271,5 +272,5 @@ def test_erased_text_is_nowhere_in_the_file(tmp_path: Path) -> None:
     for word in (b"xylophon", b"quagmir"):
         assert word not in data
     assert b"other is the word" in data
-    assert maintenance.verify(path).problems == ()
-    assert maintenance.rebuild(path).changed == ()
+    assert offline.verify(path).problems == ()
+    assert offline.rebuild(path).changed == ()

@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from knowledge_client.models import ApproveIn, Remembered
-from knowledge_service.domain.visibility import View
+from knowledge_service.domain.access_control import View
 from knowledge_service.ports import Order, Search, Store
-from knowledge_service.store.sqlite import maintenance
+from knowledge_service.store.sqlite.maintenance import offline
 from knowledge_service.store.sqlite.store import SqliteStore
 from tests.acts_on_facts import WHY, known, live, told
 from tests.builders_knowledge import AGENT, ALL, LEAD, PERSON, TEAM, new_fact
@@ -177,4 +177,4 @@ def test_log_of_approved_drafts_rebuilds_to_the_byte(tmp_path: Path, time: Time)
         store.approve(draft, WHY, APPROVAL)
     store.undo(draft, WHY)
     store.close()
-    assert maintenance.rebuild(path).changed == ()
+    assert offline.rebuild(path).changed == ()

@@ -16,7 +16,7 @@ from knowledge_client.models import (
     Source,
     Subject,
 )
-from knowledge_service.domain.visibility import View
+from knowledge_service.domain.access_control import View
 from knowledge_service.errors import Conflict, NotFound, QuotaExceeded, RunClosedOtherwise
 from knowledge_service.ports import Listing, Once, RunListing, Store
 from tests.builders_knowledge import (

@@ -11,8 +11,8 @@ from knowledge_client.models import (
     ApproveIn,
     ScopeConfig,
 )
-from knowledge_service.domain.filtering import Filters
-from knowledge_service.domain.visibility import Reach, View
+from knowledge_service.domain.access_control import Reach, View
+from knowledge_service.domain.recall_filters import Filters
 from knowledge_service.errors import Conflict, NotFound, RetractedBefore
 from knowledge_service.ports import Listing, Once, Order, Queue, Search, Store
 from tests.acts_on_facts import WHY, known, live, told

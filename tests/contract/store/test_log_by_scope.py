@@ -9,9 +9,9 @@ import apsw
 import pytest
 
 from knowledge_client.models import Receipt
-from knowledge_service.domain.visibility import Reach, View
+from knowledge_service.domain.access_control import Reach, View
 from knowledge_service.ports import AuditPlace, NewReceipt
-from knowledge_service.store.sqlite import part
+from knowledge_service.store.sqlite.repositories import base
 from knowledge_service.store.sqlite.store import SqliteStore
 from tests.builders_knowledge import LEAD, OPERATOR, TEAM, new_fact
 from tests.contract.store.test_famous_fact import Steps
@@ -87,7 +87,7 @@ def test_events_of_several_scopes_come_in_the_order_of_the_log(store: SqliteStor
 
 
 def test_stream_of_many_scopes_finds_the_same_by_scope_as_by_the_log(store: SqliteStore) -> None:
-    reaches = tuple(Reach(f"realm:g{n}", subtree=False) for n in range(part.MANY_SCOPES + 1))
+    reaches = tuple(Reach(f"realm:g{n}", subtree=False) for n in range(base.MANY_SCOPES + 1))
     view = View(LEAD, reaches)
     facts = [new_fact("a fact", scope=reach.scope) for reach in reaches]
     store.remember(facts, actor=OPERATOR)

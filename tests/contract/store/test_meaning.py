@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from knowledge_service.domain.visibility import View
+from knowledge_service.domain.access_control import View
 from knowledge_service.embeddings import settings
 from knowledge_service.embeddings.client import EndpointEmbedder
 from knowledge_service.errors import StartupError

@@ -12,7 +12,7 @@ import apsw
 import pytest
 
 from knowledge_client.models import ApproveIn, Fact, Retention, ScopeConfig
-from knowledge_service.domain.visibility import View
+from knowledge_service.domain.access_control import View
 from knowledge_service.errors import Forbidden
 from knowledge_service.event_log import event_payloads
 from knowledge_service.ports import Actor, Order, Store

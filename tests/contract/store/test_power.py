@@ -18,7 +18,8 @@ import pytest
 
 from knowledge_service.errors import StartupError, StoreUnavailable
 from knowledge_service.ports import Listing, Once
-from knowledge_service.store.sqlite import connection, maintenance
+from knowledge_service.store.sqlite.db import connection
+from knowledge_service.store.sqlite.maintenance import offline
 from knowledge_service.store.sqlite.store import SqliteStore
 from tests import disks, settings
 from tests.builders_knowledge import ALL, OPERATOR, PERSON, new_fact, run_in, run_key
@@ -113,8 +114,8 @@ def _differences(story: Story, path: Path) -> list[str]:
             store.remember([new_fact("written after the power came back")], actor=PERSON)
     finally:
         store.close()
-    rebuilt = maintenance.rebuild(path).changed
-    return [*missing, *doubled, *maintenance.verify(path).problems, *rebuilt]
+    rebuilt = offline.rebuild(path).changed
+    return [*missing, *doubled, *offline.verify(path).problems, *rebuilt]
 
 
 @pytest.fixture

@@ -10,17 +10,14 @@ import apsw
 import pytest
 
 from knowledge_client.models import Grant, PrincipalIn, ScopeConfig, Subject
-from knowledge_service.domain import voices
-from knowledge_service.domain.visibility import View
+from knowledge_service.domain import conversation_metadata
+from knowledge_service.domain.access_control import View
 from knowledge_service.errors import FileLocked
 from knowledge_service.event_log import event_payloads
 from knowledge_service.ports import Listing, Search
-from knowledge_service.store.sqlite import (
-    connection,
-    maintenance,
-    postings,
-    projection_rebuild,
-)
+from knowledge_service.store.sqlite import postings
+from knowledge_service.store.sqlite.db import connection
+from knowledge_service.store.sqlite.maintenance import offline, projection_rebuild
 from knowledge_service.store.sqlite.store import SqliteStore
 from tests.builders_knowledge import (
     AGENT,
@@ -98,7 +95,7 @@ def test_rebuild_makes_the_same_tables_to_the_byte(path: Path) -> None:
     db = database(path)
     before = projection_rebuild.fingerprint(db)
     db.close()
-    rebuilt = maintenance.rebuild(path)
+    rebuilt = offline.rebuild(path)
     assert rebuilt.changed == ()
     assert rebuilt.events > 15
     db = database(path)
@@ -115,7 +112,7 @@ def test_rebuild_brings_back_what_was_changed_beside_the_log(path: Path) -> None
     db.execute("DELETE FROM posting WHERE key = (SELECT min(key) FROM posting)")
     db.execute("UPDATE scope SET live_facts = 999")
     db.close()
-    assert maintenance.rebuild(path).changed == ("episode", "fact", "posting", "scope")
+    assert offline.rebuild(path).changed == ("episode", "fact", "posting", "scope")
     db = database(path)
     assert projection_rebuild.fingerprint(db) == before
     db.close()
@@ -139,7 +136,7 @@ def test_file_that_an_older_analyser_indexed_finds_every_fact_and_who_told_it(
     # The analyser before read nothing of data.
     told = {f"word{a}{b}": f"Name{b}{a}" for a in "pqrstuvx" for b in "klmnopq"}
     with monkeypatch.context() as older:
-        older.setattr(voices, "of", lambda _: voices.NOTHING)
+        older.setattr(conversation_metadata, "of", lambda _: conversation_metadata.NOTHING)
         older.setattr(postings, "VERSION", "segments-2 en-2")
         store = SqliteStore(path)
         new = [new_fact(f"{word} here", data={"speaker": who}) for word, who in told.items()]
@@ -172,16 +169,16 @@ def test_rebuild_that_fails_leaves_everything_as_it_was(path: Path) -> None:
 def test_running_service_keeps_its_file_from_rebuild_and_verify(path: Path) -> None:
     store = SqliteStore(path)
     with pytest.raises(FileLocked):
-        maintenance.rebuild(path)
+        offline.rebuild(path)
     with pytest.raises(FileLocked):
-        maintenance.verify(path)
+        offline.verify(path)
     store.close()
 
 
 class TestVerify:
     def test_log_that_nobody_touched_is_sound(self, path: Path) -> None:
         live_a_little(path)
-        report = maintenance.verify(path)
+        report = offline.verify(path)
         assert report.problems == ()
         assert report.events > 15
 
@@ -204,7 +201,7 @@ class TestVerify:
         db = database(path)
         db.execute(change)
         db.close()
-        assert any(said in problem for problem in maintenance.verify(path).problems)
+        assert any(said in problem for problem in offline.verify(path).problems)
 
 
 class TestOldestFile:
@@ -248,8 +245,8 @@ class TestOldestFile:
 
     def test_its_log_is_enough_to_rebuild_and_still_verifies(self, old: Path) -> None:
         SqliteStore(old).close()
-        assert maintenance.rebuild(old).changed == ()
-        assert maintenance.verify(old).problems == ()
+        assert offline.rebuild(old).changed == ()
+        assert offline.verify(old).problems == ()
 
     def test_its_links_are_in_histories_by_the_scope_of_their_other_end(self, old: Path) -> None:
         SqliteStore(old).close()
@@ -260,7 +257,7 @@ class TestOldestFile:
         before.close()
         assert made
         assert set(made) == {3}
-        assert maintenance.rebuild(old).changed == ()
+        assert offline.rebuild(old).changed == ()
         after = connection.open_writer(old)
         assert [number for (number,) in after.execute(query)] == made
         after.close()
@@ -272,7 +269,7 @@ class TestOldestFile:
         )
         assert len(told.superseded) == 1
         store.close()
-        assert maintenance.rebuild(old).changed == ()
+        assert offline.rebuild(old).changed == ()
 
     def test_migration_that_fails_leaves_it_as_it_was(
         self, old: Path, monkeypatch: pytest.MonkeyPatch

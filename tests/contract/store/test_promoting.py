@@ -16,7 +16,7 @@ from knowledge_client.models import (
     ScopeConfig,
     Source,
 )
-from knowledge_service.domain.visibility import Reach
+from knowledge_service.domain.access_control import Reach
 from knowledge_service.errors import Conflict
 from knowledge_service.ports import NewLink, NewReceipt, Order, Queue, Store
 from tests.acts_on_facts import WHY, known, live, shown, told

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from knowledge_client.models import Ref, Source
-from knowledge_service.domain.filtering import Filters
-from knowledge_service.domain.visibility import View
+from knowledge_service.domain.access_control import View
+from knowledge_service.domain.recall_filters import Filters
 from knowledge_service.ports import Search, Store
 from tests.builders_knowledge import AGENT, LEAD, OTHER, PERSON, TEAM, new_fact
 from tests.contract.store.conftest import Time

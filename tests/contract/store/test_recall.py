@@ -8,8 +8,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from knowledge_client.models import Recalled, Receipt, Ref, Source
-from knowledge_service.domain.filtering import Filters
-from knowledge_service.domain.visibility import Reach, View
+from knowledge_service.domain.access_control import Reach, View
+from knowledge_service.domain.recall_filters import Filters
 from knowledge_service.errors import IdempotencyConflict
 from knowledge_service.ports import Listing, NewLink, NewReceipt, Once, Reader, Search, Store
 from tests.builders_knowledge import (

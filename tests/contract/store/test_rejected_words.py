@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from knowledge_client.models import ApproveIn
-from knowledge_service.domain.visibility import View
+from knowledge_service.domain.access_control import View
 from knowledge_service.errors import RetractedBefore
 from knowledge_service.ports import Actor, Order, Search, Store
 from tests.builders_knowledge import AGENT, LEAD, PERSON, TEAM, new_fact

@@ -13,7 +13,7 @@ from knowledge_client.models import ApproveIn, Retention, ScopeConfig
 from knowledge_service.domain.retention import Choice
 from knowledge_service.event_log import event_payloads
 from knowledge_service.ports import Listing
-from knowledge_service.store.sqlite import retaining
+from knowledge_service.store.sqlite.repositories import retention as repositories_retention
 from knowledge_service.store.sqlite.store import SqliteStore
 from tests.acts_on_facts import WHY, live, shown, told
 from tests.builders_knowledge import ALL, LEAD, OTHER, PERSON, TEAM, new_fact
@@ -45,7 +45,9 @@ def archive(store: SqliteStore, *fact_ids: str, version: int = 1) -> int:
     chosen = [Choice(fact_id, version, "was the least useful") for fact_id in fact_ids]
     with store._readers.snapshot() as reading:
         ((scope_no,),) = reading.execute("SELECT scope_no FROM scope WHERE path = ?", (TEAM,))
-    return store._writer.submit(lambda tx: retaining.archive(tx, int(scope_no), chosen))
+    return store._writer.submit(
+        lambda tx: repositories_retention.archive(tx, int(scope_no), chosen)
+    )
 
 
 def test_writer_archives_a_bounded_number_in_one_commit(store: SqliteStore, path: Path) -> None:
@@ -66,7 +68,7 @@ def test_writer_archives_a_bounded_number_in_one_commit(store: SqliteStore, path
 def test_writes_get_in_while_a_scope_is_looked_through(
     store: SqliteStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(retaining, "_PAGE", 10)
+    monkeypatch.setattr(repositories_retention, "_PAGE", 10)
     store.remember([new_fact(f"rain {n}") for n in range(35)], actor=PERSON)
     bound(store, 30)
     page, pages = store._retention._page, []
@@ -129,7 +131,7 @@ def test_large_scope_rests_after_a_pass_over_it(store: SqliteStore) -> None:
         now_s[0] += 1.0
         return now_s[0]
 
-    retention = retaining.Retention(store._readers, store._writer, clock)
+    retention = repositories_retention.Retention(store._readers, store._writer, clock)
     store.remember([new_fact(f"rain {n}") for n in range(5)], actor=PERSON)
     bound(store, 4)
     assert retention.retain() == 1
@@ -139,7 +141,7 @@ def test_large_scope_rests_after_a_pass_over_it(store: SqliteStore) -> None:
     assert retention.retain() == 1
 
 
-@pytest.mark.parametrize("sql", [retaining._FACTS, retaining._MAY_GO])
+@pytest.mark.parametrize("sql", [repositories_retention._FACTS, repositories_retention._MAY_GO])
 def test_retention_looks_through_no_whole_table(tmp_path: Path, sql: str) -> None:
     steps = plan(tmp_path / "knowledge.db", sql).splitlines()
     assert [step for step in steps if step.startswith("SCAN") and "VIRTUAL" not in step] == []

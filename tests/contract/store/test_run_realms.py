@@ -9,11 +9,12 @@ import apsw
 import pytest
 
 from knowledge_client.models import Recalled, Receipt, Ref, Source
-from knowledge_service.domain.runs import RunKey
-from knowledge_service.domain.visibility import Reach, View
+from knowledge_service.domain.access_control import Reach, View
+from knowledge_service.domain.run_merge import RunKey
 from knowledge_service.errors import Conflict
 from knowledge_service.ports import Listing, NewReceipt, Reader, RunListing, Store
-from knowledge_service.store.sqlite import connection, projection_rebuild
+from knowledge_service.store.sqlite.db import connection
+from knowledge_service.store.sqlite.maintenance import projection_rebuild
 from knowledge_service.store.sqlite.store import SqliteStore
 from tests.acts_on_facts import known, told
 from tests.builders_knowledge import (

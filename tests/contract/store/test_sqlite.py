@@ -18,16 +18,12 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from knowledge_service import clock, migrations
-from knowledge_service.domain.visibility import View
+from knowledge_service.domain.access_control import View
 from knowledge_service.errors import FileLocked, SchemaTooNew, StartupError, StoreUnavailable
 from knowledge_service.event_log.hash_chain import event_hash
 from knowledge_service.ports import Listing, Search
-from knowledge_service.store.sqlite import (
-    backup,
-    connection,
-    migrate,
-    transaction,
-)
+from knowledge_service.store.sqlite.db import connection, transaction
+from knowledge_service.store.sqlite.maintenance import backup, migrate
 from knowledge_service.store.sqlite.store import SqliteStore
 from tests.builders_knowledge import ALL, LEAD, OPERATOR, PERSON, TEAM, new_fact, run_in
 from tests.contract.store.test_recall import SCOPES, SENTENCE, STRANGE, assert_isolated

@@ -12,13 +12,14 @@ import apsw
 import pytest
 
 from knowledge_client.models import Remembered
+from knowledge_service.domain.access_control import View
 from knowledge_service.domain.facts import NewFact
-from knowledge_service.domain.visibility import View
 from knowledge_service.errors import Conflict, RetractedBefore
 from knowledge_service.ports import Actor, Order
-from knowledge_service.store.sqlite import maintenance, part, projection_rebuild
+from knowledge_service.store.sqlite.db.transaction import Transaction
+from knowledge_service.store.sqlite.maintenance import offline, projection_rebuild
+from knowledge_service.store.sqlite.repositories import base
 from knowledge_service.store.sqlite.store import SqliteStore
-from knowledge_service.store.sqlite.transaction import Transaction
 from tests.builders_knowledge import AGENT, LEAD, PERSON, TEAM, new_fact
 from tests.held_writer import held_writer, wait_for_queue
 
@@ -83,7 +84,7 @@ async def test_write_that_fails_halfway_is_taken_back_alone(
     store: SqliteStore, path: Path, place: int
 ) -> None:
     def failing(tx: Transaction) -> None:
-        part.ensure_scope(tx, "realm:trace", "x")
+        base.ensure_scope(tx, "realm:trace", "x")
         raise Conflict("not so")
 
     calls: list[Coroutine[Any, Any, Any]] = [
@@ -101,7 +102,7 @@ async def test_write_that_fails_halfway_is_taken_back_alone(
     db = apsw.Connection(str(path))
     assert db.execute("SELECT 1 FROM scope WHERE path = 'realm:trace'").fetchall() == []
     db.close()
-    assert maintenance.verify(path).problems == ()
+    assert offline.verify(path).problems == ()
 
 
 async def test_new_scopes_are_made_by_who_told_first_in_them(
@@ -134,9 +135,9 @@ async def test_rebuild_makes_them_again_to_the_byte(path: Path) -> None:
     store.close()
     db = apsw.Connection(str(path))
     before = projection_rebuild.fingerprint(db)
-    assert maintenance.rebuild(path).changed == ()
+    assert offline.rebuild(path).changed == ()
     assert projection_rebuild.fingerprint(db) == before
-    assert maintenance.verify(path).problems == ()
+    assert offline.verify(path).problems == ()
     db.close()
 
 
@@ -155,4 +156,4 @@ async def test_call_that_says_a_thing_twice_among_others_tells_one_fact(
     ]
     assert answers[1][0].fact_id == answers[1][1].fact_id
     store.close()
-    assert maintenance.rebuild(path).changed == ()
+    assert offline.rebuild(path).changed == ()

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from knowledge_service.domain.visibility import View
+from knowledge_service.domain.access_control import View
 from knowledge_service.errors import StoreUnavailable
 from knowledge_service.ports import Search
 from knowledge_service.store.sqlite.readers import Readers

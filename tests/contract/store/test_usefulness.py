@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from knowledge_service.domain.visibility import View
+from knowledge_service.domain.access_control import View
 from knowledge_service.ports import Search, Use
 from knowledge_service.store.sqlite.store import SqliteStore
 from tests.builders_knowledge import AGENT, LEAD, OTHER, TEAM, new_fact

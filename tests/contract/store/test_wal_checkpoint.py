@@ -12,9 +12,9 @@ import apsw
 import pytest
 
 from knowledge_service.ports import Listing
-from knowledge_service.store.sqlite import maintenance
+from knowledge_service.store.sqlite.db.wal_checkpoint import Checkpointer
+from knowledge_service.store.sqlite.maintenance import offline
 from knowledge_service.store.sqlite.store import SqliteStore
-from knowledge_service.store.sqlite.wal_checkpoint import Checkpointer
 from tests.builders_knowledge import ALL, PERSON, new_fact
 
 AFTER, PAGE = 40, 4096
@@ -58,7 +58,7 @@ def test_log_stays_short_under_writers_that_never_rest(store: SqliteStore, path:
     assert log_pages(path) < 12 * AFTER
     store.close()
     assert facts_in(path) == 480
-    assert maintenance.verify(path).problems == ()
+    assert offline.verify(path).problems == ()
 
 
 def test_thread_folds_beside_the_writer(

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from knowledge_client.models import ApproveIn, Fact, Promotion, ScopeConfig
-from knowledge_service.domain.visibility import Reach
+from knowledge_service.domain.access_control import Reach
 from knowledge_service.errors import RetractedBefore
 from knowledge_service.ports import Listing, Order, Queue, Store
 from tests.acts_on_facts import WHY, known, live, shown, told

@@ -5,8 +5,8 @@ import logging
 import pytest
 
 from knowledge_service.errors import StoreUnavailable
-from knowledge_service.store.sqlite import deferred
-from knowledge_service.store.sqlite.deferred import Deferred
+from knowledge_service.store.sqlite.db import deferred_writes
+from knowledge_service.store.sqlite.db.deferred_writes import Deferred
 
 
 class Seconds:
@@ -39,7 +39,7 @@ def test_fresh_jobs_go_few_at_a_time_and_oldest_first(queue: Deferred[int]) -> N
 
 def test_jobs_whose_time_has_come_go_many_at_a_time(queue: Deferred[int], seconds: Seconds) -> None:
     fill(queue, 300)
-    seconds.now_s += deferred.DELAY_S
+    seconds.now_s += deferred_writes.DELAY_S
     queue.append(300)
     portions = [len(queue.take(8)) for _ in range(4)]
     assert portions == [128, 128, 44, 1], "the last one is fresh"

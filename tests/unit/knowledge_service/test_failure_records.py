@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from knowledge_client.models import Episode, Fact, Source
-from knowledge_service.domain import extraction, records
+from knowledge_service.domain import episode_parsing, extraction
 from tests.builders_knowledge import TEAM
 from tests.fakes.clock import START
 from tests.unit.knowledge_service.failure_records import RECORDS, FailureRecord
@@ -47,7 +47,7 @@ def test_facts_are_those_that_a_person_would_keep(record: FailureRecord) -> None
     )
     assert tuple(fact.content for fact in found.facts) == record.kept
     for fact in found.facts:
-        assert all(records.names_error(tag) for tag in fact.tags)
+        assert all(episode_parsing.names_error(tag) for tag in fact.tags)
 
 
 @pytest.mark.parametrize(
@@ -56,11 +56,11 @@ def test_facts_are_those_that_a_person_would_keep(record: FailureRecord) -> None
      "exit status 2", '{"failed": 3}', "[1, 2]"],
 )  # fmt: skip
 def test_states_codes_and_results_name_no_error(text: str) -> None:
-    assert not records.names_error(text)
+    assert not episode_parsing.names_error(text)
 
 
 @pytest.mark.parametrize(
     "text", ["OOMKilled", "E1234", "exit code 1: no rule to make target", "KeyError: 'region'"]
 )
 def test_names_of_errors_do(text: str) -> None:
-    assert records.names_error(text)
+    assert episode_parsing.names_error(text)

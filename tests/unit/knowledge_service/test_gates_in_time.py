@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kais import facts
-from knowledge_service.domain import gate, redaction
+from knowledge_service.domain import prompt_injection, redaction
 from knowledge_service.index import analyser
 
 _MOST_S = 0.2
@@ -37,8 +37,8 @@ def seconds(call: Callable[[Any], object], value: Any) -> float:
 @pytest.mark.parametrize("part", _PARTS)
 def test_each_gate_reads_64_kib_at_once(part: str) -> None:
     text = f"{part * (65_536 // len(part.encode()))} password system rules drop"
-    assert seconds(gate.flags_of, text) < _MOST_S
-    assert seconds(gate.flags_of, {"a": text.split(" ")}) < _MOST_S
+    assert seconds(prompt_injection.flags_of, text) < _MOST_S
+    assert seconds(prompt_injection.flags_of, {"a": text.split(" ")}) < _MOST_S
     assert seconds(redaction.mask, text) < _MOST_S
     assert seconds(redaction.mask_tree, {"a": text}) < _MOST_S
 
@@ -68,7 +68,7 @@ _VOCABULARY = st.sampled_from(
 
 @given(st.lists(_VOCABULARY, max_size=14).map(" ".join))
 def test_phrases_in_a_row_are_what_one_expression_of_them_would_find(text: str) -> None:
-    for rule in gate._RULES:
+    for rule in prompt_injection._RULES:
         gap = f"[^{rule.stops.pattern.strip('[]')}]{{0,{rule.gap}}}?"
         whole = re.compile(gap.join(f"(?:{phrase.pattern})" for phrase in rule.phrases))
         assert rule.is_broken_by(text) == (whole.search(text) is not None)

@@ -8,7 +8,7 @@ from collections import Counter
 from hypothesis import given
 from hypothesis import strategies as st
 
-from knowledge_service.domain import gate, redaction
+from knowledge_service.domain import prompt_injection, redaction
 from knowledge_service.index import analyser, packing, runs, segments, terms
 
 
@@ -121,9 +121,9 @@ VOCABULARY = _WORDS.split()
 @given(st.lists(st.sampled_from(VOCABULARY), max_size=14), st.booleans())
 def test_gate_tries_every_rule_that_could_match(words: list[str], large: bool) -> None:
     text = " ".join(words).upper() if large else " ".join(words)
-    seen = unicodedata.normalize("NFKC", gate._UNSEEN.sub("", text))
-    expected = any(rule.is_broken_by(seen.lower()) for rule in gate._RULES)
-    assert bool(gate.flags_of(text)) == expected
+    seen = unicodedata.normalize("NFKC", prompt_injection._UNSEEN.sub("", text))
+    expected = any(rule.is_broken_by(seen.lower()) for rule in prompt_injection._RULES)
+    assert bool(prompt_injection.flags_of(text)) == expected
 
 
 def test_small_runs_say_nothing_that_goes_without_saying() -> None:

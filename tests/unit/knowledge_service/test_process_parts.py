@@ -11,7 +11,7 @@ import pytest
 from knowledge_client.models import Extraction
 from knowledge_service import logging_config, settings, uuid7
 from knowledge_service.domain import capacity
-from knowledge_service.domain.runs import RunKey, duration_s
+from knowledge_service.domain.run_merge import RunKey, duration_s
 from knowledge_service.domain.statistics import usefulness
 from knowledge_service.errors import Conflict
 from knowledge_service.extraction.worker import ExtractionWorker

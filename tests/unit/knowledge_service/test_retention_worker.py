@@ -6,7 +6,7 @@ from datetime import datetime, timedelta
 import pytest
 
 from knowledge_client.models import Retention, ScopeConfig
-from knowledge_service.domain.visibility import EVERYTHING
+from knowledge_service.domain.access_control import EVERYTHING
 from knowledge_service.errors import StoreUnavailable
 from knowledge_service.metrics import Metrics
 from knowledge_service.ports import Listing

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from knowledge_service.domain import gate, redaction, signs
+from knowledge_service.domain import prompt_injection, redaction, signs
 from tests.unit.knowledge_service import corpora
 
 WORDS = st.sampled_from(
@@ -18,7 +18,7 @@ def assert_signs_are_true(text: str) -> None:
     for _ in range(2):  # the second time its words are known
         found = signs.of(text)
         assert found & signs.SECRET or redaction.mask(text) == text
-        assert found & signs.ORDER or gate.flags_of(text) == ()
+        assert found & signs.ORDER or prompt_injection.flags_of(text) == ()
 
 
 @given(st.lists(st.tuples(WORDS | st.text(max_size=6), SPACES), max_size=12))

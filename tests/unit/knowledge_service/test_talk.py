@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from knowledge_service.domain import facts, voices
-from knowledge_service.domain.voices import Told
+from knowledge_service.domain import conversation_metadata, facts
+from knowledge_service.domain.conversation_metadata import Told
 from knowledge_service.index import folding, sessions, speakers, turns
 from knowledge_service.index.candidates import Candidate
 from knowledge_service.index.dates import Moment
@@ -46,13 +46,15 @@ def row(content: str = "hello", number: int = 1, **given: object) -> Candidate:
     ],
 )
 def test_data_says_who_told_it_in_which_session_and_when(data: object, told: Told) -> None:
-    assert voices.of(data) == told
+    assert conversation_metadata.of(data) == told
 
 
 def test_order_of_members_changes_nothing() -> None:
     members = {"speaker": "Anna", "author": "Bruno", "time": "noon", "date": "8 May, 2023"}
-    assert voices.of(members) == voices.of(dict(reversed(members.items())))
-    assert voices.of(members) == Told("Anna", when="8 May, 2023")
+    assert conversation_metadata.of(members) == conversation_metadata.of(
+        dict(reversed(members.items()))
+    )
+    assert conversation_metadata.of(members) == Told("Anna", when="8 May, 2023")
 
 
 @given(
@@ -65,7 +67,7 @@ def test_order_of_members_changes_nothing() -> None:
     )
 )
 def test_any_data_is_read(data: object) -> None:
-    told = voices.of(data)
+    told = conversation_metadata.of(data)
     assert all(len(text) <= 120 for text in (told.voice, told.session, told.turn, told.when))
 
 

@@ -5,26 +5,26 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from knowledge_client.models import Grant
-from knowledge_service.domain import visibility
-from knowledge_service.domain.visibility import Principal, Reach, View
+from knowledge_service.domain import access_control
+from knowledge_service.domain.access_control import Principal, Reach, View
 from tests.builders_knowledge import LEAD, OTHER, TEAM
 
 PATHS = [LEAD, TEAM, "realm:demo", "platform", OTHER, f"{TEAM}/cell:lead-1", "realm:demo2"]
 
 
 def test_lineage_is_nearest_first_and_ends_at_the_platform() -> None:
-    assert visibility.lineage(LEAD) == (LEAD, TEAM, "realm:demo", "platform")
-    assert visibility.lineage("platform") == ("platform",)
+    assert access_control.lineage(LEAD) == (LEAD, TEAM, "realm:demo", "platform")
+    assert access_control.lineage("platform") == ("platform",)
 
 
 def test_realm_with_a_longer_name_is_not_inside() -> None:
-    assert not visibility.contains("realm:demo", "realm:demo2")
-    assert not visibility.contains("realm:demo", "realm:demo2/formation:x")
+    assert not access_control.contains("realm:demo", "realm:demo2")
+    assert not access_control.contains("realm:demo", "realm:demo2/formation:x")
 
 
 @given(st.sampled_from(PATHS), st.sampled_from(PATHS))
 def test_view_without_grants_is_the_own_path(home: str, path: str) -> None:
-    assert View(home).sees(path) == (path in visibility.lineage(home))
+    assert View(home).sees(path) == (path in access_control.lineage(home))
 
 
 @pytest.mark.parametrize(
@@ -52,12 +52,12 @@ def test_principal_writes_home_and_where_it_was_granted() -> None:
 
 
 def test_admin_has_every_verb() -> None:
-    principal = visibility.administrator("x", "system")
-    assert all(principal.may(verb, OTHER) for verb in visibility.ALL_VERBS)
+    principal = access_control.administrator("x", "system")
+    assert all(principal.may(verb, OTHER) for verb in access_control.ALL_VERBS)
 
 
 def test_nearest_scopes_come_first() -> None:
-    assert visibility.nearest_first(["platform", TEAM, "realm:demo", LEAD]) == (
+    assert access_control.nearest_first(["platform", TEAM, "realm:demo", LEAD]) == (
         LEAD,
         TEAM,
         "realm:demo",

@@ -12,29 +12,29 @@ import apsw
 
 from knowledge_service.event_log.events import Event
 from knowledge_service.store.sqlite.projections import (
-    adoption,
     erasure,
     facts,
-    graph,
-    kept,
-    ledger,
-    places,
+    legacy_rows,
+    links,
     promotions,
-    uses,
+    runs,
+    scope_adoption,
+    scopes,
+    usage,
 )
 
 Apply = Callable[[apsw.Connection, Event], None]
 
 _ALL: Mapping[str, Apply] = {
-    **kept.EVENTS,
+    **legacy_rows.EVENTS,
     **facts.EVENTS,
-    **graph.EVENTS,
+    **links.EVENTS,
     **promotions.EVENTS,
-    **ledger.EVENTS,
-    **places.EVENTS,
-    **adoption.EVENTS,
+    **runs.EVENTS,
+    **scopes.EVENTS,
+    **scope_adoption.EVENTS,
     **erasure.EVENTS,
-    **uses.EVENTS,
+    **usage.EVENTS,
 }
 
 TABLES: tuple[str, ...] = (

@@ -1,0 +1,394 @@
+"""The one thread that writes: jobs in order, many to a commit, answered after it.
+
+A job that fails takes back only itself. A commit that finds no
+room or no writable disk is taken back, and the next one may succeed. After any other failure, that
+of fsync above all, nobody knows what the disk holds: nothing is tried again, and the writer refuses
+everything until a restart. Who waits in an event loop is woken once per commit, with all answers of
+that commit.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import logging
+import queue
+import threading
+import time
+from collections import deque
+from collections.abc import Callable
+from concurrent.futures import Future
+from datetime import datetime
+from functools import partial
+from typing import Any, NamedTuple, TypeVar, cast
+
+import apsw
+
+from knowledge_service.clock import Clock
+from knowledge_service.domain.capacity import UNDECLARED_FACTS
+from knowledge_service.errors import StoreDamaged, StoreUnavailable
+from knowledge_service.event_log import times
+from knowledge_service.event_log.hash_chain import ChainHead, read_head
+from knowledge_service.index.keeping import Blanked
+from knowledge_service.store.sqlite.db import completions, deferred_writes, wal_truncation
+from knowledge_service.store.sqlite.db import connection as connections
+from knowledge_service.store.sqlite.db.completions import Completion, Waiting
+from knowledge_service.store.sqlite.db.deferred_writes import Deferred
+from knowledge_service.store.sqlite.db.event_table import SqliteEventTable
+from knowledge_service.store.sqlite.db.group_commit import GroupCommit
+from knowledge_service.store.sqlite.db.transaction import Mergeable, Transaction
+from knowledge_service.store.sqlite.db.wal_checkpoint import Checkpointer
+from knowledge_service.store.sqlite.projections.hash_index_table import Equals
+from knowledge_service.uuid7 import IdMaker
+
+_log = logging.getLogger(__name__)
+T = TypeVar("T")
+# A commit waits for nobody: it takes what is queued, at most this many, so that no answer waits for
+# long.
+_GROUP = 256
+# The maximum length of the queue: some seconds of the writer's work.
+_QUEUED = 2_048
+# The most jobs done as one, since one that must be alone has the rest looked at again.
+_TOGETHER = 32
+_REFUSED: tuple[type[Exception], ...] = (StoreUnavailable, *connections.ENVIRONMENTAL)
+# How many deferred jobs (receipts without a run) go into a commit that a caller waits for, and into
+# one that no caller waits for yet.
+_BESIDE, _ALONE = 8, 32
+# A thread waits no longer for a commit; a client has given up by then.
+_PATIENCE_S = 20.0
+# A disk that was full has room again with so many bytes: some of the largest facts and their index.
+_ROOM = 1 << 20
+
+
+class _Job(NamedTuple):
+    work: Callable[[Transaction], Any]
+    done: Waiting | None
+
+
+_LATER = _Job(lambda _: None, None)
+"""Says that there is work that nobody waits for."""
+_FOLDED = _Job(lambda _: None, None)
+"""Says that little of the log is left to fold, so that it can be emptied."""
+
+
+class Writer:
+    """Owns the writing connection."""
+
+    def __init__(
+        self,
+        connection: apsw.Connection,
+        clock: Clock,
+        file: connections.File,
+        checkpointer: Checkpointer,
+        *,
+        undeclared_facts: int = UNDECLARED_FACTS,
+    ) -> None:
+        self._connection = connection
+        self._checkpointer = checkpointer
+        checkpointer.watch(connection)
+        self._file = file
+        self._down: StoreUnavailable | None = None
+        self._clock = clock
+        self._ids = IdMaker()
+        self._undeclared_facts = undeclared_facts
+        self._scopes_version = 0
+        self._edition = 0
+        self._wal_truncation = wal_truncation.WalTruncation(connection, checkpointer)
+        checkpointer.on_short = lambda: self._queue.put(_FOLDED)
+        self.on_erased: Callable[[int, Blanked], None] = lambda _edition, _blanked: None
+        """Called after a commit that erased, before its edition can be read."""
+        self._head = read_head(SqliteEventTable(connection))
+        self._equals = Equals(connection)
+        self._queue: queue.SimpleQueue[_Job | None] = queue.SimpleQueue()
+        self.deferred: Deferred[_Job] = Deferred()
+        """Jobs that no caller waits for."""
+        self._knows_later = False
+        self._failure: StoreUnavailable | None = None
+        self._damage: StoreDamaged | None = None
+        self._thread = threading.Thread(target=self._run, name="writer", daemon=True)
+        self._thread.start()
+
+    @property
+    def failure(self) -> StoreUnavailable | None:
+        """Why nothing can be written any more; None while all is well."""
+        return self._failure
+
+    def condemn(self, damage: StoreDamaged) -> None:
+        """Take no more writes: a copy that is restored would not have them."""
+        if self._damage is None:
+            _log.error("the database is damaged", extra={"fields": {"why": damage.detail}})
+        self._damage = damage
+
+    @property
+    def down(self) -> StoreUnavailable | None:
+        """Why the last writes failed; None once there is room again."""
+        return self._down
+
+    @property
+    def latest_us(self) -> int:
+        """Return the moment of the last event; 0 in an empty log."""
+        return self._head.at
+
+    @property
+    def scopes_version(self) -> int:
+        """Return a number that is another one after scopes or principals have changed."""
+        return self._scopes_version
+
+    def now(self) -> datetime:
+        """Return the moment that a write would have now."""
+        return max(self._clock(), times.from_us(self._head.at))
+
+    @property
+    def erased_since_s(self) -> float | None:
+        """For how long erased bytes have been in the write-ahead log; None when none are."""
+        return self._wal_truncation.due_for_s
+
+    @property
+    def edition(self) -> int:
+        """Return a number that changes with each erasure; odd while one is being committed."""
+        return self._edition
+
+    def submit(self, work: Callable[[Transaction], T], *, patience_s: float = _PATIENCE_S) -> T:
+        """Run a job and return its result after the commit.
+
+        Raises:
+            StoreUnavailable: it is not stored, or nobody knows whether it is.
+        """
+        done: Future[Any] = Future()
+        self._enqueue(_Job(work, done))
+        try:
+            return cast("T", done.result(patience_s))
+        except TimeoutError as exc:
+            raise _no_commit(patience_s) from exc
+
+    async def submitted(self, work: Callable[[Transaction], T]) -> T:
+        """Do what `submit` does without blocking the event loop."""
+        done: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
+        self._enqueue(_Job(work, done))
+        try:
+            async with asyncio.timeout(_PATIENCE_S):
+                return cast("T", await done)
+        except TimeoutError as exc:
+            raise _no_commit(_PATIENCE_S) from exc
+
+    def _enqueue(self, job: _Job) -> None:
+        self._refuse_for_good()
+        if self._queue.qsize() >= _QUEUED:
+            raise StoreUnavailable(
+                f"{_QUEUED} writes are queued; nothing of this one is stored, try again"
+            )
+        self._queue.put(job)
+
+    def submit_later(self, work: Callable[[Transaction], Any]) -> None:
+        """Run a job soon; nobody learns whether it was stored.
+
+        Raises:
+            StoreUnavailable: it would be lost, because the last commit failed, or the disk does not
+                keep up.
+        """
+        lost = self._failure or self._damage or self._down
+        if lost:
+            raise lost
+        self.deferred.append(_Job(work, None))
+        if not self._knows_later:  # one wakeup for all of them, not one each
+            self._knows_later = True
+            self._queue.put(_LATER)
+
+    def close(self) -> None:
+        """Finish what is queued and close the connection."""
+        self._queue.put(None)
+        self._thread.join()
+        self._checkpointer.stop()
+        self._connection.close()
+
+    def _run(self) -> None:
+        due: float | None = None
+        open_ = True
+        while open_:
+            try:
+                job = self._queue.get(timeout=self._idle_s(due))
+            except queue.Empty:
+                if due is None:
+                    self._empty()
+                    continue
+                self._commit(self._put_off(_ALONE))
+                due = time.monotonic() if self.deferred else None
+                continue
+            group, open_ = self._gather(job)
+            urgent = [job for job in group if job is not _LATER and job is not _FOLDED]
+            if urgent:
+                self._commit([*urgent, *self._put_off(_BESIDE)])
+            elif _FOLDED in group:
+                self._empty()
+            if due is None and self.deferred:
+                due = time.monotonic() + deferred_writes.DELAY_S
+        while jobs := self._put_off(_GROUP):
+            self._commit(jobs)
+
+    def _idle_s(self, due: float | None) -> float | None:
+        """Return how long there is nothing to do unless a job comes; None for ever."""
+        if due is not None:
+            return max(0.0, due - time.monotonic())
+        return wal_truncation.AGAIN_IDLE_S if self._wal_truncation.is_due else None
+
+    def _empty(self) -> None:
+        if self._failure is None and self._damage is None:
+            self._wal_truncation.step(erases=False)
+
+    def _put_off(self, least: int) -> list[_Job]:
+        """Take some of the work that nobody waits for."""
+        self._knows_later = False
+        return self.deferred.take(least)
+
+    def _gather(self, first: _Job | None) -> tuple[list[_Job], bool]:
+        group: list[_Job] = []
+        job = first
+        while job is not None:
+            group.append(job)
+            if len(group) >= _GROUP:
+                return group, True
+            try:
+                job = self._queue.get_nowait()
+            except queue.Empty:
+                return group, True
+        return group, False
+
+    def _commit(self, jobs: list[_Job]) -> None:
+        found: list[Completion] = []
+        head, made = self._head, GroupCommit()
+        try:
+            self._refuse_if_lost()
+            self._checkpointer.finish(self._connection)
+            self._connection.execute("BEGIN IMMEDIATE")
+            left = deque(jobs)
+            while left:
+                head, results = self._together(left, head, made)
+                if not results:
+                    head, *result = self._one(left[0], head, made)
+                    results = [tuple(result)]
+                for result, error in results:
+                    job = left.popleft()
+                    if job.done:
+                        found.append(Completion(job.done, result, error))
+            self._edition += made.erases
+            blanked = made.index(self._connection)
+            self._equals.write()
+            self._end()
+            self._head = head
+            self._settle(made, blanked)
+            if any(job.done for job in jobs):  # a little of nobody's work proves no room
+                self._tell(None)
+        except Exception as exc:  # noqa: BLE001 - were the thread to end, nobody would be answered
+            error = exc if isinstance(exc, StoreUnavailable) else connections.unavailable(exc)
+            if not isinstance(exc, _REFUSED):
+                self._failure = StoreUnavailable(f"{error.detail}; restart the service")
+            found = [Completion(job.done, None, error) for job in jobs if job.done]
+            self._take_back()
+            self._equals.forget()
+            self._tell(error)
+        self._edition += self._edition % 2
+        completions.resolve(found)
+
+    def _settle(self, made: GroupCommit, blanked: Blanked) -> None:
+        """Do what is left to do after a commit."""
+        self._equals.settle()
+        self._scopes_version += made.moves_scopes
+        if made.erases:
+            self.on_erased(self._edition + 1, blanked)
+        self._wal_truncation.step(erases=made.erases)
+
+    def _refuse_if_lost(self) -> None:
+        if self._failure is None:
+            try:
+                self._file.check()
+            except StoreUnavailable as exc:
+                self._failure = exc
+        self._refuse_for_good()
+
+    def _refuse_for_good(self) -> None:
+        lasting = self._failure or self._damage
+        if lasting:
+            raise lasting
+
+    def _tell(self, error: StoreUnavailable | None) -> None:
+        """Log when writing begins to fail, and when it goes on.
+
+        A write that was taken back leaves its room in the write-ahead log, where a small one fits
+        although the disk is full.
+        """
+        if isinstance(error, StoreDamaged):
+            self.condemn(error)
+        if self._down and not error and self._file.room() < _ROOM:
+            return
+        if error and not self._down:
+            _log.error("the store takes no writes", extra={"fields": {"why": error.detail}})
+        if not error and self._down:
+            _log.info("the store takes writes again")
+        self._down = error
+
+    def _together(
+        self, left: deque[_Job], head: ChainHead, made: GroupCommit
+    ) -> tuple[ChainHead, list[tuple[Any, BaseException | None]]]:
+        """Do the first jobs of these with fewer statements, when they can be merged.
+
+        No results mean that the first one must be done alone.
+        """
+        kind = type(left[0].work)
+        first = itertools.islice(left, _TOGETHER)
+        works = [job.work for job in itertools.takewhile(lambda job: type(job.work) is kind, first)]
+        if len(works) == 1 or not isinstance(works[0], Mergeable):
+            return head, []
+        merged = _Job(partial(works[0].together, jobs=works), None)
+        head, results, error = self._one(merged, head, made)
+        return head, [] if error else [(result, None) for result in results]
+
+    def _one(
+        self, job: _Job, head: ChainHead, made: GroupCommit
+    ) -> tuple[ChainHead, Any, BaseException | None]:
+        transaction = Transaction(
+            self._connection, head, self._ids, self._clock(), self._equals,
+            undeclared_facts=self._undeclared_facts,
+        )  # fmt: skip
+        mark = self._equals.mark()
+        # The first one fails alone without it; to keep what a savepoint would restore has its cost.
+        has_savepoint = made.is_begun
+        if has_savepoint:
+            self._connection.execute("SAVEPOINT job")
+        try:
+            result = job.work(transaction)
+        except connections.ENVIRONMENTAL:
+            raise
+        except Exception as exc:  # noqa: BLE001 - whoever waits for the job gets it, whatever it is
+            back = "ROLLBACK TO job; RELEASE job" if has_savepoint else "ROLLBACK; BEGIN IMMEDIATE"
+            self._connection.execute(back)
+            self._equals.back(mark)
+            return head, None, exc
+        if has_savepoint:
+            self._connection.execute("RELEASE job")
+        made.take(transaction)
+        return transaction.head, result, None
+
+    def _end(self) -> None:
+        try:
+            self._connection.execute("COMMIT")
+        except connections.ENVIRONMENTAL as exc:
+            if connections.is_passing(exc):
+                raise
+            self._failure = StoreUnavailable(
+                f"a commit failed ({exc}); restart the service after the disk is mended"
+            )
+            raise self._failure from exc
+
+    def _take_back(self) -> None:
+        try:
+            if self._connection.in_transaction:
+                self._connection.execute("ROLLBACK")
+        except connections.ENVIRONMENTAL as exc:
+            self._failure = connections.unavailable(exc)
+
+
+def _no_commit(patience_s: float) -> StoreUnavailable:
+    return StoreUnavailable(
+        f"no commit for {patience_s:g} s: the disk is slow or hangs, or a large write is under way;"
+        " what was sent may still be stored, so repeat it with the same Idempotency-Key"
+    )

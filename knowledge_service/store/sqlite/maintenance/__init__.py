@@ -1,0 +1,1 @@
+"""What is done to a whole file: migrate, rebuild, verify, back up, export."""

@@ -1,0 +1,209 @@
+"""Copies of the file: made while it is served, checked, and put back.
+
+A copy is made with SQLite's backup, from a connection that cannot write: the running service keeps
+the file and its lock. It is checked, synced and only then named.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+from datetime import datetime
+from pathlib import Path
+
+import apsw
+
+from knowledge_service.errors import StartupError
+from knowledge_service.event_log.log_verification import Report
+from knowledge_service.store.sqlite.db import connection
+from knowledge_service.store.sqlite.maintenance import file_verification, migrate
+
+_PAGES = 2000  # of 4 KiB: 8 MiB at a time
+# For who reads the file to end: an export of a large one takes longer.
+_PATIENCE_MS = 5000
+_BEGIN = "BEGIN; SELECT count(*) FROM sqlite_schema"
+
+
+def backup(path: Path, to: Path) -> int:
+    """Copy the database as it is at one moment; return the number of events in the copy.
+
+    Raises:
+        StartupError: it cannot be read, the copy cannot be written, or the copy does not verify.
+    """
+    if not path.exists():
+        raise StartupError(f"there is no database {path}; name one with --db")
+    if to.exists():
+        raise StartupError(f"{to} exists already; a copy never replaces another one")
+    known(path)
+    unfinished = to.with_name(to.name + ".unfinished")
+    try:
+        _remove(unfinished)
+        _copy(path, unfinished, named=to)
+        report = check(unfinished)
+        sync(unfinished)
+        unfinished.rename(to)
+        sync(to.parent)
+    except OSError as exc:
+        raise StartupError(f"cannot write {to} ({exc.strerror}); choose another place") from exc
+    finally:
+        _remove(unfinished)
+    return report.events
+
+
+def known(path: Path) -> None:
+    """Let pass a database of this version or an older one, without a change to the file.
+
+    Raises:
+        SchemaTooNew: a newer version wrote it.
+        StartupError: it is somebody else's, or no database.
+    """
+    try:
+        looked_at = apsw.Connection(str(path), flags=apsw.SQLITE_OPEN_READONLY)
+        try:
+            looked_at.set_busy_timeout(5000)
+            migrate.check(looked_at)
+        finally:
+            # It asks for a lock that a file opened for reading cannot have.
+            connection.let_go(looked_at)
+    except apsw.Error as exc:
+        raise connection.damaged(path, exc) from exc
+
+
+def check(path: Path) -> Report:
+    """Verify a copy that nobody serves.
+
+    Raises:
+        StartupError: it is no database of ours, or does not verify; the message says what is wrong.
+    """
+    known(path)
+    try:
+        copied = apsw.Connection(str(path), flags=apsw.SQLITE_OPEN_READONLY)
+        try:
+            report = file_verification.verify(copied)
+        finally:
+            copied.close()
+    except apsw.Error as exc:
+        raise StartupError(f"{path} is no readable copy of a kais database ({exc})") from exc
+    if report.problems:
+        raise StartupError(f"{path} does not verify: {'; '.join(report.problems[:5])}")
+    return report
+
+
+def restore(source: Path, path: Path, *, now: datetime) -> tuple[int, Path | None]:
+    """Put a verified copy in the database's place; return its events, and where the old one went.
+
+    Raises:
+        FileLocked: a process serves the database.
+        StartupError: the copy does not verify, or the place takes no files.
+    """
+    if not source.exists():
+        raise StartupError(f"there is no copy {source}")
+    lock = connection.lock(path)
+    try:
+        report = check(source)
+        fresh = path.with_name(path.name + ".unfinished")
+        _remove(fresh)
+        try:
+            _copy(source, fresh, named=path)
+        except StartupError:
+            _remove(fresh)
+            raise
+        sync(fresh)
+        aside = _put_aside(path, now)
+        fresh.rename(path)
+        sync(path.parent)
+    except OSError as exc:
+        raise StartupError(f"cannot restore {path} ({exc.strerror})") from exc
+    finally:
+        lock.close()
+    return report.events, aside
+
+
+def _put_aside(path: Path, now: datetime) -> Path | None:
+    """Give what is there another name as well: nothing is ever deleted.
+
+    The file keeps its own name, too, until the copy takes it, and its log is folded into it first.
+    So whenever this is killed, the file that is at the place is whole.
+    """
+    if not path.exists():
+        return None
+    is_readable = _fold(path)
+    aside = path.with_name(f"{path.name}.before-{now:%Y%m%dT%H%M%S}")
+    try:
+        os.link(path, aside)
+    except OSError:  # a file system without links
+        unfinished = aside.with_name(aside.name + ".unfinished")
+        shutil.copyfile(path, unfinished)
+        sync(unfinished)
+        unfinished.rename(aside)
+    sync(path.parent)
+    for suffix in ("-wal", "-shm"):
+        old = path.with_name(path.name + suffix)
+        if not is_readable and old.exists():
+            old.rename(aside.with_name(aside.name + suffix))
+        old.unlink(missing_ok=True)
+    return aside
+
+
+def _fold(path: Path) -> bool:
+    """Fold a file's log into it; False for a file that is no database any more and is not served.
+
+    Raises:
+        StartupError: another process reads the file, or the disk does not take it.
+    """
+    try:
+        writing = apsw.Connection(str(path), flags=apsw.SQLITE_OPEN_READWRITE)
+        try:
+            writing.set_busy_timeout(_PATIENCE_MS)
+            # The last commits are in the log alone: without it the file is served without them.
+            (row,) = writing.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
+        finally:
+            connection.let_go(writing)
+    except (apsw.CorruptError, apsw.NotADBError):
+        return False
+    except apsw.Error as exc:
+        raise StartupError(
+            f"the log of {path} cannot be folded into it ({connection.words(exc)});"
+            " nothing was changed"
+        ) from exc
+    if row[0]:
+        raise StartupError(f"another process reads {path}; end its backup or export, then repeat")
+    return True
+
+
+def _remove(unfinished: Path) -> None:
+    """Take away a copy that has no name yet, with what SQLite put beside it."""
+    for suffix in ("", "-journal", "-wal", "-shm"):
+        unfinished.with_name(unfinished.name + suffix).unlink(missing_ok=True)
+
+
+def _copy(source: Path, target: Path, *, named: Path) -> None:
+    try:
+        reading = apsw.Connection(str(source), flags=apsw.SQLITE_OPEN_READONLY)
+        writing = apsw.Connection(str(target))
+        try:
+            reading.set_busy_timeout(5000)
+            # One snapshot for all of it: a backup begins anew at each write that it sees.
+            reading.execute(_BEGIN).fetchall()
+            with writing.backup("main", reading, "main") as copying:
+                while not copying.done:
+                    copying.step(_PAGES)
+            writing.execute("PRAGMA journal_mode=DELETE").fetchall()
+        finally:
+            writing.close()
+            reading.close()
+    except (apsw.CorruptError, apsw.NotADBError) as exc:
+        raise connection.damaged(source, exc) from exc
+    except apsw.Error as exc:
+        raise StartupError(
+            f"cannot copy {source} to {named} ({connection.words(exc)}); nothing is left of it"
+        ) from exc
+
+
+def sync(path: Path) -> None:
+    """Have a file or a folder on the disk as it is now."""
+    handle = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)

@@ -1,0 +1,135 @@
+"""Exports and imports of a file: `event_log.log_export` over its tables."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import Any, BinaryIO
+
+import apsw
+
+from knowledge_service import clock as clocks
+from knowledge_service.errors import StartupError
+from knowledge_service.event_log.log_export import ExportCounts, read_export, write_export
+from knowledge_service.store.sqlite import postings, projections
+from knowledge_service.store.sqlite.db import connection as files
+from knowledge_service.store.sqlite.db.event_table import SqliteEventTable
+from knowledge_service.store.sqlite.maintenance import backup, migrate, projection_rebuild
+
+_LOG = frozenset({"event", "payload"})
+# The index is made anew from the log, repeats of calls are forgotten, migrations are the file's.
+_LEFT_OUT = frozenset({"posting", "equal", "idempotency", "migration"})
+_TABLES = "SELECT name FROM sqlite_schema WHERE type = 'table' AND name NOT LIKE 'sqlite_%'"
+_SCHEMA = "SELECT max(number) FROM migration"
+_KEY = "SELECT name FROM pragma_table_info(?) WHERE pk > 0 ORDER BY pk"
+
+
+def export(path: Path, out: BinaryIO) -> ExportCounts:
+    """Write a database's export; a service may go on with it meanwhile.
+
+    Raises:
+        StartupError: it cannot be read.
+        OSError: what is written to cannot take it.
+    """
+    backup.known(path)
+    try:
+        reading = apsw.Connection(str(path), flags=apsw.SQLITE_OPEN_READONLY)
+        try:
+            reading.set_busy_timeout(5000)
+            return write(reading, out)
+        finally:
+            reading.close()
+    except apsw.Error as exc:
+        raise files.damaged(path, exc) from exc
+
+
+def take(path: Path, lines: Iterable[bytes], clock: clocks.Clock = clocks.now) -> ExportCounts:
+    """Make a database of an export.
+
+    Raises:
+        FileLocked: a process serves the database.
+        StartupError: as `read`, or the disk does not take it.
+    """
+    lock = files.lock(path)
+    try:
+        writing = files.open_writer(path)
+        try:
+            migrate.migrate(writing, clock)
+            return read(writing, lines)
+        except apsw.Error as exc:
+            said = files.words(exc)
+            raise StartupError(f"cannot import into {path} ({said}); nothing was imported") from exc
+        finally:
+            files.let_go(writing)
+    finally:
+        lock.close()
+
+
+def write(connection: apsw.Connection, out: BinaryIO) -> ExportCounts:
+    """Write the store as it is in one snapshot; others may write meanwhile."""
+    connection.execute("BEGIN")
+    try:
+        return write_export(SqliteEventTable(connection), TablesBesideLog(connection), out)
+    finally:
+        connection.execute("COMMIT")
+
+
+def read(connection: apsw.Connection, lines: Iterable[bytes]) -> ExportCounts:
+    """Take an export into an empty store: all of it or nothing.
+
+    Raises:
+        StartupError: the store is not empty, or the export is torn, changed or of a newer schema;
+            the message names the line.
+    """
+    connection.execute("BEGIN IMMEDIATE")
+    try:
+        connection.execute("PRAGMA defer_foreign_keys=ON")
+        tables = TablesBesideLog(connection)
+        counts = read_export(SqliteEventTable(connection), tables, lines)
+        projection_rebuild.replay(connection)
+        postings.clear(connection)
+        connection.execute("DELETE FROM meta WHERE key = 'index'")
+        connection.execute("COMMIT")
+    except BaseException:
+        if connection.in_transaction:  # SQLite ends it by itself when the disk is full
+            connection.execute("ROLLBACK")
+        raise
+    projection_rebuild.renew_index(connection)
+    return counts
+
+
+class TablesBesideLog:
+    """The tables that neither the log nor a replay of it makes: the `ImportedTables` port."""
+
+    write_errors: tuple[type[Exception], ...] = (apsw.Error,)
+
+    def __init__(self, connection: apsw.Connection) -> None:
+        self._connection = connection
+        (schema,) = next(iter(connection.execute(_SCHEMA)))
+        self.schema = int(str(schema))
+        elsewhere = _LOG | _LEFT_OUT | set(projections.TABLES)
+        names = [str(name) for (name,) in connection.execute(_TABLES)]
+        self.names = sorted(name for name in names if name not in elsewhere)
+
+    def rows(self) -> Iterator[tuple[str, Mapping[str, Any]]]:
+        """Return the rows, by table and key."""
+        for table in self.names:
+            keys = self._connection.execute(_KEY, (table,)).fetchall()
+            order = ", ".join(f'"{name}"' for (name,) in keys) or "rowid"
+            cursor = self._connection.execute(f'SELECT * FROM "{table}" ORDER BY {order}')
+            for row in cursor:
+                columns = [name for name, _ in cursor.get_description()]
+                yield table, dict(zip(columns, row, strict=True))
+
+    def insert(self, table: str, row: Mapping[str, Any]) -> None:
+        """Store a row."""
+        if table not in self.names:
+            raise ValueError(f"there is no table {table}")
+        for name in row:
+            if not name.isidentifier():
+                raise ValueError(f"{name!r} is no column")
+        columns = ", ".join(f'"{name}"' for name in row)
+        marks = ", ".join("?" * len(row))
+        self._connection.execute(
+            f'INSERT OR REPLACE INTO "{table}"({columns}) VALUES({marks})', tuple(row.values())
+        )

@@ -1,0 +1,73 @@
+"""Copies the tables of a file from before the log was enough into the log, then replays from there.
+
+Part of the migration's own transaction: afterwards the file is as a rebuild would make it.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import apsw
+
+from knowledge_service.clock import Clock
+from knowledge_service.event_log import legacy_rows
+from knowledge_service.event_log.hash_chain import read_head
+from knowledge_service.progress import Progress
+from knowledge_service.store.sqlite.db.event_table import SqliteEventTable
+from knowledge_service.store.sqlite.db.transaction import Transaction
+from knowledge_service.store.sqlite.maintenance import projection_rebuild
+from knowledge_service.store.sqlite.projections import legacy_rows as projections_legacy_rows
+from knowledge_service.store.sqlite.projections.hash_index_table import Equals
+from knowledge_service.uuid7 import IdMaker
+
+_FROM = "INSERT OR REPLACE INTO meta(key, value) VALUES('replay_from', ?)"
+_KNOWN_SINCE = "UPDATE fact SET changed_at = coalesce(closed_at, recorded_at)"
+_UNCOUNTED = "UPDATE scope SET docs = 0, total_length = 0"
+_OLD_EVENTS = """SELECT e.seq, e.type, p.bytes FROM event e JOIN payload p USING(seq)
+  WHERE e.type IN ('fact.recorded', 'fact.confirmed', 'fact.closed', 'link.made')"""
+# What was done before this version of the log cannot be undone, so it is entered as such.
+_ABOUT = """INSERT OR IGNORE INTO fact_event(fact_no, seq, op, undone)
+  SELECT fact_no, ?1, ?1, 1 FROM fact WHERE id IN (?2, ?3, ?4)"""
+_WAS_LIVE = """INSERT OR IGNORE INTO fact_past(fact_no, version, since, until, seq, until_seq, tags,
+    confidence, lifecycle, review, flags, expires_at, valid_from, valid_until)
+  SELECT fact_no, version - 1, recorded_at, closed_at, 0, 0, tags, confidence, 'live', review,
+    flags, expires_at, valid_from, ? FROM fact
+  WHERE id = ? AND closed_at > recorded_at AND version > 1"""
+_ACTOR = "migration"
+# An arbitrary number: one event has this many rows, so that none of its payloads is huge.
+_ROWS = 500
+
+
+def write(connection: apsw.Connection, clock: Clock, progress: Progress) -> None:
+    """Make the log enough to replay; reads the rows as m001 left them."""
+    connection.execute(_KNOWN_SINCE)
+    connection.execute(_UNCOUNTED)
+    old: list[Any] = connection.execute(_OLD_EVENTS).fetchall()
+    for seq, kind, data in old:
+        said = json.loads(data)
+        connection.execute(_ABOUT, (seq, said.get("fact"), said.get("from"), said.get("to")))
+        if kind == "fact.recorded":
+            connection.execute(_WAS_LIVE, (said.get("valid_until"), said["fact"]))
+    tx = Transaction(
+        connection, read_head(SqliteEventTable(connection)), IdMaker(), clock(), Equals(connection)
+    )
+    connection.execute(_FROM, (str(tx.head.seq + 1),))
+    for table in projections_legacy_rows.TABLES:
+        for rows in _batches(connection, table):
+            tx.append(legacy_rows.TYPE, scope_no=None, actor=_ACTOR, parts=rows)
+    projection_rebuild.replay(connection, progress)
+
+
+def _batches(connection: apsw.Connection, table: str) -> Iterator[list[dict[str, Any]]]:
+    cursor = connection.execute(f'SELECT * FROM "{table}"')
+    batch: list[dict[str, Any]] = []
+    for row in cursor:
+        names = [name for name, _ in cursor.get_description()]
+        batch.append(legacy_rows.encode(table, dict(zip(names, row, strict=True))))
+        if len(batch) == _ROWS:
+            yield batch
+            batch = []
+    if batch:
+        yield batch

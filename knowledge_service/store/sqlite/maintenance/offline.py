@@ -1,0 +1,82 @@
+"""What is done to a file that no process serves: rebuilt from its log, or verified.
+
+Both take the file's lock, so that a running service is never disturbed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import apsw
+
+from knowledge_service import clock as clocks
+from knowledge_service.errors import StartupError
+from knowledge_service.event_log.log_verification import Report, verify_log
+from knowledge_service.store.sqlite.db import connection
+from knowledge_service.store.sqlite.db.event_table import SqliteEventTable
+from knowledge_service.store.sqlite.maintenance import (
+    backup,
+    file_verification,
+    migrate,
+    projection_rebuild,
+)
+
+
+@dataclass(frozen=True)
+class Rebuilt:
+    """How many events were replayed, and which tables came out other than they were."""
+
+    events: int
+    changed: tuple[str, ...]
+
+
+def rebuild(path: Path, clock: clocks.Clock = clocks.now) -> Rebuilt:
+    """Make every projection again from the log, in one transaction.
+
+    Raises:
+        FileLocked: a process serves the file.
+        SchemaTooNew: a newer version wrote it.
+        StartupError: it cannot be opened or read, or its log is not what was recorded.
+    """
+    with _owned(path) as db:
+        problems = verify_log(SqliteEventTable(db)).problems
+        if problems:
+            raise StartupError(
+                f"the log of {path} does not verify: {'; '.join(problems[:5])};"
+                " nothing was changed; restore a copy"
+            )
+        migrate.migrate(db, clock)
+        before = projection_rebuild.fingerprint(db)
+        count = projection_rebuild.rebuild(db)
+        after = projection_rebuild.fingerprint(db)
+    return Rebuilt(count, tuple(sorted(name for name in after if after[name] != before[name])))
+
+
+def verify(path: Path) -> Report:
+    """Walk the log's hash chain and check the database's integrity; writes nothing.
+
+    Raises:
+        FileLocked: a process serves the file.
+        StartupError: it cannot be opened or read.
+    """
+    with _owned(path) as db:
+        return file_verification.verify(db)
+
+
+@contextmanager
+def _owned(path: Path) -> Iterator[apsw.Connection]:
+    lock = connection.lock(path)
+    try:
+        backup.known(path)
+        db = connection.open_writer(path)
+        try:
+            yield db
+        except connection.FAILURES as exc:
+            raise connection.damaged(path, exc) from exc
+        finally:
+            connection.let_go(db)
+    finally:
+        lock.close()

@@ -1,0 +1,128 @@
+"""Names of facts and the numbers that they are made of, inside a write; and looking them up."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import apsw
+
+from knowledge_client.models import Alias, AliasIn, Remembered
+from knowledge_service.domain import aliases
+from knowledge_service.domain.access_control import View
+from knowledge_service.domain.aliases import Name
+from knowledge_service.domain.facts import NewFact
+from knowledge_service.errors import Conflict
+from knowledge_service.ports import Actor
+from knowledge_service.store.sqlite.db.transaction import Transaction
+from knowledge_service.store.sqlite.repositories import base
+
+_FIND = """SELECT f.id FROM alias a JOIN fact f USING(fact_no)
+  WHERE a.scope_no = ? AND a.namespace = ? AND a.value = ?"""
+_EVERYWHERE = """SELECT s.path, f.review, f.id FROM alias a JOIN scope s USING(scope_no)
+  JOIN fact f ON f.fact_no = a.fact_no
+  WHERE a.namespace = ? AND a.value = ? AND s.retired_at IS NULL ORDER BY s.path"""
+_EVERYWHERE_SEEN = """SELECT s.path, f.review, f.id FROM json_each(?3) n CROSS JOIN alias a
+  ON a.scope_no = n.value AND a.namespace = ?1 AND a.value = ?2
+  JOIN scope s USING(scope_no) JOIN fact f ON f.fact_no = a.fact_no
+  WHERE s.retired_at IS NULL ORDER BY s.path"""
+_CROWDED = """SELECT EXISTS(SELECT 1 FROM alias INDEXED BY alias_name
+  WHERE namespace = ? AND value = ? LIMIT 1 OFFSET ?)"""
+_OF = """SELECT a.namespace, a.value FROM alias a JOIN fact f USING(fact_no)
+  WHERE f.id = ? ORDER BY a.namespace, a.value"""
+_HELD = """SELECT a.scope_no, a.namespace, a.value FROM alias a JOIN fact f USING(fact_no)
+  WHERE f.id = ? ORDER BY a.namespace, a.value"""
+_LAST = "SELECT last FROM sequence WHERE scope_no = ? AND namespace = ? AND prefix = ?"
+
+
+def name_all(
+    tx: Transaction, facts: Sequence[NewFact], stored: Sequence[Remembered], actor: Actor
+) -> tuple[Remembered, ...]:
+    """Give facts that were just stored or confirmed the names they came with.
+
+    Raises:
+        Conflict: a name is another fact's already.
+    """
+    if not any(new.aliases for new in facts):
+        return tuple(stored)
+    return tuple(
+        one.model_copy(update={"aliases": _name(tx, new, one.fact_id, actor)})
+        if new.aliases
+        else one
+        for new, one in zip(facts, stored, strict=True)
+    )
+
+
+def hand_over(tx: Transaction, old_id: str, new_id: str, actor: Actor) -> None:
+    """Let a fact's names go on to its successor, so that they stay what they are for people."""
+    for scope_no, namespace, value in tx.all(_HELD, (old_id,)):
+        said = {"namespace": namespace, "value": value, "fact": new_id}
+        tx.record("alias.set", scope_no=scope_no, actor=actor.name, parts=[said])
+
+
+def of_fact(connection: apsw.Connection, fact_id: str) -> tuple[Alias, ...]:
+    """Return a fact's names."""
+    return tuple(
+        Alias(namespace=namespace, value=value)
+        for namespace, value in connection.execute(_OF, (fact_id,))
+    )
+
+
+def find(connection: apsw.Connection, name: Name, view: View) -> tuple[tuple[str, str], ...]:
+    """Return (scope, fact id) of every visible fact of a name."""
+    scopes = base.asked_scopes(view, base.scopes_seen(connection, view, None))
+    key: tuple[Any, ...] = (name.namespace, name.value)
+    if scopes.is_named(connection, _CROWDED, key):
+        found = connection.execute(_EVERYWHERE_SEEN, (*key, scopes.scopes))
+    else:
+        found = connection.execute(_EVERYWHERE, key)
+    return tuple(
+        (str(path), str(fact_id)) for path, review, fact_id in found if view.shows(path, review)
+    )
+
+
+def _name(tx: Transaction, new: NewFact, fact_id: str, actor: Actor) -> tuple[Alias, ...]:
+    scope_no = base.ensure_scope(tx, new.scope, actor.name)
+    return tuple(_give(tx, scope_no, alias, fact_id, actor) for alias in new.aliases)
+
+
+def _give(tx: Transaction, scope_no: int, wanted: AliasIn, fact_id: str, actor: Actor) -> Alias:
+    if wanted.value is None:
+        known = _numbered_already(tx, fact_id, wanted)
+        if known:
+            return known
+    value = _next_value(tx, scope_no, wanted, actor) if wanted.value is None else wanted.value
+    alias = Alias(namespace=wanted.namespace, value=value)
+    holder = tx.one(_FIND, (scope_no, alias.namespace, alias.value))
+    if holder and holder[0] == fact_id:
+        return alias
+    if holder:
+        raise Conflict(f"{aliases.reference(alias)} is a name of fact {holder[0]}; take another")
+    said = {"namespace": alias.namespace, "value": alias.value, "fact": fact_id}
+    tx.record("alias.set", scope_no=scope_no, actor=actor.name, parts=[said])
+    return alias
+
+
+def _numbered_already(tx: Transaction, fact_id: str, wanted: AliasIn) -> Alias | None:
+    prefix = wanted.prefix or ""
+    for alias in of_fact(tx.connection, fact_id):
+        rest = alias.value.removeprefix(prefix)
+        is_number = rest.isascii() and rest.isdecimal()
+        if alias.namespace == wanted.namespace and alias.value.startswith(prefix) and is_number:
+            return alias
+    return None
+
+
+def _next_value(tx: Transaction, scope_no: int, wanted: AliasIn, actor: Actor) -> str:
+    """Take the next number; one that somebody gave by hand before is passed over."""
+    prefix = wanted.prefix or ""
+    key = (scope_no, wanted.namespace, prefix)
+    last = int((tx.one(_LAST, key) or (0,))[0])
+    while True:
+        last += 1
+        value = aliases.numbered(prefix, wanted.digits, last)
+        if not tx.one(_FIND, (scope_no, wanted.namespace, value)):
+            break
+    said = {"namespace": wanted.namespace, "prefix": prefix, "last": last}
+    tx.record("sequence.taken", scope_no=scope_no, actor=actor.name, parts=[said])
+    return value

@@ -1,0 +1,183 @@
+"""The audit: changes from the log and recalls from their receipts, merged, the newest first."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
+from typing import Any, NamedTuple
+
+import apsw
+
+from knowledge_client.models import AuditEntry
+from knowledge_service.domain.access_control import PLATFORM, Reach, View
+from knowledge_service.event_log import times
+from knowledge_service.ports import Acts, AuditPlace
+from knowledge_service.store.sqlite.repositories import base, event_stream
+from knowledge_service.store.sqlite.repositories.scope_merge import ScopedRows
+
+# So many rows of each kind are read for one page; a page that ends there is short and has a cursor.
+_LOOKED_THROUGH = 20_000
+
+_EVENTS = """SELECT seq, scope_no, type, actor, at FROM event WHERE seq < ? ORDER BY seq DESC"""
+_EVENTS_BY_SCOPE = ScopedRows(
+    heads="""SELECT s.value, e.seq FROM json_each(?1) s CROSS JOIN event e ON e.seq = (
+      SELECT max(seq) FROM event INDEXED BY event_scope WHERE scope_no = s.value AND seq < ?2)""",
+    page="""SELECT seq, scope_no, type, actor, at FROM event INDEXED BY event_scope
+      WHERE scope_no = ? AND seq < ? ORDER BY seq DESC LIMIT ?""",
+    descending=True,
+)
+_RECEIPTS = """SELECT at, id, principal, observer_no, run_id FROM receipt WHERE (at, id) < (?, ?)
+  ORDER BY at DESC, id DESC"""
+_RECEIPTS_BY_SCOPE = ScopedRows(
+    heads="""SELECT s.value, r.at, r.id FROM json_each(?1) s CROSS JOIN receipt r ON r.id = (
+      SELECT id FROM receipt INDEXED BY receipt_observer
+      WHERE observer_no = s.value AND (at, id) < (?2, ?3) ORDER BY at DESC, id DESC LIMIT 1)""",
+    page="""SELECT at, id, principal, observer_no, run_id FROM receipt INDEXED BY receipt_observer
+      WHERE observer_no = ? AND (at, id) < (?, ?) ORDER BY at DESC, id DESC LIMIT ?""",
+    descending=True,
+)
+_BODY = "SELECT body FROM receipt WHERE id = ?"
+_END = 2**62
+
+# What a row becomes is worked out when it comes onto the page: most never do.
+_Tell = Callable[[], AuditEntry]
+
+
+class Audit(event_stream.ChangeLog):
+    """The `ChangeStore` port."""
+
+    def audit(self, reaches: Sequence[Reach], before: AuditPlace | None, *, limit: int) -> Acts:
+        """Read both backwards and merge by time."""
+        place = before or AuditPlace(_END, _END, "")
+        with self._readers.browsing() as connection:
+            scopes = base.scopes_reached(connection, reaches)
+            acts = _Rows(_changes(connection, place, scopes, reaches))
+            recalls = _Rows(_recalls(connection, place, scopes, reaches))
+            return _merge(acts, recalls, place, limit)
+
+
+class _Row(NamedTuple):
+    at: int
+    id: Any
+    tell: _Tell | None
+    """None of what the caller does not see."""
+
+
+class _Rows:
+    """Rows of one kind, the newest first, read as they are needed."""
+
+    def __init__(self, rows: Iterator[_Row]) -> None:
+        self._rows = rows
+        self._read = 0
+        self.next: _Row | None = None
+        self.take()
+
+    @property
+    def is_cut(self) -> bool:
+        """Whether as many rows as one page may read were read."""
+        return self._read > _LOOKED_THROUGH
+
+    def take(self) -> None:
+        """Go on to the next row."""
+        self._read += 1
+        self.next = None if self.is_cut else next(self._rows, None)
+
+    def has_visible(self) -> bool:
+        """Go on to the next row that the caller sees; tell whether there may be one."""
+        while self.next and not self.next.tell:
+            self.take()
+        return self.next is not None or self.is_cut
+
+
+def _changes(
+    connection: apsw.Connection,
+    place: AuditPlace,
+    scopes: dict[int, str],
+    reaches: Sequence[Reach],
+) -> Iterator[_Row]:
+    whole = View(PLATFORM, tuple(reaches))
+    everything = whole.sees_all_below(PLATFORM)
+
+    def is_told(scope_no: int | None, kind: str) -> bool:
+        path = scopes.get(scope_no) if scope_no is not None else None
+        if path is None:
+            return scope_no is None and everything
+        return kind not in event_stream.OF_WHO_CAME_FIRST or whole.sees_all_below(path)
+
+    after = (place.event,)
+    rows: Any = (
+        connection.execute(_EVENTS, after)
+        if everything
+        else _EVENTS_BY_SCOPE.merge(connection, scopes, after)
+    )
+    for row in rows:
+        tell = partial(_change, connection, row, scopes) if is_told(*row[1:3]) else None
+        yield _Row(row[4], row[0], tell)
+
+
+def _change(
+    connection: apsw.Connection, row: tuple[Any, ...], scopes: dict[int, str]
+) -> AuditEntry:
+    _, scope_no, kind, actor, at = row
+    named = event_stream.names(connection, row, scopes)
+    return AuditEntry(
+        at=times.from_us(at), actor=actor, action=kind, scope=scopes.get(scope_no),
+        facts=tuple(dict.fromkeys(named.facts)), run=named.run,
+    )  # fmt: skip
+
+
+def _recalls(
+    connection: apsw.Connection,
+    place: AuditPlace,
+    scopes: dict[int, str],
+    reaches: Sequence[Reach],
+) -> Iterator[_Row]:
+    after = (place.at_us, place.receipt)
+    rows: Any = (
+        connection.execute(_RECEIPTS, after)
+        if View(PLATFORM, tuple(reaches)).sees_all_below(PLATFORM)
+        else _RECEIPTS_BY_SCOPE.merge(connection, scopes, after)
+    )
+    for row in rows:
+        tell = partial(_recall, connection, row, scopes) if row[3] in scopes else None
+        yield _Row(row[0], row[1], tell)
+
+
+def _recall(
+    connection: apsw.Connection, row: tuple[Any, ...], scopes: dict[int, str]
+) -> AuditEntry:
+    at, receipt_id, principal, observer_no, run_id = row
+    bodies: list[Any] = connection.execute(_BODY, (receipt_id,)).fetchall()
+    said: dict[str, Any] = json.loads(bodies[0][0])
+    other = said.get("acted_by")
+    return AuditEntry(
+        at=times.from_us(at), actor=other or principal, action="recall",
+        scope=scopes[observer_no], facts=tuple(said["facts"]), run=run_id,
+        receipt=receipt_id, on_behalf_of=principal if other else None,
+    )  # fmt: skip
+
+
+def _merge(acts: _Rows, recalls: _Rows, place: AuditPlace, limit: int) -> Acts:
+    """Take the newer of both until the page is full or one of them is cut."""
+    entries: list[AuditEntry] = []
+    while len(entries) < limit:
+        # The other must not run ahead of the one that was cut.
+        if acts.is_cut or recalls.is_cut:
+            break
+        act, recall = acts.next, recalls.next
+        if act and (recall is None or act.at >= recall.at):
+            taken = act
+            place = AuditPlace(act.id, place.at_us, place.receipt)
+            acts.take()
+        elif recall:
+            taken = recall
+            place = AuditPlace(place.event, recall.at, recall.id)
+            recalls.take()
+        else:
+            break
+        if taken.tell:
+            entries.append(taken.tell())
+    # What the caller does not see is nothing to go on for.
+    is_more = acts.has_visible() or recalls.has_visible()
+    return Acts(tuple(entries), place if is_more else None)

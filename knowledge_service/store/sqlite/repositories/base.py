@@ -1,0 +1,228 @@
+"""What every part of the store shares: snapshots to read, the writer to write, keys for repeats."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+import apsw
+from pydantic import TypeAdapter
+
+from knowledge_service.domain.access_control import PLATFORM, Reach, View, lineage, realm_of
+from knowledge_service.errors import IdempotencyConflict
+from knowledge_service.event_log.events import PendingEvent
+from knowledge_service.ports import Once
+from knowledge_service.store.sqlite.db.transaction import Transaction
+from knowledge_service.store.sqlite.db.write_queue import Writer
+from knowledge_service.store.sqlite.readers import Readers
+
+T = TypeVar("T")
+# An arbitrary number: a person who may read a whole realm can see more.
+MANY_SCOPES = 512
+# To read an entry and find out that it is hidden costs about as much as so many lookups.
+_LOOKUPS_PER_ENTRY = 4
+_KEPT_US = 24 * 3600 * 1_000_000
+
+_SCOPE = "SELECT scope_no FROM scope WHERE path = ? AND retired_at IS NULL"
+_NAMED = """SELECT s.scope_no, s.path FROM json_each(?) n CROSS JOIN scope s ON s.path = n.value
+  WHERE s.retired_at IS NULL"""
+_SEEN = "SELECT path FROM scope WHERE scope_no = ? AND retired_at IS NULL"
+_NEXT_SCOPE = "SELECT coalesce(max(scope_no), 0) + 1 FROM scope"
+_BELOW = "SELECT scope_no, path FROM scope WHERE path >= ? AND path < ? AND retired_at IS NULL"
+_ALL = "SELECT scope_no, path FROM scope WHERE retired_at IS NULL"
+_FORGET = "DELETE FROM idempotency WHERE at < ?"
+_ANSWERED = "SELECT body_hash, response FROM idempotency WHERE principal = ? AND key = ?"
+_ANSWER = "INSERT INTO idempotency(principal, key, body_hash, response, at) VALUES(?, ?, ?, ?, ?)"
+
+
+class Part:
+    """One port's half of the store."""
+
+    def __init__(self, readers: Readers, writer: Writer) -> None:
+        self._readers = readers
+        self._writer = writer
+
+    def _once(
+        self, once: Once | None, answer: TypeAdapter[T], work: Callable[[Transaction], T]
+    ) -> T:
+        """Run a write, or return what it answered before under the same key."""
+        return self._writer.submit(repeatable(once, answer, work))
+
+
+def repeatable(
+    once: Once | None, answer: TypeAdapter[T], work: Callable[[Transaction], T]
+) -> Callable[[Transaction], T]:
+    """Make a write that, under a key it was answered for before, returns that answer again."""
+    if once is None:
+        return work
+
+    def run(tx: Transaction) -> T:
+        tx.execute(_FORGET, (tx.at_us - _KEPT_US,))
+        before = recall_answer(tx.one(_ANSWERED, (once.principal, once.key)), once)
+        if before is not None:
+            return answer.validate_json(before)
+        result = work(tx)
+        text = answer.dump_json(result).decode()
+        tx.execute(_ANSWER, (once.principal, once.key, once.body_hash, text, tx.at_us))
+        return result
+
+    return run
+
+
+def recall_answer(row: tuple[Any, ...] | None, once: Once) -> str | None:
+    """Return the stored answer of a key.
+
+    Raises:
+        IdempotencyConflict: the key came with another body.
+    """
+    if row is None:
+        return None
+    if row[0] != once.body_hash:
+        raise IdempotencyConflict(
+            f"Idempotency-Key {once.key!r} was used with another body within 24 h; send a new key"
+        )
+    return str(row[1])
+
+
+def ensure_scope(tx: Transaction, path: str, actor: str) -> int:
+    """Return the number of a scope, made with its ancestors if it is new."""
+    row = tx.one(_SCOPE, (path,))
+    return int(row[0]) if row else ensure_scopes(tx, [path], actor)[path]
+
+
+def ensure_scopes(tx: Transaction, paths: Collection[str], actor: str) -> dict[str, int]:
+    """Return the numbers of scopes by path, made with their ancestors where they are new."""
+    found = _numbers(tx, paths)
+    missing = [path for path in paths if path not in found]
+    if missing:
+        every = list(dict.fromkeys(each for path in missing for each in lineage(path)[::-1]))
+        known = found | _numbers(tx, every)
+        number = int((tx.one(_NEXT_SCOPE) or (1,))[0])
+        events = []
+        for path in every:
+            if path not in known:
+                known[path] = number
+                parts = [{"path": path, "realm": known[realm_of(path)]}]
+                events.append(PendingEvent(number, actor, parts))
+                number += 1
+        tx.record_all("scope.created", events)
+        found = {path: known[path] for path in paths}
+    return found
+
+
+def _numbers(tx: Transaction, paths: Collection[str]) -> dict[str, int]:
+    return {path: number for number, path in tx.all(_NAMED, (json.dumps(list(paths)),))}
+
+
+def find_scope(connection: apsw.Connection | Transaction, path: str) -> int | None:
+    """Return the number of a scope that exists."""
+    for row in connection.execute(_SCOPE, (path,)):
+        return int(row[0])
+    return None
+
+
+def scopes_seen(
+    connection: apsw.Connection, view: View, named: tuple[str, ...] | None
+) -> dict[int, str]:
+    """Return the existing scopes that are visible and, unless None, named: number to path."""
+    if named is not None:
+        wanted = [path for path in named if view.sees(path)]
+        return _by_path(connection, wanted)
+    found = _by_path(connection, list(lineage(view.home)))
+    return found | scopes_reached(connection, view.reaches)
+
+
+def scopes_reached(connection: apsw.Connection, reaches: Sequence[Reach]) -> dict[int, str]:
+    """Return the existing scopes in reach: number to path."""
+    found: dict[int, str] = {}
+    for reach in reaches:
+        if not reach.subtree:
+            found |= _by_path(connection, [reach.scope])
+        elif reach.scope == PLATFORM:
+            found |= dict(connection.execute(_ALL))
+        else:
+            found |= _by_path(connection, [reach.scope])
+            found |= dict(connection.execute(_BELOW, (reach.scope + "/", reach.scope + "0")))
+    return found
+
+
+@dataclass(frozen=True)
+class ScopeFilter:
+    """The visible scopes as queries name them.
+
+    A query that names scopes reads nothing of others, so that these set no reader's waiting time.
+    It costs one lookup for each scope. `scopes` is None for a reader of everything. A reader of
+    many scopes asks about a fact by scope only if more than `most_entries` lead from it: to read so
+    few and leave out the hidden ones costs less than the lookups.
+    """
+
+    scopes: str | None
+    most_entries: int | None = None
+
+    def split(
+        self, connection: apsw.Connection, crowded: str, numbers: Collection[int]
+    ) -> tuple[list[int], list[int]]:
+        """Return what is asked about without and with scopes.
+
+        `crowded` selects from the numbers ?1, as JSON, those with more than ?2 entries.
+        """
+        if self.scopes is None:
+            return list(numbers), []
+        if self.most_entries is None:
+            return [], list(numbers)
+        found = connection.execute(crowded, (json.dumps(list(numbers)), self.most_entries))
+        many = {number for (number,) in found}
+        return [n for n in numbers if n not in many], [n for n in numbers if n in many]
+
+    def is_named(
+        self, connection: apsw.Connection, crowded: str, key: Sequence[Any] | int
+    ) -> bool:  # fmt: skip
+        """Tell whether a query about one thing names the scopes.
+
+        `crowded` is true when more than its last parameter of entries lead from the key.
+        """
+        if self.scopes is None or self.most_entries is None:
+            return self.scopes is not None
+        bindings = (key,) if isinstance(key, int) else tuple(key)
+        return bool(connection.execute(crowded, (*bindings, self.most_entries)).fetchall()[0][0])
+
+
+def asked_scopes(view: View, scopes: Collection[int]) -> ScopeFilter:
+    """Return the visible scopes as queries name them."""
+    if view.sees_all_below(PLATFORM):
+        return ScopeFilter(None)
+    most = len(scopes) // _LOOKUPS_PER_ENTRY if len(scopes) > MANY_SCOPES else None
+    return ScopeFilter(json.dumps(sorted(scopes)), most)
+
+
+class Seen:
+    """The numbers of the scopes that a view sees, each looked up when it is asked for."""
+
+    def __init__(self, connection: apsw.Connection, view: View) -> None:
+        self._connection = connection
+        self._view = view
+        self._known: dict[int, bool] = {}
+
+    def __contains__(self, number: object) -> bool:
+        """Tell whether the scope is there and seen."""
+        if not isinstance(number, int):
+            return False
+        if number not in self._known:
+            found = self._connection.execute(_SEEN, (number,))
+            self._known[number] = any(self._view.sees(str(path)) for (path,) in found)
+        return self._known[number]
+
+
+def paths_seen(connection: apsw.Connection, view: View, named: tuple[str, ...] | None) -> set[str]:
+    """Return the visible paths: all of one's own path, and granted ones that exist.
+
+    Whether an ancestor exists would tell what others did.
+    """
+    found = set(scopes_seen(connection, view, named).values())
+    return found | {path for path in lineage(view.home) if named is None or path in named}
+
+
+def _by_path(connection: apsw.Connection, paths: list[str]) -> dict[int, str]:
+    return dict(connection.execute(_NAMED, (json.dumps(paths),)))

@@ -1,0 +1,160 @@
+"""The log as readers see it: what touches only visible things, named and without any text."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from itertools import islice
+from typing import Any
+
+import apsw
+
+from knowledge_service.domain.access_control import View
+from knowledge_service.event_log import event_payloads, times
+from knowledge_service.ports import Change, Changes
+from knowledge_service.store.sqlite.repositories import base, fact_rows
+from knowledge_service.store.sqlite.repositories.scope_merge import ScopedRows
+
+# So many events of visible scopes are read at a time.
+_LOOKED_THROUGH = 5_000
+
+# Apart: a query for both together would read the whole log.
+_BOUNDS = """SELECT coalesce((SELECT min(seq) FROM event), 1) - 1,
+  coalesce((SELECT max(seq) FROM event), 0)"""
+_LOG = "SELECT seq, scope_no, type, actor, at FROM event WHERE seq > ? ORDER BY seq"
+_BY_SCOPE = ScopedRows(
+    heads="""SELECT s.value, e.seq FROM json_each(?1) s CROSS JOIN event e ON e.seq = (
+      SELECT min(seq) FROM event INDEXED BY event_scope WHERE scope_no = s.value AND seq > ?2)""",
+    page="""SELECT seq, scope_no, type, actor, at FROM event INDEXED BY event_scope
+      WHERE scope_no = ? AND seq > ? ORDER BY seq LIMIT ?""",
+)
+_PAYLOAD = "SELECT salt, bytes FROM payload WHERE seq = ?"
+_SCOPE_OF = f"""SELECT scope_no FROM fact
+  WHERE id = ?1 AND (?2 OR review NOT IN {fact_rows.UNREVIEWED})"""
+_IS_UNREVIEWED = f"SELECT 1 FROM fact WHERE id = ? AND review IN {fact_rows.UNREVIEWED}"
+_KEY = "SELECT value FROM meta WHERE key = 'seal_key'"
+# The first write of anybody makes the scopes above it; that tells who came first.
+OF_WHO_CAME_FIRST = frozenset({"scope.created", "realm.named"})
+# Ends that may lie in other scopes than the event: a change is told to who may see them all.
+_ENDS = ("from", "to", "origin", "copy", "used")
+
+
+@dataclass
+class Named:
+    """What an event's parts name."""
+
+    facts: list[str] = field(default_factory=list)
+    links: list[str] = field(default_factory=list)
+    run: str | None = None
+    is_hidden: bool = False
+
+
+class ChangeLog(base.Part):
+    """The stream's half of the `ChangeStore` port."""
+
+    def seal_key(self) -> bytes:
+        """Read the secret that the file was given when it was made."""
+        with self._readers.snapshot() as connection:
+            rows: list[Any] = connection.execute(_KEY).fetchall()
+            return bytes.fromhex(rows[0][0])
+
+    def bounds(self) -> tuple[int, int]:
+        """Find the first and the last event."""
+        with self._readers.snapshot() as connection:
+            bounds: list[Any] = connection.execute(_BOUNDS).fetchall()
+            return int(bounds[0][0]), int(bounds[0][1])
+
+    def changes(self, after: int, view: View, *, limit: int) -> Changes:
+        """Read the events of the visible scopes, as many as one call may."""
+        found: list[Change] = []
+        read, position = 0, after
+        with self._readers.browsing() as connection:
+            bounds: list[Any] = connection.execute(_BOUNDS).fetchall()
+            last = max(after, int(bounds[0][1]))
+            scopes = base.scopes_seen(connection, view, None)
+            events = _events(connection, view, scopes, after, last)
+            for row in islice(events, _LOOKED_THROUGH):
+                read, position = read + 1, row[0]
+                if row[2] in OF_WHO_CAME_FIRST and not view.sees_all_below(scopes.get(row[1], "")):
+                    continue
+                change = _change(connection, row, scopes, drafts=view.drafts)
+                if change:
+                    found.append(change)
+                    if len(found) == limit:
+                        return Changes(tuple(found), position)
+        return Changes(tuple(found), position if read == _LOOKED_THROUGH else last)
+
+
+def _events(
+    connection: apsw.Connection, view: View, scopes: Mapping[int, str], after: int, last: int
+) -> Iterable[tuple[Any, ...]]:
+    """Return events in order: those of the scopes, or all if these are no more than the scopes."""
+    names = base.asked_scopes(view, scopes)
+    if names.scopes is None or (names.most_entries is not None and last - after <= len(scopes)):
+        return connection.execute(_LOG, (after,))
+    return _BY_SCOPE.merge(connection, scopes, (after,))
+
+
+def names(
+    connection: apsw.Connection,
+    row: tuple[Any, ...],
+    scopes: Mapping[int, str],
+    *,
+    drafts: bool = True,
+) -> Named:
+    """Say what an event names of what is visible; hidden when nothing visible is left of it."""
+    found, shown, parts = Named(), 0, list(_parts(connection, row[0]))
+    for each in parts:
+        ends = [each[end] for end in _ENDS if isinstance(each.get(end), str)]
+        if not all(_is_visible(connection, end, scopes, drafts=drafts) for end in ends):
+            continue
+        if not drafts and _is_unreviewed(connection, each.get("fact")):
+            continue
+        shown += 1
+        found.facts += [each["fact"]] if isinstance(each.get("fact"), str) else []
+        found.facts += ends
+        found.facts += [str(one) for one in each.get("facts", ())]
+        found.links += [each["id"]] if row[2].startswith("link.") else []
+        run = each.get("run")
+        found.run = run.get("run_id") if isinstance(run, dict) else run or found.run
+    found.is_hidden = bool(parts) and not shown
+    return found
+
+
+def _change(
+    connection: apsw.Connection, row: tuple[Any, ...], scopes: Mapping[int, str], *, drafts: bool
+) -> Change | None:
+    seq, scope_no, kind, actor, at = row
+    if scope_no not in scopes:
+        return None
+    named = names(connection, row, scopes, drafts=drafts)
+    if named.is_hidden:
+        return None
+    return Change(
+        position=seq,
+        type=kind,
+        scope=scopes[scope_no],
+        actor=actor,
+        at=times.from_us(at),
+        facts=tuple(dict.fromkeys(named.facts)),
+        links=tuple(named.links),
+        run=named.run,
+    )
+
+
+def _parts(connection: apsw.Connection, seq: int) -> Iterator[Mapping[str, Any]]:
+    for salt, data in connection.execute(_PAYLOAD, (seq,)):
+        yield from (
+            each for each in event_payloads.decode(event_payloads.StoredPayload(salt, data)) if each
+        )
+
+
+def _is_visible(
+    connection: apsw.Connection, fact_id: str, scopes: Mapping[int, str], *, drafts: bool
+) -> bool:
+    found = connection.execute(_SCOPE_OF, (fact_id, drafts))
+    return any(number in scopes for (number,) in found)
+
+
+def _is_unreviewed(connection: apsw.Connection, fact_id: Any) -> bool:
+    return any(connection.execute(_IS_UNREVIEWED, (fact_id,))) if fact_id else False

@@ -1,0 +1,185 @@
+"""The durable jobs of extraction: accepted, begun, and finished together with their facts."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from knowledge_client.models import Extraction
+from knowledge_service.domain.facts import NewFact
+from knowledge_service.domain.run_merge import RunKey
+from knowledge_service.errors import NotFound, QuotaExceeded, RetractedBefore
+from knowledge_service.fact_operations import remember, unit_of_work
+from knowledge_service.ports import Actor
+from knowledge_service.store.sqlite.db.transaction import Transaction
+from knowledge_service.store.sqlite.repositories import base, runs
+from knowledge_service.store.sqlite.repositories.unit_of_work import SqliteUnitOfWork
+
+_COLUMNS = "x.run_id, x.state, x.facts, x.reason, x.attempts"
+_GET = f"SELECT {_COLUMNS} FROM extraction x WHERE x.realm_no = ? AND x.run_id = ?"
+# Those of a retired realm wait until it is adopted.
+_OPEN = f"""SELECT s.path, {_COLUMNS} FROM extraction x JOIN scope s ON s.scope_no = x.realm_no
+  WHERE x.state IN ('pending', 'running') AND s.retired_at IS NULL ORDER BY x.accepted_at LIMIT ?"""
+_LIMIT = "SELECT max_facts FROM extraction WHERE realm_no = ? AND run_id = ?"
+_EARLIER = """SELECT e.error_signature, count(*) FROM run this
+  JOIN run other ON other.scope = this.scope AND other.realm_no = this.realm_no
+    AND other.run_id <> this.run_id AND other.opened_at <= this.opened_at
+  JOIN episode e ON e.realm_no = other.realm_no AND e.run_id = other.run_id
+  WHERE this.realm_no = ? AND this.run_id = ?
+  AND e.error_signature IN (SELECT value FROM json_each(?))
+  GROUP BY e.error_signature"""
+_BY_KEY = """SELECT id, lifecycle FROM fact WHERE scope_no = ? AND key_hash = ?
+  AND lifecycle IN ('live', 'retracted') ORDER BY lifecycle = 'live' DESC, id LIMIT 1"""
+_SCOPE_OF = "SELECT scope FROM run WHERE realm_no = ? AND run_id = ?"
+
+
+class Extractions(base.Part):
+    """The `ExtractionStore` port."""
+
+    def accept_extraction(self, key: RunKey, max_facts: int, *, actor: Actor) -> Extraction:
+        """Record the wish."""
+
+        def work(tx: Transaction) -> Extraction:
+            columns = _numbered(tx, key)
+            if tx.one(_GET, columns) is None:
+                _record(tx, "extraction.accepted", columns, actor.name, {"max_facts": max_facts})
+            return _get(tx, key)
+
+        return self._writer.submit(work)
+
+    def extraction(self, key: RunKey) -> Extraction | None:
+        """Look one up."""
+        with self._readers.snapshot() as connection:
+            columns = runs.numbered(connection, key)
+            for row in connection.execute(_GET, columns) if columns else ():
+                return _extraction(row)
+        return None
+
+    def extraction_limit(self, key: RunKey) -> int:
+        """Return how many facts were asked for."""
+        with self._readers.snapshot() as connection:
+            columns = runs.numbered(connection, key)
+            found = connection.execute(_LIMIT, columns) if columns else ()
+            return int(next(iter(found), (0,))[0])
+
+    def open_extractions(self, limit: int) -> tuple[tuple[RunKey, Extraction], ...]:
+        """List what is not finished, the oldest first."""
+        with self._readers.snapshot() as connection:
+            return tuple(
+                (RunKey(realm, row[0]), _extraction(row))
+                for realm, *row in connection.execute(_OPEN, (limit,))
+            )
+
+    def begin_extraction(self, key: RunKey) -> Extraction:
+        """Count an attempt."""
+
+        def work(tx: Transaction) -> Extraction:
+            if _get(tx, key).state in ("pending", "running"):
+                _record(tx, "extraction.begun", _numbered(tx, key), "extraction", {})
+            return _get(tx, key)
+
+        return self._writer.submit(work)
+
+    def earlier_signatures(self, key: RunKey, signatures: Sequence[str]) -> Mapping[str, int]:
+        """Count episodes of earlier runs in the same scope."""
+        with self._readers.browsing() as connection:
+            columns = runs.numbered(connection, key)
+            if columns is None:
+                return {}
+            return dict(connection.execute(_EARLIER, (*columns, json.dumps(list(signatures)))))
+
+    def finish_extraction(
+        self, key: RunKey, new: Sequence[NewFact], reason: str | None, *, actor: Actor
+    ) -> Extraction:
+        """Store the facts and the state in one transaction."""
+
+        def work(tx: Transaction) -> Extraction:
+            before = _get(tx, key)
+            if before.state == "done":
+                return before
+            found: list[str] = []
+            left_out: Counter[str] = Counter()
+            for fact in new:
+                try:
+                    fact_id = _store(tx, fact, actor)
+                except RetractedBefore:
+                    left_out["retracted in this scope before"] += 1
+                except QuotaExceeded as exc:
+                    left_out[exc.detail] += 1
+                else:
+                    found += [fact_id] if fact_id not in found else []
+            said = _say(reason, left_out)
+            given = {"facts": found, "reason": said}
+            _record(tx, "extraction.done", _numbered(tx, key), actor.name, given)
+            return _get(tx, key)
+
+        return self._writer.submit(work)
+
+    def fail_extraction(self, key: RunKey, reason: str, *, retry: bool) -> Extraction:
+        """Record why it did not work."""
+
+        def work(tx: Transaction) -> Extraction:
+            given = {"reason": reason, "retry": retry}
+            _record(tx, "extraction.failed", _numbered(tx, key), "extraction", given)
+            return _get(tx, key)
+
+        return self._writer.submit(work)
+
+
+def _store(tx: Transaction, fact: NewFact, actor: Actor) -> str:
+    """Store a fact or confirm what the scope knows of its key.
+
+    Raises:
+        RetractedBefore: that was retracted, or its equal was.
+        QuotaExceeded: the scope has no KnowledgeScope, and it is full.
+    """
+    scope_no = base.ensure_scope(tx, fact.scope, actor.name)
+    known = tx.one(_BY_KEY, (scope_no, fact.key_hash)) if fact.key_hash else None
+    uow = SqliteUnitOfWork(tx)
+    if known:
+        if known[1] != "live":
+            raise RetractedBefore(f"what {fact.scope} knew of this key was retracted")
+        remember.confirm(uow, unit_of_work.require_fact(uow, known[0]), fact, actor)
+        return str(known[0])
+    return remember.store(uow, fact, actor).fact_id
+
+
+def _say(reason: str | None, left_out: Mapping[str, int]) -> str | None:
+    notes = [f"{count} left out: {why}" for why, count in left_out.items()]
+    return "; ".join([*([reason] if reason else []), *notes]) or None
+
+
+def _get(tx: Transaction, key: RunKey) -> Extraction:
+    row = tx.one(_GET, _numbered(tx, key))
+    if row is None:
+        raise _no_extraction(key)
+    return _extraction(row)
+
+
+def _numbered(tx: Transaction, key: RunKey) -> tuple[int, str]:
+    columns = runs.numbered(tx, key)
+    if columns is None:
+        raise _no_extraction(key)
+    return columns
+
+
+def _no_extraction(key: RunKey) -> NotFound:
+    return NotFound(f"no extraction was requested for run {key.run_id}")
+
+
+def _extraction(row: Sequence[Any]) -> Extraction:
+    return Extraction(
+        run_id=row[0], state=row[1], facts=tuple(json.loads(row[2])), reason=row[3], attempts=row[4]
+    )
+
+
+def _record(
+    tx: Transaction, kind: str, columns: tuple[int, str], actor: str, given: Mapping[str, Any]
+) -> None:
+    scope = tx.one(_SCOPE_OF, columns)
+    number = base.find_scope(tx, scope[0]) if scope else None
+    realm_no, run_id = columns
+    parts = [{"run": run_id, "realm": realm_no, **given}]
+    tx.record(kind, scope_no=number, actor=actor, parts=parts)

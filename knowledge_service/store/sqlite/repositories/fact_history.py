@@ -1,0 +1,100 @@
+"""A fact's versions and events, read in one snapshot; of other facts only what is visible."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import apsw
+
+from knowledge_client.models import History, HistoryEntry
+from knowledge_service.domain.access_control import View
+from knowledge_service.event_log import event_payloads, fact_events, legacy_rows, times
+from knowledge_service.store.sqlite.repositories import base, fact_rows
+
+_BY_ID = f"{fact_rows.SELECT} WHERE f.id = ? AND s.retired_at IS NULL"
+_THEN = f"{fact_rows.select_as_of('?2')} WHERE f.id = ?1"
+_SINCE = "SELECT since FROM fact_past WHERE fact_no = ? AND since < until ORDER BY version"
+_CHANGED = "SELECT changed_at FROM fact WHERE fact_no = ?"
+_EVENTS = """SELECT e.type, e.actor, e.at, p.salt, p.bytes FROM fact_event x
+  JOIN event e USING(seq) JOIN payload p USING(seq) WHERE x.fact_no = ? ORDER BY seq"""
+_EVENTS_SEEN = """SELECT e.type, e.actor, e.at, p.salt, p.bytes
+  FROM (SELECT 0 AS scope_no UNION ALL SELECT value FROM json_each(?2)) s
+  CROSS JOIN fact_event x ON x.fact_no = ?1 AND x.other_scope = s.scope_no
+  CROSS JOIN event e USING(seq) CROSS JOIN payload p USING(seq) ORDER BY x.seq"""
+_SCOPE = """SELECT s.path, f.review FROM fact f JOIN scope s USING(scope_no)
+  WHERE f.id = ? AND s.retired_at IS NULL"""
+_TIMES = ("closed_at", "expires_at", "valid_from", "valid_until")
+_OTHERS = ("from", "to", "origin", "copy", "was")
+
+
+def history(connection: apsw.Connection, fact_id: str, view: View) -> History | None:
+    """Return a visible fact's history; None when it is not visible."""
+    row: Any = next(iter(connection.execute(_BY_ID, (fact_id,))), None)
+    if row is None or not view.shows(row[1], fact_rows.fact(row).review):
+        return None
+    number = row[22]
+    moments: list[Any] = [at for (at,) in connection.execute(_SINCE, (number,))]
+    moments += [at for (at,) in connection.execute(_CHANGED, (number,))]
+    versions = [next(fact_rows.facts(connection, _THEN, (fact_id, at))) for at in moments]
+    return History(
+        fact_id=fact_id,
+        versions=tuple(versions),
+        known_from=tuple(times.from_us(at) for at in moments),
+        entries=tuple(_entries(connection, number, fact_id, view)),
+    )
+
+
+def _entries(
+    connection: apsw.Connection, number: int, fact_id: str, view: View
+) -> list[HistoryEntry]:
+    found = []
+    scopes = base.asked_scopes(view, base.scopes_seen(connection, view, None)).scopes
+    events: Any = (
+        connection.execute(_EVENTS, (number,))
+        if scopes is None
+        else connection.execute(_EVENTS_SEEN, (number, scopes))
+    )
+    for kind, actor, at, salt, data in events:
+        if kind == legacy_rows.TYPE:
+            continue
+        for said in event_payloads.decode(event_payloads.StoredPayload(salt, data)):
+            others = [said[name] for name in _OTHERS if said and name in said]
+            if said and (said.get("fact") == fact_id or fact_id in others):
+                seen = _visible(connection, others, fact_id, view)
+                if not seen and "fact" not in said and set(others) != {fact_id}:
+                    continue  # it is with facts that the reader does not see
+                is_again = kind == fact_events.RESTATED
+                found.append(
+                    HistoryEntry(
+                        type="fact.reviewed" if is_again else kind,
+                        actor=said["by"] if is_again else actor,
+                        at=times.from_us(said["at"] if is_again else at),
+                        reason=_reason(said),
+                        set=_readable(said.get("set", {})),
+                        facts=seen,
+                    )
+                )
+    return found
+
+
+def _reason(said: Any) -> str | None:
+    reason = said.get("reason") or said.get("set", {}).get("closed_reason")
+    return None if reason is None else str(reason)
+
+
+def _readable(given: dict[str, Any]) -> dict[str, Any]:
+    return {
+        name: times.from_us(value).isoformat() if name in _TIMES and value is not None else value
+        for name, value in given.items()
+    }
+
+
+def _visible(
+    connection: apsw.Connection, others: list[str], fact_id: str, view: View
+) -> tuple[str, ...]:
+    found = []
+    for other in dict.fromkeys(others):
+        place: Any = next(iter(connection.execute(_SCOPE, (other,))), None)
+        if other != fact_id and place is not None and view.shows(*place):
+            found.append(other)
+    return tuple(found)

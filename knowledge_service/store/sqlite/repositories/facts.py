@@ -1,0 +1,129 @@
+"""The facts' port over tables."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Awaitable, Callable, Sequence
+from datetime import datetime
+from itertools import islice
+from typing import Any
+
+from pydantic import TypeAdapter
+
+from kais import facts as kais_facts
+from knowledge_client.models import Corrected, Fact, Remembered
+from knowledge_service.domain.access_control import View
+from knowledge_service.domain.facts import NewFact
+from knowledge_service.event_log import times
+from knowledge_service.fact_operations import dry_run, lifecycle
+from knowledge_service.ports import Actor, Listing, Once, Order
+from knowledge_service.store.sqlite.db.transaction import Transaction
+from knowledge_service.store.sqlite.repositories import aliases, base, fact_rows, fact_writes
+from knowledge_service.store.sqlite.repositories.unit_of_work import SqliteUnitOfWork
+
+_REMEMBERED: TypeAdapter[tuple[Remembered, ...]] = TypeAdapter(tuple[Remembered, ...])
+_CORRECTED: TypeAdapter[Corrected] = TypeAdapter(Corrected)
+_BY_ID = f"{fact_rows.SELECT} WHERE f.id = ? AND s.retired_at IS NULL"
+# Who sees no drafts does not see what was rejected since, either.
+_BY_ID_THEN = f"""{fact_rows.select_as_of("?2")} WHERE f.id = ?1 AND s.retired_at IS NULL
+  AND f.recorded_at <= ?2 AND (?3 OR f.review NOT IN {fact_rows.UNREVIEWED})"""
+_WANTED = f"""f.scope_no IN (SELECT value FROM json_each(?1))
+  AND (?2 IS NULL OR f.kind = ?2) AND (?3 IS NULL OR f.source_type = ?3)
+  AND (?4 IS NULL OR f.id < ?4) AND (?8 OR f.review NOT IN {fact_rows.UNREVIEWED})"""
+_LIST = f"""{fact_rows.SELECT} WHERE {_WANTED}
+  AND (?5 IS NULL OR f.lifecycle = ?5) AND (?6 IS NULL OR f.review = ?6)
+  AND (?7 IS NULL OR coalesce(f.valid_from, f.recorded_at) <= ?7)
+  AND (?7 IS NULL OR f.valid_until IS NULL OR ?7 < f.valid_until)
+  AND (?9 IS NULL OR EXISTS (SELECT 1 FROM fact_tag t
+    WHERE t.scope_no = f.scope_no AND t.tag = ?9 AND t.fact_no = f.fact_no))
+  ORDER BY f.id DESC LIMIT ?10"""
+_LIST_THEN = f"""SELECT * FROM (
+    {fact_rows.select_as_of("?9")} WHERE {_WANTED} AND f.recorded_at <= ?9)
+  WHERE (?8 OR review NOT IN {fact_rows.UNREVIEWED})
+  AND (?5 IS NULL OR lifecycle = ?5) AND (?6 IS NULL OR review = ?6)
+  AND (?7 IS NULL OR coalesce(valid_from, recorded_at) <= ?7)
+  AND (?7 IS NULL OR valid_until IS NULL OR ?7 < valid_until)
+  ORDER BY id DESC"""
+
+
+class Facts(base.Part):
+    """The `FactStore` port."""
+
+    def remember(
+        self, facts: Sequence[NewFact], *, actor: Actor, once: Once | None = None
+    ) -> tuple[Remembered, ...]:
+        """Store all or none."""
+        return self._writer.submit(_remembering(facts, actor, once))
+
+    def rehearse(self, facts: Sequence[NewFact], *, actor: Actor) -> tuple[Remembered, ...]:
+        """Store all or none, and take it back."""
+        try:
+            return self._writer.submit(dry_run.rolled_back(_remembering(facts, actor, None)))
+        except dry_run.DryRunRollback as done:
+            found: tuple[Remembered, ...] = done.answer
+            return found
+
+    def remembered(
+        self, facts: Sequence[NewFact], *, actor: Actor, once: Once | None = None
+    ) -> Awaitable[tuple[Remembered, ...]]:
+        """Work out what is known of them, to be stored all or none."""
+        return self._writer.submitted(_remembering(facts, actor, once))
+
+    def fact(self, fact_id: str, view: View, known_at: datetime | None = None) -> Fact | None:
+        """Look one up."""
+        asked: tuple[str, tuple[Any, ...]] = (_BY_ID, (fact_id,))
+        if known_at is not None:
+            asked = (_BY_ID_THEN, (fact_id, times.to_us(known_at), view.drafts))
+        with self._readers.snapshot() as connection:
+            for fact in fact_rows.facts(connection, *asked):
+                return fact if view.shows(fact.scope, fact.review) else None
+        return None
+
+    def list_facts(self, listing: Listing) -> tuple[Fact, ...]:
+        """List a page."""
+        tag = kais_facts.normal_tag(listing.tag) if listing.tag else None
+        with self._readers.browsing() as connection:
+            scopes = base.scopes_seen(connection, listing.view, listing.scopes)
+            bindings = (
+                json.dumps(sorted(scopes)), listing.kind, listing.source, listing.before,
+                listing.lifecycle, listing.review, times.to_us(listing.valid_at),
+                listing.view.drafts,
+            )  # fmt: skip
+            if listing.known_at is None:
+                found = fact_rows.facts(connection, _LIST, (*bindings, tag, listing.limit))
+                return tuple(found)
+            then = fact_rows.facts(
+                connection, _LIST_THEN, (*bindings, times.to_us(listing.known_at))
+            )
+            tagged = (fact for fact in then if tag is None or _tagged(fact, tag))
+            return tuple(islice(tagged, listing.limit))
+
+    def correct(
+        self, fact_id: str, reason: str, replacement: str | None, *, actor: Actor,
+        once: Once | None = None,
+    ) -> Corrected:  # fmt: skip
+        """Close a fact and link its successor."""
+        order = Order(actor, reason, once)
+        return self._once(
+            once,
+            _CORRECTED,
+            lambda tx: lifecycle.correct(SqliteUnitOfWork(tx), fact_id, replacement, order),
+        )
+
+
+def _remembering(
+    facts: Sequence[NewFact], actor: Actor, once: Once | None
+) -> Callable[[Transaction], tuple[Remembered, ...]]:
+    worked_out = fact_writes.work_out(facts)
+    if once is None and facts and all(map(fact_writes.is_plain, facts)):
+        return fact_writes.Telling(facts, actor, worked_out)
+
+    def work(tx: Transaction) -> tuple[Remembered, ...]:
+        stored = fact_writes.store_all(tx, facts, actor, worked_out)
+        return aliases.name_all(tx, facts, stored, actor)
+
+    return base.repeatable(once, _REMEMBERED, work)
+
+
+def _tagged(fact: Fact, tag: str) -> bool:
+    return tag in {kais_facts.normal_tag(each) for each in fact.tags}

@@ -1,0 +1,113 @@
+"""Links in tables: made, closed, listed."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from typing import Any
+
+from pydantic import TypeAdapter
+
+from knowledge_client.models import Link, Linked, LinkPage, Neighborhood
+from knowledge_service.domain.access_control import View
+from knowledge_service.domain.aliases import Name
+from knowledge_service.errors import NotFound
+from knowledge_service.event_log import times
+from knowledge_service.ports import Actor, Around, NewLink, Once
+from knowledge_service.store.sqlite.db.transaction import Transaction
+from knowledge_service.store.sqlite.repositories import aliases, base, link_rows, link_traversal
+
+_LINKED: TypeAdapter[Linked] = TypeAdapter(Linked)
+
+_END = """SELECT s.path, s.scope_no, f.review FROM fact f JOIN scope s USING(scope_no)
+  WHERE f.id = ? AND s.retired_at IS NULL"""
+_LIVE = f"""SELECT {link_rows.COLUMNS} {link_rows.JOINED}
+  WHERE a.id = ? AND b.id = ? AND l.type = ? AND l.closed_at IS NULL"""
+_OF_FACT = """SELECT x.id FROM link x JOIN fact f ON f.fact_no = x.from_no WHERE f.id = ?1
+    UNION SELECT x.id FROM link x JOIN fact f ON f.fact_no = x.to_no WHERE f.id = ?1"""
+_OF_FACT_SEEN = """SELECT x.id FROM fact f CROSS JOIN json_each(?4) s CROSS JOIN link x
+      INDEXED BY link_out ON x.from_no = f.fact_no AND x.to_scope = s.value WHERE f.id = ?1
+    UNION SELECT x.id FROM fact f CROSS JOIN json_each(?4) s CROSS JOIN link x
+      INDEXED BY link_in ON x.to_no = f.fact_no AND x.from_scope = s.value WHERE f.id = ?1"""
+_PAGE = f"""SELECT {link_rows.COLUMNS}, sa.path, a.review, sb.path, b.review {link_rows.JOINED}
+  JOIN scope sa ON sa.scope_no = a.scope_no JOIN scope sb ON sb.scope_no = b.scope_no
+  WHERE l.id IN ({_OF_FACT})
+  AND sa.retired_at IS NULL AND sb.retired_at IS NULL
+  AND (?2 IS NULL OR l.id < ?2) AND (?3 IS NULL OR l.type IN (SELECT value FROM json_each(?3)))
+  ORDER BY l.id DESC"""
+
+
+class Links(base.Part):
+    """The `LinkStore` port."""
+
+    def link(self, new: NewLink, view: View, *, actor: Actor, once: Once | None = None) -> Linked:
+        """Make a link, unless it is live."""
+        return self._once(once, _LINKED, lambda tx: _link(tx, new, view, actor))
+
+    def unlink(self, from_id: str, to_id: str, kind: str, *, actor: Actor) -> bool:
+        """Close a live link."""
+
+        def work(tx: Transaction) -> bool:
+            row = tx.one(_LIVE, (from_id, to_id, kind))
+            end = tx.one(_END, (from_id,))
+            if row is None or end is None:
+                return False
+            said = {"id": row[0], "from": from_id, "to": to_id}
+            tx.record("link.closed", scope_no=end[1], actor=actor.name, parts=[said])
+            return True
+
+        return self._writer.submit(work)
+
+    def links(
+        self, fact_id: str, view: View, *, types: Sequence[str], before: str | None, limit: int
+    ) -> LinkPage:
+        """List a page."""
+        found: list[Link] = []
+        named = json.dumps(list(types)) if types else None
+        with self._readers.browsing() as connection:
+            asked: tuple[Any, ...] = (fact_id, before, named)
+            scopes = base.asked_scopes(view, base.scopes_seen(connection, view, None)).scopes
+            sql = _PAGE
+            if scopes is not None:
+                sql, asked = _PAGE.replace(_OF_FACT, _OF_FACT_SEEN), (*asked, scopes)
+            for row in connection.execute(sql, asked):
+                if view.shows(*row[-4:-2]) and view.shows(*row[-2:]):
+                    if len(found) == limit:
+                        return LinkPage(links=tuple(found), cursor=found[-1].id)
+                    found.append(link_rows.link_of(row))
+        return LinkPage(links=tuple(found))
+
+    def neighbors(self, around: Around, view: View) -> Neighborhood:
+        """Go out level by level in one snapshot."""
+        with self._readers.browsing() as connection:
+            return link_traversal.neighborhood(connection, around, view)
+
+    def named(self, name: Name, view: View) -> tuple[tuple[str, str], ...]:
+        """Look a name up."""
+        with self._readers.snapshot() as connection:
+            return aliases.find(connection, name, view)
+
+
+def _link(tx: Transaction, new: NewLink, view: View, actor: Actor) -> Linked:
+    scope_no = _visible_end(tx, new.from_id, view)
+    _visible_end(tx, new.to_id, view)
+    key = (new.from_id, new.to_id, new.type)
+    live = tx.one(_LIVE, key)
+    if live:
+        return Linked(status="exists", link=link_rows.link_of(live))
+    said = {
+        "id": tx.new_id(), "from": new.from_id, "to": new.to_id, "type": new.type,
+        "weight": new.weight, "data": new.data, "valid_from": times.to_us(new.valid_from),
+        "valid_until": times.to_us(new.valid_until),
+    }  # fmt: skip
+    parts = [{name: value for name, value in said.items() if value is not None}]
+    tx.record("link.made", scope_no=scope_no, actor=actor.name, parts=parts)
+    made: Any = tx.one(_LIVE, key)
+    return Linked(status="created", link=link_rows.link_of(made))
+
+
+def _visible_end(tx: Transaction, fact_id: str, view: View) -> int:
+    row = tx.one(_END, (fact_id,))
+    if row is None or not view.shows(row[0], row[2]):
+        raise NotFound(f"fact {fact_id} does not exist or is not visible to you")
+    return int(row[1])

@@ -1,0 +1,107 @@
+"""Registered callers, and the realms that their namespaces' UIDs tell apart."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from knowledge_client.models import PrincipalIn
+from knowledge_service.domain.access_control import PLATFORM, realm_of
+from knowledge_service.errors import Conflict
+from knowledge_service.ports import Actor
+from knowledge_service.store.sqlite.db.transaction import Transaction
+from knowledge_service.store.sqlite.repositories import base, scopes
+
+_COLUMNS = "username, uid, name, type, home, grants, realm_uid, quota"
+_ALL = f"SELECT {_COLUMNS} FROM principal ORDER BY username"
+_GET = f"SELECT {_COLUMNS} FROM principal WHERE username = ?"
+_REALM = "SELECT scope_no, realm_uid FROM scope WHERE path = ? AND retired_at IS NULL"
+_USED = "SELECT 1 FROM scope WHERE path = ? AND realm_uid = ? AND retired_at IS NOT NULL"
+_IN_REALM = "SELECT scope_no, path FROM scope WHERE realm_no = ? AND retired_at IS NULL"
+# Registrations cached in memory, a kilobyte each; an arbitrary number.
+_REMEMBERED = 20_000
+
+
+class Principals(base.Part):
+    """The `PrincipalStore` port."""
+
+    def put_principal(self, principal: PrincipalIn, *, actor: Actor) -> None:
+        """Register; an equal registration writes nothing."""
+
+        def work(tx: Transaction) -> None:
+            _settle_realm(tx, principal, actor)
+            row = tx.one(_GET, (principal.subject.username,))
+            if row and _principal(row) == principal:
+                return
+            said = principal.model_dump(mode="json")
+            tx.record("principal.registered", scope_no=None, actor=actor.name, parts=[said])
+
+        self._writer.submit(work)
+
+    _registered: tuple[int, dict[str, PrincipalIn | None]] = (-1, {})
+
+    def principal(self, username: str) -> PrincipalIn | None:
+        """Look one up; every request asks, so that what was read is kept until it changes."""
+        version, known = self._registered
+        if version != self._writer.scopes_version or len(known) > _REMEMBERED:
+            version, known = self._registered = (self._writer.scopes_version, {})
+        if username not in known:
+            # Kept with the version that was read before it, so that it cannot outlive a change.
+            known[username] = self._read(username)
+        return known[username]
+
+    def _read(self, username: str) -> PrincipalIn | None:
+        with self._readers.snapshot() as connection:
+            for row in connection.execute(_GET, (username,)):
+                return _principal(row)
+        return None
+
+    def principals(self) -> tuple[PrincipalIn, ...]:
+        """List by username."""
+        with self._readers.browsing() as connection:
+            return tuple(_principal(row) for row in connection.execute(_ALL))
+
+    def delete_principal(self, username: str, *, actor: Actor) -> bool:
+        """Forget."""
+
+        def work(tx: Transaction) -> bool:
+            if tx.one(_GET, (username,)) is None:
+                return False
+            said = {"username": username}
+            tx.record("principal.removed", scope_no=None, actor=actor.name, parts=[said])
+            return True
+
+        return self._writer.submit(work)
+
+
+def _settle_realm(tx: Transaction, principal: PrincipalIn, actor: Actor) -> None:
+    """Start the realm anew when its namespace was made again under the same name."""
+    path, uid = realm_of(principal.home), principal.realm_uid
+    if uid is None or path == PLATFORM:
+        return
+    number = base.ensure_scope(tx, path, actor.name)
+    known = (tx.one(_REALM, (path,)) or (number, None))[1]
+    if known == uid:
+        return
+    if known is not None:
+        if tx.one(_USED, (path, uid)):
+            raise Conflict(f"{path} belonged to namespace UID {uid} before, now to {known}")
+        for old, old_path in tx.all(_IN_REALM, (number,)):
+            scopes.retire(tx, old, old_path, actor)
+        number = base.ensure_scope(tx, path, actor.name)
+    said = {"path": path, "realm_uid": uid}
+    tx.record("realm.named", scope_no=number, actor=actor.name, parts=[said])
+
+
+def _principal(row: tuple[Any, ...]) -> PrincipalIn:
+    return PrincipalIn.model_validate(
+        {
+            "subject": {"username": row[0], "uid": row[1]},
+            "name": row[2],
+            "type": row[3],
+            "home": row[4],
+            "grants": json.loads(row[5]),
+            "realm_uid": row[6],
+            "quota": json.loads(row[7]) if row[7] else None,
+        }
+    )

@@ -1,0 +1,347 @@
+"""Where a fact comes from and what it has touched, read from tables in one snapshot."""
+
+from __future__ import annotations
+
+import json
+import operator
+from collections.abc import Iterator, Sequence
+from typing import Any, NamedTuple
+
+import apsw
+
+from knowledge_client.models import (
+    Confirmed,
+    Correction,
+    Fact,
+    Impact,
+    Link,
+    Promoted,
+    Receipt,
+    Reviewed,
+    Run,
+    Served,
+    Why,
+)
+from knowledge_service.domain.access_control import PLATFORM, View, realm_of
+from knowledge_service.domain.run_merge import RunKey, key_of
+from knowledge_service.event_log import times
+from knowledge_service.ports import Reader
+from knowledge_service.store.sqlite.repositories import (
+    aliases,
+    base,
+    fact_rows,
+    link_rows,
+    link_traversal,
+    runs,
+    usage,
+)
+
+_DERIVING = json.dumps(["derived_from", "promoted_from", "supersedes"])
+_DERIVED = json.dumps(["derived_from", "promoted_from"])
+# Nobody reads a longer chain; it ends one that was linked round in circles of many facts.
+_LONGEST = 1_000
+
+_BACK_BY_FACT = f"""SELECT {link_rows.COLUMNS}, l.to_no, b.scope_no, b.review
+  {link_rows.JOINED}
+  WHERE l.from_no IN (SELECT value FROM json_each(?1)) AND l.closed_at IS NULL
+  AND l.type IN (SELECT value FROM json_each(?2)) ORDER BY l.id"""
+_BACK_BY_SCOPE = f"""SELECT {link_rows.COLUMNS}, l.to_no, b.scope_no, b.review
+  FROM json_each(?1) n CROSS JOIN json_each(?3) s CROSS JOIN link l INDEXED BY link_out
+  ON l.from_no = n.value AND l.to_scope = s.value
+  JOIN fact a ON a.fact_no = l.from_no JOIN fact b ON b.fact_no = l.to_no
+  WHERE l.closed_at IS NULL AND l.type IN (SELECT value FROM json_each(?2)) ORDER BY l.id"""
+_FORTH_BY_FACT = """SELECT a.id, l.from_no, a.scope_no, a.review
+  FROM link l JOIN fact a ON a.fact_no = l.from_no
+  WHERE l.to_no IN (SELECT value FROM json_each(?1)) AND l.closed_at IS NULL
+  AND l.type IN (SELECT value FROM json_each(?2)) ORDER BY a.id"""
+_FORTH_BY_SCOPE = """SELECT a.id, l.from_no, a.scope_no, a.review FROM json_each(?1) n
+  CROSS JOIN json_each(?3) s CROSS JOIN link l INDEXED BY link_in
+  ON l.to_no = n.value AND l.from_scope = s.value JOIN fact a ON a.fact_no = l.from_no
+  WHERE l.closed_at IS NULL AND l.type IN (SELECT value FROM json_each(?2)) ORDER BY a.id"""
+_PROMOTIONS_BY_FACT = """SELECT a.id, b.id, p.rule, p.actor, p.at, p.undone_at,
+    a.scope_no, a.review, b.scope_no, b.review
+  FROM promotion p JOIN fact a ON a.fact_no = p.origin_no JOIN fact b ON b.fact_no = p.copy_no
+  WHERE p.origin_no = ?1 OR p.copy_no = ?1 ORDER BY p.id"""
+_PROMOTIONS_BY_SCOPE = _PROMOTIONS_BY_FACT.replace(
+    "p.origin_no = ?1 OR p.copy_no = ?1",
+    """p.id IN (SELECT id FROM promotion WHERE origin_no = ?1
+    UNION SELECT x.id FROM json_each(?2) s CROSS JOIN promotion x INDEXED BY promotion_copy
+      ON x.copy_no = ?1 AND x.origin_scope = s.value)""",
+)
+_CLOSED = """SELECT lifecycle, closed_reason, closed_by, closed_at FROM fact_past
+    WHERE fact_no = ?1 AND closed_at IS NOT NULL
+  UNION SELECT lifecycle, closed_reason, closed_by, closed_at FROM fact
+    WHERE fact_no = ?1 AND closed_at IS NOT NULL ORDER BY closed_at"""
+_REPLACING_BY_FACT = """SELECT a.id, a.scope_no, a.review
+  FROM link l JOIN fact a ON a.fact_no = l.from_no
+  WHERE l.to_no = ? AND l.type = 'supersedes' AND l.closed_at IS NULL ORDER BY a.id"""
+_REPLACING_BY_SCOPE = """SELECT a.id, a.scope_no, a.review FROM json_each(?2) s
+  CROSS JOIN link l INDEXED BY link_in ON l.to_no = ?1 AND l.from_scope = s.value
+  JOIN fact a ON a.fact_no = l.from_no
+  WHERE l.type = 'supersedes' AND l.closed_at IS NULL ORDER BY a.id"""
+_CONFIRMATIONS = "SELECT actor, session, at FROM confirmation WHERE fact_no = ? ORDER BY at, seq"
+_REVIEWS = """SELECT decision, actor, actor_type, reason, at FROM review WHERE fact_no = ?
+  ORDER BY seq"""
+_RECEIPTS = """SELECT r.body, o.path FROM receipt r JOIN scope o ON o.scope_no = r.observer_no
+  WHERE r.realm_no = ? AND r.run_id = ? AND r.at <= ? AND o.retired_at IS NULL
+  ORDER BY r.at, r.id"""
+_SERVED_BY_FACT = """SELECT receipt, principal, observer_no, run_id, at FROM served
+  WHERE fact_no = ? ORDER BY at DESC, receipt DESC"""
+_SERVED_BY_SCOPE = """SELECT v.receipt, v.principal, v.observer_no, v.run_id, v.at
+  FROM json_each(?2) s CROSS JOIN served v ON v.fact_no = ?1 AND v.observer_no = s.value
+  ORDER BY v.at DESC, v.receipt DESC"""
+_MANY = "SELECT EXISTS(SELECT 1 FROM {} = ? LIMIT 1 OFFSET ?)"
+
+
+class _Query(NamedTuple):
+    """A query about facts in two forms, and what tells that many rows lead from one."""
+
+    by_fact: str
+    by_scope: str
+    crowded: str
+
+
+_BACK = _Query(_BACK_BY_FACT, _BACK_BY_SCOPE, link_traversal.CROWDED[0])
+_FORTH = _Query(_FORTH_BY_FACT, _FORTH_BY_SCOPE, link_traversal.CROWDED[1])
+_PROMOTIONS = _Query(
+    _PROMOTIONS_BY_FACT, _PROMOTIONS_BY_SCOPE, _MANY.format("promotion WHERE copy_no")
+)
+_REPLACING = _Query(_REPLACING_BY_FACT, _REPLACING_BY_SCOPE, _MANY.format("link WHERE to_no"))
+_SERVED = _Query(_SERVED_BY_FACT, _SERVED_BY_SCOPE, _MANY.format("served WHERE fact_no"))
+
+
+class Provenance(base.Part):
+    """The `ProvenanceStore` port."""
+
+    def why(self, fact_id: str, reader: Reader) -> Why | None:
+        """Put together what leads to a fact."""
+        with self._readers.browsing() as connection:
+            found = _visible(connection, fact_id, reader.view)
+            return _why(connection, *found, reader) if found else None
+
+    def impact(self, fact_id: str, reader: Reader, *, limit: int) -> Impact | None:
+        """Put together what came of a fact."""
+        with self._readers.browsing() as connection:
+            found = _visible(connection, fact_id, reader.view)
+            if found is None:
+                return None
+            number = found[0]
+            scopes = _Scopes(connection, reader.view)
+            recalls, seen_in, is_more = _served(connection, number, reader, scopes, limit)
+            made = [
+                each for each in _promoted(connection, number, scopes) if each.origin == fact_id
+            ]
+            return Impact(
+                fact=fact_id,
+                recalls=recalls,
+                runs=seen_in,
+                derived=_derived(connection, number, scopes),
+                copies=tuple(each.copy_ for each in made),
+                usage=usage.of_fact(connection, number, reader.view, scopes.asked),
+                truncated=is_more,
+            )
+
+
+class _Scopes:
+    """The scopes that a reader sees; `asked` is what queries name."""
+
+    def __init__(self, connection: apsw.Connection, view: View) -> None:
+        self._view = view
+        self.paths = base.scopes_seen(connection, view, None)
+        self.asked = base.asked_scopes(view, self.paths)
+
+    def __contains__(self, number: object) -> bool:
+        """Tell whether a scope is seen."""
+        return number in self.paths
+
+    def shows(self, number: int, review: str) -> bool:
+        """Tell whether a fact of a scope with that state of its review is seen."""
+        return number in self.paths and self._view.shows(self.paths[number], review)
+
+    def rows(self, connection: apsw.Connection, query: _Query, number: int) -> Sequence[Any]:
+        """Return the rows of one fact."""
+        if self.asked.is_named(connection, query.crowded, number):
+            return connection.execute(query.by_scope, (number, self.asked.scopes)).fetchall()
+        return connection.execute(query.by_fact, (number,)).fetchall()
+
+    def rows_of_all(
+        self, connection: apsw.Connection, query: _Query, numbers: Sequence[int], types: str
+    ) -> list[Any]:
+        """Return the rows of some facts in the order of their first column."""
+        few, many = self.asked.split(connection, query.crowded, numbers)
+        found: list[Any] = []
+        if few:
+            found += connection.execute(query.by_fact, (json.dumps(few), types))
+        if many:
+            found += connection.execute(
+                query.by_scope, (json.dumps(many), types, self.asked.scopes)
+            )
+        return sorted(found, key=operator.itemgetter(0))
+
+
+def _visible(connection: apsw.Connection, fact_id: str, view: View) -> tuple[int, Fact] | None:
+    number = link_traversal.number_of(connection, fact_id)
+    fact = fact_rows.by_numbers(connection, [number]).get(number) if number is not None else None
+    if number is None or fact is None or not view.shows(fact.scope, fact.review):
+        return None
+    return number, fact
+
+
+def _why(connection: apsw.Connection, number: int, fact: Fact, reader: Reader) -> Why:
+    scopes = _Scopes(connection, reader.view)
+    chain, origins = _derivation(connection, number, scopes)
+    run = _run(connection, fact, reader.view)
+    return Why(
+        fact=fact,
+        aliases=aliases.of_fact(connection, fact.id),
+        run=run,
+        receipts=_receipts(connection, run, fact, reader) if run else (),
+        derivation=chain,
+        origins=origins,
+        promotions=tuple(_promoted(connection, number, scopes)),
+        corrections=tuple(_corrections(connection, number, scopes)),
+        confirmations=tuple(
+            Confirmed(
+                actor=actor, session=_told(connection, fact, session, reader.view),
+                at=times.from_us(at),
+            )
+            for actor, session, at in connection.execute(_CONFIRMATIONS, (number,))
+        ),
+        reviews=tuple(
+            Reviewed(decision=row[0], actor=row[1], actor_type=row[2], reason=row[3],
+                     at=times.from_us(row[4]))
+            for row in connection.execute(_REVIEWS, (number,))
+        ),
+    )  # fmt: skip
+
+
+def _served(
+    connection: apsw.Connection, number: int, reader: Reader, scopes: _Scopes, limit: int
+) -> tuple[tuple[Served, ...], tuple[str, ...], bool]:
+    """Return the newest visible recalls, the runs of all of them, and whether there are more."""
+    paths = scopes.paths
+    found: list[Served] = []
+    runs_: dict[str, None] = {}
+    is_more = False
+    told: dict[tuple[int, str], bool] = {}
+    rows_ = scopes.rows(connection, _SERVED, number)
+    for receipt, principal, observer_no, run_id, at in rows_:
+        key = (observer_no, principal)
+        if key not in told:
+            path = paths.get(observer_no)
+            told[key] = path is not None and reader.sees_receipt(path, principal)
+        if not told[key]:
+            continue
+        if run_id:
+            runs_[run_id] = None
+        if len(found) == limit:
+            is_more = True
+            continue
+        found.append(
+            Served.model_construct(
+                receipt=receipt, principal=principal, scope=paths[observer_no], run=run_id,
+                at=times.from_us(at),
+            )
+        )  # fmt: skip
+    return tuple(found), tuple(runs_), is_more
+
+
+def _run(connection: apsw.Connection, fact: Fact, view: View) -> Run | None:
+    for ref in fact.source.refs:
+        if ref.type == "run":
+            found = _runs_of(connection, fact, ref.id, view)
+            if len(found) == 1:
+                return found[0]
+    return None
+
+
+def _runs_of(connection: apsw.Connection, fact: Fact, run_id: str, view: View) -> tuple[Run, ...]:
+    """Return the visible runs that an id at a fact may mean: its realm's, of the platform any."""
+    realm = realm_of(fact.scope)
+    found = runs.visible_runs(connection, run_id, view)
+    return tuple(run for run in found if realm in (PLATFORM, realm_of(run.scope)))
+
+
+def _told(connection: apsw.Connection, fact: Fact, session: str | None, view: View) -> str | None:
+    """Name a session unless it is a run that the reader may not see.
+
+    Those of the platform's facts are of any realm: only runs that the reader sees are named, so
+    that the answer does not depend on what other realms have.
+    """
+    if session is None or _runs_of(connection, fact, session, view):
+        return session
+    if realm_of(fact.scope) == PLATFORM:
+        return session if view.sees_all_below(PLATFORM) else None
+    hidden = runs.find_run(connection, RunKey(realm_of(fact.scope), session))
+    return None if hidden else session
+
+
+def _receipts(
+    connection: apsw.Connection, run: Run, fact: Fact, reader: Reader
+) -> tuple[Receipt, ...]:
+    """Return what had been put in front of the run when the fact was made."""
+    columns = runs.numbered(connection, key_of(run)) or ()
+    asked = (*columns, times.to_us(fact.recorded_at))
+    found = [
+        (Receipt.model_validate_json(body), observer)
+        for body, observer in connection.execute(_RECEIPTS, asked)
+    ]
+    return tuple(
+        receipt for receipt, observer in found if reader.sees_receipt(observer, receipt.principal)
+    )
+
+
+def _derivation(
+    connection: apsw.Connection, number: int, scopes: _Scopes
+) -> tuple[tuple[Link, ...], tuple[Fact, ...]]:
+    chain: list[Link] = []
+    seen, level, order = {number}, [number], list[int]()
+    while level and len(seen) < _LONGEST:
+        found = scopes.rows_of_all(connection, _BACK, level, _DERIVING)
+        level = []
+        for row in found:
+            to_no, scope_no, review = row[-3:]
+            if not scopes.shows(scope_no, review):
+                continue
+            chain.append(link_rows.link_of(row))
+            if to_no not in seen:
+                seen.add(to_no)
+                level.append(to_no)
+        order += level
+    facts = fact_rows.by_numbers(connection, order)
+    return tuple(chain), tuple(facts[each] for each in order)
+
+
+def _derived(connection: apsw.Connection, number: int, scopes: _Scopes) -> tuple[str, ...]:
+    seen, level, found = {number}, [number], list[str]()
+    while level and len(seen) < _LONGEST:
+        rows_ = scopes.rows_of_all(connection, _FORTH, level, _DERIVED)
+        level = []
+        for fact_id, from_no, scope_no, review in rows_:
+            if scopes.shows(scope_no, review) and from_no not in seen:
+                seen.add(from_no)
+                level.append(from_no)
+                found.append(fact_id)
+    return tuple(found)
+
+
+def _promoted(connection: apsw.Connection, number: int, scopes: _Scopes) -> Iterator[Promoted]:
+    for row in scopes.rows(connection, _PROMOTIONS, number):
+        if scopes.shows(*row[6:8]) and scopes.shows(*row[8:10]):
+            yield Promoted(
+                origin=row[0], copy_=row[1], rule=row[2], actor=row[3], at=times.from_us(row[4]),
+                undone_at=times.from_us(row[5]),
+            )  # fmt: skip
+
+
+def _corrections(connection: apsw.Connection, number: int, scopes: _Scopes) -> Iterator[Correction]:
+    replacing: Sequence[str] = tuple(
+        fact_id
+        for fact_id, *place in scopes.rows(connection, _REPLACING, number)
+        if scopes.shows(*place)
+    )
+    for lifecycle, reason, actor, at in connection.execute(_CLOSED, (number,)):
+        yield Correction(
+            lifecycle=lifecycle, reason=reason, actor=actor, at=times.from_us(at),
+            replaced_by=tuple(replacing) if lifecycle == "superseded" else (),
+        )  # fmt: skip

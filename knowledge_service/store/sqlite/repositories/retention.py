@@ -1,0 +1,145 @@
+"""Archives what declared scopes hold beyond their bounds.
+
+A reader looks through a scope, a page to a snapshot, and chooses what goes. The writer archives
+some of that in one commit, after it has checked again that each may go: a fact may have been
+approved, promoted, changed or given to a run since.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from knowledge_client.models import Retention as Settings
+from knowledge_client.models import ScopeConfig
+from knowledge_service.domain import retention, statistics
+from knowledge_service.event_log import times
+from knowledge_service.fact_operations import archive as archiving
+from knowledge_service.store.sqlite.db.transaction import Transaction
+from knowledge_service.store.sqlite.db.write_queue import Writer
+from knowledge_service.store.sqlite.readers import Readers
+from knowledge_service.store.sqlite.repositories.unit_of_work import SqliteUnitOfWork
+
+_BOUND = """SELECT scope_no, path, config, live_facts FROM scope WHERE retired_at IS NULL
+  AND json_extract(config, '$.retention.max_facts') < live_facts"""
+_BOUNDS = f"{_BOUND} ORDER BY scope_no"
+_BOUND_OF = f"{_BOUND} AND scope_no = ?"
+_KEPT = """f.review = 'approved'
+    OR EXISTS (SELECT 1 FROM promotion p WHERE p.copy_no = f.fact_no AND p.undone_at IS NULL)"""
+_FACTS = f"""SELECT f.id, f.confidence,
+    max(f.recorded_at, coalesce((SELECT max(c.at) FROM confirmation c
+      WHERE c.fact_no = f.fact_no), 0)),
+    (SELECT total(u.count) FROM usage u WHERE u.fact_no = f.fact_no AND u.kind = 'succeeded'),
+    (SELECT total(u.count) FROM usage u WHERE u.fact_no = f.fact_no AND u.kind = 'failed'),
+    f.expires_at, f.lifecycle <> 'live' OR {_KEPT}, f.version
+  FROM fact f INDEXED BY fact_newest WHERE f.scope_no = ? AND f.id > ? ORDER BY f.id LIMIT ?"""
+_OF_OPEN_RUNS = """SELECT DISTINCT j.value FROM run
+  JOIN receipt r USING(realm_no, run_id), json_each(r.body, '$.facts') j
+  WHERE run.outcome IS NULL"""
+_MAY_GO = f"""SELECT f.id, f.version FROM json_each(?1) n CROSS JOIN fact f ON f.id = n.value
+  WHERE +f.scope_no = ?2 AND +f.lifecycle = 'live' AND NOT ({_KEPT})
+  AND NOT EXISTS (SELECT 1 FROM served s JOIN receipt r ON r.id = s.receipt
+    JOIN run ON run.realm_no = r.realm_no AND run.run_id = r.run_id
+    WHERE s.fact_no = f.fact_no AND s.run_id IS NOT NULL AND run.outcome IS NULL)"""
+# Rows that are read in one snapshot, some milliseconds: what reads for long keeps the log from
+# being folded.
+_PAGE = 1_000
+# The most facts chosen in one pass over a scope, which are held in memory.
+_CHOSEN = 20_000
+# Facts archived per commit, which take some milliseconds of the writer's time.
+_PORTION = 100
+# A scope rests this many times as long as the pass over it took. Otherwise a large scope that is
+# always some facts over its limit would keep a processor busy.
+_REST = 10.0
+
+
+@dataclass(frozen=True)
+class _Bound:
+    scope_no: int
+    path: str
+    settings: Settings
+    surplus: int
+
+
+class Retention:
+    """Chooses by the readers and archives by the writer. Used by one thread at a time."""
+
+    def __init__(
+        self, readers: Readers, writer: Writer, monotonic: Callable[[], float] = time.monotonic
+    ) -> None:
+        self._readers = readers
+        self._writer = writer
+        self._monotonic = monotonic
+        self._not_before_s: dict[int, float] = {}
+
+    def retain(self) -> int:
+        """Archive in every scope beyond its bound; return how many facts went."""
+        with self._readers.snapshot() as connection:
+            rows: Any = connection.execute(_BOUNDS).fetchall()
+        return sum(self._retain_in(_bound(row)) for row in rows)
+
+    def _retain_in(self, bound: _Bound) -> int:
+        began_s = self._monotonic()
+        if began_s < self._not_before_s.get(bound.scope_no, began_s):
+            return 0
+        chosen = retention.choose(
+            self._candidates(bound),
+            min(bound.surplus, _CHOSEN),
+            bound.settings,
+            self._writer.now(),
+        )
+        ended_s = self._monotonic()
+        self._not_before_s[bound.scope_no] = ended_s + _REST * (ended_s - began_s)
+        count = 0
+        for first in range(0, len(chosen), _PORTION):
+            count += self._archive(bound, chosen[first : first + _PORTION])
+        return count
+
+    def _archive(self, bound: _Bound, portion: Sequence[retention.Choice]) -> int:
+        return self._writer.submit(lambda tx: archive(tx, bound.scope_no, portion))
+
+    def _candidates(self, bound: _Bound) -> Iterator[retention.Candidate]:
+        with self._readers.snapshot() as connection:
+            named = frozenset(str(fact_id) for (fact_id,) in connection.execute(_OF_OPEN_RUNS))
+        last = ""
+        while rows := self._page(bound.scope_no, last):
+            yield from (_candidate(row, named) for row in rows)
+            last = rows[-1][0]
+
+    def _page(self, scope_no: int, last: str) -> list[tuple[Any, ...]]:
+        with self._readers.snapshot() as connection:
+            return connection.execute(_FACTS, (scope_no, last, _PAGE)).fetchall()
+
+
+def archive(tx: Transaction, scope_no: int, chosen: Sequence[retention.Choice]) -> int:
+    """Archive those of one scope that may still go; return how many went."""
+    row = tx.one(_BOUND_OF, (scope_no,))
+    if row is None:
+        return 0
+    bound = _bound(row)
+    asked = json.dumps([each.fact_id for each in chosen])
+    may_go = set(tx.all(_MAY_GO, (asked, scope_no)))
+    going = [each for each in chosen if (each.fact_id, each.version) in may_go][: bound.surplus]
+    archiving.archive(SqliteUnitOfWork(tx), bound.path, going)
+    return len(going)
+
+
+def _bound(row: Sequence[Any]) -> _Bound:
+    scope_no, path, config, live_facts = row
+    settings = ScopeConfig.model_validate_json(config).retention
+    return _Bound(scope_no, path, settings, retention.surplus(live_facts, settings))
+
+
+def _candidate(row: tuple[Any, ...], named: frozenset[str]) -> retention.Candidate:
+    return retention.Candidate(
+        fact_id=row[0],
+        confidence=row[1],
+        since=times.from_us(row[2]),
+        usefulness=statistics.usefulness(int(row[3]), int(row[4])),
+        expires_at=times.from_us(row[5]),
+        is_kept=bool(row[6]) or row[0] in named,
+        version=row[7],
+    )

@@ -1,0 +1,208 @@
+"""The ledger in tables: runs merged, and what they count up to."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import apsw
+
+from knowledge_client.models import (
+    BlueprintName,
+    BlueprintStats,
+    ParameterStats,
+    Run,
+    RunIn,
+)
+from knowledge_service.domain import run_merge, statistics
+from knowledge_service.domain.access_control import PLATFORM, View, realm_of
+from knowledge_service.domain.run_merge import RunKey
+from knowledge_service.errors import Conflict, RunClosedOtherwise
+from knowledge_service.event_log import times
+from knowledge_service.fact_operations import promote
+from knowledge_service.ports import Actor, RunListing
+from knowledge_service.store.sqlite.db.transaction import Transaction
+from knowledge_service.store.sqlite.repositories import base, run_credit
+from knowledge_service.store.sqlite.repositories.unit_of_work import SqliteUnitOfWork
+
+_VISIBLE = """EXISTS (SELECT 1 FROM scope q
+  WHERE q.scope_no = run.realm_no AND q.retired_at IS NULL)"""
+_RUN = "SELECT body FROM run WHERE realm_no = ? AND run_id = ?"
+_NAMED = f"SELECT body FROM run WHERE run_id = ? AND {_VISIBLE} ORDER BY scope"
+# The page is chosen in an index; only its own runs are read.
+_WANTED = f"""{_VISIBLE} AND (?1 IS NULL OR namespace = ?1) AND (?2 IS NULL OR blueprint = ?2)
+  AND (?4 IS NULL OR (opened_at, run_id, scope) <
+    (SELECT opened_at, run_id, scope FROM run WHERE realm_no = ?3 AND run_id = ?4))
+  ORDER BY opened_at DESC, run_id DESC, scope DESC LIMIT ?5"""
+_PAGE = """SELECT r.body FROM ({}) page JOIN run r USING(realm_no, run_id)
+  ORDER BY r.opened_at DESC, r.run_id DESC, r.scope DESC"""
+_RUNS = _PAGE.format(f"SELECT realm_no, run_id FROM run INDEXED BY run_newest WHERE {_WANTED}")
+_RUNS_SEEN = _PAGE.format(
+    f"""SELECT realm_no, run_id FROM json_each(?6) n
+  CROSS JOIN run INDEXED BY run_scope ON scope = n.value WHERE {_WANTED}"""
+)
+_OLD = "SELECT body, credited, last_at FROM run WHERE realm_no = ? AND run_id = ?"
+_LEDGER = f"""SELECT scope, revision, outcome, last_at, duration_us, cost FROM run
+  WHERE namespace = ?1 AND blueprint = ?2 AND {_VISIBLE}"""
+_VALUES = f"""SELECT scope, outcome, last_at, duration_us, cost,
+  json_extract(body, '$.parameters') FROM run
+  WHERE namespace = ?1 AND blueprint = ?2 AND json_type(body, '$.parameters') = 'object'
+  AND {_VISIBLE}"""
+_FROM_RUN = "FROM run\n  WHERE namespace"
+_FROM_SEEN = """FROM json_each(?3) n CROSS JOIN run INDEXED BY run_blueprint
+  ON scope = n.value WHERE namespace"""
+
+
+class Runs(base.Part):
+    """The `RunStore` port."""
+
+    def put_run(self, run_id: str, run: RunIn, *, actor: Actor) -> Run:
+        """Merge, and credit the facts when this closes the run."""
+        return self._writer.submit(lambda tx: _put(tx, run_id, run, actor))
+
+    def run(self, key: RunKey, view: View) -> Run | None:
+        """Look one up."""
+        with self._readers.snapshot() as connection:
+            run = find_run(connection, key)
+        return run if run and view.sees(run.scope) else None
+
+    def runs_named(self, run_id: str, view: View) -> tuple[Run, ...]:
+        """Look an id up in every realm."""
+        with self._readers.snapshot() as connection:
+            return visible_runs(connection, run_id, view)
+
+    def list_runs(self, listing: RunListing) -> tuple[Run, ...]:
+        """List a page."""
+        view = listing.view
+        with self._readers.browsing() as connection:
+            before = numbered(connection, listing.before) if listing.before else (None, None)
+            asked = (listing.namespace, listing.blueprint, *(before or (None, "")), listing.limit)
+            if view.sees_all_below(PLATFORM):
+                found = connection.execute(_RUNS, asked)
+            else:
+                found = connection.execute(_RUNS_SEEN, (*asked, _paths(connection, view)))
+            return tuple(Run.model_validate_json(body) for (body,) in found)
+
+    def blueprint_stats(
+        self, names: Sequence[BlueprintName], view: View
+    ) -> tuple[BlueprintStats, ...]:
+        """Count from the ledger, nothing else."""
+        with self._readers.browsing() as connection:
+            return tuple(
+                statistics.blueprint_stats(name, _ledger(connection, name, view)) for name in names
+            )
+
+    def parameter_stats(self, name: BlueprintName, view: View) -> tuple[ParameterStats, ...]:
+        """Count from the ledger, by the values that the runs were opened with."""
+        with self._readers.browsing() as connection:
+            rows = [
+                _row(None, *values, parameters=parameters)
+                for _, *values, parameters in _of_blueprint(connection, _VALUES, name, view)
+            ]
+        return statistics.parameter_stats(rows)
+
+
+def numbered(connection: apsw.Connection | Transaction, key: RunKey) -> tuple[int, str] | None:
+    """Return the columns that name a run; None when the realm does not exist."""
+    realm_no = base.find_scope(connection, key.realm)
+    return None if realm_no is None else (realm_no, key.run_id)
+
+
+def find_run(connection: apsw.Connection | Transaction, key: RunKey) -> Run | None:
+    """Return a run of a realm that is not retired."""
+    columns = numbered(connection, key)
+    for (body,) in connection.execute(_RUN, columns) if columns else ():
+        return Run.model_validate_json(body)
+    return None
+
+
+def visible_runs(connection: apsw.Connection, run_id: str, view: View) -> tuple[Run, ...]:
+    """Return the visible runs of an id, at most one in each realm."""
+    if view.sees_all_below(PLATFORM):
+        bodies = connection.execute(_NAMED, (run_id,))
+        return tuple(Run.model_validate_json(body) for (body,) in bodies)
+    # Only realms in reach are read: what others have must not set how long the reader waits.
+    scopes = (PLATFORM, view.home, *(reach.scope for reach in view.reaches))
+    realms = sorted({realm_of(scope) for scope in scopes})
+    found = (find_run(connection, RunKey(realm, run_id)) for realm in realms)
+    return tuple(run for run in found if run and view.sees(run.scope))
+
+
+def _put(tx: Transaction, run_id: str, run: RunIn, actor: Actor) -> Run:
+    realm_no = base.ensure_scope(tx, realm_of(run.scope), actor.name)
+    row = tx.one(_OLD, (realm_no, run_id))
+    old = Run.model_validate_json(row[0]) if row else None
+    try:
+        merged = run_merge.merge(run_id, old, run, tx.now)
+    except run_merge.Differs as exc:
+        if exc.field == "outcome":
+            raise RunClosedOtherwise(
+                f"run {run_id} is closed with outcome {exc.recorded}; an outcome never changes"
+            ) from exc
+        raise Conflict(f"run {run_id} is another one: its {exc.field} is {exc.recorded}") from exc
+    if merged == old:
+        return merged
+    scope_no = base.ensure_scope(tx, merged.scope, actor.name)
+    credited, shown = _credit(tx, merged, realm_no, actor, credited=bool(row and row[1]))
+    kind = "run.closed" if merged.outcome and not (old and old.outcome) else "run.recorded"
+    part_ = {
+        "run": merged.model_dump(mode="json", exclude_none=True),
+        "realm": realm_no,
+        "last_at": row[2] if row and old and old.closed_at else tx.at_us,
+        "credited": credited,
+    }
+    tx.record(kind, scope_no=scope_no, actor=actor.name, parts=[part_])
+    for fact_id in shown:
+        promote.promote_proven(SqliteUnitOfWork(tx), fact_id)
+    return merged
+
+
+def _credit(
+    tx: Transaction, run: Run, realm_no: int, actor: Actor, *, credited: bool
+) -> tuple[bool, tuple[str, ...]]:
+    """Credit the facts that were in front of a run that just closed; return these too."""
+    if credited or run.outcome is None:
+        return credited, ()
+    kind = run_merge.credit(run, actor.type)
+    return True, run_credit.credit(tx, realm_no, run.run_id, kind) if kind else ()
+
+
+def _ledger(
+    connection: apsw.Connection, name: BlueprintName, view: View
+) -> list[statistics.LedgerRow]:
+    return [_row(*values) for _, *values in _of_blueprint(connection, _LEDGER, name, view)]
+
+
+def _of_blueprint(
+    connection: apsw.Connection, sql: str, name: BlueprintName, view: View
+) -> Iterator[tuple[Any, ...]]:
+    """Read a Blueprint's visible runs."""
+    if view.sees_all_below(PLATFORM):
+        return iter(connection.execute(sql, (name.namespace, name.name)))
+    asked = (name.namespace, name.name, _paths(connection, view))
+    return iter(connection.execute(sql.replace(_FROM_RUN, _FROM_SEEN), asked))
+
+
+def _paths(connection: apsw.Connection, view: View) -> str:
+    """Return the paths that a reader sees as a query takes them."""
+    return json.dumps(sorted(base.paths_seen(connection, view, None)))
+
+
+def _row(
+    revision: int | None,
+    outcome: str | None,
+    last_at: int,
+    duration_us: int | None,
+    cost: float | None,
+    *,
+    parameters: str = "{}",
+) -> statistics.LedgerRow:
+    return statistics.LedgerRow(
+        revision=revision,
+        outcome=outcome,
+        last_at=times.from_us(last_at),
+        duration_s=None if duration_us is None else duration_us / 1e6,
+        cost=cost,
+        parameters=json.loads(parameters),
+    )

@@ -1,0 +1,105 @@
+"""Joining what a scope's predecessor of the same path knew, as when a namespace was made again.
+
+The old scope comes back with its number, its facts and its index. What the present one has learnt
+since moves over, and the present one is retired in its place; both keep every fact they had.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from knowledge_client.models import Adopted
+from knowledge_service.domain.access_control import realm_of
+from knowledge_service.errors import Conflict
+from knowledge_service.event_log.index_documents import SCOPE_ADOPTED
+from knowledge_service.ports import Actor
+from knowledge_service.store.sqlite.db.transaction import Transaction
+from knowledge_service.store.sqlite.maintenance import projection_rebuild
+from knowledge_service.store.sqlite.repositories import base
+
+# Moving a fact from one index to another costs what came after it; so many take about a second.
+_MOST_MOVED = 2_000
+
+_LAST = """SELECT scope_no, retired_at FROM scope
+  WHERE path = ? AND retired_at IS NOT NULL AND erased_by IS NULL
+  ORDER BY retired_at DESC, scope_no DESC LIMIT 1"""
+_WITH_IT = """SELECT scope_no, path FROM scope
+  WHERE realm_no = ? AND retired_at = ? AND erased_by IS NULL
+  ORDER BY scope_no"""
+_MOVING = "SELECT fact_no FROM fact WHERE scope_no = ? ORDER BY fact_no"
+_EQUAL_RUNS = """SELECT a.run_id FROM run a JOIN run b USING(run_id)
+  WHERE a.realm_no = ? AND b.realm_no = ? ORDER BY a.run_id LIMIT 3"""
+_COUNT = "SELECT count(*) FROM fact WHERE scope_no = ? AND lifecycle = 'live'"
+# Usage and receipts are no projections: they follow their observer here and nowhere else.
+_FOLLOW = (
+    """INSERT INTO usage(fact_no, observer_no, kind, count, last_at)
+  SELECT fact_no, ?1, kind, count, last_at FROM usage WHERE observer_no = ?2
+  ON CONFLICT DO UPDATE SET count = count + excluded.count,
+    last_at = max(last_at, excluded.last_at)""",
+    "DELETE FROM usage WHERE observer_no = ?2",
+    """INSERT INTO scope_usage(scope_no, observer_no, kind, count, last_at)
+  SELECT iif(scope_no = ?2, ?1, scope_no), iif(observer_no = ?2, ?1, observer_no), kind,
+    sum(count), max(last_at) FROM scope_usage WHERE ?2 IN (scope_no, observer_no) GROUP BY 1, 2, 3
+  ON CONFLICT DO UPDATE SET count = count + excluded.count,
+    last_at = max(last_at, excluded.last_at)""",
+    "DELETE FROM scope_usage WHERE ?2 IN (scope_no, observer_no)",
+    "UPDATE receipt SET observer_no = ?1 WHERE observer_no = ?2",
+    "UPDATE receipt SET realm_no = ?1 WHERE realm_no = ?2",
+    "UPDATE fact_run SET realm_no = ?1 WHERE realm_no = ?2",
+    "UPDATE served SET observer_no = ?1 WHERE observer_no = ?2",
+)
+
+
+class Adoption(base.Part):
+    """The adopting half of the `ScopeStore` port."""
+
+    def adopt_scope(self, path: str, *, actor: Actor) -> Adopted | None:
+        """Bring the last predecessor back, with all that was retired together with a realm."""
+
+        def work(tx: Transaction) -> Adopted | None:
+            row = tx.one(_LAST, (path,))
+            if row is None:
+                return None
+            number, retired_at = row
+            old = [(number, path)]
+            if path == realm_of(path):
+                old = [(int(n), str(p)) for n, p in tx.all(_WITH_IT, (number, retired_at))]
+            realm = base.find_scope(tx, realm_of(path))
+            home = number if path == realm_of(path) or realm is None else realm
+            facts = sum(_adopt(tx, each, home, actor) for each in old)
+            return Adopted(path=path, scopes=tuple(sorted(p for _, p in old)), facts=facts)
+
+        return self._writer.submit(work)
+
+
+def _adopt(tx: Transaction, old: tuple[int, str], realm_no: int, actor: Actor) -> int:
+    number, path = old
+    now = base.find_scope(tx, path)
+    moving = [int(row[0]) for row in tx.all(_MOVING, (now,))] if now is not None else []
+    if len(moving) > _MOST_MOVED:
+        raise Conflict(
+            f"{path} has learnt {len(moving)} facts since; adopting moves {_MOST_MOVED} at most:"
+            " export it, delete it, adopt the old one, then import the export"
+        )
+    _refuse_equal_runs(tx, old, now)
+    known = int((tx.one(_COUNT, (number,)) or (0,))[0])
+    said: dict[str, Any] = {"path": path, "from": now, "realm": realm_no, "numbers": moving}
+    tx.record(SCOPE_ADOPTED, scope_no=number, actor=actor.name, parts=[said])
+    if now is not None:
+        for statement in _FOLLOW:
+            tx.execute(statement, (number, now))
+        tx.equals.move(now, number, moving)
+        tx.index(number, projection_rebuild.texts_of(tx.connection, moving))
+        tx.unindex_scope(now)
+    return known
+
+
+def _refuse_equal_runs(tx: Transaction, old: tuple[int, str], now: int | None) -> None:
+    """Raise Conflict when old and present realm have runs of one id: ids are unique in a realm."""
+    number, path = old
+    runs = [row[0] for row in tx.all(_EQUAL_RUNS, (number, now))] if now is not None else []
+    if runs:
+        raise Conflict(
+            f"{path} has runs of its own with ids that the old one has ({', '.join(runs)}):"
+            " export it, delete it, adopt the old one, then import the export"
+        )

@@ -1,0 +1,247 @@
+"""The unit of work of operations on facts, over tables."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from knowledge_client.models import Fact, ScopeConfig
+from knowledge_service.domain.facts import NewFact
+from knowledge_service.event_log import event_payloads, fact_event_json, fact_events
+from knowledge_service.event_log.events import Event
+from knowledge_service.fact_operations.unit_of_work import (
+    ActivePromotion,
+    Closer,
+    Confirmation,
+    Decision,
+    LiveLink,
+    RunExposure,
+    closes,
+)
+from knowledge_service.ports import Actor
+from knowledge_service.store.sqlite.db.transaction import Transaction
+from knowledge_service.store.sqlite.projections import facts as projected
+from knowledge_service.store.sqlite.repositories import base, capacity, fact_erasure, fact_rows
+
+_BY_ID = f"{fact_rows.SELECT} WHERE f.id = ? AND s.retired_at IS NULL"
+_EQUAL = f"""{fact_rows.SELECT} WHERE +f.scope_no = ?1 AND f.content_hash = ?2
+  AND f.fact_no IN (SELECT value FROM json_each(?3))
+  ORDER BY CASE f.lifecycle WHEN 'live' THEN 0 WHEN 'retracted' THEN 1 ELSE 2 END, f.id DESC
+  LIMIT 1"""
+_DECIDED = f"""{fact_rows.SELECT} WHERE +f.scope_no = ?1 AND f.content_hash = ?2
+  AND f.fact_no IN (SELECT value FROM json_each(?3))
+  AND (f.review IN ('approved', 'rejected') OR f.lifecycle = 'superseded' AND EXISTS(
+    SELECT 1 FROM review r WHERE r.fact_no = f.fact_no AND r.edits IS NOT NULL))
+  ORDER BY f.id DESC LIMIT 1"""
+_REPLACED = """SELECT 1 FROM review r JOIN fact f USING(fact_no)
+  WHERE f.id = ? AND r.edits IS NOT NULL"""
+_KEYED = f"""{fact_rows.SELECT} WHERE f.scope_no = ? AND f.key_hash = ?
+  AND f.lifecycle IN ('live', 'superseded') ORDER BY f.id"""
+_LINKS = """SELECT l.id, a.id, b.id, l.type FROM link l
+  JOIN fact a ON a.fact_no = l.from_no JOIN fact b ON b.fact_no = l.to_no
+  WHERE l.closed_at IS NULL AND l.id IN (
+    SELECT x.id FROM link x JOIN fact f ON f.fact_no = x.from_no WHERE f.id = ?1
+    UNION SELECT x.id FROM link x JOIN fact f ON f.fact_no = x.to_no WHERE f.id = ?1)
+  ORDER BY l.id"""
+_PROMOTIONS = """SELECT p.id, a.id, b.id FROM promotion p
+  JOIN fact a ON a.fact_no = p.origin_no JOIN fact b ON b.fact_no = p.copy_no
+  WHERE p.undone_at IS NULL AND (a.id = ?1 OR b.id = ?1) ORDER BY p.id"""
+_COPIES = """SELECT DISTINCT b.id FROM promotion p JOIN fact a ON a.fact_no = p.origin_no
+  JOIN fact b ON b.fact_no = p.copy_no
+  WHERE a.id = ? AND b.source_type = 'promoted' ORDER BY b.id"""
+_CONFIRMATIONS = """SELECT DISTINCT c.actor, c.session FROM confirmation c
+  JOIN fact f USING(fact_no) WHERE f.id = ? ORDER BY c.actor, c.session"""
+_CONFIG = "SELECT config FROM scope WHERE path = ? AND retired_at IS NULL AND config IS NOT NULL"
+_SHOWN = """SELECT r.run_id, r.body, r.outcome FROM fact_run s JOIN fact f USING(fact_no)
+  JOIN run r USING(realm_no, run_id) WHERE f.id = ? AND r.outcome IS NOT NULL
+  AND json_extract(r.body, '$.kind') = 'mission' ORDER BY r.run_id"""
+_NEXT = "SELECT coalesce(max(fact_no), 0) + 1 FROM fact"
+_OPERATION = """SELECT max(op) FROM fact_event JOIN fact f USING(fact_no)
+  WHERE f.id = ? AND undone = 0"""
+_EVENTS = """SELECT e.seq, e.scope_no, e.type, e.actor, e.at, p.salt, p.bytes FROM event e
+  LEFT JOIN payload p USING(seq) WHERE e.seq >= ?1
+  AND e.seq <= (SELECT max(seq) FROM fact_event WHERE op = ?1) ORDER BY e.seq"""
+_BEFORE = f"""SELECT {", ".join("p." + name for name in fact_events.CHANGEABLE)} FROM fact_past p
+  JOIN fact f USING(fact_no) WHERE f.id = ? AND p.until_seq = ?"""
+# Events about other facts, links and promotions, have another scope than 0 here.
+_CLOSINGS = """SELECT e.type, e.actor, p.salt, p.bytes FROM fact f CROSS JOIN fact_event x
+    ON x.fact_no = f.fact_no AND x.other_scope = 0
+  CROSS JOIN event e USING(seq) CROSS JOIN payload p USING(seq)
+  WHERE f.id = ? AND e.type IN ('fact.closed', 'fact.archived', 'fact.undone')
+  ORDER BY x.seq DESC"""
+_LAST_LIVE = """SELECT p.valid_until FROM fact_past p JOIN fact f USING(fact_no)
+  WHERE f.id = ? AND p.lifecycle = 'live' ORDER BY p.version DESC LIMIT 1"""
+_ALIASES = """SELECT a.scope_no, a.namespace, a.value FROM alias a JOIN fact f USING(fact_no)
+  WHERE f.id = ? ORDER BY a.scope_no, a.namespace, a.value"""
+
+
+class SqliteUnitOfWork:
+    """The `FactUnitOfWork` of `fact_operations` over one transaction."""
+
+    def __init__(self, tx: Transaction) -> None:
+        self._tx = tx
+        self._op: int | None = None
+
+    @property
+    def at_us(self) -> int:
+        """The moment of the write."""
+        return self._tx.at_us
+
+    def begin(self) -> None:
+        """Start a new operation."""
+        self._op = None
+
+    def new_id(self) -> str:
+        """Return a new id."""
+        return self._tx.new_id()
+
+    def fact(self, fact_id: str) -> Fact | None:
+        """Look one up."""
+        return self._first(_BY_ID, (fact_id,))
+
+    def equal(self, scope: str, content_hash: bytes) -> Fact | None:
+        """Look an equal up."""
+        return self._among_equals(_EQUAL, scope, content_hash)
+
+    def decision(self, scope: str, content_hash: bytes) -> Decision | None:
+        """Look a reviewed equal up."""
+        fact = self._among_equals(_DECIDED, scope, content_hash)
+        if fact is None:
+            return None
+        if fact.review == "rejected":
+            return Decision(fact, "rejected")
+        replaced = fact.lifecycle == "superseded" and self._tx.one(_REPLACED, (fact.id,))
+        return Decision(fact, "replaced" if replaced else "approved")
+
+    def facts_by_key(self, scope: str, key_hash: bytes) -> Sequence[Fact]:
+        """List a key's facts."""
+        number = base.find_scope(self._tx, scope)
+        if number is None:
+            return ()
+        return list(fact_rows.facts(self._tx.connection, _KEYED, (number, key_hash)))
+
+    def links(self, fact_id: str) -> Sequence[LiveLink]:
+        """List live links."""
+        return [LiveLink(*row) for row in self._tx.all(_LINKS, (fact_id,))]
+
+    def promotions(self, fact_id: str) -> Sequence[ActivePromotion]:
+        """List standing promotions."""
+        return [ActivePromotion(*row) for row in self._tx.all(_PROMOTIONS, (fact_id,))]
+
+    def copies(self, fact_id: str) -> Sequence[str]:
+        """List what promotions made."""
+        return [copy for (copy,) in self._tx.all(_COPIES, (fact_id,))]
+
+    def confirmations(self, fact_id: str) -> Sequence[Confirmation]:
+        """List who confirmed."""
+        return [Confirmation(*row) for row in self._tx.all(_CONFIRMATIONS, (fact_id,))]
+
+    def config(self, scope: str) -> ScopeConfig:
+        """Look a declaration up."""
+        row = self._tx.one(_CONFIG, (scope,))
+        return ScopeConfig.model_validate_json(row[0]) if row else ScopeConfig()
+
+    def run_exposures(self, fact_id: str) -> Sequence[RunExposure]:
+        """List the closed missions' runs that had the fact in front of them."""
+        found = []
+        for run_id, body, outcome in self._tx.all(_SHOWN, (fact_id,)):
+            run = json.loads(body)
+            mission = run.get("mission")
+            named = f"{run['namespace']}/{mission}" if mission else run_id
+            found.append(RunExposure(run_id, named, outcome))
+        return found
+
+    def record(
+        self, kind: str, *, scope: str, actor: Actor, parts: Sequence[Mapping[str, Any]]
+    ) -> None:
+        """Append an event of the operation and apply it."""
+        number = base.ensure_scope(self._tx, scope, actor.name)
+        event = self._tx.record(kind, scope_no=number, actor=actor.name, parts=self._of_op(parts))
+        self._op = self._op or event.seq
+
+    def create(self, new: NewFact, fact_id: str, *, actor: Actor, given: Mapping[str, Any]) -> None:
+        """Record a new fact and index it."""
+        number = base.ensure_scope(self._tx, new.scope, actor.name)
+        fact_no = int((self._tx.one(_NEXT) or (1,))[0])
+        said = self._of_op([{"no": fact_no, **fact_event_json.fields(new, fact_id), **given}])
+        event = self._tx.append(fact_events.RECORDED, scope_no=number, actor=actor.name, parts=said)
+        projected.record(self._tx.connection, event, [(new.content_hash, new.key_hash)])
+        self._tx.equals.add(number, [new.content_hash], [fact_no])
+        self._tx.index(number, fact_events.index_texts(event))
+        self._op = self._op or event.seq
+
+    def require_room(self, scope: str) -> None:
+        """Refuse one more live fact where there are too many."""
+        number = base.find_scope(self._tx, scope)
+        if number is not None:
+            capacity.require_room(self._tx, number, 1)
+
+    def transfer_aliases(self, old_id: str, new_id: str, *, actor: Actor) -> None:
+        """Let a fact's names go on to another."""
+        for scope_no, namespace, value in self._tx.all(_ALIASES, (old_id,)):
+            said = {"namespace": namespace, "value": value, "fact": new_id, "was": old_id}
+            self._tx.record(
+                "alias.set", scope_no=scope_no, actor=actor.name, parts=self._of_op([said])
+            )
+
+    def operation(self, fact_id: str) -> int | None:
+        """Find the last operation that stands."""
+        row: Any = self._tx.one(_OPERATION, (fact_id,))
+        return row[0] if row else None
+
+    def events(self, op: int) -> Sequence[Event]:
+        """Read an operation's events; others may stand between them when scopes were made."""
+        found = []
+        for seq, scope_no, kind, actor, at, salt, data in self._tx.all(_EVENTS, (op,)):
+            parts = (
+                (None,)
+                if salt is None
+                else event_payloads.decode(event_payloads.StoredPayload(salt, data))
+            )
+            event = Event(seq, scope_no, kind, actor, at, parts)
+            if event.op == op or parts == (None,):
+                found.append(event)
+        return found
+
+    def before(self, fact_id: str, seq: int) -> Mapping[str, Any] | None:
+        """Read the version that an event ended."""
+        row = self._tx.one(_BEFORE, (fact_id, seq))
+        if row is None:
+            return None
+        found = dict(zip(fact_events.CHANGEABLE, row, strict=True))
+        return found | {name: json.loads(found[name]) for name in ("tags", "flags")}
+
+    def closer(self, fact_id: str) -> Closer | None:
+        """Read the last event that closed the fact."""
+        for kind, actor, salt, data in self._tx.connection.execute(_CLOSINGS, (fact_id,)):
+            # Only the service archives for room, and says no type.
+            given = "system" if kind == "fact.archived" else None
+            for each in event_payloads.decode(event_payloads.StoredPayload(salt, data)):
+                if each and each.get("fact") == fact_id and closes(each):
+                    return Closer(actor, each.get("actor_type", given))
+        return None
+
+    def ended_live(self, fact_id: str) -> tuple[int | None] | None:
+        """Return until when the fact held while it was live last, in a tuple; None if never."""
+        row = self._tx.one(_LAST_LIVE, (fact_id,))
+        return (row[0],) if row else None
+
+    def erase(self, fact_ids: Sequence[str], *, actor: Actor, reason: str) -> tuple[int, int]:
+        """Erase for good."""
+        return fact_erasure.erase(self._tx, fact_ids, actor=actor.name, reason=reason)
+
+    def _among_equals(self, sql: str, scope: str, content_hash: bytes) -> Fact | None:
+        number = base.find_scope(self._tx, scope)
+        if number is None:
+            return None
+        among = json.dumps(self._tx.equals.numbers(number, content_hash))
+        return self._first(sql, (number, content_hash, among))
+
+    def _first(self, sql: str, bindings: Sequence[Any]) -> Fact | None:
+        return next(fact_rows.facts(self._tx.connection, sql, bindings), None)
+
+    def _of_op(self, parts: Sequence[Mapping[str, Any]]) -> Sequence[Mapping[str, Any]]:
+        if self._op is None:
+            return parts
+        return [{**each, "op": self._op} for each in parts]
