@@ -22,7 +22,7 @@ from kais_operator.adapters.listing import Listing
 from kais_operator.adapters.renderer import PATIENCE_S, WorkerRenderer
 from kais_operator.adapters.store_memory import StoreMemory
 from kais_operator.adapters.watch_probe import WatchProbe
-from kais_operator.handlers import routing
+from kais_operator.handlers import watch_targets
 from kais_operator.handlers.health import HealthServer
 from kais_operator.handlers.leadership import Office
 from kais_operator.handlers.lifecycle import Lifecycle
@@ -63,7 +63,7 @@ async def assembled(
         )
         memory = StoreMemory(clock)
         cache = Cache(
-            labelled=routing.CHILDREN, owned=("ConfigMap",), home=config.operator_namespace
+            labelled=watch_targets.CHILDREN, owned=("ConfigMap",), home=config.operator_namespace
         )
         running = containers.ApiContainers(link, leads=election.leads, clock=clock)
         stack.push_async_callback(running.close)

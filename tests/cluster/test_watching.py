@@ -18,7 +18,7 @@ from kais_operator.adapters.clock import SystemClock
 from kais_operator.adapters.cluster import ApiCluster
 from kais_operator.adapters.listing import Listing, Subject
 from kais_operator.decide.plan import Body, ObjectRef
-from kais_operator.handlers import hearing, routing, sweeping, watches
+from kais_operator.handlers import hearing, sweeping, watch_targets, watches
 from kais_operator.handlers.freshness import Freshness
 from kais_operator.handlers.sweeping import Sweeper
 from tests.cluster.conftest import ControlPlane
@@ -66,9 +66,9 @@ class Memory:
 
     def __init__(self, link: connection.Connection, namespace: str) -> None:
         self.namespace = namespace
-        self.subject = Subject("ConfigMap", namespace, hearing.CHILD_SELECTOR)
+        self.subject = Subject("ConfigMap", namespace, watch_targets.CHILD_SELECTOR)
         self.told: list[str] = []
-        self.cache = Cache(labelled=routing.CHILDREN)
+        self.cache = Cache(labelled=watch_targets.CHILDREN)
         fresh = Freshness(SystemClock(), watches=[("ConfigMap", namespace)])
         self.ear = hearing.Ear(self.cache, fresh, self._hear)
         self.sweeper = Sweeper(Listing(link), self.cache, self.ear)

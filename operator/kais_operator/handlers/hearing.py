@@ -1,4 +1,4 @@
-"""What is watched, and that all of it is heard: by memory first, then by who makes keys of it.
+"""Passes on what the watches and lists deliver: to memory first, then to who makes keys of it.
 
 kopf's watches ──> happened ──────────┐
 lists, sweeps ──> listed, list_ended ─┴─> cache, Freshness -> told
@@ -6,34 +6,15 @@ lists, sweeps ──> listed, list_ended ─┴─> cache, Freshness -> told
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 
-from kais import labels
 from kais_operator.adapters.cache import Cache
-from kais_operator.adapters.listing import Subject
 from kais_operator.decide.plan import Body
-from kais_operator.handlers import routing
+from kais_operator.handlers import watch_targets
 from kais_operator.handlers.freshness import Freshness
 
-CHILD_SELECTOR = f"{labels.MANAGED_BY}={labels.MANAGER}"
-PROBE = "Lease"
-"""The watch probe's kind; its events go the same way as all others, and no list replaces them."""
 Told = Callable[[str, Body, bool], None]
 """Takes kind, body and whether the object is gone."""
-
-
-def subjects(namespaces: tuple[str, ...], *, operator_namespace: str) -> Iterator[Subject]:
-    """Name what memory holds; all of the cluster when no namespace is named.
-
-    The seven kinds whole, children by our managed-by label.
-    """
-    for namespace in namespaces or (None,):
-        for kind in routing.KINDS:
-            yield Subject(kind, namespace)
-        for kind in routing.CHILDREN:
-            yield Subject(kind, namespace, CHILD_SELECTOR)
-    if namespaces and operator_namespace not in namespaces:
-        yield Subject("ConfigMap", operator_namespace, CHILD_SELECTOR)
 
 
 class Ear:
@@ -51,7 +32,7 @@ class Ear:
         when its kind is watched whole.
         """
         if not self._cache.keeps(body):
-            if self._cache.let_go(body) or kind in routing.WATCHED_WHOLE:
+            if self._cache.let_go(body) or kind in watch_targets.WATCHED_WHOLE:
                 self._told(kind, body, False)
             return
         is_known = self._cache.is_told(body)
@@ -71,7 +52,7 @@ class Ear:
         What kopf lists when it begins is in memory from our own list already. Handed over, every
         object would be held once more, whole, until the loop comes to it.
         """
-        if kind == PROBE or not self._cache.is_told(body):
+        if kind == watch_targets.PROBE or not self._cache.is_told(body):
             return False
         self._freshness.note(kind)
         return True
@@ -79,7 +60,7 @@ class Ear:
     def happened(self, kind: str, body: Body, *, is_gone: bool) -> None:
         """Take in an event, then tell of it, unless a list told it before."""
         self._freshness.note(kind)
-        if kind == PROBE:
+        if kind == watch_targets.PROBE:
             self._told(kind, body, is_gone)
         elif is_gone:
             self._cache.gone(body)

@@ -25,7 +25,7 @@ from kais_operator.adapters.store_memory import StoreMemory
 from kais_operator.adapters.store_watch import StoreWatch
 from kais_operator.adapters.watch_probe import LEASE, WatchProbe
 from kais_operator.decide.plan import Body, ObjectRef
-from kais_operator.handlers import hearing, routing, watches
+from kais_operator.handlers import hearing, routing, watch_targets, watches
 from kais_operator.handlers.echoes import Echoes, Triggers
 from kais_operator.handlers.freshness import Freshness
 from kais_operator.handlers.metrics import Metrics
@@ -75,7 +75,7 @@ class Term:
         self._namespaces = world.placement.watched_namespaces
         self._operator_namespace = world.placement.operator_namespace
         self._subjects = tuple(
-            hearing.subjects(self._namespaces, operator_namespace=self._operator_namespace)
+            watch_targets.subjects(self._namespaces, operator_namespace=self._operator_namespace)
         )
         self._references = References()
         self._realms: set[str] = set()
@@ -213,12 +213,12 @@ class Term:
 
     def told(self, kind: str, body: Body, is_gone: bool) -> None:
         """Turn what was heard of an object into keys."""
-        if kind == hearing.PROBE:
+        if kind == watch_targets.PROBE:
             if body["metadata"]["name"] == LEASE:
                 self.freshness.note_echo()
             return
         ref = routing.ref_of(kind, body)
-        if kind in routing.KINDS:
+        if kind in watch_targets.KINDS:
             self._references.note(ref, body, is_gone=is_gone)
         version = None if is_gone else body["metadata"]["resourceVersion"]
         for route in routing.routes(

@@ -12,7 +12,7 @@ import signal
 from collections.abc import Callable, Coroutine
 from typing import Protocol
 
-from kais_operator.handlers import routing
+from kais_operator.handlers import watch_targets
 from kais_operator.handlers.leadership import Office, Term
 
 logger = logging.getLogger(__name__)
@@ -40,7 +40,7 @@ class Lifecycle:
         self._term: Term | None = None
         self.stop = asyncio.Event()
         office.metrics.watch_queue(self.depth, self.queue_age_s)
-        for kind in (*routing.KINDS, *routing.CHILDREN):
+        for kind in (*watch_targets.KINDS, *watch_targets.CHILDREN):
             office.metrics.watch_kind(kind, self.age_s(kind))
 
     def problem(self) -> str | None:

@@ -12,27 +12,8 @@ from dataclasses import dataclass
 from kais import labels
 from kais_operator.decide.plan import Body, ObjectRef
 from kais_operator.handlers.references import References
+from kais_operator.handlers.watch_targets import KINDS
 
-KINDS = (
-    "Blueprint",
-    "BlueprintRevision",
-    "BlueprintInstance",
-    "Formation",
-    "Cell",
-    "Mission",
-    "KnowledgeScope",
-)
-CHILDREN = (
-    "Deployment",
-    "Job",
-    "Pod",
-    "Service",
-    "ConfigMap",
-    "ServiceAccount",
-    "PersistentVolumeClaim",
-)
-WATCHED_WHOLE = frozenset({"ServiceAccount"})
-"""Children of which those without our label are watched too, and not kept: cells borrow them."""
 REALM = "Realm"
 OUTBOX = "Outbox"
 _BY_LABEL = (

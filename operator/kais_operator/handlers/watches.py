@@ -20,12 +20,12 @@ from kais import labels
 from kais_operator.adapters import api_paths
 from kais_operator.adapters.logins import Login
 from kais_operator.decide.plan import Body
-from kais_operator.handlers import hearing, routing
+from kais_operator.handlers import watch_targets
 
 logger = logging.getLogger(__name__)
 
-KINDS = (*routing.KINDS, *routing.CHILDREN, hearing.PROBE)
-_SELECTED = (*sorted({*routing.CHILDREN} - routing.WATCHED_WHOLE), hearing.PROBE)
+KINDS = (*watch_targets.KINDS, *watch_targets.CHILDREN, watch_targets.PROBE)
+_SELECTED = (*sorted({*watch_targets.CHILDREN} - watch_targets.WATCHED_WHOLE), watch_targets.PROBE)
 _PAUSE_S = 5.0
 """kopf ends with the first kind that it is refused; so soon it begins anew."""
 Happened = Callable[[str, Body, bool], None]
@@ -92,7 +92,7 @@ class Scope:
     def has(self, kind: str, namespace: str) -> bool:
         """Whether an object of this kind concerns us there."""
         is_home = namespace == self.operator_namespace
-        if kind == hearing.PROBE:
+        if kind == watch_targets.PROBE:
             return is_home
         return (
             not self.namespaces or namespace in self.namespaces or (kind == "ConfigMap" and is_home)
@@ -129,7 +129,7 @@ def build_settings(*, is_namespaced: bool) -> kopf.OperatorSettings:
     settings.scanning.disabled = is_namespaced
     for kind in _SELECTED:
         group, version, plural = _resource(kind)
-        settings.watching.label_selectors[group, version, plural] = hearing.CHILD_SELECTOR
+        settings.watching.label_selectors[group, version, plural] = watch_targets.CHILD_SELECTOR
     return settings
 
 

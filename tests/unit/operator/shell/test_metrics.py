@@ -16,7 +16,7 @@ from kais_operator import errors
 from kais_operator.adapters.knowledge import NotedKnowledge
 from kais_operator.adapters.renderer import WorkerRenderer
 from kais_operator.decide.plan import ObjectRef
-from kais_operator.handlers import routing
+from kais_operator.handlers import routing, watch_targets
 from kais_operator.handlers.metrics import Metrics
 from kais_operator.workqueue import Schedule
 from kais_rendering.pool import RenderPool
@@ -25,7 +25,7 @@ from knowledge_client import models
 from tests.fakes import world as worlds
 
 REFERENCE = Path(__file__).parents[4] / "docs" / "reference" / "metrics.md"
-KINDS = {*routing.KINDS, *routing.CHILDREN, routing.REALM, routing.OUTBOX}
+KINDS = {*watch_targets.KINDS, *watch_targets.CHILDREN, routing.REALM, routing.OUTBOX}
 BOUNDS = {
     "kind": KINDS,
     "operation": {"compile", "render", "find"},
@@ -56,9 +56,9 @@ def full() -> Metrics:
     metrics = Metrics()
     metrics.watch_queue(lambda: 3.0, lambda: 0.5)
     metrics.watch_requests({"get": 1, "list": 2})
-    for kind in (*routing.KINDS, *routing.CHILDREN):
+    for kind in (*watch_targets.KINDS, *watch_targets.CHILDREN):
         metrics.watch_kind(kind, lambda: 1.0)
-    ours = (*routing.KINDS, routing.REALM, routing.OUTBOX)
+    ours = (*watch_targets.KINDS, routing.REALM, routing.OUTBOX)
     for number, kind, result in product(range(200), ours, RESULTS["kais_reconcile"]):
         key = ObjectRef(kind, f"ns-{number}", f"object-{number}")
         metrics.reconciled(key, result=result, seconds=0.1)

@@ -14,7 +14,7 @@ from kais_operator import errors
 from kais_operator.adapters.cache import Cache
 from kais_operator.adapters.listing import Listing, Mark, Subject
 from kais_operator.decide.plan import ObjectRef
-from kais_operator.handlers import hearing, sweeping
+from kais_operator.handlers import hearing, sweeping, watch_targets
 from kais_operator.handlers.freshness import Freshness
 from kais_operator.handlers.sweeping import Sweeper
 from tests.fakes.clock import FakeClock
@@ -278,7 +278,8 @@ async def test_a_mark_says_whether_an_object_of_ours_controls_it():
 
 def test_our_kinds_are_held_whole_and_children_by_our_label():
     wanted = {
-        (s.kind, s.namespace): s.selector for s in hearing.subjects((), operator_namespace="o")
+        (s.kind, s.namespace): s.selector
+        for s in watch_targets.subjects((), operator_namespace="o")
     }
     assert wanted["Mission", None] == ""
     assert wanted["Pod", None] == "app.kubernetes.io/managed-by=kais"
@@ -286,6 +287,8 @@ def test_our_kinds_are_held_whole_and_children_by_our_label():
 
 
 def test_the_outbox_is_held_where_the_operator_is():
-    wanted = [(s.kind, s.namespace) for s in hearing.subjects(("a", "b"), operator_namespace="o")]
+    wanted = [
+        (s.kind, s.namespace) for s in watch_targets.subjects(("a", "b"), operator_namespace="o")
+    ]
     assert ("ConfigMap", "o") in wanted
     assert len(wanted) == 2 * 14 + 1
