@@ -14,7 +14,7 @@ import yaml
 
 from bench.figures import table
 from kais import blueprints
-from kais_operator.adapters import renderer
+from kais_operator.rendering import renderer
 from kais_rendering.client import RenderClient
 from kais_rendering.pool import RenderPool
 

@@ -12,24 +12,25 @@ import sys
 from collections.abc import AsyncIterator, Mapping
 
 from kais_operator import errors, settings
-from kais_operator.adapters import connection, containers, knowledge, logins
-from kais_operator.adapters.cache import Cache
-from kais_operator.adapters.cached_cluster import CachedCluster
-from kais_operator.adapters.clock import SystemClock
-from kais_operator.adapters.cluster import ApiCluster
-from kais_operator.adapters.lease import Election
-from kais_operator.adapters.listing import Listing
-from kais_operator.adapters.renderer import PATIENCE_S, WorkerRenderer
-from kais_operator.adapters.store_memory import StoreMemory
-from kais_operator.adapters.watch_probe import WatchProbe
-from kais_operator.handlers import watch_targets
-from kais_operator.handlers.health import HealthServer
-from kais_operator.handlers.leadership import Office
-from kais_operator.handlers.lifecycle import Lifecycle
-from kais_operator.handlers.metrics import Metrics
+from kais_operator.clock import SystemClock
+from kais_operator.informer import watch_targets
+from kais_operator.informer.cache import Cache
+from kais_operator.informer.cached_cluster import CachedCluster
+from kais_operator.informer.list_client import Listing
+from kais_operator.informer.watch_heartbeat import WatchProbe
+from kais_operator.knowledge import client
+from kais_operator.knowledge.sync_state import StoreMemory
+from kais_operator.kubernetes import api_client, credentials, pod_exec
+from kais_operator.kubernetes.cluster import ApiCluster
+from kais_operator.manager.leader_election import Election
+from kais_operator.manager.leader_session import Office
+from kais_operator.manager.lifecycle import Lifecycle
+from kais_operator.manager.metrics import Metrics
+from kais_operator.manager.probes import HealthServer
 from kais_operator.observe import kinds
 from kais_operator.observe.reconcilers import Reconciler
 from kais_operator.ports import Placement, World
+from kais_operator.rendering.renderer import PATIENCE_S, WorkerRenderer
 from kais_rendering.client import RenderClient
 from kais_rendering.pool import RenderPool
 
@@ -48,9 +49,9 @@ async def assembled(
     """
     clock = SystemClock()
     async with contextlib.AsyncExitStack() as stack:
-        link = await connection.connect(config.kubeconfig)
+        link = await api_client.connect(config.kubeconfig)
         stack.push_async_callback(link.close)
-        store = knowledge.connect(config.knowledge_url, token_file=config.knowledge_token_file)
+        store = client.connect(config.knowledge_url, token_file=config.knowledge_token_file)
         stack.push_async_callback(store.aclose)
         metrics = Metrics()
         metrics.watch_requests(link.requests)
@@ -65,11 +66,11 @@ async def assembled(
         cache = Cache(
             labelled=watch_targets.CHILDREN, owned=("ConfigMap",), home=config.operator_namespace
         )
-        running = containers.ApiContainers(link, leads=election.leads, clock=clock)
+        running = pod_exec.ApiContainers(link, leads=election.leads, clock=clock)
         stack.push_async_callback(running.close)
         world = World(
             cluster=CachedCluster(ApiCluster(link, leads=election.leads, clock=clock), cache),
-            knowledge=knowledge.NotedKnowledge(
+            knowledge=client.NotedKnowledge(
                 store,
                 memory,
                 count_run=metrics.run_told,
@@ -99,7 +100,7 @@ async def assembled(
             reconcilers=reconcilers,
             metrics=metrics,
             probe=probe,
-            login=lambda: logins.login_of(link.configuration),
+            login=lambda: credentials.login_of(link.configuration),
         )
         lifecycle = Lifecycle(election, office)
         health = HealthServer(

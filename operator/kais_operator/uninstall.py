@@ -18,10 +18,10 @@ from collections.abc import Awaitable, Callable, Sequence
 
 from kais import labels, uninstall_rules
 from kais_operator import errors, settings
-from kais_operator.adapters import api_paths, connection
-from kais_operator.adapters.clock import SystemClock
-from kais_operator.adapters.connection import MERGE_PATCH, Connection
+from kais_operator.clock import SystemClock
 from kais_operator.decide.plan import Body, ObjectRef
+from kais_operator.kubernetes import api_client, api_paths
+from kais_operator.kubernetes.api_client import MERGE_PATCH, Connection
 
 _END_S = 60.0
 """How long runs may take to end: a pod's grace period is 30 s unless its image says otherwise."""
@@ -143,7 +143,7 @@ def _name(kind: str, body: Body) -> str:
 
 async def run(config: settings.Settings, deployment: str, selector: str) -> None:
     """Log in, and take all steps."""
-    link = await connection.connect(config.kubeconfig)
+    link = await api_client.connect(config.kubeconfig)
     try:
         steps = Uninstall(link, config.watch_namespaces, _say)
         await steps.run(home=config.operator_namespace, deployment=deployment, selector=selector)

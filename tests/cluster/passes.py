@@ -6,24 +6,24 @@ import asyncio
 from pathlib import Path
 
 from kais_operator import errors
-from kais_operator.adapters import connection
-from kais_operator.adapters.clock import SystemClock
-from kais_operator.adapters.cluster import ApiCluster
-from kais_operator.adapters.containers import ApiContainers
-from kais_operator.adapters.knowledge import NotedKnowledge
-from kais_operator.adapters.store_memory import StoreMemory
 from kais_operator.apply import executor, status
+from kais_operator.clock import SystemClock
 from kais_operator.decide.plan import Body, ObjectRef, Plan
+from kais_operator.knowledge.client import NotedKnowledge
+from kais_operator.knowledge.sync_state import StoreMemory
+from kais_operator.kubernetes import api_client
+from kais_operator.kubernetes.cluster import ApiCluster
+from kais_operator.kubernetes.pod_exec import ApiContainers
 from kais_operator.observe.reconcilers import Reconciler
 from kais_operator.ports import Placement, World
 from tests.fakes.knowledge import FakeKnowledge
 from tests.fakes.renderer import InProcessRenderer
 
 
-async def connected(kubeconfig: Path) -> tuple[World, connection.Connection]:
+async def connected(kubeconfig: Path) -> tuple[World, api_client.Connection]:
     """Give a world over a real cluster and a store in memory; the caller closes the connection."""
     clock = SystemClock()
-    link = await connection.connect(str(kubeconfig))
+    link = await api_client.connect(str(kubeconfig))
     memory = StoreMemory(clock)
     cluster = ApiCluster(link, leads=lambda: True, clock=clock)
     knowledge = NotedKnowledge(FakeKnowledge(), memory)

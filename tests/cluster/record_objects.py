@@ -22,11 +22,11 @@ import yaml
 
 from kais import labels, names
 from kais_operator import errors
-from kais_operator.adapters import lease
-from kais_operator.adapters.clock import SystemClock
-from kais_operator.adapters.knowledge import NotedKnowledge
 from kais_operator.apply import executor
+from kais_operator.clock import SystemClock
 from kais_operator.decide.plan import Body, ObjectRef
+from kais_operator.knowledge.client import NotedKnowledge
+from kais_operator.manager import leader_election
 from kais_operator.observe import (
     blueprint,
     blueprint_instance,
@@ -286,7 +286,9 @@ async def record(plane: ControlPlane) -> dict[str, Any]:
     plane.kubectl("create", "namespace", NAMESPACE)
     recording = Recording(plane, world, knowledge)
     try:
-        election = lease.Election(link, namespace=NAMESPACE, identity="operator-1_1", clock=clock)
+        election = leader_election.Election(
+            link, namespace=NAMESPACE, identity="operator-1_1", clock=clock
+        )
         await election.stand()
         await live(recording)
         return dumped(recording)

@@ -9,10 +9,10 @@ from collections.abc import AsyncIterator
 import pytest
 
 from kais_operator import errors
-from kais_operator.adapters import connection
-from kais_operator.adapters.clock import SystemClock
-from kais_operator.adapters.cluster import ApiCluster
+from kais_operator.clock import SystemClock
 from kais_operator.decide.plan import ObjectRef
+from kais_operator.kubernetes import api_client
+from kais_operator.kubernetes.cluster import ApiCluster
 from tests.contract import cluster_port
 from tests.contract.cluster_port import ClusterPortSuite, Lead
 
@@ -32,7 +32,7 @@ class TestApiCluster(ClusterPortSuite):
 
     @pytest.fixture
     async def cluster(self, control_plane, lead: Lead) -> AsyncIterator[ApiCluster]:
-        link = await connection.connect(str(control_plane.kubeconfig))
+        link = await api_client.connect(str(control_plane.kubeconfig))
         yield ApiCluster(link, leads=lead, clock=SystemClock())
         await link.close()
 
@@ -74,7 +74,7 @@ class TestApiCluster(ClusterPortSuite):
         )
 
     async def test_a_long_list_comes_whole(self, cluster: ApiCluster, ns: str, monkeypatch):
-        monkeypatch.setattr("kais_operator.adapters.cluster._PAGE", "2")
+        monkeypatch.setattr("kais_operator.kubernetes.cluster._PAGE", "2")
         for number in range(5):
             await cluster.create(cluster_port.config_map(ns, f"m{number}", labels={"set": "x"}))
         assert len(await cluster.list("ConfigMap", ns, labels="set=x")) == 5
@@ -84,7 +84,7 @@ async def test_a_server_that_is_not_there_is_unavailable(tmp_path, control_plane
     text = control_plane.kubeconfig.read_text().replace(control_plane.server, "https://127.0.0.1:1")
     elsewhere = tmp_path / "kubeconfig"
     elsewhere.write_text(text)
-    link = await connection.connect(str(elsewhere))
+    link = await api_client.connect(str(elsewhere))
     cluster = ApiCluster(link, leads=lambda: True, clock=SystemClock())
     with pytest.raises(errors.ClusterUnavailable, match="no answer from the API server"):
         await cluster.get(ObjectRef("ConfigMap", "default", "m"))

@@ -19,7 +19,7 @@ import httpx
 import pytest
 
 from kais import labels
-from kais_operator.adapters.clock import SystemClock
+from kais_operator.clock import SystemClock
 from tests.cluster.conftest import ControlPlane, started_control_plane
 from tests.cluster.running import Cluster, Operator, wait_for
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from kais import uninstall_rules
-from kais_operator.adapters.clock import SystemClock
+from kais_operator.clock import SystemClock
 from tests.cluster.conftest import ControlPlane
 from tests.cluster.running import Cluster, Start, wait_for
 from tests.cluster.test_namespace_goes import QUOTA

@@ -12,15 +12,16 @@ from pathlib import Path
 import pytest
 
 from kais import labels
-from kais_operator.adapters import connection, listing, logins
-from kais_operator.adapters.cache import Cache
-from kais_operator.adapters.clock import SystemClock
-from kais_operator.adapters.cluster import ApiCluster
-from kais_operator.adapters.listing import Listing, Subject
+from kais_operator.clock import SystemClock
 from kais_operator.decide.plan import Body, ObjectRef
-from kais_operator.handlers import hearing, sweeping, watch_targets, watches
-from kais_operator.handlers.freshness import Freshness
-from kais_operator.handlers.sweeping import Sweeper
+from kais_operator.informer import event_intake, list_client, relist, watch_targets
+from kais_operator.informer.cache import Cache
+from kais_operator.informer.list_client import Listing, Subject
+from kais_operator.informer.relist import Sweeper
+from kais_operator.informer.watch_health import Freshness
+from kais_operator.kubernetes import api_client, credentials
+from kais_operator.kubernetes.cluster import ApiCluster
+from kais_operator.manager import watches
 from tests.cluster.conftest import ControlPlane
 from tests.cluster.proxy import Proxy
 from tests.contract import cluster_port
@@ -29,14 +30,14 @@ pytestmark = pytest.mark.cluster
 
 
 @pytest.fixture
-async def link(control_plane: ControlPlane) -> AsyncIterator[connection.Connection]:
-    made = await connection.connect(str(control_plane.kubeconfig))
+async def link(control_plane: ControlPlane) -> AsyncIterator[api_client.Connection]:
+    made = await api_client.connect(str(control_plane.kubeconfig))
     yield made
     await made.close()
 
 
 @pytest.fixture
-def cluster(link: connection.Connection) -> ApiCluster:
+def cluster(link: api_client.Connection) -> ApiCluster:
     return ApiCluster(link, leads=lambda: True, clock=SystemClock())
 
 
@@ -51,12 +52,12 @@ def proxy(control_plane: ControlPlane) -> Iterator[Proxy]:
 @pytest.fixture
 async def proxied(
     control_plane: ControlPlane, proxy: Proxy, tmp_path: Path
-) -> AsyncIterator[connection.Connection]:
+) -> AsyncIterator[api_client.Connection]:
     """A connection through the proxy, for kopf; sweeps go past it."""
     text = control_plane.kubeconfig.read_text()
     elsewhere = tmp_path / "kubeconfig"
     elsewhere.write_text(text.replace(control_plane.server, f"https://127.0.0.1:{proxy.port}"))
-    made = await connection.connect(str(elsewhere))
+    made = await api_client.connect(str(elsewhere))
     yield made
     await made.close()
 
@@ -64,13 +65,13 @@ async def proxied(
 class Memory:
     """Memory of the ConfigMaps of one namespace, and who fills it."""
 
-    def __init__(self, link: connection.Connection, namespace: str) -> None:
+    def __init__(self, link: api_client.Connection, namespace: str) -> None:
         self.namespace = namespace
         self.subject = Subject("ConfigMap", namespace, watch_targets.CHILD_SELECTOR)
         self.told: list[str] = []
         self.cache = Cache(labelled=watch_targets.CHILDREN)
         fresh = Freshness(SystemClock(), watches=[("ConfigMap", namespace)])
-        self.ear = hearing.Ear(self.cache, fresh, self._hear)
+        self.ear = event_intake.Ear(self.cache, fresh, self._hear)
         self.sweeper = Sweeper(Listing(link), self.cache, self.ear)
 
     def _hear(self, kind: str, body: Body, is_gone: bool) -> None:
@@ -81,7 +82,7 @@ class Memory:
         return [b["metadata"]["name"] for b in self.cache.find("ConfigMap", self.namespace, {})]
 
     @contextlib.asynccontextmanager
-    async def watched(self, watching: connection.Connection) -> AsyncIterator[None]:
+    async def watched(self, watching: api_client.Connection) -> AsyncIterator[None]:
         """Have kopf watch, as a term does."""
         loop = asyncio.get_running_loop()
         stop = threading.Event()
@@ -92,7 +93,7 @@ class Memory:
         scope = watches.Scope((self.namespace,), self.namespace)
         task = asyncio.create_task(
             watches.watch(
-                scope, happened, lambda: logins.login_of(watching.configuration), stop=stop
+                scope, happened, lambda: credentials.login_of(watching.configuration), stop=stop
             )
         )
         try:
@@ -151,9 +152,9 @@ async def test_an_object_that_leaves_the_selection_is_told_to_be_gone(link, clus
 async def test_a_sweep_in_pages_finds_what_went_and_came_while_nobody_watched(
     link, cluster, namespace, monkeypatch
 ):
-    monkeypatch.setattr(sweeping, "GRACE_S", 0.01)
-    monkeypatch.setattr(listing, "_MARKS_PAGE", 2)
-    monkeypatch.setattr(listing, "PAGE", 2)
+    monkeypatch.setattr(relist, "GRACE_S", 0.01)
+    monkeypatch.setattr(list_client, "_MARKS_PAGE", 2)
+    monkeypatch.setattr(list_client, "PAGE", 2)
     made = {name: await cluster.create(config_map(namespace, name)) for name in ("a", "b", "c")}
     memory = Memory(link, namespace)
     await memory.sweeper.fill(memory.subject)
@@ -182,9 +183,9 @@ async def test_what_went_while_the_watch_was_cut_is_forgotten(
 async def test_a_watch_that_falls_silent_is_made_up_for_by_sweeps(
     link, cluster, namespace, proxy, proxied, monkeypatch
 ):
-    monkeypatch.setattr(sweeping, "SOON_S", 1)
-    monkeypatch.setattr(sweeping, "EVERY_S", 1)
-    monkeypatch.setattr(sweeping, "GRACE_S", 1)
+    monkeypatch.setattr(relist, "SOON_S", 1)
+    monkeypatch.setattr(relist, "EVERY_S", 1)
+    monkeypatch.setattr(relist, "GRACE_S", 1)
     made = await cluster.create(config_map(namespace, "a"))
     memory = Memory(link, namespace)
     async with memory.watched(proxied):

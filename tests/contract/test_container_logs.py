@@ -9,12 +9,12 @@ from aiohttp import web
 from kubernetes.aio.client.configuration import Configuration
 
 from kais_operator import errors
-from kais_operator.adapters import container_logs
-from kais_operator.adapters.connection import Connection
-from kais_operator.adapters.container_logs import LogReader
-from kais_operator.adapters.side_loop import SideLoop
 from kais_operator.decide.missions.checks import Log
 from kais_operator.decide.plan import ObjectRef
+from kais_operator.kubernetes import pod_logs
+from kais_operator.kubernetes.api_client import Connection
+from kais_operator.kubernetes.event_loop_thread import SideLoop
+from kais_operator.kubernetes.pod_logs import LogReader
 
 POD = ObjectRef("Pod", "demo", "solo-1")
 MIB = 2**20
@@ -106,7 +106,7 @@ async def test_no_limit_that_cuts_the_end_is_asked_for(server: tuple[Server, Log
     api.printing(b"fine \xff\n")
     assert await taken(logs) == Log("fine �\n")
     assert "limitBytes" not in api.requests[0].query
-    assert int(api.requests[0].query["tailLines"]) >= container_logs.KEPT_BYTES
+    assert int(api.requests[0].query["tailLines"]) >= pod_logs.KEPT_BYTES
 
 
 async def test_a_character_that_the_cut_halves_is_left_out(
@@ -133,7 +133,7 @@ async def test_a_log_that_does_not_end_is_a_problem(server: tuple[Server, LogRea
     _, logs = server
     logs._patience_s = 0.2  # the real one would take ten seconds
     assert await taken(logs) == Log(problem="its log was not read within 0.2 s")
-    assert container_logs.PATIENCE_S == 10
+    assert pod_logs.PATIENCE_S == 10
 
 
 async def test_a_log_that_is_gone_is_a_problem_and_one_that_cannot_be_had_now_is_tried_again(

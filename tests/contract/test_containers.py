@@ -9,11 +9,11 @@ from aiohttp import web
 from kubernetes.aio.client.configuration import Configuration
 
 from kais_operator import errors
-from kais_operator.adapters.clock import SystemClock
-from kais_operator.adapters.connection import Connection
-from kais_operator.adapters.containers import ApiContainers
+from kais_operator.clock import SystemClock
 from kais_operator.decide.missions.checks import Process
 from kais_operator.decide.plan import ObjectRef, RunInContainer
+from kais_operator.kubernetes.api_client import Connection
+from kais_operator.kubernetes.pod_exec import ApiContainers
 
 POD = ObjectRef("Pod", "demo", "solo-1")
 MISSION = ObjectRef("Mission", "demo", "solo")

@@ -17,7 +17,7 @@ import pytest
 from kais import blueprints
 from kais.blueprints import Rendered, Violations
 from kais_operator import errors
-from kais_operator.adapters.renderer import WorkerRenderer
+from kais_operator.rendering.renderer import WorkerRenderer
 from kais_rendering.pool import RenderPool
 from tests.fakes import hostile
 from tests.fakes.time_bombs import TIME_BOMBS

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from kais_operator.adapters.renderer import WorkerRenderer
+from kais_operator.rendering.renderer import WorkerRenderer
 from kais_rendering.client import RenderClient
 from kais_rendering.pool import RenderPool
 from kais_rendering.server import RenderServer

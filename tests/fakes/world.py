@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from kais_operator.adapters.knowledge import NotedKnowledge
-from kais_operator.adapters.store_memory import StoreMemory
 from kais_operator.apply import executor, status
 from kais_operator.decide.plan import Body, ObjectRef, Plan
+from kais_operator.knowledge.client import NotedKnowledge
+from kais_operator.knowledge.sync_state import StoreMemory
 from kais_operator.observe.reconcilers import Reconciler
 from kais_operator.ports import Placement, World
 from tests.fakes.clock import FakeClock

@@ -13,7 +13,12 @@ from dataclasses import dataclass, replace
 
 from kais import labels
 from kais_operator import errors
-from kais_operator.apply import injection, refusals, telling, writing
+from kais_operator.apply import (
+    apply_failed_status,
+    cluster_actions,
+    knowledge_actions,
+    knowledge_injection,
+)
 from kais_operator.decide import plan as plans
 from kais_operator.decide.plan import Body
 from kais_operator.ports import World
@@ -58,7 +63,7 @@ class Executed:
 
     def result(self, plan: plans.Plan) -> plans.Plan:
         """Give the Plan with what only its execution could say: events and a refused apply."""
-        status = refusals.beside_trouble(plan.status, self.refused_apply)
+        status = apply_failed_status.beside_trouble(plan.status, self.refused_apply)
         return replace(plan, actions=(*plan.actions, *self.events), status=status)
 
 
@@ -79,13 +84,13 @@ class _Pass:
     async def do(self, action: plans.Action) -> None:
         if isinstance(action, plans.InjectKnowledge):
             await self._inject(action)
-        elif type(action) in telling.ACTIONS:
+        elif type(action) in knowledge_actions.ACTIONS:
             await self._tell(action)
         elif isinstance(action, plans.SetAside):
             await self._set_aside(action)
         elif self._waits_for_store(action):
             logger.debug("left out %s: the store was not told", action)
-        elif type(action) in writing.ACTIONS:
+        elif type(action) in cluster_actions.ACTIONS:
             await self._write(action)
         elif isinstance(action, plans.RunInContainer | plans.EndCommands):
             self._command(action)
@@ -100,7 +105,7 @@ class _Pass:
 
     async def _write(self, action: plans.Action) -> None:
         try:
-            self._note(await writing.ACTIONS[type(action)](self.world, action))
+            self._note(await cluster_actions.ACTIONS[type(action)](self.world, action))
         except errors.AlreadyExists:
             self.met_namesake = True
         except errors.Invalid as exc:
@@ -122,7 +127,7 @@ class _Pass:
         if self.store_problem is not None:
             return
         try:
-            await telling.ACTIONS[type(action)](self.world, action)
+            await knowledge_actions.ACTIONS[type(action)](self.world, action)
         except knowledge_errors.KnowledgeError as exc:
             self.store_problem = str(exc)
             if isinstance(exc, _FINAL) and exc.problem is not None:
@@ -142,10 +147,12 @@ class _Pass:
         logger.warning("%s is set aside, the store refuses it: %s", action.ref, self.refusal)
         words = {labels.REFUSED: self.refusal[:_WORDS_LIMIT]}
         kept = plans.PatchMetadata(action.ref, action.resource_version, annotations=words)
-        self._note(await writing.patch_metadata(self.world, kept))
+        self._note(await cluster_actions.patch_metadata(self.world, kept))
 
     async def _inject(self, action: plans.InjectKnowledge) -> None:
-        filled = await injection.fill(action, self.world.knowledge, away=self.store_problem)
+        filled = await knowledge_injection.fill(
+            action, self.world.knowledge, away=self.store_problem
+        )
         if filled.problem is not None:
             logger.warning("no knowledge in %s: %s", filled.name, filled.problem)
         try:

@@ -27,7 +27,7 @@ from kais import labels
 from kais.conditions import Type
 from kais.reasons import Reason
 from kais_cli.exit_status import ExitStatus
-from kais_operator.handlers.metrics import Metrics as OperatorMetrics
+from kais_operator.manager.metrics import Metrics as OperatorMetrics
 from knowledge_client.codes import Code
 from knowledge_service.app import create_app
 from knowledge_service.event_log import replay

@@ -13,10 +13,11 @@ from dataclasses import replace
 import pytest
 
 from kais_operator import errors, ports
-from kais_operator.adapters import api_paths, watch_probe
 from kais_operator.decide import outbox
 from kais_operator.decide.plan import ObjectRef
-from kais_operator.handlers import watch_targets, watches
+from kais_operator.informer import watch_heartbeat, watch_targets
+from kais_operator.kubernetes import api_paths
+from kais_operator.manager import watches
 from kais_operator.observe import blueprint_instance
 from kais_operator.observe import outbox as outbox_reading
 from tests.fakes import blueprints, rights, uses
@@ -75,7 +76,7 @@ def test_whatever_is_watched_may_be_listed_and_watched(way: Rights, kind: str) -
 def test_the_leases_of_election_and_of_the_watch_probe_may_be_written(
     way: Rights, verb: str
 ) -> None:
-    for name in ("kais-operator", watch_probe.LEASE):
+    for name in ("kais-operator", watch_heartbeat.LEASE):
         way.require(verb, ObjectRef(watch_targets.PROBE, rights.HOME, name))
 
 

@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator
 import pytest
 
 from kais_operator import errors
-from kais_operator.adapters.renderer import WorkerRenderer
+from kais_operator.rendering.renderer import WorkerRenderer
 from kais_rendering.pool import RenderPool
 
 

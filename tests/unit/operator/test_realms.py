@@ -1,5 +1,5 @@
-from kais_operator.adapters.store_watch import StoreWatch
 from kais_operator.decide.plan import ObjectRef
+from kais_operator.knowledge.sync_loop import StoreWatch
 from kais_operator.observe import knowledge_scope, realm
 from knowledge_client import models
 from tests.fakes import teams, world

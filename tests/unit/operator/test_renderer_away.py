@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 
 from kais_operator import errors
-from kais_operator.adapters.renderer import WorkerRenderer
 from kais_operator.decide.plan import Body, ObjectRef
 from kais_operator.observe import kinds
+from kais_operator.rendering.renderer import WorkerRenderer
 from kais_rendering.errors import RendererUnavailable
 from tests.fakes import blueprints
 from tests.fakes.renderer import InProcessRenderer

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from kais_operator.apply import refusals
+from kais_operator.apply import apply_failed_status
 from kais_operator.decide.plan import Body, ObjectRef
 from kais_operator.observe import mission, outbox
 from tests.fakes import teams
@@ -73,7 +73,7 @@ async def refused_pass(fake: FakeWorld) -> None:
     assert seen is not None
     assert seen.body is not None
     plan = mission.RECONCILER.decide(seen.observed, fake.clock.now())
-    told: Any = refusals.into_status(
+    told: Any = apply_failed_status.into_status(
         plan.status, seen.body, message=FORBIDDEN, now=fake.clock.now()
     )
     fake.cluster.edit(MISSION, {"status": told})

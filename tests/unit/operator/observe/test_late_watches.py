@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from kais import labels
-from kais_operator.adapters.cache import Cache
-from kais_operator.adapters.cached_cluster import CachedCluster
 from kais_operator.decide.plan import Body, ObjectRef
+from kais_operator.informer.cache import Cache
+from kais_operator.informer.cached_cluster import CachedCluster
 from kais_operator.observe import mission as observing
 from tests.fakes import world as worlds
 

@@ -1,1 +1,0 @@
-"""The ports' real implementations: kubernetes.aio, the knowledge client, processes, clock."""

@@ -1,0 +1,225 @@
+"""The Cluster port that reads from memory, and asks the API server where a decision needs it.
+
+Read from memory: objects that the watches told of, and lists of them. Asked for: what memory has
+not (`get` never takes its silence for absence), what the watches do not tell of, and whatever is
+read with `fresh`. Only `get_child` takes silence for absence, because the create that follows
+tells: a name that is taken by somebody's unlabelled object is asked for from then on.
+
+What we write is in memory before the write returns, so a pass always sees its own writes; a write
+that is refused because memory was late has the object read anew.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import OrderedDict
+from collections.abc import Awaitable, Mapping, Sequence
+from typing import TypeVar
+
+from kais.scopes import Scope
+from kais_operator import errors
+from kais_operator.decide.plan import Body, ObjectRef
+from kais_operator.informer.cache import Cache
+from kais_operator.ports import Cluster
+
+_W = TypeVar("_W")
+_EQUALS = re.compile(r"[A-Za-z0-9./_-]+==?[A-Za-z0-9._-]*")
+_TAKEN = 1_000  # names of children that others have; an arbitrary bound
+_CONFIRMED = frozenset({"Job"})
+"""Kinds whose creation starts something that cannot be taken back: their owner is read first."""
+_STALE = (errors.AlreadyExists, errors.Conflict, errors.NotFound)
+
+
+class CachedCluster:
+    """Stands before another Cluster; `cache` is fed by whoever watches."""
+
+    def __init__(self, live: Cluster, cache: Cache) -> None:
+        self._live = live
+        self._cache = cache
+        self._taken: OrderedDict[ObjectRef, None] = OrderedDict()
+        self._realms: dict[str, Body] = {}
+
+    async def get(self, ref: ObjectRef, *, fresh: bool = False) -> Body | None:
+        """Read one object; None when it is missing, which is never said from memory alone."""
+        if fresh:
+            return await self._ask(ref)
+        if ref.kind == "Namespace":
+            return await self._realm(ref)
+        found = self._remembered(ref)
+        if found is not None or self._cache.is_gone(ref):
+            return found
+        return await self._ask(ref)
+
+    async def get_child(self, ref: ObjectRef) -> Body | None:
+        """Read what bears the name of a child of ours."""
+        found = self._remembered(ref)
+        is_known = self._cache.covers(ref.kind, ref.namespace) and ref not in self._taken
+        if found is not None or is_known:
+            return found
+        found = await self._ask(ref)
+        if found is None or self._cache.tells_of(found):
+            self._taken.pop(ref, None)
+        return found
+
+    async def list(
+        self, kind: str, namespace: str | None, *, labels: str = "", fresh: bool = False
+    ) -> Sequence[Body]:
+        """List objects; of kinds that are watched by our label only those that carry it."""
+        wanted = _equalities(labels)
+        if not fresh and wanted is not None and self._cache.covers(kind, namespace):
+            return self._cache.find(kind, namespace, wanted)
+        found = await self._live.list(kind, namespace, labels=labels)
+        for body in found:
+            self._note(body)
+        return found
+
+    async def scopes_of_borrowers(
+        self, namespace: str, account: str, *, besides: str
+    ) -> Sequence[Scope]:
+        """Give scopes of the cells that borrow an account."""
+        if all(self._cache.covers(kind, namespace) for kind in ("Cell", "Formation")):
+            return self._cache.accounts.scopes(namespace, account, besides=besides)
+        return await self._live.scopes_of_borrowers(namespace, account, besides=besides)
+
+    async def create(self, body: Body) -> Body:
+        """Create an object; raises AlreadyExists, and NotReady when its owner is not as read."""
+        ref = _ref(body)
+        if ref.kind in _CONFIRMED:
+            await self._confirm_owner(body)
+        try:
+            return self._note(await self._live.create(body))
+        except errors.AlreadyExists:
+            found = await self._ask(ref)
+            if found is not None and not self._cache.tells_of(found):
+                self._note_taken(ref)
+            raise
+
+    async def apply(self, body: Body, *, uid: str) -> Body:
+        """Apply server-side to exactly the object with this UID; raises Conflict."""
+        return self._note(await self._checked(_ref(body), self._live.apply(body, uid=uid)))
+
+    async def patch_metadata(self, ref: ObjectRef, patch: Body, *, resource_version: str) -> Body:
+        """Merge-patch metadata on exactly this resourceVersion; raises Conflict."""
+        writing = self._live.patch_metadata(ref, patch, resource_version=resource_version)
+        patched = await self._checked(ref, writing)
+        if _is_finished(patched["metadata"]):
+            self._cache.deleted(ref, patched["metadata"]["uid"])
+            return patched
+        return self._note(patched)
+
+    async def patch_spec(
+        self, ref: ObjectRef, patch: Body, *, metadata: Body, resource_version: str
+    ) -> Body:
+        """Merge-patch a spec and metadata on exactly this resourceVersion; raises Conflict."""
+        writing = self._live.patch_spec(
+            ref, patch, metadata=metadata, resource_version=resource_version
+        )
+        return self._note(await self._checked(ref, writing))
+
+    async def apply_status(self, body: Body) -> Body:
+        """Apply the status subresource."""
+        return self._note(await self._checked(_ref(body), self._live.apply_status(body)))
+
+    async def delete(self, ref: ObjectRef, *, uid: str) -> Body | None:
+        """Delete with a UID precondition; gives what finalizers hold, None when it is gone."""
+        left = await self._checked(ref, self._live.delete(ref, uid=uid))
+        if left is None:
+            self._cache.deleted(ref, uid)
+        else:
+            self._note(left)
+        return left
+
+    async def events_about(self, ref: ObjectRef, *, uid: str) -> Sequence[Body]:
+        """Read the Events about exactly this object; no watch tells of Events."""
+        return await self._live.events_about(ref, uid=uid)
+
+    async def emit(self, about: Body, *, severity: str, reason: str, message: str) -> None:
+        """Write a Kubernetes Event about an object."""
+        await self._live.emit(about, severity=severity, reason=reason, message=message)
+
+    # Inside
+
+    def _remembered(self, ref: ObjectRef) -> Body | None:
+        return self._cache.get(ref) if self._cache.covers(ref.kind, ref.namespace) else None
+
+    def _note(self, body: Body) -> Body:
+        if self._cache.tells_of(body):
+            self._cache.put(body, is_told=False)
+        return body
+
+    def _note_taken(self, ref: ObjectRef) -> None:
+        self._taken[ref] = None
+        if len(self._taken) > _TAKEN:
+            self._taken.popitem(last=False)
+
+    async def _ask(self, ref: ObjectRef) -> Body | None:
+        """Read from the API server, and remember what it says."""
+        before = self._cache.get(ref)
+        found = await self._live.get(ref)
+        if found is not None:
+            return self._note(found)
+        if before is not None:
+            self._cache.deleted(ref, before["metadata"]["uid"])
+        return None
+
+    async def _checked(self, ref: ObjectRef, writing: Awaitable[_W]) -> _W:
+        """Await a write; one that met another state than decided upon has the object read anew."""
+        try:
+            return await writing
+        except _STALE:
+            await self._ask(ref)
+            raise
+
+    async def _realm(self, ref: ObjectRef) -> Body | None:
+        """Read a namespace again only when objects came that may belong to a successor of it."""
+        is_known = self._cache.covers("Cell", ref.name) and not self._cache.has_new_objects(
+            ref.name
+        )
+        if is_known and ref.name in self._realms:
+            return self._realms[ref.name]
+        self._realms.pop(ref.name, None)
+        found = await self._live.get(ref)
+        if found is not None:
+            self._realms[ref.name] = found
+        return found
+
+    async def _confirm_owner(self, body: Body) -> None:
+        """Read the owner of what is created; decide again when it is not as memory had it."""
+        ref = _controller(body)
+        if ref is None or not self._cache.covers(ref.kind, ref.namespace):
+            return
+        known = self._cache.version(ref)
+        live = await self._ask(ref)
+        if live is None or live["metadata"]["resourceVersion"] != known:
+            what = f"{body['kind']}/{ref.namespace}/{body['metadata']['name']}"
+            raise errors.NotReady(f"{what} waits: {ref} has changed", requeue_after_s=0.0)
+
+
+def _is_finished(metadata: Body) -> bool:
+    """Whether an object is gone with the last finalizer that held it."""
+    is_held = metadata.get("finalizers") or metadata.get("deletionGracePeriodSeconds")
+    return "deletionTimestamp" in metadata and not is_held
+
+
+def _controller(body: Body) -> ObjectRef | None:
+    metadata = body["metadata"]
+    for owner in metadata.get("ownerReferences") or ():
+        if owner.get("controller"):
+            return ObjectRef(owner["kind"], metadata.get("namespace") or "", owner["name"])
+    return None
+
+
+def _equalities(selector: str) -> Mapping[str, str] | None:
+    """Read a selector of equalities; None for one that says more."""
+    wanted = {}
+    for term in filter(None, selector.split(",")):
+        if not _EQUALS.fullmatch(term):
+            return None
+        label, _, value = term.partition("=")
+        wanted[label] = value.lstrip("=")
+    return wanted
+
+
+def _ref(body: Body) -> ObjectRef:
+    metadata = body["metadata"]
+    return ObjectRef(body["kind"], metadata.get("namespace") or "", metadata["name"])

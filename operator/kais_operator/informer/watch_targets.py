@@ -1,0 +1,46 @@
+"""Which kinds the operator watches, where, and by which labels."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from kais import labels
+from kais_operator.informer.list_client import Subject
+
+KINDS = (
+    "Blueprint",
+    "BlueprintRevision",
+    "BlueprintInstance",
+    "Formation",
+    "Cell",
+    "Mission",
+    "KnowledgeScope",
+)
+CHILDREN = (
+    "Deployment",
+    "Job",
+    "Pod",
+    "Service",
+    "ConfigMap",
+    "ServiceAccount",
+    "PersistentVolumeClaim",
+)
+WATCHED_WHOLE = frozenset({"ServiceAccount"})
+"""Children of which those without our label are watched too, and not kept: cells borrow them."""
+CHILD_SELECTOR = f"{labels.MANAGED_BY}={labels.MANAGER}"
+PROBE = "Lease"
+"""The watch probe's kind; its events go the same way as all others, and no list replaces them."""
+
+
+def subjects(namespaces: tuple[str, ...], *, operator_namespace: str) -> Iterator[Subject]:
+    """Name what memory holds; all of the cluster when no namespace is named.
+
+    The seven kinds whole, children by our managed-by label.
+    """
+    for namespace in namespaces or (None,):
+        for kind in KINDS:
+            yield Subject(kind, namespace)
+        for kind in CHILDREN:
+            yield Subject(kind, namespace, CHILD_SELECTOR)
+    if namespaces and operator_namespace not in namespaces:
+        yield Subject("ConfigMap", operator_namespace, CHILD_SELECTOR)

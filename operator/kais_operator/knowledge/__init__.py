@@ -1,0 +1,1 @@
+"""The knowledge service: its client, and what the operator synchronised with it."""

@@ -1,0 +1,139 @@
+"""The store over HTTP, with every answer and every silence noted in the StoreMemory.
+
+No retries here: a failed call is the queue's to repeat, with the rest of its pass.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from typing import TypeVar
+
+from kais_operator.knowledge.sync_state import StoreMemory
+from kais_operator.knowledge.transport import StoreTransport
+from kais_operator.ports import Knowledge
+from knowledge_client import AsyncKnowledgeClient, errors, models, retries
+
+T = TypeVar("T")
+Count = Callable[[str], None]
+CountRun = Callable[[str, float | None], None]
+"""Takes what is to be counted, one of few words."""
+TIMEOUT_S = 5.0
+"""A pass waits no longer for the store: an arbitrary number, far above its p99."""
+
+
+def connect(url: str, *, token_file: str | None) -> AsyncKnowledgeClient:
+    """Make the client that `NotedKnowledge` wraps; the caller closes it."""
+    return AsyncKnowledgeClient(
+        url,
+        token_file=token_file,
+        timeout_s=TIMEOUT_S,
+        retries=retries.NEVER,
+        transport=StoreTransport(url),
+    )
+
+
+def _uncounted(_: str, __: float | None = None) -> None:
+    """Count nothing."""
+
+
+def _seconds(run: models.RunIn) -> float | None:
+    """Give how long a run took; None for one that goes on or never started."""
+    if run.outcome is None or run.started_at is None or run.finished_at is None:
+        return None
+    return max(0.0, (run.finished_at - run.started_at).total_seconds())
+
+
+class NotedKnowledge:
+    """The Knowledge port over another one; keeps `memory.store_problem()` true.
+
+    `count_run` gets the outcome of each run that the store took as ended, `opened` for one that
+    goes on, and the seconds from its start to its end. `count_extraction` gets `accepted` or
+    `failed`.
+    """
+
+    def __init__(
+        self,
+        inner: Knowledge,
+        memory: StoreMemory,
+        *,
+        count_run: CountRun = _uncounted,
+        count_extraction: Count = _uncounted,
+    ) -> None:
+        self._inner = inner
+        self._memory = memory
+        self._count_run = count_run
+        self._count_extraction = count_extraction
+
+    async def _noted(self, call: Awaitable[T]) -> T:
+        try:
+            answer = await call
+        except errors.KnowledgeUnavailable as exc:
+            self._memory.note_problem(str(exc))
+            raise
+        except errors.KnowledgeError:
+            self._memory.note_problem(None)  # it refuses, hence it answers
+            raise
+        self._memory.note_problem(None)
+        return answer
+
+    async def whoami(self) -> models.WhoAmI:
+        """Tell who the operator is to the store, and which store it is."""
+        return await self._noted(self._inner.whoami())
+
+    async def put_principal(self, principal: models.PrincipalIn) -> models.PrincipalIn:
+        """Register who a caller is."""
+        return await self._noted(self._inner.put_principal(principal))
+
+    async def put_scope(self, path: str, config: models.ScopeConfig) -> models.ScopeOut:
+        """Configure a scope."""
+        return await self._noted(self._inner.put_scope(path, config))
+
+    async def delete_scope(self, path: str, *, erase: bool = False) -> None:
+        """Retire exactly this scope's knowledge, or erase it."""
+        await self._noted(self._inner.delete_scope(path, erase=erase))
+
+    async def list_scopes(
+        self, *, cursor: str | None = None, limit: int | None = None
+    ) -> models.ScopePage:
+        """Page through the scopes of the store."""
+        return await self._noted(self._inner.list_scopes(cursor=cursor, limit=limit))
+
+    async def put_run(self, run_id: str, run: models.RunIn) -> models.Run:
+        """Open a run or close it."""
+        taken = await self._noted(self._inner.put_run(run_id, run))
+        self._count_run(run.outcome or "opened", _seconds(run))
+        return taken
+
+    async def get_run(self, run_id: str, *, namespace: str | None = None) -> models.Run:
+        """Read a run; an id names one in each namespace."""
+        return await self._noted(self._inner.get_run(run_id, namespace=namespace))
+
+    async def add_episodes(self, episodes: models.EpisodesIn) -> models.EpisodesAccepted:
+        """Add to a run's record."""
+        return await self._noted(self._inner.add_episodes(episodes))
+
+    async def recall(
+        self, query: models.RecallIn, *, idempotency_key: str | None = None
+    ) -> models.Recalled:
+        """Recall, with the same answer for the same key."""
+        return await self._noted(self._inner.recall(query, idempotency_key=idempotency_key))
+
+    async def start_extraction(self, request: models.ExtractionIn) -> models.Extraction:
+        """Hand over a run's extraction."""
+        try:
+            accepted = await self._noted(self._inner.start_extraction(request))
+        except errors.KnowledgeError:
+            self._count_extraction("failed")
+            raise
+        self._count_extraction("accepted")
+        return accepted
+
+    async def get_extraction(
+        self, run_id: str, *, namespace: str | None = None
+    ) -> models.Extraction:
+        """Read the state of the extraction of a run of that namespace."""
+        return await self._noted(self._inner.get_extraction(run_id, namespace=namespace))
+
+    async def stats_batch(self, request: models.StatsIn) -> models.Stats:
+        """Read statistics of many objects in one call."""
+        return await self._noted(self._inner.stats_batch(request))

@@ -1,0 +1,1 @@
+"""The Kubernetes API: the client, and the ports that it implements."""

@@ -1,0 +1,280 @@
+"""One connection to the API server, on the transport and the logins of `kubernetes.aio`.
+
+Requests go by path with plain dicts: neither the dynamic client, whose discovery kais does not
+need, nor the typed models, which validate every call, are in the way.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections import Counter
+from collections.abc import AsyncIterator, Mapping, Sequence
+from typing import Any
+from urllib import request
+from urllib.parse import urlencode, urlsplit
+
+import aiohttp
+from kubernetes.aio import config
+from kubernetes.aio.client.configuration import Configuration
+from kubernetes.aio.client.rest import RESTClientObject
+from kubernetes.aio.config import kube_config
+from msgspec import DecodeError, json
+
+from kais_operator import errors
+from kais_operator.kubernetes import api_errors, api_paths
+
+JSON = "application/json"
+MERGE_PATCH = "application/merge-patch+json"
+APPLY_PATCH = "application/apply-patch+yaml"
+_CONNECT_S = 10
+_TIMEOUT = aiohttp.ClientTimeout(total=30, sock_connect=_CONNECT_S)
+_STREAM = aiohttp.ClientTimeout(total=None, sock_connect=_CONNECT_S)
+"""No total limit: the reader of a stream sets one."""
+_SOCKET_CLOSE = aiohttp.ClientWSTimeout(ws_close=1.0)
+"""A side that goes on sending does not answer a goodbye: it is not waited for."""
+_FIRST_REFUSAL = 300
+_PLURALS = frozenset(resource.plural for resource in api_paths.RESOURCES.values())
+_NO_CONTENT: dict[str, Any] = {}
+_logins: Any = config  # these functions of the library have no annotations
+_merger: Any = kube_config.KubeConfigMerger
+
+
+class _Transport(RESTClientObject):
+    """The library's connections without its request, which would encode bodies a second time."""
+
+    def session(self) -> aiohttp.ClientSession:
+        """Give the session, opened with the first request, when the event loop runs."""
+        if self.pool_manager is None:
+            self.pool_manager = self._create_pool_manager()
+        session: aiohttp.ClientSession = self.pool_manager
+        return session
+
+
+class Connection:
+    """An open connection; `close` it. Made by `connect`.
+
+    Attributes:
+        configuration: address and login; read by who logs in elsewhere.
+        requests: how many were sent, by verb.
+    """
+
+    def __init__(self, configuration: Configuration) -> None:
+        self.configuration = configuration
+        self._transport = _Transport(configuration)
+        self._refresher: asyncio.Task[None] | None = None
+        self.requests: Counter[str] = Counter()
+
+    def twin(self) -> Connection:
+        """Give a connection with the same login, for another event loop; close it there.
+
+        Its requests are counted by who sends them.
+        """
+        return Connection(self.configuration)
+
+    def refresh_with(self, loader: Any) -> None:
+        """Keep the login of a kubeconfig fresh; logins by certificate or token need nothing."""
+        self._refresher = asyncio.create_task(
+            _logins.refresh_token(loader, client_configuration=self.configuration)
+        )
+
+    async def close(self) -> None:
+        """Close sockets and end the refreshing of the login."""
+        if self._refresher is not None:
+            self._refresher.cancel()
+            await asyncio.gather(self._refresher, return_exceptions=True)
+        await self._transport.close()
+
+    async def call(
+        self,
+        method: str,
+        path: str,
+        *,
+        query: Mapping[str, str] | None = None,
+        body: Any = None,
+        content_type: str = JSON,
+    ) -> dict[str, Any]:
+        """Send one request and give the answer's object.
+
+        Raises:
+            ClusterError: the mapping is that of `cluster_failures`.
+        """
+        what = f"{method} {path}"
+        self.requests[_verb(method, path)] += 1
+        async with self._answer(
+            method, _with(path, query), body, content_type=content_type, limits=_TIMEOUT
+        ) as response:
+            try:
+                content = await response.read()
+                answer: dict[str, Any] = json.decode(content) if content else _NO_CONTENT
+            except DecodeError as exc:
+                raise errors.ClusterUnavailable(f"{what}: the answer is no JSON: {exc}") from exc
+            except api_errors.CONNECTION as exc:
+                raise api_errors.translate(exc, what=what) from exc
+        return answer
+
+    async def content(self, path: str, *, query: Mapping[str, str], accept: str) -> bytes:
+        """Send one request for another form of an answer, and give its bytes.
+
+        Raises:
+            ClusterError: the mapping is that of `cluster_failures`.
+        """
+        self.requests[_verb("GET", path)] += 1
+        async with self._answer(
+            "GET", _with(path, query), None, limits=_TIMEOUT, accept=accept
+        ) as response:
+            try:
+                content: bytes = await response.read()
+            except api_errors.CONNECTION as exc:
+                raise api_errors.translate(exc, what=f"GET {path}") from exc
+        return content
+
+    @contextlib.asynccontextmanager
+    async def chunks(
+        self, path: str, *, query: Mapping[str, str]
+    ) -> AsyncIterator[AsyncIterator[bytes]]:
+        """Send one request and give the answer's bytes as they come, for as long as they come.
+
+        Raises:
+            ClusterError: the mapping is that of `cluster_failures`.
+        """
+        async with self._answer("GET", _with(path, query), None, limits=_STREAM) as response:
+            try:
+                yield response.content.iter_any()
+            except api_errors.CONNECTION as exc:
+                raise api_errors.translate(exc, what=f"GET {path}") from exc
+
+    @contextlib.asynccontextmanager
+    async def socket(
+        self, path: str, *, query: Sequence[tuple[str, str]], protocol: str
+    ) -> AsyncIterator[aiohttp.ClientWebSocketResponse]:
+        """Open a WebSocket; a frame of more than 4 MiB ends it.
+
+        Raises:
+            ClusterError: It was refused, or broke.
+        """
+        self.requests["connect"] += 1
+        what = f"CONNECT {path}"
+        settings: Any = self.configuration
+        try:
+            logins: Any = await settings.auth_settings()
+            async with self._transport.session().ws_connect(
+                f"{settings.host}{path}?{urlencode(query)}",
+                protocols=(protocol,),
+                timeout=_SOCKET_CLOSE,
+                headers={login["key"]: login["value"] for login in logins.values()},
+                proxy=settings.proxy or None,
+                proxy_headers=settings.proxy_headers,
+                server_hostname=settings.tls_server_name or None,
+            ) as opened:
+                yield opened
+        except aiohttp.WSServerHandshakeError as exc:
+            raise api_errors.from_status(exc.status, b"", what=what) from exc
+        except (*api_errors.CONNECTION, *api_errors.CLIENT) as exc:
+            raise api_errors.translate(exc, what=what) from exc
+
+    @contextlib.asynccontextmanager
+    async def _answer(
+        self,
+        method: str,
+        path: str,
+        body: Any,
+        *,
+        limits: aiohttp.ClientTimeout,
+        content_type: str = JSON,
+        accept: str = JSON,
+    ) -> AsyncIterator[aiohttp.ClientResponse]:
+        """Send a request, and give the answer unless it is a refusal."""
+        # Compressing costs both sides more than it saves: answers are small or nearby.
+        headers = {"Accept": accept, "Accept-Encoding": "identity", "Content-Type": content_type}
+        what = f"{method} {path.partition('?')[0]}"
+        settings: Any = self.configuration
+        try:
+            logins: Any = await settings.auth_settings()
+            headers |= {login["key"]: login["value"] for login in logins.values()}
+            response = await self._transport.session().request(
+                method,
+                settings.host + path,
+                headers=headers,
+                data=None if body is None else json.encode(body),
+                timeout=limits,
+                proxy=settings.proxy or None,
+                proxy_headers=settings.proxy_headers,
+                server_hostname=settings.tls_server_name or None,
+            )
+        except (*api_errors.CONNECTION, *api_errors.CLIENT) as exc:
+            raise api_errors.translate(exc, what=what) from exc
+        async with response:
+            if response.status >= _FIRST_REFUSAL:
+                raise api_errors.from_status(response.status, await _words(response), what=what)
+            yield response
+
+
+async def _words(response: aiohttp.ClientResponse) -> bytes:
+    """Read the words of a refusal; none when the connection breaks over them."""
+    try:
+        return await response.read()
+    except api_errors.CONNECTION:
+        return b""
+
+
+def _verb(method: str, path: str) -> str:
+    """Name a request as the audit log does; status apart."""
+    last = path.rpartition("/")[2]
+    if method == "GET":
+        return "list" if last in _PLURALS else "get"
+    if method == "PATCH":
+        return "patch status" if last == "status" else "patch"
+    return {"POST": "create", "DELETE": "delete"}.get(method, method.lower())
+
+
+def _with(path: str, query: Mapping[str, str] | None) -> str:
+    return path + (f"?{urlencode(query)}" if query else "")
+
+
+async def connect(kubeconfig: str | None) -> Connection:
+    """Log in by a kubeconfig (paths joined by ":"), or by the pod's own token when None.
+
+    Raises:
+        ClusterUnavailable: There is no such login.
+    """
+    # Trusting the environment costs two threads and a look for .netrc at each request (measured):
+    # what matters of it, the proxy, is read once below.
+    configuration = Configuration(client_session_kwargs={"trust_env": False})
+    try:
+        if kubeconfig is None:
+            _logins.load_incluster_config(client_configuration=configuration)
+            return _through_proxy(configuration)
+        loader = await _logins.load_kube_config(
+            kubeconfig,
+            context=_current_context(kubeconfig),
+            client_configuration=configuration,
+        )
+    except config.ConfigException as exc:
+        where = kubeconfig or "the pod's own token"
+        raise errors.ClusterUnavailable(f"no login to the cluster by {where}: {exc}") from exc
+    connection = _through_proxy(configuration)
+    connection.refresh_with(loader)
+    return connection
+
+
+def _current_context(kubeconfig: str) -> str | None:
+    """Name the current context of the first file that has one, as kubectl does.
+
+    The library takes that of the last file: two files would lead to another cluster than kubectl's.
+    """
+    for path in filter(None, kubeconfig.split(":")):
+        merged = _merger(path).config
+        found = merged.value.get("current-context") if merged is not None else None
+        if found:
+            return str(found)
+    return None
+
+
+def _through_proxy(configuration: Configuration) -> Connection:
+    """Use the environment's proxy for this address, if the login names none."""
+    settings: Any = configuration
+    address = urlsplit(settings.host)
+    if not settings.proxy and not request.proxy_bypass(address.hostname or ""):
+        settings.proxy = request.getproxies().get(address.scheme)
+    return Connection(configuration)

@@ -1,0 +1,189 @@
+"""The cluster over the API server: the real Cluster port.
+
+Each write first asks `leads()`: a Lease is lost by the monotonic clock, whatever the election's own
+loop is doing. Field managers: `kais-operator` for children, `kais-operator-status` for status.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from datetime import UTC
+from typing import Any
+
+from kais import labels as names
+from kais.scopes import Scope
+from kais_operator import errors
+from kais_operator.decide.plan import Body, ObjectRef
+from kais_operator.kubernetes import api_paths, managed_fields
+from kais_operator.kubernetes.account_index import AccountIndex
+from kais_operator.kubernetes.api_client import APPLY_PATCH, MERGE_PATCH, Connection
+from kais_operator.ports import Clock
+
+_PAGE = "500"
+_MESSAGE_LIMIT = 1024  # the API's bound of an Event's message
+_FORCED = {"force": "true", "fieldManager": names.MANAGER_CHILDREN}
+_STATUS = {"force": "true", "fieldManager": names.MANAGER_STATUS}
+_MARKS = {"fieldManager": names.MANAGER_METADATA}
+_BY_US = {"fieldManager": names.MANAGER_CHILDREN}
+
+
+class ApiCluster:
+    """The Cluster port over one connection."""
+
+    def __init__(self, connection: Connection, *, leads: Callable[[], bool], clock: Clock) -> None:
+        self._connection = connection
+        self._leads = leads
+        self._clock = clock
+
+    async def get(self, ref: ObjectRef, *, fresh: bool = True) -> Body | None:
+        """Read one object; None when it is missing."""
+        try:
+            return await self._connection.call("GET", api_paths.single(ref))
+        except errors.NotFound:
+            return None
+
+    async def get_child(self, ref: ObjectRef) -> Body | None:
+        """Read what bears the name of a child; None when nothing does."""
+        return await self.get(ref)
+
+    async def list(
+        self, kind: str, namespace: str | None, *, labels: str = "", fresh: bool = True
+    ) -> Sequence[Body]:
+        """List objects of one kind, in pages; items carry their kind as single objects do."""
+        query = {"limit": _PAGE} | ({"labelSelector": labels} if labels else {})
+        path = api_paths.collection(kind, namespace)
+        found: list[Body] = []
+        while True:
+            page = await self._connection.call("GET", path, query=query)
+            found.extend(page.get("items") or [])
+            following = page.get("metadata", {}).get("continue")
+            if not following:
+                break
+            query["continue"] = following
+        told = {"apiVersion": api_paths.RESOURCES[kind].api_version, "kind": kind}
+        return [{**told, **item} for item in found]
+
+    async def scopes_of_borrowers(
+        self, namespace: str, account: str, *, besides: str
+    ) -> Sequence[Scope]:
+        """Give scopes of the cells that borrow an account, from lists of all cells."""
+        index = AccountIndex()
+        for kind in ("Formation", "Cell"):
+            for body in await self.list(kind, namespace):
+                index.put(body)
+        return index.scopes(namespace, account, besides=besides)
+
+    async def create(self, body: Body) -> Body:
+        """Create an object; raises AlreadyExists."""
+        ref = ref_of(body)
+        path = api_paths.collection(ref.kind, ref.namespace)
+        return await self._write("POST", path, query=_BY_US, body=body)
+
+    async def apply(self, body: Body, *, uid: str) -> Body:
+        """Apply server-side, forced, to exactly the object with this UID; raises Conflict."""
+        ref = ref_of(body)
+        path = api_paths.single(ref)
+        live = await self.get(ref)
+        if live is None or live["metadata"]["uid"] != uid:
+            raise errors.Conflict(f"{ref} is no longer the object with uid {uid}")
+        handover = managed_fields.handover(live)
+        if handover is not None:
+            await self._write("PATCH", path, body=handover, content_type=MERGE_PATCH)
+        metadata = {**body["metadata"], "uid": uid}
+        applied = {**body, "metadata": metadata}
+        return await self._write(
+            "PATCH", path, query=_FORCED, body=applied, content_type=APPLY_PATCH
+        )
+
+    async def patch_metadata(self, ref: ObjectRef, patch: Body, *, resource_version: str) -> Body:
+        """Merge-patch metadata on exactly this resourceVersion; raises Conflict."""
+        return await self._write(
+            "PATCH",
+            api_paths.single(ref),
+            query=_MARKS,
+            body={"metadata": {**patch, "resourceVersion": resource_version}},
+            content_type=MERGE_PATCH,
+        )
+
+    async def patch_spec(
+        self, ref: ObjectRef, patch: Body, *, metadata: Body, resource_version: str
+    ) -> Body:
+        """Merge-patch a spec and metadata on exactly this resourceVersion; raises Conflict."""
+        versioned = {**metadata, "resourceVersion": resource_version}
+        return await self._write(
+            "PATCH",
+            api_paths.single(ref),
+            query=_MARKS,
+            body={"metadata": versioned, "spec": patch},
+            content_type=MERGE_PATCH,
+        )
+
+    async def apply_status(self, body: Body) -> Body:
+        """Apply the status subresource server-side."""
+        path = f"{api_paths.single(ref_of(body))}/status"
+        return await self._write("PATCH", path, query=_STATUS, body=body, content_type=APPLY_PATCH)
+
+    async def delete(self, ref: ObjectRef, *, uid: str) -> Body | None:
+        """Delete with a UID precondition; gives what is held back, None when it is gone."""
+        options = {"preconditions": {"uid": uid}, "propagationPolicy": "Background"}
+        try:
+            answer = await self._write("DELETE", api_paths.single(ref), body=options)
+        except errors.NotFound:
+            return None
+        # The answer is a Status, or the object: as it was when it is gone, or as it now waits.
+        is_held = "deletionTimestamp" in answer.get("metadata", {})
+        return answer if is_held and answer.get("kind") == ref.kind else None
+
+    async def events_about(self, ref: ObjectRef, *, uid: str) -> Sequence[Body]:
+        """Read the Events about exactly this object, oldest first; at most one page of them."""
+        selector = f"involvedObject.uid={uid},involvedObject.name={ref.name}"
+        query = {"limit": _PAGE, "fieldSelector": selector}
+        path = api_paths.collection("Event", ref.namespace)
+        page = await self._connection.call("GET", path, query=query)
+        return sorted(page.get("items") or [], key=_last_seen)
+
+    async def emit(self, about: Body, *, severity: str, reason: str, message: str) -> None:
+        """Write a Kubernetes Event about an object."""
+        metadata = about["metadata"]
+        namespace = metadata.get("namespace") or "default"
+        at = self._clock.now().astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+        body = {
+            "apiVersion": "v1",
+            "kind": "Event",
+            "metadata": {"generateName": f"{metadata['name'][:57]}.", "namespace": namespace},
+            "involvedObject": {
+                "apiVersion": about["apiVersion"],
+                "kind": about["kind"],
+                "name": metadata["name"],
+                "namespace": namespace,
+                "uid": metadata["uid"],
+                "resourceVersion": metadata.get("resourceVersion"),
+            },
+            "type": severity,
+            "reason": reason,
+            "message": message[:_MESSAGE_LIMIT],
+            "firstTimestamp": at,
+            "lastTimestamp": at,
+            "count": 1,
+            "source": {"component": names.MANAGER_CHILDREN},
+            "reportingComponent": names.MANAGER_CHILDREN,
+            "reportingInstance": "",
+        }
+        await self._write("POST", api_paths.collection("Event", namespace), body=body)
+
+    async def _write(self, method: str, path: str, **request: Any) -> Body:
+        if not self._leads():
+            raise errors.NotLeading(f"the Lease is lost; {method} {path} was not sent")
+        return await self._connection.call(method, path, **request)
+
+
+def ref_of(body: Body) -> ObjectRef:
+    """Name the object that a body is."""
+    metadata = body["metadata"]
+    return ObjectRef(body["kind"], metadata.get("namespace", ""), metadata["name"])
+
+
+def _last_seen(event: Body) -> str:
+    series = event.get("series") or {}
+    times = (event.get("lastTimestamp"), series.get("lastObservedTime"), event.get("eventTime"))
+    return max(time or "" for time in times)

@@ -1,0 +1,1 @@
+"""Runs the reconcilers: leader election, watches, the work queue, metrics and probes."""

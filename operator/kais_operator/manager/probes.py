@@ -1,0 +1,70 @@
+"""The three routes that probes and Prometheus ask: /healthz, /readyz, /metrics.
+
+/healthz answers as long as the event loop turns, and fails for nothing else.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+
+from aiohttp import web
+
+from kais_operator.manager.metrics import Metrics
+
+_LAG_TICK_S = 0.5
+_PLAIN = {"Content-Type": "text/plain; version=0.0.4; charset=utf-8"}
+
+
+class HealthServer:
+    """Serves the routes; `problem` says why the operator is not ready, None when it is."""
+
+    def __init__(
+        self, metrics: Metrics, problem: Callable[[], str | None], *, host: str, port: int
+    ) -> None:
+        self._metrics = metrics
+        self._problem = problem
+        self._host = host
+        self._port = port
+        self._runner: web.AppRunner | None = None
+        self._lag: asyncio.Task[None] | None = None
+
+    async def start(self) -> int:
+        """Listen, and give the port; raises OSError when it is taken."""
+        app = web.Application()
+        app.router.add_get("/healthz", self._healthz)
+        app.router.add_get("/readyz", self._readyz)
+        app.router.add_get("/metrics", self._render)
+        self._runner = web.AppRunner(app, access_log=None)
+        await self._runner.setup()
+        site = web.TCPSite(self._runner, self._host, self._port)
+        await site.start()
+        self._lag = asyncio.create_task(self._measure_lag())
+        return int(self._runner.addresses[0][1])
+
+    async def close(self) -> None:
+        """Stop listening."""
+        if self._lag is not None:
+            self._lag.cancel()
+            await asyncio.gather(self._lag, return_exceptions=True)
+        if self._runner is not None:
+            await self._runner.cleanup()
+
+    async def _healthz(self, _: web.Request) -> web.Response:
+        return web.Response(text="the event loop turns\n")
+
+    async def _readyz(self, _: web.Request) -> web.Response:
+        problem = self._problem()
+        if problem is None:
+            return web.Response(text="ready\n")
+        return web.Response(text=f"{problem}\n", status=503)
+
+    async def _render(self, _: web.Request) -> web.Response:
+        return web.Response(body=self._metrics.render(), headers=_PLAIN)
+
+    async def _measure_lag(self) -> None:
+        loop = asyncio.get_running_loop()
+        while True:
+            due = loop.time() + _LAG_TICK_S
+            await asyncio.sleep(_LAG_TICK_S)
+            self._metrics.loop_lag_s = max(0.0, loop.time() - due)

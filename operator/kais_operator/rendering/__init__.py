@@ -1,0 +1,1 @@
+"""The Renderer port, over the workers of `kais_rendering`."""

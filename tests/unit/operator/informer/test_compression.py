@@ -1,0 +1,26 @@
+"""Texts of one kind are packed against each other, and come back to the letter."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kais_operator.informer import compression
+
+LIKE = b'{"kind":"Cell","metadata":{"name":"%d","labels":{"kais.io/formation":"team"}}}'
+
+
+@given(st.binary(max_size=10_000), st.binary(max_size=compression.PATTERN_BYTES))
+def test_a_text_comes_back_to_the_letter(text, pattern):
+    assert compression.unpack(compression.pack(text, pattern), pattern) == text
+
+
+def test_texts_alike_take_little():
+    assert len(compression.pack(LIKE % 1234, LIKE % 1)) < len(LIKE) / 3
+
+
+@pytest.mark.parametrize("size", [100_000, 1_500_000])
+def test_a_text_at_the_limit_of_etcd_comes_back(size):
+    text = bytes(range(256)) * (size // 256)
+    assert compression.unpack(compression.pack(text, LIKE), LIKE) == text

@@ -1,0 +1,294 @@
+"""Lists fill memory, and sweeps tell what no watch told."""
+
+from __future__ import annotations
+
+import asyncio
+import selectors
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
+from msgspec import json
+
+from kais_operator import errors
+from kais_operator.decide.plan import ObjectRef
+from kais_operator.informer import event_intake, relist, watch_targets
+from kais_operator.informer.cache import Cache
+from kais_operator.informer.list_client import Listing, Mark, Subject
+from kais_operator.informer.relist import Sweeper
+from kais_operator.informer.watch_health import Freshness
+from tests.fakes.clock import FakeClock
+
+CELLS = Subject("Cell", None)
+GRACE_S = relist.GRACE_S
+
+
+def cell(name: str, version: str) -> dict[str, Any]:
+    metadata = {"name": name, "namespace": "demo", "uid": name, "resourceVersion": version}
+    return {"metadata": metadata}
+
+
+def full(name: str, version: str) -> dict[str, Any]:
+    return {"apiVersion": "kais.io/v1", "kind": "Cell", **cell(name, version)}
+
+
+class Server:
+    """Has cells, and answers as `adapters.connection` does; `refusals` come first."""
+
+    def __init__(self, version: str, *cells: dict[str, Any]) -> None:
+        self.version = version
+        self.cells = list(cells)
+        self.refusals: list[Exception] = []
+        self.asked: list[str] = []
+
+    def has(self, version: str, *cells: dict[str, Any]) -> None:
+        self.version, self.cells = version, list(cells)
+
+    async def call(
+        self, method: str, path: str, *, query: Mapping[str, str] | None = None
+    ) -> dict[str, Any]:
+        self.asked.append(path.rpartition("/")[2])
+        if self.refusals:
+            raise self.refusals.pop(0)
+        if query is not None:
+            return {"metadata": {"resourceVersion": self.version}, "items": self.cells}
+        for one in self.cells:
+            if path.endswith(f"/demo/cells/{one['metadata']['name']}"):
+                return {"apiVersion": "kais.io/v1", "kind": "Cell", **one}
+        raise errors.NotFound(path)
+
+    async def content(self, path: str, *, query: Mapping[str, str], accept: str) -> bytes:
+        assert "as=PartialObjectMetadataList" in accept
+        self.asked.append("marks")
+        if self.refusals:
+            raise self.refusals.pop(0)
+        first = int(query.get("continue", 0))
+        following = str(first + 1) if first + 1 < len(self.cells) else ""
+        metadata = {"resourceVersion": self.version, "continue": following}
+        return json.encode({"metadata": metadata, "items": self.cells[first : first + 1]})
+
+
+class Heard:
+    def __init__(self, server: Server) -> None:
+        self.cache = Cache(labelled=())
+        self.freshness = Freshness(FakeClock(), watches=[("Cell", None)])
+        self.told: list[str] = []
+        self.ear = event_intake.Ear(self.cache, self.freshness, self._hear)
+        self.sweeper = Sweeper(Listing(server), self.cache, self.ear)
+
+    def _hear(self, kind: str, body: dict[str, Any], is_gone: bool) -> None:
+        self.told.append(f"{body['metadata']['name']}{' gone' if is_gone else ''}")
+
+    def names(self) -> list[str]:
+        return [body["metadata"]["name"] for body in self.cache.find("Cell", "demo", {})]
+
+
+@pytest.fixture(autouse=True)
+def no_grace(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(relist, "GRACE_S", 0.001)
+
+
+async def test_what_went_without_a_word_is_forgotten_and_told():
+    server = Server("5", cell("a", "1"), cell("b", "2"))
+    heard = Heard(server)
+    await heard.sweeper.fill(CELLS)
+    server.has("9", cell("b", "2"))
+    await heard.sweeper.sweep(CELLS)
+    assert heard.told == ["a", "b", "a gone"]
+    assert heard.names() == ["b"]
+
+
+async def test_what_changed_without_a_word_is_read_and_told(caplog):
+    server = Server("5", cell("a", "1"), cell("b", "2"))
+    heard = Heard(server)
+    await heard.sweeper.fill(CELLS)
+    server.has("9", cell("a", "8"), cell("b", "2"), cell("c", "9"))
+    await heard.sweeper.sweep(CELLS)
+    assert heard.told == ["a", "b", "a", "c"]
+    assert heard.cache.version(ObjectRef("Cell", "demo", "a")) == "8"
+    assert "Cell/demo/a: no watch told of its change; read" in caplog.text
+
+
+async def test_a_sweep_over_what_is_known_reads_nothing():
+    server = Server("5", cell("a", "1"), cell("b", "2"))
+    heard = Heard(server)
+    await heard.sweeper.fill(CELLS)
+    await heard.sweeper.sweep(CELLS)
+    assert server.asked == ["cells", "marks", "marks"]
+    assert heard.told == ["a", "b"]
+
+
+async def test_a_watch_that_is_only_late_is_not_overtaken(monkeypatch):
+    monkeypatch.setattr(relist, "GRACE_S", 0.05)
+    server = Server("5", cell("a", "1"))
+    heard = Heard(server)
+    await heard.sweeper.fill(CELLS)
+    server.has("9", cell("a", "8"))
+    sweeping_now = asyncio.create_task(heard.sweeper.sweep(CELLS))
+    await asyncio.sleep(0.01)
+    heard.ear.happened("Cell", full("a", "8"), is_gone=False)
+    await sweeping_now
+    assert heard.told == ["a", "a"]
+    assert server.asked == ["cells", "marks"]
+
+
+async def test_our_own_write_is_told_when_its_event_was_missed():
+    server = Server("5", cell("a", "1"))
+    heard = Heard(server)
+    await heard.sweeper.fill(CELLS)
+    heard.cache.put(full("a", "8"), is_told=False)
+    server.has("9", cell("a", "8"))
+    await heard.sweeper.sweep(CELLS)
+    assert heard.told == ["a", "a"]
+
+
+async def test_what_came_after_the_list_is_kept():
+    server = Server("5")
+    heard = Heard(server)
+    await heard.sweeper.fill(CELLS)
+    heard.cache.put(full("new", "12"), is_told=False)
+    server.has("11")
+    await heard.sweeper.sweep(CELLS)
+    assert heard.names() == ["new"]
+    assert heard.told == []
+
+
+async def test_a_long_gap_is_listed_anew_instead_of_read_one_by_one(monkeypatch, caplog):
+    monkeypatch.setattr(relist, "_MANY", 2)
+    server = Server("5")
+    heard = Heard(server)
+    await heard.sweeper.fill(CELLS)
+    server.has("9", cell("a", "6"), cell("b", "7"), cell("c", "8"))
+    await heard.sweeper.sweep(CELLS)
+    assert server.asked == ["cells", "marks", "marks", "marks", "cells"]
+    assert heard.told == ["a", "b", "c"]
+    assert "Cell in all namespaces: no watch told of 3 changes; listed anew" in caplog.text
+
+
+async def test_an_event_of_what_a_list_told_is_not_told_again():
+    heard = Heard(Server("5", cell("a", "1")))
+    await heard.sweeper.fill(CELLS)
+    heard.ear.happened("Cell", full("a", "1"), is_gone=False)
+    heard.ear.happened("Cell", full("a", "6"), is_gone=False)
+    assert heard.told == ["a", "a"]
+
+
+async def test_only_news_of_a_watch_is_worth_handing_over():
+    heard = Heard(Server("5", cell("a", "1"), cell("b", "2")))
+    await heard.sweeper.fill(CELLS)
+    heard.cache.put(full("b", "7"), is_told=False)
+    assert heard.ear.has_heard("Cell", full("a", "1"))
+    assert not heard.ear.has_heard("Cell", full("a", "6"))
+    assert not heard.ear.has_heard("Cell", full("b", "7")), "our own write, which no watch told"
+    assert not heard.ear.has_heard("Cell", full("c", "1"))
+    assert not heard.ear.has_heard("Lease", full("a", "1")), "the probe is told for its own sake"
+
+
+async def test_a_list_that_fails_is_logged_once_and_tried_again(monkeypatch, caplog):
+    monkeypatch.setattr(relist, "_AGAIN_S", (0.001, 0.001))
+    monkeypatch.setattr(relist, "SOON_S", 0.001)
+    server = Server("5", cell("a", "1"))
+    server.refusals = [errors.ClusterUnavailable("no answer") for _ in range(3)]
+    heard = Heard(server)
+    assert heard.freshness.problem() == "the first list is missing: Cell"
+    running = asyncio.create_task(heard.sweeper.run((CELLS,)))
+    async with asyncio.timeout(5):
+        while "marks" not in server.asked:  # noqa: ASYNC110
+            await asyncio.sleep(0.001)
+    running.cancel()
+    await asyncio.gather(running, return_exceptions=True)
+    assert heard.freshness.problem() == "the watch of our own Lease has not begun"
+    assert caplog.text.count("Cell in all namespaces: no answer") == 1
+
+
+class SkippingSelector(selectors.DefaultSelector):
+    """Lets time pass at once when nothing is left to do but to wait."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.now_s = 0.0
+
+    def select(self, timeout: float | None = None) -> list[tuple[selectors.SelectorKey, int]]:
+        ready = super().select(0)
+        if not ready and timeout:
+            self.now_s += timeout
+        return ready
+
+
+class SkippingLoop(asyncio.SelectorEventLoop):
+    """An event loop whose clock shows how long its timers would have waited."""
+
+    def __init__(self) -> None:
+        self._skipping = SkippingSelector()
+        super().__init__(self._skipping)
+
+    def time(self) -> float:
+        return self._skipping.now_s
+
+
+def test_a_silent_watch_heals_within_90_seconds(monkeypatch):
+    """The watch says nothing at all: only sweeps can find the change, at the worst moment."""
+    monkeypatch.setattr(relist, "GRACE_S", GRACE_S)
+
+    async def healing_s() -> float:
+        server = Server("5", cell("a", "1"))
+        heard = Heard(server)
+        running = asyncio.create_task(heard.sweeper.run((CELLS,)))
+        clock = asyncio.get_running_loop().time
+        while server.asked.count("marks") < 2:  # noqa: ASYNC110 - no time passes
+            await asyncio.sleep(0.01)
+        server.has("9", cell("a", "8"))
+        since_s = clock()
+        while heard.told != ["a", "a"] and clock() - since_s < 1000:  # noqa: ASYNC110
+            await asyncio.sleep(0.01)
+        running.cancel()
+        await asyncio.gather(running, return_exceptions=True)
+        return clock() - since_s
+
+    with asyncio.Runner(loop_factory=SkippingLoop) as runner:
+        took_s = runner.run(healing_s())
+    assert relist.EVERY_S / 2 < took_s < 90, "by a sweep, and soon enough"
+
+
+def test_what_nobody_of_ours_controls_is_not_asked_for_by_each_sweep():
+    cache = Cache(labelled=["ConfigMap"], owned=["ConfigMap"], home="kais-system")
+    server = Server("5")
+    ear = event_intake.Ear(cache, Freshness(FakeClock(), watches=[]), lambda *_: None)
+    sweeper = Sweeper(Listing(server), cache, ear)
+    stranger = Mark(ObjectRef("ConfigMap", "demo", "large"), "u1", "4")
+    ours = Mark(ObjectRef("ConfigMap", "demo", "ours"), "u2", "4", is_controlled=True)
+    record = Mark(ObjectRef("ConfigMap", "kais-system", "outbox"), "u3", "4")
+    assert sweeper._untold((stranger, ours, record)) == (ours, record)
+
+
+async def test_a_mark_says_whether_an_object_of_ours_controls_it():
+    owner = {"apiVersion": "kais.io/v1", "controller": True}
+    for owners, expected in (
+        ([owner], True),
+        ([{**owner, "controller": False}], False),
+        ([{**owner, "apiVersion": "apps/v1"}], False),
+        ([{**owner, "apiVersion": "kais.io.evil/v1"}], False),
+        ([], False),
+    ):
+        of = cell("a", "1")
+        of["metadata"]["ownerReferences"] = owners
+        marks = await Listing(Server("5", of)).marks(CELLS)
+        assert [mark.is_controlled for mark in marks.found] == [expected], owners
+
+
+def test_our_kinds_are_held_whole_and_children_by_our_label():
+    wanted = {
+        (s.kind, s.namespace): s.selector
+        for s in watch_targets.subjects((), operator_namespace="o")
+    }
+    assert wanted["Mission", None] == ""
+    assert wanted["Pod", None] == "app.kubernetes.io/managed-by=kais"
+    assert len(wanted) == 14
+
+
+def test_the_outbox_is_held_where_the_operator_is():
+    wanted = [
+        (s.kind, s.namespace) for s in watch_targets.subjects(("a", "b"), operator_namespace="o")
+    ]
+    assert ("ConfigMap", "o") in wanted
+    assert len(wanted) == 2 * 14 + 1

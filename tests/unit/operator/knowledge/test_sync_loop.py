@@ -1,0 +1,261 @@
+"""What is known of the store: who it is, whether it is there, and whose numbers moved."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+
+import pytest
+
+from kais_operator.knowledge import sync_loop
+from kais_operator.knowledge.sync_loop import StoreWatch
+from kais_operator.knowledge.sync_state import FRESH_S, POLL_S
+from knowledge_client import models
+from tests.fakes import world as worlds
+
+
+class Heard:
+    """What the watch told."""
+
+    def __init__(self) -> None:
+        self.changed: list[tuple[list[tuple[str, str]], list[str]]] = []
+        self.again = 0
+        self.away = 0
+
+    async def stats_changed(self, blueprints: list[tuple[str, str]], scopes: list[str]) -> None:
+        self.changed.append((blueprints, scopes))
+
+    async def tell_again(self) -> None:
+        self.again += 1
+
+    async def went_away(self) -> None:
+        self.away += 1
+
+
+@pytest.fixture
+def fakes() -> worlds.FakeWorld:
+    return worlds.fake_world()
+
+
+@pytest.fixture
+def heard() -> Heard:
+    return Heard()
+
+
+@pytest.fixture
+def watch(fakes: worlds.FakeWorld, heard: Heard) -> StoreWatch:
+    return StoreWatch(
+        fakes.world.knowledge,
+        fakes.memory,
+        fakes.clock,
+        stats_changed=heard.stats_changed,
+        tell_again=heard.tell_again,
+        went_away=heard.went_away,
+    )
+
+
+CONFIG = models.ScopeConfig()
+
+
+async def open_run(fakes: worlds.FakeWorld, run_id: str = "r") -> None:
+    run = models.RunIn(namespace="demo", scope="realm:demo", blueprint="bp")
+    await fakes.knowledge.put_run(run_id, run)
+
+
+async def test_wanted_statistics_come_in_one_batch_and_changes_are_told(fakes, watch, heard):
+    assert fakes.memory.blueprint_stats("demo", "bp") is None
+    assert fakes.memory.blueprint_stats("demo", "other") is None
+    assert fakes.memory.scope_stats("realm:demo") is None
+    await open_run(fakes)
+    fakes.knowledge.calls.clear()
+    await watch.tick()
+    assert fakes.knowledge.calls == ["whoami", "list_scopes", "stats_batch"]
+    assert heard.changed == [([("demo", "bp"), ("demo", "other")], ["realm:demo"])]
+    stats = fakes.memory.blueprint_stats("demo", "bp")
+    assert stats is not None
+    assert (stats.uses, stats.running) == (1, 1)
+
+
+async def test_equal_numbers_are_not_told_again(fakes, watch, heard):
+    fakes.memory.blueprint_stats("demo", "bp")
+    await watch.tick()
+    fakes.clock.advance(POLL_S)
+    await watch.tick()
+    assert len(heard.changed) == 1
+
+
+async def test_the_first_run_that_ends_is_told_at_once(fakes, watch, heard):
+    fakes.memory.blueprint_stats("demo", "bp")
+    fakes.memory.scope_stats("realm:demo/formation:bp")
+    await watch.tick()
+    await open_run(fakes)
+    fakes.memory.want_fresh("demo", "bp", soon=True)
+    fakes.clock.advance(sync_loop.SETTLE_S)
+    await watch.tick()
+    assert [told for told, _ in heard.changed] == [[("demo", "bp")], [("demo", "bp")]]
+
+
+async def test_a_change_is_told_at_most_every_half_minute(fakes, watch, heard):
+    fakes.memory.blueprint_stats("demo", "bp")
+    await watch.tick()
+    for number in range(2):
+        await open_run(fakes, f"r{number}")
+        fakes.memory.want_fresh("demo", "bp", soon=True)
+        await watch.tick()
+    assert len(heard.changed) == 2
+    fakes.clock.advance(FRESH_S - 1)
+    await watch.tick()
+    assert len(heard.changed) == 2
+    fakes.clock.advance(1)
+    await watch.tick()
+    assert heard.changed[2] == ([("demo", "bp")], [])
+
+
+async def test_a_run_that_begins_does_not_delay_the_telling_of_its_end(fakes, watch, heard):
+    fakes.memory.blueprint_stats("demo", "bp")
+    await watch.tick()
+    await open_run(fakes)
+    fakes.memory.want_fresh("demo", "bp", soon=False)
+    fakes.clock.advance(FRESH_S - 1)
+    await watch.tick()
+    assert len(heard.changed) == 1
+    fakes.memory.want_fresh("demo", "bp", soon=True)
+    await watch.tick()
+    assert len(heard.changed) == 2
+
+
+async def test_a_run_that_goes_on_is_told_after_half_a_minute(fakes, watch, heard):
+    fakes.memory.blueprint_stats("demo", "bp")
+    await watch.tick()
+    await open_run(fakes)
+    fakes.memory.want_fresh("demo", "bp", soon=False)
+    fakes.clock.advance(FRESH_S)
+    await watch.tick()
+    assert heard.changed[1] == ([("demo", "bp")], [])
+
+
+async def test_the_end_of_a_run_has_the_scopes_of_its_realm_read(fakes, watch):
+    for path in ("realm:demo", "realm:demo/formation:bp", "realm:demo2"):
+        fakes.memory.scope_stats(path)
+    await watch.tick()
+    fakes.memory.want_fresh("demo", None, soon=True)
+    assert fakes.memory.due().scopes == ("realm:demo", "realm:demo/formation:bp")
+
+
+async def test_what_is_wanted_is_read_without_waiting_for_the_next_tick(fakes, watch, monkeypatch):
+    monkeypatch.setattr(sync_loop, "TICK_S", 60)
+    monkeypatch.setattr(sync_loop, "SETTLE_S", 0)
+    running = asyncio.create_task(watch.run())
+    await asyncio.sleep(0.01)
+    fakes.memory.blueprint_stats("demo", "bp")
+    await asyncio.sleep(0.05)
+    assert fakes.memory.blueprint_stats("demo", "bp") is not None
+    running.cancel()
+
+
+async def test_a_blueprint_that_changes_during_the_batch_is_read_again(fakes, watch, heard):
+    fakes.memory.blueprint_stats("demo", "bp")
+    await watch.tick()
+    fakes.memory.want_fresh("demo", "bp", soon=True)
+    request = fakes.memory.due()
+    fakes.memory.want_fresh("demo", "bp", soon=True)
+    fakes.memory.note_stats(await fakes.knowledge.stats_batch(request))
+    assert [asked.name for asked in fakes.memory.due().blueprints] == ["bp"]
+
+
+async def test_a_store_that_goes_away_is_told_once(fakes, watch, heard):
+    await watch.tick()
+    fakes.knowledge.away = True
+    fakes.memory.blueprint_stats("demo", "bp")
+    await watch.tick()
+    await watch.tick()
+    assert heard.away == 1
+    fakes.knowledge.away = False
+    await watch.tick()
+    fakes.knowledge.away = True
+    fakes.memory.note_problem("gone")
+    await watch.tick()
+    assert heard.away == 2
+
+
+async def test_a_store_that_serves_again_is_logged_once(fakes, watch, caplog):
+    caplog.set_level(logging.INFO)
+    fakes.knowledge.away = True
+    await watch.tick()
+    assert "serves again" not in caplog.text
+    fakes.knowledge.away = False
+    await watch.tick()
+    await watch.tick()
+    assert caplog.text.count("the knowledge service serves again") == 1
+
+
+async def test_a_batch_without_an_answer_is_asked_again(fakes, watch, heard, caplog):
+    fakes.memory.blueprint_stats("demo", "bp")
+    await watch.tick()
+    fakes.memory.want_fresh("demo", "bp", soon=True)
+    fakes.knowledge.away = True
+    await watch.tick()
+    assert "the knowledge service does not serve: stats_batch" in caplog.text
+    fakes.knowledge.away = False
+    await open_run(fakes)
+    await watch.tick()
+    assert heard.changed[-1] == ([("demo", "bp")], [])
+
+
+async def test_another_store_has_all_told_again(fakes, watch, heard):
+    await watch.tick()
+    fakes.memory.note_configured("realm:demo", CONFIG)
+    fakes.memory.note_run_closed("demo", "r")
+    fakes.knowledge.away = True
+    fakes.memory.note_problem("gone")
+    await watch.tick()
+    fakes.knowledge.away = False
+    fakes.knowledge.store = models.StoreId(id="store-1", epoch=2)
+    await watch.tick()
+    assert heard.again == 1
+    assert not fakes.memory.is_configured("realm:demo", CONFIG)
+    assert not fakes.memory.is_run_closed("demo", "r")
+
+
+async def test_the_numbers_of_another_store_are_asked_for(fakes, watch, heard):
+    fakes.memory.blueprint_stats("demo", "bp")
+    fakes.memory.scope_stats("realm:demo")
+    await watch.tick()
+    fakes.knowledge.store = models.StoreId(id="store-1", epoch=2)
+    fakes.memory.note_problem("gone")
+    await watch.tick()
+    assert heard.changed[1] == ([("demo", "bp")], ["realm:demo"])
+
+
+async def test_the_same_store_that_comes_back_needs_nothing_again(fakes, watch, heard):
+    await watch.tick()
+    fakes.memory.note_configured("realm:demo", CONFIG)
+    fakes.memory.note_problem("gone")
+    await watch.tick()
+    assert heard.again == 0
+    assert fakes.memory.is_configured("realm:demo", CONFIG)
+    assert fakes.memory.store_problem() is None
+
+
+async def test_registrations_are_repeated_every_ten_minutes(fakes, watch, heard):
+    await watch.tick()
+    fakes.memory.note_configured("realm:demo", CONFIG)
+    fakes.memory.note_run_open("demo", "r")
+    fakes.clock.advance(sync_loop.REPEAT_S)
+    await watch.tick()
+    assert heard.again == 1
+    assert not fakes.memory.is_configured("realm:demo", CONFIG)
+    assert fakes.memory.is_run_open("demo", "r")
+    await watch.tick()
+    assert heard.again == 1
+
+
+async def test_a_silence_is_known_until_an_answer(fakes):
+    fakes.knowledge.away = True
+    with pytest.raises(Exception, match="does not answer"):
+        await fakes.world.knowledge.get_run("r")
+    assert "does not answer" in (fakes.memory.store_problem() or "")
+    fakes.knowledge.away = False
+    with pytest.raises(Exception, match="not found"):
+        await fakes.world.knowledge.get_run("r")
+    assert fakes.memory.store_problem() is None

@@ -1,0 +1,147 @@
+"""Cells that share an account: their nearest common scope, whatever their number."""
+
+import time
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kais import labels, names, scopes
+from kais.resources.cell import Cell
+from kais.resources.formation import Formation
+from kais.scopes import Scope
+from kais_operator.decide.cells import placing
+from kais_operator.decide.cells.placing import Housed
+from kais_operator.decide.plan import Body, ObjectRef
+from kais_operator.informer.cache import Cache
+from kais_operator.kubernetes import account_index
+from kais_operator.kubernetes.account_index import AccountIndex
+
+TASK = {"mode": "Task", "container": {"image": "worker:1"}}
+
+
+def formation(name: str, blueprint: str | None = None, *, version: int = 1) -> Body:
+    marks = {labels.BLUEPRINT: blueprint} if blueprint is not None else {}
+    return thing("Formation", name, {"cells": [{"name": "lead", "spec": TASK}]}, marks, version)
+
+
+def cell(team: str | None, index: int, *, account: str | None = "shared", version: int = 1) -> Body:
+    spec: Body = {**TASK, "serviceAccountName": account} if account is not None else {**TASK}
+    if team is None:
+        return thing("Cell", f"lone-{index}", spec, {}, version)
+    name = names.cell_name(team, "lead", index)
+    return thing(
+        "Cell", name, {**spec, "formationRef": team}, {labels.CELL_TEMPLATE: "lead"}, version
+    )
+
+
+def thing(kind: str, name: str, spec: Body, marks: dict[str, str], version: int) -> Body:
+    return {
+        "apiVersion": "kais.io/v1",
+        "kind": kind,
+        "metadata": {
+            "name": name,
+            "namespace": "demo",
+            "uid": f"uid-{kind}-{name}",
+            "generation": 1,
+            "resourceVersion": str(version),
+            "labels": marks,
+        },
+        "spec": spec,
+    }
+
+
+def index_of(*bodies: Body) -> AccountIndex:
+    index = AccountIndex()
+    for body in bodies:
+        index.put(body)
+    return index
+
+
+def own_scope(body: Body, teams: dict[str, Body]) -> Scope:
+    found = teams.get(body["spec"].get("formationRef", ""))
+    team = Formation.from_dict(found) if found is not None else None
+    return placing.own_scope(Housed(Cell.from_dict(body), team))
+
+
+def home(index: AccountIndex, body: Body, teams: dict[str, Body]) -> Scope:
+    others = index.scopes("demo", "shared", besides=body["metadata"]["name"])
+    return scopes.nearest_common([own_scope(body, teams), *others])
+
+
+TEAMS = {
+    "one": formation("one", "doctor"),
+    "two": formation("two", "doctor"),
+    "three": formation("three"),
+}
+PLACES = st.tuples(st.sampled_from([None, "one", "two", "three", "missing"]), st.integers(0, 3))
+
+
+@given(st.sets(PLACES, min_size=1), st.data())
+def test_the_few_scopes_have_the_nearest_common_one_of_all(
+    places: set[tuple[str | None, int]], data: st.DataObject
+) -> None:
+    bodies = [cell(team, number) for team, number in sorted(places, key=str)]
+    index = index_of(*TEAMS.values(), *bodies)
+    one = data.draw(st.sampled_from(bodies))
+    of_all = scopes.nearest_common([own_scope(body, TEAMS) for body in bodies])
+    assert home(index, one, TEAMS) == of_all
+    assert len(index.scopes("demo", "shared", besides="")) <= 4
+    for body in bodies:
+        if body is not one:
+            index.drop("Cell", "demo", body["metadata"]["name"])
+    assert home(index, one, TEAMS) == own_scope(one, TEAMS)
+
+
+def test_cells_of_other_accounts_and_those_that_go_do_not_count() -> None:
+    going = cell("one", 2)
+    going["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z"
+    index = index_of(cell("one", 0), cell("one", 1, account="other"), cell(None, 1, account=None))
+    assert index.scopes("demo", "shared", besides="one-lead-0") == []
+    index.put(cell("one", 2))
+    assert len(index.scopes("demo", "shared", besides="one-lead-0")) == 1
+    index.put(going)
+    assert index.scopes("demo", "shared", besides="one-lead-0") == []
+    assert index.scopes("elsewhere", "shared", besides="") == []
+
+
+def test_a_formation_that_changes_its_segment_moves_its_cells() -> None:
+    one = cell("one", 0)
+    index = index_of(*TEAMS.values(), one, cell("two", 1))
+    assert str(home(index, one, TEAMS)) == "realm:demo/formation:doctor"
+    changed = formation("two", "nurse")
+    changed["metadata"]["generation"] = 2
+    index.put(changed)
+    assert str(home(index, one, TEAMS)) == "realm:demo"
+
+
+def test_a_thousand_cells_are_answered_as_fast_as_two(monkeypatch: pytest.MonkeyPatch) -> None:
+    cells = [cell("one", number % 100, version=1) for number in range(100)]
+    uses = {f"use-{number}": formation(f"use-{number}", "doctor") for number in range(900)}
+    cache = Cache(labelled=())
+    for body in (*TEAMS.values(), *cells, *uses.values(), *(cell(name, 0) for name in uses)):
+        cache.put(body, is_told=True)
+    read: list[Any] = []
+    monkeypatch.setattr(account_index, "Cell", read)
+    began = time.process_time()
+    for body in cells:
+        body["metadata"]["resourceVersion"] = "2"
+        assert cache.put(body, is_told=True)
+        cache.accounts.scopes("demo", "shared", besides=body["metadata"]["name"])
+    took_ms = (time.process_time() - began) * 1000 / len(cells)
+    assert took_ms < 5, "a list of all was 90 ms"
+    assert read == [], "a status is no reason to read a cell again"
+
+
+def test_memory_feeds_the_index_and_takes_from_it_what_goes() -> None:
+    cache = Cache(labelled=())
+    cache.put(cell("one", 0), is_told=True)
+    cache.put(cell("one", 1), is_told=True)
+    assert len(cache.accounts.scopes("demo", "shared", besides="one-lead-0")) == 1
+    cache.put(cell("one", 1, version=2), is_told=True)
+    assert len(cache.accounts.scopes("demo", "shared", besides="one-lead-0")) == 1
+    cache.deleted(ObjectRef("Cell", "demo", "one-lead-1"), "uid-Cell-one-lead-1")
+    assert cache.accounts.scopes("demo", "shared", besides="one-lead-0") == []
+    cache.clear()
+    assert cache.accounts.scopes("demo", "shared", besides="") == []

@@ -1,0 +1,208 @@
+"""Which keys a watch event concerns."""
+
+from __future__ import annotations
+
+import pytest
+
+from kais import labels, names
+from kais_operator.decide.plan import Body, ObjectRef
+from kais_operator.manager import event_mapping
+from kais_operator.manager.reference_index import References
+
+REALM = "Realm//demo"
+
+
+def body(name: str, *, owner: tuple[str, str] | None = None, **told: object) -> Body:
+    metadata: Body = {"name": name, "namespace": "demo", "labels": {labels.MANAGED_BY: "kais"}}
+    metadata["labels"] |= told.pop("labels", {})  # type: ignore[operator]
+    metadata["annotations"] = told.pop("annotations", {})
+    if owner:
+        metadata["ownerReferences"] = [{"kind": owner[0], "name": owner[1], "controller": True}]
+    return {"metadata": metadata, **told}
+
+
+def keys(
+    kind: str, of: Body, references: References | None = None, *, is_gone: bool = False
+) -> list[str]:
+    found = event_mapping.routes(
+        kind,
+        of,
+        is_gone=is_gone,
+        references=references or References(),
+        operator_namespace="kais-system",
+    )
+    return [str(route.ref) for route in found]
+
+
+CELL = {labels.CELL: "team-lead-0", labels.FORMATION: "team", labels.INSTANCE: "use"}
+CASES = {
+    "a blueprint concerns itself and its realm": (
+        "Blueprint",
+        body("bp"),
+        ["Blueprint/demo/bp", REALM],
+    ),
+    "a revision concerns its blueprint too": (
+        "BlueprintRevision",
+        body("bp-r00001", spec={"blueprint": "bp"}),
+        ["BlueprintRevision/demo/bp-r00001", REALM, "Blueprint/demo/bp"],
+    ),
+    "a formation concerns the instance that owns it": (
+        "Formation",
+        body("f", owner=("BlueprintInstance", "use")),
+        ["Formation/demo/f", REALM, "BlueprintInstance/demo/use"],
+    ),
+    "a cell concerns its formation": (
+        "Cell",
+        body("team-lead-0", owner=("Formation", "team"), labels=CELL),
+        ["Cell/demo/team-lead-0", REALM, "Formation/demo/team"],
+    ),
+    "a cell that lost its owner concerns the formation of its label": (
+        "Cell",
+        body("team-lead-0", labels=CELL),
+        ["Cell/demo/team-lead-0", REALM, "Formation/demo/team"],
+    ),
+    "a job concerns the mission that owns it": (
+        "Job",
+        body("m-a1", owner=("Mission", "m"), labels={**CELL, labels.MISSION: "m"}),
+        ["Mission/demo/m"],
+    ),
+    "the pod of an attempt concerns its mission and nobody above": (
+        "Pod",
+        body("m-a1-x", owner=("Job", "m-a1"), labels={**CELL, labels.MISSION: "m"}),
+        ["Mission/demo/m"],
+    ),
+    "an account concerns its cell": (
+        "ServiceAccount",
+        body("team-lead-0", owner=("Cell", "team-lead-0"), labels=CELL),
+        ["Cell/demo/team-lead-0"],
+    ),
+    "the account of a realm's people concerns the realm": (
+        "ServiceAccount",
+        body(labels.USER_ACCOUNT),
+        [REALM],
+    ),
+    "a map of nobody, elsewhere, concerns nobody": ("ConfigMap", body("m"), []),
+}
+
+
+@pytest.mark.parametrize(("kind", "of", "expected"), CASES.values(), ids=CASES.keys())
+def test_an_event_concerns(kind, of, expected):
+    assert keys(kind, of) == expected
+
+
+def test_an_account_of_somebody_concerns_at_once_the_cells_that_borrow_it():
+    references = References()
+    borrower = body("c", spec={"serviceAccountName": "shared"})
+    references.note(ObjectRef("Cell", "demo", "c"), borrower, is_gone=False)
+    account = {"metadata": {"name": "shared", "namespace": "demo"}}
+    found = event_mapping.routes(
+        "ServiceAccount",
+        account,
+        is_gone=False,
+        references=references,
+        operator_namespace="kais-system",
+    )
+    assert [(str(route.ref), route.after_s) for route in found] == [("Cell/demo/c", 0.0)]
+    elsewhere = {"metadata": {"name": "shared", "namespace": "other"}}
+    assert keys("ServiceAccount", elsewhere, references) == []
+    references.note(ObjectRef("Cell", "demo", "c"), body("c", spec={}), is_gone=False)
+    assert keys("ServiceAccount", account, references) == []
+
+
+def test_an_outbox_in_the_operators_namespace_is_a_key_of_its_own():
+    of = body("kais-outbox-1")
+    of["metadata"]["namespace"] = "kais-system"
+    assert keys("ConfigMap", of) == ["Outbox/kais-system/kais-outbox-1"]
+
+
+def test_a_formation_and_its_cells_concern_the_missions_that_wait_for_them():
+    references = References()
+    mission = body("m", spec={"formationRef": "team"})
+    references.note(ObjectRef("Mission", "demo", "m"), mission, is_gone=False)
+    assert "Mission/demo/m" in keys("Formation", body("team"), references)
+    cell = body("team-lead-0", owner=("Formation", "team"))
+    assert "Mission/demo/m" in keys("Cell", cell, references)
+    assert "Mission/demo/m" not in keys("Formation", body("other"), references)
+
+
+def test_a_formation_whose_scope_changes_concerns_its_cells():
+    references = References()
+    member = body("lead", spec={"formationRef": "f"})
+    references.note(ObjectRef("Cell", "demo", "lead"), member, is_gone=False)
+
+    def concerns(of: Body, *, is_gone: bool = False) -> bool:
+        references.note(ObjectRef("Formation", "demo", "f"), of, is_gone=is_gone)
+        return "Cell/demo/lead" in keys("Formation", of, references, is_gone=is_gone)
+
+    assert concerns(body("f"))  # it was made after its cell
+    assert not concerns(body("f", status={"readyCells": 1}))
+    assert concerns(body("f", spec={"knowledge": {"scope": "other"}}))
+    assert not concerns(body("f", spec={"knowledge": {"scope": "other"}}))
+    assert concerns(body("f"), is_gone=True)
+    sibling = body("helper", spec={"formationRef": "f"}, owner=("Formation", "f"))
+    assert "Cell/demo/lead" not in keys("Cell", sibling, references)
+
+
+def test_a_mission_with_its_outcome_waits_for_nobody():
+    references = References()
+    ref = ObjectRef("Mission", "demo", "m")
+    references.note(ref, body("m", spec={"formationRef": "team"}), is_gone=False)
+    ended = body("m", spec={"formationRef": "team"}, annotations={labels.OUTCOME: "Succeeded"})
+    references.note(ref, ended, is_gone=False)
+    assert references.referrers(ObjectRef("Formation", "demo", "team")) == frozenset()
+
+
+def test_a_mission_of_one_cell_waits_for_that_cell():
+    references = References()
+    ref = ObjectRef("Mission", "demo", "m")
+    references.note(ref, body("m", spec={"cellRef": "solo"}), is_gone=False)
+    assert references.referrers(ObjectRef("Cell", "demo", "solo")) == {ref}
+    references.note(ref, body("m"), is_gone=True)
+    assert references.referrers(ObjectRef("Cell", "demo", "solo")) == frozenset()
+
+
+@pytest.mark.parametrize(
+    ("spec", "marks", "waits"),
+    [
+        ({"blueprintRef": {"name": "bp"}}, {}, True),
+        ({"blueprintRef": {"name": "bp"}}, {labels.RUN_ID: "r"}, False),
+        ({"blueprintRef": {"name": "bp"}, "updatePolicy": "Automatic"}, {labels.RUN_ID: "r"}, True),
+        ({"blueprintRef": {"name": "bp"}}, {labels.RUN_ID: "r", labels.RUN_OBJECT: "other"}, True),
+    ],
+    ids=[
+        "whose run has not begun",
+        "whose run has begun",
+        "that follows new revisions",
+        "that is a copy and has its original's run",
+    ],
+)
+def test_an_instance_waits_for_its_blueprint(spec, marks, waits):
+    references = References()
+    use = body("use", spec=spec, status={"revisionInUse": 1}, annotations=marks)
+    references.note(ObjectRef("BlueprintInstance", "demo", "use"), use, is_gone=False)
+    revision = body("bp-r00001", spec={"blueprint": "bp"})
+    for kind, changed in (("BlueprintRevision", revision), ("Blueprint", body("bp"))):
+        assert ("BlueprintInstance/demo/use" in keys(kind, changed, references)) == waits
+
+
+def test_an_instance_that_goes_concerns_its_blueprint():
+    use = body("use", spec={"blueprintRef": {"name": "bp"}})
+    assert "Blueprint/demo/bp" in keys("BlueprintInstance", use, is_gone=True)
+    assert "Blueprint/demo/bp" not in keys("BlueprintInstance", use)
+
+
+def test_a_scope_that_goes_concerns_the_other_scopes_of_its_namespace():
+    references = References()
+    for name in ("older", "younger"):
+        references.note(ObjectRef("KnowledgeScope", "demo", name), body(name), is_gone=False)
+    references.note(ObjectRef("KnowledgeScope", "demo", "older"), body("older"), is_gone=True)
+    found = keys("KnowledgeScope", body("older"), references, is_gone=True)
+    assert "KnowledgeScope/demo/younger" in found
+
+
+def test_a_label_that_is_cut_names_the_whole_name():
+    name = "m" * 80
+    references = References()
+    references.note(ObjectRef("Mission", "demo", name), body(name), is_gone=False)
+    pod = body("p", owner=("Job", "j"), labels={labels.MISSION: names.label_value(name)})
+    assert keys("Pod", pod, references) == [f"Mission/demo/{name}"]

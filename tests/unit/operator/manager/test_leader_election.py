@@ -1,0 +1,207 @@
+"""One Lease, one leader: by resourceVersion on the server and by the monotonic clock here."""
+
+from __future__ import annotations
+
+import asyncio
+import copy
+import itertools
+from typing import Any
+
+import pytest
+
+from kais_operator import errors
+from kais_operator.manager.leader_election import Election, Timing
+from tests.fakes.clock import FakeClock
+
+TIMING = Timing(duration_s=15, renew_within_s=10, retry_s=0.001)
+
+
+class LeaseServer:
+    """Holds one Lease as the API server does; `away` makes it silent."""
+
+    def __init__(self) -> None:
+        self.lease: dict[str, Any] | None = None
+        self.away = False
+        self._versions = itertools.count(1)
+
+    async def call(
+        self, method: str, path: str, *, body: Any = None, content_type: str = ""
+    ) -> dict[str, Any]:
+        await asyncio.sleep(0)
+        if self.away:
+            raise errors.ClusterUnavailable(f"{method} {path}: no answer")
+        if method == "GET":
+            if self.lease is None:
+                raise errors.NotFound(path)
+        elif method == "POST":
+            if self.lease is not None:
+                raise errors.AlreadyExists(path)
+            self._store(copy.deepcopy(body))
+        else:
+            self._patch(body)
+        assert self.lease is not None
+        return copy.deepcopy(self.lease)
+
+    def _patch(self, body: Any) -> None:
+        assert self.lease is not None
+        if body["metadata"]["resourceVersion"] != self.lease["metadata"]["resourceVersion"]:
+            raise errors.Conflict("the object has been modified")
+        self._store({**self.lease, "spec": {**self.lease["spec"], **body["spec"]}})
+
+    def _store(self, lease: dict[str, Any]) -> None:
+        lease["metadata"] = {**lease["metadata"], "resourceVersion": str(next(self._versions))}
+        self.lease = lease
+
+    @property
+    def holder(self) -> str | None:
+        return self.lease["spec"]["holderIdentity"] if self.lease else None
+
+    def touch(self, **spec: Any) -> None:
+        assert self.lease is not None
+        self._store({**self.lease, "spec": {**self.lease["spec"], **spec}})
+
+
+@pytest.fixture
+def server() -> LeaseServer:
+    return LeaseServer()
+
+
+@pytest.fixture
+def clock() -> FakeClock:
+    return FakeClock()
+
+
+def election(server: LeaseServer, clock: FakeClock, identity: str = "one") -> Election:
+    return Election(
+        server,  # type: ignore[arg-type]
+        namespace="kais-system",
+        identity=identity,
+        clock=clock,
+        timing=TIMING,
+    )
+
+
+async def soon(made: Any) -> None:
+    async with asyncio.timeout(2):
+        await made
+
+
+async def test_the_first_takes_a_lease_that_is_not_there(server, clock):
+    one = election(server, clock)
+    assert not one.leads()
+    await soon(one.stand())
+    assert one.leads()
+    assert server.holder == "one"
+    assert server.lease["spec"]["leaseDurationSeconds"] == 15
+
+
+async def test_the_second_waits_as_long_as_the_first_renews(server, clock):
+    await soon(election(server, clock).stand())
+    standing = asyncio.create_task(election(server, clock, "two").stand())
+    for _ in range(5):
+        await asyncio.sleep(0.005)
+        clock.advance(10)
+        server.touch(renewTime="now")
+    assert not standing.done()
+    await asyncio.sleep(0.005)
+    clock.advance(15)
+    await soon(standing)
+    assert server.holder == "two"
+    assert server.lease["spec"]["leaseTransitions"] == 1
+
+
+async def test_a_released_lease_is_taken_at_once(server, clock):
+    one, two = election(server, clock), election(server, clock, "two")
+    await soon(one.stand())
+    await one.release()
+    assert not one.leads()
+    assert not server.holder
+    await soon(two.stand())
+    assert server.holder == "two"
+
+
+async def test_a_lease_is_released_though_the_answer_to_a_renewal_was_not_heard(server, clock):
+    one = election(server, clock)
+    await soon(one.stand())
+    server.touch(renewTime="now")  # the renewal that was cancelled when the term ended
+    await one.release()
+    assert not server.holder
+
+
+async def test_a_lease_that_another_took_is_left_to_it(server, clock):
+    one = election(server, clock)
+    await soon(one.stand())
+    server.touch(holderIdentity="two")
+    await one.release()
+    assert server.holder == "two"
+
+
+async def test_only_the_holder_releases(server, clock):
+    await soon(election(server, clock).stand())
+    await election(server, clock, "two").release()
+    assert server.holder == "one"
+
+
+async def test_a_leader_that_was_paused_does_not_lead_any_more(server, clock):
+    one = election(server, clock)
+    await soon(one.stand())
+    clock.advance(9.9)
+    assert one.leads()
+    clock.advance(0.2)
+    assert not one.leads()
+
+
+async def test_a_leader_holds_while_it_can_renew(server, clock):
+    one = election(server, clock)
+    await soon(one.stand())
+    holding = asyncio.create_task(one.hold())
+    for _ in range(4):
+        await asyncio.sleep(0.01)
+        clock.advance(8)
+    await asyncio.sleep(0.01)
+    assert one.leads()
+    assert not holding.done()
+    holding.cancel()
+    await asyncio.gather(holding, return_exceptions=True)
+
+
+async def test_a_leader_whose_lease_was_taken_stops(server, clock):
+    one = election(server, clock)
+    await soon(one.stand())
+    server.touch(holderIdentity="two")
+    await soon(one.hold())
+    assert not one.leads()
+
+
+async def test_a_renewal_whose_answer_was_lost_is_not_a_loss(server, clock):
+    one = election(server, clock)
+    await soon(one.stand())
+    server.touch(renewTime="by the request whose answer was lost")
+    holding = asyncio.create_task(one.hold())
+    await asyncio.sleep(0.02)
+    assert not holding.done()
+    assert one.leads()
+    holding.cancel()
+    await asyncio.gather(holding, return_exceptions=True)
+
+
+async def test_a_leader_that_hears_nothing_stops_in_time(server, clock):
+    one = election(server, clock)
+    await soon(one.stand())
+    server.away = True
+    holding = asyncio.create_task(one.hold())
+    await asyncio.sleep(0.02)
+    assert not holding.done()
+    clock.advance(11)
+    await soon(holding)
+    assert not one.leads()
+
+
+async def test_of_two_that_reach_for_a_free_lease_one_gets_it(server, clock):
+    elections = [election(server, clock, name) for name in ("one", "two")]
+    standing = [asyncio.create_task(e.stand()) for e in elections]
+    await asyncio.sleep(0.02)
+    assert sum(e.leads() for e in elections) == 1
+    for task in standing:
+        task.cancel()
+    await asyncio.gather(*standing, return_exceptions=True)

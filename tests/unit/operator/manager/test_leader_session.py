@@ -1,0 +1,83 @@
+"""What the watches' thread hands to the loop: each event once, in order, on its own."""
+
+from __future__ import annotations
+
+import asyncio
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from kais_operator.decide.plan import ObjectRef, RunInContainer
+from kais_operator.informer.cache import Cache
+from kais_operator.manager import leader_session
+from tests.fakes.world import FakeWorld, fake_world
+
+
+class Ear:
+    """Hears names, and fails over the name `bad`."""
+
+    def __init__(self) -> None:
+        self.heard: list[str] = []
+
+    def has_heard(self, kind: str, body: dict[str, Any]) -> bool:
+        return False
+
+    def happened(self, kind: str, body: dict[str, Any], *, is_gone: bool) -> None:
+        if body["name"] == "bad":
+            raise ValueError("bad")
+        self.heard.append(body["name"])
+
+
+@pytest.fixture
+def fake() -> FakeWorld:
+    return fake_world()
+
+
+@pytest.fixture
+async def term(fake: FakeWorld) -> leader_session.Term:
+    unused: Any = None
+    metrics: Any = SimpleNamespace(reconciled=None)
+    made = leader_session.Term(
+        leader_session.Office(
+            fake.world, fake.memory, unused, Cache(labelled=()), {}, metrics, unused, unused
+        )
+    )
+    ear: Any = Ear()
+    made._ear = ear
+    made._loop = asyncio.get_running_loop()
+    return made
+
+
+def tell(term: leader_session.Term, *names: str) -> None:
+    for name in names:
+        term._happened_in_thread("Cell", {"name": name}, False)
+
+
+async def test_what_a_thread_tells_is_heard_once_and_in_order(term):
+    names = [str(number) for number in range(3000)]
+    await asyncio.to_thread(tell, term, *names)
+    await asyncio.sleep(0.05)
+    assert term._ear.heard == names
+
+
+async def test_an_event_that_fails_keeps_none_of_the_others_back(term, caplog):
+    tell(term, "one", "bad", "two", "three")
+    await asyncio.sleep(0.05)
+    assert term._ear.heard == ["one", "two", "three"]
+    assert "ValueError: bad" in caplog.text
+
+
+async def test_the_commands_of_a_term_end_with_it(term, fake, monkeypatch):
+    """The next leader runs the open ones again."""
+
+    async def nothing() -> None:
+        return None
+
+    monkeypatch.setattr(term, "_watch", nothing)
+    monkeypatch.setattr(term, "_parts", lambda: [nothing()])
+    mission, pod = ObjectRef("Mission", "demo", "m"), ObjectRef("Pod", "demo", "p")
+    command = RunInContainer("k", mission, pod, "cell", ("sleep", "1000"), 1000.0)
+    fake.containers.run(command)
+    await term.run(nothing(), asyncio.Event())
+    assert fake.containers.ended == [command]

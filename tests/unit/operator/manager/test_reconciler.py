@@ -1,0 +1,254 @@
+"""A pass: what it does, when it tells, and when it comes again."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from kais_operator import errors
+from kais_operator.decide import plan as plans
+from kais_operator.decide.plan import ObjectRef, Plan
+from kais_operator.manager import reconciler as manager_reconciler
+from kais_operator.manager import status_debounce
+from kais_operator.manager.predicates import Echoes
+from kais_operator.manager.workqueue import Backoff
+from kais_operator.observe.reconcilers import Reconciler, Seen
+from knowledge_client import models
+from tests.fakes import world as worlds
+
+KEY = ObjectRef("Formation", "demo", "f")
+MAP = {
+    "apiVersion": "v1",
+    "kind": "ConfigMap",
+    "metadata": {"name": "m", "namespace": "demo"},
+}
+SCOPE = plans.PutScope("realm:demo", models.ScopeConfig())
+EVENT = plans.EmitEvent("Normal", "Begun", "it has begun")
+
+
+@pytest.fixture
+def fakes() -> worlds.FakeWorld:
+    formation = {
+        "apiVersion": "kais.io/v1",
+        "kind": "Formation",
+        "metadata": {"name": "f", "namespace": "demo"},
+        "spec": {},
+    }
+    return worlds.fake_world(formation)
+
+
+def passes_of(fakes: worlds.FakeWorld, decide: Callable[[Any], Plan]) -> manager_reconciler.Passes:
+    async def observe(world: Any, ref: ObjectRef) -> Seen | None:
+        body = await world.cluster.get(ref)
+        return Seen(body, body) if body else None
+
+    reconciler = Reconciler("Formation", observe, lambda observed, now: decide(observed))
+    return manager_reconciler.Passes(
+        fakes.world, {"Formation": reconciler}, Echoes(), look_again=lambda _: None
+    )
+
+
+def says(phase: str = "Running") -> dict[str, Any]:
+    return {"phase": phase}
+
+
+def creates_once(fakes: worlds.FakeWorld) -> Callable[[Any], Plan]:
+    """Decide to create the map, with an Event, and then to say so."""
+
+    def decide(_: Any) -> Plan:
+        is_there = ObjectRef("ConfigMap", "demo", "m") in fakes.cluster.refs()
+        return Plan(() if is_there else (plans.Create(MAP), EVENT), status=says(str(is_there)))
+
+    return decide
+
+
+async def test_a_pass_with_nothing_to_do_tells_the_status_and_keeps_the_time(fakes):
+    passes = passes_of(fakes, lambda _: Plan(status=says(), requeue_after=timedelta(seconds=7)))
+    assert await passes(KEY) == 7
+    assert fakes.cluster.read(KEY)["status"] == says()
+    assert await passes(KEY) == 7
+    assert fakes.cluster.writes == [("status", KEY)]
+
+
+async def test_a_pass_that_wrote_looks_again_before_it_tells_the_status(fakes):
+    assert await passes_of(fakes, creates_once(fakes))(KEY) is None
+    assert fakes.cluster.read(KEY)["status"] == says("True")
+    assert [verb for verb, _ in fakes.cluster.writes] == ["create", "status", "emit"]
+
+
+def waits(reason: str = "WaitingForCells", *, status: str = "False") -> dict[str, Any]:
+    ready = {"type": "Ready", "status": status, "reason": reason, "message": "m"}
+    return {"conditions": [ready]}
+
+
+async def test_a_parent_whose_children_say_nothing_yet_tells_so_a_moment_later(fakes, monkeypatch):
+    monkeypatch.setattr(status_debounce, "HELD_S", {"Formation": 1.2})
+    passes = passes_of(fakes, lambda _: Plan(status=waits()))
+    assert await passes(KEY) == pytest.approx(1.2)
+    fakes.clock.advance(1.0)
+    assert await passes(KEY) == pytest.approx(0.2)
+    assert fakes.cluster.writes == []
+    fakes.clock.advance(0.2)
+    assert await passes(KEY) is None
+    assert fakes.cluster.writes == [("status", KEY)]
+
+
+@pytest.mark.parametrize("first", [waits("Ready", status="True"), waits("NameTaken")])
+async def test_good_news_and_trouble_are_told_at_once(fakes, first, monkeypatch):
+    monkeypatch.setattr(status_debounce, "HELD_S", {"Formation": 1.2})
+    assert await passes_of(fakes, lambda _: Plan(status=first))(KEY) is None
+    assert fakes.cluster.writes == [("status", KEY)]
+
+
+async def test_what_follows_the_first_words_is_told_at_once(fakes, monkeypatch):
+    monkeypatch.setattr(status_debounce, "HELD_S", {"Formation": 1.2})
+    fakes.cluster.put({**fakes.cluster.read(KEY), "status": waits("Ready", status="True")})
+    assert await passes_of(fakes, lambda _: Plan(status=waits()))(KEY) is None
+    assert fakes.cluster.read(KEY)["status"] == waits()
+
+
+async def test_an_event_is_told_once_until_the_status_tells_it(fakes):
+    rounds: list[int] = []
+
+    def decide(_: Any) -> Plan:
+        rounds.append(1)
+        return Plan((SCOPE, EVENT) if len(rounds) < 3 else (EVENT,), status=says())
+
+    await passes_of(fakes, decide)(KEY)
+    assert len(rounds) == 3
+    assert [event["reason"] for event in fakes.cluster.events] == ["Begun"]
+
+
+async def test_a_pass_that_told_the_store_looks_again_at_once(fakes):
+    done: list[bool] = []
+
+    def decide(_: Any) -> Plan:
+        done.append(True)
+        return Plan((SCOPE,) if len(done) == 1 else (), status=says())
+
+    assert await passes_of(fakes, decide)(KEY) is None
+    assert len(done) == 2
+    assert fakes.cluster.writes == [("status", KEY)]
+
+
+async def test_a_pass_that_finds_no_rest_leaves_the_status_to_the_next(fakes):
+    passes = passes_of(fakes, lambda _: Plan((SCOPE,), status=says()))
+    assert await passes(KEY) == manager_reconciler.WROTE_S
+    assert "status" not in fakes.cluster.read(KEY)
+
+
+async def test_a_store_that_is_away_is_told_and_tried_again_within_half_a_minute(fakes):
+    fakes.knowledge.away = True
+    plan = Plan((SCOPE,), status=says("Waiting"), requeue_after=timedelta(seconds=3))
+    with pytest.raises(Backoff, match="does not answer") as caught:
+        await passes_of(fakes, lambda _: plan)(KEY)
+    assert (caught.value.cap_s, caught.value.within_s) == (30, 3)
+    assert fakes.cluster.read(KEY)["status"] == says("Waiting")
+
+
+async def test_a_renderer_that_is_away_is_asked_again_within_half_a_minute(fakes):
+    def decide(_: Any) -> Plan:
+        raise errors.RendererUnavailable("the renderer does not answer")
+
+    with pytest.raises(Backoff, match="does not answer") as caught:
+        await passes_of(fakes, decide)(KEY)
+    assert caught.value.cap_s == 30
+
+
+async def test_a_key_that_never_settles_tells_its_status_and_slows_down(fakes):
+    passes = passes_of(fakes, lambda _: Plan((SCOPE,), status=says()))
+    for _ in range(manager_reconciler.RESTLESS // manager_reconciler.ROUNDS):
+        assert await passes(KEY) == manager_reconciler.WROTE_S
+    with pytest.raises(Backoff, match="20 looks in a row found something to do"):
+        await passes(KEY)
+    assert fakes.cluster.read(KEY)["status"] == says()
+
+
+async def test_a_refused_child_is_told_in_the_conditions(fakes):
+    fakes.cluster.fail("create", errors.Forbidden("exceeded quota: none"))
+    applied = {"type": "Applied", "status": "True", "reason": "Applied", "message": "m"}
+    status = {"conditions": [applied, {**applied, "type": "Ready"}]}
+    with pytest.raises(Backoff, match="exceeded quota"):
+        await passes_of(fakes, lambda _: Plan((plans.Create(MAP),), status=status))(KEY)
+    told = fakes.cluster.read(KEY)["status"]["conditions"]
+    assert [(c["type"], c["reason"], c["message"]) for c in told] == [
+        ("Applied", "ApplyFailed", "exceeded quota: none"),
+        ("Ready", "ApplyFailed", "exceeded quota: none"),
+    ]
+
+
+FAILURES = {
+    "a lease that may be renewed late is looked at again": (
+        errors.NotLeading("lost"),
+        manager_reconciler.LEADING_S,
+    ),
+    "what is not ready says when": (errors.NotReady("not yet", requeue_after_s=4), 4),
+    "a namespace that goes away is looked at later": (
+        errors.NamespaceTerminating("going"),
+        manager_reconciler.TERMINATING_S,
+    ),
+}
+
+
+@pytest.mark.parametrize(("error", "after"), FAILURES.values(), ids=FAILURES.keys())
+async def test_an_error_becomes_a_delay(fakes, error, after):
+    fakes.cluster.fail("create", error)
+    assert await passes_of(fakes, lambda _: Plan((plans.Create(MAP),)))(KEY) == after
+
+
+async def test_a_conflict_is_tried_again(fakes):
+    fakes.cluster.fail("create", errors.Conflict("changed"))
+    with pytest.raises(Backoff, match="changed"):
+        await passes_of(fakes, lambda _: Plan((plans.Create(MAP),)))(KEY)
+
+
+async def test_what_is_gone_needs_nothing(fakes):
+    fakes.cluster.vanish(KEY)
+    assert await passes_of(fakes, lambda _: Plan(status=says()))(KEY) is None
+
+
+async def test_what_goes_while_it_is_looked_at_needs_nothing(fakes):
+    def decide(_: Any) -> Plan:
+        fakes.cluster.vanish(KEY)
+        return Plan(status=says())
+
+    assert await passes_of(fakes, decide)(KEY) is None
+
+
+async def test_a_key_of_no_kind_needs_nothing(fakes):
+    assert await passes_of(fakes, lambda _: Plan())(ObjectRef("Nothing", "demo", "x")) is None
+
+
+async def test_a_pass_that_is_cancelled_ends_without_its_events(fakes, monkeypatch):
+    async def hangs(*_: Any, **__: Any) -> None:
+        await asyncio.sleep(30)
+
+    monkeypatch.setattr(fakes.cluster, "apply_status", hangs)
+    running = asyncio.create_task(passes_of(fakes, creates_once(fakes))(KEY))
+    await asyncio.sleep(0.01)
+    running.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await running
+    assert [verb for verb, _ in fakes.cluster.writes] == ["create"]
+
+
+async def test_a_lease_that_is_lost_before_the_events_fails_no_pass(fakes):
+    fakes.cluster.fail("emit", errors.NotLeading("lost"))
+    assert await passes_of(fakes, creates_once(fakes))(KEY) is None
+    assert fakes.cluster.read(KEY)["status"] == says("True")
+
+
+async def test_an_object_that_is_gone_has_its_commands_in_containers_ended(fakes):
+    passes = passes_of(fakes, lambda _: Plan(status=says()))
+    pod = ObjectRef("Pod", "demo", "p")
+    command = plans.RunInContainer("k", KEY, pod, "cell", ("sleep", "1000"), 1000.0)
+    fakes.containers.run(command)
+    await passes(KEY)
+    assert fakes.containers.ended == []
+    fakes.cluster.vanish(KEY)
+    await passes(KEY)
+    assert fakes.containers.ended == [command]

@@ -1,0 +1,120 @@
+"""What kopf is told to watch, and what of its events concerns us."""
+
+from __future__ import annotations
+
+import threading
+from typing import Any
+
+import kopf
+
+from kais_operator.kubernetes.credentials import Login
+from kais_operator.manager import watches
+from kais_operator.manager.watches import Scope
+
+
+async def no_login() -> Login:
+    raise AssertionError("nobody logs in here")
+
+
+def test_kopf_waits_for_nothing_without_end_and_writes_nothing():
+    settings = watches.build_settings(is_namespaced=False)
+    assert (settings.watching.server_timeout, settings.watching.client_timeout) == (300, 330)
+    assert settings.watching.connect_timeout == 10
+    assert settings.watching.inactivity_timeout < 90
+    assert max(settings.queueing.error_delays) == 60
+    assert not settings.posting.enabled
+    assert not settings.scanning.disabled
+
+
+def test_kopf_copies_and_compares_no_object():
+    persistence = watches.build_settings(is_namespaced=False).persistence
+    body = kopf.Body({"spec": {"a": 1}, "metadata": {"annotations": {"b": "c"}}})
+    assert persistence.diffbase_storage.fetch(body=body) is None
+    assert persistence.diffbase_storage.build(body=body) == {}
+    assert persistence.progress_storage.clear(essence={"a": 1}) == {"a": 1}
+
+
+def test_kopf_looks_for_no_kinds_and_namespaces_in_namespace_mode():
+    assert watches.build_settings(is_namespaced=True).scanning.disabled
+
+
+def test_children_are_selected_by_our_label_and_our_kinds_are_not():
+    selectors = watches.build_settings(is_namespaced=False).watching.label_selectors
+    assert selectors["", "v1", "pods"] == "app.kubernetes.io/managed-by=kais"
+    assert selectors["coordination.k8s.io", "v1", "leases"] == "app.kubernetes.io/managed-by=kais"
+    assert ("kais.io", "v1", "cells") not in selectors
+
+
+def test_accounts_are_watched_whole_because_cells_borrow_those_of_others():
+    selectors = watches.build_settings(is_namespaced=False).watching.label_selectors
+    assert ("", "v1", "serviceaccounts") not in selectors
+
+
+def test_all_of_the_cluster_is_watched_and_leases_at_home():
+    scope = Scope((), "home")
+    assert scope.watched == ()
+    assert scope.has("Cell", "a")
+    assert scope.has("Lease", "home")
+    assert not scope.has("Lease", "a")
+
+
+def test_the_outbox_and_the_probe_are_watched_at_home_in_namespace_mode():
+    scope = Scope(("b", "a"), "home")
+    assert scope.watched == ("a", "b", "home")
+    assert scope.has("ConfigMap", "home")
+    assert scope.has("Lease", "home")
+    assert scope.has("Cell", "a")
+    assert not scope.has("Cell", "home")
+    assert not scope.has("Cell", "other")
+
+
+async def test_an_event_is_told_with_its_kind_and_whether_the_object_is_gone():
+    told: list[tuple[str, str, bool]] = []
+
+    def happened(kind: str, body: dict[str, Any], is_gone: bool) -> None:
+        told.append((kind, body["metadata"]["name"], is_gone))
+
+    registry = watches.build_registry(Scope(("a",), "home"), happened, no_login)
+    handlers = {str(one.id): one.fn for one in registry._watching._handlers}
+    assert set(handlers) == {kind.lower() for kind in watches.KINDS}
+    for kind, name, namespace, type_ in (
+        ("mission", "m", "a", None),
+        ("pod", "p", "a", "DELETED"),
+        ("pod", "hidden", "home", "ADDED"),
+    ):
+        body = {"metadata": {"name": name, "namespace": namespace}}
+        await handlers[kind](event={"type": type_, "object": body})
+    assert told == [("Mission", "m", False), ("Pod", "p", True)]
+
+
+async def test_kopf_is_left_the_metadata_of_what_it_told():
+    told: list[dict[str, Any]] = []
+    registry = watches.build_registry(
+        Scope((), "home"), lambda _kind, body, _is_gone: told.append(body), no_login
+    )
+    handlers = {str(one.id): one.fn for one in registry._watching._handlers}
+    metadata = {"name": "c", "namespace": "a", "managedFields": [{"manager": "kubectl"}]}
+    event = {"type": None, "object": {"metadata": metadata, "spec": {"a": 1}, "status": {}}}
+    await handlers["cell"](event=event)
+    seen = {"name": "c", "namespace": "a"}
+    assert told == [{"metadata": seen, "spec": {"a": 1}, "status": {}}]
+    assert event["object"] == {"metadata": seen}
+
+
+async def test_watches_that_end_begin_anew_until_they_are_told_to_stop(monkeypatch, caplog):
+    stop = threading.Event()
+    begun: list[bool] = []
+
+    async def operator(**options: Any) -> None:
+        begun.append(options["clusterwide"])
+        if len(begun) == 3:
+            stop.set()
+        raise PermissionError("pods are forbidden")
+
+    monkeypatch.setattr(watches, "_PAUSE_S", 0.001)
+    monkeypatch.setattr(kopf, "operator", operator)
+    await watches.watch(Scope((), "home"), lambda *_: None, no_login, stop=stop)
+    assert begun == [True, True, True]
+    assert "kopf's watches ended and begin anew: PermissionError('pods are forbidden')" in (
+        caplog.text
+    )
