@@ -11,7 +11,6 @@ from starlette.routing import Route
 from starlette.types import Receive, Scope, Send
 
 from knowledge_service import clock as clocks
-from knowledge_service.index import looking
 from knowledge_service.metrics import Metrics
 from knowledge_service.ports import Authenticator, Store
 from knowledge_service.routes import (
@@ -32,6 +31,7 @@ from knowledge_service.routes import (
     usage,
 )
 from knowledge_service.routes.dependencies import Look, Services
+from knowledge_service.search.text import batch_analysis
 from knowledge_service.use_cases.readiness import Readiness
 from knowledge_service.workers.background import BackgroundWorker
 
@@ -45,7 +45,7 @@ def create_app(
     clock: clocks.Clock = clocks.now,
     metrics: Metrics | None = None,
     extraction: BackgroundWorker | None = None,
-    look: Look = looking.look,
+    look: Look = batch_analysis.look,
 ) -> FastAPI:
     """Make the ASGI app over a store and a worker of extractions that the caller opens and closes.
 

@@ -14,7 +14,7 @@ import msgspec
 
 from knowledge_service.aside import editions, frames
 from knowledge_service.domain.facts import FactText
-from knowledge_service.index import looking
+from knowledge_service.search.text import batch_analysis
 
 
 def main() -> None:
@@ -33,7 +33,7 @@ def main() -> None:
 
 def answer(message: bytes) -> bytes:
     """Analyse the texts of a message."""
-    return msgspec.msgpack.encode(looking.look(_TEXTS.decode(message)))
+    return msgspec.msgpack.encode(batch_analysis.look(_TEXTS.decode(message)))
 
 
 _TEXTS = msgspec.msgpack.Decoder(tuple[FactText, ...])

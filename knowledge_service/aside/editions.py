@@ -8,6 +8,6 @@ from __future__ import annotations
 
 from importlib import metadata
 
-from knowledge_service.index import analyser
+from knowledge_service.search.text import analyser
 
 OURS = f"{metadata.version('kais')} {analyser.VERSION}".encode()

@@ -20,8 +20,8 @@ import msgspec
 
 from knowledge_service.aside import editions, frames
 from knowledge_service.domain.facts import FactText
-from knowledge_service.index import looking
-from knowledge_service.index.looking import Looked
+from knowledge_service.search.text import batch_analysis
+from knowledge_service.search.text.batch_analysis import Looked
 
 _log = logging.getLogger(__name__)
 _ENCODER = msgspec.msgpack.Encoder()
@@ -69,7 +69,7 @@ class Aside:
         """Analyse texts, there or here: the result is the same."""
         found = self._ask(_ENCODER.encode(texts)) if len(texts) >= _MANY else None
         if found is None or not len(found.hashes) == len(found.terms) == len(texts):
-            return looking.look(texts)
+            return batch_analysis.look(texts)
         return found
 
     def stop(self) -> None:

@@ -19,10 +19,10 @@ from knowledge_service.clock import Clock
 from knowledge_service.domain.access_control import Principal
 from knowledge_service.domain.facts import FactText, canonical
 from knowledge_service.errors import InvalidBody
-from knowledge_service.index import looking
-from knowledge_service.index.looking import Looked
 from knowledge_service.metrics import Metrics
 from knowledge_service.ports import Authenticator, Once, Store
+from knowledge_service.search.text import batch_analysis
+from knowledge_service.search.text.batch_analysis import Looked
 from knowledge_service.use_cases import concurrency_limits, event_stream, rate_limits
 from knowledge_service.use_cases.readiness import Readiness
 
@@ -67,7 +67,7 @@ class Services:
         default_factory=concurrency_limits.Concurrency
     )
     listeners: event_stream.Listeners = field(default_factory=event_stream.Listeners)
-    look: Look = looking.look
+    look: Look = batch_analysis.look
     threads: ThreadPoolExecutor = field(default_factory=_threads)
     """As many as there are slots."""
     probes: anyio.CapacityLimiter = field(default_factory=lambda: anyio.CapacityLimiter(2))

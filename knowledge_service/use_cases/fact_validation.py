@@ -14,8 +14,8 @@ from knowledge_service.domain import aliases, facts, redaction
 from knowledge_service.domain.access_control import Principal, realm_of
 from knowledge_service.domain.facts import FactText, NewFact
 from knowledge_service.errors import InvalidBody, SecretRefused
-from knowledge_service.index import looking
-from knowledge_service.index.looking import Looked
+from knowledge_service.search.text import batch_analysis
+from knowledge_service.search.text.batch_analysis import Looked
 from knowledge_service.use_cases import authorization, remember
 
 if TYPE_CHECKING:
@@ -37,7 +37,7 @@ def prepare_all(
     store: Store,
     principal: Principal,
     bodies: Sequence[FactIn],
-    analyse: Callable[[Sequence[FactText]], Looked] = looking.look,
+    analyse: Callable[[Sequence[FactText]], Looked] = batch_analysis.look,
 ) -> list[NewFact]:
     """Prepare facts of one call; what they have in common is found out once.
 

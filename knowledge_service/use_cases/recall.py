@@ -36,8 +36,9 @@ from knowledge_service.domain.access_control import (
 )
 from knowledge_service.domain.recall_filters import Filters
 from knowledge_service.errors import Forbidden, NotFound, StoreUnavailable
-from knowledge_service.index import analyser, ranker
 from knowledge_service.ports import Hit, NewReceipt, Once, Search
+from knowledge_service.search import ranker_version
+from knowledge_service.search.text import analyser
 from knowledge_service.use_cases import authorization, remember
 
 if TYPE_CHECKING:
@@ -93,7 +94,7 @@ def recall(
             "principal": reader.name,
             "scopes": scopes,
             "known_at": known_at,
-            "ranker": ranker.RANKER,
+            "ranker": ranker_version.RANKER,
             "analyser": analyser.VERSION,
             "run": body.run,
             "attempt": body.attempt,
@@ -111,7 +112,7 @@ def recall(
             "facts": facts,
             "scopes": scopes,
             "known_at": known_at,
-            "ranker": ranker.RANKER,
+            "ranker": ranker_version.RANKER,
             "why_not": (),
         },
     )

@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING
 from knowledge_client.models import Asked, Compared, Explained, Moved, Receipt
 from knowledge_service.domain.access_control import Principal, Reach, View
 from knowledge_service.errors import Conflict
-from knowledge_service.index import analyser, ranker
+from knowledge_service.search import ranker_version
+from knowledge_service.search.text import analyser
 from knowledge_service.use_cases import provenance, recall, remember
 
 if TYPE_CHECKING:
@@ -119,8 +120,8 @@ def _moved(
 
 def _versions(receipt: Receipt) -> Iterator[str]:
     """Name what computes otherwise today, also when it comes to the same."""
-    if receipt.ranker != ranker.RANKER:
-        yield f"the ranker was {receipt.ranker} and is now {ranker.RANKER}"
+    if receipt.ranker != ranker_version.RANKER:
+        yield f"the ranker was {receipt.ranker} and is now {ranker_version.RANKER}"
     if receipt.analyser != analyser.VERSION:
         yield f"the analyser was {receipt.analyser}, now it is {analyser.VERSION}"
 

@@ -188,7 +188,7 @@ def test_fact_that_shares_no_word_says_so():
 
 
 def test_every_part_that_recall_gives_has_words():
-    ranking = (ROOT / "knowledge_service/index/ranking.py").read_text()
+    ranking = (ROOT / "knowledge_service/search/ranking/ranking.py").read_text()
     named = set(re.findall(r'"(x_[a-z]+)"', ranking)) | {
         name for name in re.findall(r'\["([a-z0-9]+)"\] = ', ranking) if not name.startswith("x_")
     }

@@ -8,18 +8,11 @@ from datetime import UTC, datetime, timedelta
 
 from knowledge_client.models import Fact
 from knowledge_service.domain.facts import canonical
-from knowledge_service.index import (
-    candidates,
-    keeping,
-    packing,
-    ranking,
-    runs,
-    scorer,
-    segments,
-    terms,
-)
-from knowledge_service.index.candidates import Candidate
-from knowledge_service.index.ranking import Uses
+from knowledge_service.search.postings import cache, merge_policy, segment, segment_codec
+from knowledge_service.search.ranking import bm25, candidates, ranking
+from knowledge_service.search.ranking.candidates import Candidate
+from knowledge_service.search.ranking.ranking import Uses
+from knowledge_service.search.text import term_ids
 from tests.fakes.store_base import Row
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -43,7 +36,7 @@ def candidate(number: int, scope_no: int, fact: Fact) -> Candidate:
 class MemoryRows:
     """The `Source` over packed rows in memory; counts what is read."""
 
-    def __init__(self, packed: Mapping[int, Sequence[packing.Row]]) -> None:
+    def __init__(self, packed: Mapping[int, Sequence[segment_codec.Row]]) -> None:
         self.packed = packed
         self.reads = 0
 
@@ -62,21 +55,19 @@ class MemoryRows:
 
 
 def scored(
-    documents: Mapping[int, Sequence[runs.Document]], question: Mapping[str, float]
-) -> scorer.Scores:
+    documents: Mapping[int, Sequence[segment.Document]], question: Mapping[str, float]
+) -> bm25.Scores:
     """Pack the documents of scopes and score them."""
     packed = {
-        number: list(segments.cut(runs.gather(found), 0)) if found else []
+        number: list(merge_policy.cut(segment.gather(found), 0)) if found else []
         for number, found in documents.items()
     }
-    return scored_rows(MemoryRows(packed), question, keeping.Kept(0))
+    return scored_rows(MemoryRows(packed), question, cache.Kept(0))
 
 
-def scored_rows(
-    source: MemoryRows, question: Mapping[str, float], kept: keeping.Kept
-) -> scorer.Scores:
+def scored_rows(source: MemoryRows, question: Mapping[str, float], kept: cache.Kept) -> bm25.Scores:
     """Score all scopes of a source."""
-    return scorer.search(source, kept, source.packed, question)
+    return bm25.search(source, kept, source.packed, question)
 
 
 @dataclass
@@ -97,10 +88,10 @@ class MemoryShelf:
             for row in rows
         }
 
-    def scores(self, question: Mapping[str, float]) -> scorer.Scores:
+    def scores(self, question: Mapping[str, float]) -> bm25.Scores:
         self.scored = scored(
             {
-                scope_no: [terms.document(r.number, r.terms) for r in rows]
+                scope_no: [term_ids.document(r.number, r.terms) for r in rows]
                 for scope_no, rows in self.scopes.items()
             },
             question,

@@ -21,8 +21,6 @@ from knowledge_service.domain.access_control import (
 )
 from knowledge_service.domain.facts import NewFact
 from knowledge_service.fact_operations import dry_run, lifecycle, remember
-from knowledge_service.index import finding
-from knowledge_service.index.ranking import Ranked
 from knowledge_service.ports import (
     Actor,
     Hit,
@@ -33,6 +31,8 @@ from knowledge_service.ports import (
     Placing,
     Search,
 )
+from knowledge_service.search import pipeline
+from knowledge_service.search.ranking.ranking import Ranked
 from tests.fakes.shelf import MemoryShelf
 from tests.fakes.store_base import Base, Row, StoredScope
 from tests.fakes.store_unit_of_work import MemoryUnitOfWork
@@ -116,7 +116,7 @@ class Facts(Base):
         by_number = {row.number: row.fact for rows in shelf.scopes.values() for row in rows}
         return tuple(
             Hit(by_number[each.number], each.score, {**each.parts, **words(shelf, search, each)})
-            for each in finding.find(shelf, self._inquiry(search))
+            for each in pipeline.find(shelf, self._inquiry(search))
         )
 
     def placing(self, search: Search, fact_id: str) -> Placing | None:
@@ -125,13 +125,13 @@ class Facts(Base):
         for rows in shelf.scopes.values():
             for row in rows:
                 if row.fact.id == fact_id:
-                    watch = finding.Watch(row.number)
-                    finding.find(shelf, self._inquiry(search), watch)
+                    watch = pipeline.Watch(row.number)
+                    pipeline.find(shelf, self._inquiry(search), watch)
                     return Placing(*watch.said)
         return None
 
-    def _inquiry(self, search: Search) -> finding.Inquiry:
-        return finding.Inquiry(search.query, search.limit, search.filters, search.now)
+    def _inquiry(self, search: Search) -> pipeline.Inquiry:
+        return pipeline.Inquiry(search.query, search.limit, search.filters, search.now)
 
     def _shelf(self, search: Search) -> MemoryShelf:
         seen = sorted(self._seen(search.view, search.scopes), key=lambda scope: scope.path)

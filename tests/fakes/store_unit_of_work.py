@@ -22,8 +22,8 @@ from knowledge_service.fact_operations.unit_of_work import (
     RunExposure,
     closes,
 )
-from knowledge_service.index import analyser
 from knowledge_service.ports import Actor
+from knowledge_service.search.text import analyser
 
 if TYPE_CHECKING:
     from tests.fakes.store_base import Base

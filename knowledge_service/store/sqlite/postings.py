@@ -1,7 +1,7 @@
 """The index in a table: written in the fact's own transaction, read in one snapshot.
 
 A row's key is scope, bucket and first document in one number. What a row holds and when rows are
-joined is `index.segments`' to say; nothing is left to fold later.
+joined is `search.postings.merge_policy`'s to say; nothing is left to fold later.
 """
 
 from __future__ import annotations
@@ -12,11 +12,13 @@ from typing import Any, NamedTuple
 
 import apsw
 
-from knowledge_service.index import analyser, bisection, packing, scorer, segments, terms
-from knowledge_service.index.keeping import Kept
-from knowledge_service.index.packing import WHOLE, Row
-from knowledge_service.index.reading import Rows
-from knowledge_service.index.runs import TOMBSTONE
+from knowledge_service.search.postings import bisection, merge_policy, segment_codec
+from knowledge_service.search.postings.cache import Kept
+from knowledge_service.search.postings.reader import Rows
+from knowledge_service.search.postings.segment import TOMBSTONE
+from knowledge_service.search.postings.segment_codec import WHOLE, Row
+from knowledge_service.search.ranking import bm25
+from knowledge_service.search.text import analyser, term_ids
 
 VERSION = f"segments-2 {analyser.VERSION}"
 """What `meta.index` must be; an index of another version is made anew."""
@@ -54,7 +56,7 @@ _CLEAR = "DELETE FROM posting"
 
 def add(connection: apsw.Connection, scope_no: int, texts: Iterable[tuple[int, Text]]) -> None:
     """Index the texts of new facts of one scope, given by ascending number."""
-    found = [(no, terms.packed_of(t) if isinstance(t, str) else t) for no, t in texts]
+    found = [(no, term_ids.packed_of(t) if isinstance(t, str) else t) for no, t in texts]
     if found:
         _append(connection, scope_no, found)
 
@@ -69,14 +71,14 @@ def erase(connection: apsw.Connection, erased: Erased) -> int | None:
     row = _holding(connection, scope_no, fact_no)
     if row is None:
         return None
-    place = int((packing.numbers(row.data) == fact_no).nonzero()[0][0])
+    place = int((segment_codec.numbers(row.data) == fact_no).nonzero()[0][0])
     rows = [row]
-    if row.size == packing.SPLIT:
-        packed = terms.packed_of(text) if isinstance(text, str) else text
-        document = terms.document_packed(fact_no, packed)
-        for bucket in sorted({packing.bucket(term) for term in document.terms}):
+    if row.size == segment_codec.SPLIT:
+        packed = term_ids.packed_of(text) if isinstance(text, str) else text
+        document = term_ids.document_packed(fact_no, packed)
+        for bucket in sorted({segment_codec.bucket(term) for term in document.terms}):
             rows += _rows(connection, scope_no, bucket, row.first, row.first + 1)
-    blanked = [packing.blank(each, place) for each in rows]
+    blanked = [segment_codec.blank(each, place) for each in rows]
     _replace(connection, scope_no, rows, [each for each in blanked if each])
     return row.first + place
 
@@ -96,16 +98,16 @@ def search(
     scope_nos: Iterable[int],
     words: Mapping[str, float],
     kept: Kept | None = None,
-) -> scorer.Scores:
+) -> bm25.Scores:
     """Score the facts of some scopes by weighted words; nothing outside of these is read.
 
     What was decoded before is taken from `kept`, and left there.
     """
-    return scorer.search(Snapshot(connection), kept or Kept(_ONE_SEARCH), scope_nos, words)
+    return bm25.search(Snapshot(connection), kept or Kept(_ONE_SEARCH), scope_nos, words)
 
 
 class Snapshot:
-    """The `index.reading.Source` of a connection's snapshot."""
+    """The `search.postings.reader.Source` of a connection's snapshot."""
 
     def __init__(self, connection: apsw.Connection) -> None:
         self._connection = connection
@@ -130,16 +132,16 @@ class Snapshot:
 
 def _append(connection: apsw.Connection, scope_no: int, new: Sequence[tuple[int, bytes]]) -> None:
     before = Snapshot(connection).count(scope_no)
-    first = segments.kept(before, before + len(new))
+    first = merge_policy.kept(before, before + len(new))
     if first == before and len(new) == 1:
-        document = terms.document_packed(*new[0])
-        _replace(connection, scope_no, (), (packing.alone(document, first),))
+        document = term_ids.document_packed(*new[0])
+        _replace(connection, scope_no, (), (segment_codec.alone(document, first),))
         return
     rows = [] if first == before else _rows(connection, scope_no, WHOLE, first)
     if rows:
         low = _key(scope_no, WHOLE, 0)
         connection.execute(_DROP_RANGE, (low + first, low + _FIRST))
-    _replace(connection, scope_no, (), segments.extend(rows, new, first))
+    _replace(connection, scope_no, (), merge_policy.extend(rows, new, first))
 
 
 def _replace(
@@ -170,7 +172,7 @@ def _holding(connection: apsw.Connection, scope_no: int, fact_no: int) -> Row | 
         return Row(WHOLE, keys[at] - low, *found[0])
 
     def first_of(at: int) -> int | None:
-        numbers = packing.numbers(row(at).data)
+        numbers = segment_codec.numbers(row(at).data)
         live = numbers[numbers != TOMBSTONE]
         return int(live[0]) if len(live) else None
 
@@ -178,7 +180,7 @@ def _holding(connection: apsw.Connection, scope_no: int, fact_no: int) -> Row | 
     if at is None:
         return None
     held = row(at)
-    return held if (packing.numbers(held.data) == fact_no).any() else None
+    return held if (segment_codec.numbers(held.data) == fact_no).any() else None
 
 
 def _key(scope_no: int, bucket: int, first: int) -> int:

@@ -14,7 +14,7 @@ from pathlib import Path
 import apsw
 
 from knowledge_service.errors import StoreDamaged, StoreUnavailable, TookTooLong
-from knowledge_service.index.keeping import Keeping
+from knowledge_service.search.postings.cache import Keeping
 from knowledge_service.store.sqlite.db import connection as connections
 
 # Queries release the GIL in SQLite only, so more readers than this add memory and no speed. Lists

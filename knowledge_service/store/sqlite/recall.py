@@ -17,9 +17,9 @@ from knowledge_client.models import Fact, Recalled, Receipt
 from knowledge_service.domain import recall_filters
 from knowledge_service.domain.access_control import PLATFORM, View, nearest_first
 from knowledge_service.event_log import times
-from knowledge_service.index import finding
 from knowledge_service.ports import Hit, NewReceipt, Once, Placing, Search
 from knowledge_service.ports.embeddings import Embedder
+from knowledge_service.search import pipeline
 from knowledge_service.store.sqlite.db.transaction import Mergeable, Transaction
 from knowledge_service.store.sqlite.repositories import base, fact_rows
 from knowledge_service.store.sqlite.shelf import Reading, Shelf, Vector
@@ -55,7 +55,7 @@ class Recall(base.Part):
         """Rank over narrow rows; whole facts are read for what is returned."""
         vector = self._vector(search)
         with self._shelf(search, vector) as (connection, shelf):
-            ranked = finding.find(shelf, _inquiry(search))
+            ranked = pipeline.find(shelf, _inquiry(search))
             numbers = [each.number for each in ranked]
             facts = fact_rows.by_numbers(connection, numbers, search.filters.known_at)
             words = shelf.words(numbers) if search.explain else {}
@@ -70,8 +70,8 @@ class Recall(base.Part):
         with self._shelf(search, vector) as (connection, shelf):
             for number, scope_no in connection.execute(_FACTS, (fact_id,)):
                 if scope_no in shelf.paths:
-                    watch = finding.Watch(number)
-                    finding.find(shelf, _inquiry(search), watch)
+                    watch = pipeline.Watch(number)
+                    pipeline.find(shelf, _inquiry(search), watch)
                     return Placing(*watch.said)
         return None
 
@@ -154,8 +154,8 @@ def _shelf(connection: apsw.Connection, search: Search, vector: Vector | None) -
     return shelf
 
 
-def _inquiry(search: Search) -> finding.Inquiry:
-    return finding.Inquiry(search.query, search.limit, search.filters, search.now)
+def _inquiry(search: Search) -> pipeline.Inquiry:
+    return pipeline.Inquiry(search.query, search.limit, search.filters, search.now)
 
 
 class _Recording(Mergeable):

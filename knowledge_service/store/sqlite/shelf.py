@@ -17,10 +17,10 @@ import apsw
 from knowledge_client.models import Fact
 from knowledge_service.domain.facts import canonical, key_hash
 from knowledge_service.event_log import times
-from knowledge_service.index import candidates, ranking, scorer
-from knowledge_service.index.candidates import Candidate
-from knowledge_service.index.keeping import Kept
-from knowledge_service.index.ranking import Uses
+from knowledge_service.search.postings.cache import Kept
+from knowledge_service.search.ranking import bm25, candidates, ranking
+from knowledge_service.search.ranking.candidates import Candidate
+from knowledge_service.search.ranking.ranking import Uses
 from knowledge_service.store.sqlite import postings
 from knowledge_service.store.sqlite.repositories import base, fact_rows, link_traversal, vectors
 
@@ -92,7 +92,7 @@ class Reading:
 
 
 class Shelf:
-    """The `index.finding.Shelf` of one snapshot; `paths` are the scopes that are searched.
+    """The `search.pipeline.Shelf` of one snapshot; `paths` are the scopes that are searched.
 
     With the question's `vector`, facts near in meaning are found, too; with `kept`, what other
     questions decoded is used.
@@ -112,9 +112,9 @@ class Shelf:
         self._connection = connection
         self._reading = reading
         self._known_at = known_at
-        self._scores: scorer.Scores | None = None
+        self._scores: bm25.Scores | None = None
 
-    def scores(self, terms: Mapping[str, float]) -> scorer.Scores:
+    def scores(self, terms: Mapping[str, float]) -> bm25.Scores:
         """Score every fact by its text."""
         self._scores = postings.search(self._connection, self.paths, terms, self.kept)
         return self._scores

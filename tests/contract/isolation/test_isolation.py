@@ -19,9 +19,9 @@ from knowledge_client.models import Copied, Fact, Promoted
 from knowledge_service.domain.access_control import EVERYTHING, View
 from knowledge_service.fact_operations import closing, promote
 from knowledge_service.fact_operations.unit_of_work import FactUnitOfWork
-from knowledge_service.index import scorer
-from knowledge_service.index.candidates import Candidate
 from knowledge_service.ports import Actor, Listing, Order
+from knowledge_service.search.ranking import bm25
+from knowledge_service.search.ranking.candidates import Candidate
 from knowledge_service.store.sqlite import postings, recall
 from knowledge_service.store.sqlite.repositories import (
     base,
@@ -83,7 +83,7 @@ def test_worlds_have_what_a_leak_would_need(folder: Path) -> None:
 class GlobalStatistics(Shelf):
     """Scores with the statistics of the whole table, as a shared full-text index would."""
 
-    def scores(self, terms: Mapping[str, float]) -> scorer.Scores:
+    def scores(self, terms: Mapping[str, float]) -> bm25.Scores:
         everything = base.scopes_seen(self._connection, EVERYTHING, None)
         self._scores = postings.search(self._connection, everything, terms)
         return self._scores

@@ -20,8 +20,8 @@ import pytest
 from knowledge_service.app import create_app
 from knowledge_service.aside.looking_aside import Aside
 from knowledge_service.domain.facts import FactText
-from knowledge_service.index import looking
 from knowledge_service.ports import Listing
+from knowledge_service.search.text import batch_analysis
 from knowledge_service.store.sqlite.maintenance import offline
 from knowledge_service.store.sqlite.store import SqliteStore
 from tests.builders_knowledge import ALL, TEAM
@@ -76,7 +76,7 @@ def texts(number: int, count: int = 40) -> list[FactText]:
 
 def assert_finds_all(aside: Aside, number: int) -> None:
     sent = texts(number)
-    assert aside.look(sent) == looking.look(sent)
+    assert aside.look(sent) == batch_analysis.look(sent)
 
 
 def started(aside: Aside) -> int:
@@ -201,7 +201,7 @@ def test_large_batch_is_waited_for_as_long_as_it_takes(aside: Aside) -> None:
     words = " ".join(f"w{n:x}-{n * 7919:x}" for n in range(600))[:8000]
     sent = [FactText("fact", f"{n} {words[n:]}", None, ()) for n in range(200)]
     aside._patience_s = 0  # beside what the size of a batch gives
-    assert aside.look(sent) == looking.look(sent)
+    assert aside.look(sent) == batch_analysis.look(sent)
     assert is_alive(pid)
 
 

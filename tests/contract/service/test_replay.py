@@ -12,8 +12,9 @@ from knowledge_client.models import (
     ReasonIn,
     RecallIn,
 )
-from knowledge_service.index import analyser, ranker
 from knowledge_service.ports import Store
+from knowledge_service.search import ranker_version
+from knowledge_service.search.text import analyser
 from tests.contract.service.callers import Connect, refused, told
 
 CODE = errors.Code
@@ -95,8 +96,8 @@ class TestReplay:
         await told(lead, "rain falls down")
         done = await lead.recall(RecallIn(query="rain"), idempotency_key="k")
         assert done.receipt is not None
-        before = (ranker.RANKER, analyser.VERSION)
-        monkeypatch.setattr(ranker, "RANKER", "next-1")
+        before = (ranker_version.RANKER, analyser.VERSION)
+        monkeypatch.setattr(ranker_version, "RANKER", "next-1")
         monkeypatch.setattr(analyser, "VERSION", "en-99")
         again = await lead.replay(done.receipt)
         assert again.equal

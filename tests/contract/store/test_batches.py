@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 from knowledge_client.models import Ref, Source
 from knowledge_service.domain.facts import NewFact
 from knowledge_service.event_log import event_payloads, fact_event_json
-from knowledge_service.index import terms
+from knowledge_service.search.text import term_ids
 from knowledge_service.store.sqlite.maintenance import offline, projection_rebuild
 from knowledge_service.store.sqlite.store import SqliteStore
 from knowledge_service.uuid7 import IdMaker
@@ -63,7 +63,7 @@ def looked_at(facts: list[NewFact]) -> list[NewFact]:
                                  subject=None, predicate=None, expires_at=None, valid_from=None,
                                  flags=()) for new in facts]  # fmt: skip
     for new in plain:
-        new.__dict__["terms"] = terms.packed_of(new.rendering)
+        new.__dict__["terms"] = term_ids.packed_of(new.rendering)
     return plain
 
 

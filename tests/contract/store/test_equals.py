@@ -17,9 +17,9 @@ from hypothesis import strategies as st
 from knowledge_client.models import Remembered
 from knowledge_service import clock
 from knowledge_service.errors import RetractedBefore, StoreUnavailable
-from knowledge_service.index import equality
 from knowledge_service.migrations import m008_equality
 from knowledge_service.ports import Order
+from knowledge_service.search.postings import hash_index
 from knowledge_service.store.sqlite.db import connection
 from knowledge_service.store.sqlite.maintenance import migrate, offline
 from knowledge_service.store.sqlite.projections import hash_index_table
@@ -278,8 +278,8 @@ def test_whatever_is_told_taken_back_erased_and_moved_the_equals_are_those_of_th
 
 
 def test_many_entries_are_found_before_and_after_they_are_put_to_the_rest() -> None:
-    begins = equality.beginnings([hashlib.sha256(b"%d" % n).digest() for n in range(9_000)])
-    known = equality.Known(equality.unpack(equality.pack(begins[:3_000], range(3_000))))
+    begins = hash_index.beginnings([hashlib.sha256(b"%d" % n).digest() for n in range(9_000)])
+    known = hash_index.Known(hash_index.unpack(hash_index.pack(begins[:3_000], range(3_000))))
     for first in range(3_000, 9_000, 200):
         known.add(begins[first : first + 200], range(first, first + 200))
         known.settle()
@@ -290,7 +290,9 @@ def test_many_entries_are_found_before_and_after_they_are_put_to_the_rest() -> N
 
 def test_numbers_of_what_came_last_are_found_without_going_through_all_that_came_last() -> None:
     begins = [n << 40 for n in range(1_060_000)]
-    known = equality.Known(equality.unpack(equality.pack(begins[:1_000_000], range(1_000_000))))
+    known = hash_index.Known(
+        hash_index.unpack(hash_index.pack(begins[:1_000_000], range(1_000_000)))
+    )
     known.add(begins[1_000_000:], range(1_000_000, 1_060_000))
     began = time.process_time()
     assert [known.numbers(n << 40) for n in range(1_059_000, 1_060_000)] == [

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from knowledge_service.index import answers
+from knowledge_service.search.query import answer_types
 
 
 @pytest.mark.parametrize(
@@ -20,12 +20,12 @@ from knowledge_service.index import answers
     ],
 )
 def test_text_has_what_is_asked_for(question: str, has: str, lacks: str) -> None:
-    wanted = answers.sort_of(question)
+    wanted = answer_types.sort_of(question)
     assert wanted is not None
     assert wanted.search(has)
     assert not wanted.search(lacks)
 
 
 def test_question_for_anything_wants_nothing_in_particular() -> None:
-    assert answers.sort_of("What did Anna say about it?") is None
-    assert answers.sort_of("ImagePullBackOff") is None
+    assert answer_types.sort_of("What did Anna say about it?") is None
+    assert answer_types.sort_of("ImagePullBackOff") is None

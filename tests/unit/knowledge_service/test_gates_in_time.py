@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from kais import facts
 from knowledge_service.domain import prompt_injection, redaction
-from knowledge_service.index import analyser
+from knowledge_service.search.text import analyser
 
 _MOST_S = 0.2
 """For 64 KiB; they take a tenth of it."""

@@ -8,18 +8,20 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from knowledge_service.index import analyser, packing, reading, runs, scorer, segments, terms
+from knowledge_service.search.postings import merge_policy, reader, segment, segment_codec
+from knowledge_service.search.ranking import bm25
+from knowledge_service.search.text import analyser, term_ids
 from tests.fakes import shelf
 
 TEXTS = st.lists(st.lists(st.sampled_from("abcdefgh"), max_size=6), min_size=1, max_size=90)
 
 
-def documents(texts: list[list[str]]) -> list[runs.Document]:
-    return [terms.document(100 + n, Counter(text)) for n, text in enumerate(texts)]
+def documents(texts: list[list[str]]) -> list[segment.Document]:
+    return [term_ids.document(100 + n, Counter(text)) for n, text in enumerate(texts)]
 
 
-def packed(texts: list[list[str]]) -> list[packing.Row]:
-    return list(segments.cut(runs.gather(documents(texts)), 0))
+def packed(texts: list[list[str]]) -> list[segment_codec.Row]:
+    return list(merge_policy.cut(segment.gather(documents(texts)), 0))
 
 
 @pytest.mark.parametrize(
@@ -46,13 +48,13 @@ def test_text_becomes_terms(text: str, terms: set[str]) -> None:
 
 @given(TEXTS)
 def test_rows_give_back_what_was_packed(texts: list[list[str]]) -> None:
-    run = segments.restore(packed(texts))
+    run = merge_policy.restore(packed(texts))
     found = [Counter[int]() for _ in texts]
     for term, place, tf in zip(
         run.terms.tolist(), run.places.tolist(), run.frequencies.tolist(), strict=True
     ):
         found[place][term] = tf
-    assert found == [Counter({terms.number(t): n for t, n in Counter(x).items()}) for x in texts]
+    assert found == [Counter({term_ids.number(t): n for t, n in Counter(x).items()}) for x in texts]
     assert run.numbers.tolist() == [100 + n for n in range(len(texts))]
     assert run.lengths.tolist() == [len(text) for text in texts]
 
@@ -63,23 +65,23 @@ def test_rows_depend_on_the_documents_and_not_on_how_they_came(
 ) -> None:
     new = documents(texts)
     before = min(at, len(new))
-    rows = list(segments.cut(runs.gather(new[:before]), 0)) if before else []
-    first = segments.kept(before, len(new))
-    run = runs.gather(new[before:]) if before < len(new) else None
+    rows = list(merge_policy.cut(segment.gather(new[:before]), 0)) if before else []
+    first = merge_policy.kept(before, len(new))
+    run = segment.gather(new[before:]) if before < len(new) else None
     old = [row for row in rows if row.first >= first]
-    last = [packing.unpack(row.data) for row in old] + ([run] if run else [])
+    last = [segment_codec.unpack(row.data) for row in old] + ([run] if run else [])
     after = [row for row in rows if row.first < first]
-    after += segments.cut(runs.join(last), first) if last else []
+    after += merge_policy.cut(segment.join(last), first) if last else []
     assert after == packed(texts)
 
 
 def test_large_scope_is_split_and_scores_as_if_it_were_not() -> None:
     texts = [[f"w{n % 97}", f"w{n % 89}", f"x{n}"] for n in range(4100)]
     rows = packed(texts)
-    assert [(row.first, row.size) for row in rows if row.bucket == packing.WHOLE] == [
+    assert [(row.first, row.size) for row in rows if row.bucket == segment_codec.WHOLE] == [
         (0, 4096), (4096, 1), (4097, 1), (4098, 1), (4099, 1)
     ]  # fmt: skip
-    assert segments.restore(rows).terms.size == sum(len(set(text)) for text in texts)
+    assert merge_policy.restore(rows).terms.size == sum(len(set(text)) for text in texts)
     scores = shelf.scored({1: documents(texts)}, dict.fromkeys(["w5", "w7", "x4098", "none"], 1.0))
     assert scores.values.tolist() == by_hand(texts, ["w5", "w7", "x4098", "none"])
 
@@ -110,13 +112,13 @@ def test_blanked_document_leaves_the_index_as_if_it_had_come_without_a_word(
     texts: list[list[str]], at: int
 ) -> None:
     at = min(at, len(texts) - 1)
-    empty = runs.Document(runs.TOMBSTONE, 0, (), ())
+    empty = segment.Document(segment.TOMBSTONE, 0, (), ())
     left = [empty if n == at else d for n, d in enumerate(documents(texts))]
     blanked = [
-        packing.blank(row, at - row.first) if 0 <= at - row.first < row.size else row
+        segment_codec.blank(row, at - row.first) if 0 <= at - row.first < row.size else row
         for row in packed(texts)
     ]
-    assert blanked == list(segments.cut(runs.gather(left), 0))
+    assert blanked == list(merge_policy.cut(segment.gather(left), 0))
 
 
 @given(st.lists(st.sampled_from([0.0, 1.0, 2.0, 3.0]), max_size=30), st.integers(1, 10))
@@ -137,17 +139,15 @@ def test_best_of_many_are_the_best_of_all() -> None:
     assert len(numbers) >= 200
 
 
-def scores_of(values: list[float]) -> scorer.Scores:
+def scores_of(values: list[float]) -> bm25.Scores:
     numbers = np.arange(len(values), dtype=np.uint32)
     cut = len(values) // 3
     pieces = (numbers[: cut // 2], numbers[cut // 2 : cut])
     scopes = [
-        reading.Texts(pieces, cut, cut, cut, ()),
-        reading.Texts(
-            (numbers[cut:],), len(values) - cut, len(values) - cut, len(values) - cut, ()
-        ),
+        reader.Texts(pieces, cut, cut, cut, ()),
+        reader.Texts((numbers[cut:],), len(values) - cut, len(values) - cut, len(values) - cut, ()),
     ]
-    return scorer.Scores(scopes, np.array(values, dtype=np.float64))
+    return bm25.Scores(scopes, np.array(values, dtype=np.float64))
 
 
 def by_hand(texts: list[list[str]], question: list[str]) -> list[float]:
@@ -155,7 +155,7 @@ def by_hand(texts: list[list[str]], question: list[str]) -> list[float]:
     mean = sum(map(len, texts)) / len(texts) or 1e-9
     counted = [Counter(text) for text in texts]
     scores = [0.0] * len(texts)
-    for _, term in sorted((terms.number(term), term) for term in set(question)):
+    for _, term in sorted((term_ids.number(term), term) for term in set(question)):
         df = sum(count[term] > 0 for count in counted)
         idf = float(np.log(1 + (len(texts) - df + 0.5) / (df + 0.5)))
         for n, count in enumerate(counted):

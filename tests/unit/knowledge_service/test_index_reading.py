@@ -10,30 +10,32 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from knowledge_service.index import packing, reading, runs, scorer, segments, terms
-from knowledge_service.index.keeping import Keeping, Kept
+from knowledge_service.search.postings import merge_policy, reader, segment, segment_codec
+from knowledge_service.search.postings.cache import Keeping, Kept
+from knowledge_service.search.ranking import bm25
+from knowledge_service.search.text import term_ids
 from tests.fakes import shelf
 
 WORDS = [f"w{n}" for n in range(40)]
 ROOMY = 1 << 24
 
 
-def documents(seed: int, count: int) -> list[runs.Document]:
+def documents(seed: int, count: int) -> list[segment.Document]:
     dice = random.Random(seed)  # noqa: S311 - cases of a test
     texts = [[*dice.choices(WORDS, k=dice.randint(0, 12)), f"own{n}"] for n in range(count)]
-    return [terms.document(7 * n, Counter(text)) for n, text in enumerate(texts)]
+    return [term_ids.document(7 * n, Counter(text)) for n, text in enumerate(texts)]
 
 
-def packed(found: list[runs.Document]) -> list[packing.Row]:
-    return list(segments.cut(runs.gather(found), 0)) if found else []
+def packed(found: list[segment.Document]) -> list[segment_codec.Row]:
+    return list(merge_policy.cut(segment.gather(found), 0)) if found else []
 
 
-def scores(source: shelf.MemoryRows, question: list[str], kept: Kept) -> scorer.Scores:
+def scores(source: shelf.MemoryRows, question: list[str], kept: Kept) -> bm25.Scores:
     weighed = {word: 1.0 + place / 10 for place, word in enumerate(question)}
     return shelf.scored_rows(source, weighed, kept)
 
 
-def assert_equal(one: scorer.Scores, other: scorer.Scores) -> None:
+def assert_equal(one: bm25.Scores, other: bm25.Scores) -> None:
     assert one.values.tobytes() == other.values.tobytes()
     for mine, theirs in zip(one.best(20), other.best(20), strict=True):
         assert mine.tolist() == theirs.tolist()
@@ -63,7 +65,7 @@ def test_growing_scopes_score_as_if_nothing_were_kept(
 
 
 def test_split_runs_score_as_if_nothing_were_kept() -> None:
-    own = documents(3, 2 * packing.SPLIT + 700)
+    own = documents(3, 2 * segment_codec.SPLIT + 700)
     kept, dice = Kept(ROOMY), random.Random(5)  # noqa: S311
     for count in (4095, 4096, 4700, 8191, 8192, len(own), 4096, 4800):
         source = shelf.MemoryRows({1: packed(own[:count])})
@@ -72,7 +74,7 @@ def test_split_runs_score_as_if_nothing_were_kept() -> None:
 
 
 def test_question_asked_again_reads_nothing() -> None:
-    source = shelf.MemoryRows({1: packed(documents(3, packing.SPLIT + 100))})
+    source = shelf.MemoryRows({1: packed(documents(3, segment_codec.SPLIT + 100))})
     kept = Kept(ROOMY)
     scores(source, ["w1", "w2", "none"], kept)
     before = source.reads
@@ -83,15 +85,15 @@ def test_question_asked_again_reads_nothing() -> None:
 def test_term_that_lies_across_two_others_is_not_found() -> None:
     # The bytes of terms 1 and 2 hold those of `across`, off by half a term.
     across = 2 << 32
-    found = [runs.Document(n, 2, (1, 2), (1, 1)) for n in range(packing.SPLIT)]
+    found = [segment.Document(n, 2, (1, 2), (1, 1)) for n in range(segment_codec.SPLIT)]
     rows = shelf.MemoryRows({1: packed(found)})
     postings = reading_of(rows, across)
     assert postings == 0
-    assert reading_of(rows, 2) == packing.SPLIT
+    assert reading_of(rows, 2) == segment_codec.SPLIT
 
 
 def reading_of(source: shelf.MemoryRows, term: int) -> int:
-    texts = reading.texts(source, Kept(0), 1, np.array([term], dtype=np.int64))
+    texts = reader.texts(source, Kept(0), 1, np.array([term], dtype=np.int64))
     return sum(len(found.postings.places) for found in texts.found)
 
 

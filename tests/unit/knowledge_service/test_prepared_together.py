@@ -13,7 +13,7 @@ from knowledge_service.domain import facts, signs
 from knowledge_service.domain.access_control import Principal, administrator
 from knowledge_service.domain.facts import FactText, NewFact
 from knowledge_service.errors import ServiceError
-from knowledge_service.index import looking, terms
+from knowledge_service.search.text import batch_analysis, term_ids
 from knowledge_service.use_cases import fact_validation
 from tests.builders_knowledge import LEAD, PERSON, TEAM
 from tests.fakes.store import MemoryStore
@@ -68,7 +68,7 @@ def prepared(work: Any) -> Any:
     except ServiceError as exc:
         return type(exc), exc.detail
     for fact in new:
-        assert fact.terms in (None, terms.packed_of(fact.rendering))
+        assert fact.terms in (None, term_ids.packed_of(fact.rendering))
     return [(fact, fact.content_hash, fact.key_hash, fact.rendering) for fact in new]
 
 
@@ -80,7 +80,7 @@ def test_signs_of_texts_together_are_those_of_each(texts: list[str]) -> None:
 
 def test_most_facts_of_a_batch_need_no_look_of_their_own() -> None:
     texts = [FactText("fact", text, None, ()) for text in corpora.ordinary(200)]
-    found = looking.look(texts)
+    found = batch_analysis.look(texts)
     assert sum(each is not None for each in found.hashes) > len(texts) * 0.3
 
 

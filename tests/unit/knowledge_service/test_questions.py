@@ -6,19 +6,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from knowledge_service.index import (
-    analyser,
-    dates,
-    folding,
-    lexicon,
-    questions,
-    ranking,
-    sessions,
-    speakers,
-)
-from knowledge_service.index.candidates import Candidate
-from knowledge_service.index.dates import Moment, Span
-from knowledge_service.index.ranking import Uses
+from knowledge_service.search.query import lexicon, parser
+from knowledge_service.search.ranking import near_duplicates, ranking
+from knowledge_service.search.ranking.candidates import Candidate
+from knowledge_service.search.ranking.conversations import sessions, speakers
+from knowledge_service.search.ranking.ranking import Uses
+from knowledge_service.search.text import analyser, dates
+from knowledge_service.search.text.dates import Moment, Span
 
 NOW = datetime(2026, 11, 22, 9, tzinfo=UTC)  # a Sunday
 
@@ -53,7 +47,7 @@ def test_any_text_has_terms_of_bounded_length(text: str) -> None:
 
 @given(st.text(max_size=200))
 def test_any_question_is_understood(text: str) -> None:
-    question = questions.parse(text, NOW)
+    question = parser.parse(text, NOW)
     missing = set(analyser.terms(text)) - set(question.terms)
     assert all(term.startswith("d:") for term in missing)
     assert all(0 < weight <= 1 for weight in question.terms.values())
@@ -110,11 +104,11 @@ def test_calendar_has_ends(now: datetime) -> None:
 
 
 def test_question_names_whom_it_is_about() -> None:
-    assert questions.parse("What did Anna say about Bruno?", NOW).names == {"anna"}
-    assert questions.parse("Who met Bruno in May?", NOW).names == {"bruno"}
-    assert questions.parse("What do Anna and Bruno have in common?", NOW).names == {"anna", "bruno"}
-    assert questions.parse("Is Monday fine for Bruno?", NOW).names == {"bruno"}
-    assert questions.parse("Why does ImagePullBackOff occur?", NOW).names == frozenset()
+    assert parser.parse("What did Anna say about Bruno?", NOW).names == {"anna"}
+    assert parser.parse("Who met Bruno in May?", NOW).names == {"bruno"}
+    assert parser.parse("What do Anna and Bruno have in common?", NOW).names == {"anna", "bruno"}
+    assert parser.parse("Is Monday fine for Bruno?", NOW).names == {"bruno"}
+    assert parser.parse("Why does ImagePullBackOff occur?", NOW).names == frozenset()
 
 
 @pytest.mark.parametrize(
@@ -128,19 +122,19 @@ def test_question_names_whom_it_is_about() -> None:
     ],
 )
 def test_word_brings_words_of_its_root_its_meaning_and_its_kind(question: str, found: str) -> None:
-    asked = questions.parse(question, NOW).terms
+    asked = parser.parse(question, NOW).terms
     brought = set(asked) & set(analyser.terms(found)) - set(analyser.terms(question))
     assert brought
     assert all(asked[term] < 1 for term in brought)
 
 
 def test_thing_does_not_bring_all_others_of_its_kind() -> None:
-    asked = questions.parse("where is the parrot", NOW).terms
+    asked = parser.parse("where is the parrot", NOW).terms
     assert asked == {"parrot": 1.0}
 
 
 def test_words_that_say_little_count_less_and_bring_nothing() -> None:
-    assert questions.parse("what kind of thing did Anna get", NOW).terms == {
+    assert parser.parse("what kind of thing did Anna get", NOW).terms == {
         "kind": 0.4, "thing": 0.4, "anna": 1.0, "get": 0.4,
     }  # fmt: skip
 
@@ -239,12 +233,15 @@ LONG = (
     ],
 )
 def test_only_what_says_the_same_is_folded(one: str, other: str, is_same: bool) -> None:
-    assert folding.is_same(folding.words(row(one)), folding.words(row(other))) is is_same
+    assert (
+        near_duplicates.is_same(near_duplicates.words(row(one)), near_duplicates.words(row(other)))
+        is is_same
+    )
 
 
 def test_same_words_on_two_keys_are_not_folded() -> None:
     one, other = row(LONG, subject="import", predicate="a"), row(LONG, subject="import")
-    assert not folding.is_same(folding.words(one), folding.words(other))
+    assert not near_duplicates.is_same(near_duplicates.words(one), near_duplicates.words(other))
 
 
 def test_usefulness_is_drawn_to_the_scopes_own_rate() -> None:

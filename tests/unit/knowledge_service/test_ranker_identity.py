@@ -13,17 +13,20 @@ from typing import Any
 
 import pytest
 
-from knowledge_service import index
-from knowledge_service.index import lexicon, ranker, ranking
+from knowledge_service import search
+from knowledge_service.search import ranker_version
+from knowledge_service.search.query import lexicon
+from knowledge_service.search.ranking import ranking
 
 # They keep and find postings, and never decide what a score is. The analyser has its own version.
 STORAGE = {
-    "analyser", "bisection", "equality", "keeping", "looking", "packing", "ranker", "reading",
-    "runs", "segments", "terms",
+    "postings.bisection", "postings.cache", "postings.hash_index", "postings.merge_policy",
+    "postings.reader", "postings.segment", "postings.segment_codec", "ranker_version",
+    "text.analyser", "text.batch_analysis", "text.term_ids",
 }  # fmt: skip
 CONSTANTS = [
     pytest.param(module, name, value, id=f"{module.__name__.rpartition('.')[2]}.{name}")
-    for module, name, value in ranker.constants()
+    for module, name, value in ranker_version.constants()
 ]
 
 
@@ -44,56 +47,63 @@ def test_changing_any_weight_or_table_changes_the_name(
     monkeypatch: pytest.MonkeyPatch, module: ModuleType, name: str, value: Any
 ) -> None:
     monkeypatch.setattr(module, name, another(value))
-    assert ranker.identity() != ranker.RANKER
+    assert ranker_version.identity() != ranker_version.RANKER
 
 
 def test_weights_that_change_places_change_the_name(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(ranking, "BESIDE", ranking.BESIDE[::-1])
-    assert ranker.identity() != ranker.RANKER
+    assert ranker_version.identity() != ranker_version.RANKER
 
 
 def test_a_renamed_constant_keeps_the_name(monkeypatch: pytest.MonkeyPatch) -> None:
-    renamed = [(module, f"{name}_RENAMED", value) for module, name, value in ranker.constants()]
-    monkeypatch.setattr(ranker, "constants", lambda: iter(renamed))
-    assert ranker.identity() == ranker.RANKER
+    renamed = [
+        (module, f"{name}_RENAMED", value) for module, name, value in ranker_version.constants()
+    ]
+    monkeypatch.setattr(ranker_version, "constants", lambda: iter(renamed))
+    assert ranker_version.identity() == ranker_version.RANKER
 
 
 def test_two_constants_that_swap_their_values_change_the_name(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    (first, *middle, last) = ranker.constants()
-    monkeypatch.setattr(ranker, "constants", lambda: iter([last, *middle, first]))
-    assert ranker.identity() != ranker.RANKER
+    (first, *middle, last) = ranker_version.constants()
+    monkeypatch.setattr(ranker_version, "constants", lambda: iter([last, *middle, first]))
+    assert ranker_version.identity() != ranker_version.RANKER
 
 
 def test_name_says_the_formula_and_what_it_was_made_of() -> None:
-    assert re.fullmatch(r"fused-3-[0-9a-f]{12}", ranker.RANKER)
-    assert {id(lexicon), id(ranking)} <= {id(module) for module in ranker.MODULES}
+    assert re.fullmatch(r"fused-3-[0-9a-f]{12}", ranker_version.RANKER)
+    assert {id(lexicon), id(ranking)} <= {id(module) for module in ranker_version.MODULES}
 
 
 def test_name_is_the_same_in_every_process() -> None:
-    code = "from knowledge_service.index import ranker; print(ranker.RANKER)"
+    code = "from knowledge_service.search import ranker_version; print(ranker_version.RANKER)"
     for seed in ("1", "2"):
         found = subprocess.run(
             [sys.executable, "-c", code],
             env={"PYTHONHASHSEED": seed, "PYTHONPATH": ":".join(sys.path)},
             capture_output=True, text=True, check=True,
         )  # fmt: skip
-        assert found.stdout.strip() == ranker.RANKER
+        assert found.stdout.strip() == ranker_version.RANKER
 
 
 def test_every_module_of_the_index_is_a_part_of_the_name_or_of_the_storage() -> None:
-    every = {module.name for module in pkgutil.iter_modules(index.__path__)}
+    prefix = search.__name__ + "."
+    every = {
+        module.name.removeprefix(prefix)
+        for module in pkgutil.walk_packages(search.__path__, prefix)
+        if not module.ispkg
+    }
     named = {
-        module.__name__.rpartition(".")[2]
-        for module in ranker.MODULES
-        if module.__name__.startswith(index.__name__)
+        module.__name__.removeprefix(prefix)
+        for module in ranker_version.MODULES
+        if module.__name__.startswith(prefix)
     }
     assert named | STORAGE == every
     assert not named & STORAGE
 
 
-@pytest.mark.parametrize("module", ranker.MODULES, ids=lambda module: module.__name__)
+@pytest.mark.parametrize("module", ranker_version.MODULES, ids=lambda module: module.__name__)
 def test_no_weight_stands_where_the_name_does_not_see_it(module: ModuleType) -> None:
     harmless = {0.0, 1.0, 0.5, 1e-9}  # nothing, all, the half of BM25's formula, no division by 0
     inside = [

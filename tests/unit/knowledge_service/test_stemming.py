@@ -8,7 +8,7 @@ import pytest
 import Stemmer
 from snowballstemmer.english_stemmer import EnglishStemmer
 
-from knowledge_service.index import english
+from knowledge_service.search.text import english
 
 _TEXTS = sorted((Path(__file__).parents[3] / "docs").rglob("*.md"))
 _ENDINGS = [

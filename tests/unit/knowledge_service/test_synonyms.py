@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from knowledge_service.index import analyser, daily, instead, lexicon, synonyms
-from knowledge_service.index.english import STOP_WORDS
+from knowledge_service.search.query import daily, expansion, instead, lexicon
+from knowledge_service.search.text import analyser
+from knowledge_service.search.text.english import STOP_WORDS
 
 
 def weighted(question: str) -> dict[str, float]:
-    return synonyms.weighted(tuple(analyser.terms(question)))
+    return expansion.weighted(tuple(analyser.terms(question)))
 
 
 @pytest.mark.parametrize(

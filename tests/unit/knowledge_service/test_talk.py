@@ -11,9 +11,10 @@ from hypothesis import strategies as st
 
 from knowledge_service.domain import conversation_metadata, facts
 from knowledge_service.domain.conversation_metadata import Told
-from knowledge_service.index import folding, sessions, speakers, turns
-from knowledge_service.index.candidates import Candidate
-from knowledge_service.index.dates import Moment
+from knowledge_service.search.ranking import near_duplicates
+from knowledge_service.search.ranking.candidates import Candidate
+from knowledge_service.search.ranking.conversations import sessions, speakers, turns
+from knowledge_service.search.text.dates import Moment
 from tests.builders_knowledge import new_fact
 
 DAY_US = 86_400_000_000
@@ -215,9 +216,9 @@ def test_day_of_words_is_seen_wherever_it_is_put(
     ids=["two speakers", "two titles", "two subjects", "two sessions"],
 )
 def test_same_words_of_two_stay_two(one: dict[str, object], other: dict[str, object]) -> None:
-    first, second = (folding.words(row("I love hiking", **given)) for given in (one, other))
-    assert not folding.is_same(first, second)
-    assert folding.is_same(first, folding.words(row("I love hiking!", **one)))
+    first, second = (near_duplicates.words(row("I love hiking", **given)) for given in (one, other))
+    assert not near_duplicates.is_same(first, second)
+    assert near_duplicates.is_same(first, near_duplicates.words(row("I love hiking!", **one)))
 
 
 @pytest.mark.parametrize(

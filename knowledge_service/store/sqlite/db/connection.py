@@ -22,7 +22,7 @@ from knowledge_service.errors import (
     StoreUnavailable,
 )
 from knowledge_service.event_log import event_payloads
-from knowledge_service.index import packing
+from knowledge_service.search.postings import segment_codec
 
 # With less a volume counts as full: some of the largest facts and their index.
 _ROOM = 1 << 20
@@ -30,7 +30,10 @@ _ROOM = 1 << 20
 BUSY_MS = 5000
 _OLDEST_SQLITE = (3, 51, 3)
 
-UNREADABLE: tuple[type[Exception], ...] = (packing.Unreadable, event_payloads.UnreadablePayload)
+UNREADABLE: tuple[type[Exception], ...] = (
+    segment_codec.Unreadable,
+    event_payloads.UnreadablePayload,
+)
 """Damage that SQLite does not notice."""
 FAILURES: tuple[type[Exception], ...] = (apsw.Error, *UNREADABLE)
 """Whatever a file that is read may be at fault for."""
@@ -62,7 +65,7 @@ _DAMAGE = (apsw.CorruptError, apsw.NotADBError)
 
 def unavailable(exc: Exception) -> StoreUnavailable:
     """Map an environmental error; the message names no path and no statement."""
-    if isinstance(exc, packing.Unreadable):
+    if isinstance(exc, segment_codec.Unreadable):
         return StoreDamaged(
             f"the index is damaged ({exc}); it takes no more writes, stop the service and make it"
             " anew with `kais-knowledge rebuild`"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import apsw
 
-from knowledge_service.index.keeping import Blanked
+from knowledge_service.search.postings.cache import Blanked
 from knowledge_service.store.sqlite import postings
 from knowledge_service.store.sqlite.db.transaction import Transaction
 

@@ -29,7 +29,7 @@ from knowledge_service.domain.capacity import UNDECLARED_FACTS
 from knowledge_service.errors import StoreDamaged, StoreUnavailable
 from knowledge_service.event_log import times
 from knowledge_service.event_log.hash_chain import ChainHead, read_head
-from knowledge_service.index.keeping import Blanked
+from knowledge_service.search.postings.cache import Blanked
 from knowledge_service.store.sqlite.db import completions, deferred_writes, wal_truncation
 from knowledge_service.store.sqlite.db import connection as connections
 from knowledge_service.store.sqlite.db.completions import Completion, Waiting

@@ -20,8 +20,8 @@ from knowledge_service.domain.facts import canonical
 from knowledge_service.event_log import fact_events, index_documents, legacy_rows
 from knowledge_service.event_log import replay as replays
 from knowledge_service.event_log.events import Event
-from knowledge_service.index import runs
 from knowledge_service.progress import Progress
+from knowledge_service.search.postings import segment
 from knowledge_service.store.sqlite import postings, projections
 from knowledge_service.store.sqlite.db.event_table import SqliteEventTable
 from knowledge_service.store.sqlite.projections import SqliteProjections, hash_index_table
@@ -103,7 +103,7 @@ def _index_all(connection: apsw.Connection, progress: Progress | None = None) ->
         for scope_no, number, text in index_documents.documents(event, erased.get(event.seq, {})):
             if isinstance(text, index_documents.Tombstone):
                 blank.append(hash_index_table.Tombstone(scope_no, last.get(scope_no, 0), number))
-                waiting.setdefault(scope_no, []).append((runs.TOMBSTONE, b""))
+                waiting.setdefault(scope_no, []).append((segment.TOMBSTONE, b""))
             else:
                 until, to = moved.get(number, (0, scope_no))
                 # The number of an erased fact may be another's later, which was never moved.

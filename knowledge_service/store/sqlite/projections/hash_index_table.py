@@ -16,9 +16,9 @@ from typing import Any, NamedTuple
 import apsw
 
 from knowledge_service.clock import Clock
-from knowledge_service.index import bisection, equality
-from knowledge_service.index.equality import Known
 from knowledge_service.progress import Progress
+from knowledge_service.search.postings import bisection, hash_index
+from knowledge_service.search.postings.hash_index import Known
 
 # 2**24 blocks a scope, 2**39 scopes: together one positive key.
 _SCOPE = 24
@@ -61,7 +61,7 @@ class Tombstone(NamedTuple):
     @property
     def entry(self) -> bytes:
         """Pack it."""
-        return equality.pack([equality.TOMBSTONE], [self.number])
+        return hash_index.pack([hash_index.TOMBSTONE], [self.number])
 
 
 class Equals:
@@ -80,12 +80,12 @@ class Equals:
 
     def numbers(self, scope_no: int, content_hash: bytes) -> list[int]:
         """Return the numbers of facts of a scope among which are all with this hash."""
-        (begin,) = equality.beginnings([content_hash])
+        (begin,) = hash_index.beginnings([content_hash])
         return self._of(scope_no).numbers(begin)
 
     def among(self, scope_no: int, hashes: Sequence[bytes]) -> set[bytes]:
         """Return which of these hashes facts of a scope have."""
-        begins = equality.beginnings(hashes)
+        begins = hash_index.beginnings(hashes)
         known = self._of(scope_no)
         alike = known.among(begins)
         if not alike:
@@ -96,7 +96,7 @@ class Equals:
 
     def add(self, scope_no: int, hashes: Sequence[bytes], numbers: Sequence[int]) -> None:
         """Enter facts that were just written."""
-        begins = equality.beginnings(hashes)
+        begins = hash_index.beginnings(hashes)
         if scope_no in self._known:
             self._known[scope_no].add(begins, numbers)
             self._size += len(begins)
@@ -107,7 +107,7 @@ class Equals:
 
     def erase(self, scope_no: int, number: int, content_hash: bytes) -> None:
         """Put a tombstone in the place of a fact that is not there any more."""
-        (begin,) = equality.beginnings([content_hash])
+        (begin,) = hash_index.beginnings([content_hash])
         self._erased.append((scope_no, number, begin))
 
     def move(self, scope_no: int, to: int, numbers: Sequence[int]) -> None:
@@ -172,7 +172,7 @@ class Equals:
     def _of(self, scope_no: int) -> Known:
         known = self._known.pop(scope_no, None)
         if known is None:
-            known = Known(equality.unpack(b"".join([data for _, data in self._rows(scope_no)])))
+            known = Known(hash_index.unpack(b"".join([data for _, data in self._rows(scope_no)])))
             if scope_no in self._added:
                 known.add(*self._added[scope_no])
             self._size += len(known) + _EACH
@@ -195,9 +195,9 @@ class Equals:
         last: Any = self._connection.execute(_LAST, (json.dumps(scope_nos),))
         rows: list[tuple[int, bytes]] = []
         for scope_no, key, before in last.fetchall():
-            data = (before or b"") + equality.pack(*self._added[scope_no])
+            data = (before or b"") + hash_index.pack(*self._added[scope_no])
             begin = scope_no << _SCOPE if key is None else key
-            rows += enumerate(equality.blocks(data), begin)
+            rows += enumerate(hash_index.blocks(data), begin)
         self._connection.executemany(_PUT, rows)
 
     def _blank(self, scope_no: int, number: int, begin: int) -> None:
@@ -211,8 +211,8 @@ class Equals:
             return bytes(rows[0][0])
 
         count = 0 if last is None else last - low + 1
-        at = bisection.last_at_most(count, lambda at: equality.first_live(block(at)), number)
-        data = None if at is None else equality.blank(block(at), begin, number)
+        at = bisection.last_at_most(count, lambda at: hash_index.first_live(block(at)), number)
+        data = None if at is None else hash_index.blank(block(at), begin, number)
         if at is not None and data is not None:
             self._connection.execute(_PUT, (low + at, data))
 
@@ -244,5 +244,5 @@ def refill(connection: apsw.Connection, tombstones: Iterable[Tombstone]) -> None
         for each in own:
             scopes.setdefault(scope_no, bytearray()).extend(each.entry)
     for scope_no, data in sorted(scopes.items()):
-        blocks = equality.blocks(bytes(data))
+        blocks = hash_index.blocks(bytes(data))
         connection.executemany(_PUT, enumerate(blocks, scope_no << _SCOPE))

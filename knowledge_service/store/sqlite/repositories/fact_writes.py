@@ -18,8 +18,8 @@ from knowledge_service.domain.facts import NewFact
 from knowledge_service.event_log import fact_event_json, fact_events
 from knowledge_service.event_log.events import EncodedEvent
 from knowledge_service.fact_operations import remember
-from knowledge_service.index import terms
 from knowledge_service.ports import Actor
+from knowledge_service.search.text import term_ids
 from knowledge_service.store.sqlite import postings
 from knowledge_service.store.sqlite.db.transaction import Mergeable, Transaction
 from knowledge_service.store.sqlite.projections import bulk_facts
@@ -112,7 +112,7 @@ def work_out(facts: Sequence[NewFact]) -> list[WorkedOut]:
     if len(facts) == 1:
         return [WorkedOut(facts[0].rendering, lines[0])]
     return [
-        WorkedOut(terms.packed_of(new.rendering) if new.terms is None else new.terms, line)
+        WorkedOut(term_ids.packed_of(new.rendering) if new.terms is None else new.terms, line)
         for new, line in zip(facts, lines, strict=True)
     ]
 

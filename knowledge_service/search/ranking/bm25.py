@@ -15,9 +15,10 @@ from typing import Any, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from knowledge_service.index import reading, terms
-from knowledge_service.index.keeping import Kept
-from knowledge_service.index.reading import Columns, Texts
+from knowledge_service.search.postings import reader
+from knowledge_service.search.postings.cache import Kept
+from knowledge_service.search.postings.reader import Columns, Texts
+from knowledge_service.search.text import term_ids
 
 # As is common for short passages: length says less of a sentence than of a page.
 _K1 = 0.9
@@ -145,16 +146,16 @@ def _in_best_chunks(values: Floats, size: int) -> NDArray[np.intp]:
 
 
 def search(
-    source: reading.Source, kept: Kept, scope_nos: Iterable[int], question: Mapping[str, float]
+    source: reader.Source, kept: Kept, scope_nos: Iterable[int], question: Mapping[str, float]
 ) -> Scores:
     """Score the documents of some scopes; nothing outside of these is read.
 
     The question says what each of its terms weighs. What was decoded before is taken from `kept`,
     and left there.
     """
-    ascending = sorted((terms.number(term), term) for term in question)
+    ascending = sorted((term_ids.number(term), term) for term in question)
     asked = np.array([number for number, _ in ascending], dtype=np.int64)
-    found = [reading.texts(source, kept, number, asked) for number in sorted(scope_nos)]
+    found = [reader.texts(source, kept, number, asked) for number in sorted(scope_nos)]
     return _scores(found, tuple([term for _, term in ascending]), question)
 
 

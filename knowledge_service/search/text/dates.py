@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, time, timedelta
 
-from knowledge_service.index.english import MONTHS, WEEKDAYS
+from knowledge_service.search.text.english import MONTHS, WEEKDAYS
 
 _NAMES = {name: n for n, month in enumerate(MONTHS, 1) for name in (month, month[:3])} | {"sept": 9}
 # `May` and `March` are words, too: a month that stands alone must be written with a capital letter.

@@ -12,8 +12,9 @@ import re
 from collections.abc import Hashable, Iterable, Set
 
 from knowledge_service.domain import conversation_metadata
-from knowledge_service.index import dates, speakers
-from knowledge_service.index.candidates import Candidate
+from knowledge_service.search.ranking.candidates import Candidate
+from knowledge_service.search.ranking.conversations import speakers
+from knowledge_service.search.text import dates
 
 _TALK = re.compile(r"(?i)session|conversation|thread|dialog|chat|meeting|channel|call|interview")
 _LABEL = (

@@ -8,8 +8,9 @@ from __future__ import annotations
 import functools
 from collections.abc import Iterator, Mapping, Sequence
 
-from knowledge_service.index import analyser, daily, instead, lexicon
-from knowledge_service.index.english import FRAME_WORDS, LIGHT_WORDS, STOP_WORDS
+from knowledge_service.search.query import daily, instead, lexicon
+from knowledge_service.search.text import analyser
+from knowledge_service.search.text.english import FRAME_WORDS, LIGHT_WORDS, STOP_WORDS
 
 # What each word counts beside the one that was asked for, and how many of a table are brought along
 # at most: more would cost more reading than they find. Found on half of bench/recall.

@@ -15,10 +15,11 @@ from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 
-from knowledge_service.index import dates, sessions, speakers, turns
-from knowledge_service.index.candidates import Candidate
-from knowledge_service.index.questions import Question
-from knowledge_service.index.sessions import Session
+from knowledge_service.search.query.parser import Question
+from knowledge_service.search.ranking.candidates import Candidate
+from knowledge_service.search.ranking.conversations import sessions, speakers, turns
+from knowledge_service.search.ranking.conversations.sessions import Session
+from knowledge_service.search.text import dates
 
 # What a turn gains from the two before and the two after; and when the one before only asks. Found
 # on half of the conversations in bench/recall and on others of their kind.

@@ -8,9 +8,9 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import pairwise
 
-from knowledge_service.index import sessions, speakers
-from knowledge_service.index.candidates import Candidate
-from knowledge_service.index.sessions import Session
+from knowledge_service.search.ranking.candidates import Candidate
+from knowledge_service.search.ranking.conversations import sessions, speakers
+from knowledge_service.search.ranking.conversations.sessions import Session
 
 # Turns of a session that are told at once stand closer; found ones leave gaps. Arbitrary.
 _CLOSE = 48

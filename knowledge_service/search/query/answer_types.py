@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 
-from knowledge_service.index.english import MONTHS
+from knowledge_service.search.text.english import MONTHS
 
 _NUMBERS = (
     r"two|three|four|five|six|seven|eight|nine|ten|eleven|twelve|twenty|thirty|forty|fifty|hundred"

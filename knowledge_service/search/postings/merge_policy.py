@@ -12,11 +12,11 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
-from knowledge_service.index import packing, runs
-from knowledge_service.index.packing import Row
-from knowledge_service.index.runs import Run
+from knowledge_service.search.postings import segment, segment_codec
+from knowledge_service.search.postings.segment import Run
+from knowledge_service.search.postings.segment_codec import Row
 
-SIZES = (packing.SPLIT, 512, 64, 8, 1)
+SIZES = (segment_codec.SPLIT, 512, 64, 8, 1)
 
 
 def layout(documents: int, first: int = 0) -> list[tuple[int, int]]:
@@ -41,9 +41,9 @@ def cut(run: Run, first: int) -> Iterator[Row]:
     """Pack the last documents of a scope, which begin with the run at `first`."""
     for start, size in layout(first + len(run.numbers), first):
         if size == 1:
-            yield packing.pack_one(run, start - first, start)
+            yield segment_codec.pack_one(run, start - first, start)
         else:
-            yield from packing.pack(runs.part(run, start - first, size), start)
+            yield from segment_codec.pack(segment.part(run, start - first, size), start)
 
 
 def extend(rows: Sequence[Row], new: Sequence[tuple[int, bytes]], first: int) -> Iterator[Row]:
@@ -62,34 +62,34 @@ def extend(rows: Sequence[Row], new: Sequence[tuple[int, bytes]], first: int) ->
         run = _put_together(rows[place:last], new[max(start - before, 0) : max(end - before, 0)])
         place = last
         if size == 1:
-            yield packing.pack_one(run, 0, start)
+            yield segment_codec.pack_one(run, 0, start)
         else:
-            yield from packing.pack(run, start)
+            yield from segment_codec.pack(run, start)
 
 
 def _put_together(rows: Sequence[Row], new: Sequence[tuple[int, bytes]]) -> Run:
     """Put new documents behind those of rows; what stands alone, at the end, is as cheap as new."""
-    alone = [packing.packed_alone(row.data) for row in rows if row.size == 1]
+    alone = [segment_codec.packed_alone(row.data) for row in rows if row.size == 1]
     known = [each for each in alone if each is not None]
     if len(known) < len(alone):
         known, larger = [], rows
     else:
         larger = [row for row in rows if row.size > 1]
-    found = [packing.unpack(row.data) for row in larger]
+    found = [segment_codec.unpack(row.data) for row in larger]
     if known or new:
-        found.append(runs.gather_packed(*zip(*known, *new, strict=True)))
-    return runs.join(found) if len(found) > 1 else found[0]
+        found.append(segment.gather_packed(*zip(*known, *new, strict=True)))
+    return segment.join(found) if len(found) > 1 else found[0]
 
 
 def restore(rows: Sequence[Row]) -> Run:
     """Put the rows of the last documents of a scope together, those of postings included."""
     found = []
     for first in sorted({row.first for row in rows}):
-        parts = [packing.unpack(row.data) for row in rows if row.first == first]
+        parts = [segment_codec.unpack(row.data) for row in rows if row.first == first]
         documents = next(part for part in parts if len(part.numbers))
         columns = [
             np.concatenate([getattr(part, name) for part in parts])
             for name in ("terms", "places", "frequencies")
         ]
         found.append(Run(documents.numbers, documents.lengths, *columns))
-    return runs.join(found)
+    return segment.join(found)

@@ -19,12 +19,14 @@ from numpy.typing import NDArray
 
 from knowledge_service.domain import recall_filters
 from knowledge_service.domain.recall_filters import Filters
-from knowledge_service.index import questions, ranking, sessions
-from knowledge_service.index.candidates import Candidate
-from knowledge_service.index.folding import Folder
-from knowledge_service.index.ranking import Evidence, Ranked, Uses
-from knowledge_service.index.scorer import Scores
-from knowledge_service.index.sessions import Session
+from knowledge_service.search.query import parser
+from knowledge_service.search.ranking import ranking
+from knowledge_service.search.ranking.bm25 import Scores
+from knowledge_service.search.ranking.candidates import Candidate
+from knowledge_service.search.ranking.conversations import sessions
+from knowledge_service.search.ranking.conversations.sessions import Session
+from knowledge_service.search.ranking.near_duplicates import Folder
+from knowledge_service.search.ranking.ranking import Evidence, Ranked, Uses
 
 # Of the best by text so many are read at once, at least twice the limit; when filters leave too few
 # of them, more are.
@@ -101,7 +103,7 @@ def find(shelf: Shelf, inquiry: Inquiry, watch: Watch | None = None) -> list[Ran
     watching = watch or Watch(-1)
     filters = inquiry.filters
     now = filters.valid_at or filters.known_at or inquiry.now or _LONG_AGO
-    question = questions.parse(inquiry.question, now)
+    question = parser.parse(inquiry.question, now)
     meaning = shelf.meaning()
     scores = shelf.scores(question.terms)
     rows, text, place = _by_text(shelf, scores, inquiry, watching)

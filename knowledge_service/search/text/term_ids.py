@@ -12,8 +12,8 @@ import struct
 from collections import Counter
 from collections.abc import Mapping
 
-from knowledge_service.index import analyser
-from knowledge_service.index.runs import Document
+from knowledge_service.search.postings.segment import Document
+from knowledge_service.search.text import analyser
 
 
 def number(term: str) -> int:

@@ -17,9 +17,9 @@ from typing import NamedTuple, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from knowledge_service.index import packing, runs
-from knowledge_service.index.keeping import Kept
-from knowledge_service.index.packing import SPLIT, WHOLE
+from knowledge_service.search.postings import segment, segment_codec
+from knowledge_service.search.postings.cache import Kept
+from knowledge_service.search.postings.segment_codec import SPLIT, WHOLE
 
 # The sizes of runs at which a stretch ends; whatever is smaller is in the last one.
 _ENDS = (512, 64, 1)
@@ -101,7 +101,7 @@ class _Documents:
         if place >= len(self.numbers):
             return self
         numbers, lengths = self.numbers.copy(), self.lengths.copy()
-        numbers[place], lengths[place] = runs.TOMBSTONE, 0
+        numbers[place], lengths[place] = segment.TOMBSTONE, 0
         return _documents_of(numbers, lengths)
 
 
@@ -202,15 +202,15 @@ def _whole(source: Source, kept: Kept, key: tuple[int, int], span: tuple[int, in
         rows = source.rows(scope_no, (WHOLE,), first, end)
         held = _decoded(first, [data for _, data in rows.get(WHOLE, ())])
         if not held.is_of(first, end):
-            raise packing.Unreadable("rows of the index are missing")
+            raise segment_codec.Unreadable("rows of the index are missing")
         kept.put((scope_no, "whole", size), held, held.size_bytes)
     return held
 
 
 def _decoded(first: int, rows: Sequence[bytes]) -> _Whole:
     if not rows:
-        raise packing.Unreadable("rows of the index are missing")
-    run = runs.join([packing.unpack(data) for data in rows])
+        raise segment_codec.Unreadable("rows of the index are missing")
+    run = segment.join([segment_codec.unpack(data) for data in rows])
     starts = np.flatnonzero(np.diff(run.terms, prepend=run.terms[:1] - 1))
     ends = np.append(starts, len(run.terms))[1:]
     return _Whole(
@@ -271,7 +271,7 @@ def _split(
     for term, held in terms:
         first = _known_until(held, count)
         if first < count:
-            wanted.setdefault(first, set()).add(packing.bucket(term))
+            wanted.setdefault(first, set()).add(segment_codec.bucket(term))
     rows = {
         first: source.rows(scope_no, sorted(buckets), first, count)
         for first, buckets in wanted.items()
@@ -281,7 +281,7 @@ def _split(
         first = _known_until(held, count)
         columns = [held.until(first)] if held else []
         if first < count:
-            own = rows[first].get(packing.bucket(term), ())
+            own = rows[first].get(segment_codec.bucket(term), ())
             columns.append(_postings(term, own, documents.lengths))
         found.append(_joined(columns))
     return found
@@ -297,8 +297,8 @@ def _documents(source: Source, kept: Kept, scope_no: int, count: int) -> _Docume
     before = len(held.numbers) if held else 0
     if held is None or before < count:
         rows = source.rows(scope_no, (WHOLE,), before, count).get(WHOLE, ())
-        if sum([packing.head(data)[0] for _, data in rows]) != count - before:
-            raise packing.Unreadable("rows of the index are missing")
+        if sum([segment_codec.head(data)[0] for _, data in rows]) != count - before:
+            raise segment_codec.Unreadable("rows of the index are missing")
         numbers = b"".join([data[-6 * SPLIT : -2 * SPLIT] for _, data in rows])
         lengths = b"".join([data[-2 * SPLIT :] for _, data in rows])
         if held:
@@ -325,7 +325,7 @@ def _postings(term: int, rows: Sequence[tuple[int, bytes]], lengths: NDArray[np.
     firsts, sizes, places, frequencies = [], [], [], []
     needle = _TERM.pack(term)
     for first, data in rows:
-        _, terms, postings = packing.head(data)
+        _, terms, postings = segment_codec.head(data)
         counts = _HEAD.size + 8 * terms
         at = data.find(needle, _HEAD.size, counts)
         while at >= 0 and (at - _HEAD.size) % 8:  # the end of one term and the start of the next
@@ -336,13 +336,13 @@ def _postings(term: int, rows: Sequence[tuple[int, bytes]], lengths: NDArray[np.
         size = own[-1]
         before = sum(own) - size
         if before + size > postings:
-            raise packing.Unreadable("a row of the index has not the postings that it says")
+            raise segment_codec.Unreadable("a row of the index has not the postings that it says")
         start = counts + 2 * terms
         places.append(data[start + 2 * before : start + 2 * (before + size)])
         start += 2 * postings + before
         frequencies.append(data[start : start + size])
         firsts.append(first)
         sizes.append(size)
-    found = packing.placed(np.frombuffer(b"".join(places), "<u2"), SPLIT).astype(np.int32)
+    found = segment_codec.placed(np.frombuffer(b"".join(places), "<u2"), SPLIT).astype(np.int32)
     found += np.repeat(np.array(firsts, dtype=np.int32), sizes)
     return Columns(found, np.frombuffer(b"".join(frequencies), "u1"), lengths[found])

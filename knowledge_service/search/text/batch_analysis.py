@@ -13,7 +13,7 @@ import msgspec
 from kais import facts as kais_facts
 from knowledge_service.domain import signs
 from knowledge_service.domain.facts import FactText
-from knowledge_service.index import terms
+from knowledge_service.search.text import term_ids
 
 
 class Looked(msgspec.Struct, frozen=True, array_like=True):
@@ -34,7 +34,7 @@ def look(texts: Sequence[FactText]) -> Looked:
         ]
     )
     found = [
-        terms.packed_of(each.rendering) if content_hash else b""
+        term_ids.packed_of(each.rendering) if content_hash else b""
         for each, content_hash in zip(texts, hashes, strict=True)
     ]
     return Looked(hashes, tuple(found))

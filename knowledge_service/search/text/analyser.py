@@ -20,8 +20,8 @@ from itertools import chain
 import Stemmer
 
 from kais.normalization import normalized
-from knowledge_service.index import dates
-from knowledge_service.index.english import IRREGULAR, STOP_WORDS
+from knowledge_service.search.text import dates
+from knowledge_service.search.text.english import IRREGULAR, STOP_WORDS
 
 VERSION = "en-4"
 

@@ -11,8 +11,9 @@ from dataclasses import dataclass
 from datetime import datetime
 from itertools import pairwise
 
-from knowledge_service.index import analyser, answers, dates, synonyms
-from knowledge_service.index.english import MONTHS, STOP_WORDS, WEEKDAYS
+from knowledge_service.search.query import answer_types, expansion
+from knowledge_service.search.text import analyser, dates
+from knowledge_service.search.text.english import MONTHS, STOP_WORDS, WEEKDAYS
 
 _WORD = re.compile(r"[^\W\d_]+(?:-[^\W\d_]+)*")
 _TIME = re.compile(
@@ -54,13 +55,13 @@ def parse(text: str, now: datetime) -> Question:
     if unasked:
         own = tuple(term for term in own if term not in unasked)
     return Question(
-        terms=synonyms.weighted(own),
+        terms=expansion.weighted(own),
         names=_names(text),
         phrases=tuple(dict.fromkeys(_phrases(text))),
         dates=dates.asked(text, now),
         asks_when=_TIME.search(text) is not None,
         asks_now=_CURRENT.search(text) is not None,
-        wanted=answers.sort_of(text),
+        wanted=answer_types.sort_of(text),
     )
 
 

@@ -14,9 +14,10 @@ from collections.abc import Hashable, Iterable, Mapping
 from dataclasses import dataclass
 
 from knowledge_service.domain import access_control
-from knowledge_service.index import analyser, dates, sessions, speakers
-from knowledge_service.index.candidates import Candidate
-from knowledge_service.index.english import STOP_WORDS, WEEKDAYS
+from knowledge_service.search.ranking.candidates import Candidate
+from knowledge_service.search.ranking.conversations import sessions, speakers
+from knowledge_service.search.text import analyser, dates
+from knowledge_service.search.text.english import STOP_WORDS, WEEKDAYS
 
 _SAME = 0.9
 _WORD = re.compile(r"\w+(?:[-./:@]+\w+)*")

@@ -21,8 +21,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from knowledge_service.index import runs
-from knowledge_service.index.runs import (
+from knowledge_service.search.postings import segment
+from knowledge_service.search.postings.segment import (
     MAX_FREQUENCY,
     MAX_LENGTH,
     TOMBSTONE,
@@ -115,7 +115,7 @@ def blank(row: Row, place: int) -> Row | None:
         _NUMBER.pack_into(data, len(data) - 6 * SPLIT + 4 * place, TOMBSTONE)
         _LENGTH.pack_into(data, len(data) - 2 * SPLIT + 2 * place, 0)
         return row._replace(data=bytes(data))
-    run = runs.blank(unpack(row.data), place)
+    run = segment.blank(unpack(row.data), place)
     if row.size == 1:
         return pack_one(run, 0, row.first)
     if row.bucket == WHOLE:

@@ -15,30 +15,18 @@ from types import ModuleType
 from typing import Any
 
 from knowledge_service.domain import conversation_metadata, recall_filters
-from knowledge_service.index import (
-    answers,
-    candidates,
-    daily,
-    dates,
-    english,
-    finding,
-    folding,
-    instead,
-    lexicon,
-    questions,
-    ranking,
-    scorer,
-    sessions,
-    speakers,
-    synonyms,
-    turns,
-)
+from knowledge_service.search import pipeline
+from knowledge_service.search.query import answer_types, daily, expansion, instead, lexicon, parser
+from knowledge_service.search.ranking import bm25, candidates, near_duplicates, ranking
+from knowledge_service.search.ranking.conversations import sessions, speakers, turns
+from knowledge_service.search.text import dates, english
 
 FORMULA = "fused-3"
 """How the weights are put together. Raise it with a change of the code that moves a score."""
 MODULES = (
-    answers, candidates, daily, dates, english, recall_filters, finding, folding, instead, lexicon,
-    questions, ranking, scorer, sessions, speakers, synonyms, turns, conversation_metadata,
+    answer_types, candidates, daily, dates, english, recall_filters, pipeline, near_duplicates,
+    instead, lexicon, parser, ranking, bm25, sessions, speakers, expansion, turns,
+    conversation_metadata,
 )  # fmt: skip
 """What decides on candidates, scores and their order; the analyser has a version of its own."""
 

@@ -12,8 +12,8 @@ import re
 
 from knowledge_service.domain import conversation_metadata
 from knowledge_service.domain.conversation_metadata import Told
-from knowledge_service.index import analyser, dates
-from knowledge_service.index.candidates import Candidate
+from knowledge_service.search.ranking.candidates import Candidate
+from knowledge_service.search.text import analyser, dates
 
 # `Anna: text`, `[7 May, 14:05] Anna: text`, `Anna said ...`; at most three words of a name.
 _SPEAKER = re.compile(

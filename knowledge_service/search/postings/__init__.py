@@ -1,0 +1,1 @@
+"""The inverted index: segments, their codec and merge policy, the reader and its cache."""

@@ -1,0 +1,1 @@
+"""Query understanding: parse a question and expand its terms with the thesaurus."""

@@ -1,0 +1,1 @@
+"""Ranking features of conversations: speakers, turns and sessions."""
