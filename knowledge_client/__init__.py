@@ -7,12 +7,12 @@ with KnowledgeClient() as knowledge:
 
 from knowledge_client import errors, models
 from knowledge_client.client import AsyncKnowledgeClient, KnowledgeClient
-from knowledge_client.errors import Code, KnowledgeError
+from knowledge_client.errors import ErrorCode, KnowledgeError
 from knowledge_client.retries import RetryPolicy
 
 __all__ = [
     "AsyncKnowledgeClient",
-    "Code",
+    "ErrorCode",
     "KnowledgeClient",
     "KnowledgeError",
     "RetryPolicy",

@@ -37,9 +37,9 @@ def main(
     options = _parser().parse_args(arguments)
     err = stderr or sys.stderr
     try:
-        given = settings.from_environment()
+        environment = settings.from_environment()
         with KnowledgeClient(transport=transport) as client:
-            answer = options.run(client, options, given)
+            answer = options.run(client, options, environment)
     except pydantic.ValidationError as exc:
         err.write("error: " + "; ".join(_violations(exc)) + "\n")
         return USAGE
@@ -85,26 +85,29 @@ def _parser() -> argparse.ArgumentParser:
     return parser
 
 
-def _recall(client: KnowledgeClient, options: argparse.Namespace, given: Settings) -> str:
+def _recall(client: KnowledgeClient, options: argparse.Namespace, environment: Settings) -> str:
     question = models.RecallIn(
-        query=options.query, limit=options.limit, run=given.run_id, attempt=given.attempt
+        query=options.query,
+        limit=options.limit,
+        run=environment.run_id,
+        attempt=environment.attempt,
     )
-    found = client.recall(question)
+    result = client.recall(question)
     if options.output == "json":
-        return found.model_dump_json(indent=2, by_alias=True) + "\n"
-    if not found.facts:
+        return result.model_dump_json(indent=2, by_alias=True) + "\n"
+    if not result.facts:
         return "nothing is known about this\n"
-    return "".join(_line(fact) for fact in found.facts)
+    return "".join(_line(fact) for fact in result.facts)
 
 
 def _line(fact: models.RecalledFact) -> str:
-    when = fact.recorded_at.date().isoformat()
-    about = f"{fact.id} confidence={fact.confidence:.2f} source={fact.source.type} date={when}"
-    return f"[{about}] {' '.join(fact.content.split())}\n"
+    date = fact.recorded_at.date().isoformat()
+    attributes = f"{fact.id} confidence={fact.confidence:.2f} source={fact.source.type} date={date}"
+    return f"[{attributes}] {' '.join(fact.content.split())}\n"
 
 
-def _remember(client: KnowledgeClient, options: argparse.Namespace, given: Settings) -> str:
-    refs = [("run", given.run_id), ("mission", given.mission_id)]
+def _remember(client: KnowledgeClient, options: argparse.Namespace, environment: Settings) -> str:
+    refs = [("run", environment.run_id), ("mission", environment.mission_id)]
     source = models.Source(
         type="explicit_remember",
         refs=tuple(models.Ref(type=kind, id=value) for kind, value in refs if value),
@@ -117,29 +120,31 @@ def _remember(client: KnowledgeClient, options: argparse.Namespace, given: Setti
         subject=options.subject,
         predicate=options.predicate,
         source=source,
-        run=given.run_id,
-        attempt=given.attempt,
+        run=environment.run_id,
+        attempt=environment.attempt,
     )
     return client.remember(fact).fact_id + "\n"
 
 
-def _episode(client: KnowledgeClient, options: argparse.Namespace, given: Settings) -> str:
-    if given.run_id is None:
+def _episode(client: KnowledgeClient, options: argparse.Namespace, environment: Settings) -> str:
+    if environment.run_id is None:
         raise errors.InvalidRequest(
             "an episode belongs to a run; set KAIS_RUN_ID, as a mission's pod has it"
         )
     episode = models.EpisodeIn(
-        attempt=given.attempt or 1,
+        attempt=environment.attempt or 1,
         type=options.type,
         content=options.text,
         error_signature=options.signature,
     )
-    done = client.add_episodes(models.EpisodesIn(run_id=given.run_id, episodes=(episode,)))
-    return "recorded\n" if done.accepted else "recorded before\n"
+    response = client.add_episodes(
+        models.EpisodesIn(run_id=environment.run_id, episodes=(episode,))
+    )
+    return "recorded\n" if response.accepted else "recorded before\n"
 
 
-def _correct(client: KnowledgeClient, options: argparse.Namespace, given: Settings) -> str:
-    del given  # a correction is the same in every run
+def _correct(client: KnowledgeClient, options: argparse.Namespace, environment: Settings) -> str:
+    del environment  # a correction is the same in every run
     closed = client.correct(options.fact_id, models.CorrectIn(reason=options.reason))
     return f"{closed.fact_id}\n"
 

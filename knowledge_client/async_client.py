@@ -8,23 +8,15 @@ from typing import TYPE_CHECKING, Self
 
 import httpx
 
-from knowledge_client import (
-    connections,
-    errors,
-    failures,
-    models,
-    requests,
-    responses,
-    streams,
-)
-from knowledge_client.retries import DEFAULT, RetryPolicy
+from knowledge_client import call_policy, errors, httpx_errors, models, requests, responses, sse
+from knowledge_client.retries import DEFAULT_POLICY, RetryPolicy
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Sequence
     from datetime import datetime
     from types import TracebackType
 
-    from knowledge_client.requests import Answer_co, Request
+    from knowledge_client.requests import Request, Response_co
 
 
 class AsyncKnowledgeClient:
@@ -43,10 +35,10 @@ class AsyncKnowledgeClient:
         token: str | None = None,
         token_file: str | None = None,
         timeout_s: float = 10.0,
-        retries: RetryPolicy = DEFAULT,
+        retries: RetryPolicy = DEFAULT_POLICY,
         transport: httpx.AsyncBaseTransport | None = None,
     ) -> None:
-        self._connection = connections.connect(
+        self._connection = call_policy.connect(
             url, token=token, token_file=token_file, timeout_s=timeout_s, retries=retries
         )
         self._http = httpx.AsyncClient(transport=transport)
@@ -66,19 +58,23 @@ class AsyncKnowledgeClient:
         """Close the connections."""
         await self._http.aclose()
 
-    async def _run(self, request: Request[Answer_co]) -> Answer_co:
-        effort = connections.Effort(self._connection, request)
+    async def _run(self, request: Request[Response_co]) -> Response_co:
+        effort = call_policy.CallRetries(self._connection, request)
         failure: errors.KnowledgeError
         while True:
             try:
-                if effort.must_ask_level():
-                    effort.answered((await self._http.request(**effort.level_question())).headers)
+                if effort.must_probe_level():
+                    effort.record_response(
+                        (await self._http.request(**effort.level_probe_arguments())).headers
+                    )
                 effort.check_level()
-                answer = await self._http.request(**effort.arguments())
-                effort.answered(answer.headers)
+                answer = await self._http.request(**effort.request_arguments())
+                effort.record_response(answer.headers)
                 return responses.parse(request, answer.status_code, answer.headers, answer.content)
-            except failures.ALL as exc:
-                failure = failures.translate(exc, what=effort.what, url=self._connection.url)
+            except httpx_errors.HTTPX_ERRORS as exc:
+                failure = httpx_errors.translate(
+                    exc, call=effort.description, url=self._connection.url
+                )
             except errors.KnowledgeError as exc:
                 failure = exc
             await asyncio.sleep(effort.pause_s(failure))
@@ -134,7 +130,7 @@ class AsyncKnowledgeClient:
 
     async def correct(
         self, fact_id: str, correction: models.CorrectIn, *, idempotency_key: str | None = None
-    ) -> models.Corrected:
+    ) -> models.CorrectionResult:
         """Close a fact's validity, so that no later recall gives it."""
         return await self._run(requests.correct(fact_id, correction, idempotency_key))
 
@@ -158,13 +154,13 @@ class AsyncKnowledgeClient:
 
     async def promote(
         self, fact_id: str, body: models.ReasonIn, *, idempotency_key: str | None = None
-    ) -> models.Copied:
+    ) -> models.PromotionResult:
         """Copy a fact one level up, or confirm its equal there."""
         return await self._run(requests.promote(fact_id, body, idempotency_key))
 
     async def approve(
         self, fact_id: str, body: models.ApproveIn, *, idempotency_key: str | None = None
-    ) -> models.Approved:
+    ) -> models.ApprovalResult:
         """Approve a fact, or a successor with edited words."""
         return await self._run(requests.approve(fact_id, body, idempotency_key))
 
@@ -176,13 +172,13 @@ class AsyncKnowledgeClient:
 
     async def undo(
         self, fact_id: str, body: models.ReasonIn, *, idempotency_key: str | None = None
-    ) -> models.Undone:
+    ) -> models.UndoResult:
         """Take back the last thing done to a fact; `Conflict` when something depends on it."""
         return await self._run(requests.undo(fact_id, body, idempotency_key))
 
     async def erase(
         self, fact_id: str, body: models.ReasonIn, *, idempotency_key: str | None = None
-    ) -> models.Erased:
+    ) -> models.ErasureResult:
         """Delete a fact's text for good, with its promoted copies."""
         return await self._run(requests.erase(fact_id, body, idempotency_key))
 
@@ -206,11 +202,11 @@ class AsyncKnowledgeClient:
         """Read which facts one recall returned."""
         return await self._run(requests.get_receipt(receipt_id))
 
-    async def replay(self, receipt_id: str) -> models.Compared:
+    async def replay(self, receipt_id: str) -> models.ReplayResult:
         """Ask a recall's question again, of what was known then; says whether it is equal."""
         return await self._run(requests.replay(receipt_id))
 
-    async def diff(self, receipt_id: str) -> models.Compared:
+    async def diff(self, receipt_id: str) -> models.ReplayResult:
         """Ask a recall's question again, of what is known now."""
         return await self._run(requests.diff(receipt_id))
 
@@ -248,7 +244,7 @@ class AsyncKnowledgeClient:
         """Find the facts up to `depth` links away, the nearest first."""
         return await self._run(requests.neighbors(fact_id, types=types, depth=depth, limit=limit))
 
-    async def why(self, fact_id: str) -> models.Why:
+    async def why(self, fact_id: str) -> models.FactProvenance:
         """Read where a fact comes from."""
         return await self._run(requests.why(fact_id))
 
@@ -275,19 +271,21 @@ class AsyncKnowledgeClient:
         wants to go on calls again with the last id; `Compacted` says that it is too old.
         """
         request = requests.events(after)
-        effort = connections.Effort(self._connection, request)
-        reader = streams.EventReader()
+        effort = call_policy.CallRetries(self._connection, request)
+        reader = sse.SseDecoder()
         try:
-            async with self._http.stream(**effort.streaming()) as answer:
+            async with self._http.stream(**effort.stream_arguments()) as answer:
                 if answer.status_code != HTTPStatus.OK:
                     body = await answer.aread()
-                    raise responses.refusal(request, answer.status_code, answer.headers, body)
+                    raise responses.error_of(request, answer.status_code, answer.headers, body)
                 async for line in answer.aiter_lines():
-                    event = reader.line(line)
+                    event = reader.decode_line(line)
                     if event is not None:
                         yield event
-        except failures.ALL as exc:
-            raise failures.translate(exc, what=effort.what, url=self._connection.url) from exc
+        except httpx_errors.HTTPX_ERRORS as exc:
+            raise httpx_errors.translate(
+                exc, call=effort.description, url=self._connection.url
+            ) from exc
 
     async def add_episodes(
         self, episodes: models.EpisodesIn, *, idempotency_key: str | None = None
@@ -373,7 +371,9 @@ class AsyncKnowledgeClient:
         """Take a scope's settings back to the defaults; its facts stay."""
         return await self._run(requests.reset_scope(path))
 
-    async def adopt_scope(self, path: str, *, idempotency_key: str | None = None) -> models.Adopted:
+    async def adopt_scope(
+        self, path: str, *, idempotency_key: str | None = None
+    ) -> models.AdoptionResult:
         """Join what the scope's predecessor of the same path knew to what it knows."""
         return await self._run(requests.adopt_scope(path, idempotency_key))
 

@@ -20,15 +20,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from knowledge_client.codes import Code
+from knowledge_client.error_codes import ErrorCode
 
 if TYPE_CHECKING:
     from knowledge_client.models import Problem, ProblemViolation
 
 __all__ = [
-    "Code",
     "Compacted",
     "Conflict",
+    "ErrorCode",
     "InvalidRequest",
     "KnowledgeError",
     "KnowledgeUnavailable",
@@ -36,8 +36,8 @@ __all__ = [
     "PermissionDenied",
     "PrincipalUnregistered",
     "QuotaExceeded",
+    "ReadTimeout",
     "TooLarge",
-    "TookTooLong",
     "Unauthenticated",
     "UnexpectedAnswer",
     "Unsupported",
@@ -60,7 +60,7 @@ class KnowledgeError(Exception):
 
     @property
     def code(self) -> str | None:
-        """The problem's stable code, to be compared with `Code`; None without a problem."""
+        """The problem's stable code, to be compared with `ErrorCode`; None without a problem."""
         return self.problem.code if self.problem else None
 
     @property
@@ -73,7 +73,7 @@ class KnowledgeUnavailable(KnowledgeError):
     """The service could not be reached or cannot answer now; nothing is wrong with the request."""
 
 
-class TookTooLong(KnowledgeUnavailable):
+class ReadTimeout(KnowledgeUnavailable):
     """The service ended a read that took too long; the same one takes as long again."""
 
 
@@ -122,26 +122,26 @@ class UnexpectedAnswer(KnowledgeError):
 
 
 _BY_CODE: dict[str, type[KnowledgeError]] = {
-    Code.UNAUTHENTICATED: Unauthenticated,
-    Code.PRINCIPAL_UNREGISTERED: PrincipalUnregistered,
-    Code.FORBIDDEN: PermissionDenied,
-    Code.SCOPE_FORBIDDEN: PermissionDenied,
-    Code.NOT_FOUND: NotFound,
-    Code.CONFLICT: Conflict,
-    Code.IDEMPOTENCY_CONFLICT: Conflict,
-    Code.RUN_CLOSED_OTHERWISE: Conflict,
-    Code.RETRACTED_BEFORE: Conflict,
-    Code.COMPACTED: Compacted,
-    Code.SECRET_REFUSED: InvalidRequest,
-    Code.SCOPE_READ_ONLY: PermissionDenied,
-    Code.INVALID_BODY: InvalidRequest,
-    Code.INVALID_TOKEN: InvalidRequest,
-    Code.TOO_LARGE: TooLarge,
-    Code.QUOTA_EXCEEDED: QuotaExceeded,
-    Code.STORE_UNAVAILABLE: KnowledgeUnavailable,
-    Code.TOOK_TOO_LONG: TookTooLong,
-    Code.IDENTITY_UNAVAILABLE: KnowledgeUnavailable,
-    Code.INTERNAL: UnexpectedAnswer,
+    ErrorCode.UNAUTHENTICATED: Unauthenticated,
+    ErrorCode.PRINCIPAL_UNREGISTERED: PrincipalUnregistered,
+    ErrorCode.FORBIDDEN: PermissionDenied,
+    ErrorCode.SCOPE_FORBIDDEN: PermissionDenied,
+    ErrorCode.NOT_FOUND: NotFound,
+    ErrorCode.CONFLICT: Conflict,
+    ErrorCode.IDEMPOTENCY_CONFLICT: Conflict,
+    ErrorCode.RUN_CLOSED_OTHERWISE: Conflict,
+    ErrorCode.RETRACTED_BEFORE: Conflict,
+    ErrorCode.COMPACTED: Compacted,
+    ErrorCode.SECRET_REFUSED: InvalidRequest,
+    ErrorCode.SCOPE_READ_ONLY: PermissionDenied,
+    ErrorCode.INVALID_BODY: InvalidRequest,
+    ErrorCode.INVALID_TOKEN: InvalidRequest,
+    ErrorCode.TOO_LARGE: TooLarge,
+    ErrorCode.QUOTA_EXCEEDED: QuotaExceeded,
+    ErrorCode.STORE_UNAVAILABLE: KnowledgeUnavailable,
+    ErrorCode.TOOK_TOO_LONG: ReadTimeout,
+    ErrorCode.IDENTITY_UNAVAILABLE: KnowledgeUnavailable,
+    ErrorCode.INTERNAL: UnexpectedAnswer,
 }
 
 _BY_STATUS: dict[int, type[KnowledgeError]] = {

@@ -13,16 +13,16 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 from urllib.parse import quote
 
-from knowledge_client import models, wire
+from knowledge_client import base_model, models
 
 if TYPE_CHECKING:
-    from knowledge_client.wire import Wire
+    from knowledge_client.base_model import WireModel
 
-Answer_co = TypeVar("Answer_co", bound="Wire | None", covariant=True)
+Response_co = TypeVar("Response_co", bound="WireModel | None", covariant=True)
 
 
 @dataclass(frozen=True, kw_only=True)
-class Request(Generic[Answer_co]):
+class Request(Generic[Response_co]):
     """One call. `needs_key` marks a POST that changes something; PUT and DELETE repeat harmlessly.
 
     A probe is sent once and its 503 is an answer. `level` is what the service must know of the
@@ -31,7 +31,7 @@ class Request(Generic[Answer_co]):
 
     method: str
     path: str
-    answer: type[Answer_co]
+    response_type: type[Response_co]
     params: tuple[tuple[str, str], ...] = ()
     json: Any = None
     headers: tuple[tuple[str, str], ...] = ()
@@ -41,30 +41,38 @@ class Request(Generic[Answer_co]):
     level: tuple[int, str] = (1, "")
 
 
-def _get(path: str, answer: type[Answer_co], **params: str | int | None) -> Request[Answer_co]:
-    given = tuple((name, str(value)) for name, value in params.items() if value is not None)
-    return Request(method="GET", path=path, answer=answer, params=given)
+def _get(
+    path: str, response_type: type[Response_co], **params: str | int | None
+) -> Request[Response_co]:
+    query = tuple((name, str(value)) for name, value in params.items() if value is not None)
+    return Request(method="GET", path=path, response_type=response_type, params=query)
 
 
-def _put(path: str, body: Wire, answer: type[Answer_co]) -> Request[Answer_co]:
+def _put(path: str, body: WireModel, response_type: type[Response_co]) -> Request[Response_co]:
     return Request(
-        method="PUT", path=path, answer=answer, json=_json(body), level=wire.newest_field(body)
+        method="PUT",
+        path=path,
+        response_type=response_type,
+        json=_json(body),
+        level=base_model.required_level(body),
     )
 
 
-def _post(path: str, body: Wire, answer: type[Answer_co], key: str | None) -> Request[Answer_co]:
+def _post(
+    path: str, body: WireModel, response_type: type[Response_co], key: str | None
+) -> Request[Response_co]:
     return Request(
         method="POST",
         path=path,
-        answer=answer,
+        response_type=response_type,
         json=_json(body),
         idempotency_key=key,
         needs_key=True,
-        level=wire.newest_field(body),
+        level=base_model.required_level(body),
     )
 
 
-def _json(body: Wire) -> Any:
+def _json(body: WireModel) -> Any:
     """Write what the caller set: an older service refuses fields that it does not have."""
     return body.model_dump(mode="json", by_alias=True, exclude_none=True, exclude_unset=True)
 
@@ -78,7 +86,7 @@ def remember(
     fact: models.FactIn, key: str | None = None, *, dry_run: bool = False
 ) -> Request[models.Remembered]:
     """Store one fact."""
-    return _rehearsed(_post("/v1/facts", fact, models.Remembered, key), dry_run=dry_run)
+    return _with_dry_run(_post("/v1/facts", fact, models.Remembered, key), dry_run=dry_run)
 
 
 def remember_batch(
@@ -86,10 +94,10 @@ def remember_batch(
 ) -> Request[models.RememberedBatch]:
     """Store facts together, all or none."""
     request = _post("/v1/facts:batch", facts, models.RememberedBatch, key)
-    return _rehearsed(request, dry_run=dry_run)
+    return _with_dry_run(request, dry_run=dry_run)
 
 
-def _rehearsed(request: Request[Answer_co], *, dry_run: bool) -> Request[Answer_co]:
+def _with_dry_run(request: Request[Response_co], *, dry_run: bool) -> Request[Response_co]:
     return replace(request, params=(("dry_run", "true"),)) if dry_run else request
 
 
@@ -101,15 +109,15 @@ def list_facts(**filters: str | int | datetime | None) -> Request[models.FactPag
 
 def get_fact(fact_id: str, known_at: datetime | None = None) -> Request[models.Fact]:
     """Read one fact by id or alias, as it is or as it was known at a moment."""
-    then = known_at.isoformat() if known_at else None
-    return _get(f"/v1/facts/{_segment(fact_id)}", models.Fact, known_at=then)
+    timestamp = known_at.isoformat() if known_at else None
+    return _get(f"/v1/facts/{_segment(fact_id)}", models.Fact, known_at=timestamp)
 
 
 def correct(
     fact_id: str, correction: models.CorrectIn, key: str | None = None
-) -> Request[models.Corrected]:
+) -> Request[models.CorrectionResult]:
     """Close a fact's validity, with a successor or without."""
-    return _post(f"/v1/facts/{_segment(fact_id)}:correct", correction, models.Corrected, key)
+    return _post(f"/v1/facts/{_segment(fact_id)}:correct", correction, models.CorrectionResult, key)
 
 
 def confirm(fact_id: str, body: models.ConfirmIn, key: str | None = None) -> Request[models.Fact]:
@@ -127,16 +135,18 @@ def restore(fact_id: str, body: models.ReasonIn, key: str | None = None) -> Requ
     return _post(f"/v1/facts/{_segment(fact_id)}:restore", body, models.Fact, key)
 
 
-def promote(fact_id: str, body: models.ReasonIn, key: str | None = None) -> Request[models.Copied]:
+def promote(
+    fact_id: str, body: models.ReasonIn, key: str | None = None
+) -> Request[models.PromotionResult]:
     """Copy a fact one level up."""
-    return _post(f"/v1/facts/{_segment(fact_id)}:promote", body, models.Copied, key)
+    return _post(f"/v1/facts/{_segment(fact_id)}:promote", body, models.PromotionResult, key)
 
 
 def approve(
     fact_id: str, body: models.ApproveIn, key: str | None = None
-) -> Request[models.Approved]:
+) -> Request[models.ApprovalResult]:
     """Approve a fact, or edited words in its place."""
-    return _post(f"/v1/facts/{_segment(fact_id)}:approve", body, models.Approved, key)
+    return _post(f"/v1/facts/{_segment(fact_id)}:approve", body, models.ApprovalResult, key)
 
 
 def reject(fact_id: str, body: models.ReasonIn, key: str | None = None) -> Request[models.Fact]:
@@ -144,14 +154,16 @@ def reject(fact_id: str, body: models.ReasonIn, key: str | None = None) -> Reque
     return _post(f"/v1/facts/{_segment(fact_id)}:reject", body, models.Fact, key)
 
 
-def undo(fact_id: str, body: models.ReasonIn, key: str | None = None) -> Request[models.Undone]:
+def undo(fact_id: str, body: models.ReasonIn, key: str | None = None) -> Request[models.UndoResult]:
     """Take back the last thing that was done to a fact."""
-    return _post(f"/v1/facts/{_segment(fact_id)}:undo", body, models.Undone, key)
+    return _post(f"/v1/facts/{_segment(fact_id)}:undo", body, models.UndoResult, key)
 
 
-def erase(fact_id: str, body: models.ReasonIn, key: str | None = None) -> Request[models.Erased]:
+def erase(
+    fact_id: str, body: models.ReasonIn, key: str | None = None
+) -> Request[models.ErasureResult]:
     """Delete a fact's text for good."""
-    return _post(f"/v1/facts/{_segment(fact_id)}:erase", body, models.Erased, key)
+    return _post(f"/v1/facts/{_segment(fact_id)}:erase", body, models.ErasureResult, key)
 
 
 def history(fact_id: str) -> Request[models.History]:
@@ -169,7 +181,7 @@ def recall(question: models.RecallIn, key: str | None = None) -> Request[models.
     return Request(
         method="POST",
         path="/v1/recall",
-        answer=models.Recalled,
+        response_type=models.Recalled,
         json=_json(question),
         idempotency_key=key,
     )
@@ -180,14 +192,14 @@ def get_receipt(receipt_id: str) -> Request[models.Receipt]:
     return _get(f"/v1/receipts/{_segment(receipt_id)}", models.Receipt)
 
 
-def replay(receipt_id: str) -> Request[models.Compared]:
+def replay(receipt_id: str) -> Request[models.ReplayResult]:
     """Ask a recall's question again, of what was known then."""
-    return _get(f"/v1/receipts/{_segment(receipt_id)}:replay", models.Compared)
+    return _get(f"/v1/receipts/{_segment(receipt_id)}:replay", models.ReplayResult)
 
 
-def diff(receipt_id: str) -> Request[models.Compared]:
+def diff(receipt_id: str) -> Request[models.ReplayResult]:
     """Ask a recall's question again, of what is known now."""
-    return _get(f"/v1/receipts/{_segment(receipt_id)}:diff", models.Compared)
+    return _get(f"/v1/receipts/{_segment(receipt_id)}:diff", models.ReplayResult)
 
 
 def link(new: models.LinkIn, key: str | None = None) -> Request[models.Linked]:
@@ -200,7 +212,7 @@ def unlink(from_: str, to: str, type_: str) -> Request[None]:
     return Request(
         method="DELETE",
         path="/v1/links",
-        answer=type(None),
+        response_type=type(None),
         params=(("from", from_), ("to", to), ("type", type_)),
     )
 
@@ -209,7 +221,9 @@ def list_links(
     fact_id: str, *, types: Sequence[str] = (), **page: str | int | None
 ) -> Request[models.LinkPage]:
     """Page through a fact's links."""
-    return _of_types(_get(f"/v1/facts/{_segment(fact_id)}/links", models.LinkPage, **page), types)
+    return _with_type_filter(
+        _get(f"/v1/facts/{_segment(fact_id)}/links", models.LinkPage, **page), types
+    )
 
 
 def neighbors(
@@ -217,17 +231,17 @@ def neighbors(
 ) -> Request[models.Neighborhood]:
     """Find the facts near one."""
     path = f"/v1/facts/{_segment(fact_id)}/neighbors"
-    return _of_types(_get(path, models.Neighborhood, **bounds), types)
+    return _with_type_filter(_get(path, models.Neighborhood, **bounds), types)
 
 
-def _of_types(request: Request[Answer_co], types: Sequence[str]) -> Request[Answer_co]:
+def _with_type_filter(request: Request[Response_co], types: Sequence[str]) -> Request[Response_co]:
     named = tuple(("type", each) for each in types)
     return replace(request, params=request.params + named)
 
 
-def why(fact_id: str) -> Request[models.Why]:
+def why(fact_id: str) -> Request[models.FactProvenance]:
     """Read where a fact comes from."""
-    return _get(f"/v1/facts/{_segment(fact_id)}/why", models.Why)
+    return _get(f"/v1/facts/{_segment(fact_id)}/why", models.FactProvenance)
 
 
 def impact(fact_id: str, *, limit: int | None = None) -> Request[models.Impact]:
@@ -289,7 +303,7 @@ def blueprint_stats(namespace: str, name: str) -> Request[models.BlueprintStats]
 def stats_batch(questions: models.StatsIn) -> Request[models.Stats]:
     """Read many statistics in one call; changes nothing, so it needs no key."""
     return Request(
-        method="POST", path="/v1/stats:batch", answer=models.Stats, json=_json(questions)
+        method="POST", path="/v1/stats:batch", response_type=models.Stats, json=_json(questions)
     )
 
 
@@ -322,7 +336,7 @@ def get_scope(path: str) -> Request[models.ScopeOut]:
 def delete_scope(path: str, *, erase: bool = False) -> Request[None]:
     """Retire exactly that scope with its facts; with `erase`, their text is deleted for good."""
     params = (("erase", "true"),) if erase else ()
-    return Request(method="DELETE", path=_scope_path(path), answer=type(None), params=params)
+    return Request(method="DELETE", path=_scope_path(path), response_type=type(None), params=params)
 
 
 def list_scopes(**page: str | int | None) -> Request[models.ScopePage]:
@@ -333,16 +347,19 @@ def list_scopes(**page: str | int | None) -> Request[models.ScopePage]:
 def reset_scope(path: str) -> Request[models.ScopeOut]:
     """Take a scope's settings back to the defaults; its facts stay."""
     return Request(
-        method="POST", path=f"{_scope_path(path)}:reset", answer=models.ScopeOut, needs_key=True
+        method="POST",
+        path=f"{_scope_path(path)}:reset",
+        response_type=models.ScopeOut,
+        needs_key=True,
     )
 
 
-def adopt_scope(path: str, key: str | None = None) -> Request[models.Adopted]:
+def adopt_scope(path: str, key: str | None = None) -> Request[models.AdoptionResult]:
     """Join what the scope's predecessor of the same path knew."""
     return Request(
         method="POST",
         path=f"{_scope_path(path)}:adopt",
-        answer=models.Adopted,
+        response_type=models.AdoptionResult,
         idempotency_key=key,
         needs_key=True,
     )
@@ -363,7 +380,7 @@ def delete_principal(username: str) -> Request[None]:
     return Request(
         method="DELETE",
         path="/v1/principals",
-        answer=type(None),
+        response_type=type(None),
         params=(("username", username),),
     )
 
@@ -375,4 +392,4 @@ def whoami() -> Request[models.WhoAmI]:
 
 def ready() -> Request[models.Health]:
     """Ask once whether the store answers."""
-    return Request(method="GET", path="/readyz", answer=models.Health, is_probe=True)
+    return Request(method="GET", path="/readyz", response_type=models.Health, is_probe=True)

@@ -11,14 +11,16 @@ import pydantic
 from knowledge_client import errors, models
 
 if TYPE_CHECKING:
-    from knowledge_client.requests import Answer_co, Request
+    from knowledge_client.requests import Request, Response_co
 
-_SHOWN = 200  # characters of a foreign body that go into a message; an arbitrary number
+_EXCERPT_CHARACTERS = (
+    200  # characters of a foreign body that go into a message; an arbitrary number
+)
 
 
 def parse(
-    request: Request[Answer_co], status: int, headers: Mapping[str, str], body: bytes
-) -> Answer_co:
+    request: Request[Response_co], status: int, headers: Mapping[str, str], body: bytes
+) -> Response_co:
     """Turn an answer into the request's model.
 
     Raises:
@@ -27,30 +29,30 @@ def parse(
     """
     is_answer = HTTPStatus.OK <= status < HTTPStatus.MULTIPLE_CHOICES
     if not is_answer and not (request.is_probe and status == HTTPStatus.SERVICE_UNAVAILABLE):
-        raise refusal(request, status, headers, body)
-    if issubclass(request.answer, type(None)):
-        return cast("Answer_co", None)
-    model = cast("type[pydantic.BaseModel]", request.answer)
+        raise error_of(request, status, headers, body)
+    if issubclass(request.response_type, type(None)):
+        return cast("Response_co", None)
+    model = cast("type[pydantic.BaseModel]", request.response_type)
     try:
-        return cast("Answer_co", model.model_validate_json(body))
+        return cast("Response_co", model.model_validate_json(body))
     except pydantic.ValidationError as exc:
         raise errors.UnexpectedAnswer(
             f"{request.method} {request.path}: answer {status} is no {model.__name__}"
-            f" ({_shown(body)}); check that the address is a kais knowledge service"
+            f" ({_excerpt(body)}); check that the address is a kais knowledge service"
         ) from exc
 
 
-def refusal(
-    request: Request[Answer_co], status: int, headers: Mapping[str, str], body: bytes
+def error_of(
+    request: Request[Response_co], status: int, headers: Mapping[str, str], body: bytes
 ) -> errors.KnowledgeError:
     """Describe an answer that is no success; a body that is no problem is quoted in part."""
     try:
         problem = models.Problem.model_validate_json(body)
     except pydantic.ValidationError:
         problem = None
-    said = _said(problem) if problem else _shown(body)
+    detail = _problem_text(problem) if problem else _excerpt(body)
     return errors.error_class(problem.code if problem else None, status)(
-        f"{request.method} {request.path}: {status} {said}",
+        f"{request.method} {request.path}: {status} {detail}",
         problem=problem,
         retry_after_s=retry_after_s(headers),
     )
@@ -62,11 +64,11 @@ def retry_after_s(headers: Mapping[str, str]) -> float | None:
     return float(value) if value.strip().isdecimal() else None
 
 
-def _said(problem: models.Problem) -> str:
+def _problem_text(problem: models.Problem) -> str:
     wrong = "; ".join(f"{v.path}: {v.message}" for v in problem.violations)
     return f"{problem.code}: {problem.detail}" + (f" ({wrong})" if wrong else "")
 
 
-def _shown(body: bytes) -> str:
+def _excerpt(body: bytes) -> str:
     text = " ".join(body.decode("utf-8", "replace").split())
-    return repr(text[:_SHOWN]) if text else "without a body"
+    return repr(text[:_EXCERPT_CHARACTERS]) if text else "without a body"

@@ -29,35 +29,35 @@ class RetryPolicy:
     longest_s: float = 5.0
 
 
-DEFAULT = RetryPolicy()
-NEVER = RetryPolicy(deadline_s=0)
+DEFAULT_POLICY = RetryPolicy()
+NO_RETRIES = RetryPolicy(deadline_s=0)
 
 
-def pause_s(
+def retry_delay_s(
     policy: RetryPolicy,
     failure: errors.KnowledgeError,
     *,
-    tries: int,
+    attempts: int,
     elapsed_s: float,
-    dice: float,
+    jitter: float,
 ) -> float | None:
     """Say how long to wait before the next try, or None to give up and raise `failure`.
 
     `tries` counts those made (from 1), `elapsed_s` runs from the first, `dice` is in [0, 1).
     The service's own Retry-After is a lower bound of the pause.
     """
-    limit = _limit_s(policy, failure)
+    limit = _retry_window_s(policy, failure)
     if limit is None:
         return None
-    longest = min(policy.longest_s, policy.first_s * 2.0 ** min(tries - 1, 30))
-    pause = max(longest * (0.5 + dice / 2), failure.retry_after_s or 0)
+    longest = min(policy.longest_s, policy.first_s * 2.0 ** min(attempts - 1, 30))
+    pause = max(longest * (0.5 + jitter / 2), failure.retry_after_s or 0)
     return pause if elapsed_s + pause < limit else None
 
 
-def _limit_s(policy: RetryPolicy, failure: errors.KnowledgeError) -> float | None:
+def _retry_window_s(policy: RetryPolicy, failure: errors.KnowledgeError) -> float | None:
     if isinstance(failure, errors.PrincipalUnregistered):
         return min(policy.unregistered_s, policy.deadline_s)
-    if isinstance(failure, errors.TookTooLong):
+    if isinstance(failure, errors.ReadTimeout):
         return None
     if isinstance(failure, errors.KnowledgeUnavailable):
         return min(policy.unavailable_s, policy.deadline_s)

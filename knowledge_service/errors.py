@@ -20,14 +20,14 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from knowledge_client.codes import Code
+from knowledge_client.error_codes import ErrorCode
 from knowledge_client.models import Problem, ProblemViolation
 
 
 class ServiceError(Exception):
     """A refusal; `detail` goes to the caller, so it never holds what the caller may not see."""
 
-    code: ClassVar[Code] = Code.INTERNAL
+    code: ClassVar[ErrorCode] = ErrorCode.INTERNAL
     status: ClassVar[int] = 500
     title: ClassVar[str] = "Internal error"
     retry_after_s: int | None = None
@@ -51,98 +51,98 @@ class ServiceError(Exception):
 class Unauthenticated(ServiceError):
     """No token, or one that the cluster does not take for our audience."""
 
-    code, status, title = Code.UNAUTHENTICATED, 401, "Who are you?"
+    code, status, title = ErrorCode.UNAUTHENTICATED, 401, "Who are you?"
 
 
 class Unregistered(ServiceError):
     """A good token of an account that nobody registered yet; the operator may be about to."""
 
-    code, status, title = Code.PRINCIPAL_UNREGISTERED, 403, "Not registered"
+    code, status, title = ErrorCode.PRINCIPAL_UNREGISTERED, 403, "Not registered"
     retry_after_s = 2
 
 
 class Forbidden(ServiceError):
     """The caller may read the thing but lacks the verb."""
 
-    code, status, title = Code.FORBIDDEN, 403, "Not permitted"
+    code, status, title = ErrorCode.FORBIDDEN, 403, "Not permitted"
 
 
 class ScopeForbidden(ServiceError):
     """The caller named a scope outside of what it may reach, whether that exists or not."""
 
-    code, status, title = Code.SCOPE_FORBIDDEN, 403, "Scope not permitted"
+    code, status, title = ErrorCode.SCOPE_FORBIDDEN, 403, "Scope not permitted"
 
 
 class ScopeReadOnly(ServiceError):
     """The scope takes no writes by its own configuration."""
 
-    code, status, title = Code.SCOPE_READ_ONLY, 403, "Scope is read-only"
+    code, status, title = ErrorCode.SCOPE_READ_ONLY, 403, "Scope is read-only"
 
 
 class NotFound(ServiceError):
     """Nothing there, or nothing that the caller may see."""
 
-    code, status, title = Code.NOT_FOUND, 404, "Not found"
+    code, status, title = ErrorCode.NOT_FOUND, 404, "Not found"
 
 
 class Conflict(ServiceError):
     """What is stored contradicts the request."""
 
-    code, status, title = Code.CONFLICT, 409, "Conflict"
+    code, status, title = ErrorCode.CONFLICT, 409, "Conflict"
 
 
 class IdempotencyConflict(ServiceError):
     """The same Idempotency-Key came with another body."""
 
-    code, status, title = Code.IDEMPOTENCY_CONFLICT, 409, "Idempotency key reused"
+    code, status, title = ErrorCode.IDEMPOTENCY_CONFLICT, 409, "Idempotency key reused"
 
 
 class RunClosedOtherwise(ServiceError):
     """The run is closed with another outcome already."""
 
-    code, status, title = Code.RUN_CLOSED_OTHERWISE, 409, "Run closed otherwise"
+    code, status, title = ErrorCode.RUN_CLOSED_OTHERWISE, 409, "Run closed otherwise"
 
 
 class RetractedBefore(ServiceError):
     """An equal fact was retracted in this scope."""
 
-    code, status, title = Code.RETRACTED_BEFORE, 409, "Retracted before"
+    code, status, title = ErrorCode.RETRACTED_BEFORE, 409, "Retracted before"
 
 
 class Compacted(ServiceError):
     """The event that the caller knows last is no longer kept, or was never this store's."""
 
-    code, status, title = Code.COMPACTED, 410, "Compacted"
+    code, status, title = ErrorCode.COMPACTED, 410, "Compacted"
 
 
 class SecretRefused(ServiceError):
     """The scope refuses what looks like a secret, instead of masking it."""
 
-    code, status, title = Code.SECRET_REFUSED, 422, "Secret refused"
+    code, status, title = ErrorCode.SECRET_REFUSED, 422, "Secret refused"
 
 
 class TooLarge(ServiceError):
     """A size bound was passed; the detail names it."""
 
-    code, status, title = Code.TOO_LARGE, 413, "Too large"
+    code, status, title = ErrorCode.TOO_LARGE, 413, "Too large"
 
 
 class InvalidBody(ServiceError):
     """The body is not what the route takes; every violation is listed."""
 
-    code, status, title = Code.INVALID_BODY, 422, "Invalid body"
+    code, status, title = ErrorCode.INVALID_BODY, 422, "Invalid body"
 
 
 class InvalidToken(ServiceError):
     """An event id or a cursor is none that this version of the service gave to this caller."""
 
-    code, status, title = Code.INVALID_TOKEN, 400, "Invalid token"
+    code, status, title = ErrorCode.INVALID_TOKEN, 400, "Invalid token"
 
 
 class QuotaExceeded(ServiceError):
     """A run or a writer used up its share; with `retry_after_s` it is there again then."""
 
-    code, status, title = Code.QUOTA_EXCEEDED, 429, "Quota exceeded"
+    code, status, title = ErrorCode.QUOTA_EXCEEDED, 429, "Quota exceeded"
 
     def __init__(self, detail: str, retry_after_s: int | None = None) -> None:
         super().__init__(detail)
@@ -152,14 +152,14 @@ class QuotaExceeded(ServiceError):
 class StoreUnavailable(ServiceError):
     """The database cannot be written or read now."""
 
-    code, status, title = Code.STORE_UNAVAILABLE, 503, "Store unavailable"
+    code, status, title = ErrorCode.STORE_UNAVAILABLE, 503, "Store unavailable"
     retry_after_s: int | None = 2
 
 
 class TookTooLong(StoreUnavailable):
     """A read was ended, since it would have held up others; the same one takes as long again."""
 
-    code, status, title = Code.TOOK_TOO_LONG, 504, "Took too long"
+    code, status, title = ErrorCode.TOOK_TOO_LONG, 504, "Took too long"
     retry_after_s = None
 
 
@@ -172,7 +172,7 @@ class StoreDamaged(StoreUnavailable):
 class IdentityUnavailable(ServiceError):
     """The cluster cannot be asked who the caller is."""
 
-    code, status, title = Code.IDENTITY_UNAVAILABLE, 503, "Identity unavailable"
+    code, status, title = ErrorCode.IDENTITY_UNAVAILABLE, 503, "Identity unavailable"
     retry_after_s = 2
 
 

@@ -19,7 +19,7 @@ from kais_cli.views.output import Format
 
 if TYPE_CHECKING:
     from knowledge_client import KnowledgeClient, models
-    from knowledge_client.wire import Wire
+    from knowledge_client.base_model import WireModel
 
 Done = TypeVar("Done")
 FactId = Annotated[
@@ -171,7 +171,7 @@ def require_reason(reason: str) -> str:
     return reason
 
 
-def write_result(session: Session, answer: Wire, form: Format, *, page: str) -> ExitStatus:
+def write_result(session: Session, answer: WireModel, form: Format, *, page: str) -> ExitStatus:
     """Write an answer in the form that was asked for; the table is a page in words."""
     tree: dict[str, Any] = answer.model_dump(mode="json", by_alias=True)
     if form is Format.TABLE:

@@ -11,7 +11,7 @@ import httpx
 from kais import labels
 from kais_cli import errors
 from knowledge_client import errors as knowledge
-from knowledge_client.codes import Code
+from knowledge_client.error_codes import ErrorCode
 
 
 def translate(
@@ -50,7 +50,7 @@ _ERROR_CLASSES: tuple[tuple[type[knowledge.KnowledgeError], type[errors.CliError
 
 def _advice(failure: knowledge.KnowledgeError, *, is_direct: bool) -> str | None:
     """Say what to do next, where the service's own words do not."""
-    if isinstance(failure, knowledge.TookTooLong):
+    if isinstance(failure, knowledge.ReadTimeout):
         return "ask for less at once"
     if isinstance(failure, knowledge.KnowledgeUnavailable | knowledge.QuotaExceeded):
         after_s = failure.retry_after_s
@@ -62,7 +62,7 @@ def _advice(failure: knowledge.KnowledgeError, *, is_direct: bool) -> str | None
             "KNOWLEDGE_TOKEN_FILE is to name a file with a token that this service takes"
         )
         return renewal_advice if is_direct else "run it again, with another token"
-    if failure.code == Code.SCOPE_FORBIDDEN:
+    if failure.code == ErrorCode.SCOPE_FORBIDDEN:
         return "`kais knowledge stats` lists the scopes that you may see"
     return None
 

@@ -11,17 +11,17 @@ from kais_cli.views import output, text_layout
 
 if TYPE_CHECKING:
     from knowledge_client.models import (
-        Approved,
-        Corrected,
-        Erased,
-        Explained,
+        ApprovalResult,
+        CorrectionResult,
+        ErasureResult,
         Fact,
+        FactExplanation,
+        FactProvenance,
         History,
         Impact,
         Link,
         RecallIn,
-        Undone,
-        Why,
+        UndoResult,
     )
 
 
@@ -30,12 +30,12 @@ def format_fact(fact: Fact, history: History, links: Sequence[Link], *, width: i
     return "".join(_fact_sections(fact, history, links, width))
 
 
-def format_provenance(provenance: Why, *, width: int | None) -> str:
+def format_provenance(provenance: FactProvenance, *, width: int | None) -> str:
     """Format the provenance of a fact: author, run, recalled facts and sources."""
     return "".join(_provenance_lines(provenance, width))
 
 
-def format_erasure(erasure: Erased) -> str:
+def format_erasure(erasure: ErasureResult) -> str:
     """Format an erasure: what was erased, what remains, and what backups contain."""
     lines = [f"{erasure.facts[0]}: erased"]
     if erasure.links is not None and erasure.events is not None:
@@ -46,7 +46,7 @@ def format_erasure(erasure: Erased) -> str:
     return "\n".join([*lines, erasure.backups, ""])
 
 
-def format_copies(outcome: Approved | Corrected) -> str:
+def format_copies(outcome: ApprovalResult | CorrectionResult) -> str:
     """List the promoted copies of a corrected fact, one per line."""
     lines = [f"  copy closed  {copy_id}\n" for copy_id in outcome.copies_retracted]
     lines += [
@@ -87,7 +87,7 @@ def _fact_list(title: str, facts: Sequence[str]) -> str:
     return f"\n{title}:\n{output.indent(chr(10).join(facts))}" if facts else ""
 
 
-def explain_missing_facts(explanations: Sequence[Explained]) -> str:
+def explain_missing_facts(explanations: Sequence[FactExplanation]) -> str:
     """Explain why facts were not returned, one per line."""
     return "".join(
         f"{explanation.fact}: {explanation.why} ({explanation.stage})\n"
@@ -130,7 +130,7 @@ def _fact_sections(
         yield output.indent(output.format_table(("AT (UTC)", "WHAT", "BY", "REASON"), history_rows))
 
 
-def _provenance_lines(provenance: Why, width: int | None) -> Iterator[str]:
+def _provenance_lines(provenance: FactProvenance, width: int | None) -> Iterator[str]:
     fact = provenance.fact
     yield (
         f"{fact.id} in {fact.scope}\n\n"
@@ -151,14 +151,14 @@ def _provenance_lines(provenance: Why, width: int | None) -> Iterator[str]:
     yield from _change_lines(provenance)
 
 
-def _derivation_lines(provenance: Why) -> Iterator[str]:
+def _derivation_lines(provenance: FactProvenance) -> Iterator[str]:
     for link in provenance.derivation:
         yield f"{link.from_} {link.type.replace('_', ' ')} {link.to}\n"
     for origin in provenance.origins:
         yield f"  {origin.id}: {' '.join(origin.content.split())}\n"
 
 
-def _change_lines(provenance: Why) -> Iterator[str]:
+def _change_lines(provenance: FactProvenance) -> Iterator[str]:
     """Yield the changes of a fact, oldest first."""
     changes: list[tuple[datetime, str]] = []
     for promotion in provenance.promotions:
@@ -205,7 +205,7 @@ def store_changes(stored: Fact, content: str) -> Iterator[str]:
         )
 
 
-def undo_summary(undone: Undone) -> str:
+def undo_summary(undone: UndoResult) -> str:
     """Format the result of an `undo`, with the other facts that it changed."""
     other_facts = [fact_id for fact_id in undone.changed if fact_id != undone.fact_id]
     other_facts_note = f"; changed with it: {', '.join(other_facts)}" if other_facts else ""

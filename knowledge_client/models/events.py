@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from pydantic import Field
 
-from knowledge_client.wire import Moment, Wire
+from knowledge_client.base_model import UtcDatetime, WireModel
 
 
-class Event(Wire):
+class Event(WireModel):
     """One change that the reader may see. `id` is opaque: give it back to go on after it.
 
     It names things and holds no text of theirs: who wants that reads them.
@@ -17,16 +17,16 @@ class Event(Wire):
     type: str
     scope: str
     actor: str
-    at: Moment
+    at: UtcDatetime
     facts: tuple[str, ...] = ()
     links: tuple[str, ...] = ()
     run: str | None = None
 
 
-class AuditEntry(Wire):
+class AuditEntry(WireModel):
     """One act: a change, or a recall with its receipt. `on_behalf_of` is whose view was used."""
 
-    at: Moment
+    at: UtcDatetime
     actor: str
     action: str
     scope: str | None = None
@@ -36,7 +36,7 @@ class AuditEntry(Wire):
     on_behalf_of: str | None = None
 
 
-class AuditPage(Wire):
+class AuditPage(WireModel):
     """A page of acts, the newest first. `cursor` is opaque; absent on the last page.
 
     A page may be short, or empty, and still have a cursor: much was looked through for it.

@@ -6,10 +6,10 @@ from typing import Literal
 
 from pydantic import Field
 
-from knowledge_client.wire import Wire
+from knowledge_client.base_model import WireModel
 
 
-class ExtractionIn(Wire):
+class ExtractionIn(WireModel):
     """Ask for the extraction of a closed run, once per run. `max_facts` 0 to 7.
 
     `namespace` is that of the run, as in `EpisodesIn`.
@@ -20,7 +20,7 @@ class ExtractionIn(Wire):
     max_facts: int = Field(default=7, ge=0, le=7)
 
 
-class Extraction(Wire):
+class Extraction(WireModel):
     """State of a run's extraction. `reason` says in words why there are fewer than three facts."""
 
     run_id: str

@@ -6,20 +6,20 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import Field, model_validator
 
-from knowledge_client.wire import Moment, Reason, Whole, Wire, WireScope
+from knowledge_client.base_model import Reason, SafeInt, UtcDatetime, WireModel, WireScope
 
 ScopeRef = str | WireScope
 Tag = Annotated[str, Field(max_length=64)]
 
 
-class Ref(Wire):
+class Ref(WireModel):
     """A pointer to what a fact came from: `{"type": "mission", "id": "demo/doctor-x1"}`."""
 
     type: str = Field(min_length=1, max_length=64)
     id: str = Field(min_length=1, max_length=512)
 
 
-class Source(Wire):
+class Source(WireModel):
     """Where a fact came from. `actor` is set by the service from the caller's identity."""
 
     type: Literal[
@@ -31,14 +31,14 @@ class Source(Wire):
     experiment_id: str | None = Field(default=None, min_length=1, max_length=512, exclude=True)
 
 
-class Alias(Wire):
+class Alias(WireModel):
     """Another name of a fact, unique in its scope; `alias:<namespace>:<value>` where an id is."""
 
     namespace: str
     value: str
 
 
-class AliasIn(Wire):
+class AliasIn(WireModel):
     """A name for a fact: a value, or a prefix after which the scope's next free number is put.
 
     A number is never given twice. `{"namespace": "ko", "prefix": "KO-shop-", "digits": 3}` makes
@@ -57,7 +57,7 @@ class AliasIn(Wire):
         return self
 
 
-class FactIn(Wire):
+class FactIn(WireModel):
     """A fact to remember. Without `scope` it goes to the caller's home scope."""
 
     content: str = Field(min_length=1, max_length=8192)
@@ -67,23 +67,23 @@ class FactIn(Wire):
     data: Any = None
     schema_: str | None = Field(default=None, alias="schema", max_length=64)
     about: str | None = Field(default=None, max_length=512)
-    position: Whole | None = None
+    position: SafeInt | None = None
     subject: str | None = Field(default=None, max_length=512)
     predicate: str | None = Field(default=None, max_length=512)
     tags: tuple[Tag, ...] = Field(default=(), max_length=32)
     confidence: float | None = Field(default=None, ge=0, le=1)
     source: Source | None = None
-    expires_at: Moment | None = None
-    valid_from: Moment | None = None
-    valid_until: Moment | None = None
+    expires_at: UtcDatetime | None = None
+    valid_from: UtcDatetime | None = None
+    valid_until: UtcDatetime | None = None
     aliases: tuple[AliasIn, ...] = Field(default=(), max_length=8)
     review: Literal["none", "draft"] = "none"
     force: bool = Field(default=False, description="store it although an equal was retracted")
     run: str | None = Field(default=None, description="run-id that this fact was learnt in")
-    attempt: Whole | None = Field(default=None, ge=1)
+    attempt: SafeInt | None = Field(default=None, ge=1)
 
 
-class Fact(Wire):
+class Fact(WireModel):
     """A fact as the service knows it."""
 
     id: str
@@ -94,7 +94,7 @@ class Fact(Wire):
     data: Any = None
     schema_: str | None = Field(default=None, alias="schema")
     about: str | None = None
-    position: Whole | None = None
+    position: SafeInt | None = None
     subject: str | None = None
     predicate: str | None = None
     tags: tuple[str, ...] = ()
@@ -103,22 +103,22 @@ class Fact(Wire):
     lifecycle: Literal["live", "superseded", "retracted", "archived"] = "live"
     review: Literal["none", "draft", "approved", "rejected"] = "none"
     flags: tuple[str, ...] = ()
-    expires_at: Moment | None = None
-    valid_from: Moment | None = None
-    valid_until: Moment | None = None
-    recorded_at: Moment
-    closed_at: Moment | None = None
+    expires_at: UtcDatetime | None = None
+    valid_from: UtcDatetime | None = None
+    valid_until: UtcDatetime | None = None
+    recorded_at: UtcDatetime
+    closed_at: UtcDatetime | None = None
     closed_reason: str | None = None
     version: int = 1
 
 
-class FactsIn(Wire):
+class FactsIn(WireModel):
     """Facts to remember together: all of them or none."""
 
     facts: tuple[FactIn, ...] = Field(min_length=1, max_length=200)
 
 
-class Remembered(Wire):
+class Remembered(WireModel):
     """What became of a fact: `created`, or `confirmed` when an equal one was live already."""
 
     fact_id: str
@@ -128,27 +128,27 @@ class Remembered(Wire):
     contradicts: tuple[str, ...] = ()
 
 
-class RememberedBatch(Wire):
+class RememberedBatch(WireModel):
     """What became of each fact of a batch, in the order in which they were given."""
 
     results: tuple[Remembered, ...]
 
 
-class FactPage(Wire):
+class FactPage(WireModel):
     """A page of facts, newest first. `cursor` is opaque; absent on the last page."""
 
     facts: tuple[Fact, ...]
     cursor: str | None = None
 
 
-class CorrectIn(Wire):
+class CorrectIn(WireModel):
     """Close a fact's validity. With `replacement`, a successor is stored and linked."""
 
     reason: Reason
     replacement: str | None = Field(default=None, min_length=1, max_length=8192)
 
 
-class Corrected(Wire):
+class CorrectionResult(WireModel):
     """The closed fact, its successor when there is one, and its promoted copies.
 
     `copies_retracted` are closed. `copies_flagged` were confirmed by others: they wait for a review

@@ -6,13 +6,13 @@ from typing import Any, Literal
 
 from pydantic import Field
 
+from knowledge_client.base_model import UtcDatetime, WireModel
 from knowledge_client.models.facts import Fact
-from knowledge_client.wire import Moment, Wire
 
 LINK_TYPE = r"^[a-z][a-z0-9_.-]{0,63}$"
 
 
-class LinkIn(Wire):
+class LinkIn(WireModel):
     """A link to make. Each end is a fact's id or alias; the type is open (`mentions`, `contains`).
 
     `supersedes` and `promoted_from` say what the service did, so only the service makes them.
@@ -23,11 +23,11 @@ class LinkIn(Wire):
     type: str = Field(default="related", pattern=LINK_TYPE)
     weight: float | None = Field(default=None, ge=0, le=1_000_000)
     data: Any = None
-    valid_from: Moment | None = None
-    valid_until: Moment | None = None
+    valid_from: UtcDatetime | None = None
+    valid_until: UtcDatetime | None = None
 
 
-class Link(Wire):
+class Link(WireModel):
     """A link between two facts, by their ids; `closed_at` is when it was taken back."""
 
     id: str
@@ -36,14 +36,14 @@ class Link(Wire):
     type: str
     weight: float | None = None
     data: Any = None
-    valid_from: Moment | None = None
-    valid_until: Moment | None = None
-    recorded_at: Moment
-    closed_at: Moment | None = None
+    valid_from: UtcDatetime | None = None
+    valid_until: UtcDatetime | None = None
+    recorded_at: UtcDatetime
+    closed_at: UtcDatetime | None = None
     actor: str
 
 
-class Linked(Wire):
+class Linked(WireModel):
     """What became of a link: `created`, `exists` when it was live, `ignored` for a self-link."""
 
     status: Literal["created", "exists", "ignored"]
@@ -51,21 +51,21 @@ class Linked(Wire):
     reason: str | None = None
 
 
-class LinkPage(Wire):
+class LinkPage(WireModel):
     """Links of one fact, from it and to it, the newest first. `cursor` is absent on the last."""
 
     links: tuple[Link, ...]
     cursor: str | None = None
 
 
-class Neighbor(Wire):
+class Neighbor(WireModel):
     """A fact and how many links away it is."""
 
     depth: int
     fact: Fact
 
 
-class Neighborhood(Wire):
+class Neighborhood(WireModel):
     """The facts near one, the nearest first, and the links among all of them and it.
 
     `truncated` says that there are more than were asked for.

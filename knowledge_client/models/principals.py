@@ -6,12 +6,12 @@ from typing import Literal
 
 from pydantic import Field
 
-from knowledge_client.wire import Wire
+from knowledge_client.base_model import WireModel
 
 Verb = Literal["read", "write", "review", "promote", "extract", "admin"]
 
 
-class Grant(Wire):
+class Grant(WireModel):
     """Verbs on one scope, or on it and all below it."""
 
     scope: str
@@ -19,14 +19,14 @@ class Grant(Wire):
     verbs: tuple[Verb, ...]
 
 
-class Subject(Wire):
+class Subject(WireModel):
     """The Kubernetes user that a principal is: its name and the ServiceAccount's UID."""
 
     username: str
     uid: str | None = None
 
 
-class Quota(Wire):
+class Quota(WireModel):
     """How much a principal may do in a minute; absent means the service's own default.
 
     What was not used for up to a minute may be used at once.
@@ -39,7 +39,7 @@ class Quota(Wire):
     reads_per_minute: int | None = Field(default=None, ge=1)
 
 
-class PrincipalIn(Wire):
+class PrincipalIn(WireModel):
     """Register who a caller is.
 
     Repeating it is harmless; another UID for the same username replaces it.
@@ -54,13 +54,13 @@ class PrincipalIn(Wire):
     quota: Quota | None = None
 
 
-class PrincipalPage(Wire):
+class PrincipalPage(WireModel):
     """The registered principals that the caller may see, by name."""
 
     principals: tuple[PrincipalIn, ...]
 
 
-class StoreId(Wire):
+class StoreIdentity(WireModel):
     """Identity of the store.
 
     `epoch` changes when registrations must be repeated, as after a restore.
@@ -70,7 +70,7 @@ class StoreId(Wire):
     epoch: int
 
 
-class WhoAmI(Wire):
+class WhoAmI(WireModel):
     """The caller as the service sees it."""
 
     name: str
@@ -78,4 +78,4 @@ class WhoAmI(Wire):
     home: str
     grants: tuple[Grant, ...]
     mode: Literal["kubernetes", "token", "none"]
-    store: StoreId
+    store: StoreIdentity

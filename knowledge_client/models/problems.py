@@ -4,25 +4,25 @@ from __future__ import annotations
 
 from typing import Literal
 
-from knowledge_client.wire import Wire
+from knowledge_client.base_model import WireModel
 
 
-class Health(Wire):
+class Health(WireModel):
     """`ok` when the store answers."""
 
     status: Literal["ok", "unavailable"]
     detail: str | None = None
 
 
-class ProblemViolation(Wire):
+class ProblemViolation(WireModel):
     """One thing that is wrong with a body."""
 
     path: str
     message: str
 
 
-class Problem(Wire):
-    """RFC 9457 problem details. `code` is one of `knowledge_client.errors.Code`."""
+class Problem(WireModel):
+    """RFC 9457 problem details. `code` is one of `knowledge_client.errors.ErrorCode`."""
 
     type: str = "about:blank"
     title: str

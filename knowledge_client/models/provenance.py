@@ -4,54 +4,54 @@ from __future__ import annotations
 
 from pydantic import Field
 
+from knowledge_client.base_model import UtcDatetime, WireModel
 from knowledge_client.models.facts import Alias, Fact
 from knowledge_client.models.links import Link
 from knowledge_client.models.recall import Receipt
 from knowledge_client.models.runs import Run
 from knowledge_client.models.usage import UsageCount, UsageKind
-from knowledge_client.wire import Moment, Wire
 
 
-class Promoted(Wire):
+class PromotionRecord(WireModel):
     """One copy of a fact on a wider level, and by which rule; told to who may see both."""
 
     origin: str
     copy_: str = Field(alias="copy")
     rule: str
     actor: str
-    at: Moment
-    undone_at: Moment | None = None
+    at: UtcDatetime
+    undone_at: UtcDatetime | None = None
 
 
-class Correction(Wire):
+class Correction(WireModel):
     """How a fact's validity was ended, and by which facts it was replaced."""
 
     lifecycle: str
     reason: str | None = None
     actor: str | None = None
-    at: Moment
+    at: UtcDatetime
     replaced_by: tuple[str, ...] = ()
 
 
-class Confirmed(Wire):
+class ConfirmationRecord(WireModel):
     """Somebody said the same again."""
 
     actor: str
     session: str | None = None
-    at: Moment
+    at: UtcDatetime
 
 
-class Reviewed(Wire):
+class ReviewRecord(WireModel):
     """A decision about a fact."""
 
     decision: str
     actor: str
     actor_type: str
     reason: str | None = None
-    at: Moment
+    at: UtcDatetime
 
 
-class Why(Wire):
+class FactProvenance(WireModel):
     """Where a fact comes from: source, run, what was in front of its author, what it was made of.
 
     `derivation` holds the links `derived_from`, `promoted_from` and `supersedes` that lead back
@@ -64,30 +64,30 @@ class Why(Wire):
     receipts: tuple[Receipt, ...] = ()
     derivation: tuple[Link, ...] = ()
     origins: tuple[Fact, ...] = ()
-    promotions: tuple[Promoted, ...] = ()
+    promotions: tuple[PromotionRecord, ...] = ()
     corrections: tuple[Correction, ...] = ()
-    confirmations: tuple[Confirmed, ...] = ()
-    reviews: tuple[Reviewed, ...] = ()
+    confirmations: tuple[ConfirmationRecord, ...] = ()
+    reviews: tuple[ReviewRecord, ...] = ()
 
 
-class Served(Wire):
+class RecallExposure(WireModel):
     """One recall that returned the fact."""
 
     receipt: str
     principal: str
     scope: str
     run: str | None = None
-    at: Moment
+    at: UtcDatetime
 
 
-class Impact(Wire):
+class Impact(WireModel):
     """What a fact has touched: each recall that returned it, the runs of those, what came of it.
 
     Recalls are the newest first; `truncated` says that there are more than the answer holds.
     """
 
     fact: str
-    recalls: tuple[Served, ...] = ()
+    recalls: tuple[RecallExposure, ...] = ()
     runs: tuple[str, ...] = ()
     derived: tuple[str, ...] = ()
     copies: tuple[str, ...] = ()

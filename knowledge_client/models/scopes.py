@@ -6,11 +6,11 @@ from typing import Literal
 
 from pydantic import Field
 
+from knowledge_client.base_model import WireModel
 from knowledge_client.models.stats import ScopeStats
-from knowledge_client.wire import Wire
 
 
-class Retention(Wire):
+class Retention(WireModel):
     """Bounds of a scope's live facts; absent means unbounded."""
 
     max_facts: int | None = Field(default=None, ge=1)
@@ -18,7 +18,7 @@ class Retention(Wire):
     half_life_days: float | None = Field(default=None, gt=0)
 
 
-class Promotion(Wire):
+class Promotion(WireModel):
     """When a fact of this scope is copied one level up."""
 
     policy: Literal["Manual", "Automatic"] = "Manual"
@@ -26,7 +26,7 @@ class Promotion(Wire):
     min_confidence: float = Field(default=0.7, ge=0, le=1)
 
 
-class Injection(Wire):
+class Injection(WireModel):
     """What is put in front of a cell when a mission starts."""
 
     enabled: bool = True
@@ -35,7 +35,7 @@ class Injection(Wire):
     min_confidence: float = Field(default=0.5, ge=0, le=1)
 
 
-class ExtractionConfig(Wire):
+class ExtractionConfig(WireModel):
     """Whether and how facts are extracted in this scope."""
 
     enabled: bool = True
@@ -43,7 +43,7 @@ class ExtractionConfig(Wire):
     model: str | None = None
 
 
-class ScopeConfig(Wire):
+class ScopeConfig(WireModel):
     """How knowledge behaves in one scope. Defaults hold for a scope that nobody declared."""
 
     read_only: bool = False
@@ -58,7 +58,7 @@ class ScopeConfig(Wire):
     extraction: ExtractionConfig = ExtractionConfig()
 
 
-class ScopeOut(Wire):
+class ScopeOut(WireModel):
     """A scope with its configuration and its statistics."""
 
     path: str
@@ -67,14 +67,14 @@ class ScopeOut(Wire):
     stats: ScopeStats
 
 
-class ScopePage(Wire):
+class ScopePage(WireModel):
     """A page of the scopes that the caller may read, by path. `cursor` is absent on the last."""
 
     scopes: tuple[ScopeOut, ...]
     cursor: str | None = None
 
 
-class Adopted(Wire):
+class AdoptionResult(WireModel):
     """Which scopes of a realm that was there before are joined to the one of today."""
 
     path: str

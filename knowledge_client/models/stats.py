@@ -6,24 +6,24 @@ from datetime import datetime
 
 from pydantic import Field
 
-from knowledge_client.wire import Wire
+from knowledge_client.base_model import WireModel
 
 
-class BlueprintName(Wire):
+class BlueprintName(WireModel):
     """A Blueprint's identity in the ledger."""
 
     namespace: str
     name: str
 
 
-class Interval(Wire):
+class Interval(WireModel):
     """A 95 % interval of a rate."""
 
     low: float
     high: float
 
 
-class Counts(Wire):
+class Counts(WireModel):
     """Runs by what became of them. uses = running + succeeded + failed + excluded."""
 
     uses: int = 0
@@ -35,7 +35,7 @@ class Counts(Wire):
     interval: Interval | None = None
 
 
-class Measured(Counts):
+class RunMetrics(Counts):
     """Counts, and what the runs took: durations and costs of those that are in the rate."""
 
     last_used: datetime | None = None
@@ -43,13 +43,13 @@ class Measured(Counts):
     avg_cost: float | None = None
 
 
-class RevisionStats(Measured):
+class RevisionStats(RunMetrics):
     """The counts of one revision."""
 
     revision: int
 
 
-class ValueStats(Measured):
+class ValueStats(RunMetrics):
     """The counts of the runs that had one value of one parameter.
 
     `value` is the value as JSON, cut when long; None sums up the runs with rarer values.
@@ -58,14 +58,14 @@ class ValueStats(Measured):
     value: str | None = None
 
 
-class ParameterStats(Wire):
+class ParameterStats(WireModel):
     """How runs went by the value of one parameter, the most used value first."""
 
     name: str
     values: tuple[ValueStats, ...] = ()
 
 
-class BlueprintStats(Measured):
+class BlueprintStats(RunMetrics):
     """What the ledger knows of one Blueprint. All zero for one that it never saw."""
 
     namespace: str
@@ -77,7 +77,7 @@ class BlueprintStats(Measured):
     )
 
 
-class ScopeStats(Wire):
+class ScopeStats(WireModel):
     """What the store holds in exactly one scope; ancestors and descendants are not counted."""
 
     path: str
@@ -87,14 +87,14 @@ class ScopeStats(Wire):
     last_write_at: datetime | None = None
 
 
-class StatsIn(Wire):
+class StatsIn(WireModel):
     """A batch of questions for the statistics of Blueprints and scopes."""
 
     blueprints: tuple[BlueprintName, ...] = Field(default=(), max_length=2000)
     scopes: tuple[str, ...] = Field(default=(), max_length=2000)
 
 
-class Stats(Wire):
+class Stats(WireModel):
     """The answers, in the order of the questions."""
 
     blueprints: tuple[BlueprintStats, ...] = ()

@@ -6,14 +6,14 @@ from typing import Literal
 
 from pydantic import Field
 
-from knowledge_client.wire import Moment, Wire
+from knowledge_client.base_model import UtcDatetime, WireModel
 
 UsageKind = Literal[
     "recalled", "injected", "consulted", "applied", "succeeded", "failed", "prevented"
 ]
 
 
-class FactUse(Wire):
+class FactUse(WireModel):
     """One fact, by id or alias, and what was done with it."""
 
     fact: str = Field(min_length=1, max_length=1200)
@@ -21,20 +21,20 @@ class FactUse(Wire):
     count: int = Field(default=1, ge=1, le=1000)
 
 
-class UsageIn(Wire):
+class UsageIn(WireModel):
     """Uses to count, for the caller's home scope as the observer: all of them or none."""
 
     uses: tuple[FactUse, ...] = Field(min_length=1, max_length=200)
 
 
-class UsageCounted(Wire):
+class UsageCounted(WireModel):
     """How many uses were counted."""
 
     counted: int
 
 
-class UsageCount(Wire):
+class UsageCount(WireModel):
     """How often a fact was used in one way, as far as the reader may know, and when last."""
 
     count: int
-    last_at: Moment
+    last_at: UtcDatetime

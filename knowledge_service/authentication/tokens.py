@@ -26,8 +26,8 @@ import pydantic
 from pydantic import Field, StringConstraints
 
 from kais import scopes
+from knowledge_client.base_model import WireModel
 from knowledge_client.models import Grant, Quota
-from knowledge_client.wire import Wire
 from knowledge_service.domain.access_control import Principal
 from knowledge_service.errors import IdentityUnavailable, StartupError, Unauthenticated
 
@@ -40,7 +40,7 @@ _LARGEST_FILE = 4 * 1024 * 1024
 _Hash = Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{64}$")]
 
 
-class _Entry(Wire):
+class _Entry(WireModel):
     name: str = Field(min_length=1, max_length=253)
     type: Literal["human", "agent", "system"]
     home: str
@@ -50,7 +50,7 @@ class _Entry(Wire):
     token_sha256: _Hash | None = None
 
 
-class _File(Wire):
+class _File(WireModel):
     principals: tuple[_Entry, ...] = Field(max_length=10_000)
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from knowledge_client.models import Erased
+from knowledge_client.models import ErasureResult
 from knowledge_service.event_log import times
 from knowledge_service.fact_operations.unit_of_work import FactUnitOfWork, require_fact
 from knowledge_service.ports import Order
@@ -10,7 +10,7 @@ from knowledge_service.ports import Order
 _MADE_FROM = ("derived_from", "supersedes", "promoted_from")
 
 
-def erase(uow: FactUnitOfWork, fact_id: str, order: Order) -> Erased:
+def erase(uow: FactUnitOfWork, fact_id: str, order: Order) -> ErasureResult:
     """Erase a fact, whatever its lifecycle, with its copies of every level.
 
     Raises:
@@ -23,7 +23,7 @@ def erase(uow: FactUnitOfWork, fact_id: str, order: Order) -> Erased:
     derived = _derived(uow, gone)
     links, events = uow.erase(gone, actor=order.actor, reason=order.reason)
     erased_at = times.from_us(uow.at_us)
-    return Erased(
+    return ErasureResult(
         facts=gone,
         copies=promoted,
         derived=derived,

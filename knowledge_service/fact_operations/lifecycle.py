@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from knowledge_client.models import Corrected, Fact
+from knowledge_client.models import CorrectionResult, Fact
 from knowledge_service.domain import closure_messages
 from knowledge_service.domain import facts as domain
 from knowledge_service.domain.access_control import UNREVIEWED
@@ -14,7 +14,9 @@ from knowledge_service.fact_operations.unit_of_work import FactUnitOfWork, requi
 from knowledge_service.ports import Order
 
 
-def correct(uow: FactUnitOfWork, fact_id: str, replacement: str | None, order: Order) -> Corrected:
+def correct(
+    uow: FactUnitOfWork, fact_id: str, replacement: str | None, order: Order
+) -> CorrectionResult:
     """Close a live fact: superseded when there is a replacement, else retracted.
 
     Its promoted copies are withdrawn, or flagged when others confirmed them. The successor is
@@ -113,8 +115,10 @@ def _retract(uow: FactUnitOfWork, fact_id: str, order: Order) -> closing.Withdra
     return closing.withdraw_copies(uow, fact_id, order, cause="retracted", until=uow.at_us)
 
 
-def _corrected(fact_id: str, successor: str | None, withdrawal: closing.Withdrawal) -> Corrected:
-    return Corrected(
+def _corrected(
+    fact_id: str, successor: str | None, withdrawal: closing.Withdrawal
+) -> CorrectionResult:
+    return CorrectionResult(
         fact_id=fact_id,
         replacement_id=successor,
         copies_retracted=withdrawal.retracted,

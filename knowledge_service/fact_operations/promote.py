@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from knowledge_client.models import Copied, Fact
+from knowledge_client.models import Fact, PromotionResult
 from knowledge_service.domain import facts as domain
 from knowledge_service.domain import promotion
 from knowledge_service.domain.access_control import PLATFORM, contains, lineage
@@ -17,7 +17,7 @@ from knowledge_service.ports import Actor, Order
 ACTOR = Actor("kais-promotion", "system")
 
 
-def promote(uow: FactUnitOfWork, fact_id: str, order: Order) -> Copied:
+def promote(uow: FactUnitOfWork, fact_id: str, order: Order) -> PromotionResult:
     """Copy a fact one level up because somebody asked for it; a repeat returns the copy.
 
     Raises:
@@ -34,7 +34,7 @@ def promote(uow: FactUnitOfWork, fact_id: str, order: Order) -> Copied:
     target = lineage(fact.scope)[1]
     standing = _standing(uow, fact, target)
     if standing:
-        return Copied(fact_id=fact_id, copy_id=standing, scope=target, status="confirmed")
+        return PromotionResult(fact_id=fact_id, copy_id=standing, scope=target, status="confirmed")
     other = _otherwise(uow, fact, target)
     if other:
         raise Conflict(
@@ -44,7 +44,7 @@ def promote(uow: FactUnitOfWork, fact_id: str, order: Order) -> Copied:
     return _copy(uow, fact, target, order, rule="manual", evidence={"reason": order.reason})
 
 
-def promote_proven(uow: FactUnitOfWork, fact_id: str) -> Copied | None:
+def promote_proven(uow: FactUnitOfWork, fact_id: str) -> PromotionResult | None:
     """Copy a fact one level up when its scope's rule says so; None when it does not."""
     fact = uow.fact(fact_id)
     if fact is None or fact.scope == PLATFORM:
@@ -71,7 +71,7 @@ def promote_proven(uow: FactUnitOfWork, fact_id: str) -> Copied | None:
 def _copy(
     uow: FactUnitOfWork, fact: Fact, target: str, order: Order, *,
     rule: str, evidence: Mapping[str, Any],
-) -> Copied:  # fmt: skip
+) -> PromotionResult:  # fmt: skip
     entity = uow.fact(fact.about) if fact.about else None
     about = fact.about if entity and contains(entity.scope, target) else None
     new = domain.promoted(fact, target, about=about, actor=order.actor.name)
@@ -84,7 +84,9 @@ def _copy(
         "evidence": dict(evidence),
     }  # fmt: skip
     uow.record("promotion.made", scope=fact.scope, actor=order.actor, parts=[part])
-    return Copied(fact_id=fact.id, copy_id=stored.fact_id, scope=target, status=stored.status)
+    return PromotionResult(
+        fact_id=fact.id, copy_id=stored.fact_id, scope=target, status=stored.status
+    )
 
 
 def _standing(uow: FactUnitOfWork, fact: Fact, target: str) -> str | None:

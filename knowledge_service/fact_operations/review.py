@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from knowledge_client.models import Approved, ApproveIn, Fact
+from knowledge_client.models import ApprovalResult, ApproveIn, Fact
 from knowledge_service.domain import closure_messages
 from knowledge_service.domain import facts as domain
 from knowledge_service.domain.access_control import UNREVIEWED
@@ -14,7 +14,7 @@ from knowledge_service.fact_operations.unit_of_work import FactUnitOfWork, requi
 from knowledge_service.ports import Order
 
 
-def approve(uow: FactUnitOfWork, fact_id: str, order: Order, edits: ApproveIn) -> Approved:
+def approve(uow: FactUnitOfWork, fact_id: str, order: Order, edits: ApproveIn) -> ApprovalResult:
     """Approve a live fact; with other words, approve a successor instead.
 
     A draft takes its key now: it supersedes the facts of the key, or one of them supersedes it. A
@@ -28,7 +28,7 @@ def approve(uow: FactUnitOfWork, fact_id: str, order: Order, edits: ApproveIn) -
     fact = _reviewable(uow, fact_id, "approved")
     if edits.content is None and edits.title is None and edits.tags is None:
         _approve(uow, fact, order)
-        return Approved(fact=require_fact(uow, fact_id))
+        return ApprovalResult(fact=require_fact(uow, fact_id))
     changes = edits.model_dump(exclude={"reason"}, exclude_none=True, mode="json")
     new = domain.edited(fact, edits, order.actor.name)
     if new.content_hash == domain.hash_of(fact):
@@ -41,7 +41,7 @@ def approve(uow: FactUnitOfWork, fact_id: str, order: Order, edits: ApproveIn) -
     uow.transfer_aliases(fact_id, stored.fact_id, actor=order.actor)
     successor = require_fact(uow, stored.fact_id)
     _approve(uow, successor, order)
-    return Approved(
+    return ApprovalResult(
         fact=require_fact(uow, stored.fact_id),
         replaced=fact_id,
         copies_retracted=withdrawal.retracted,

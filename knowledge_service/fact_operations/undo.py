@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from knowledge_client.models import Fact, Undone
+from knowledge_client.models import Fact, UndoResult
 from knowledge_service.errors import Conflict, Forbidden
 from knowledge_service.event_log.events import Event
 from knowledge_service.fact_operations import closing
@@ -18,7 +18,7 @@ _REVIEWED = ("fact.reviewed", "fact.restated")
 _ENDS = ("fact", "from", "to", "origin", "copy")
 
 
-def undo(uow: FactUnitOfWork, fact_id: str, order: Order) -> Undone:
+def undo(uow: FactUnitOfWork, fact_id: str, order: Order) -> UndoResult:
     """Take back the last operation on a fact, with everything that it did to others.
 
     Raises:
@@ -51,7 +51,7 @@ def undo(uow: FactUnitOfWork, fact_id: str, order: Order) -> Undone:
     uow.begin()
     for event, part in reversed(done):
         _take_back(uow, fact.scope, event, part, order, op)
-    return Undone(fact_id=fact_id, undone=done[0][0].type, changed=tuple(touched))
+    return UndoResult(fact_id=fact_id, undone=done[0][0].type, changed=tuple(touched))
 
 
 def _require_last(uow: FactUnitOfWork, touched: Sequence[str], fact: Fact, op: int) -> None:

@@ -11,7 +11,7 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Protocol
 
-from knowledge_client.models import StoreId
+from knowledge_client.models import StoreIdentity
 from knowledge_service.ports.event_log import (
     Acts,
     AuditPlace,
@@ -97,7 +97,7 @@ class Store(
 ):
     """Everything that the service keeps."""
 
-    def identity(self) -> StoreId:
+    def identity(self) -> StoreIdentity:
         """Return the store's id and epoch."""
         ...
 

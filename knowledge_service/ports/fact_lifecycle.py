@@ -6,13 +6,13 @@ from datetime import datetime
 from typing import Protocol
 
 from knowledge_client.models import (
-    Approved,
+    ApprovalResult,
     ApproveIn,
-    Copied,
-    Erased,
+    ErasureResult,
     Fact,
     History,
-    Undone,
+    PromotionResult,
+    UndoResult,
 )
 from knowledge_service.domain.access_control import View
 from knowledge_service.ports.queries import Order, Queue
@@ -37,7 +37,7 @@ class LifeStore(Protocol):
         """Add a confirmation; one by a person lifts the fact's flags."""
         ...
 
-    def promote(self, fact_id: str, order: Order) -> Copied:
+    def promote(self, fact_id: str, order: Order) -> PromotionResult:
         """Copy a fact one level up, or confirm its equal there.
 
         Raises:
@@ -45,7 +45,7 @@ class LifeStore(Protocol):
         """
         ...
 
-    def approve(self, fact_id: str, order: Order, edits: ApproveIn) -> Approved:
+    def approve(self, fact_id: str, order: Order, edits: ApproveIn) -> ApprovalResult:
         """Approve a live fact, or a successor with edited words."""
         ...
 
@@ -53,11 +53,11 @@ class LifeStore(Protocol):
         """Reject a live fact: archived, and restorable."""
         ...
 
-    def undo(self, fact_id: str, order: Order) -> Undone:
+    def undo(self, fact_id: str, order: Order) -> UndoResult:
         """Append the inverse of the last operation on a fact."""
         ...
 
-    def erase(self, fact_id: str, order: Order) -> Erased:
+    def erase(self, fact_id: str, order: Order) -> ErasureResult:
         """Delete a fact's text from log, tables and index, with its promoted copies."""
         ...
 

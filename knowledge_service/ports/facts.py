@@ -7,7 +7,7 @@ from datetime import datetime
 from typing import Protocol
 
 from knowledge_client.models import (
-    Corrected,
+    CorrectionResult,
     Fact,
     Recalled,
     Remembered,
@@ -67,7 +67,7 @@ class FactStore(Protocol):
     def correct(
         self, fact_id: str, reason: str, replacement: str | None, *, actor: Actor,
         once: Once | None = None,
-    ) -> Corrected:  # fmt: skip
+    ) -> CorrectionResult:  # fmt: skip
         """Close a live fact: superseded when there is a replacement, else retracted.
 
         Raises:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Protocol
 
-from knowledge_client.models import Impact, Linked, LinkPage, Neighborhood, Why
+from knowledge_client.models import FactProvenance, Impact, Linked, LinkPage, Neighborhood
 from knowledge_service.domain.access_control import View
 from knowledge_service.domain.aliases import Name
 from knowledge_service.ports.queries import Actor, Once
@@ -90,7 +90,7 @@ class LinkStore(Protocol):
 class ProvenanceStore(Protocol):
     """Why a fact is there and what it has touched."""
 
-    def why(self, fact_id: str, reader: Reader) -> Why | None:
+    def why(self, fact_id: str, reader: Reader) -> FactProvenance | None:
         """Return where a visible fact comes from."""
         ...
 

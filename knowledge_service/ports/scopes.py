@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Protocol
 
 from knowledge_client.models import (
-    Adopted,
+    AdoptionResult,
     PrincipalIn,
     ScopeConfig,
     ScopeStats,
@@ -43,7 +43,7 @@ class ScopeStore(Protocol):
         """Take a scope's declaration back, its facts stay; False when there was none."""
         ...
 
-    def adopt_scope(self, path: str, *, actor: Actor) -> Adopted | None:
+    def adopt_scope(self, path: str, *, actor: Actor) -> AdoptionResult | None:
         """Join what the last retired scope of the path knew; None when there is none.
 
         A realm comes back with every scope that was retired together with it.

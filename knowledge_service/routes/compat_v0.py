@@ -8,7 +8,8 @@ from fastapi import APIRouter, Response
 from pydantic import Field
 
 from kais import scopes
-from knowledge_client import wire
+from knowledge_client import base_model
+from knowledge_client.base_model import Reason, UtcDatetime, WireModel, WireScope
 from knowledge_client.models import (
     CorrectIn,
     FactIn,
@@ -17,7 +18,6 @@ from knowledge_client.models import (
     Source,
 )
 from knowledge_client.models.facts import Tag
-from knowledge_client.wire import Moment, Reason, Wire, WireScope
 from knowledge_service.domain.access_control import lineage
 from knowledge_service.routes import facts
 from knowledge_service.routes.dependencies import (
@@ -35,7 +35,7 @@ from knowledge_service.use_cases import remember as use_cases_remember
 router = APIRouter(tags=["reference"], route_class=ReferenceEndpoint)
 
 
-class RecallBody(Wire):
+class RecallBody(WireModel):
     """A recall as the reference's clients send it. `graph_id` is a scope path, or ignored."""
 
     query: str = Field(max_length=8192)
@@ -45,7 +45,7 @@ class RecallBody(Wire):
     include_invalidated: bool = False
 
 
-class RememberBody(Wire):
+class RememberBody(WireModel):
     """A fact as the reference's clients send it."""
 
     content: str = Field(min_length=1, max_length=8192)
@@ -55,7 +55,7 @@ class RememberBody(Wire):
     tags: tuple[Tag, ...] = Field(default=(), max_length=32)
 
 
-class CorrectBody(Wire):
+class CorrectBody(WireModel):
     """A correction as the reference's clients send it; `replacement` is ours."""
 
     fact_id: str
@@ -63,7 +63,7 @@ class CorrectBody(Wire):
     replacement: str | None = Field(default=None, min_length=1, max_length=8192)
 
 
-class ReferenceFact(Wire):
+class ReferenceFact(WireModel):
     """A recalled fact as the reference's clients read it, with all else that is known of it.
 
     `scope` is `{level, realm_id?, formation_id?, cell_id?}`. `source` names the mission or the
@@ -75,8 +75,8 @@ class ReferenceFact(Wire):
     scope: dict[str, str]
     source: dict[str, Any]
     confidence: float
-    valid_from: Moment
-    valid_until: Moment | None
+    valid_from: UtcDatetime
+    valid_until: UtcDatetime | None
     tags: tuple[str, ...]
     kind: str
     title: str | None
@@ -89,9 +89,9 @@ class ReferenceFact(Wire):
     lifecycle: str
     review: str
     flags: tuple[str, ...]
-    expires_at: Moment | None
-    recorded_at: Moment
-    closed_at: Moment | None
+    expires_at: UtcDatetime | None
+    recorded_at: UtcDatetime
+    closed_at: UtcDatetime | None
     closed_reason: str | None
     version: int
     rank: int
@@ -105,7 +105,7 @@ def reference_fact(fact: RecalledFact) -> ReferenceFact:
     for ref in reversed(fact.source.refs):  # so that the first of a kind is the one
         if ref.type in ("mission", "experiment"):
             source[f"{ref.type}_id"] = ref.id
-    return wire.built(
+    return base_model.construct_unchecked(
         ReferenceFact,
         {
             **fact.__dict__,

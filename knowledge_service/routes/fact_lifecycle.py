@@ -7,16 +7,16 @@ from typing import Annotated
 from fastapi import APIRouter, Query
 
 from knowledge_client.models import (
-    Approved,
+    ApprovalResult,
     ApproveIn,
     ConfirmIn,
-    Copied,
-    Erased,
+    ErasureResult,
     Fact,
     History,
+    PromotionResult,
     ReasonIn,
     ReviewPage,
-    Undone,
+    UndoResult,
 )
 from knowledge_service.routes import pagination
 from knowledge_service.routes.dependencies import CallerDep, KeyHeader, ServicesDep, once
@@ -60,7 +60,7 @@ def restore(
 def promote(
     fact_id: str, body: ReasonIn, services: ServicesDep, principal: CallerDep,
     key: KeyHeader = None,
-) -> Copied:  # fmt: skip
+) -> PromotionResult:  # fmt: skip
     """Copy a fact one level up, or confirm its equal there."""
     repeat = once(key, principal, f"promote/{fact_id}", body)
     return fact_lifecycle.promote(services.store, principal, fact_id, body.reason, repeat)
@@ -70,7 +70,7 @@ def promote(
 def approve(
     fact_id: str, body: ApproveIn, services: ServicesDep, principal: CallerDep,
     key: KeyHeader = None,
-) -> Approved:  # fmt: skip
+) -> ApprovalResult:  # fmt: skip
     """Approve a fact; with other words, approve a successor that has them."""
     repeat = once(key, principal, f"approve/{fact_id}", body)
     return fact_lifecycle.approve(services.store, principal, fact_id, body, repeat)
@@ -90,7 +90,7 @@ def reject(
 def undo(
     fact_id: str, body: ReasonIn, services: ServicesDep, principal: CallerDep,
     key: KeyHeader = None,
-) -> Undone:  # fmt: skip
+) -> UndoResult:  # fmt: skip
     """Append the inverse of the last thing that was done to a fact."""
     repeat = once(key, principal, f"undo/{fact_id}", body)
     return fact_lifecycle.undo(services.store, principal, fact_id, body.reason, repeat)
@@ -100,7 +100,7 @@ def undo(
 def erase(
     fact_id: str, body: ReasonIn, services: ServicesDep, principal: CallerDep,
     key: KeyHeader = None,
-) -> Erased:  # fmt: skip
+) -> ErasureResult:  # fmt: skip
     """Delete a fact's text for good, with its promoted copies."""
     repeat = once(key, principal, f"erase/{fact_id}", body)
     return fact_lifecycle.erase(services.store, principal, fact_id, body.reason, repeat)

@@ -8,9 +8,10 @@ from typing import Annotated, Literal
 from fastapi import APIRouter, Query, Response
 from pydantic import BaseModel, Field
 
+from knowledge_client.base_model import UtcDatetime
 from knowledge_client.models import (
-    Corrected,
     CorrectIn,
+    CorrectionResult,
     Fact,
     FactIn,
     FactPage,
@@ -18,7 +19,6 @@ from knowledge_client.models import (
     Remembered,
     RememberedBatch,
 )
-from knowledge_client.wire import Moment
 from knowledge_service.domain.facts import NewFact
 from knowledge_service.ports import Listing, Once
 from knowledge_service.routes import pagination
@@ -50,8 +50,8 @@ class ListQuery(BaseModel):
     lifecycle: Literal["live", "superseded", "retracted", "archived"] | None = None
     source: str | None = None
     review: Literal["none", "draft", "approved", "rejected"] | None = None
-    valid_at: Moment | None = None
-    known_at: Moment | None = None
+    valid_at: UtcDatetime | None = None
+    known_at: UtcDatetime | None = None
     cursor: str | None = None
     limit: int = Field(default=50, ge=1, le=500)
 
@@ -153,7 +153,7 @@ def list_facts(
 
 @router.get("/facts/{fact_id}")
 def get_fact(
-    fact_id: str, services: ServicesDep, principal: CallerDep, known_at: Moment | None = None
+    fact_id: str, services: ServicesDep, principal: CallerDep, known_at: UtcDatetime | None = None
 ) -> Fact:
     """Read one visible fact, as it is or as it was known at a moment."""
     return use_cases_remember.visible(services.store, principal, fact_id, known_at=known_at)
@@ -163,7 +163,7 @@ def get_fact(
 def correct(
     fact_id: str, body: CorrectIn, services: ServicesDep, principal: CallerDep,
     key: KeyHeader = None,
-) -> Corrected:  # fmt: skip
+) -> CorrectionResult:  # fmt: skip
     """Close a fact's validity, with a successor when the body has a replacement."""
     repeat = once(key, principal, f"correct/{fact_id}", body)
     return use_cases_remember.correct(services.store, principal, fact_id, body, repeat)

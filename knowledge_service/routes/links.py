@@ -6,7 +6,7 @@ from typing import Annotated
 
 from fastapi import APIRouter, Query, Response
 
-from knowledge_client.models import Impact, Linked, LinkIn, LinkPage, Neighborhood, Why
+from knowledge_client.models import FactProvenance, Impact, Linked, LinkIn, LinkPage, Neighborhood
 from knowledge_service.ports import Around
 from knowledge_service.routes import pagination
 from knowledge_service.routes.dependencies import CallerDep, KeyHeader, ServicesDep, once
@@ -73,7 +73,7 @@ def neighbors(
 
 
 @router.get("/facts/{fact_id}/why")
-def why(fact_id: str, services: ServicesDep, principal: CallerDep) -> Why:
+def why(fact_id: str, services: ServicesDep, principal: CallerDep) -> FactProvenance:
     """Tell where a fact comes from."""
     return provenance.why(services.store, principal, fact_id)
 

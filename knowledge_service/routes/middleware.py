@@ -6,7 +6,7 @@ import logging
 import time
 from typing import TYPE_CHECKING
 
-from knowledge_client import wire
+from knowledge_client import base_model
 from knowledge_service.routes import problems
 
 if TYPE_CHECKING:
@@ -20,7 +20,7 @@ MAX_BODY = 8 * 1024 * 1024
 _BATCHES = frozenset({"/v1/facts:batch", "/v1/episodes", "/v1/stats:batch"})
 # One fact with all that it may have, each character of it escaped.
 _MAX_ONE = 1024 * 1024
-_LEVEL = (wire.API_LEVEL_HEADER.lower().encode(), str(wire.API_LEVEL).encode())
+_LEVEL = (base_model.API_LEVEL_HEADER.lower().encode(), str(base_model.API_LEVEL).encode())
 # Callers may make methods up; a label of each would fill the memory.
 _METHODS = frozenset({"GET", "HEAD", "OPTIONS", "POST", "PUT", "PATCH", "DELETE"})
 

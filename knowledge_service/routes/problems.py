@@ -8,7 +8,7 @@ from starlette.exceptions import HTTPException
 from starlette.responses import Response
 from starlette.types import Scope
 
-from knowledge_client.codes import Code
+from knowledge_client.error_codes import ErrorCode
 from knowledge_client.models import Problem
 from knowledge_service.errors import NotFound, ServiceError
 
@@ -29,7 +29,7 @@ def of(scope: Scope, exc: Exception) -> Response:
 def response(error: ServiceError) -> Response:
     """Return a refusal as a response."""
     headers = {"Retry-After": str(error.retry_after_s)} if error.retry_after_s else {}
-    if error.code is Code.UNAUTHENTICATED:
+    if error.code is ErrorCode.UNAUTHENTICATED:
         headers["WWW-Authenticate"] = 'Bearer realm="kais-knowledge"'
     return _answer(error.problem(), headers)
 
@@ -52,7 +52,7 @@ def _unrouted(scope: Scope, exc: HTTPException) -> Response:
     problem = Problem(
         title=str(exc.detail),
         status=exc.status_code,
-        code=Code.INVALID_BODY,
+        code=ErrorCode.INVALID_BODY,
         detail=f"{scope['method']} {path}: {exc.detail}",
     )
     return _answer(problem, dict(exc.headers or {}))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from fastapi import APIRouter
 
-from knowledge_client.models import Compared, Explained, Recalled, RecallIn, Receipt
+from knowledge_client.models import FactExplanation, Recalled, RecallIn, Receipt, ReplayResult
 from knowledge_service.routes.dependencies import CallerDep, KeyHeader, ServicesDep, once
 from knowledge_service.routes.endpoint import Endpoint
 from knowledge_service.use_cases import provenance
@@ -25,19 +25,21 @@ def recall(
 
 
 @router.get("/receipts/{receipt_id}:replay")
-def replay(receipt_id: str, services: ServicesDep, principal: CallerDep) -> Compared:
+def replay(receipt_id: str, services: ServicesDep, principal: CallerDep) -> ReplayResult:
     """Ask a recall's question again, of what was known then, and say whether it is equal."""
     return use_cases_replay.replay(services.store, principal, receipt_id)
 
 
 @router.get("/receipts/{receipt_id}:diff")
-def diff(receipt_id: str, services: ServicesDep, principal: CallerDep) -> Compared:
+def diff(receipt_id: str, services: ServicesDep, principal: CallerDep) -> ReplayResult:
     """Ask a recall's question again, of what is known now, and say what is different."""
     return use_cases_replay.diff(services.store, principal, receipt_id, now=services.now())
 
 
 @router.get("/receipts/{receipt_id}:explain")
-def explain(receipt_id: str, fact: str, services: ServicesDep, principal: CallerDep) -> Explained:
+def explain(
+    receipt_id: str, fact: str, services: ServicesDep, principal: CallerDep
+) -> FactExplanation:
     """Tell what became of a fact in a recall: why it was returned, or was not."""
     return use_cases_replay.explain(services.store, principal, receipt_id, fact)
 

@@ -7,7 +7,7 @@ from typing import Annotated
 
 from fastapi import APIRouter, Query
 
-from knowledge_client.models import Adopted, ScopeConfig, ScopeOut, ScopePage
+from knowledge_client.models import AdoptionResult, ScopeConfig, ScopeOut, ScopePage
 from knowledge_service.domain.access_control import Principal, realm_of
 from knowledge_service.errors import Forbidden, NotFound
 from knowledge_service.routes import pagination
@@ -52,7 +52,7 @@ def reset_scope(path: str, services: ServicesDep, principal: CallerDep) -> Scope
 
 
 @router.post("/scopes/{path:path}:adopt")
-def adopt_scope(path: str, services: ServicesDep, principal: CallerDep) -> Adopted:
+def adopt_scope(path: str, services: ServicesDep, principal: CallerDep) -> AdoptionResult:
     """Join what the last scope of the same path knew, as after a namespace was made again."""
     canonical = authorization.path_of(path, principal)
     authorization.require(principal, "admin", canonical)

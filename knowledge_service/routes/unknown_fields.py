@@ -14,7 +14,7 @@ from typing import Any
 
 from pydantic import BaseModel
 
-from knowledge_client import wire
+from knowledge_client import base_model
 from knowledge_client.models import ProblemViolation
 
 # Callers choose the names: what is shown and compared of one is bounded.
@@ -47,7 +47,7 @@ def of_body(
     for key, item in value.items():
         if key in flat:
             continue
-        name = key if key in fields else wire.snake(key)
+        name = key if key in fields else base_model.to_snake_case(key)
         if name not in fields:
             yield _violation(path, key, fields, f"no field of {model.__name__}")
             continue
@@ -64,8 +64,8 @@ def _violation(
     path: tuple[str, ...], name: str, known: Iterable[str], message: str
 ) -> ProblemViolation:
     shown = name[:_MAX_NAME]
-    names = {wire.snake(each) for each in known}
-    closest = difflib.get_close_matches(wire.snake(shown), sorted(names), n=1)
+    names = {base_model.to_snake_case(each) for each in known}
+    closest = difflib.get_close_matches(base_model.to_snake_case(shown), sorted(names), n=1)
     hint = f"; did you mean {closest[0]}?" if closest else ""
     return ProblemViolation(path=".".join((*path, shown)), message=message + hint)
 
@@ -77,7 +77,7 @@ def _fields(model: type[BaseModel]) -> dict[str, tuple[type[BaseModel] | None, i
     for name, field in model.model_fields.items():
         bounds = (getattr(each, "max_length", None) for each in field.metadata)
         max_items = next((each for each in bounds if each is not None), _MAX_ITEMS)
-        fields[name] = (next(wire.nested_models(field.annotation), None), max_items)
+        fields[name] = (next(base_model.nested_models(field.annotation), None), max_items)
         if field.alias:
             fields[field.alias] = fields[name]
     return fields

@@ -10,14 +10,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from knowledge_client.models import (
-    Approved,
+    ApprovalResult,
     ApproveIn,
     ConfirmIn,
-    Copied,
-    Erased,
+    ErasureResult,
     Fact,
     History,
-    Undone,
+    PromotionResult,
+    UndoResult,
     Verb,
 )
 from knowledge_service.domain import redaction
@@ -64,7 +64,7 @@ def restore(
 
 def undo(
     store: Store, principal: Principal, fact_id: str, reason: str, once: Once | None
-) -> Undone:
+) -> UndoResult:
     """Take the last operation on a fact back."""
     fact = _for_writing(store, principal, fact_id, "undo changes of")
     remember.refuse_decided(principal, fact, "undo changes of")
@@ -75,7 +75,7 @@ def undo(
 
 def promote(
     store: Store, principal: Principal, fact_id: str, reason: str, once: Once | None
-) -> Copied:
+) -> PromotionResult:
     """Copy a fact one level up; to the platform only a reviewer does."""
     fact = _with(store, principal, fact_id, verb="promote", doing="promote")
     above = lineage(fact.scope)[1:]
@@ -90,7 +90,7 @@ def promote(
 
 def approve(
     store: Store, principal: Principal, fact_id: str, body: ApproveIn, once: Once | None
-) -> Approved:
+) -> ApprovalResult:
     """Approve a fact, or edited words in its place."""
     fact = _with(store, principal, fact_id, verb="review", doing="review")
     _refuse_agents(principal, "review facts")
@@ -112,7 +112,7 @@ def reject(
 
 def erase(
     store: Store, principal: Principal, fact_id: str, reason: str, once: Once | None
-) -> Erased:
+) -> ErasureResult:
     """Erase a fact and its copies."""
     fact = _with(store, principal, fact_id, verb="admin", doing="erase")
     done = store.erase(fact.id, _order(principal, reason, once))

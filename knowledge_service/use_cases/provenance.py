@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from knowledge_client.models import Impact, Receipt, Why
+from knowledge_client.models import FactProvenance, Impact, Receipt
 from knowledge_service.domain.access_control import Principal
 from knowledge_service.errors import NotFound
 from knowledge_service.ports import Reader
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from knowledge_service.ports import NewReceipt, Store
 
 
-def why(store: Store, principal: Principal, fact_id: str) -> Why:
+def why(store: Store, principal: Principal, fact_id: str) -> FactProvenance:
     """Return where a visible fact comes from.
 
     Raises:

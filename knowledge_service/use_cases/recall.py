@@ -11,16 +11,16 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import TYPE_CHECKING
 
-from knowledge_client import wire
+from knowledge_client import base_model
 from knowledge_client.models import (
     ActAs,
-    Asked,
-    Explained,
+    FactExplanation,
     Injection,
     Recalled,
     RecalledFact,
     RecallIn,
     Receipt,
+    RecordedQuery,
     Run,
 )
 from knowledge_service import uuid7
@@ -86,7 +86,7 @@ def recall(
     facts = _ranked(_within(hits, plan.max_tokens))
     scopes = store.visible_scopes(reader.view, plan.search.scopes)
     # What is built of what is known to be right need not be looked at again.
-    receipt = wire.built(
+    receipt = base_model.construct_unchecked(
         Receipt,
         {
             "id": uuid7.early_id(now),
@@ -105,7 +105,7 @@ def recall(
             "acted_by": principal.name if body.act_as else None,
         },
     )
-    answer = wire.built(
+    answer = base_model.construct_unchecked(
         Recalled,
         {
             "receipt": receipt.id,
@@ -132,7 +132,7 @@ def again(
     store: Store,
     view: View,
     receipt: Receipt,
-    asked: Asked,
+    asked: RecordedQuery,
     *,
     known_at: datetime | None,
 ) -> tuple[RecalledFact, ...]:
@@ -145,7 +145,9 @@ def again(
     return _ranked(_within(_hits(store, plan, fill_up=asked.filled_up), plan.max_tokens))
 
 
-def _plan_again(view: View, receipt: Receipt, asked: Asked, known_at: datetime | None) -> _Plan:
+def _plan_again(
+    view: View, receipt: Receipt, asked: RecordedQuery, known_at: datetime | None
+) -> _Plan:
     scopes = tuple(path for path in receipt.scopes if view.sees(path))
     filters = Filters(
         kinds=asked.kinds,
@@ -160,7 +162,9 @@ def _plan_again(view: View, receipt: Receipt, asked: Asked, known_at: datetime |
     return _Plan(search=search, max_tokens=asked.max_tokens, enabled=asked.limit > 0)
 
 
-def explained(store: Store, view: View, receipt: Receipt, asked: Asked, fact_id: str) -> Explained:
+def explained(
+    store: Store, view: View, receipt: Receipt, asked: RecordedQuery, fact_id: str
+) -> FactExplanation:
     """Ask a receipt's question once more as of then, and tell what becomes of one fact."""
     plan = _plan_again(view, receipt, asked, receipt.known_at)
     hits = _hits(store, plan, fill_up=asked.filled_up)
@@ -174,7 +178,7 @@ def _explained(
     hits: Sequence[Hit],
     served: Sequence[str],
     fact_ids: Sequence[str],
-) -> tuple[Explained, ...]:
+) -> tuple[FactExplanation, ...]:
     found = {hit.fact.id for hit in hits}
     told = []
     for fact_id in fact_ids:
@@ -190,14 +194,14 @@ def _explained(
             stage, why = "budget", f"it does not fit into {plan.max_tokens} tokens"
         else:
             stage, why = placed.stage, placed.why
-        told.append(Explained(fact=fact_id, stage=stage, why=why))
+        told.append(FactExplanation(fact=fact_id, stage=stage, why=why))
     return tuple(told)
 
 
-def _asked(plan: _Plan, *, filled_up: bool) -> Asked:
+def _asked(plan: _Plan, *, filled_up: bool) -> RecordedQuery:
     filters = plan.search.filters
-    return wire.built(
-        Asked,
+    return base_model.construct_unchecked(
+        RecordedQuery,
         {
             "query": plan.search.query,
             "limit": plan.search.limit if plan.enabled else 0,
@@ -291,7 +295,7 @@ def _within(hits: Sequence[Hit], max_tokens: int | None) -> list[Hit]:
 
 def _ranked(hits: Sequence[Hit]) -> tuple[RecalledFact, ...]:
     return tuple(
-        wire.built(
+        base_model.construct_unchecked(
             RecalledFact,
             {**hit.fact.__dict__, "rank": rank, "score": hit.score, "parts": dict(hit.parts)},
         )

@@ -8,9 +8,9 @@ from datetime import datetime
 from typing import TYPE_CHECKING
 
 from knowledge_client.models import (
-    Approved,
-    Corrected,
+    ApprovalResult,
     CorrectIn,
+    CorrectionResult,
     Fact,
     ProblemViolation,
     Ref,
@@ -92,7 +92,7 @@ def refuse_beyond_limits(found: Sequence[str]) -> None:
 
 def correct(
     store: Store, principal: Principal, fact_id: str, body: CorrectIn, once: Once | None
-) -> Corrected:
+) -> CorrectionResult:
     """Close a fact that the caller may write to.
 
     Raises:
@@ -114,7 +114,7 @@ def correct(
 
 
 def visible_copies(
-    store: Store, principal: Principal, done: Corrected | Approved
+    store: Store, principal: Principal, done: CorrectionResult | ApprovalResult
 ) -> dict[str, tuple[str, ...]]:
     """Return the copies that an answer names, without those that the caller may not read."""
     copies = {"copies_retracted": done.copies_retracted, "copies_flagged": done.copies_flagged}

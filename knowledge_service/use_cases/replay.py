@@ -8,7 +8,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from knowledge_client.models import Asked, Compared, Explained, Moved, Receipt
+from knowledge_client.models import (
+    FactExplanation,
+    RankChange,
+    Receipt,
+    RecordedQuery,
+    ReplayResult,
+)
 from knowledge_service.domain.access_control import Principal, Reach, View
 from knowledge_service.errors import Conflict
 from knowledge_service.search import ranker_version
@@ -23,7 +29,7 @@ if TYPE_CHECKING:
     from knowledge_service.ports import NewReceipt, Store
 
 
-def replay(store: Store, principal: Principal, receipt_id: str) -> Compared:
+def replay(store: Store, principal: Principal, receipt_id: str) -> ReplayResult:
     """Ask again as of then, and say whether the answer is equal.
 
     Raises:
@@ -34,7 +40,7 @@ def replay(store: Store, principal: Principal, receipt_id: str) -> Compared:
     return _compared(store, principal, found, found.receipt.known_at, as_of_then=True)
 
 
-def diff(store: Store, principal: Principal, receipt_id: str, *, now: datetime) -> Compared:
+def diff(store: Store, principal: Principal, receipt_id: str, *, now: datetime) -> ReplayResult:
     """Ask again as of now, and say what is different.
 
     Raises:
@@ -45,7 +51,7 @@ def diff(store: Store, principal: Principal, receipt_id: str, *, now: datetime) 
     return _compared(store, principal, found, now, as_of_then=False)
 
 
-def explain(store: Store, principal: Principal, receipt_id: str, fact_id: str) -> Explained:
+def explain(store: Store, principal: Principal, receipt_id: str, fact_id: str) -> FactExplanation:
     """Ask again as of then, and tell what becomes of one fact: why it was not recalled.
 
     Raises:
@@ -69,7 +75,7 @@ def _seen(principal: Principal, found: NewReceipt) -> tuple[View, Receipt]:
 
 def _compared(
     store: Store, principal: Principal, found: NewReceipt, at: datetime, *, as_of_then: bool
-) -> Compared:
+) -> ReplayResult:
     receipt = found.receipt
     asked = _asked(receipt)
     view, seen = _seen(principal, found)
@@ -80,7 +86,7 @@ def _compared(
     moved = _moved(then, now)
     why = _reasons(store, principal, receipt, facts, seen.scopes) if moved else ()
     changed = () if as_of_then else _changed(store, principal, receipt)
-    return Compared(
+    return ReplayResult(
         receipt=receipt.id,
         known_at=at,
         equal=then == now,
@@ -91,7 +97,7 @@ def _compared(
     )
 
 
-def _asked(receipt: Receipt) -> Asked:
+def _asked(receipt: Receipt) -> RecordedQuery:
     if receipt.asked is None:
         raise Conflict(
             f"receipt {receipt.id} is from before questions were kept; it cannot be asked again"
@@ -101,12 +107,12 @@ def _asked(receipt: Receipt) -> Asked:
 
 def _moved(
     then: Sequence[tuple[str, float]], now: Sequence[tuple[str, float]]
-) -> tuple[Moved, ...]:
+) -> tuple[RankChange, ...]:
     before = {fact: (rank, score) for rank, (fact, score) in enumerate(then, start=1)}
     after = {fact: (rank, score) for rank, (fact, score) in enumerate(now, start=1)}
     nowhere = (None, None)
     return tuple(
-        Moved(
+        RankChange(
             fact=fact,
             rank_then=before.get(fact, nowhere)[0],
             rank_now=after.get(fact, nowhere)[0],

@@ -9,7 +9,7 @@ from kais_cli import errors, settings
 from kais_cli.error_messages import knowledge_service
 from kais_cli.exit_status import ExitStatus
 from knowledge_client import errors as knowledge
-from knowledge_client import failures, models, requests, responses
+from knowledge_client import httpx_errors, models, requests, responses
 
 URL = "http://127.0.0.1:8000"
 REQUEST = requests.get_fact("f1")
@@ -20,7 +20,7 @@ def refused(status, code, *, headers=(), violations=()):
         "title": "t", "status": status, "code": code, "detail": "the service's words",
         "violations": [{"path": path, "message": words} for path, words in violations],
     }  # fmt: skip
-    return responses.refusal(REQUEST, status, dict(headers), json.dumps(body).encode())
+    return responses.error_of(REQUEST, status, dict(headers), json.dumps(body).encode())
 
 
 @pytest.mark.parametrize(
@@ -57,31 +57,31 @@ def refused(status, code, *, headers=(), violations=()):
             "the service's words: tags: too many; kind: is odd (invalid-body)",
         ),
         (
-            responses.refusal(REQUEST, 502, {}, b"<html>bad gateway</html>"), errors.Unreachable,
+            responses.error_of(REQUEST, 502, {}, b"<html>bad gateway</html>"), errors.Unreachable,
             (f"{URL} (KAIS_KNOWLEDGE_URL) did not respond like a knowledge service;"
             " is a proxy in between?"
             " GET /v1/facts/f1: 502 '<html>bad gateway</html>'"),
         ),
         (
-            responses.refusal(REQUEST, 302, {}, b""), errors.Refused,
+            responses.error_of(REQUEST, 302, {}, b""), errors.Refused,
             (f"{URL} (KAIS_KNOWLEDGE_URL) did not respond like a knowledge service;"
             " is a proxy in between?"
             " GET /v1/facts/f1: 302 without a body"),
         ),
         (
-            failures.translate(httpx.ConnectError("refused"), what="GET /", url=URL),
+            httpx_errors.translate(httpx.ConnectError("refused"), call="GET /", url=URL),
             errors.Unreachable,
             (f"no answer from {URL} (KAIS_KNOWLEDGE_URL): refused;"
             " check that a knowledge service runs there"),
         ),
         (
-            failures.translate(httpx.ReadTimeout("slow"), what="GET /", url=URL),
+            httpx_errors.translate(httpx.ReadTimeout("slow"), call="GET /", url=URL),
             errors.Unreachable,
             (f"no answer from {URL} (KAIS_KNOWLEDGE_URL) in time; the request may have"
             " succeeded; check before you retry"),
         ),
         (
-            failures.translate(httpx.UnsupportedProtocol("no ftp"), what="GET /", url=URL),
+            httpx_errors.translate(httpx.UnsupportedProtocol("no ftp"), call="GET /", url=URL),
             errors.UsageError,
             (f"{URL} (KAIS_KNOWLEDGE_URL) is not usable: no ftp;"
             " give an address such as http://127.0.0.1:8000"),
@@ -95,7 +95,7 @@ def test_refusal_says_what_happened_and_what_to_do(failure, kind, words):
 
 
 def test_every_code_of_the_service_has_words_and_none_is_a_fault_of_kais():
-    for code in knowledge.Code:
+    for code in knowledge.ErrorCode:
         problem = models.Problem(title="t", status=400, code=code, detail="why")
         failure = knowledge.error_class(code, 400)("GET /", problem=problem)
         said = knowledge_service.translate(failure, namespace="demo", url=None)

@@ -15,7 +15,7 @@ import pytest
 
 from kais_cluster import errors as cluster_errors
 from knowledge_client import AsyncKnowledgeClient, errors, models
-from knowledge_client.retries import NEVER
+from knowledge_client.retries import NO_RETRIES
 from knowledge_service.app import create_app
 from knowledge_service.authentication import kubernetes
 from tests.builders_knowledge import OPERATOR
@@ -106,7 +106,7 @@ class Service:
 
     def client(self, token: str) -> AsyncKnowledgeClient:
         return AsyncKnowledgeClient(
-            "http://service", token=token, transport=self._transport, retries=NEVER
+            "http://service", token=token, transport=self._transport, retries=NO_RETRIES
         )
 
 

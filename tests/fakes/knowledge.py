@@ -39,7 +39,7 @@ class FakeKnowledge:
         self.away = False
         self.refusals: dict[str, errors.KnowledgeError] = {}
         self.calls: list[str] = []
-        self.store = models.StoreId(id="store-1", epoch=1)
+        self.store = models.StoreIdentity(id="store-1", epoch=1)
         self.principals: dict[str, models.PrincipalIn] = {}
         self.scopes: dict[str, models.ScopeConfig] = {}
         self.deleted_scopes: list[str] = []

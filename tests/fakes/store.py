@@ -5,7 +5,13 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 
-from knowledge_client.models import Adopted, PrincipalIn, ScopeConfig, ScopeStats, StoreId
+from knowledge_client.models import (
+    AdoptionResult,
+    PrincipalIn,
+    ScopeConfig,
+    ScopeStats,
+    StoreIdentity,
+)
 from knowledge_service.domain import statistics
 from knowledge_service.domain.access_control import PLATFORM, View, realm_of
 from knowledge_service.errors import Conflict
@@ -60,7 +66,7 @@ class MemoryStore(Provenance, Watched, Runs, Lives):
             scope.config = None
             return True
 
-    def adopt_scope(self, path: str, *, actor: Actor) -> Adopted | None:
+    def adopt_scope(self, path: str, *, actor: Actor) -> AdoptionResult | None:
         with self._lock:
             self._check()
             dead = [(at, scope) for at, scope in self._graves if scope.path == path]
@@ -80,7 +86,7 @@ class MemoryStore(Provenance, Watched, Runs, Lives):
                 self._move_runs(old, now)
             self._graves = [grave for grave in self._graves if grave[1] not in together]
             paths = tuple(sorted(scope.path for scope in together))
-            return Adopted(path=path, scopes=paths, facts=facts)
+            return AdoptionResult(path=path, scopes=paths, facts=facts)
 
     def _move_runs(self, old: StoredScope, now: StoredScope) -> None:
         moved = {slot: (now.number, slot[1]) for slot in self._ledger if slot[0] == old.number}
@@ -153,8 +159,8 @@ class MemoryStore(Provenance, Watched, Runs, Lives):
             self._check()
             return self._principals.pop(username, None) is not None
 
-    def identity(self) -> StoreId:
-        return StoreId(id="memory", epoch=1)
+    def identity(self) -> StoreIdentity:
+        return StoreIdentity(id="memory", epoch=1)
 
     def check(self) -> None:
         self._check()

@@ -8,7 +8,7 @@ from datetime import datetime
 
 from kais import facts as kais_facts
 from knowledge_client.models import (
-    Corrected,
+    CorrectionResult,
     Fact,
     Recalled,
     Receipt,
@@ -104,7 +104,7 @@ class Facts(Base):
         *,
         actor: Actor,
         once: Once | None = None,
-    ) -> Corrected:
+    ) -> CorrectionResult:
         order = Order(actor, reason, once)
         return self._once(
             once, lambda: lifecycle.correct(MemoryUnitOfWork(self), fact_id, replacement, order)

@@ -6,14 +6,14 @@ from datetime import datetime
 from typing import Any
 
 from knowledge_client.models import (
-    Approved,
+    ApprovalResult,
     ApproveIn,
-    Copied,
-    Erased,
+    ErasureResult,
     Fact,
     History,
     HistoryEntry,
-    Undone,
+    PromotionResult,
+    UndoResult,
 )
 from knowledge_service.domain import retention, statistics
 from knowledge_service.domain.access_control import View
@@ -54,20 +54,20 @@ class Lives(Base):
     def reject(self, fact_id: str, order: Order) -> Fact:
         return self._once(order.once, lambda: review.reject(MemoryUnitOfWork(self), fact_id, order))
 
-    def promote(self, fact_id: str, order: Order) -> Copied:
+    def promote(self, fact_id: str, order: Order) -> PromotionResult:
         return self._once(
             order.once, lambda: promote.promote(MemoryUnitOfWork(self), fact_id, order)
         )
 
-    def approve(self, fact_id: str, order: Order, edits: ApproveIn) -> Approved:
+    def approve(self, fact_id: str, order: Order, edits: ApproveIn) -> ApprovalResult:
         return self._once(
             order.once, lambda: review.approve(MemoryUnitOfWork(self), fact_id, order, edits)
         )
 
-    def undo(self, fact_id: str, order: Order) -> Undone:
+    def undo(self, fact_id: str, order: Order) -> UndoResult:
         return self._once(order.once, lambda: undo.undo(MemoryUnitOfWork(self), fact_id, order))
 
-    def erase(self, fact_id: str, order: Order) -> Erased:
+    def erase(self, fact_id: str, order: Order) -> ErasureResult:
         return self._once(order.once, lambda: erase.erase(MemoryUnitOfWork(self), fact_id, order))
 
     def history(self, fact_id: str, view: View) -> History | None:

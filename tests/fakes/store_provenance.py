@@ -6,15 +6,15 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from knowledge_client.models import (
-    Confirmed,
+    ConfirmationRecord,
     Correction,
     Fact,
+    FactProvenance,
     Impact,
     Link,
-    Promoted,
-    Served,
+    PromotionRecord,
+    RecallExposure,
     UsageCount,
-    Why,
 )
 from knowledge_service.domain.access_control import PLATFORM, View, realm_of
 from knowledge_service.event_log import times
@@ -34,7 +34,7 @@ _DERIVING = ("derived_from", "promoted_from", "supersedes")
 class Provenance(Links, Names):
     """The `ProvenanceStore` and `UsageStore` ports."""
 
-    def why(self, fact_id: str, reader: Reader) -> Why | None:
+    def why(self, fact_id: str, reader: Reader) -> FactProvenance | None:
         self._check()
         if not self.visible(fact_id, reader.view):
             return None
@@ -51,7 +51,7 @@ class Provenance(Links, Names):
             None,
         )
         confirmed = self.book.confirmations.get(fact_id, [])
-        return Why(
+        return FactProvenance(
             fact=fact,
             aliases=tuple(self._names_of(fact_id)),
             run=run,
@@ -68,7 +68,7 @@ class Provenance(Links, Names):
             promotions=tuple(self._promoted(fact_id, view)),
             corrections=tuple(self._corrections(fact, view)),
             confirmations=tuple(
-                Confirmed(actor=self.book.log[seq - 1].actor, at=times.from_us(at))
+                ConfirmationRecord(actor=self.book.log[seq - 1].actor, at=times.from_us(at))
                 for seq, at in confirmed
             ),
         )
@@ -78,7 +78,7 @@ class Provenance(Links, Names):
         if not self.visible(fact_id, reader.view):
             return None
         recalls = [
-            Served(
+            RecallExposure(
                 receipt=each.receipt.id, principal=each.receipt.principal, scope=each.observer,
                 run=each.receipt.run, at=each.receipt.known_at,
             )
@@ -156,12 +156,12 @@ class Provenance(Links, Names):
             seen |= set(level)
             yield from level
 
-    def _promoted(self, fact_id: str, view: View) -> Iterator[Promoted]:
+    def _promoted(self, fact_id: str, view: View) -> Iterator[PromotionRecord]:
         for event in self.book.log:
             for part in event.known() if event.type == "promotion.made" else ():
                 ends = (part["origin"], part["copy"])
                 if fact_id in ends and all(self.visible(end, view) for end in ends):
-                    yield Promoted(
+                    yield PromotionRecord(
                         origin=ends[0], copy_=ends[1], rule=part["rule"], actor=event.actor,
                         at=times.from_us(event.at),
                     )  # fmt: skip

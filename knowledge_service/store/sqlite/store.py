@@ -6,7 +6,7 @@ from contextlib import ExitStack
 from datetime import datetime, timedelta
 from pathlib import Path
 
-from knowledge_client.models import StoreId
+from knowledge_client.models import StoreIdentity
 from knowledge_service import clock as clocks
 from knowledge_service.domain.capacity import UNDECLARED_FACTS
 from knowledge_service.event_log import times
@@ -84,7 +84,7 @@ class SqliteStore(
             self._lock.close()
             raise
         # A restored file is an opened one: whoever opens it has the registrations repeated.
-        self._identity = StoreId(id=store_id, epoch=int(clock().timestamp()))
+        self._identity = StoreIdentity(id=store_id, epoch=int(clock().timestamp()))
 
     def _open(self, path: Path, clock: clocks.Clock, progress: Progress) -> str:
         writing = connection.open_writer(path)
@@ -106,7 +106,7 @@ class SqliteStore(
         super().__init__(reading, writer)
         return str(store_id)
 
-    def identity(self) -> StoreId:
+    def identity(self) -> StoreIdentity:
         """Return the store's id and epoch."""
         return self._identity
 

@@ -35,7 +35,7 @@ async def _put_run(world: World, action: plans.PutRun) -> None:
     try:
         await _put_where_it_is(world, action)
     except errors.Conflict as exc:
-        if exc.code == errors.Code.CONFLICT and action.run.outcome is not None:
+        if exc.code == errors.ErrorCode.CONFLICT and action.run.outcome is not None:
             raise  # the ledger has another run under this id, so nothing of this one is told
         # The ledger closed this run with another outcome before: that one stands (api.md).
         logger.warning("run %s keeps the outcome it has: %s", action.run_id, exc)
@@ -53,7 +53,7 @@ async def _put_where_it_is(world: World, action: plans.PutRun) -> None:
     try:
         await world.knowledge.put_run(action.run_id, action.run)
     except errors.Conflict as exc:
-        if action.run.outcome is None or exc.code != errors.Code.CONFLICT:
+        if action.run.outcome is None or exc.code != errors.ErrorCode.CONFLICT:
             raise
         known = await _ledgers_word(world, action)
         if known is None or known.scope == action.run.scope:

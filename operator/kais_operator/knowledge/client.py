@@ -27,7 +27,7 @@ def connect(url: str, *, token_file: str | None) -> AsyncKnowledgeClient:
         url,
         token_file=token_file,
         timeout_s=TIMEOUT_S,
-        retries=retries.NEVER,
+        retries=retries.NO_RETRIES,
         transport=StoreTransport(url),
     )
 

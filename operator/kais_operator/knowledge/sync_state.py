@@ -84,7 +84,7 @@ class StoreMemory:
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
         self._problem: str | None = None
-        self._store: models.StoreId | None = None
+        self._store: models.StoreIdentity | None = None
         self._principals: _Bounded[str, models.PrincipalIn] = _Bounded()
         self._scopes: _Bounded[str, models.ScopeConfig] = _Bounded()
         self._settled: set[str] = set()
@@ -211,7 +211,7 @@ class StoreMemory:
         else:
             self._settled.add(path)
 
-    def note_store(self, store: models.StoreId) -> bool:
+    def note_store(self, store: models.StoreIdentity) -> bool:
         """Note who answered; forgets all and gives True when that is another store than before."""
         before, self._store = self._store, store
         if before is None or before == store:

@@ -28,7 +28,7 @@ from kais.conditions import Type
 from kais.reasons import Reason
 from kais_cli.exit_status import ExitStatus
 from kais_operator.manager.metrics import Metrics as OperatorMetrics
-from knowledge_client.codes import Code
+from knowledge_client.error_codes import ErrorCode
 from knowledge_service.app import create_app
 from knowledge_service.event_log import replay
 from knowledge_service.metrics import Metrics as ServiceMetrics
@@ -66,7 +66,7 @@ def collect() -> dict[str, Names]:
         "labels, annotations, finalizers, keys and identities": {"kais": _constants(labels)},
         "condition types": {"all": [str(each) for each in Type]},
         "condition reasons": {"all": [str(each) for each in Reason]},
-        "problem codes": {"all": [str(each) for each in Code]},
+        "problem codes": {"all": [str(each) for each in ErrorCode]},
         "score parts": {"all": [*_score_parts()]},
         "metrics of the operator, with labels": dict(_metrics(OperatorMetrics().registry)),
         "metrics of the service, with labels": dict(_metrics(ServiceMetrics().registry)),

@@ -15,7 +15,7 @@ from typing import Any
 import apsw
 import pytest
 
-from knowledge_client.models import Copied, Fact, Promoted
+from knowledge_client.models import Fact, PromotionRecord, PromotionResult
 from knowledge_service.domain.access_control import EVERYTHING, View
 from knowledge_service.fact_operations import closing, promote
 from knowledge_service.fact_operations.unit_of_work import FactUnitOfWork
@@ -127,7 +127,7 @@ def _links_of_everybody(monkeypatch: pytest.MonkeyPatch) -> None:
 def _promotions_of_everybody(monkeypatch: pytest.MonkeyPatch) -> None:
     honest = provenance._promoted
 
-    def mutant(connection: apsw.Connection, number: int, _: object) -> Iterator[Promoted]:
+    def mutant(connection: apsw.Connection, number: int, _: object) -> Iterator[PromotionRecord]:
         return honest(connection, number, provenance._Scopes(connection, EVERYTHING))
 
     monkeypatch.setattr(provenance, "_promoted", mutant)
@@ -176,7 +176,9 @@ def _origins_in_the_reason_of_a_flag(monkeypatch: pytest.MonkeyPatch) -> None:
 def _missions_in_a_copy_by_rule(monkeypatch: pytest.MonkeyPatch) -> None:
     honest = promote._copy
 
-    def mutant(uow: FactUnitOfWork, fact: Fact, target: str, order: Order, **given: Any) -> Copied:
+    def mutant(
+        uow: FactUnitOfWork, fact: Fact, target: str, order: Order, **given: Any
+    ) -> PromotionResult:
         if given["rule"] == "automatic":
             order = Order(Actor(f"kais-promotion, {order.reason}", "system"), order.reason)
         return honest(uow, fact, target, order, **given)

@@ -24,7 +24,7 @@ from knowledge_service.store.sqlite.store import SqliteStore
 from tests.builders_knowledge import ALL, LEAD, OPERATOR, OTHER, PERSON, TEAM, new_fact, run_in
 from tests.contract.service.callers import Connect, refused
 
-CODE = errors.Code
+CODE = errors.ErrorCode
 
 
 def account(uid: str) -> PrincipalIn:

@@ -26,7 +26,7 @@ from tests.builders_knowledge import LEAD, OTHER, TEAM, run_in
 from tests.contract.service.callers import CALLERS, Connect, refused, registration, told
 from tests.fakes.identity import NamedCallers
 
-CODE = errors.Code
+CODE = errors.ErrorCode
 
 
 class Streams:

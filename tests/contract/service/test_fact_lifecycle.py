@@ -79,7 +79,7 @@ class TestVerbs:
         assert await client.retract(fact_id, WHY, idempotency_key="k-1") == first
         with pytest.raises(errors.Conflict) as refused:
             await client.retract(fact_id, ReasonIn(reason="other"), idempotency_key="k-1")
-        assert refused.value.code == errors.Code.IDEMPOTENCY_CONFLICT
+        assert refused.value.code == errors.ErrorCode.IDEMPOTENCY_CONFLICT
 
     async def test_verb_without_a_reason_is_refused(self, http: httpx.AsyncClient) -> None:
         headers = {"Authorization": "Bearer operator"}
@@ -169,7 +169,7 @@ class TestRights:
         await connect("keeper").approve(fact_id, edits)
         with pytest.raises(errors.Conflict) as refused:
             await connect("team").remember(FactIn(content="rain", scope=TEAM))
-        assert refused.value.code == errors.Code.RETRACTED_BEFORE
+        assert refused.value.code == errors.ErrorCode.RETRACTED_BEFORE
         assert refused.value.problem is not None
         assert refused.value.problem.detail == (
             f"a reviewer replaced the text of an equal fact in {TEAM}: it snows;"
@@ -248,7 +248,7 @@ class TestGate:
         ):
             with pytest.raises(errors.InvalidRequest, match="say where the secret is kept") as said:
                 await call()
-            assert said.value.code == errors.Code.SECRET_REFUSED
+            assert said.value.code == errors.ErrorCode.SECRET_REFUSED
             assert KEY not in str(said.value)
 
     @pytest.mark.parametrize("name", [{"value": KEY}, {"prefix": KEY}])
@@ -258,7 +258,7 @@ class TestGate:
         alias = AliasIn(namespace="ko", **name)
         with pytest.raises(errors.InvalidRequest, match="'ko' looks like a secret") as said:
             await told(connect, "x", aliases=(alias,))
-        assert said.value.code == errors.Code.SECRET_REFUSED
+        assert said.value.code == errors.ErrorCode.SECRET_REFUSED
         assert KEY not in str(said.value)
 
     async def test_random_id_is_a_name_and_a_reference(self, connect: Connect) -> None:

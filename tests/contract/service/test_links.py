@@ -16,7 +16,7 @@ from knowledge_client.models import (
 from tests.builders_knowledge import LEAD, TEAM
 from tests.contract.service.callers import PEER, Connect, refused, told
 
-CODE = errors.Code
+CODE = errors.ErrorCode
 
 
 async def chain(client: AsyncKnowledgeClient, length: int, scope: str = TEAM) -> list[str]:

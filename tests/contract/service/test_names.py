@@ -16,7 +16,7 @@ from knowledge_client.models import (
 from tests.builders_knowledge import LEAD, TEAM
 from tests.contract.service.callers import Connect, refused, told
 
-CODE = errors.Code
+CODE = errors.ErrorCode
 
 
 class TestNames:

@@ -65,7 +65,7 @@ def test_service_killed_between_accepting_and_finishing_stores_each_fact_once(
 ) -> None:
     db = tmp_path / "knowledge.db"
     with serving(db, _IMPORTS + PLACES[place]) as (process, url):
-        with KnowledgeClient(url, retries=retries.NEVER) as client:
+        with KnowledgeClient(url, retries=retries.NO_RETRIES) as client:
             client.put_run("r", run_in(mission="m-1"))
             client.add_episodes(EpisodesIn(run_id="r", episodes=FAILING))
             client.put_run("r", run_in(outcome="Failed"))
@@ -124,7 +124,7 @@ def test_signal_in_the_midst_of_writing_loses_no_acknowledged_fact_and_no_receip
 
         def write(name: str) -> None:
             with (
-                KnowledgeClient(url, retries=retries.NEVER) as client,
+                KnowledgeClient(url, retries=retries.NO_RETRIES) as client,
                 suppress(errors.KnowledgeError),
             ):
                 for n in itertools.count():

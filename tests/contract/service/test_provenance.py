@@ -16,7 +16,7 @@ from knowledge_client.models import (
 from tests.builders_knowledge import TEAM, run_in
 from tests.contract.service.callers import Connect, refused, told
 
-CODE = errors.Code
+CODE = errors.ErrorCode
 
 
 class TestProvenance:

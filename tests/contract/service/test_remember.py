@@ -111,14 +111,14 @@ class TestFacts:
         await lead.correct(told.fact_id, CorrectIn(reason="it falls down"))
         with pytest.raises(errors.Conflict, match="it falls down") as caught:
             await lead.remember(FactIn(content="rain falls up"))
-        assert caught.value.code == errors.Code.RETRACTED_BEFORE
+        assert caught.value.code == errors.ErrorCode.RETRACTED_BEFORE
 
     async def test_key_with_another_body_is_409(self, connect: Connect) -> None:
         lead = connect("lead")
         await lead.remember(FactIn(content="a"), idempotency_key="k")
         with pytest.raises(errors.Conflict) as caught:
             await lead.remember(FactIn(content="b"), idempotency_key="k")
-        assert caught.value.code == errors.Code.IDEMPOTENCY_CONFLICT
+        assert caught.value.code == errors.ErrorCode.IDEMPOTENCY_CONFLICT
 
 
 class TestRehearsing:

@@ -17,7 +17,7 @@ from knowledge_service.search import ranker_version
 from knowledge_service.search.text import analyser
 from tests.contract.service.callers import Connect, refused, told
 
-CODE = errors.Code
+CODE = errors.ErrorCode
 
 
 class TestReplay:

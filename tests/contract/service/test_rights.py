@@ -23,7 +23,7 @@ from knowledge_service.ports import Store
 from tests.builders_knowledge import LEAD, OTHER, TEAM, episode, run_in
 from tests.contract.service.callers import PEER, Connect, refused, registration
 
-CODE = errors.Code
+CODE = errors.ErrorCode
 
 
 async def test_cell_writes_home_by_default_and_nowhere_else(connect: Connect) -> None:

@@ -10,7 +10,7 @@ from knowledge_client.models import EpisodesIn, ExtractionIn, FactIn, RecallIn
 from tests.builders_knowledge import OTHER, TEAM, episode, run_in
 from tests.contract.service.callers import OPERATOR, Connect, refused
 
-CODE = errors.Code
+CODE = errors.ErrorCode
 STRANGERS = f"{OTHER}/cell:x"
 
 

@@ -26,7 +26,7 @@ class TestRuns:
         await operator.put_run("r", run_in(outcome="Succeeded"))
         with pytest.raises(errors.Conflict, match="closed with outcome Succeeded") as caught:
             await operator.put_run("r", run_in(outcome="Failed"))
-        assert caught.value.code == errors.Code.RUN_CLOSED_OTHERWISE
+        assert caught.value.code == errors.ErrorCode.RUN_CLOSED_OTHERWISE
 
     async def test_record_is_read_in_pages(self, connect: Connect) -> None:
         operator = connect("operator")

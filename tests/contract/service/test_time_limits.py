@@ -13,7 +13,7 @@ import httpx
 import pytest
 
 from knowledge_client import errors, responses
-from knowledge_client.codes import Code
+from knowledge_client.error_codes import ErrorCode
 from knowledge_client.requests import list_facts
 from knowledge_service.app import create_app
 from knowledge_service.authentication.disabled import NoAuthentication
@@ -56,9 +56,9 @@ async def test_list_that_takes_too_long_says_so_and_what_to_do(
         " a smaller limit"
     )
     assert "Retry-After" not in answer.headers, "the same question takes as long again"
-    with pytest.raises(errors.TookTooLong, match="ask for less") as caught:
+    with pytest.raises(errors.ReadTimeout, match="ask for less") as caught:
         responses.parse(list_facts(), 504, dict(answer.headers), answer.content)
-    assert caught.value.code == Code.TOOK_TOO_LONG
+    assert caught.value.code == ErrorCode.TOOK_TOO_LONG
 
 
 async def test_more_such_lists_than_readers_end_and_recalls_go_on(

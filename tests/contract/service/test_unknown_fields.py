@@ -7,7 +7,7 @@ from typing import Any
 import httpx
 import pytest
 
-from knowledge_client import wire
+from knowledge_client import base_model
 from knowledge_client.models import FactsIn
 from knowledge_service.routes import unknown_fields
 from tests.builders_knowledge import TEAM
@@ -136,7 +136,7 @@ async def test_every_answer_names_the_level_of_the_interface(
 ) -> None:
     for method in ("GET", "POST"):
         answer = await http.request(method, path, json={"content": "x"}, headers=OPERATOR)
-        assert answer.headers["Kais-Api-Level"] == str(wire.API_LEVEL)
+        assert answer.headers["Kais-Api-Level"] == str(base_model.API_LEVEL)
 
 
 @pytest.mark.parametrize(

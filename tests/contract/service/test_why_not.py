@@ -5,7 +5,7 @@ from __future__ import annotations
 import httpx
 import pytest
 
-from knowledge_client.models import AliasIn, Explained, FactIn, RecallIn
+from knowledge_client.models import AliasIn, FactExplanation, FactIn, RecallIn
 from tests.builders_knowledge import OTHER, TEAM, run_in
 from tests.contract.service.callers import Connect
 
@@ -57,7 +57,7 @@ async def test_receipt_tells_later_why_a_fact_was_not_recalled(
         path = f"/v1/receipts/{answer.receipt}:explain"
         got = await http.get(path, params={"fact": fact}, headers=headers)
         assert got.status_code == 200, got.text
-        assert Explained.model_validate(got.json()).stage == stage
+        assert FactExplanation.model_validate(got.json()).stage == stage
     headers = {"Authorization": "Bearer stranger"}
     got = await http.get(path, params={"fact": near.fact_id}, headers=headers)
     assert got.status_code in (401, 403, 404)
@@ -85,7 +85,7 @@ async def test_names_are_taken_where_ids_are(connect: Connect, http: httpx.Async
     for name, stage in zip(names, ("returned", "no-match", "invisible"), strict=True):
         headers = {"Authorization": "Bearer lead"}
         got = await http.get(path, params={"fact": name}, headers=headers)
-        assert Explained.model_validate(got.json()).stage == stage
+        assert FactExplanation.model_validate(got.json()).stage == stage
 
 
 async def test_name_of_a_fact_out_of_sight_names_nothing(connect: Connect) -> None:

@@ -1,7 +1,7 @@
 import json
 from pathlib import Path
 
-from knowledge_client import Code, errors, models
+from knowledge_client import ErrorCode, errors, models
 from namespace_doctor import memory
 from namespace_doctor.diagnoses import Cause, Diagnosis
 
@@ -37,7 +37,10 @@ class FakeStore:
             raise errors.KnowledgeUnavailable("POST /v1/facts: no answer from http://store")
         if fact.subject == self.corrected:
             problem = models.Problem(
-                title="refused", status=409, code=Code.RETRACTED_BEFORE, detail="retracted: wrong"
+                title="refused",
+                status=409,
+                code=ErrorCode.RETRACTED_BEFORE,
+                detail="retracted: wrong",
             )
             raise errors.Conflict("retracted before: wrong", problem=problem)
         self.facts.append(fact)

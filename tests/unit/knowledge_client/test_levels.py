@@ -9,8 +9,8 @@ import httpx
 import pytest
 
 from knowledge_client import AsyncKnowledgeClient, KnowledgeClient, errors, requests
+from knowledge_client.base_model import Since
 from knowledge_client.models import FactIn, FactsIn, RecallIn
-from knowledge_client.wire import Since
 
 
 class NewerFactIn(FactIn):

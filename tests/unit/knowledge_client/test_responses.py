@@ -3,30 +3,30 @@ import json
 import pytest
 
 from knowledge_client import errors, models, requests, responses
-from knowledge_client.codes import Code
+from knowledge_client.error_codes import ErrorCode
 
 FACT = {"fact_id": "f1", "status": "created"}
 CLASSES = {
-    (401, Code.UNAUTHENTICATED): errors.Unauthenticated,
-    (403, Code.PRINCIPAL_UNREGISTERED): errors.PrincipalUnregistered,
-    (403, Code.FORBIDDEN): errors.PermissionDenied,
-    (403, Code.SCOPE_FORBIDDEN): errors.PermissionDenied,
-    (404, Code.NOT_FOUND): errors.NotFound,
-    (409, Code.CONFLICT): errors.Conflict,
-    (409, Code.IDEMPOTENCY_CONFLICT): errors.Conflict,
-    (409, Code.RUN_CLOSED_OTHERWISE): errors.Conflict,
-    (409, Code.RETRACTED_BEFORE): errors.Conflict,
-    (410, Code.COMPACTED): errors.Compacted,
-    (403, Code.SCOPE_READ_ONLY): errors.PermissionDenied,
-    (422, Code.INVALID_BODY): errors.InvalidRequest,
-    (400, Code.INVALID_TOKEN): errors.InvalidRequest,
-    (422, Code.SECRET_REFUSED): errors.InvalidRequest,
-    (413, Code.TOO_LARGE): errors.TooLarge,
-    (429, Code.QUOTA_EXCEEDED): errors.QuotaExceeded,
-    (503, Code.STORE_UNAVAILABLE): errors.KnowledgeUnavailable,
-    (504, Code.TOOK_TOO_LONG): errors.TookTooLong,
-    (503, Code.IDENTITY_UNAVAILABLE): errors.KnowledgeUnavailable,
-    (500, Code.INTERNAL): errors.UnexpectedAnswer,
+    (401, ErrorCode.UNAUTHENTICATED): errors.Unauthenticated,
+    (403, ErrorCode.PRINCIPAL_UNREGISTERED): errors.PrincipalUnregistered,
+    (403, ErrorCode.FORBIDDEN): errors.PermissionDenied,
+    (403, ErrorCode.SCOPE_FORBIDDEN): errors.PermissionDenied,
+    (404, ErrorCode.NOT_FOUND): errors.NotFound,
+    (409, ErrorCode.CONFLICT): errors.Conflict,
+    (409, ErrorCode.IDEMPOTENCY_CONFLICT): errors.Conflict,
+    (409, ErrorCode.RUN_CLOSED_OTHERWISE): errors.Conflict,
+    (409, ErrorCode.RETRACTED_BEFORE): errors.Conflict,
+    (410, ErrorCode.COMPACTED): errors.Compacted,
+    (403, ErrorCode.SCOPE_READ_ONLY): errors.PermissionDenied,
+    (422, ErrorCode.INVALID_BODY): errors.InvalidRequest,
+    (400, ErrorCode.INVALID_TOKEN): errors.InvalidRequest,
+    (422, ErrorCode.SECRET_REFUSED): errors.InvalidRequest,
+    (413, ErrorCode.TOO_LARGE): errors.TooLarge,
+    (429, ErrorCode.QUOTA_EXCEEDED): errors.QuotaExceeded,
+    (503, ErrorCode.STORE_UNAVAILABLE): errors.KnowledgeUnavailable,
+    (504, ErrorCode.TOOK_TOO_LONG): errors.ReadTimeout,
+    (503, ErrorCode.IDENTITY_UNAVAILABLE): errors.KnowledgeUnavailable,
+    (500, ErrorCode.INTERNAL): errors.UnexpectedAnswer,
 }
 
 
@@ -49,7 +49,7 @@ def test_an_answer_without_a_body_is_none():
 
 
 def test_every_code_has_its_error():
-    assert {code for _, code in CLASSES} == set(Code)
+    assert {code for _, code in CLASSES} == set(ErrorCode)
 
 
 @pytest.mark.parametrize(("status", "code"), CLASSES, ids=[str(c) for _, c in CLASSES])
@@ -73,7 +73,7 @@ def test_a_proxy_without_a_problem_is_judged_by_its_status_and_quoted():
 
 
 def test_violations_are_all_in_the_message():
-    body = problem(Code.INVALID_BODY, 422) | {
+    body = problem(ErrorCode.INVALID_BODY, 422) | {
         "violations": [
             {"path": "content", "message": "is empty"},
             {"path": "confidence", "message": "is above 1"},

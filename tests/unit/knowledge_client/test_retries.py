@@ -6,7 +6,7 @@ POLICY = retries.RetryPolicy(deadline_s=60, unregistered_s=30, first_s=1, longes
 
 
 def pause(failure, tries=1, elapsed_s=0.0, dice=0.0):
-    return retries.pause_s(POLICY, failure, tries=tries, elapsed_s=elapsed_s, dice=dice)
+    return retries.retry_delay_s(POLICY, failure, attempts=tries, elapsed_s=elapsed_s, jitter=dice)
 
 
 @pytest.mark.parametrize(
@@ -18,7 +18,7 @@ def pause(failure, tries=1, elapsed_s=0.0, dice=0.0):
         errors.Conflict,
         errors.InvalidRequest,
         errors.TooLarge,
-        errors.TookTooLong,
+        errors.ReadTimeout,
         errors.UnexpectedAnswer,
     ],
 )
@@ -48,10 +48,10 @@ def test_a_pause_beyond_the_deadline_is_not_begun():
 def test_a_service_that_does_not_answer_is_given_up_before_the_deadline_when_told():
     impatient = retries.RetryPolicy(deadline_s=60, unavailable_s=5, first_s=1)
     down, full = errors.KnowledgeUnavailable("down"), errors.QuotaExceeded("slow down")
-    at = {"tries": 1, "elapsed_s": 5.0, "dice": 0.0}
+    at = {"attempts": 1, "elapsed_s": 5.0, "jitter": 0.0}
 
-    assert retries.pause_s(impatient, down, **at) is None
-    assert retries.pause_s(impatient, full, **at) == 0.5
+    assert retries.retry_delay_s(impatient, down, **at) is None
+    assert retries.retry_delay_s(impatient, full, **at) == 0.5
 
 
 def test_an_unregistered_account_is_waited_for_half_a_minute():

@@ -8,7 +8,15 @@ from datetime import datetime
 
 from pydantic import TypeAdapter
 
-from knowledge_client.models import Approved, ApproveIn, Copied, Erased, Fact, History, Undone
+from knowledge_client.models import (
+    ApprovalResult,
+    ApproveIn,
+    ErasureResult,
+    Fact,
+    History,
+    PromotionResult,
+    UndoResult,
+)
 from knowledge_service.domain.access_control import View
 from knowledge_service.event_log import times
 from knowledge_service.fact_operations import (
@@ -33,10 +41,10 @@ from knowledge_service.store.sqlite.repositories.retention import Retention
 from knowledge_service.store.sqlite.repositories.unit_of_work import SqliteUnitOfWork
 
 _FACT: TypeAdapter[Fact] = TypeAdapter(Fact)
-_COPIED: TypeAdapter[Copied] = TypeAdapter(Copied)
-_APPROVED: TypeAdapter[Approved] = TypeAdapter(Approved)
-_UNDONE: TypeAdapter[Undone] = TypeAdapter(Undone)
-_ERASED: TypeAdapter[Erased] = TypeAdapter(Erased)
+_COPIED: TypeAdapter[PromotionResult] = TypeAdapter(PromotionResult)
+_APPROVED: TypeAdapter[ApprovalResult] = TypeAdapter(ApprovalResult)
+_UNDONE: TypeAdapter[UndoResult] = TypeAdapter(UndoResult)
+_ERASED: TypeAdapter[ErasureResult] = TypeAdapter(ErasureResult)
 
 # Commits per round, which take a second or so: a shutdown waits for the current round.
 _COMMITS = 50
@@ -68,13 +76,13 @@ class Lives(base.Part):
         """Reject."""
         return self._changed(order, lambda uow: review.reject(uow, fact_id, order))
 
-    def promote(self, fact_id: str, order: Order) -> Copied:
+    def promote(self, fact_id: str, order: Order) -> PromotionResult:
         """Copy one level up."""
         return self._once(
             order.once, _COPIED, lambda tx: promote.promote(SqliteUnitOfWork(tx), fact_id, order)
         )
 
-    def approve(self, fact_id: str, order: Order, edits: ApproveIn) -> Approved:
+    def approve(self, fact_id: str, order: Order, edits: ApproveIn) -> ApprovalResult:
         """Approve."""
         return self._once(
             order.once,
@@ -82,13 +90,13 @@ class Lives(base.Part):
             lambda tx: review.approve(SqliteUnitOfWork(tx), fact_id, order, edits),
         )
 
-    def undo(self, fact_id: str, order: Order) -> Undone:
+    def undo(self, fact_id: str, order: Order) -> UndoResult:
         """Take back."""
         return self._once(
             order.once, _UNDONE, lambda tx: undo.undo(SqliteUnitOfWork(tx), fact_id, order)
         )
 
-    def erase(self, fact_id: str, order: Order) -> Erased:
+    def erase(self, fact_id: str, order: Order) -> ErasureResult:
         """Erase; return when no read, including those under way, can see the text any more."""
         with self._readers.snapshot() as connection:
             are_many = usage_erasure.are_many(connection, fact_id)

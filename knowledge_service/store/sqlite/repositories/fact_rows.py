@@ -11,7 +11,7 @@ from typing import Any
 
 import apsw
 
-from knowledge_client import wire
+from knowledge_client import base_model
 from knowledge_client.models import Fact, Source
 from knowledge_service.event_log import times
 
@@ -46,7 +46,7 @@ _BY_NUMBERS_AS_OF = f"""{select_as_of("?2")} WHERE f.recorded_at <= ?2
 
 def fact(row: Sequence[Any]) -> Fact:
     """Build a fact from the columns above; they were checked when they were written."""
-    return wire.built(
+    return base_model.construct_unchecked(
         Fact,
         {
             "id": row[0],

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from knowledge_client import wire
+from knowledge_client import base_model
 from knowledge_client.models import Remembered
 from knowledge_service.domain.facts import NewFact
 from knowledge_service.event_log import fact_event_json, fact_events
@@ -165,7 +165,7 @@ _NOTHING_ELSE: Mapping[str, Any] = Remembered(fact_id="", status="created").__di
 
 
 def _created(fact_id: str) -> Remembered:
-    return wire.built(Remembered, {**_NOTHING_ELSE, "fact_id": fact_id})
+    return base_model.construct_unchecked(Remembered, {**_NOTHING_ELSE, "fact_id": fact_id})
 
 
 def _scopes(tx: Transaction, facts: Sequence[NewFact], actor: Actor) -> dict[str, int]:

@@ -11,7 +11,7 @@ from typing import Any
 from pydantic import TypeAdapter
 
 from kais import facts as kais_facts
-from knowledge_client.models import Corrected, Fact, Remembered
+from knowledge_client.models import CorrectionResult, Fact, Remembered
 from knowledge_service.domain.access_control import View
 from knowledge_service.domain.facts import NewFact
 from knowledge_service.event_log import times
@@ -22,7 +22,7 @@ from knowledge_service.store.sqlite.repositories import aliases, base, fact_rows
 from knowledge_service.store.sqlite.repositories.unit_of_work import SqliteUnitOfWork
 
 _REMEMBERED: TypeAdapter[tuple[Remembered, ...]] = TypeAdapter(tuple[Remembered, ...])
-_CORRECTED: TypeAdapter[Corrected] = TypeAdapter(Corrected)
+_CORRECTED: TypeAdapter[CorrectionResult] = TypeAdapter(CorrectionResult)
 _BY_ID = f"{fact_rows.SELECT} WHERE f.id = ? AND s.retired_at IS NULL"
 # Who sees no drafts does not see what was rejected since, either.
 _BY_ID_THEN = f"""{fact_rows.select_as_of("?2")} WHERE f.id = ?1 AND s.retired_at IS NULL
@@ -101,7 +101,7 @@ class Facts(base.Part):
     def correct(
         self, fact_id: str, reason: str, replacement: str | None, *, actor: Actor,
         once: Once | None = None,
-    ) -> Corrected:  # fmt: skip
+    ) -> CorrectionResult:  # fmt: skip
         """Close a fact and link its successor."""
         order = Order(actor, reason, once)
         return self._once(

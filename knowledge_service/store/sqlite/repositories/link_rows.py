@@ -9,7 +9,7 @@ from typing import Any
 
 import apsw
 
-from knowledge_client import wire
+from knowledge_client import base_model
 from knowledge_client.models import Link
 from knowledge_service.event_log import times
 
@@ -29,7 +29,7 @@ _AMONG = """SELECT l.id, l.from_no, l.to_no, l.type, l.weight, l.data, l.valid_f
 
 def link_of(row: Sequence[Any]) -> Link:
     """Build a link from the columns above; they were checked when they were written."""
-    return wire.built(
+    return base_model.construct_unchecked(
         Link,
         {
             "id": row[0],

@@ -12,7 +12,7 @@ from itertools import chain
 
 import apsw
 
-from knowledge_client import wire
+from knowledge_client import base_model
 from knowledge_client.models import Neighbor, Neighborhood
 from knowledge_service.domain.access_control import View
 from knowledge_service.ports import Around
@@ -124,7 +124,7 @@ def neighborhood(connection: apsw.Connection, around: Around, view: View) -> Nei
     among = link_rows.among(connection, ids, {own[path] for path in paths if path in own})
     return Neighborhood(
         facts=tuple(
-            wire.built(Neighbor, {"depth": depth, "fact": facts[number]})
+            base_model.construct_unchecked(Neighbor, {"depth": depth, "fact": facts[number]})
             for depth, number in chosen
         ),
         links=tuple(link for link in among if not around.types or link.type in around.types),

@@ -10,17 +10,17 @@ from typing import Any, NamedTuple
 import apsw
 
 from knowledge_client.models import (
-    Confirmed,
+    ConfirmationRecord,
     Correction,
     Fact,
+    FactProvenance,
     Impact,
     Link,
-    Promoted,
+    PromotionRecord,
+    RecallExposure,
     Receipt,
-    Reviewed,
+    ReviewRecord,
     Run,
-    Served,
-    Why,
 )
 from knowledge_service.domain.access_control import PLATFORM, View, realm_of
 from knowledge_service.domain.run_merge import RunKey, key_of
@@ -113,7 +113,7 @@ _SERVED = _Query(_SERVED_BY_FACT, _SERVED_BY_SCOPE, _MANY.format("served WHERE f
 class Provenance(base.Part):
     """The `ProvenanceStore` port."""
 
-    def why(self, fact_id: str, reader: Reader) -> Why | None:
+    def why(self, fact_id: str, reader: Reader) -> FactProvenance | None:
         """Put together what leads to a fact."""
         with self._readers.browsing() as connection:
             found = _visible(connection, fact_id, reader.view)
@@ -187,11 +187,11 @@ def _visible(connection: apsw.Connection, fact_id: str, view: View) -> tuple[int
     return number, fact
 
 
-def _why(connection: apsw.Connection, number: int, fact: Fact, reader: Reader) -> Why:
+def _why(connection: apsw.Connection, number: int, fact: Fact, reader: Reader) -> FactProvenance:
     scopes = _Scopes(connection, reader.view)
     chain, origins = _derivation(connection, number, scopes)
     run = _run(connection, fact, reader.view)
-    return Why(
+    return FactProvenance(
         fact=fact,
         aliases=aliases.of_fact(connection, fact.id),
         run=run,
@@ -201,14 +201,14 @@ def _why(connection: apsw.Connection, number: int, fact: Fact, reader: Reader) -
         promotions=tuple(_promoted(connection, number, scopes)),
         corrections=tuple(_corrections(connection, number, scopes)),
         confirmations=tuple(
-            Confirmed(
+            ConfirmationRecord(
                 actor=actor, session=_told(connection, fact, session, reader.view),
                 at=times.from_us(at),
             )
             for actor, session, at in connection.execute(_CONFIRMATIONS, (number,))
         ),
         reviews=tuple(
-            Reviewed(decision=row[0], actor=row[1], actor_type=row[2], reason=row[3],
+            ReviewRecord(decision=row[0], actor=row[1], actor_type=row[2], reason=row[3],
                      at=times.from_us(row[4]))
             for row in connection.execute(_REVIEWS, (number,))
         ),
@@ -217,10 +217,10 @@ def _why(connection: apsw.Connection, number: int, fact: Fact, reader: Reader) -
 
 def _served(
     connection: apsw.Connection, number: int, reader: Reader, scopes: _Scopes, limit: int
-) -> tuple[tuple[Served, ...], tuple[str, ...], bool]:
+) -> tuple[tuple[RecallExposure, ...], tuple[str, ...], bool]:
     """Return the newest visible recalls, the runs of all of them, and whether there are more."""
     paths = scopes.paths
-    found: list[Served] = []
+    found: list[RecallExposure] = []
     runs_: dict[str, None] = {}
     is_more = False
     told: dict[tuple[int, str], bool] = {}
@@ -238,7 +238,7 @@ def _served(
             is_more = True
             continue
         found.append(
-            Served.model_construct(
+            RecallExposure.model_construct(
                 receipt=receipt, principal=principal, scope=paths[observer_no], run=run_id,
                 at=times.from_us(at),
             )
@@ -325,10 +325,12 @@ def _derived(connection: apsw.Connection, number: int, scopes: _Scopes) -> tuple
     return tuple(found)
 
 
-def _promoted(connection: apsw.Connection, number: int, scopes: _Scopes) -> Iterator[Promoted]:
+def _promoted(
+    connection: apsw.Connection, number: int, scopes: _Scopes
+) -> Iterator[PromotionRecord]:
     for row in scopes.rows(connection, _PROMOTIONS, number):
         if scopes.shows(*row[6:8]) and scopes.shows(*row[8:10]):
-            yield Promoted(
+            yield PromotionRecord(
                 origin=row[0], copy_=row[1], rule=row[2], actor=row[3], at=times.from_us(row[4]),
                 undone_at=times.from_us(row[5]),
             )  # fmt: skip

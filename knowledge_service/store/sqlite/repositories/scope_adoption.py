@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from knowledge_client.models import Adopted
+from knowledge_client.models import AdoptionResult
 from knowledge_service.domain.access_control import realm_of
 from knowledge_service.errors import Conflict
 from knowledge_service.event_log.index_documents import SCOPE_ADOPTED
@@ -53,10 +53,10 @@ _FOLLOW = (
 class Adoption(base.Part):
     """The adopting half of the `ScopeStore` port."""
 
-    def adopt_scope(self, path: str, *, actor: Actor) -> Adopted | None:
+    def adopt_scope(self, path: str, *, actor: Actor) -> AdoptionResult | None:
         """Bring the last predecessor back, with all that was retired together with a realm."""
 
-        def work(tx: Transaction) -> Adopted | None:
+        def work(tx: Transaction) -> AdoptionResult | None:
             row = tx.one(_LAST, (path,))
             if row is None:
                 return None
@@ -67,7 +67,7 @@ class Adoption(base.Part):
             realm = base.find_scope(tx, realm_of(path))
             home = number if path == realm_of(path) or realm is None else realm
             facts = sum(_adopt(tx, each, home, actor) for each in old)
-            return Adopted(path=path, scopes=tuple(sorted(p for _, p in old)), facts=facts)
+            return AdoptionResult(path=path, scopes=tuple(sorted(p for _, p in old)), facts=facts)
 
         return self._writer.submit(work)
 

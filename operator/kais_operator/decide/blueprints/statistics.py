@@ -42,7 +42,7 @@ def fields_of(counts: models.Counts | None, previous: Statistics) -> dict[str, A
     if interval is not None:
         low, high = _rounded(interval.low), _rounded(interval.high)
         fields["success_interval"] = {"low": low, "high": high}
-    if isinstance(counts, models.Measured):
+    if isinstance(counts, models.RunMetrics):
         fields["last_used"] = counts.last_used
         fields["median_duration_seconds"] = _rounded(counts.median_duration_s)
         fields["avg_cost"] = counts.avg_cost

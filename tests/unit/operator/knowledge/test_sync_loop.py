@@ -210,7 +210,7 @@ async def test_another_store_has_all_told_again(fakes, watch, heard):
     fakes.memory.note_problem("gone")
     await watch.tick()
     fakes.knowledge.away = False
-    fakes.knowledge.store = models.StoreId(id="store-1", epoch=2)
+    fakes.knowledge.store = models.StoreIdentity(id="store-1", epoch=2)
     await watch.tick()
     assert heard.again == 1
     assert not fakes.memory.is_configured("realm:demo", CONFIG)
@@ -221,7 +221,7 @@ async def test_the_numbers_of_another_store_are_asked_for(fakes, watch, heard):
     fakes.memory.blueprint_stats("demo", "bp")
     fakes.memory.scope_stats("realm:demo")
     await watch.tick()
-    fakes.knowledge.store = models.StoreId(id="store-1", epoch=2)
+    fakes.knowledge.store = models.StoreIdentity(id="store-1", epoch=2)
     fakes.memory.note_problem("gone")
     await watch.tick()
     assert heard.changed[1] == ([("demo", "bp")], ["realm:demo"])

@@ -3,7 +3,7 @@ from __future__ import annotations
 import httpx
 import pytest
 
-from knowledge_client import AsyncKnowledgeClient, KnowledgeClient, errors, streams
+from knowledge_client import AsyncKnowledgeClient, KnowledgeClient, errors, sse
 
 DATA = (
     '{"id": "e1", "type": "fact.recorded", "scope": "realm:demo", "actor": "ada",'
@@ -13,17 +13,17 @@ STREAM = f": hello\n\nid: e1\nevent: fact.recorded\ndata: {DATA}\n\n: still here
 
 
 def test_lines_become_an_event_at_the_empty_line_and_comments_nothing():
-    reader = streams.EventReader()
-    found = [event for line in STREAM.splitlines() if (event := reader.line(line))]
+    reader = sse.SseDecoder()
+    found = [event for line in STREAM.splitlines() if (event := reader.decode_line(line))]
 
     assert [(event.id, event.facts) for event in found] == [("e1", ("f1",))]
 
 
 def test_what_is_no_event_is_said():
-    reader = streams.EventReader()
-    reader.line("data: <html>")
+    reader = sse.SseDecoder()
+    reader.decode_line("data: <html>")
     with pytest.raises(errors.UnexpectedAnswer, match="'<html>' is no event"):
-        reader.line("")
+        reader.decode_line("")
 
 
 def answer(request: httpx.Request) -> httpx.Response:

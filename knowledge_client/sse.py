@@ -10,13 +10,13 @@ import pydantic
 from knowledge_client import errors, models
 
 
-class EventReader:
+class SseDecoder:
     """Puts the lines of a stream together."""
 
     def __init__(self) -> None:
         self._data: list[str] = []
 
-    def line(self, text: str) -> models.Event | None:
+    def decode_line(self, text: str) -> models.Event | None:
         """Take one line without its end; return an event when it is whole.
 
         Raises:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from enum import StrEnum
 
 
-class Code(StrEnum):
+class ErrorCode(StrEnum):
     """What a problem is, in a word that never changes; the sentence beside it may."""
 
     UNAUTHENTICATED = "unauthenticated"

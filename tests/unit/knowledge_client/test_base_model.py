@@ -4,7 +4,7 @@ from datetime import UTC, datetime
 
 import pytest
 
-from knowledge_client import wire
+from knowledge_client import base_model
 from knowledge_client.models import Fact, Link, RecalledFact, Source
 
 NOW = datetime(2026, 3, 1, tzinfo=UTC)
@@ -19,7 +19,7 @@ LINK = Link.model_validate(
 
 @pytest.mark.parametrize("model", [FACT, LINK], ids=["a fact", "a link, which has an alias"])
 def test_built_model_is_the_validated_one(model: Fact | Link) -> None:
-    built = wire.built(type(model), dict(model.__dict__))
+    built = base_model.construct_unchecked(type(model), dict(model.__dict__))
     assert built == model
     assert built.model_dump_json(by_alias=True) == model.model_dump_json(by_alias=True)
     assert built.model_copy(update={"id": "x"}).id == "x"
@@ -28,6 +28,6 @@ def test_built_model_is_the_validated_one(model: Fact | Link) -> None:
 
 def test_built_model_cannot_be_changed() -> None:
     parts = {**FACT.__dict__, "rank": 1, "score": 2.0, "parts": {"bm25": 2.0}}
-    built = wire.built(RecalledFact, parts)
+    built = base_model.construct_unchecked(RecalledFact, parts)
     with pytest.raises(ValueError, match="frozen"):
         built.rank = 2  # type: ignore[misc]

@@ -6,11 +6,11 @@ import httpx
 
 from knowledge_client import errors
 
-ALL = (httpx.HTTPError, httpx.InvalidURL, httpx.CookieConflict, httpx.StreamError)
+HTTPX_ERRORS = (httpx.HTTPError, httpx.InvalidURL, httpx.CookieConflict, httpx.StreamError)
 """The roots of everything that httpx raises."""
 
 _WRONG_ADDRESS = (httpx.UnsupportedProtocol, httpx.InvalidURL, httpx.LocalProtocolError)
-_NOT_THERE = (
+_UNREACHABLE = (
     httpx.TimeoutException,
     httpx.NetworkError,
     httpx.ProxyError,
@@ -18,27 +18,27 @@ _NOT_THERE = (
 )
 
 
-def translate(failure: Exception, *, what: str, url: str) -> errors.KnowledgeError:
+def translate(failure: Exception, *, call: str, url: str) -> errors.KnowledgeError:
     """Name the error for what httpx raised during `what` (`GET /v1/whoami`) at `url`.
 
     The failure becomes the error's cause, for it is raised later, outside of any `except`.
     """
-    error = _named(failure, what, url)
+    error = _error_for(failure, call, url)
     error.__cause__ = failure
     return error
 
 
-def _named(failure: Exception, what: str, url: str) -> errors.KnowledgeError:
-    said = str(failure) or type(failure).__name__
+def _error_for(failure: Exception, call: str, url: str) -> errors.KnowledgeError:
+    detail = str(failure) or type(failure).__name__
     if isinstance(failure, _WRONG_ADDRESS):
         return errors.InvalidRequest(
-            f"{what}: {url} is not usable ({said}); set KNOWLEDGE_SERVICE_URL to an http address"
+            f"{call}: {url} is not usable ({detail}); set KNOWLEDGE_SERVICE_URL to an http address"
         )
-    if isinstance(failure, _NOT_THERE):
+    if isinstance(failure, _UNREACHABLE):
         return errors.KnowledgeUnavailable(
-            f"{what}: no answer from {url} ({said}); check that the knowledge service runs there"
+            f"{call}: no answer from {url} ({detail}); check that the knowledge service runs there"
         )
     return errors.UnexpectedAnswer(
-        f"{what}: {url} answered what this client cannot read ({said});"
+        f"{call}: {url} answered what this client cannot read ({detail});"
         " check that the address is a kais knowledge service"
     )

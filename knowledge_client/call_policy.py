@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING, Any, Generic
 
 import httpx
 
-from knowledge_client import errors, requests, settings, wire
+from knowledge_client import base_model, errors, requests, settings
 from knowledge_client import retries as backoff
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from knowledge_client.requests import Answer_co, Request
+    from knowledge_client.requests import Request, Response_co
     from knowledge_client.retries import RetryPolicy
 
 
@@ -27,9 +27,9 @@ class Peer:
 
     level: int | None = None
 
-    def answered(self, headers: Mapping[str, str]) -> None:
+    def record_response(self, headers: Mapping[str, str]) -> None:
         """Note the level; a service that names none is from before levels."""
-        value = headers.get(wire.API_LEVEL_HEADER, "")
+        value = headers.get(base_model.API_LEVEL_HEADER, "")
         self.level = int(value) if value.isdecimal() else 1
 
 
@@ -46,14 +46,14 @@ class Connection:
 
     def headers(self, request: Request[Any]) -> dict[str, str]:
         """Make the headers of one try; reads the token file, which the kubelet renews."""
-        made = {"Accept": "application/json, application/problem+json"}
-        made |= dict(request.headers)
+        headers = {"Accept": "application/json, application/problem+json"}
+        headers |= dict(request.headers)
         token = self.token or self._token_from_file()
         if token:
-            made["Authorization"] = f"Bearer {token}"
+            headers["Authorization"] = f"Bearer {token}"
         if request.idempotency_key:
-            made["Idempotency-Key"] = request.idempotency_key
-        return made
+            headers["Idempotency-Key"] = request.idempotency_key
+        return headers
 
     def _token_from_file(self) -> str | None:
         if self.token_file is None:
@@ -82,14 +82,14 @@ def connect(
     Raises:
         InvalidRequest: no address is given and KNOWLEDGE_SERVICE_URL is not set.
     """
-    given = settings.from_environment()
-    address = url or given.url
+    configured = settings.from_environment()
+    address = url or configured.url
     if not address:
         raise errors.InvalidRequest(
             "no address of a knowledge service; set KNOWLEDGE_SERVICE_URL or pass url"
         )
     if token is None and token_file is None:
-        token_file = given.token_file
+        token_file = configured.token_file
     return Connection(
         url=address.rstrip("/"),
         token=token,
@@ -99,31 +99,31 @@ def connect(
     )
 
 
-class Effort(Generic[requests.Answer_co]):
+class CallRetries(Generic[requests.Response_co]):
     """The tries of one call: the same request, the same key, until it works or patience ends."""
 
-    def __init__(self, connection: Connection, request: Request[Answer_co]) -> None:
+    def __init__(self, connection: Connection, request: Request[Response_co]) -> None:
         if request.needs_key and request.idempotency_key is None:
             request = dataclasses.replace(request, idempotency_key=uuid.uuid4().hex)
         self.request = request
-        self.what = f"{request.method} {request.path}"
+        self.description = f"{request.method} {request.path}"
         self._connection = connection
-        self._policy = backoff.NEVER if request.is_probe else connection.retries
+        self._policy = backoff.NO_RETRIES if request.is_probe else connection.retries
         self._started = time.monotonic()
-        self._tries = 0
+        self._attempts = 0
 
-    def must_ask_level(self) -> bool:
+    def must_probe_level(self) -> bool:
         """Tell whether the service's level decides and no answer has named it yet."""
         return self.request.level[0] > 1 and self._connection.peer.level is None
 
-    def level_question(self) -> dict[str, Any]:
+    def level_probe_arguments(self) -> dict[str, Any]:
         """Give httpx's arguments for a request whose answer names the level, whatever it is."""
         timeout_s = self._connection.timeout_s
         return {"method": "GET", "url": f"{self._connection.url}/healthz", "timeout": timeout_s}
 
-    def answered(self, headers: Mapping[str, str]) -> None:
+    def record_response(self, headers: Mapping[str, str]) -> None:
         """Note what an answer says of the service."""
-        self._connection.peer.answered(headers)
+        self._connection.peer.record_response(headers)
 
     def check_level(self) -> None:
         """Let pass what the service knows.
@@ -134,17 +134,17 @@ class Effort(Generic[requests.Answer_co]):
         (needed, field), level = self.request.level, self._connection.peer.level
         if needed > (level or 1):
             raise errors.Unsupported(
-                f"{self.what}: {field} needs level {needed} of the interface, the service at"
+                f"{self.description}: {field} needs level {needed} of the interface, the service at"
                 f" {self._connection.url} has level {level}; upgrade it or leave the field out"
             )
 
-    def arguments(self) -> dict[str, Any]:
+    def request_arguments(self) -> dict[str, Any]:
         """Give httpx's arguments for the next try, which may not outlast the deadline."""
-        left_s = self._policy.deadline_s - self._elapsed_s()
+        remaining_s = self._policy.deadline_s - self._elapsed_s()
         timeout_s = self._connection.timeout_s
-        if self._tries:
-            timeout_s = min(timeout_s, max(left_s, 0.1))
-        self._tries += 1
+        if self._attempts:
+            timeout_s = min(timeout_s, max(remaining_s, 0.1))
+        self._attempts += 1
         return {
             "method": self.request.method,
             "url": self._connection.url + self.request.path,
@@ -154,9 +154,11 @@ class Effort(Generic[requests.Answer_co]):
             "timeout": timeout_s,
         }
 
-    def streaming(self) -> dict[str, Any]:
+    def stream_arguments(self) -> dict[str, Any]:
         """Give httpx's arguments for an answer that goes on; silence of a minute ends it."""
-        return self.arguments() | {"timeout": httpx.Timeout(self._connection.timeout_s, read=60.0)}
+        return self.request_arguments() | {
+            "timeout": httpx.Timeout(self._connection.timeout_s, read=60.0)
+        }
 
     def pause_s(self, failure: errors.KnowledgeError) -> float:
         """Say how long to wait before the next try.
@@ -164,12 +166,12 @@ class Effort(Generic[requests.Answer_co]):
         Raises:
             KnowledgeError: `failure` itself, when there is no next try.
         """
-        pause = backoff.pause_s(
+        pause = backoff.retry_delay_s(
             self._policy,
             failure,
-            tries=self._tries,
+            attempts=self._attempts,
             elapsed_s=self._elapsed_s(),
-            dice=secrets.SystemRandom().random(),
+            jitter=secrets.SystemRandom().random(),
         )
         if pause is None:
             raise failure

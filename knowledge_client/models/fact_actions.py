@@ -6,24 +6,24 @@ from typing import Any
 
 from pydantic import Field
 
+from knowledge_client.base_model import Reason, UtcDatetime, WireModel
 from knowledge_client.models.facts import Fact, Tag
-from knowledge_client.wire import Moment, Reason, Wire
 
 
-class ReasonIn(Wire):
+class ReasonIn(WireModel):
     """Why a fact is retracted, restored, promoted, rejected, undone or erased."""
 
     reason: Reason
 
 
-class ConfirmIn(Wire):
+class ConfirmIn(WireModel):
     """A confirmation; `session` names what it happened in, such as a run."""
 
     reason: Reason | None = None
     session: str | None = Field(default=None, min_length=1, max_length=512)
 
 
-class ApproveIn(Wire):
+class ApproveIn(WireModel):
     """An approval. With `content`, a successor with these words is approved in its place."""
 
     reason: Reason
@@ -32,7 +32,7 @@ class ApproveIn(Wire):
     tags: tuple[Tag, ...] | None = Field(default=None, max_length=32)
 
 
-class Approved(Wire):
+class ApprovalResult(WireModel):
     """The approved fact; `replaced` is the one whose words were edited away.
 
     The promoted copies of `replaced` are named as in `Corrected`.
@@ -44,7 +44,7 @@ class Approved(Wire):
     copies_flagged: tuple[str, ...] = ()
 
 
-class Copied(Wire):
+class PromotionResult(WireModel):
     """The fact one level up: a new copy, or an equal one there that was confirmed instead."""
 
     fact_id: str
@@ -53,7 +53,7 @@ class Copied(Wire):
     status: str = Field(description="`created` or `confirmed`")
 
 
-class Undone(Wire):
+class UndoResult(WireModel):
     """What was taken back, and every fact that changed with it."""
 
     fact_id: str
@@ -61,7 +61,7 @@ class Undone(Wire):
     changed: tuple[str, ...]
 
 
-class Erased(Wire):
+class ErasureResult(WireModel):
     """What an erasure reached and what it cannot reach.
 
     Copies of the database made before `erased_at` still hold the text. `derived` names facts that
@@ -76,32 +76,32 @@ class Erased(Wire):
     derived: tuple[str, ...]
     links: int | None
     events: int | None
-    erased_at: Moment
+    erased_at: UtcDatetime
     backups: str
     on_disk: bool = False
 
 
-class HistoryEntry(Wire):
+class HistoryEntry(WireModel):
     """One event about a fact, in words and values."""
 
     type: str
     actor: str
-    at: Moment
+    at: UtcDatetime
     reason: str | None = None
     set: dict[str, Any] = Field(default_factory=dict)
     facts: tuple[str, ...] = ()
 
 
-class History(Wire):
+class History(WireModel):
     """A fact's versions, the oldest first, each with the time it was known from, and its events."""
 
     fact_id: str
     versions: tuple[Fact, ...]
-    known_from: tuple[Moment, ...]
+    known_from: tuple[UtcDatetime, ...]
     entries: tuple[HistoryEntry, ...]
 
 
-class ReviewPage(Wire):
+class ReviewPage(WireModel):
     """Facts that wait for a reviewer, the newest first: drafts and flagged ones."""
 
     facts: tuple[Fact, ...]

@@ -3,7 +3,7 @@ import inspect
 import httpx
 import pytest
 
-from knowledge_client import errors, failures
+from knowledge_client import errors, httpx_errors
 
 EXCEPTIONS = [
     item
@@ -37,12 +37,12 @@ def test_every_exception_of_httpx_is_known_here():
 
 @pytest.mark.parametrize("kind", EXCEPTIONS, ids=[kind.__name__ for kind in EXCEPTIONS])
 def test_every_exception_of_httpx_is_caught(kind):
-    assert issubclass(kind, failures.ALL)
+    assert issubclass(kind, httpx_errors.HTTPX_ERRORS)
 
 
 @pytest.mark.parametrize("kind", EXCEPTIONS, ids=[kind.__name__ for kind in EXCEPTIONS])
 def test_each_becomes_an_error_that_says_where_and_what_to_do(kind):
-    error = failures.translate(made(kind), what="GET /v1/whoami", url="http://k:8000")
+    error = httpx_errors.translate(made(kind), call="GET /v1/whoami", url="http://k:8000")
 
     expected = (
         errors.InvalidRequest

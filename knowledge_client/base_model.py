@@ -18,27 +18,27 @@ from typing import Annotated, Any, Literal, TypeVar
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
 
-_HUMP = re.compile(r"(?<=[a-z0-9])([A-Z])")
+_CAMEL_CASE_BOUNDARY = re.compile(r"(?<=[a-z0-9])([A-Z])")
 
-_LARGEST = 2**53  # the last whole number that every reader of JSON has exactly
+_MAX_SAFE_INTEGER = 2**53  # the last whole number that every reader of JSON has exactly
 
 
-def _in_utc(moment: datetime) -> datetime:
+def _to_utc(timestamp: datetime) -> datetime:
     """Write a time in UTC; one without a zone is taken as UTC."""
-    aware = moment if moment.tzinfo else moment.replace(tzinfo=UTC)
+    aware = timestamp if timestamp.tzinfo else timestamp.replace(tzinfo=UTC)
     try:
         return aware.astimezone(UTC)
     except OverflowError as exc:
         raise ValueError("must lie between the years 1 and 9999 in UTC") from exc
 
 
-Moment = Annotated[datetime, AfterValidator(_in_utc)]
+UtcDatetime = Annotated[datetime, AfterValidator(_to_utc)]
 """A time, always aware and in UTC, so that any two compare."""
-Whole = Annotated[int, Field(ge=-_LARGEST, le=_LARGEST)]
+SafeInt = Annotated[int, Field(ge=-_MAX_SAFE_INTEGER, le=_MAX_SAFE_INTEGER)]
 """A whole number that every store and every reader of JSON keeps exactly."""
 
 
-def _with_words(reason: str) -> str:
+def _require_visible_text(reason: str) -> str:
     if not reason.strip():
         raise ValueError("a reason is kept with the fact; say why in words")
     return reason
@@ -47,7 +47,7 @@ def _with_words(reason: str) -> str:
 Reason = Annotated[
     str,
     Field(min_length=1, max_length=2000, json_schema_extra={"pattern": r"\S"}),
-    AfterValidator(_with_words),
+    AfterValidator(_require_visible_text),
 ]
 """Why something is done to a fact: more than spaces."""
 
@@ -67,27 +67,27 @@ class Since:
     level: int
 
 
-def newest_field(body: BaseModel) -> tuple[int, str]:
+def required_level(body: BaseModel) -> tuple[int, str]:
     """Return the level that a body needs, and the field that needs it; only what is set counts."""
-    newest = (1, "")
-    if not _has_additions(type(body)):
-        return newest
+    highest = (1, "")
+    if not _has_versioned_fields(type(body)):
+        return highest
     for name in body.model_fields_set:
         field, value = type(body).model_fields[name], getattr(body, name)
-        marks = [each.level for each in field.metadata if isinstance(each, Since)]
-        found = [(level, f"{name} of {type(body).__name__}") for level in marks]
-        items = value if isinstance(value, _LISTS) else (value,)
-        found += [newest_field(each) for each in items if isinstance(each, BaseModel)]
-        newest = max([newest, *found], key=lambda each: each[0])
-    return newest
+        field_levels = [each.level for each in field.metadata if isinstance(each, Since)]
+        candidates = [(level, f"{name} of {type(body).__name__}") for level in field_levels]
+        items = value if isinstance(value, _SEQUENCE_TYPES) else (value,)
+        candidates += [required_level(each) for each in items if isinstance(each, BaseModel)]
+        highest = max([highest, *candidates], key=lambda each: each[0])
+    return highest
 
 
 @functools.cache
-def _has_additions(model: type[BaseModel]) -> bool:
+def _has_versioned_fields(model: type[BaseModel]) -> bool:
     fields = model.model_fields.values()
     return any(
         any(isinstance(each, Since) for each in field.metadata)
-        or any(_has_additions(nested) for nested in nested_models(field.annotation))
+        or any(_has_versioned_fields(nested) for nested in nested_models(field.annotation))
         for field in fields
     )
 
@@ -103,56 +103,58 @@ def nested_models(annotation: Any) -> Iterator[type[BaseModel]]:
 M = TypeVar("M", bound=BaseModel)
 
 
-def built(model: type[M], values: dict[str, Any]) -> M:
+def construct_unchecked(model: type[M], values: dict[str, Any]) -> M:
     """Make a model of values that are known to be right: every field, by name, in their order.
 
     Does what `model_construct` does, which looks at every field and alias again; a recall makes
     twenty facts.
     """
-    made = model.__new__(model)
-    set_ = object.__setattr__
-    set_(made, "__dict__", values)
-    set_(made, "__pydantic_fields_set__", set(values))
-    set_(made, "__pydantic_extra__", None)
-    set_(made, "__pydantic_private__", None)
-    return made
+    instance = model.__new__(model)
+    set_attribute = object.__setattr__
+    set_attribute(instance, "__dict__", values)
+    set_attribute(instance, "__pydantic_fields_set__", set(values))
+    set_attribute(instance, "__pydantic_extra__", None)
+    set_attribute(instance, "__pydantic_private__", None)
+    return instance
 
 
-def snake(name: str) -> str:
+def to_snake_case(name: str) -> str:
     """Turn `missionResult` into `mission_result`; leave anything else as it is."""
-    return _HUMP.sub(lambda match: "_" + match.group(1).lower(), name)
+    return _CAMEL_CASE_BOUNDARY.sub(lambda match: "_" + match.group(1).lower(), name)
 
 
 @functools.cache
-def _names(model: type[BaseModel]) -> frozenset[str]:
+def _field_names(model: type[BaseModel]) -> frozenset[str]:
     fields = model.model_fields
     return frozenset(fields) | {field.alias for field in fields.values() if field.alias}
 
 
 @functools.cache
-def _bounds(model: type[BaseModel]) -> dict[str, int]:
+def _max_items_by_key(model: type[BaseModel]) -> dict[str, int]:
     fields = model.model_fields.items()
-    most = {
+    bounds = {
         name: limit
         for name, field in fields
         for limit in (getattr(each, "max_length", None) for each in field.metadata)
         if limit is not None
     }
-    aliases = {field.alias: most[name] for name, field in fields if field.alias and name in most}
-    return most | aliases
+    aliases = {
+        field.alias: bounds[name] for name, field in fields if field.alias and name in bounds
+    }
+    return bounds | aliases
 
 
-def _bound(model: type[BaseModel], key: str) -> float:
+def _max_items(model: type[BaseModel], key: str) -> float:
     """Return how many items a list under a key may have."""
-    bounds = _bounds(model)
-    found = bounds.get(key, bounds.get(snake(key)))
-    return math.inf if found is None else found
+    bounds = _max_items_by_key(model)
+    max_items = bounds.get(key, bounds.get(to_snake_case(key)))
+    return math.inf if max_items is None else max_items
 
 
-_LISTS = (list, tuple)
+_SEQUENCE_TYPES = (list, tuple)
 
 
-class Wire(BaseModel):
+class WireModel(BaseModel):
     """A body on the wire: immutable, both spellings read, unknown keys ignored for newer peers."""
 
     model_config = ConfigDict(frozen=True, extra="ignore", populate_by_name=True)
@@ -164,18 +166,22 @@ class Wire(BaseModel):
             return value
         for key, item in value.items():
             # Beyond its bound each item would be checked, and be a mistake of its own.
-            if isinstance(item, _LISTS) and isinstance(key, str) and len(item) > _bound(cls, key):
-                raise ValueError(f"{key} may have {_bound(cls, key)} items, not {len(item)}")
-        known = _names(cls)
-        if value.keys() <= known:
+            if (
+                isinstance(item, _SEQUENCE_TYPES)
+                and isinstance(key, str)
+                and len(item) > _max_items(cls, key)
+            ):
+                raise ValueError(f"{key} may have {_max_items(cls, key)} items, not {len(item)}")
+        field_names = _field_names(cls)
+        if value.keys() <= field_names:
             return value
         return {
-            key if key in known or not isinstance(key, str) else snake(key): item
+            key if key in field_names or not isinstance(key, str) else to_snake_case(key): item
             for key, item in value.items()
         }
 
 
-class WireScope(Wire):
+class WireScope(WireModel):
     """A scope in the reference's spelling; missing ids come from the caller's identity."""
 
     level: Literal["platform", "realm", "formation", "cell"]
