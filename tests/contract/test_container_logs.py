@@ -9,7 +9,7 @@ from aiohttp import web
 from kubernetes.aio.client.configuration import Configuration
 
 from kais_operator import errors
-from kais_operator.decide.missions.checks import Log
+from kais_operator.decide.container_results import Log
 from kais_operator.decide.plan import ObjectRef
 from kais_operator.kubernetes import pod_logs
 from kais_operator.kubernetes.api_client import Connection

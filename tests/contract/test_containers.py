@@ -10,7 +10,7 @@ from kubernetes.aio.client.configuration import Configuration
 
 from kais_operator import errors
 from kais_operator.clock import SystemClock
-from kais_operator.decide.missions.checks import Process
+from kais_operator.decide.container_results import Process
 from kais_operator.decide.plan import ObjectRef, RunInContainer
 from kais_operator.kubernetes.api_client import Connection
 from kais_operator.kubernetes.pod_exec import ApiContainers

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from kais_operator.decide.missions.checks import Log, Process
+from kais_operator.decide.container_results import Log, Process
 from kais_operator.decide.plan import ObjectRef, RunInContainer
 from tests.fakes.clock import FakeClock
 from tests.fakes.rights import Rights

@@ -17,7 +17,7 @@ from typing import Any
 import aiohttp
 
 from kais_operator import errors
-from kais_operator.decide.missions.checks import Log, Process
+from kais_operator.decide.container_results import Log, Process
 from kais_operator.decide.plan import ObjectRef, RunInContainer
 from kais_operator.kubernetes import api_paths
 from kais_operator.kubernetes.api_client import Connection

@@ -11,7 +11,7 @@ import logging
 from concurrent.futures import Future
 
 from kais_operator import errors
-from kais_operator.decide.missions.checks import Log
+from kais_operator.decide.container_results import Log
 from kais_operator.decide.plan import ObjectRef
 from kais_operator.kubernetes import api_paths
 from kais_operator.kubernetes.api_client import Connection

@@ -15,11 +15,12 @@ from kais.resources.cell import Cell
 from kais.resources.check import Check
 from kais_operator import errors
 from kais_operator.decide.cells import pods as pods_of_cells
+from kais_operator.decide.container_results import Process
 from kais_operator.decide.missions import checking, checks, entry, rounds
 from kais_operator.decide.missions import mission as decision
 from kais_operator.decide.missions.attempts import Attempt
 from kais_operator.decide.missions.checking import Asked
-from kais_operator.decide.missions.checks import Output, Process
+from kais_operator.decide.missions.checks import Output
 from kais_operator.decide.missions.mission_observed import (
     MissionObserved,
     RunningContainer,

@@ -14,8 +14,8 @@ from kais.resources.check import Check, CheckType
 from kais.resources.mission import Mission
 from kais_operator.decide.cells import environment, pod_troubles, pods, quantities, volumes
 from kais_operator.decide.cells.volumes import Volume
+from kais_operator.decide.container_results import Process
 from kais_operator.decide.missions import attempts, checks, messages
-from kais_operator.decide.missions.checks import Process
 from kais_operator.decide.plan import Body
 
 FILE_CHECK = "kais-file-check"

@@ -15,9 +15,10 @@ from datetime import datetime
 from kais.reasons import Reason
 from kais.resources.check import Check, CheckStatus, ReviewStatus
 from kais.resources.mission import Mission
+from kais_operator.decide.container_results import Process
 from kais_operator.decide.missions import attempt_pods, check_pods, checks, record, reviewing
 from kais_operator.decide.missions.attempts import Attempt, State
-from kais_operator.decide.missions.checks import Output, Process, Result
+from kais_operator.decide.missions.checks import Output, Result
 from kais_operator.decide.missions.mission_observed import MissionObserved
 from kais_operator.decide.missions.tries import Try
 from kais_operator.decide.plan import Body, ObjectRef

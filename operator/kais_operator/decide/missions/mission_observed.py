@@ -11,7 +11,8 @@ from kais.resources.knowledge_scope import KnowledgeScope
 from kais.resources.mission import Mission
 from kais_operator.decide import notes
 from kais_operator.decide.children import Parent
-from kais_operator.decide.missions.checks import Output, Process
+from kais_operator.decide.container_results import Process
+from kais_operator.decide.missions.checks import Output
 from kais_operator.decide.missions.entry import Team
 from kais_operator.decide.plan import Body, ObjectRef
 from knowledge_client import models

@@ -6,8 +6,9 @@ from typing import Any
 import pytest
 
 from kais.resources.check import Check, CheckStatus
+from kais_operator.decide.container_results import Process
 from kais_operator.decide.missions import checks
-from kais_operator.decide.missions.checks import Output, Process, Result
+from kais_operator.decide.missions.checks import Output, Result
 
 NOW = datetime(2026, 3, 1, 12, 0, tzinfo=UTC)
 
