@@ -13,6 +13,8 @@ from collections.abc import AsyncIterator, Mapping
 
 from kais_operator import errors, settings
 from kais_operator.clock import SystemClock
+from kais_operator.controllers import registry
+from kais_operator.controllers.base import Reconciler
 from kais_operator.informer import watch_targets
 from kais_operator.informer.cache import Cache
 from kais_operator.informer.cached_cluster import CachedCluster
@@ -27,8 +29,6 @@ from kais_operator.manager.leader_session import Office
 from kais_operator.manager.lifecycle import Lifecycle
 from kais_operator.manager.metrics import Metrics
 from kais_operator.manager.probes import HealthServer
-from kais_operator.observe import kinds
-from kais_operator.observe.reconcilers import Reconciler
 from kais_operator.ports import Placement, World
 from kais_operator.rendering.renderer import PATIENCE_S, WorkerRenderer
 from kais_rendering.client import RenderClient
@@ -121,7 +121,7 @@ async def run(config: settings.Settings) -> None:
     Raises:
         OperatorError, OSError: It could not start, or its watches ended.
     """
-    async with assembled(config, kinds.RECONCILERS) as lifecycle:
+    async with assembled(config, registry.RECONCILERS) as lifecycle:
         lifecycle.stop_on_signals()
         await lifecycle.run()
 

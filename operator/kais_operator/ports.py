@@ -13,8 +13,8 @@ from datetime import datetime
 from typing import Any, Protocol
 
 from kais.scopes import Scope
-from kais_operator.decide.container_results import Log, Process
-from kais_operator.decide.plan import Body, ObjectRef, RunInContainer
+from kais_operator.planning.container_results import Log, Process
+from kais_operator.planning.plan import Body, ObjectRef, RunInContainer
 from knowledge_client import models
 
 

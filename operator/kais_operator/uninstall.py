@@ -19,9 +19,9 @@ from collections.abc import Awaitable, Callable, Sequence
 from kais import labels, uninstall_rules
 from kais_operator import errors, settings
 from kais_operator.clock import SystemClock
-from kais_operator.decide.plan import Body, ObjectRef
 from kais_operator.kubernetes import api_client, api_paths
 from kais_operator.kubernetes.api_client import MERGE_PATCH, Connection
+from kais_operator.planning.plan import Body, ObjectRef
 
 _END_S = 60.0
 """How long runs may take to end: a pod's grace period is 30 s unless its image says otherwise."""

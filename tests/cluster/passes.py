@@ -8,13 +8,13 @@ from pathlib import Path
 from kais_operator import errors
 from kais_operator.apply import executor, status
 from kais_operator.clock import SystemClock
-from kais_operator.decide.plan import Body, ObjectRef, Plan
+from kais_operator.controllers.base import Reconciler
 from kais_operator.knowledge.client import NotedKnowledge
 from kais_operator.knowledge.sync_state import StoreMemory
 from kais_operator.kubernetes import api_client
 from kais_operator.kubernetes.cluster import ApiCluster
 from kais_operator.kubernetes.pod_exec import ApiContainers
-from kais_operator.observe.reconcilers import Reconciler
+from kais_operator.planning.plan import Body, ObjectRef, Plan
 from kais_operator.ports import Placement, World
 from tests.fakes.knowledge import FakeKnowledge
 from tests.fakes.renderer import InProcessRenderer

@@ -24,19 +24,17 @@ from kais import labels, names
 from kais_operator import errors
 from kais_operator.apply import executor
 from kais_operator.clock import SystemClock
-from kais_operator.decide.plan import Body, ObjectRef
+from kais_operator.controllers.base import Reconciler
+from kais_operator.controllers.blueprint import observe as blueprint
+from kais_operator.controllers.blueprint_instance import observe as blueprint_instance
+from kais_operator.controllers.blueprint_revision import observe as blueprint_revision
+from kais_operator.controllers.cell.observe import cell
+from kais_operator.controllers.formation import observe as formation
+from kais_operator.controllers.knowledge_scope import observe as knowledge_scope
+from kais_operator.controllers.mission.observe import mission
 from kais_operator.knowledge.client import NotedKnowledge
 from kais_operator.manager import leader_election
-from kais_operator.observe import (
-    blueprint,
-    blueprint_instance,
-    blueprint_revision,
-    cell,
-    formation,
-    knowledge_scope,
-    mission,
-)
-from kais_operator.observe.reconcilers import Reconciler
+from kais_operator.planning.plan import Body, ObjectRef
 from kais_operator.ports import World
 from tests.cluster import passes
 from tests.cluster.conftest import ControlPlane, started_control_plane

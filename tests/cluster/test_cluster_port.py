@@ -10,9 +10,9 @@ import pytest
 
 from kais_operator import errors
 from kais_operator.clock import SystemClock
-from kais_operator.decide.plan import ObjectRef
 from kais_operator.kubernetes import api_client
 from kais_operator.kubernetes.cluster import ApiCluster
+from kais_operator.planning.plan import ObjectRef
 from tests.contract import cluster_port
 from tests.contract.cluster_port import ClusterPortSuite, Lead
 

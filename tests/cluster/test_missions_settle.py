@@ -9,8 +9,11 @@ from collections.abc import AsyncIterator
 import pytest
 import yaml
 
-from kais_operator.decide.plan import Body, ObjectRef
-from kais_operator.observe import cell, formation, knowledge_scope, mission
+from kais_operator.controllers.cell.observe import cell
+from kais_operator.controllers.formation import observe as formation
+from kais_operator.controllers.knowledge_scope import observe as knowledge_scope
+from kais_operator.controllers.mission.observe import mission
+from kais_operator.planning.plan import Body, ObjectRef
 from kais_operator.ports import World
 from tests.cluster import passes
 from tests.fakes import teams

@@ -7,8 +7,10 @@ from collections.abc import AsyncIterator
 import pytest
 import yaml
 
-from kais_operator.decide.plan import ObjectRef
-from kais_operator.observe import blueprint, blueprint_instance, blueprint_revision
+from kais_operator.controllers.blueprint import observe as blueprint
+from kais_operator.controllers.blueprint_instance import observe as blueprint_instance
+from kais_operator.controllers.blueprint_revision import observe as blueprint_revision
+from kais_operator.planning.plan import ObjectRef
 from kais_operator.ports import World
 from tests.cluster import passes
 from tests.fakes import blueprints

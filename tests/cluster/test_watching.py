@@ -13,7 +13,6 @@ import pytest
 
 from kais import labels
 from kais_operator.clock import SystemClock
-from kais_operator.decide.plan import Body, ObjectRef
 from kais_operator.informer import event_intake, list_client, relist, watch_targets
 from kais_operator.informer.cache import Cache
 from kais_operator.informer.list_client import Listing, Subject
@@ -22,6 +21,7 @@ from kais_operator.informer.watch_health import Freshness
 from kais_operator.kubernetes import api_client, credentials
 from kais_operator.kubernetes.cluster import ApiCluster
 from kais_operator.manager import watches
+from kais_operator.planning.plan import Body, ObjectRef
 from tests.cluster.conftest import ControlPlane
 from tests.cluster.proxy import Proxy
 from tests.contract import cluster_port

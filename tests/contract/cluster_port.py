@@ -15,7 +15,7 @@ import pytest
 
 from kais import labels
 from kais_operator import errors
-from kais_operator.decide.plan import Body, ObjectRef
+from kais_operator.planning.plan import Body, ObjectRef
 from kais_operator.ports import Cluster
 
 

@@ -9,12 +9,12 @@ from aiohttp import web
 from kubernetes.aio.client.configuration import Configuration
 
 from kais_operator import errors
-from kais_operator.decide.container_results import Log
-from kais_operator.decide.plan import ObjectRef
 from kais_operator.kubernetes import pod_logs
 from kais_operator.kubernetes.api_client import Connection
 from kais_operator.kubernetes.event_loop_thread import SideLoop
 from kais_operator.kubernetes.pod_logs import LogReader
+from kais_operator.planning.container_results import Log
+from kais_operator.planning.plan import ObjectRef
 
 POD = ObjectRef("Pod", "demo", "solo-1")
 MIB = 2**20

@@ -10,10 +10,10 @@ from kubernetes.aio.client.configuration import Configuration
 
 from kais_operator import errors
 from kais_operator.clock import SystemClock
-from kais_operator.decide.container_results import Process
-from kais_operator.decide.plan import ObjectRef, RunInContainer
 from kais_operator.kubernetes.api_client import Connection
 from kais_operator.kubernetes.pod_exec import ApiContainers
+from kais_operator.planning.container_results import Process
+from kais_operator.planning.plan import ObjectRef, RunInContainer
 
 POD = ObjectRef("Pod", "demo", "solo-1")
 MISSION = ObjectRef("Mission", "demo", "solo")

@@ -7,7 +7,7 @@ from typing import Any
 from kais import names
 from kais.resources import blueprint_revision
 from kais.resources.blueprint import BlueprintSpec
-from kais_operator.decide.plan import Body
+from kais_operator.planning.plan import Body
 
 
 def blueprint(name: str = "team", *, namespace: str = "demo", **spec: Any) -> Body:

@@ -18,8 +18,8 @@ from typing import Any
 
 from kais.scopes import Scope
 from kais_operator import errors
-from kais_operator.decide.plan import Body, ObjectRef
 from kais_operator.kubernetes.account_index import AccountIndex
+from kais_operator.planning.plan import Body, ObjectRef
 from tests.fakes import unions
 from tests.fakes.clock import FakeClock
 from tests.fakes.merging import apply_owned, merge_patch

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from kais_operator.decide.container_results import Log, Process
-from kais_operator.decide.plan import ObjectRef, RunInContainer
+from kais_operator.planning.container_results import Log, Process
+from kais_operator.planning.plan import ObjectRef, RunInContainer
 from tests.fakes.clock import FakeClock
 from tests.fakes.rights import Rights
 

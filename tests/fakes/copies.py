@@ -5,8 +5,8 @@ from __future__ import annotations
 import copy
 
 from kais import labels
-from kais_operator.decide import run_stamps
-from kais_operator.decide.plan import Body, ObjectRef
+from kais_operator.planning import run_stamps
+from kais_operator.planning.plan import Body, ObjectRef
 from tests.fakes.world import FakeWorld
 
 _OF_THE_SERVER = ("uid", "resourceVersion", "generation", "creationTimestamp", "deletionTimestamp")

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from kais_operator.decide.plan import Body, ObjectRef
-from kais_operator.observe import blueprint, blueprint_revision
+from kais_operator.controllers.blueprint import observe as blueprint
+from kais_operator.controllers.blueprint_revision import observe as blueprint_revision
+from kais_operator.planning.plan import Body, ObjectRef
 from tests.fakes.renderer import InProcessRenderer
 from tests.fakes.world import FakeWorld, fake_world
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from kais_operator.decide.plan import Body, ObjectRef
-from kais_operator.observe import blueprint, blueprint_instance
+from kais_operator.controllers.blueprint import observe as blueprint
+from kais_operator.controllers.blueprint_instance import observe as blueprint_instance
+from kais_operator.planning.plan import Body, ObjectRef
 from tests.fakes import blueprints
 from tests.fakes.renderer import InProcessRenderer
 from tests.fakes.world import FakeWorld, fake_world

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from kais_operator.decide import outbox
+from kais_operator.controllers.outbox.decide import outbox
 
 
 def kept_as(run_id: str, *, namespace: str = "demo") -> str:

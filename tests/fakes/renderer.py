@@ -7,7 +7,7 @@ from typing import Any
 
 from kais import blueprints
 from kais_operator import errors
-from kais_operator.decide.plan import Body
+from kais_operator.planning.plan import Body
 
 
 class InProcessRenderer:

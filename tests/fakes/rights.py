@@ -14,8 +14,8 @@ from pathlib import Path
 import yaml
 
 from kais_operator import errors
-from kais_operator.decide.plan import Body, ObjectRef
 from kais_operator.kubernetes import api_paths
+from kais_operator.planning.plan import Body, ObjectRef
 
 RULES = Path(__file__).parents[2] / "charts/kais/rules"
 HOME = "kais-system"

@@ -5,8 +5,8 @@ from __future__ import annotations
 import itertools
 from typing import Any
 
-from kais_operator.decide.plan import Body, ObjectRef
-from kais_operator.observe import cell
+from kais_operator.controllers.cell.observe import cell
+from kais_operator.planning.plan import Body, ObjectRef
 from tests.fakes import teams
 from tests.fakes.world import FakeWorld, fake_world
 

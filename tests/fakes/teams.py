@@ -7,8 +7,10 @@ from datetime import timedelta
 from typing import Any
 
 from kais import names
-from kais_operator.decide.plan import Body, ObjectRef
-from kais_operator.observe import cell, formation, mission
+from kais_operator.controllers.cell.observe import cell
+from kais_operator.controllers.formation import observe as formation
+from kais_operator.controllers.mission.observe import mission
+from kais_operator.planning.plan import Body, ObjectRef
 from tests.fakes.world import FakeWorld, fake_world
 
 FORMATION = ObjectRef("Formation", "demo", "team")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from kais_operator.decide.plan import Body
+from kais_operator.planning.plan import Body
 
 _PROBES = ("startupProbe", "readinessProbe", "livenessProbe")
 _HANDLERS = frozenset({"exec", "grpc", "httpGet", "tcpSocket"})

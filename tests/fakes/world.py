@@ -7,10 +7,10 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from kais_operator.apply import executor, status
-from kais_operator.decide.plan import Body, ObjectRef, Plan
+from kais_operator.controllers.base import Reconciler
 from kais_operator.knowledge.client import NotedKnowledge
 from kais_operator.knowledge.sync_state import StoreMemory
-from kais_operator.observe.reconcilers import Reconciler
+from kais_operator.planning.plan import Body, ObjectRef, Plan
 from kais_operator.ports import Placement, World
 from tests.fakes.clock import FakeClock
 from tests.fakes.cluster import FakeCluster

@@ -11,7 +11,7 @@ from __future__ import annotations
 from datetime import UTC, datetime
 
 from kais import conditions
-from kais_operator.decide.plan import Body
+from kais_operator.planning.plan import Body
 
 _ABOUT_WRITING = (conditions.Type.APPLIED, conditions.Type.STARTED)
 _LIMIT = 4096

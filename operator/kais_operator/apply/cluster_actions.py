@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
-from kais_operator.decide import plan as plans
-from kais_operator.decide.plan import Body
+from kais_operator.planning import plan as plans
+from kais_operator.planning.plan import Body
 from kais_operator.ports import World
 
 

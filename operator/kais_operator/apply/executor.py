@@ -19,8 +19,8 @@ from kais_operator.apply import (
     knowledge_actions,
     knowledge_injection,
 )
-from kais_operator.decide import plan as plans
-from kais_operator.decide.plan import Body
+from kais_operator.planning import plan as plans
+from kais_operator.planning.plan import Body
 from kais_operator.ports import World
 from knowledge_client import errors as knowledge_errors
 

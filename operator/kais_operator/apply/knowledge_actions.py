@@ -9,7 +9,7 @@ import logging
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
-from kais_operator.decide import plan as plans
+from kais_operator.planning import plan as plans
 from kais_operator.ports import World
 from knowledge_client import errors, models
 

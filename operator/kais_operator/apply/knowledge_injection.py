@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from kais import labels
-from kais_operator.decide.plan import Body, InjectKnowledge
+from kais_operator.planning.plan import Body, InjectKnowledge
 from kais_operator.ports import Knowledge
 from knowledge_client import errors, models
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from kais_operator.decide.plan import Body
+from kais_operator.planning.plan import Body
 from kais_operator.ports import Cluster
 
 

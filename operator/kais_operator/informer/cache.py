@@ -21,9 +21,9 @@ from msgspec import json
 
 from kais import labels
 from kais.resources.base import API_GROUP
-from kais_operator.decide.plan import Body, ObjectRef
 from kais_operator.informer import compression
 from kais_operator.kubernetes.account_index import AccountIndex
+from kais_operator.planning.plan import Body, ObjectRef
 
 INDEXED = (
     labels.BLUEPRINT,

@@ -18,8 +18,8 @@ from typing import TypeVar
 
 from kais.scopes import Scope
 from kais_operator import errors
-from kais_operator.decide.plan import Body, ObjectRef
 from kais_operator.informer.cache import Cache
+from kais_operator.planning.plan import Body, ObjectRef
 from kais_operator.ports import Cluster
 
 _W = TypeVar("_W")

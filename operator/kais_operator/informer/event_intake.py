@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from kais_operator.decide.plan import Body
 from kais_operator.informer import watch_targets
 from kais_operator.informer.cache import Cache
 from kais_operator.informer.watch_health import Freshness
+from kais_operator.planning.plan import Body
 
 Told = Callable[[str, Body, bool], None]
 """Takes kind, body and whether the object is gone."""

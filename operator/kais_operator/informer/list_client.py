@@ -14,9 +14,9 @@ import msgspec
 
 from kais.resources.base import API_GROUP
 from kais_operator import errors
-from kais_operator.decide.plan import Body, ObjectRef
 from kais_operator.kubernetes import api_paths
 from kais_operator.kubernetes.api_client import Connection
+from kais_operator.planning.plan import Body, ObjectRef
 
 PAGE = 250
 _MARKS_PAGE = 500

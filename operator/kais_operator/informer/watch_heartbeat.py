@@ -6,9 +6,9 @@ from collections.abc import Callable
 
 from kais import labels
 from kais_operator import errors
-from kais_operator.decide.plan import ObjectRef
 from kais_operator.kubernetes import api_paths
 from kais_operator.kubernetes.api_client import APPLY_PATCH, Connection
+from kais_operator.planning.plan import ObjectRef
 from kais_operator.ports import Clock
 
 LEASE = f"{labels.LEASE}-watch"

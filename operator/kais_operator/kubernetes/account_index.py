@@ -17,8 +17,8 @@ from kais.errors import InvalidResource
 from kais.resources.cell import Cell
 from kais.resources.formation import Formation
 from kais.scopes import Scope
-from kais_operator.decide.cells import placing
-from kais_operator.decide.plan import Body
+from kais_operator.controllers.cell.decide import placing
+from kais_operator.planning.plan import Body
 
 _ENOUGH = 2
 """Two that differ have the nearest common scope of any number in the same place."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from urllib.parse import quote
 
-from kais_operator.decide.plan import ObjectRef
+from kais_operator.planning.plan import ObjectRef
 
 _KAIS = "kais.io/v1"
 

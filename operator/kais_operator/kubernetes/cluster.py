@@ -13,10 +13,10 @@ from typing import Any
 from kais import labels as names
 from kais.scopes import Scope
 from kais_operator import errors
-from kais_operator.decide.plan import Body, ObjectRef
 from kais_operator.kubernetes import api_paths, managed_fields
 from kais_operator.kubernetes.account_index import AccountIndex
 from kais_operator.kubernetes.api_client import APPLY_PATCH, MERGE_PATCH, Connection
+from kais_operator.planning.plan import Body, ObjectRef
 from kais_operator.ports import Clock
 
 _PAGE = "500"

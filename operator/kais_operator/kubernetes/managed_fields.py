@@ -17,7 +17,7 @@ from typing import Any
 
 from kais import labels
 from kais.resources.base import API_GROUP
-from kais_operator.decide.plan import Body
+from kais_operator.planning.plan import Body
 
 _SPEC = "f:spec"
 

@@ -17,12 +17,12 @@ from typing import Any
 import aiohttp
 
 from kais_operator import errors
-from kais_operator.decide.container_results import Log, Process
-from kais_operator.decide.plan import ObjectRef, RunInContainer
 from kais_operator.kubernetes import api_paths
 from kais_operator.kubernetes.api_client import Connection
 from kais_operator.kubernetes.event_loop_thread import SideLoop
 from kais_operator.kubernetes.pod_logs import KEPT_BYTES, MOST_BYTES, LogReader, Tail
+from kais_operator.planning.container_results import Log, Process
+from kais_operator.planning.plan import ObjectRef, RunInContainer
 from kais_operator.ports import Clock
 from kais_rendering.fair_share import FairShare, surplus
 

@@ -11,11 +11,11 @@ import logging
 from concurrent.futures import Future
 
 from kais_operator import errors
-from kais_operator.decide.container_results import Log
-from kais_operator.decide.plan import ObjectRef
 from kais_operator.kubernetes import api_paths
 from kais_operator.kubernetes.api_client import Connection
 from kais_operator.kubernetes.event_loop_thread import SideLoop
+from kais_operator.planning.container_results import Log
+from kais_operator.planning.plan import ObjectRef
 from kais_rendering.fair_share import FairShare, surplus
 
 logger = logging.getLogger(__name__)

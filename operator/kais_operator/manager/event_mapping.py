@@ -10,9 +10,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from kais import labels
-from kais_operator.decide.plan import Body, ObjectRef
 from kais_operator.informer.watch_targets import KINDS
 from kais_operator.manager.reference_index import References
+from kais_operator.planning.plan import Body, ObjectRef
 
 REALM = "Realm"
 OUTBOX = "Outbox"

@@ -15,9 +15,9 @@ from typing import Any
 
 from kais import labels
 from kais_operator import errors
-from kais_operator.decide.plan import Body, ObjectRef
 from kais_operator.kubernetes import api_paths
 from kais_operator.kubernetes.api_client import MERGE_PATCH, Connection
+from kais_operator.planning.plan import Body, ObjectRef
 from kais_operator.ports import Clock
 
 logger = logging.getLogger(__name__)

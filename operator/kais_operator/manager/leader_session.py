@@ -18,7 +18,7 @@ from dataclasses import dataclass
 
 from kais import labels, names
 from kais_operator import errors
-from kais_operator.decide.plan import Body, ObjectRef
+from kais_operator.controllers.base import Reconciler
 from kais_operator.informer import event_intake, watch_targets
 from kais_operator.informer.cache import Cache
 from kais_operator.informer.list_client import Listing
@@ -34,7 +34,7 @@ from kais_operator.manager.predicates import Echoes, Triggers
 from kais_operator.manager.reconciler import Passes
 from kais_operator.manager.reference_index import References
 from kais_operator.manager.workqueue import WorkQueue
-from kais_operator.observe.reconcilers import Reconciler
+from kais_operator.planning.plan import Body, ObjectRef
 from kais_operator.ports import World
 
 logger = logging.getLogger(__name__)

@@ -9,7 +9,7 @@ import prometheus_client
 from prometheus_client.core import CounterMetricFamily
 from prometheus_client.registry import Collector
 
-from kais_operator.decide.plan import ObjectRef
+from kais_operator.planning.plan import ObjectRef
 
 
 class Metrics:

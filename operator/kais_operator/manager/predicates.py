@@ -15,8 +15,8 @@ import contextlib
 from collections import OrderedDict
 from collections.abc import Callable, Iterator
 
-from kais_operator.decide.plan import Body, ObjectRef
 from kais_operator.informer.cache import is_newer
+from kais_operator.planning.plan import Body, ObjectRef
 
 _BOUND = 5_000  # an arbitrary size: far more than the writes of a watch's delay
 _MOVES = frozenset({"resourceVersion", "managedFields"})

@@ -14,11 +14,11 @@ from datetime import timedelta
 from kais import labels
 from kais_operator import errors
 from kais_operator.apply import apply_failed_status, executor, status
-from kais_operator.decide.plan import Body, EmitEvent, ObjectRef, Plan
+from kais_operator.controllers.base import Reconciler, Seen
 from kais_operator.manager.predicates import Echoes
 from kais_operator.manager.status_debounce import FirstWords
 from kais_operator.manager.workqueue import Backoff
-from kais_operator.observe.reconcilers import Reconciler, Seen
+from kais_operator.planning.plan import Body, EmitEvent, ObjectRef, Plan
 from kais_operator.ports import World
 from knowledge_client.errors import KnowledgeError
 

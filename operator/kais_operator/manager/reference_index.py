@@ -13,8 +13,8 @@ from collections.abc import Mapping
 from msgspec import json
 
 from kais import labels, names
-from kais_operator.decide import run_stamps
-from kais_operator.decide.plan import Body, ObjectRef
+from kais_operator.planning import run_stamps
+from kais_operator.planning.plan import Body, ObjectRef
 
 _MOVES = frozenset({"resourceVersion", "managedFields"})
 Home = tuple[str | None, str | None]

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from kais_operator.decide import saying
-from kais_operator.decide.plan import Body, ObjectRef
+from kais_operator.planning import saying
+from kais_operator.planning.plan import Body, ObjectRef
 
 HELD_S: Mapping[str, float] = {"Cell": 0.3}
 """A cell's pod is named by then. A formation that waits like this is looked at more often, and is

@@ -17,10 +17,10 @@ from typing import Any, cast
 import kopf
 
 from kais import labels
-from kais_operator.decide.plan import Body
 from kais_operator.informer import watch_targets
 from kais_operator.kubernetes import api_paths
 from kais_operator.kubernetes.credentials import Login
+from kais_operator.planning.plan import Body
 
 logger = logging.getLogger(__name__)
 

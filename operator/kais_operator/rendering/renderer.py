@@ -22,7 +22,7 @@ from msgspec import json
 
 from kais import blueprints
 from kais_operator import errors
-from kais_operator.decide.plan import Body
+from kais_operator.planning.plan import Body
 from kais_operator.rendering.render_failures import RenderFailures
 from kais_rendering.errors import RendererUnavailable, RenderingFailed
 from kais_rendering.process import Answer

@@ -21,17 +21,15 @@ from typing import Any
 import yaml
 
 from kais import labels
-from kais_operator.decide.plan import Body, ObjectRef
-from kais_operator.observe import (
-    blueprint,
-    blueprint_instance,
-    blueprint_revision,
-    cell,
-    formation,
-    knowledge_scope,
-    mission,
-)
-from kais_operator.observe.reconcilers import Reconciler
+from kais_operator.controllers.base import Reconciler
+from kais_operator.controllers.blueprint import observe as blueprint
+from kais_operator.controllers.blueprint_instance import observe as blueprint_instance
+from kais_operator.controllers.blueprint_revision import observe as blueprint_revision
+from kais_operator.controllers.cell.observe import cell
+from kais_operator.controllers.formation import observe as formation
+from kais_operator.controllers.knowledge_scope import observe as knowledge_scope
+from kais_operator.controllers.mission.observe import mission
+from kais_operator.planning.plan import Body, ObjectRef
 from knowledge_client.models import Extraction, PrincipalIn, Run, ScopeConfig
 from tests.fakes import blueprints, services, teams
 from tests.fakes.cluster import ref_of

@@ -9,7 +9,7 @@ import json
 from typing import Any
 
 from kais import labels
-from kais_operator.decide.plan import Body, ObjectRef
+from kais_operator.planning.plan import Body, ObjectRef
 from tests.contract.compatibility.record_objects import (
     NAMESPACE,
     end,

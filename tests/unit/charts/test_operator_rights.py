@@ -13,13 +13,13 @@ from dataclasses import replace
 import pytest
 
 from kais_operator import errors, ports
-from kais_operator.decide import outbox
-from kais_operator.decide.plan import ObjectRef
+from kais_operator.controllers.blueprint_instance import observe as blueprint_instance
+from kais_operator.controllers.outbox import observe as outbox_reading
+from kais_operator.controllers.outbox.decide import outbox
 from kais_operator.informer import watch_heartbeat, watch_targets
 from kais_operator.kubernetes import api_paths
 from kais_operator.manager import watches
-from kais_operator.observe import blueprint_instance
-from kais_operator.observe import outbox as outbox_reading
+from kais_operator.planning.plan import ObjectRef
 from tests.fakes import blueprints, rights, uses
 from tests.fakes.rights import Rights
 from tests.fakes.world import FakeWorld, fake_world

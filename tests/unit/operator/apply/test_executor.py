@@ -10,8 +10,8 @@ import pytest
 from kais import labels
 from kais_operator import errors
 from kais_operator.apply import executor, knowledge_injection
-from kais_operator.decide import plan as plans
-from kais_operator.decide.plan import ObjectRef, Plan
+from kais_operator.planning import plan as plans
+from kais_operator.planning.plan import ObjectRef, Plan
 from knowledge_client import errors as knowledge_errors
 from knowledge_client import models
 from tests.fakes import world as worlds

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from kais import labels
-from kais_operator.decide.plan import Body, ObjectRef
 from kais_operator.informer.cache import Cache, is_newer
+from kais_operator.planning.plan import Body, ObjectRef
 
 OURS = {labels.MANAGED_BY: labels.MANAGER}
 

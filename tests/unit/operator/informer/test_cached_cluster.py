@@ -8,11 +8,11 @@ import pytest
 
 from kais import labels
 from kais_operator import errors
-from kais_operator.decide.plan import Body, ObjectRef
 from kais_operator.informer.cache import Cache
 from kais_operator.informer.cached_cluster import CachedCluster
 from kais_operator.informer.event_intake import Ear
 from kais_operator.informer.watch_health import Freshness
+from kais_operator.planning.plan import Body, ObjectRef
 from tests.fakes.cluster import FakeCluster
 
 OURS = {labels.MANAGED_BY: labels.MANAGER}

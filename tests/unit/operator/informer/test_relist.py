@@ -11,12 +11,12 @@ import pytest
 from msgspec import json
 
 from kais_operator import errors
-from kais_operator.decide.plan import ObjectRef
 from kais_operator.informer import event_intake, relist, watch_targets
 from kais_operator.informer.cache import Cache
 from kais_operator.informer.list_client import Listing, Mark, Subject
 from kais_operator.informer.relist import Sweeper
 from kais_operator.informer.watch_health import Freshness
+from kais_operator.planning.plan import ObjectRef
 from tests.fakes.clock import FakeClock
 
 CELLS = Subject("Cell", None)

@@ -11,12 +11,12 @@ from kais import labels, names, scopes
 from kais.resources.cell import Cell
 from kais.resources.formation import Formation
 from kais.scopes import Scope
-from kais_operator.decide.cells import placing
-from kais_operator.decide.cells.placing import Housed
-from kais_operator.decide.plan import Body, ObjectRef
+from kais_operator.controllers.cell.decide import placing
+from kais_operator.controllers.cell.decide.placing import Housed
 from kais_operator.informer.cache import Cache
 from kais_operator.kubernetes import account_index
 from kais_operator.kubernetes.account_index import AccountIndex
+from kais_operator.planning.plan import Body, ObjectRef
 
 TASK = {"mode": "Task", "container": {"image": "worker:1"}}
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from kais import labels, names
-from kais_operator.decide.plan import Body, ObjectRef
 from kais_operator.manager import event_mapping
 from kais_operator.manager.reference_index import References
+from kais_operator.planning.plan import Body, ObjectRef
 
 REALM = "Realm//demo"
 

@@ -8,12 +8,12 @@ from typing import Any
 import pytest
 
 from kais_operator import errors
-from kais_operator.decide import plan as plans
-from kais_operator.decide.plan import ObjectRef, Plan
+from kais_operator.controllers.base import Reconciler, Seen
 from kais_operator.manager import reconciler as manager_reconciler
 from kais_operator.manager.predicates import Echoes
 from kais_operator.manager.workqueue import Backoff
-from kais_operator.observe.reconcilers import Reconciler, Seen
+from kais_operator.planning import plan as plans
+from kais_operator.planning.plan import ObjectRef, Plan
 from tests.fakes import world as worlds
 
 KEY = ObjectRef("Formation", "demo", "f")

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from kais_operator.decide.plan import ObjectRef, RunInContainer
 from kais_operator.informer.cache import Cache
 from kais_operator.manager import leader_session
+from kais_operator.planning.plan import ObjectRef, RunInContainer
 from tests.fakes.world import FakeWorld, fake_world
 
 

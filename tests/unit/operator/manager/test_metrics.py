@@ -13,12 +13,12 @@ from prometheus_client.parser import text_string_to_metric_families as families
 
 from kais.outcomes import Outcome
 from kais_operator import errors
-from kais_operator.decide.plan import ObjectRef
 from kais_operator.informer import watch_targets
 from kais_operator.knowledge.client import NotedKnowledge
 from kais_operator.manager import event_mapping
 from kais_operator.manager.metrics import Metrics
 from kais_operator.manager.workqueue import Schedule
+from kais_operator.planning.plan import ObjectRef
 from kais_operator.rendering.renderer import WorkerRenderer
 from kais_rendering.pool import RenderPool
 from knowledge_client import errors as knowledge_errors

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from kais_operator.decide.plan import Body, ObjectRef
 from kais_operator.manager.predicates import Echoes, Triggers
+from kais_operator.planning.plan import Body, ObjectRef
 
 FORMATION = ObjectRef("Formation", "demo", "f")
 CELL = ObjectRef("Cell", "demo", "f-lead-0")

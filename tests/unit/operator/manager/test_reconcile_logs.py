@@ -11,13 +11,13 @@ from typing import Any
 import pytest
 
 from kais_operator import errors
-from kais_operator.decide import plan as plans
-from kais_operator.decide.plan import Body, ObjectRef, Plan
+from kais_operator.controllers.base import Reconciler, Seen
 from kais_operator.kubernetes import api_errors
 from kais_operator.manager import reconciler as manager_reconciler
 from kais_operator.manager.predicates import Echoes
 from kais_operator.manager.workqueue import Backoff
-from kais_operator.observe.reconcilers import Reconciler, Seen
+from kais_operator.planning import plan as plans
+from kais_operator.planning.plan import Body, ObjectRef, Plan
 from knowledge_client import models
 from tests.fakes import world as worlds
 

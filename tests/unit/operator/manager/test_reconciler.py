@@ -10,13 +10,13 @@ from typing import Any
 import pytest
 
 from kais_operator import errors
-from kais_operator.decide import plan as plans
-from kais_operator.decide.plan import ObjectRef, Plan
+from kais_operator.controllers.base import Reconciler, Seen
 from kais_operator.manager import reconciler as manager_reconciler
 from kais_operator.manager import status_debounce
 from kais_operator.manager.predicates import Echoes
 from kais_operator.manager.workqueue import Backoff
-from kais_operator.observe.reconcilers import Reconciler, Seen
+from kais_operator.planning import plan as plans
+from kais_operator.planning.plan import ObjectRef, Plan
 from knowledge_client import models
 from tests.fakes import world as worlds
 

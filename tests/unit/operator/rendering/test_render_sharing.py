@@ -11,11 +11,12 @@ from typing import Any
 import pytest
 
 from kais_operator import errors
-from kais_operator.decide.plan import Body, ObjectRef
+from kais_operator.controllers import registry
+from kais_operator.controllers.blueprint_revision import observe as blueprint_revision
 from kais_operator.manager.predicates import Echoes
 from kais_operator.manager.reconciler import Passes
 from kais_operator.manager.workqueue import WorkQueue
-from kais_operator.observe import blueprint_revision, kinds
+from kais_operator.planning.plan import Body, ObjectRef
 from kais_operator.rendering import render_failures
 from kais_operator.rendering.renderer import PATIENCE_S, WorkerRenderer
 from kais_rendering.errors import RenderingFailed
@@ -68,7 +69,7 @@ class Looking:
     """The operator's queue over a world; tells when a pass over an object ended."""
 
     def __init__(self, fake: FakeWorld) -> None:
-        passes = Passes(fake.world, kinds.RECONCILERS, Echoes(), look_again=self.add)
+        passes = Passes(fake.world, registry.RECONCILERS, Echoes(), look_again=self.add)
         self.queue = WorkQueue(
             passes, monotonic=time.monotonic, jitter=lambda: 0.5, observer=self._ended
         )

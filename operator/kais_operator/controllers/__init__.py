@@ -1,0 +1,1 @@
+"""One folder for each kind: `observe` reads what its decision needs, `decide` is pure."""

@@ -1,0 +1,1 @@
+"""Blueprints: their revisions, and which of them is served."""

@@ -1,0 +1,231 @@
+"""Decides a Blueprint: a revision for each new spec, the last good one serving, old ones collected.
+
+The number of a new revision is written onto the Blueprint before the revision is made, so that no
+crash gives a number twice. Numbers go on after a restart, a restore, and a Blueprint made again
+under its name. A Blueprint that is gone leaves its revisions until nobody names them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+
+from kais import labels
+from kais.reasons import Reason
+from kais.resources import blueprint_revision
+from kais.resources.blueprint import Blueprint
+from kais.resources.blueprint_revision import BlueprintRevision
+from kais_operator.controllers.blueprint.decide import (
+    blueprint_status,
+    revision_collection,
+    revision_history,
+)
+from kais_operator.controllers.blueprint.decide.revision_history import Verdict
+from kais_operator.controllers.blueprint_instance.decide import instance_children
+from kais_operator.planning import children, saying
+from kais_operator.planning.plan import (
+    Body,
+    Create,
+    Delete,
+    EmitEvent,
+    ObjectRef,
+    PatchMetadata,
+    Plan,
+)
+from knowledge_client import models
+
+_CHANGES_TOLD = 900  # characters; an Event's message holds 1024
+_RETRY_COLLECT = timedelta(minutes=5)
+_RETRY_NUMBER = timedelta(seconds=5)
+_RETRY_STATISTICS = timedelta(seconds=30)
+"""Waits that no watch event ends; all arbitrary, and none of them writes anything by itself."""
+
+
+@dataclass(frozen=True)
+class BlueprintObserved:
+    """A Blueprint's name as one look found it.
+
+    Attributes:
+        blueprint: None when it is gone and only revisions are left.
+        revisions: those that are not being deleted.
+        number: the present spec's revision, existing or next; 0 without a Blueprint, and while it
+            has no number.
+        unnumbered: why the present spec has no number yet; None when it has one.
+        verdicts: by number, as far as the choice of the served one needs them.
+        in_use: numbers that an instance, a mission or a running pod names; None when nothing
+            could be collected and nobody was asked.
+        stats: what the ledger last said; None before it and while the store is away.
+        store_problem: why the store does not answer, None when it does.
+        is_name_taken: something else bears the name of the revision that is to be made.
+    """
+
+    blueprint: Blueprint | None
+    revisions: tuple[BlueprintRevision, ...] = ()
+    number: int = 0
+    verdicts: Mapping[int, Verdict] = field(default_factory=dict)
+    in_use: frozenset[int] | None = None
+    stats: models.BlueprintStats | None = None
+    store_problem: str | None = None
+    is_name_taken: bool = False
+    unnumbered: str | None = None
+
+
+def decide_blueprint(observed: BlueprintObserved, now: datetime) -> Plan:
+    """Choose the writes that give a Blueprint its revision, and say how it stands."""
+    blueprint = observed.blueprint
+    if blueprint is None:
+        return _collect_all(observed, now)
+    if blueprint.is_deleting:
+        return Plan()
+    made = _with_present(observed, blueprint, now)
+    annotated = revision_history.annotated(blueprint, labels.SERVED_REVISION)
+    verdicts = _verdicts(observed, made, annotated)
+    served = None
+    if observed.unnumbered is None:
+        served = revision_history.serving(verdicts, present=observed.number, annotated=annotated)
+    is_suspended = saying.is_suspended(blueprint)
+    unnamed = [] if is_suspended else _beyond_limit(observed, blueprint, made.history, served)
+    collected = revision_collection.decide(observed.revisions, unnamed=unnamed, now=now)
+    gone = {action.ref.name for action in collected if isinstance(action, Delete)}
+    kept = [r for r in made.history if r.metadata.name not in gone]
+    status, events = blueprint_status.status_of(
+        blueprint,
+        revisions=kept,
+        present=blueprint_status.Present(
+            observed.number,
+            served,
+            verdicts,
+            observed.unnumbered,
+            note=f"; {saying.SUSPENDED}" if is_suspended else "",
+        ),
+        ledger=blueprint_status.Ledger(observed.stats, observed.store_problem),
+        now=now,
+    )
+    annotations = () if is_suspended else _annotations(blueprint, made.history, served)
+    return Plan(
+        (*annotations, *made.actions, *collected, *events),
+        status=status,
+        requeue_after=_requeue(observed, unnamed, now),
+    )
+
+
+@dataclass(frozen=True)
+class _Made:
+    """The history as it is after this pass.
+
+    Attributes:
+        actions: the creation that makes it so, with its Event.
+        verdict: why the present revision cannot be made, None when it can or is there.
+    """
+
+    history: list[BlueprintRevision]
+    actions: tuple[Create | EmitEvent, ...] = ()
+    verdict: Verdict | None = None
+
+
+def _with_present(observed: BlueprintObserved, blueprint: Blueprint, now: datetime) -> _Made:
+    history = list(observed.revisions)
+    if observed.unnumbered is not None:
+        return _Made(history)
+    if any(revision_history.number_of(r) == observed.number for r in history):
+        return _Made(history)
+    body = revision_history.revision_body(blueprint, history, number=observed.number)
+    problem = _unmade(observed, blueprint, body)
+    if problem is not None:
+        return _Made(history, verdict=problem)
+    made_at = now.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+    stored = {**body, "metadata": {**body["metadata"], "creationTimestamp": made_at}}
+    changes = body["spec"].get("changes", "the first one")[:_CHANGES_TOLD]
+    made = EmitEvent("Normal", "RevisionMade", f"revision {observed.number}: {changes}")
+    return _Made([*history, BlueprintRevision.from_dict(stored)], (Create(body), made))
+
+
+def _unmade(observed: BlueprintObserved, blueprint: Blueprint, body: Body) -> Verdict | None:
+    """Say why a revision is not stored: it is not wanted now, or it would be refused each time."""
+    if saying.is_suspended(blueprint):
+        return Verdict(False, Reason.SUSPENDED, saying.SUSPENDED, is_unmade=True)
+    name = str(children.ref_of(body))
+    if observed.is_name_taken:
+        message = f"{name} exists already and is no revision of this Blueprint; delete it"
+        return Verdict(False, Reason.NAME_TAKEN, message, is_unmade=True)
+    large = instance_children.too_large(body, name=name)
+    if large is not None:
+        return Verdict(False, Reason.TOO_LARGE, large, is_unmade=True)
+    return None
+
+
+def _verdicts(observed: BlueprintObserved, made: _Made, annotated: int) -> dict[int, Verdict]:
+    """Give the verdicts to choose from; what served goes on when the present one is not made."""
+    if made.verdict is None:
+        return dict(observed.verdicts)
+    known = [revision_history.number_of(revision) for revision in made.history]
+    before = Verdict(True, Reason.COMPILED, "it served before")
+    kept = {annotated: before} if annotated in known else {}
+    return {**kept, **observed.verdicts, observed.number: made.verdict}
+
+
+def _annotations(
+    blueprint: Blueprint, history: list[BlueprintRevision], served: int | None
+) -> tuple[PatchMetadata, ...]:
+    last = max(history, key=revision_history.number_of, default=None)
+    if last is None:
+        return ()
+    number, spec_hash = revision_history.number_of(last), blueprint_revision.hash_of(last.spec)
+    annotated = revision_history.annotated(blueprint, labels.LAST_REVISION)
+    wanted: dict[str, str | None] = {}
+    if number > annotated:
+        wanted[labels.LAST_REVISION] = str(number)
+    if number >= annotated and spec_hash != blueprint.metadata.annotations.get(
+        labels.LAST_REVISION_HASH
+    ):
+        wanted[labels.LAST_REVISION_HASH] = spec_hash
+    if served not in (None, revision_history.annotated(blueprint, labels.SERVED_REVISION)):
+        wanted[labels.SERVED_REVISION] = str(served)
+    if not wanted:
+        return ()
+    metadata = blueprint.metadata
+    return (
+        PatchMetadata(
+            ObjectRef(blueprint.kind, metadata.namespace, metadata.name),
+            resource_version=metadata.resource_version,
+            annotations=wanted,
+        ),
+    )
+
+
+def _beyond_limit(
+    observed: BlueprintObserved,
+    blueprint: Blueprint,
+    history: list[BlueprintRevision],
+    served: int | None,
+) -> list[BlueprintRevision]:
+    if observed.in_use is None:
+        return []
+    return revision_history.beyond_limit(
+        history,
+        limit=blueprint.spec.revision_history_limit,
+        kept={observed.number, served, *observed.in_use},
+    )
+
+
+def _collect_all(observed: BlueprintObserved, now: datetime) -> Plan:
+    in_use = observed.in_use or frozenset()
+    unused = [r for r in observed.revisions if r.spec.revision not in in_use]
+    actions = revision_collection.decide(observed.revisions, unnamed=unused, now=now)
+    waits = [revision_collection.next_look(unused, now)]
+    waits += [_RETRY_COLLECT] if len(unused) < len(observed.revisions) else []
+    return Plan(actions, requeue_after=min((w for w in waits if w is not None), default=None))
+
+
+def _requeue(
+    observed: BlueprintObserved, unnamed: list[BlueprintRevision], now: datetime
+) -> timedelta | None:
+    waits = [
+        *(verdict.retry_after for verdict in observed.verdicts.values()),
+        _RETRY_COLLECT if observed.in_use or observed.is_name_taken else None,
+        _RETRY_NUMBER if observed.unnumbered is not None else None,
+        _RETRY_STATISTICS if observed.stats is None or observed.store_problem else None,
+        revision_collection.next_look(unnamed, now),
+    ]
+    return min((wait for wait in waits if wait is not None), default=None)

@@ -1,0 +1,136 @@
+"""What a Blueprint's status says: its revisions at a glance, its statistics, its conditions."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+
+from kais import conditions
+from kais.conditions import Reason, Type
+from kais.resources import blueprint_revision
+from kais.resources.blueprint import Blueprint, BlueprintDisplay, BlueprintStatus, Version
+from kais.resources.blueprint_revision import BlueprintRevision
+from kais_operator.controllers.blueprint.decide import evidence, revision_history
+from kais_operator.controllers.blueprint.decide.revision_history import Verdict
+from kais_operator.controllers.blueprint_revision.decide import statistics
+from kais_operator.planning import saying
+from kais_operator.planning.plan import Body, EmitEvent
+from knowledge_client import models
+
+_VERSIONS = 20  # the bound of the field
+_CHANGES = 500  # characters; the revision itself has the whole text
+_NAMES = 60  # characters of the column
+
+
+@dataclass(frozen=True)
+class Present:
+    """The revision of the present spec, the one that serves, and what the compiler said.
+
+    `unnumbered` says why the present spec has no number yet; `number` is 0 then. `note` follows the
+    word on what serves.
+    """
+
+    number: int
+    served: int | None
+    verdicts: Mapping[int, Verdict]
+    unnumbered: str | None = None
+    note: str = ""
+
+
+@dataclass(frozen=True)
+class Ledger:
+    """What the store last said of the Blueprint, and why it says nothing now."""
+
+    stats: models.BlueprintStats | None
+    problem: str | None
+
+
+def status_of(
+    blueprint: Blueprint,
+    *,
+    revisions: Sequence[BlueprintRevision],
+    present: Present,
+    ledger: Ledger,
+    now: datetime,
+) -> tuple[Body, tuple[EmitEvent, ...]]:
+    """Compute the whole status, and its news. Reads no clock; pass `now`."""
+    fields = statistics.fields_of(ledger.stats, blueprint.status)
+    claims = evidence.words(blueprint.spec.evidence, ledger.stats)
+    told = _conditions(present, ledger, claims=claims).merge(
+        blueprint.status.conditions, generation=blueprint.metadata.generation, now=now
+    )
+    newest = sorted(revisions, key=revision_history.number_of, reverse=True)[:_VERSIONS]
+    status = BlueprintStatus(
+        **fields,
+        observed_generation=blueprint.metadata.generation,
+        conditions=told,
+        latest_revision=present.number or None,
+        served_revision=present.served,
+        versions=[_version(revision, blueprint, ledger.stats) for revision in newest],
+        display=BlueprintDisplay(
+            parameters=_parameters(blueprint),
+            success=statistics.percent(fields.get("avg_success_rate")),
+            interval=statistics.percent_range(fields),
+            claimed=evidence.claimed(blueprint.spec.evidence),
+        ),
+    )
+    return saying.body_of(status), saying.events(blueprint, told, types=(Type.COMPILED,))
+
+
+def _conditions(present: Present, ledger: Ledger, *, claims: str) -> conditions.ConditionSet:
+    said = conditions.ConditionSet()
+    verdict = present.verdicts[present.number]
+    message = f"revision {present.number}: {verdict.message}" if present.number else verdict.message
+    serves = f"revision {present.served} serves{present.note}"
+    if verdict.is_good:
+        said.true(Type.COMPILED, verdict.reason, message)
+    else:
+        kept = f"; revision {present.served} keeps serving" if present.served else ""
+        said.false(Type.COMPILED, verdict.reason, f"{message}{kept}")
+    if ledger.problem is not None:
+        serves += "; the knowledge service does not answer, statistics are as it last told them"
+    if present.unnumbered is not None:
+        words = f"nothing can be used yet: {present.unnumbered}"
+        said.false(Type.READY, Reason.STORE_UNAVAILABLE, words)
+    elif present.served is None:
+        said.false(Type.READY, Reason.NO_GOOD_REVISION, f"nothing can be used yet: {message}")
+    elif present.served == present.number:
+        said.true(Type.READY, Reason.SERVED, f"{serves}{claims}")
+    else:
+        why = f"revision {present.number} does not compile"
+        if verdict.is_unmade:
+            why = f"revision {present.number} cannot be made"
+        said.true(Type.READY, Reason.LAST_GOOD_SERVED, f"{serves}, because {why}{claims}")
+    return said
+
+
+def _version(
+    revision: BlueprintRevision, blueprint: Blueprint, stats: models.BlueprintStats | None
+) -> Version:
+    number = revision.spec.revision
+    counts = statistics.of_revision(stats, number)
+    before = next((v for v in blueprint.status.versions if v.version == number), None)
+    changes = revision.spec.changes
+    uses = before.usage_count if before else None
+    rate = before.avg_success_rate if before else None
+    if counts is not None:
+        fields = statistics.fields_of(counts, revision.status)
+        uses, rate = fields["usage_count"], fields["avg_success_rate"]
+    return Version(
+        version=number,
+        revision=revision.metadata.name,
+        hash=blueprint_revision.hash_of(revision.spec),
+        created_at=revision.metadata.creation_timestamp,
+        changes=changes
+        if changes is None or len(changes) <= _CHANGES
+        else f"{changes[:_CHANGES]}…",
+        usage_count=uses,
+        avg_success_rate=rate,
+    )
+
+
+def _parameters(blueprint: Blueprint) -> str | None:
+    names = [f"{p.name}*" if p.is_required else p.name for p in blueprint.spec.parameters]
+    text = ", ".join(names)
+    return (text if len(text) <= _NAMES else f"{text[:_NAMES]}…") or None

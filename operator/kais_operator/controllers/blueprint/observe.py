@@ -1,0 +1,174 @@
+"""Reads a Blueprint, its revisions, and who uses those that could be collected."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+
+from kais import labels, names
+from kais.conditions import Type
+from kais.resources.blueprint import Blueprint
+from kais.resources.blueprint_revision import BlueprintRevision
+from kais_operator.controllers.base import Reconciler, Seen
+from kais_operator.controllers.blueprint.decide import blueprint as decisions
+from kais_operator.controllers.blueprint.decide import revision_history
+from kais_operator.controllers.blueprint.decide.revision_history import Verdict
+from kais_operator.controllers.shared.observe import reading, verdicts
+from kais_operator.planning import notes
+from kais_operator.planning.plan import Body, ObjectRef
+from kais_operator.ports import World
+from knowledge_client import errors, models
+
+_LOG = logging.getLogger(__name__)
+_ENDED = ("Succeeded", "Failed")
+
+
+async def observe_blueprint(world: World, ref: ObjectRef) -> Seen | None:
+    """Read what the decision needs; None when neither Blueprint nor revision is left."""
+    body = await world.cluster.get(ref)
+    revisions = await _revisions(world, ref)
+    if body is None:
+        if not revisions:
+            return None
+        in_use = await _in_use(world, ref)
+        return Seen(None, decisions.BlueprintObserved(None, revisions, in_use=in_use))
+    blueprint = reading.read(Blueprint, body)
+    if isinstance(blueprint, reading.Unreadable):
+        return Seen(body, blueprint)
+    try:
+        revisions, number, is_name_taken = await _numbered(world, blueprint, revisions)
+    except errors.KnowledgeError as exc:
+        return Seen(body, await _unnumbered(world, blueprint, exc))
+    count = max(len(revisions), len({number, *(r.spec.revision for r in revisions)}))
+    may_collect = count > blueprint.spec.revision_history_limit
+    observed = decisions.BlueprintObserved(
+        blueprint,
+        revisions,
+        number,
+        await _verdicts(world, blueprint, revisions, number),
+        await _in_use(world, ref) if may_collect else None,
+        world.memory.blueprint_stats(ref.namespace, ref.name),
+        world.memory.store_problem(),
+        is_name_taken=is_name_taken,
+    )
+    return Seen(body, observed)
+
+
+async def _unnumbered(
+    world: World, blueprint: Blueprint, exc: errors.KnowledgeError
+) -> decisions.BlueprintObserved:
+    """Describe a Blueprint whose first number waits for the ledger."""
+    metadata = blueprint.metadata
+    return decisions.BlueprintObserved(
+        blueprint,
+        verdicts={
+            0: await verdicts.verdict_of(world, blueprint.spec, namespace=metadata.namespace)
+        },
+        stats=world.memory.blueprint_stats(metadata.namespace, metadata.name),
+        store_problem=world.memory.store_problem(),
+        unnumbered=(
+            "its first revision waits for the knowledge service, which knows the revisions that "
+            f"Blueprints of this name had before: {exc}"
+        ),
+    )
+
+
+async def _numbered(
+    world: World, blueprint: Blueprint, revisions: tuple[BlueprintRevision, ...]
+) -> tuple[tuple[BlueprintRevision, ...], int, bool]:
+    """Give every revision, the present spec's number, and whether a stranger bears its name.
+
+    A revision that lost its labels is not listed; it is met under the name that is to be given.
+
+    Raises:
+        KnowledgeError: Only the ledger knows the last number, and it does not answer.
+    """
+    metadata = blueprint.metadata
+    ledger: int | None = None
+    while True:
+        present = revision_history.present(blueprint.spec, revisions)
+        if present is not None:
+            return revisions, present.spec.revision, False
+        ref = ObjectRef(blueprint.kind, metadata.namespace, metadata.name)
+        if ledger is None:
+            is_needed = revision_history.needs_ledger(blueprint, revisions)
+            ledger = await _last_in_ledger(world, ref, is_needed=is_needed)
+        number = revision_history.next_number(blueprint, revisions, ledger=ledger)
+        name = names.revision_name(metadata.name, number)
+        body = await world.cluster.get(ObjectRef("BlueprintRevision", metadata.namespace, name))
+        if body is None or body["metadata"].get("deletionTimestamp"):
+            return revisions, number, False
+        found = reading.read(BlueprintRevision, body)
+        if not isinstance(found, BlueprintRevision) or found.spec.blueprint != metadata.name:
+            return revisions, number, True
+        revisions = (*revisions, found)
+
+
+async def _revisions(world: World, ref: ObjectRef) -> tuple[BlueprintRevision, ...]:
+    selector = f"{labels.BLUEPRINT}={names.label_value(ref.name)}"
+    bodies = await world.cluster.list("BlueprintRevision", ref.namespace, labels=selector)
+    found = [reading.read(BlueprintRevision, body) for body in bodies]
+    readable = [r for r in found if isinstance(r, BlueprintRevision)]
+    return tuple(r for r in readable if r.spec.blueprint == ref.name and not r.is_deleting)
+
+
+async def _verdicts(
+    world: World, blueprint: Blueprint, revisions: Sequence[BlueprintRevision], number: int
+) -> dict[int, Verdict]:
+    """Compile the present spec, and older revisions only until one is good."""
+    namespace = blueprint.metadata.namespace
+    found = {number: await verdicts.verdict_of(world, blueprint.spec, namespace=namespace)}
+    annotated = revision_history.annotated(blueprint, labels.SERVED_REVISION)
+    order = revision_history.order_to_compile(revisions, present=number, annotated=annotated)
+    for revision in order:
+        if any(verdict.is_good for verdict in found.values()):
+            break
+        if revision.spec.revision not in found:
+            verdict = await verdicts.verdict_of(world, revision.spec, namespace=namespace)
+            found[revision.spec.revision] = verdict
+    return found
+
+
+async def _last_in_ledger(world: World, ref: ObjectRef, *, is_needed: bool) -> int:
+    """Ask for the highest number that the ledger has, 0 for none; only before a number is given.
+
+    Raises:
+        KnowledgeError: It does not answer, and it is needed.
+    """
+    name = models.BlueprintName(namespace=ref.namespace, name=ref.name)
+    try:
+        stats = await world.knowledge.stats_batch(models.StatsIn(blueprints=(name,)))
+    except errors.KnowledgeError as exc:
+        if is_needed:
+            raise
+        _LOG.warning("%s is numbered without the ledger: %s", ref, exc)
+        return 0
+    return next((found.last_revision or 0 for found in stats.blueprints), 0)
+
+
+async def _in_use(world: World, ref: ObjectRef) -> frozenset[int]:
+    """Read which numbers an instance, a mission or a running pod names."""
+    selector = f"{labels.BLUEPRINT}={names.label_value(ref.name)}"
+    instances = await world.cluster.list("BlueprintInstance", ref.namespace)
+    missions = await world.cluster.list("Mission", ref.namespace, labels=selector)
+    pods = await world.cluster.list("Pod", ref.namespace, labels=selector)
+    numbers = [_labelled(body) for body in missions]
+    numbers += [
+        _labelled(pod) for pod in pods if (pod.get("status") or {}).get("phase") not in _ENDED
+    ]
+    for instance in instances:
+        reference = instance["spec"]["blueprintRef"]
+        if reference["name"] == ref.name:
+            numbers += [_labelled(instance), reference.get("revision")]
+    return frozenset(number for number in numbers if number is not None)
+
+
+def _labelled(body: Body) -> int | None:
+    return notes.digits((body["metadata"].get("labels") or {}).get(labels.REVISION))
+
+
+RECONCILER = Reconciler(
+    "Blueprint",
+    verdicts.reporting_unavailable(observe_blueprint),
+    reading.deciding(decisions.decide_blueprint, summary=Type.READY),
+)

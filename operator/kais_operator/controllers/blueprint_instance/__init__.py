@@ -1,0 +1,1 @@
+"""BlueprintInstances: their revision, parameters, children and runs."""

@@ -1,0 +1,323 @@
+"""Brings the children of one use to what was rendered, and begins its run at most once.
+
+Order of the writes: the identity of the run (with the labels that keep the revision) goes onto the
+instance first, then the Formation, then the Mission, which carries the same identity. A crash
+between any two is mended by the next pass without a second run.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from datetime import timedelta
+
+from kais import conditions, labels
+from kais.blueprints import Rendered
+from kais.conditions import Reason, Type, Wanted
+from kais.outcomes import Outcome
+from kais.resources.blueprint_revision import BlueprintRevision
+from kais_operator.controllers.blueprint_instance.decide import (
+    instance_children,
+    instance_reruns,
+    instance_resolution,
+    instance_resting,
+    instance_run,
+    instance_words,
+)
+from kais_operator.controllers.blueprint_instance.decide.instance_children import Run
+from kais_operator.controllers.blueprint_instance.decide.instance_observed import (
+    BlueprintInstanceObserved,
+)
+from kais_operator.planning import children, saying
+from kais_operator.planning.children import ChildDecision, Standing
+from kais_operator.planning.plan import Action, Apply, Delete, EmitEvent, ObjectRef, PatchMetadata
+
+
+@dataclass(frozen=True)
+class Applied:
+    """What is written of a use's children and run, and what the conditions say of it."""
+
+    actions: tuple[Action, ...] = ()
+    wanted: tuple[Wanted, ...] = ()
+    run: Run | None = None
+    outcome: Outcome | None = None
+    has_formation: bool = False
+    has_mission: bool = False
+    is_held: bool = False
+    requeue_after: timedelta | None = None
+
+
+@dataclass(frozen=True)
+class _Wish:
+    """What stands under the children's names, held against what was rendered."""
+
+    run: Run
+    outcome: Outcome | None
+    formation: ChildDecision
+    mission: ChildDecision | None
+    is_held: bool
+    is_session: bool
+    taken: str | None = None
+
+    @property
+    def blocked(self) -> ChildDecision | None:
+        """The child that cannot be written; then nothing is, so that no half of a use begins."""
+        return next((d for d in (self.formation, self.mission) if d is not None and d.reason), None)
+
+
+def follow(observed: BlueprintInstanceObserved) -> Applied:
+    """Report a run although nothing can be rendered now; writes no child."""
+    parent = instance_children.parent_of(observed.instance)
+    run = instance_run.run_of(observed.instance)
+    outcome = instance_run.outcome_of(run, observed.mission, observed.ledger_outcome)
+    recorded = _record(observed, run, outcome)
+    return Applied(
+        recorded or instance_resting.decide(observed, run),
+        run=run,
+        outcome=outcome,
+        has_formation=children.standing(observed.formation, parent) is Standing.OURS,
+        has_mission=outcome is not None
+        or children.standing(observed.mission, parent) is Standing.OURS,
+    )
+
+
+def suspended(observed: BlueprintInstanceObserved, applied: Applied) -> Applied:
+    """Report the run, and write nothing of what was decided; nothing of it is said as done."""
+    followed = follow(observed)
+    wanted = (
+        conditions.false(Type.APPLIED, Reason.SUSPENDED, saying.SUSPENDED),
+        instance_words.cells_ready(observed),
+    )
+    return replace(
+        followed,
+        actions=(),
+        wanted=wanted if applied.wanted else (),
+        has_mission=applied.has_mission,
+        is_held=True,
+    )
+
+
+def decide_apply(observed: BlueprintInstanceObserved, rendered: Rendered) -> Applied:
+    """Choose the writes for a use that was rendered."""
+    revision = observed.revision
+    if revision is None:
+        raise AssertionError("what was rendered has a revision")
+    if observed.instance.spec.suspend and instance_run.run_of(observed.instance) is None:
+        has_mission = rendered.mission_spec is not None
+        return Applied(wanted=(instance_words.suspended(observed),), has_mission=has_mission)
+    wish = _wish(observed, revision, rendered)
+    blocked = wish.blocked
+    if blocked is not None:
+        return _blocked(observed, wish, blocked)
+    ahead = instance_reruns.ahead(observed)
+    if ahead is not None:
+        its_own = replace(wish, run=ahead[0], taken=ahead[1], outcome=None, is_session=False)
+        return _begin(observed, revision, rendered, its_own)
+    further = instance_reruns.next_run(observed.instance, rendered)
+    if further is not None and not wish.formation.actions:
+        return _begin(
+            observed, revision, rendered, replace(wish, run=further, outcome=None, is_session=False)
+        )
+    if instance_run.run_of(observed.instance) is None:
+        return _begin(observed, revision, rendered, wish)
+    return _go_on(observed, revision, rendered, wish)
+
+
+def _begin(
+    observed: BlueprintInstanceObserved,
+    revision: BlueprintRevision,
+    rendered: Rendered,
+    wish: _Wish,
+) -> Applied:
+    """Stamp a run before anything of it happens; the children of the first follow at once."""
+    is_first = instance_run.run_of(observed.instance) is None
+    actions: list[Action] = [*_stamp(observed, revision, rendered, wish)]
+    if is_first:
+        actions += wish.formation.actions
+        actions += wish.mission.actions if wish.mission is not None else ()
+        actions += _opened(observed, revision, rendered, wish)
+    again = "" if is_first else "again "
+    message = f"run {wish.run.run_id} begins {again}on revision {revision.spec.revision}"
+    actions.append(EmitEvent("Normal", "RunBegun", message))
+    return _applied(observed, rendered, wish, actions)
+
+
+def _go_on(
+    observed: BlueprintInstanceObserved,
+    revision: BlueprintRevision,
+    rendered: Rendered,
+    wish: _Wish,
+) -> Applied:
+    begun = instance_run.run_of(observed.instance)
+    actions: list[Action] = [*_stamp(observed, revision, rendered, wish)]
+    actions += () if wish.is_held else wish.formation.actions
+    actions += wish.mission.actions if wish.mission is not None else ()
+    actions += _pruned(observed, rendered, wish)
+    actions += _opened(observed, revision, rendered, wish)
+    actions += _told(observed, begun, wish.outcome)
+    if not actions:
+        actions += instance_resting.decide(observed, begun)
+    return _applied(observed, rendered, wish, actions)
+
+
+def _applied(
+    observed: BlueprintInstanceObserved, rendered: Rendered, wish: _Wish, actions: list[Action]
+) -> Applied:
+    said = instance_words.applied(
+        observed,
+        has_mission=wish.mission is not None,
+        is_held=wish.is_held,
+        note=instance_words.of_rerun(observed, rendered),
+    )
+    return Applied(
+        tuple(actions),
+        (said, instance_words.cells_ready(observed)),
+        wish.run,
+        wish.outcome,
+        has_formation=True,
+        has_mission=wish.mission is not None or wish.outcome is not None,
+        is_held=wish.is_held,
+    )
+
+
+def _wish(
+    observed: BlueprintInstanceObserved, revision: BlueprintRevision, rendered: Rendered
+) -> _Wish:
+    instance = observed.instance
+    parent = instance_children.parent_of(instance)
+    begun = instance_run.run_of(instance)
+    outcome = instance_run.outcome_of(begun, observed.mission, observed.ledger_outcome)
+    run = begun or instance_run.first_run(instance)
+    body = instance_children.formation_body(instance, revision, rendered.formation_spec)
+    formation = children.decide_child(body, observed.formation, parent)
+    mission = None
+    if rendered.mission_spec is not None and not instance_run.is_session(instance):
+        told = Run(run.run_id, outcome)
+        mission_body = instance_children.mission_body(
+            instance, revision, rendered.mission_spec, run=told, values=rendered.values
+        )
+        mission = instance_reruns.decide_mission(observed, mission_body, run=run)
+    is_new_render = any(isinstance(action, Apply) for action in formation.actions) and (
+        instance_children.hash_of(observed.formation) != instance_children.hash_of(body)
+    )
+    is_running = instance_run.is_running(instance, observed.mission, outcome)
+    return _Wish(
+        run,
+        outcome,
+        formation,
+        mission,
+        is_held=is_new_render and is_running,
+        is_session=outcome is None and _is_session(observed, rendered),
+    )
+
+
+def _is_session(observed: BlueprintInstanceObserved, rendered: Rendered) -> bool:
+    """Whether the run is one without a mission; one whose mission left the template is not."""
+    if instance_run.is_session(observed.instance):
+        return True
+    parent = instance_children.parent_of(observed.instance)
+    found = children.standing(observed.mission, parent)
+    return rendered.mission_spec is None and found in (Standing.MISSING, Standing.FOREIGN)
+
+
+def _pruned(
+    observed: BlueprintInstanceObserved, rendered: Rendered, wish: _Wish
+) -> tuple[Delete, ...]:
+    """Remove the Mission that left the template, when its run has ended and is stamped."""
+    begun, seen = instance_run.run_of(observed.instance), observed.mission
+    if rendered.mission_spec is not None or seen is None or begun is None or begun.outcome is None:
+        return ()
+    parent = instance_children.parent_of(observed.instance)
+    if children.standing(seen, parent) is not Standing.OURS:
+        return ()
+    return (Delete(children.ref_of(seen), seen["metadata"]["uid"]),)
+
+
+def _opened(
+    observed: BlueprintInstanceObserved,
+    revision: BlueprintRevision,
+    rendered: Rendered,
+    wish: _Wish,
+) -> tuple[Action, ...]:
+    """Open the run of a use without a mission in the ledger, once."""
+    if not wish.is_session or observed.is_run_told:
+        return ()
+    return instance_run.opened(observed.instance, revision, rendered, run=wish.run)
+
+
+def _stamp(
+    observed: BlueprintInstanceObserved,
+    revision: BlueprintRevision,
+    rendered: Rendered,
+    wish: _Wish,
+) -> tuple[PatchMetadata, ...]:
+    """Write the run's identity, its outcome and the kept revision, as far as they are missing."""
+    metadata = observed.instance.metadata
+    marks = instance_run.marks(
+        observed.instance,
+        run=Run(wish.run.run_id, wish.outcome),
+        is_session=wish.is_session,
+        taken=wish.taken,
+    )
+    kept: dict[str, str | None] = {}
+    if not wish.is_held:
+        kept |= instance_resolution.kept_labels(observed.instance, revision.spec.revision)
+        marks |= instance_run.fixed(observed.instance, revision, rendered)
+    missing = {k: v for k, v in marks.items() if metadata.annotations.get(k) != v}
+    missing = {**dict.fromkeys(observed.copied), **missing}
+    unkept = {k: v for k, v in kept.items() if metadata.labels.get(k) != v}
+    if not missing and not unkept:
+        return ()
+    return (
+        PatchMetadata(
+            _ref(observed),
+            resource_version=metadata.resource_version,
+            annotations=missing,
+            labels=unkept,
+        ),
+    )
+
+
+def _record(
+    observed: BlueprintInstanceObserved, run: Run | None, outcome: Outcome | None
+) -> tuple[Action, ...]:
+    """Write only the outcome, when nothing else of the use can be written now."""
+    if run is None or outcome is None or run.outcome is not None:
+        return ()
+    patch = PatchMetadata(
+        _ref(observed),
+        resource_version=observed.instance.metadata.resource_version,
+        annotations={labels.OUTCOME: outcome.value},
+    )
+    return (patch, *_told(observed, run, outcome))
+
+
+def _told(
+    observed: BlueprintInstanceObserved, begun: Run | None, outcome: Outcome | None
+) -> tuple[EmitEvent, ...]:
+    """Tell the end of the run by an Event, in the pass that writes it down."""
+    if begun is None or begun.outcome is not None or outcome is None:
+        return ()
+    severity = "Normal" if outcome is Outcome.SUCCEEDED else "Warning"
+    status = (observed.mission or {}).get("status") or {}
+    has_told = status.get("outcome") == outcome  # else its words are still those of before
+    words = f": {instance_run.mission_words(observed.mission)}" if has_told else ""
+    return (EmitEvent(severity, "RunEnded", f"run {begun.run_id} ended {outcome}{words}"),)
+
+
+def _blocked(observed: BlueprintInstanceObserved, wish: _Wish, blocked: ChildDecision) -> Applied:
+    begun = instance_run.run_of(observed.instance)
+    is_taken = blocked.standing is Standing.FOREIGN
+    reason = Reason.NAME_TAKEN if is_taken else Reason.RECONCILING
+    return Applied(
+        _record(observed, begun, wish.outcome),
+        (conditions.false(Type.APPLIED, reason, blocked.message),),
+        begun,
+        wish.outcome,
+        has_mission=wish.mission is not None,
+        requeue_after=blocked.requeue_after,
+    )
+
+
+def _ref(observed: BlueprintInstanceObserved) -> ObjectRef:
+    metadata = observed.instance.metadata
+    return ObjectRef(observed.instance.kind, metadata.namespace, metadata.name)

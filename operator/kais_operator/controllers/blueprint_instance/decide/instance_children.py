@@ -1,0 +1,157 @@
+"""The Formation and the Mission of one use: rendered specs, with what the use and its run add.
+
+Both carry the instance's name. The Mission is made once and never changed; it is born with its
+run's identity and finalizer, so that nothing can happen before both are there.
+"""
+
+from __future__ import annotations
+
+import copy
+import json
+from dataclasses import dataclass
+
+from kais import labels, names
+from kais.resources.base import API_VERSION
+from kais.resources.blueprint import BlueprintKnowledge, KnowledgePolicy
+from kais.resources.blueprint_instance import BlueprintInstance
+from kais.resources.blueprint_revision import BlueprintRevision
+from kais_operator.planning import children, run_stamps
+from kais_operator.planning.plan import Body
+
+SIZE_LIMIT_BYTES = 1_400_000
+"""Just under what etcd takes in one object (1.5 MiB), to leave room for status and metadata."""
+_VALUE_BYTES = 512
+"""Of one parameter's value that is told to the ledger; a hundred of them fit in annotations."""
+
+
+@dataclass(frozen=True)
+class Run:
+    """The identity of a use's run, and its outcome once it has one."""
+
+    run_id: str
+    outcome: str | None = None
+
+
+def parent_of(instance: BlueprintInstance) -> children.Parent:
+    """Give the instance as the parent of its children."""
+    metadata = instance.metadata
+    return children.Parent(
+        API_VERSION, instance.kind, metadata.namespace, metadata.name, metadata.uid
+    )
+
+
+def formation_scope(instance: BlueprintInstance, formation: Body | None) -> str:
+    """Name the formation scope: the use's own, else the template's, else the Blueprint's name."""
+    own = instance.spec.knowledge
+    templated = ((formation or {}).get("knowledge") or {}).get("scope")
+    return (own.scope if own else None) or templated or instance.spec.blueprint_ref.name
+
+
+def formation_body(instance: BlueprintInstance, revision: BlueprintRevision, spec: Body) -> Body:
+    """Make the Formation of a rendered spec."""
+    wanted = copy.deepcopy(spec)
+    scope = formation_scope(instance, spec)
+    wanted["knowledge"] = {**(wanted.get("knowledge") or {}), "scope": scope}
+    return children.child_body(
+        parent_of(instance),
+        api_version=API_VERSION,
+        kind="Formation",
+        name=instance.metadata.name,
+        content={"spec": wanted},
+        labelled=_labels(instance, revision),
+    )
+
+
+def mission_body(
+    instance: BlueprintInstance,
+    revision: BlueprintRevision,
+    spec: Body,
+    *,
+    run: Run,
+    values: Body | None = None,
+) -> Body:
+    """Make the Mission of a rendered spec, for that run; one that ended is only told again.
+
+    The rendering named the Formation in it already. `values` are those of the parameters.
+    """
+    wanted = dict(spec)
+    arm = arm_of(instance, revision.spec.knowledge, spec, run_id=run.run_id)
+    knowledge = _knowledge(instance, spec, arm)
+    if knowledge:
+        wanted["knowledge"] = knowledge
+    body = children.child_body(
+        parent_of(instance),
+        api_version=API_VERSION,
+        kind="Mission",
+        name=instance.metadata.name,
+        content={"spec": wanted},
+        labelled=_labels(instance, revision),
+    )
+    annotations = {labels.RUN_ID: run.run_id, labels.ARM: arm}
+    annotations |= run_stamps.mark("Mission", instance.metadata.namespace, instance.metadata.name)
+    if values is not None:
+        annotations[labels.PARAMETERS] = json.dumps(told_values(values), ensure_ascii=False)
+    taken = instance.metadata.annotations.get(labels.RERUN_TAKEN)
+    if taken is not None:
+        annotations |= {labels.RERUN: taken, labels.RERUN_TAKEN: taken}
+    if run.outcome is not None:
+        annotations[labels.OUTCOME] = run.outcome
+    body["metadata"] |= {"annotations": annotations, "finalizers": [labels.FINALIZER]}
+    return body
+
+
+def told_values(values: Body) -> Body:
+    """Give the values that runs are compared by: short ones, so that they fit an annotation."""
+    return {
+        name: value
+        for name, value in values.items()
+        if len(json.dumps(value, ensure_ascii=False).encode()) <= _VALUE_BYTES
+    }
+
+
+def arm_of(
+    instance: BlueprintInstance, policy: BlueprintKnowledge, mission: Body, *, run_id: str
+) -> str:
+    """Say whether a run is given knowledge: `on`, `off`, or `holdout` by the lot of its run-id."""
+    own = instance.spec.knowledge
+    templated = (mission.get("knowledge") or {}).get("inject")
+    is_wanted = own.inject if own is not None and own.inject is not None else templated
+    if policy.policy is KnowledgePolicy.NEVER or is_wanted is False:
+        return "off"
+    lot = int(names.short_hash(f"holdout/{run_id}"), 16) % 100
+    is_held_out = policy.policy is KnowledgePolicy.HOLDOUT and lot < policy.holdout_percent
+    return "holdout" if is_held_out else "on"
+
+
+def hash_of(body: Body | None) -> str | None:
+    """Read the hash of what a child was made as; None without a child or its label."""
+    carried = ((body or {}).get("metadata") or {}).get("labels") or {}
+    found: str | None = carried.get(labels.SPEC_HASH)
+    return found
+
+
+def too_large(spec: Body, *, name: str) -> str | None:
+    """Say that etcd would refuse an object with that spec, and its size; None when it fits."""
+    size = len(json.dumps(spec, ensure_ascii=False).encode())
+    if size <= SIZE_LIMIT_BYTES:
+        return None
+    return f"{name} would be {size} bytes, the limit is {SIZE_LIMIT_BYTES}; render less into it"
+
+
+def _knowledge(instance: BlueprintInstance, spec: Body, arm: str) -> Body:
+    given: Body = dict(spec.get("knowledge") or {})
+    own = instance.spec.knowledge
+    if own is not None and own.inject is not None:
+        given["inject"] = own.inject
+    if own is not None and own.extract is not None:
+        given["extract"] = own.extract
+    if arm != "on":
+        given["inject"] = False
+    return given
+
+
+def _labels(instance: BlueprintInstance, revision: BlueprintRevision) -> dict[str, str]:
+    return {
+        labels.BLUEPRINT: names.label_value(revision.spec.blueprint),
+        labels.REVISION: str(revision.spec.revision),
+    }

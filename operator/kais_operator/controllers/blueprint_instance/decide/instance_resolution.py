@@ -1,0 +1,167 @@
+"""Which revision a use stands on: chosen once, when its run begins, and kept in its labels.
+
+Until the run begins the use follows the served revision, so that a Blueprint mended meanwhile is
+the one that is used. From then on only the use's own spec moves it, or with `updatePolicy:
+Automatic` the Blueprint, while no mission runs and as long as no revision breaks callers.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from datetime import timedelta
+
+from kais import compatibility, conditions, labels, names
+from kais.conditions import Reason, Type, Wanted
+from kais.resources.blueprint import Blueprint
+from kais.resources.blueprint_instance import BlueprintInstance, UpdatePolicy
+from kais.resources.blueprint_revision import BlueprintRevision
+from kais_operator.controllers.blueprint_instance.decide.instance_observed import (
+    BlueprintInstanceObserved,
+    Choice,
+)
+from kais_operator.planning import notes
+
+_SOON = timedelta(seconds=1)
+_LATER = timedelta(seconds=10)
+"""Waits for another object; both are arbitrary, no watch event of it names the instances."""
+
+
+def is_pinned(instance: BlueprintInstance) -> bool:
+    """Whether the spec or the begun run says the revision, so that no Blueprint is needed."""
+    return instance.spec.blueprint_ref.revision is not None or kept_number(instance) is not None
+
+
+def follows(instance: BlueprintInstance) -> bool:
+    """Whether a begun use moves to newer revisions by itself."""
+    is_automatic = instance.spec.update_policy is UpdatePolicy.AUTOMATIC
+    has_named = instance.spec.blueprint_ref.revision is not None
+    return is_automatic and not has_named and kept_number(instance) is not None
+
+
+@dataclass(frozen=True)
+class Newer:
+    """What a use that follows its Blueprint may move to.
+
+    Attributes:
+        served: the number that the Blueprint serves; None when it is gone or serves none.
+        present: the revision that the use stands on; None when it does not exist any more.
+        target: the served revision; None when it does not exist yet.
+        between: the revisions between the two that compile, newest first; only looked for when
+            callers may break on the target.
+    """
+
+    served: int | None = None
+    present: BlueprintRevision | None = None
+    target: BlueprintRevision | None = None
+    between: tuple[BlueprintRevision, ...] = ()
+
+
+def may_break(instance: BlueprintInstance, newer: Newer) -> bool:
+    """Whether the served revision is one that a use must not move to by itself."""
+    is_allowed = instance.metadata.annotations.get(labels.ALLOW_BREAKING_CHANGES) == "true"
+    return newer.target is not None and not is_allowed and bool(_breaking(newer))
+
+
+def choose_newer(instance: BlueprintInstance, newer: Newer, *, is_running: bool) -> Choice:
+    """Choose for a use that follows: the served revision, unless callers may break on it.
+
+    It waits until no mission runs.
+    """
+    number = kept_number(instance)
+    if newer.served in (None, number) or newer.target is None:
+        return Choice(number)
+    if is_running:
+        return Choice(number, note=f"; moves to revision {newer.served} when the mission has ended")
+    if not may_break(instance, newer):
+        return Choice(newer.served)
+    note = (
+        f"; updatePolicy Automatic stops here, because revision {newer.served} may break it: "
+        f"{_breaking(newer)}; annotate it {labels.ALLOW_BREAKING_CHANGES}=true, or name the "
+        "revision in spec.blueprintRef.revision"
+    )
+    steps = (step for step in newer.between if not _breaking(replace(newer, target=step)))
+    last = next(steps, None)
+    return Choice(last.spec.revision if last is not None else number, note=note)
+
+
+def _breaking(newer: Newer) -> str:
+    if newer.present is None or newer.target is None:
+        return "the revision that it stands on is gone, so they cannot be compared"
+    return "; ".join(compatibility.compare(newer.present.spec, newer.target.spec).breaking)
+
+
+def choose(instance: BlueprintInstance, blueprint: Blueprint | None) -> Choice:
+    """Choose by the spec, else what the run began with, else what the Blueprint serves."""
+    number = instance.spec.blueprint_ref.revision or kept_number(instance)
+    if number is not None:
+        return Choice(number)
+    name = f"Blueprint/{instance.metadata.namespace}/{instance.spec.blueprint_ref.name}"
+    if blueprint is None:
+        message = f"{name} does not exist; apply it, or correct spec.blueprintRef.name"
+        return _none(Reason.BLUEPRINT_NOT_FOUND, message, _LATER)
+    served = served_number(blueprint)
+    if served is not None:
+        return Choice(served)
+    if labels.LAST_REVISION not in blueprint.metadata.annotations:
+        return _none(Reason.RECONCILING, f"{name} has no revision yet; it is being made", _SOON)
+    compiled = blueprint.condition(Type.COMPILED)
+    why = f": {compiled.message}" if compiled is not None and compiled.status == "False" else ""
+    return _none(Reason.NO_GOOD_REVISION, f"no revision of {name} compiles{why}", _LATER)
+
+
+def unreadable(instance: BlueprintInstance, problem: str) -> Choice:
+    """Say that the Blueprint breaks rules, so that nothing of it can be chosen."""
+    name = f"Blueprint/{instance.metadata.namespace}/{instance.spec.blueprint_ref.name}"
+    return _none(Reason.NO_GOOD_REVISION, f"{name} is invalid: {problem}", _LATER)
+
+
+def served_number(blueprint: Blueprint) -> int | None:
+    """Read which revision a Blueprint serves, from the annotation that outlives its status."""
+    return notes.digits(blueprint.metadata.annotations.get(labels.SERVED_REVISION))
+
+
+def resolved(observed: BlueprintInstanceObserved) -> Wanted:
+    """Say whether the chosen revision is there."""
+    instance, revision = observed.instance, observed.revision
+    reference = instance.spec.blueprint_ref
+    if revision is None:
+        name = names.revision_name(reference.name, observed.choice.number or 0)
+        ref = f"BlueprintRevision/{instance.metadata.namespace}/{name}"
+        if not is_pinned(instance):  # a number is given before its revision is made
+            return conditions.unknown(
+                Type.BLUEPRINT_RESOLVED, Reason.RECONCILING, f"{ref} is being made"
+            )
+        message = (
+            f"{ref} does not exist; name a kept "
+            "revision in spec.blueprintRef.revision, or make a new instance"
+        )
+        return conditions.false(Type.BLUEPRINT_RESOLVED, Reason.REVISION_NOT_FOUND, message)
+    message = f"stands on revision {revision.spec.revision} of Blueprint {reference.name}"
+    message += observed.choice.note
+    return conditions.true(Type.BLUEPRINT_RESOLVED, Reason.RESOLVED, message)
+
+
+def kept_labels(instance: BlueprintInstance, number: int) -> dict[str, str]:
+    """Give the labels by which a begun use keeps its revision, from being collected too."""
+    return {
+        labels.BLUEPRINT: names.label_value(instance.spec.blueprint_ref.name),
+        labels.REVISION: str(number),
+    }
+
+
+def kept_number(instance: BlueprintInstance) -> int | None:
+    """Read which revision a begun use stands on; None before it has begun."""
+    carried = instance.metadata.labels
+    number = notes.digits(carried.get(labels.REVISION))
+    blueprint = names.label_value(instance.spec.blueprint_ref.name)
+    is_begun = labels.RUN_ID in instance.metadata.annotations
+    is_same = carried.get(labels.BLUEPRINT) == blueprint
+    return number if is_begun and is_same else None
+
+
+def _none(reason: Reason, message: str, requeue_after: timedelta) -> Choice:
+    if reason is Reason.RECONCILING:
+        problem = conditions.unknown(Type.BLUEPRINT_RESOLVED, reason, message)
+    else:
+        problem = conditions.false(Type.BLUEPRINT_RESOLVED, reason, message)
+    return Choice(problem=problem, requeue_after=requeue_after)

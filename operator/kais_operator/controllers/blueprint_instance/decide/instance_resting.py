@@ -1,0 +1,57 @@
+"""Lets the Service cells of a use rest when its mission has ended (`afterMission: ScaleDown`).
+
+The Formation is told by an annotation, because its spec is the template's word. The annotation goes
+before another run begins. Task cells have no pods between missions, so a Formation of them alone is
+told nothing.
+"""
+
+from __future__ import annotations
+
+from kais import labels
+from kais.errors import InvalidResource
+from kais.resources.blueprint_instance import AfterMission
+from kais.resources.cell_template import CellMode
+from kais.resources.formation import FormationSpec
+from kais_operator.controllers.blueprint_instance.decide import instance_children
+from kais_operator.controllers.blueprint_instance.decide.instance_children import Run
+from kais_operator.controllers.blueprint_instance.decide.instance_observed import (
+    BlueprintInstanceObserved,
+)
+from kais_operator.planning import children
+from kais_operator.planning.children import Standing
+from kais_operator.planning.plan import Action, Body, PatchMetadata
+
+
+def decide(observed: BlueprintInstanceObserved, run: Run | None) -> tuple[Action, ...]:
+    """Choose the write that lets the cells rest, or wakes them; `run` has its outcome if any."""
+    seen = observed.formation
+    parent = instance_children.parent_of(observed.instance)
+    if seen is None or children.standing(seen, parent) is not Standing.OURS:
+        return ()
+    is_over = run is not None and run.outcome is not None
+    keeps = observed.instance.spec.after_mission is AfterMission.KEEP
+    rests = is_over and not keeps and _has_services(seen)
+    if is_resting(seen) == rests:
+        return ()
+    metadata = seen["metadata"]
+    return (
+        PatchMetadata(
+            children.ref_of(seen),
+            resource_version=metadata["resourceVersion"],
+            annotations={labels.SCALED_DOWN: labels.SCALED_DOWN_YES if rests else None},
+        ),
+    )
+
+
+def is_resting(formation: Body | None) -> bool:
+    """Whether the Formation is told to run no pods of Service cells."""
+    carried = ((formation or {}).get("metadata") or {}).get("annotations") or {}
+    return bool(carried.get(labels.SCALED_DOWN) == labels.SCALED_DOWN_YES)
+
+
+def _has_services(formation: Body) -> bool:
+    try:
+        spec = FormationSpec.from_dict(formation["spec"])
+    except InvalidResource:
+        return False  # its own controller says so
+    return any(cell.spec.effective_mode is CellMode.SERVICE for cell in spec.cells)

@@ -1,0 +1,212 @@
+"""The run of one use: its identity before anything happens, its outcome after, and its end.
+
+The identity and the outcome are annotations of the instance, because they must outlive status, the
+Mission and a restore: a use with an outcome never runs again.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from datetime import datetime, timedelta
+from typing import Any
+
+from kais import conditions, labels, names, parameters, scopes
+from kais.blueprints import Rendered
+from kais.conditions import Reason, Type
+from kais.outcomes import Outcome
+from kais.resources.blueprint_instance import BlueprintInstance, InstancePhase
+from kais.resources.blueprint_revision import BlueprintRevision
+from kais_operator.controllers.blueprint_instance.decide import instance_children
+from kais_operator.controllers.blueprint_instance.decide.instance_children import Run
+from kais_operator.planning import notes, run_stamps
+from kais_operator.planning.plan import Action, Body, PutRun, RefreshStatistics
+from knowledge_client import models
+
+NONCE_LIMIT = 253
+"""Characters of `kais.io/rerun` that tell one nonce from another; arbitrary."""
+_NOT_SUCCEEDED = {
+    Outcome.FAILED: Reason.TASK_FAILED,
+    Outcome.TIMED_OUT: Reason.TIMED_OUT,
+    Outcome.BUDGET_EXCEEDED: Reason.BUDGET_EXCEEDED,
+    Outcome.CANCELLED: Reason.CANCELLED,
+    Outcome.INFRASTRUCTURE_FAILED: Reason.INFRASTRUCTURE_FAILED,
+}
+
+
+def run_of(instance: BlueprintInstance) -> Run | None:
+    """Read the run that a use has begun; None before it."""
+    annotations = instance.metadata.annotations
+    run_id = notes.run_id(annotations)
+    return Run(run_id, annotations.get(labels.OUTCOME)) if run_id else None
+
+
+def is_session(instance: BlueprintInstance) -> bool:
+    """Whether the run that a use has begun is one without a mission."""
+    kind = instance.metadata.annotations.get(labels.RUN_KIND)
+    return kind == labels.RUN_KIND_SESSION and labels.RUN_ID in instance.metadata.annotations
+
+
+def fixed_of(instance: BlueprintInstance) -> Body:
+    """Read what the immutable parameters were when the run began; empty before it."""
+    text = instance.metadata.annotations.get(labels.FIXED_PARAMETERS, "{}")
+    try:
+        read = notes.parse(text)
+    except ValueError:
+        return {}  # somebody edited it: nothing is remembered then
+    known = read.items() if isinstance(read, dict) else ()
+    return {name: value for name, value in known if _is_fixed(value)}
+
+
+def _is_fixed(value: Any) -> bool:
+    return isinstance(value, dict) and {"hash", "shown"} <= value.keys()
+
+
+def is_running(instance: BlueprintInstance, mission: Body | None, outcome: str | None) -> bool:
+    """Whether a mission of the use is under way, so that its Formation must not change."""
+    has_begun = labels.RUN_ID in instance.metadata.annotations and not is_session(instance)
+    return has_begun and mission is not None and outcome is None
+
+
+def marks(
+    instance: BlueprintInstance, *, run: Run, is_session: bool, taken: str | None = None
+) -> dict[str, str | None]:
+    """Give the annotations that a use carries for a run, with None for those that must go.
+
+    `taken` is the nonce of a run that its Mission began by itself; else the use's own counts.
+    """
+    carried = instance.metadata.annotations
+    wanted: dict[str, str | None] = {labels.RUN_ID: run.run_id}
+    if run.outcome is not None:
+        wanted[labels.OUTCOME] = run.outcome
+    is_new = carried.get(labels.RUN_ID) != run.run_id
+    if is_new or run.outcome is None:  # what an older version stamped and ended stays as it is
+        metadata = instance.metadata
+        wanted |= run_stamps.mark(instance.kind, metadata.namespace, metadata.name)
+    if is_new:
+        wanted |= {labels.OUTCOME: None, labels.RUN_KIND: None}
+        nonce = taken or carried.get(labels.RERUN, "")[:NONCE_LIMIT]
+        wanted |= {labels.RERUN_TAKEN: nonce} if nonce else {}
+    if taken is not None and carried.get(labels.RERUN) == carried.get(labels.RERUN_TAKEN):
+        wanted[labels.RERUN] = taken  # else the nonce before would count as a new one
+    if is_session:
+        wanted[labels.RUN_KIND] = labels.RUN_KIND_SESSION
+    return wanted
+
+
+def fixed(
+    instance: BlueprintInstance, revision: BlueprintRevision, rendered: Rendered
+) -> dict[str, str | None]:
+    """Give the annotation of the immutable values: what is remembered stays, new ones are added."""
+    before = fixed_of(instance)
+    now = parameters.fixed(revision.spec.parameters, rendered.values)
+    if not now.keys() - before.keys():
+        return {}
+    return {labels.FIXED_PARAMETERS: json.dumps({**now, **before}, sort_keys=True)}
+
+
+def first_run(instance: BlueprintInstance) -> Run:
+    """Name the run that a use without one is to begin."""
+    return Run(names.run_id(instance.metadata.uid))
+
+
+def outcome_of(run: Run | None, mission: Body | None, ledger: str | None) -> Outcome | None:
+    """Find how the run ended: the use knows, else its Mission does, else the ledger.
+
+    A Mission of another run, made by hand or before a rerun, says nothing about this one.
+    """
+    if run is None:
+        return None
+    told = run.outcome
+    annotations = _annotations(mission)
+    if told is None and annotations.get(labels.RUN_ID) == run.run_id:
+        told = annotations.get(labels.OUTCOME)
+    told = told or ledger
+    return Outcome(told) if told in set(Outcome) else None
+
+
+def opened(
+    instance: BlueprintInstance, revision: BlueprintRevision, rendered: Rendered, *, run: Run
+) -> tuple[Action, ...]:
+    """Open the run of a use without a mission: a use that never gets an outcome."""
+    scope = scopes.Scope(
+        realm=instance.metadata.namespace,
+        formation=instance_children.formation_scope(instance, rendered.formation_spec),
+    )
+    run_opened = PutRun(
+        run.run_id,
+        models.RunIn(
+            kind="session",
+            namespace=instance.metadata.namespace,
+            scope=str(scope),
+            blueprint=revision.spec.blueprint,
+            revision=revision.spec.revision,
+            instance=instance.metadata.name,
+            parameters=instance_children.told_values(rendered.values),
+            parameters_hash=rendered.parameters_hash,
+        ),
+    )
+    refresh = RefreshStatistics(instance.metadata.namespace, revision.spec.blueprint)
+    return (run_opened, refresh)
+
+
+def phase_of(run: Run | None, outcome: Outcome | None) -> InstancePhase:
+    """Say for people where a use stands."""
+    if outcome is not None:
+        is_good = outcome is Outcome.SUCCEEDED
+        return InstancePhase.SUCCEEDED if is_good else InstancePhase.FAILED
+    return InstancePhase.PENDING if run is None else InstancePhase.RUNNING
+
+
+def mission_words(mission: Body | None) -> str:
+    """Say where a Mission stands, in its own words as far as it has said any."""
+    status: Mapping[str, Any] = (mission or {}).get("status") or {}
+    return str(status.get("message") or status.get("phase") or "it has not reported yet")
+
+
+def say_finished(
+    said: conditions.ConditionSet,
+    instance: BlueprintInstance,
+    *,
+    outcome: Outcome | None,
+    words: str,
+) -> None:
+    """Say whether the mission has ended, with its result or what it waits for."""
+    name = f"Mission/{instance.metadata.namespace}/{instance.metadata.name}"
+    if outcome is None:
+        said.false(Type.MISSION_FINISHED, Reason.RUNNING, f"{name}: {words}")
+    else:
+        said.true(Type.MISSION_FINISHED, Reason.FINISHED, f"{name} ended {outcome}: {words}")
+
+
+def say_ready(said: conditions.ConditionSet, outcome: Outcome | None) -> None:
+    """Add the summary: a use whose mission ended otherwise than Succeeded is not ready."""
+    said.summarise(
+        "the mission succeeded"
+        if outcome is not None
+        else "the formation stands; it has no mission"
+    )
+    if outcome not in (None, Outcome.SUCCEEDED):
+        finished = next(w for w in said.wanted() if w.type == Type.MISSION_FINISHED)
+        said.false(Type.READY, _NOT_SUCCEEDED[outcome], finished.message)
+
+
+def expires_at(
+    instance: BlueprintInstance, mission: Body | None, told: list[conditions.Condition]
+) -> datetime | None:
+    """Say when a finished use is to delete itself; None for never or not finished.
+
+    The Mission's own end counts; a Mission made anew has none, then it is when the use was found
+    finished. A use without a mission never finishes.
+    """
+    ttl_s = instance.spec.ttl_seconds_after_finished
+    finished = next((c for c in told if c.type == Type.MISSION_FINISHED), None)
+    if ttl_s is None or finished is None or finished.reason != Reason.FINISHED:
+        return None
+    at = ((mission or {}).get("status") or {}).get("finishedAt")
+    start = datetime.fromisoformat(at) if at else finished.last_transition_time
+    return start + timedelta(seconds=ttl_s)
+
+
+def _annotations(mission: Body | None) -> Mapping[str, str]:
+    return (mission or {}).get("metadata", {}).get("annotations") or {}

@@ -1,0 +1,166 @@
+"""Reads one use of a Blueprint: its revision, what it renders to, and its children."""
+
+from __future__ import annotations
+
+import functools
+import logging
+from dataclasses import replace
+
+from kais import labels, names
+from kais.conditions import Reason, Type
+from kais.resources.blueprint import Blueprint
+from kais.resources.blueprint_instance import BlueprintInstance
+from kais.resources.blueprint_revision import BlueprintRevision
+from kais_operator.controllers.base import Reconciler, Seen
+from kais_operator.controllers.blueprint_instance.decide import blueprint_instance as decisions
+from kais_operator.controllers.blueprint_instance.decide import instance_resolution, instance_run
+from kais_operator.controllers.blueprint_instance.decide.instance_observed import (
+    BlueprintInstanceObserved,
+    Choice,
+)
+from kais_operator.controllers.shared.observe import reading, stamps, verdicts
+from kais_operator.planning.plan import Body, ObjectRef, run_key
+from kais_operator.ports import World
+from knowledge_client import errors
+
+_BETWEEN = 10
+"""Revisions before a breaking one that are looked at; as many as are kept unless told."""
+_LOG = logging.getLogger(__name__)
+
+
+async def observe_blueprint_instance(world: World, ref: ObjectRef) -> Seen | None:
+    """Read what the decision needs; None for a use that is gone or going, as its children are."""
+    body = await world.cluster.get(ref)
+    if body is None or body["metadata"].get("deletionTimestamp"):
+        return None
+    stamped = await stamps.of_instance(world, body)
+    if stamped.problem is not None:
+        reason = Reason.STORE_UNAVAILABLE
+        return Seen(body, reading.Unreadable(body, stamped.problem, reason))
+    instance = reading.read(BlueprintInstance, stamped.body)
+    if isinstance(instance, reading.Unreadable):
+        return Seen(body, instance)
+    mission = await world.cluster.get_child(ObjectRef("Mission", ref.namespace, ref.name))
+    choice = await _choose(world, instance, mission)
+    revision = await _revision(world, instance, choice.number)
+    rendering, retry_after = None, None
+    if revision is not None:
+        rendering, retry_after = await verdicts.rendering_of(world, instance, revision)
+    observed = BlueprintInstanceObserved(
+        instance,
+        choice,
+        revision,
+        rendering,
+        retry_after,
+        await world.cluster.get_child(ObjectRef("Formation", ref.namespace, ref.name)),
+        mission,
+        await _ledger_outcome(world, instance, mission),
+        _is_run_told(world, instance),
+        stamped.copied,
+    )
+    return Seen(body, observed)
+
+
+async def _choose(world: World, instance: BlueprintInstance, mission: Body | None) -> Choice:
+    if instance_resolution.follows(instance):
+        return await _choose_newer(world, instance, mission)
+    if instance_resolution.is_pinned(instance):
+        return instance_resolution.choose(instance, None)
+    blueprint = await _blueprint(world, instance)
+    if isinstance(blueprint, reading.Unreadable):
+        return instance_resolution.unreadable(instance, blueprint.problem)
+    return instance_resolution.choose(instance, blueprint)
+
+
+async def _choose_newer(world: World, instance: BlueprintInstance, mission: Body | None) -> Choice:
+    blueprint = await _blueprint(world, instance)
+    served = None
+    if isinstance(blueprint, Blueprint):
+        served = instance_resolution.served_number(blueprint)
+    kept = instance_resolution.kept_number(instance)
+    newer = instance_resolution.Newer(served)
+    if served not in (None, kept):
+        present = await _revision(world, instance, kept)
+        target = await _revision(world, instance, served)
+        newer = instance_resolution.Newer(served, present, target)
+    outcome = instance_run.outcome_of(instance_run.run_of(instance), mission, None)
+    is_running = instance_run.is_running(instance, mission, outcome)
+    if not is_running and instance_resolution.may_break(instance, newer):
+        newer = replace(newer, between=await _between(world, instance, newer))
+    return instance_resolution.choose_newer(instance, newer, is_running=is_running)
+
+
+async def _between(
+    world: World, instance: BlueprintInstance, newer: instance_resolution.Newer
+) -> tuple[BlueprintRevision, ...]:
+    """Read the revisions that a use may have missed while its mission ran, newest first."""
+    first = (instance_resolution.kept_number(instance) or 0) + 1
+    numbers = range(first, newer.served or 0)[-_BETWEEN:]
+    found = [await _revision(world, instance, number) for number in reversed(numbers)]
+    kept = [revision for revision in found if revision is not None]
+    namespace = instance.metadata.namespace
+    verdict_of = functools.partial(verdicts.verdict_of, world, namespace=namespace)
+    return tuple([revision for revision in kept if (await verdict_of(revision.spec)).is_good])
+
+
+async def _blueprint(
+    world: World, instance: BlueprintInstance
+) -> Blueprint | reading.Unreadable | None:
+    name = instance.spec.blueprint_ref.name
+    body = await world.cluster.get(ObjectRef("Blueprint", instance.metadata.namespace, name))
+    return reading.read(Blueprint, body) if body is not None else None
+
+
+async def _revision(
+    world: World, instance: BlueprintInstance, number: int | None
+) -> BlueprintRevision | None:
+    if number is None:
+        return None
+    blueprint = instance.spec.blueprint_ref.name
+    name = names.revision_name(blueprint, number)
+    ref = ObjectRef("BlueprintRevision", instance.metadata.namespace, name)
+    body = await world.cluster.get(ref)
+    revision = reading.read(BlueprintRevision, body) if body is not None else None
+    if isinstance(revision, BlueprintRevision) and revision.spec.blueprint == blueprint:
+        return revision
+    return None
+
+
+async def _ledger_outcome(
+    world: World, instance: BlueprintInstance, mission: Body | None
+) -> str | None:
+    """Ask how a begun run ended whose Mission is missing: deleted by hand before it was noted.
+
+    The run of another use, whose id a user wrote here, says nothing about this one. A store that
+    does not answer leaves the run as begun: knowledge never stops a mission.
+    """
+    run = instance_run.run_of(instance)
+    is_session = instance_run.is_session(instance)
+    if run is None or is_session or run.outcome is not None or mission is not None:
+        return None
+    try:
+        namespace = instance.metadata.namespace
+        found = await world.knowledge.get_run(run.run_id, namespace=namespace)
+    except errors.NotFound:
+        return None
+    except errors.KnowledgeError as exc:
+        ref = f"{instance.kind}/{instance.metadata.namespace}/{instance.metadata.name}"
+        _LOG.warning("%s: run %s is not looked up: %s", ref, run.run_id, exc)
+        return None
+    return found.outcome if stamps.is_run_of(found, instance.to_dict()) else None
+
+
+def _is_run_told(world: World, instance: BlueprintInstance) -> bool:
+    """Whether the store was told of the run; what it refused for good is told an hour later."""
+    given = instance.metadata.annotations.get(labels.RUN_ID)
+    run_id = given or instance_run.first_run(instance).run_id
+    namespace, memory = instance.metadata.namespace, world.memory
+    refusal = memory.refusal(run_key(namespace, run_id))
+    return memory.is_run_open(namespace, run_id) or refusal is not None
+
+
+RECONCILER = Reconciler(
+    "BlueprintInstance",
+    verdicts.reporting_unavailable(observe_blueprint_instance),
+    reading.deciding(decisions.decide_blueprint_instance, summary=Type.READY),
+)

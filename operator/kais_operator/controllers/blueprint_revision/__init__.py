@@ -1,0 +1,1 @@
+"""BlueprintRevisions: whether they compile, and what the ledger has of their runs."""

@@ -1,0 +1,1 @@
+"""Decisions: `(observed, now) -> Plan`. Pure."""

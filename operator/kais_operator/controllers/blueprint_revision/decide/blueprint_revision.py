@@ -1,0 +1,90 @@
+"""Decides what a revision's status says; the revision itself never changes.
+
+`Compatible` tells whether callers of the revision before may break on this one; what breaks them
+was found when it was made, and stands in its spec. A breaking revision is ready all the same: new
+uses may take it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+
+from kais import conditions
+from kais.conditions import Reason, Type, Wanted
+from kais.resources.blueprint_revision import (
+    BlueprintRevision,
+    BlueprintRevisionDisplay,
+    BlueprintRevisionStatus,
+)
+from kais_operator.controllers.blueprint.decide import revision_history
+from kais_operator.controllers.blueprint.decide.revision_history import Verdict
+from kais_operator.controllers.blueprint_revision.decide import statistics
+from kais_operator.planning import saying
+from kais_operator.planning.plan import ObjectRef, PatchMetadata, Plan
+from knowledge_client import models
+
+
+@dataclass(frozen=True)
+class BlueprintRevisionObserved:
+    """A revision as one look found it; `stats` are those of its whole Blueprint."""
+
+    revision: BlueprintRevision
+    verdict: Verdict
+    stats: models.BlueprintStats | None = None
+
+
+def decide_blueprint_revision(observed: BlueprintRevisionObserved, now: datetime) -> Plan:
+    """Say how a revision stands."""
+    revision, verdict = observed.revision, observed.verdict
+    say = conditions.true if verdict.is_good else conditions.false
+    compiled = say(Type.COMPILED, verdict.reason, verdict.message)
+    words = f"revision {revision.spec.revision} can be used"
+    words += f"; {saying.SUSPENDED}" if saying.is_suspended(revision) else ""
+    ready = conditions.summary([compiled], message=words)
+    fields = statistics.fields_of(
+        statistics.of_revision(observed.stats, revision.spec.revision), revision.status
+    )
+    told = conditions.merge(
+        revision.status.conditions,
+        [compiled, _compatible(revision), ready],
+        generation=revision.metadata.generation,
+        now=now,
+    )
+    success = statistics.percent(fields.get("avg_success_rate"))
+    new = BlueprintRevisionStatus(
+        **fields,
+        observed_generation=revision.metadata.generation,
+        conditions=told,
+        display=BlueprintRevisionDisplay(success=success) if success else None,
+    )
+    return Plan(
+        _relabelled(revision),
+        status=saying.body_of(new),
+        requeue_after=verdict.retry_after,
+    )
+
+
+def _relabelled(revision: BlueprintRevision) -> tuple[PatchMetadata, ...]:
+    """Give back the labels by which the revision is found, when somebody took or changed them."""
+    if saying.is_suspended(revision):
+        return ()
+    metadata = revision.metadata
+    wanted = revision_history.labels_of(revision)
+    missing = {k: v for k, v in wanted.items() if metadata.labels.get(k) != v}
+    if not missing:
+        return ()
+    ref = ObjectRef("BlueprintRevision", metadata.namespace, metadata.name)
+    return (PatchMetadata(ref, resource_version=metadata.resource_version, labels=missing),)
+
+
+def _compatible(revision: BlueprintRevision) -> Wanted:
+    spec = revision.spec
+    if spec.breaking:
+        message = "callers of the revision before may break: " + "; ".join(spec.breaking)
+        return conditions.false(Type.COMPATIBLE, Reason.BREAKING_CHANGE, message)
+    if spec.changes is None:
+        message = "there is no revision before"
+        return conditions.true(Type.COMPATIBLE, Reason.FIRST_REVISION, message)
+    message = f"callers of the revision before can use this one: {spec.changes}"
+    return conditions.true(Type.COMPATIBLE, Reason.COMPATIBLE, message)

@@ -1,0 +1,34 @@
+"""Reads one revision, has it compiled, and what the ledger knows of its Blueprint."""
+
+from __future__ import annotations
+
+from kais.conditions import Type
+from kais.resources.blueprint_revision import BlueprintRevision
+from kais_operator.controllers.base import Reconciler, Seen
+from kais_operator.controllers.blueprint_revision.decide import blueprint_revision as decisions
+from kais_operator.controllers.shared.observe import reading, verdicts
+from kais_operator.planning.plan import ObjectRef
+from kais_operator.ports import World
+
+
+async def observe_blueprint_revision(world: World, ref: ObjectRef) -> Seen | None:
+    """Read what the decision needs; None for a revision that is gone or going."""
+    body = await world.cluster.get(ref)
+    if body is None or body["metadata"].get("deletionTimestamp"):
+        return None
+    revision = reading.read(BlueprintRevision, body)
+    if isinstance(revision, reading.Unreadable):
+        return Seen(body, revision)
+    observed = decisions.BlueprintRevisionObserved(
+        revision,
+        await verdicts.verdict_of(world, revision.spec, namespace=ref.namespace),
+        world.memory.blueprint_stats(ref.namespace, revision.spec.blueprint),
+    )
+    return Seen(body, observed)
+
+
+RECONCILER = Reconciler(
+    "BlueprintRevision",
+    verdicts.reporting_unavailable(observe_blueprint_revision),
+    reading.deciding(decisions.decide_blueprint_revision, summary=Type.READY),
+)

@@ -1,0 +1,1 @@
+"""Cells: their account, their scope, their workload."""

@@ -1,0 +1,282 @@
+"""Additions by others to a Deployment or Service of ours, and their removal.
+
+Only its Cell decides a workload's spec. What the API server fills in by default is no addition,
+nor is what `kubectl rollout restart` writes, nor what the installation allows (a mesh that injects,
+say). After three removals in a row, a condition reports the conflict, and the pauses grow.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any
+
+from kais import labels
+from kais.reasons import Reason
+from kais_operator.planning import children, notes, plan
+from kais_operator.planning.children import ChildDecision, Standing
+from kais_operator.planning.plan import Body
+
+ALLOWED_ALWAYS = ("spec.template.metadata.annotations[kubectl.kubernetes.io/restartedAt]",)
+ROW = 3
+"""Consecutive removals without a pause."""
+FIRST_PAUSE, LONGEST_PAUSE = timedelta(minutes=5), timedelta(hours=1)
+ROW_ENDS = timedelta(hours=2)
+"""A removal this long after the one before begins a new row; longer than any pause."""
+_MERGE_KEYS: Mapping[str, str] = {
+    "containers": "name",
+    "initContainers": "name",
+    "env": "name",
+    "volumes": "name",
+    "volumeMounts": "mountPath",
+    "ports": "name",  # ours all have one
+}
+_ANY = object()
+_DEFAULTS: Mapping[str, Any] = {
+    # Deployment
+    "progressDeadlineSeconds": 600,
+    "restartPolicy": "Always",
+    "dnsPolicy": "ClusterFirst",
+    "schedulerName": "default-scheduler",
+    "terminationGracePeriodSeconds": 30,
+    "serviceAccount": _ANY,  # the older spelling of serviceAccountName, always equal to it
+    "imagePullPolicy": _ANY,  # by the image's tag
+    "terminationMessagePath": "/dev/termination-log",
+    "terminationMessagePolicy": "File",
+    "enableServiceLinks": True,
+    "protocol": "TCP",
+    "timeoutSeconds": 1,
+    "periodSeconds": 10,
+    "successThreshold": 1,
+    "failureThreshold": 3,
+    "scheme": "HTTP",
+    "defaultMode": 420,
+    "expirationSeconds": 3600,
+    "type": "ClusterIP",
+    # Service
+    "clusterIP": _ANY,
+    "clusterIPs": _ANY,
+    "internalTrafficPolicy": "Cluster",
+    "ipFamilies": _ANY,
+    "ipFamilyPolicy": _ANY,
+    "sessionAffinity": "None",
+}
+"""What the API server fills in, by the name of the field; any value where it chooses one."""
+_POWER = re.compile(
+    r"\.host(Network|PID|IPC)$|\.(initC|c)ontainers\[[^]]*\]$|\.securityContext\."
+    r"|\.env\[(?!(KAIS|KNOWLEDGE|CELL)_)[^]]*\]$"
+)
+"""Variables of other names are the Cell's own, and the same in every version."""
+_WEAKENING = "runAsNonRoot"
+"""Its false is no default: in a container it overrides the pod's true."""
+
+
+@dataclass(frozen=True)
+class Additions:
+    """What a workload has and its Cell does not give it.
+
+    Attributes:
+        removed: paths of what is to be taken away.
+        allowed: paths of what the installation lets stay.
+        spec_patch: merge patch of the spec that takes it away.
+    """
+
+    removed: tuple[str, ...] = ()
+    allowed: tuple[str, ...] = ()
+    spec_patch: Body | None = None
+
+
+def find(desired: Body, live: Body, *, allowed: Sequence[str]) -> Additions:
+    """Compare a workload with what it shall be; `allowed` are paths in which `*` is any text."""
+    permitted = [_pattern(path) for path in (*ALLOWED_ALWAYS, *allowed)]
+    comparison = _Comparison(permitted)
+    cleaned = comparison.walk(desired["spec"], live["spec"], "spec")
+    patch = _merge_patch(live["spec"], cleaned)
+    allowances = tuple(path for path in comparison.allowed if path not in ALLOWED_ALWAYS)
+    return Additions(tuple(comparison.removed), allowances, patch if comparison.removed else None)
+
+
+class _Comparison:
+    """Compares two trees, and collects the paths of additions."""
+
+    def __init__(self, permitted: Sequence[re.Pattern[str]]) -> None:
+        self._permitted = permitted
+        self.removed: list[str] = []
+        self.allowed: list[str] = []
+
+    def walk(self, desired: Any, live: Any, path: str) -> Any:
+        """Give `live` without what is to be removed, and with `desired` where it differs."""
+        if isinstance(desired, Mapping) and isinstance(live, Mapping):
+            return self._mapping(desired, live, path)
+        key = _MERGE_KEYS.get(path.rpartition(".")[2])
+        if isinstance(desired, list | tuple) and isinstance(live, list):
+            return self._keyed(desired, live, path, key) if key else self._list(desired, live, path)
+        return desired if children.differs(desired, live) else live
+
+    def _mapping(self, desired: Mapping[str, Any], live: Mapping[str, Any], path: str) -> Body:
+        retained: Body = {}
+        for key, value in live.items():
+            below = f"{path}[{key}]" if re.search(r"[./]", key) else f"{path}.{key}"
+            if key in desired:
+                retained[key] = self.walk(desired[key], value, below)
+            elif _is_compared_by_part(key, value):
+                remainder = self.walk([] if isinstance(value, list) else {}, value, below)
+                retained |= {key: remainder} if remainder else {}
+            elif _is_default(key, value) or not self._is_removed(below):
+                retained[key] = value
+        return retained | {
+            key: value
+            for key, value in desired.items()
+            if key not in live and children.differs({key: value}, {})
+        }
+
+    def _list(self, desired: Sequence[Any], live: list[Any], path: str) -> list[Any]:
+        if len(desired) != len(live):
+            return list(desired)
+        pairs = enumerate(zip(desired, live, strict=True))
+        return [self.walk(one, other, f"{path}[{i}]") for i, (one, other) in pairs]
+
+    def _keyed(self, desired: Sequence[Any], live: list[Any], path: str, key: str) -> list[Any]:
+        index = {item.get(key): item for item in desired}
+        retained = []
+        for item in live:
+            below = f"{path}[{item.get(key)}]"
+            if item.get(key) in index:
+                retained.append(self.walk(index.pop(item.get(key)), item, below))
+            elif not self._is_removed(below):
+                retained.append(item)
+        return retained + list(index.values())
+
+    def _is_removed(self, path: str) -> bool:
+        is_allowed = any(pattern.fullmatch(path) for pattern in self._permitted)
+        (self.allowed if is_allowed else self.removed).append(path)
+        return not is_allowed
+
+
+@dataclass(frozen=True)
+class Row:
+    """Removals in a row: how many, and when the last one was."""
+
+    count: int = 0
+    last: datetime | None = None
+
+    def contested_until(self) -> datetime | None:
+        """Say until when nothing is removed; None while it is removed at once."""
+        if self.last is None or self.count < ROW:
+            return None
+        pause: timedelta = FIRST_PAUSE * 2 ** min(self.count - ROW, 10)
+        return self.last + min(LONGEST_PAUSE, pause)
+
+
+def row_of(live: Body, now: datetime) -> Row:
+    """Read the removals in a row that a workload has seen; none after a quiet time."""
+    text = (live["metadata"].get("annotations") or {}).get(labels.REMOVED_ADDITIONS, "")
+    number, _, at = text.partition(" ")
+    try:
+        count, last = notes.digits(number), notes.time(at)
+    except notes.BROKEN:
+        return Row()
+    if count is None or last is None or not timedelta(0) <= now - last < ROW_ENDS:
+        return Row()
+    return Row(count, last)
+
+
+def annotation(row: Row, now: datetime) -> str:
+    """Write down one more removal."""
+    return f"{row.count + 1} {now.strftime('%Y-%m-%dT%H:%M:%SZ')}"
+
+
+def decide(
+    desired: Body, live: Body, *, allowed: Sequence[str], now: datetime
+) -> tuple[ChildDecision, tuple[str, ...]]:
+    """Choose what to do about additions to a workload of ours.
+
+    With them goes every other difference. An apply would leave what others own, and the API server
+    refuses a volume, say, that has two sources.
+
+    Returns:
+        The decision, and the paths that the installation lets stay.
+    """
+    additions = find(desired, live, allowed=allowed)
+    if additions.spec_patch is None:
+        return ChildDecision(Standing.OURS), additions.allowed
+    ref, row = children.ref_of(live), row_of(live, now)
+    until = row.contested_until()
+    if until is not None and now < until:
+        message = (
+            f"{ref} got {listed(additions.removed)} again after each of {row.count} removals; "
+            f"the next one is at {until:%H:%M} UTC. Stop the client that adds it, or allow it in "
+            "the chart's operator.allowedAdditions"
+        )
+        contested = ChildDecision(
+            Standing.OURS,
+            reason=Reason.DRIFT_CONTESTED,
+            message=message,
+            requeue_after=until - now,
+        )
+        return contested, additions.allowed
+    patch = plan.PatchSpec(
+        ref,
+        live["metadata"]["resourceVersion"],
+        spec=additions.spec_patch,
+        annotations={labels.REMOVED_ADDITIONS: annotation(row, now)},
+    )
+    message = f"{ref} had {listed(additions.removed)}, which the Cell does not declare; removed"
+    event = plan.EmitEvent("Warning", "AdditionRemoved", message)
+    return ChildDecision(Standing.OURS, (patch, event)), additions.allowed
+
+
+def _is_compared_by_part(key: str, value: Any) -> bool:
+    """Whether each part of an added value has a path of its own."""
+    if isinstance(value, list):
+        return bool(value) and key in _MERGE_KEYS
+    return bool(value) and key in ("annotations", "labels")
+
+
+def is_tampered(desired: Body, live: Body, *, allowed: Sequence[str]) -> bool:
+    """Whether a pod template has more privileges than any version of kais grants.
+
+    For a template that an older version rendered: its variables and mounts may differ rightly.
+    """
+    removed = find(desired, live, allowed=allowed).removed
+    volumes = live["spec"]["template"]["spec"].get("volumes") or ()
+    of_host = tuple(
+        f"spec.template.spec.volumes[{volume.get('name')}]"
+        for volume in volumes
+        if "hostPath" in volume
+    )
+    return any(_POWER.search(path) or path.startswith(of_host) for path in removed)
+
+
+def _is_default(key: str, value: Any) -> bool:
+    if value is None or value is False or value in ("", [], {}):
+        return key != _WEAKENING or value is None
+    default = _DEFAULTS.get(key)
+    return default is _ANY or (default is not None and value == default)
+
+
+def _pattern(path: str) -> re.Pattern[str]:
+    return re.compile(".*".join(re.escape(part) for part in path.split("*")))
+
+
+def _merge_patch(live: Any, retained: Any) -> Body:
+    """Give the JSON merge patch (RFC 7386) that makes `retained` of `live`."""
+    patch: Body = {}
+    for key, value in live.items():
+        if key not in retained:
+            patch[key] = None
+        elif value != retained[key]:
+            is_mapping = isinstance(value, Mapping)
+            patch[key] = _merge_patch(value, retained[key]) if is_mapping else retained[key]
+    return patch
+
+
+def listed(paths: Sequence[str]) -> str:
+    """Name paths in a message, the first few of many."""
+    shown = ", ".join(paths[:_SHOWN])
+    return shown if len(paths) <= _SHOWN else f"{shown} and {len(paths) - _SHOWN} more"
+
+
+_SHOWN = 5

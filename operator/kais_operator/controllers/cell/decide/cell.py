@@ -1,0 +1,355 @@
+"""What a Cell needs: an account, a place in the store, and a word about whether it can work.
+
+A task cell has no pod between missions. It is ready when its account is there: the pods come with
+the attempts of a Mission. A service cell is ready when its pod is. A store that is away keeps
+neither from being ready.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+
+from kais import conditions
+from kais.conditions import Condition, Type, Wanted
+from kais.reasons import Reason
+from kais.resources.cell import Cell, CellDisplay, CellPhase, CellStatus
+from kais.resources.cell_template import CellMode, CellTemplateSpec
+from kais.scopes import Scope
+from kais_operator.controllers.cell.decide import (
+    cell_accounts,
+    cell_specs,
+    environment,
+    placing,
+    service_cells,
+    service_pods,
+)
+from kais_operator.controllers.cell.decide.cell_accounts import Account
+from kais_operator.controllers.cell.decide.placing import Housed, Identity
+from kais_operator.controllers.cell.decide.service_cells import (
+    INSTALLATION,
+    NO_CHILDREN,
+    Children,
+    Installation,
+    Workloads,
+)
+from kais_operator.controllers.cell.decide.service_pods import ServicePods
+from kais_operator.controllers.formation.decide import spawn_records, spawning
+from kais_operator.controllers.formation.decide.spawning import NO_KIN, Kin
+from kais_operator.planning import saying
+from kais_operator.planning.children import Parent
+from kais_operator.planning.plan import Action, Body, Plan, RegisterPrincipal
+from knowledge_client import models
+
+UNSUPPORTED = (
+    "this version has no agent runtime for spec.mind; give the cell spec.container with an image "
+    "of your own, in mode Service or Task"
+)
+
+
+@dataclass(frozen=True)
+class CellObserved:
+    """A Cell as one look found it.
+
+    Attributes:
+        housed: the object, with the Formation that it names.
+        account: the ServiceAccount under the name that its pods would use.
+        spec_map: what stands under the name of the map of a spec too large for a variable.
+        workloads: what stands under the names of a service cell's children, and its pods.
+        sharing: scopes of the other cells under the same borrowed account.
+        kin: the cells of the namespace, read only for a cell that another one may have made.
+        realm_uid: UID of the namespace.
+        is_registered: whether the store was told exactly what would be told now.
+        store_problem: why the store last did not answer; None since it did.
+        installation: what is set for every service cell.
+    """
+
+    housed: Housed
+    account: Body | None
+    spec_map: Body | None = None
+    workloads: Children = NO_CHILDREN
+    sharing: Sequence[Scope] = ()
+    kin: Kin = NO_KIN
+    realm_uid: str = ""
+    is_registered: bool = False
+    store_problem: str | None = None
+    installation: Installation = INSTALLATION
+
+    @property
+    def cell(self) -> Cell:
+        """The object decided upon."""
+        return self.housed.cell
+
+
+@dataclass(frozen=True)
+class _Decided:
+    """What a pass comes to: what it says, what it writes, and when it looks again."""
+
+    said: Sequence[Wanted]
+    actions: tuple[Action, ...] = ()
+    pods: ServicePods | None = None
+    waits: tuple[timedelta | None, ...] = ()
+
+
+def decide_cell(observed: CellObserved, now: datetime) -> Plan:
+    """Choose the writes that let a cell work, and say whether it can. Reads no clock."""
+    cell = observed.cell
+    if cell.is_deleting:
+        return Plan()
+    parent = parent_of(cell)
+    unsupported = not_supported(cell.spec)
+    if unsupported is not None:
+        types = (Type.APPLIED, Type.POD_READY, Type.REGISTERED, Type.READY)
+        said = [conditions.false(t, Reason.NOT_YET_SUPPORTED, unsupported) for t in types]
+        gone = service_cells.removed(parent, observed.workloads)
+        return _plan(observed, _Decided(said, gone), now)
+    spawned = spawning.problem(cell, observed.kin)
+    if spawned is not None:
+        words = Account(
+            reason=Reason.SPAWN_REFUSED, message=spawned, requeue_after=cell_accounts.LOOK_AGAIN
+        )
+        return _plan(observed, _refused(observed, words, parent), now)
+    account = _account_and_map(observed, parent)
+    if account.reason is not None:
+        return _plan(observed, _refused(observed, account, parent), now)
+    spawn_record = spawning.record(cell, observed.kin)
+    full = spawn_records.full(cell, spawn_record, observed.kin.records)
+    if full is not None:
+        words = Account(
+            reason=Reason.APPLY_FAILED, message=full, requeue_after=cell_accounts.LOOK_AGAIN
+        )
+        return _plan(observed, _refused(observed, words, parent), now)
+    if cell.spec.effective_mode is CellMode.SERVICE:
+        decided = _serving(observed, account, parent, now=now)
+    else:
+        gone = service_cells.removed(parent, observed.workloads)
+        actions = (*account.actions, *gone, *_registrations(observed, account))
+        said = _standing_by(observed, account)
+        decided = _Decided(said, actions, waits=(account.requeue_after,))
+    decided = replace(decided, actions=(*spawn_record, *decided.actions))
+    decided = _with_ignored_changes(observed, decided)
+    if saying.is_suspended(cell):  # after what stops a cell that must not run
+        said = saying.suspended(decided.said, about=Type.APPLIED)
+        decided = replace(decided, said=said, actions=())
+    return _plan(observed, decided, now)
+
+
+def _with_ignored_changes(observed: CellObserved, decided: _Decided) -> _Decided:
+    """Add to the summary which changes the spawn limits ignore, and look for their acceptance."""
+    kin = observed.kin
+    ignored = None
+    if not kin.has_policy and observed.cell.metadata.name not in kin.of_formations:
+        ignored = spawn_records.ignored_changes(observed.cell, kin.records)
+    if ignored is None:
+        return decided
+    *others, ready = decided.said
+    said = [*others, replace(ready, message=f"{ready.message} {ignored}")]
+    return replace(decided, said=said, waits=(*decided.waits, cell_accounts.LOOK_AGAIN))
+
+
+def _account_and_map(observed: CellObserved, parent: Parent) -> Account:
+    """Decide on what every pod of the cell needs: its account, and the map of a large spec."""
+    cell = observed.cell
+    account = cell_accounts.decide_account(cell, observed.account, parent)
+    if account.reason is not None:
+        return account
+    spec_map = cell_specs.decide_map(
+        cell,
+        _identity(observed),
+        parent,
+        found=observed.spec_map,
+        knowledge_url=observed.installation.knowledge_url,
+    )
+    if spec_map is None:
+        return account
+    waits = [wait for wait in (account.requeue_after, spec_map.requeue_after) if wait is not None]
+    return replace(
+        account,
+        actions=(*account.actions, *spec_map.actions),
+        reason=spec_map.reason,
+        message=spec_map.message,
+        requeue_after=min(waits, default=None),
+    )
+
+
+def not_supported(spec: CellTemplateSpec) -> str | None:
+    """Say what to use instead of a kind of cell that this version cannot run; None for others."""
+    return UNSUPPORTED if spec.mind is not None else None
+
+
+def parent_of(cell: Cell) -> Parent:
+    """Give the Cell as the parent of its children."""
+    metadata = cell.metadata
+    return Parent(cell.api_version, cell.kind, metadata.namespace, metadata.name, metadata.uid)
+
+
+def _refused(observed: CellObserved, account: Account, parent: Parent) -> _Decided:
+    """Say what stands in the way; without leave no pod runs on."""
+    stopped: tuple[Action, ...] = ()
+    if account.reason in (Reason.ACCOUNT_NOT_ALLOWED, Reason.SPAWN_REFUSED):
+        stopped = service_cells.stopped(parent, observed.workloads)
+    applied = conditions.false(Type.APPLIED, account.reason or Reason.INVALID, account.message)
+    actions = (*account.actions, *stopped)
+    return _Decided(_not_applied(applied), actions, waits=(account.requeue_after,))
+
+
+def _serving(
+    observed: CellObserved, account: Account, parent: Parent, *, now: datetime
+) -> _Decided:
+    who = _identity(observed)
+    work = service_cells.decide_workloads(
+        observed.housed,
+        who,
+        parent,
+        found=observed.workloads,
+        installation=observed.installation,
+        now=now,
+    )
+    seen = service_pods.read(
+        observed.workloads.deployment, observed.workloads.pods, replicas=work.replicas, now=now
+    )
+    applied = _service_applied(observed, work)
+    ready = conditions.summary([applied, seen.said], message=_ready_words(observed, seen))
+    if ready.status == "True" and work.replicas == 0:
+        ready = replace(ready, reason=Reason.SCALED_DOWN)
+    said = [applied, seen.said, _registered(observed, home=str(who.scope), account=account), ready]
+    waits = (account.requeue_after, work.requeue_after, seen.requeue_after)
+    return _Decided(said, _service_actions(observed, account, work), seen, waits)
+
+
+def _service_actions(
+    observed: CellObserved, account: Account, work: Workloads
+) -> tuple[Action, ...]:
+    """Register the account before the pod is made, unless the store is known to be away."""
+    if account.uid is None:
+        return account.actions
+    registrations = _registrations(observed, account)
+    if observed.store_problem is not None:
+        return (*account.actions, *work.actions, *registrations)
+    return (*account.actions, *registrations, *work.actions)
+
+
+def _service_applied(observed: CellObserved, work: Workloads) -> Wanted:
+    if work.reason is not None:
+        return conditions.false(Type.APPLIED, work.reason, work.message)
+    cell = observed.cell
+    account = f"ServiceAccount {cell.metadata.namespace}/{placing.account_name(cell)}"
+    return conditions.true(Type.APPLIED, Reason.APPLIED, f"{account}, {work.message} are there")
+
+
+def _ready_words(observed: CellObserved, seen: ServicePods) -> str:
+    return " ".join([seen.said.message, *remarks(observed.cell.spec)])
+
+
+def _not_applied(applied: Wanted) -> list[Wanted]:
+    return [
+        applied,
+        conditions.false(Type.POD_READY, applied.reason, applied.message),
+        conditions.false(
+            Type.REGISTERED, Reason.NOT_REGISTERED, "the cell has no account to register yet"
+        ),
+        conditions.false(Type.READY, applied.reason, applied.message),
+    ]
+
+
+def _standing_by(observed: CellObserved, account: Account) -> list[Wanted]:
+    cell = observed.cell
+    who = _identity(observed)
+    name = f"ServiceAccount {cell.metadata.namespace}/{who.account}"
+    words = " ".join(["a task cell: its pod is made when a mission asks", *remarks(cell.spec)])
+    return [
+        conditions.true(Type.APPLIED, Reason.APPLIED, f"{name} is there"),
+        conditions.true(Type.POD_READY, Reason.STANDBY, "no pod is needed between missions"),
+        _registered(observed, home=str(who.scope), account=account),
+        conditions.true(Type.READY, Reason.STANDBY, words),
+    ]
+
+
+def _registered(observed: CellObserved, *, home: str, account: Account) -> Wanted:
+    if account.uid is not None and observed.is_registered:
+        words = f"the knowledge service knows the cell, at home in {home}"
+        return conditions.true(Type.REGISTERED, Reason.REGISTERED, words)
+    if observed.store_problem is not None:
+        return conditions.false(
+            Type.REGISTERED,
+            Reason.STORE_UNAVAILABLE,
+            f"{observed.store_problem}; the cell works without knowledge until it answers",
+        )
+    return conditions.false(
+        Type.REGISTERED, Reason.NOT_REGISTERED, f"the cell is being registered at {home}"
+    )
+
+
+def remarks(spec: CellTemplateSpec) -> list[str]:
+    """Name what the spec says and this kind of cell has no use for."""
+    unused = []
+    if spec.tools:
+        names = ", ".join(tool.name for tool in spec.tools)
+        unused.append(f"tools ({names}) are for cells with a mind")
+    own = spec.container.env if spec.container else []
+    reserved = [variable.name for variable in own if environment.is_reserved(variable.name)]
+    if reserved:
+        unused.append(f"variables {', '.join(reserved)} belong to kais")
+    limits = spec.resources
+    money = limits and (limits.max_cost_per_hour, limits.max_total_cost, limits.max_tokens_per_turn)
+    if money and any(limit is not None for limit in money):
+        unused.append("limits of money and tokens are for cells with a mind")
+    return [f"(ignored: {'; '.join(unused)})"] if unused else []
+
+
+def _identity(observed: CellObserved) -> Identity:
+    return placing.identity(observed.housed, sharing=observed.sharing)
+
+
+def _registrations(observed: CellObserved, account: Account) -> tuple[Action, ...]:
+    if account.uid is None or observed.is_registered:
+        return ()
+    return (RegisterPrincipal(principal_for(observed, account_uid=account.uid)),)
+
+
+def principal_for(observed: CellObserved, *, account_uid: str) -> models.PrincipalIn:
+    """Make the registration that this look asks for."""
+    return placing.principal(
+        observed.cell,
+        _identity(observed),
+        account_uid=account_uid,
+        realm_uid=observed.realm_uid,
+    )
+
+
+def _phase(ready: Condition) -> CellPhase:
+    if ready.reason == Reason.SUSPENDED:
+        return CellPhase.PAUSED
+    if ready.reason == Reason.SCALED_DOWN:
+        return CellPhase.COMPLETED
+    if ready.reason == Reason.POD_FAILED:
+        return CellPhase.FAILED
+    is_running = ready.status == "True" and ready.reason != Reason.STANDBY
+    return CellPhase.RUNNING if is_running else CellPhase.PENDING
+
+
+def _shown(ready: Condition) -> str:
+    """Say in a word where a cell stands; the phase has none for one that rests."""
+    is_resting = ready.reason in (Reason.STANDBY, Reason.SCALED_DOWN)
+    return ready.reason if is_resting and ready.status == "True" else _phase(ready)
+
+
+def _plan(observed: CellObserved, decided: _Decided, now: datetime) -> Plan:
+    cell = observed.cell
+    told = saying.timed(cell, decided.said, now)
+    image = cell.spec.container.image if cell.spec.container else None
+    model = cell.spec.mind.model if cell.spec.mind else image
+    status = CellStatus(
+        observed_generation=cell.metadata.generation,
+        conditions=told,
+        phase=_phase(told[-1]),
+        pod_name=decided.pods.pod_name if decided.pods else None,
+        message=told[-1].message,
+        display=CellDisplay(status=_shown(told[-1]), model=model, cost=saying.NO_COST),
+    )
+    return Plan(
+        (*decided.actions, *saying.events(cell, told, types=(Type.READY,))),
+        saying.body_of(status),
+        min((wait for wait in decided.waits if wait is not None), default=None),
+    )

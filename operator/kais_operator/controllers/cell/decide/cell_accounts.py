@@ -1,0 +1,79 @@
+"""The ServiceAccount that a cell's pods run under: its own, or one that it may borrow."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import timedelta
+
+from kais import labels
+from kais.reasons import Reason
+from kais.resources.cell import Cell
+from kais_operator.controllers.cell.decide import placing, pods
+from kais_operator.planning import children
+from kais_operator.planning.children import Parent
+from kais_operator.planning.plan import Action, Body
+
+LOOK_AGAIN = timedelta(seconds=30)
+"""When an account that may not be borrowed is looked at again, if no watch told of it."""
+LOOK_LATER = timedelta(minutes=5)
+"""When one that may be is: its watch may have missed that its leave was taken back."""
+_ALLOWED = f'{labels.ALLOW_CELLS}: "true"'
+
+
+@dataclass(frozen=True)
+class Account:
+    """What follows from the account: writes, and trouble in words."""
+
+    actions: tuple[Action, ...] = ()
+    uid: str | None = None
+    reason: Reason | None = None
+    message: str = ""
+    requeue_after: timedelta | None = None
+
+
+def decide_account(cell: Cell, found: Body | None, parent: Parent) -> Account:
+    """Choose what to do about the account found under the name that the cell's pods would use."""
+    if cell.spec.service_account_name:
+        return _borrowed(cell, found)
+    return _own(cell, found, parent)
+
+
+def account_problem(cell: Cell, account: Body | None) -> str | None:
+    """Say why a cell may not run under the account that it names; None when it may."""
+    namespace, name = cell.metadata.namespace, placing.account_name(cell)
+    if account is None:
+        return f"ServiceAccount {namespace}/{name} does not exist; create it, annotated {_ALLOWED}"
+    given = (account["metadata"].get("annotations") or {}).get(labels.ALLOW_CELLS)
+    if given != "true":
+        return (
+            f"ServiceAccount {namespace}/{name} may not be used by cells; its owner can allow it "
+            f"with the annotation {_ALLOWED}"
+        )
+    return None
+
+
+def _own(cell: Cell, found: Body | None, parent: Parent) -> Account:
+    if cell.metadata.name == labels.USER_ACCOUNT:
+        words = f"ServiceAccount {labels.USER_ACCOUNT} is for people's tools; name the cell"
+        return Account(reason=Reason.NAME_TAKEN, message=f"{words} otherwise")
+    desired = children.child_body(
+        parent,
+        api_version="v1",
+        kind="ServiceAccount",
+        name=placing.account_name(cell),
+        labelled=pods.cell_labels(cell),
+        content={"automountServiceAccountToken": False},
+    )
+    child = children.decide_child(desired, found, parent)
+    is_ours = child.standing is children.Standing.OURS and found is not None
+    uid = found["metadata"]["uid"] if is_ours and found else None
+    return Account(child.actions, uid, child.reason, child.message, child.requeue_after)
+
+
+def _borrowed(cell: Cell, found: Body | None) -> Account:
+    problem = account_problem(cell, found)
+    if problem is not None or found is None:
+        return Account(
+            reason=Reason.ACCOUNT_NOT_ALLOWED, message=problem or "", requeue_after=LOOK_AGAIN
+        )
+    return Account(uid=found["metadata"]["uid"], requeue_after=LOOK_LATER)

@@ -1,0 +1,84 @@
+"""The variables of a cell's containers: its own, and who kais says that it is.
+
+Kubernetes expands `$(NAME)` in commands, arguments and variables, and `$$` is how it is told not
+to. What users wrote shall arrive letter for letter, so every `$` of theirs is doubled.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+
+from kais import labels
+from kais.resources.cell import Cell
+from kais.resources.cell_template import EnvVar
+from kais_operator.controllers.cell.decide import process_limits
+from kais_operator.controllers.cell.decide.placing import Identity
+from kais_operator.planning.plan import Body
+
+TOKEN_FOLDER = "/var/run/secrets/kais"  # noqa: S105 - a folder, no secret
+TOKEN_NAME = "token"  # noqa: S105 - a file name, no secret
+TOPOLOGY_FOLDER = "/etc/kais/topology"
+CELL_SPEC_FOLDER = "/etc/kais/cell"
+
+_RESERVED_PREFIXES = ("KAIS_", "KNOWLEDGE_")
+_RESERVED = frozenset({labels.ENV_CELL_NAME, labels.ENV_CELL_NAMESPACE, labels.ENV_CELL_SPEC})
+
+
+def literal(text: str) -> str:
+    """Protect a user's text from expansion by Kubernetes."""
+    return text.replace("$", "$$")
+
+
+def is_reserved(name: str) -> bool:
+    """Whether a variable belongs to kais, so that a cell's own of that name is left out."""
+    return name in _RESERVED or name.startswith(_RESERVED_PREFIXES)
+
+
+def variables(
+    cell: Cell, who: Identity, *, knowledge_url: str, told: Mapping[str, str]
+) -> list[Body]:
+    """Give the variables of a container: the cell's own, who it is, and what it is `told`."""
+    own = cell.spec.container.env if cell.spec.container else []
+    users = [_own(variable) for variable in own if not is_reserved(variable.name)]
+    ours = {**_who_it_is(cell, who, knowledge_url), **told}
+    return [*users, *({"name": name, "value": literal(value)} for name, value in ours.items())]
+
+
+def _who_it_is(cell: Cell, who: Identity, knowledge_url: str) -> dict[str, str]:
+    scope = str(who.scope)
+    return {
+        labels.ENV_CELL_NAME: who.short_name,
+        labels.ENV_CELL_NAMESPACE: cell.metadata.namespace,
+        **_spec_or_its_file(cell),
+        labels.ENV_KNOWLEDGE_SERVICE_URL: knowledge_url,
+        labels.ENV_KNOWLEDGE_SCOPE: scope,
+        labels.ENV_KNOWLEDGE_GRAPH_ID: scope,
+        labels.ENV_KNOWLEDGE_TOKEN_FILE: f"{TOKEN_FOLDER}/{TOKEN_NAME}",
+        labels.ENV_FORMATION: cell.spec.formation_ref or "",
+        labels.ENV_PEERS_FILE: f"{TOPOLOGY_FOLDER}/{labels.ROUTES_KEY}",
+    }
+
+
+def spec_text(cell: Cell) -> str:
+    """Write a cell's spec as its pods read it."""
+    return json.dumps(
+        cell.spec.to_dict(), ensure_ascii=False, sort_keys=True, separators=(",", ":")
+    )
+
+
+def has_spec_file(cell: Cell) -> bool:
+    """Whether a cell's spec is too large for CELL_SPEC, so that its pods read it from a file."""
+    return not process_limits.fits(labels.ENV_CELL_SPEC, spec_text(cell))
+
+
+def _spec_or_its_file(cell: Cell) -> dict[str, str]:
+    if has_spec_file(cell):
+        return {labels.ENV_CELL_SPEC_FILE: f"{CELL_SPEC_FOLDER}/{labels.CELL_SPEC_KEY}"}
+    return {labels.ENV_CELL_SPEC: spec_text(cell)}
+
+
+def _own(variable: EnvVar) -> Body:
+    if variable.value_from is not None:
+        return {"name": variable.name, "valueFrom": variable.value_from.to_dict()}
+    return {"name": variable.name, "value": literal(variable.value or "")}

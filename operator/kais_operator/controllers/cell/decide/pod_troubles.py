@@ -1,0 +1,64 @@
+"""Why a pod does not work, in the words of the kubelet or the scheduler."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import datetime, timedelta
+from typing import Any
+
+from kais.reasons import Reason
+from kais_operator.planning.plan import Body
+
+STUCK_AFTER = timedelta(seconds=60)
+"""Past the end of its grace period a pod that is still there is on a lost node."""
+
+USUAL_WAITS = frozenset({"ContainerCreating", "PodInitializing", ""})
+_PULLING = frozenset(
+    {
+        "ErrImagePull",
+        "ImagePullBackOff",
+        "InvalidImageName",
+        "ErrImageNeverPull",
+        "ImageInspectError",
+        "RegistryUnavailable",
+        "SignatureValidationFailed",
+    }
+)
+
+
+def name_of(pod: Body) -> str:
+    """Name a pod as messages do."""
+    return f"Pod/{pod['metadata'].get('namespace', '')}/{pod['metadata']['name']}"
+
+
+def stuck_from(pod: Body) -> datetime:
+    """Give the time from which a pod that is being deleted counts as stuck."""
+    return datetime.fromisoformat(pod["metadata"]["deletionTimestamp"]) + STUCK_AFTER
+
+
+def is_stuck(pod: Body, now: datetime) -> bool:
+    """Whether a pod should have been gone for so long that its node must be lost."""
+    return "deletionTimestamp" in pod["metadata"] and stuck_from(pod) <= now
+
+
+def stuck_words(pod: Body) -> str:
+    """Say of a pod that it stays on a node which is lost."""
+    node = (pod.get("spec") or {}).get("nodeName", "its node")
+    return f"{name_of(pod)} stays terminating on {node}, which does not answer"
+
+
+def why_waiting(pod: Body, state: Mapping[str, Any]) -> tuple[Reason, str] | None:
+    """Say why a container in this `state` does not start; None when that is only a matter of time.
+
+    Nobody's words are made up: they are the kubelet's or, without a node, the scheduler's.
+    """
+    waiting = state.get("waiting") or {}
+    reason = waiting.get("reason", "")
+    if reason not in USUAL_WAITS:
+        kind = Reason.IMAGE_PULL_FAILED if reason in _PULLING else Reason.POD_FAILED
+        return kind, f"{reason}: {waiting.get('message') or 'the kubelet gives no more words'}"
+    for condition in (pod.get("status") or {}).get("conditions") or ():
+        is_refused = condition["type"] == "PodScheduled" and condition["status"] == "False"
+        if is_refused and condition.get("reason") == "Unschedulable":
+            return Reason.UNSCHEDULABLE, condition.get("message") or "no node takes the pod"
+    return None

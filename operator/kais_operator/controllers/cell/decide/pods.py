@@ -1,0 +1,110 @@
+"""What every pod of a cell is: its labels, whom it runs as, what it may do and use.
+
+An attempt's Job and a service's Deployment are made of these parts. Everything here is part of pod
+templates: a change of it restarts the team of everybody who upgrades.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from kais import labels, names
+from kais.resources.cell import Cell
+from kais.resources.cell_template import Container
+from kais_operator.controllers.cell.decide.environment import literal
+from kais_operator.controllers.cell.decide.placing import Identity
+from kais_operator.controllers.cell.decide.volumes import Volume
+from kais_operator.planning import quantities
+from kais_operator.planning.plan import Body
+
+TASK = "task"
+"""Name of the container that does an attempt's work."""
+SERVICE = "cell"
+"""Name of the container that keeps running in a service cell."""
+DEFAULT_USER = 65532
+LOST_NODE_SECONDS = 30
+"""How long a pod stays on a node that does not answer before it is replaced."""
+
+
+def cell_labels(cell: Cell) -> dict[str, str]:
+    """Give the labels that everything of a cell carries."""
+    kept = (labels.FORMATION, labels.CELL_TEMPLATE, labels.BLUEPRINT, labels.REVISION)
+    carried = {key: cell.metadata.labels[key] for key in kept if key in cell.metadata.labels}
+    if labels.INSTANCE in cell.metadata.labels:
+        carried[labels.INSTANCE] = cell.metadata.labels[labels.INSTANCE]
+    return {
+        **carried,
+        labels.MANAGED_BY: labels.MANAGER,
+        labels.CELL: names.label_value(cell.metadata.name),
+        labels.ROLE: labels.ROLE_CELL,
+    }
+
+
+def pod_spec(
+    cell: Cell, who: Identity, *, containers: Sequence[Body], mounted: Sequence[Volume]
+) -> Body:
+    """Make the pod around its containers; who makes it adds when it is restarted."""
+    user = (cell.spec.container.run_as_user if cell.spec.container else None) or DEFAULT_USER
+    return {
+        "serviceAccountName": who.account,
+        "automountServiceAccountToken": cell.spec.api_access,
+        "enableServiceLinks": False,
+        "securityContext": {
+            "runAsNonRoot": True,
+            "runAsUser": user,
+            "runAsGroup": user,
+            "fsGroup": user,
+            "seccompProfile": {"type": "RuntimeDefault"},
+        },
+        "tolerations": [
+            {
+                "key": f"node.kubernetes.io/{trouble}",
+                "operator": "Exists",
+                "effect": "NoExecute",
+                "tolerationSeconds": LOST_NODE_SECONDS,
+            }
+            for trouble in ("not-ready", "unreachable")
+        ],
+        "containers": list(containers),
+        "volumes": [volume.source for volume in mounted],
+    }
+
+
+def container(
+    cell: Cell, name: str, *, variables: Sequence[Body], mounted: Sequence[Volume]
+) -> Body:
+    """Make the container that runs the cell's image."""
+    wanted = cell.spec.container or Container(image="")
+    body: Body = {
+        "name": name,
+        "image": wanted.image,
+        "env": list(variables),
+        "resources": _resources(cell),
+        "securityContext": {
+            "allowPrivilegeEscalation": False,
+            "readOnlyRootFilesystem": True,
+            "capabilities": {"drop": ["ALL"]},
+        },
+        "terminationMessagePolicy": "FallbackToLogsOnError",
+        "volumeMounts": [volume.mount for volume in mounted],
+    }
+    if wanted.command is not None:
+        body["command"] = [literal(text) for text in wanted.command]
+    if wanted.args is not None:
+        body["args"] = [literal(text) for text in wanted.args]
+    if wanted.ports:
+        body["ports"] = [{"containerPort": p.container_port, "name": p.name} for p in wanted.ports]
+    return body
+
+
+def _resources(cell: Cell) -> Body:
+    wanted = cell.spec.resources
+    cpu = wanted.cpu_limit if wanted and wanted.cpu_limit is not None else "500m"
+    memory = wanted.memory_limit if wanted and wanted.memory_limit is not None else "256Mi"
+    return {
+        "requests": {
+            "cpu": quantities.at_most(cpu, "100m"),
+            "memory": quantities.at_most(memory, "128Mi"),
+        },
+        "limits": {"cpu": str(cpu), "memory": str(memory)},
+    }

@@ -1,0 +1,97 @@
+"""Limits of a process's input and of stored objects, checked before any object is created.
+
+The kernel takes at most 128 KiB in one argument or variable (`MAX_ARG_STRLEN`), and a quarter of
+the stack's limit, 2 MiB with the usual 8, in all of them. A pod that exceeds either never starts,
+and the runtime's words for it name no field.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from kais import labels
+from kais_operator.planning.plan import Body
+
+STRING_BYTES = 131_072
+"""Of one argument or `NAME=value`, with the zero byte at its end."""
+TOTAL_BYTES = 1_835_008
+"""Of all in one container: 2 MiB without 256 KiB for the image's own variables."""
+OBJECT_BYTES = 1_400_000
+"""Of all containers of a pod: etcd takes 1.5 MiB in one object, with all else that is in it."""
+_POINTER = 8
+_FIELDS = {
+    labels.ENV_OBJECTIVE: "spec.objective",
+    labels.ENV_MESSAGE: "spec.entrypoint.message",
+    labels.ENV_CELL_SPEC: "spec",
+}
+
+
+@dataclass(frozen=True)
+class _Input:
+    """One argument or variable of a process, and the field that it comes from."""
+
+    field: str
+    size: int
+
+
+def fits(name: str, value: str) -> bool:
+    """Whether a process accepts a variable of this size."""
+    return _variable_size(name, value) <= STRING_BYTES
+
+
+def problem(containers: Sequence[Body]) -> str | None:
+    """Say which field makes a pod's containers too large to be started; None when none does."""
+    total = 0
+    for container in containers:
+        inputs = list(_inputs(container))
+        if not inputs:
+            continue
+        largest = max(inputs, key=lambda item: item.size)
+        if largest.size > STRING_BYTES:
+            return (
+                f"{largest.field} takes {largest.size} bytes, and a process accepts"
+                f" {STRING_BYTES} in one argument or variable: shorten it, or put it into a file"
+            )
+        container_bytes = sum(item.size + _POINTER for item in inputs)
+        total += container_bytes
+        if container_bytes > TOTAL_BYTES:
+            return (
+                f"the arguments and variables of container {container['name']} take"
+                f" {container_bytes} bytes,"
+                f" and a process accepts {TOTAL_BYTES}: the largest is {largest.field} with"
+                f" {largest.size}"
+            )
+        if total > OBJECT_BYTES:
+            return (
+                f"the arguments and variables of {len(containers)} containers take more than the"
+                f" {OBJECT_BYTES} bytes that one pod may have: the largest is {largest.field} with"
+                f" {largest.size} in each; shorten it or declare fewer checks"
+            )
+    return None
+
+
+def _inputs(container: Body) -> Iterator[_Input]:
+    name = container["name"]
+    for key in ("command", "args"):
+        for index, text in enumerate(container.get(key) or ()):
+            size = len(_plain(text).encode()) + 1
+            yield _Input(f"{key}[{index}] of container {name}", size)
+    for variable in container.get("env") or ():
+        if "value" in variable:
+            yield _of_variable(variable)
+
+
+def _of_variable(variable: Mapping[str, str]) -> _Input:
+    name = variable["name"]
+    field = _FIELDS.get(name, f"env {name}")
+    return _Input(field, _variable_size(name, _plain(variable["value"])))
+
+
+def _variable_size(name: str, value: str) -> int:
+    return len(name) + len("=") + len(value.encode()) + 1
+
+
+def _plain(text: str) -> str:
+    """Take back the doubling of `$` that keeps Kubernetes from expanding it."""
+    return text.replace("$$", "$")

@@ -1,0 +1,239 @@
+"""What a service cell is made of: a Deployment of one pod, and the Service that finds it.
+
+    Cell -> Deployment (Recreate: two pods would share a workspace and a name) -> pod
+         -> Service, headless when no port is declared: DNS finds the pod all the same
+
+A pod template is rendered anew only when what it is made from changes: the Cell's spec, its place,
+its formation's workspace. A newer operator, another default or another address of the store restart
+nobody; two annotations on the Deployment say what it was made from and how it was rendered.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from kais import labels, names
+from kais.resources.cell import Cell
+from kais.resources.cell_template import Port
+from kais_operator.controllers.cell.decide import (
+    additions,
+    environment,
+    placing,
+    pods,
+    process_limits,
+    volumes,
+)
+from kais_operator.controllers.cell.decide.placing import Housed, Identity
+from kais_operator.planning import children
+from kais_operator.planning.children import Parent, Standing
+from kais_operator.planning.plan import Body
+
+KEPT_REVISIONS = 1
+"""ReplicaSets kept of templates before: Kubernetes' ten would only fill etcd."""
+_START = {"periodSeconds": 2, "failureThreshold": 150}
+"""Five minutes to open the port, an arbitrary time: what loads a model is slow."""
+_READY = {"periodSeconds": 5}
+_ALIVE = {"periodSeconds": 10, "failureThreshold": 6}
+
+
+@dataclass(frozen=True)
+class Workload:
+    """The two bodies of a service cell."""
+
+    deployment: Body
+    service: Body
+
+
+def workload(
+    parent: Parent, housed: Housed, who: Identity, *, knowledge_url: str, replicas: int
+) -> Workload:
+    """Make the Deployment and the Service of a service cell."""
+    cell = housed.cell
+    selector = selector_of(cell)
+    labelled = {**pods.cell_labels(cell), **selector}
+    template = {
+        "metadata": {"labels": {**labelled, **parent.label()}},
+        "spec": _pod_spec(cell, who, knowledge_url),
+    }
+    content = {
+        "replicas": replicas,
+        "revisionHistoryLimit": KEPT_REVISIONS,
+        "strategy": {"type": "Recreate"},
+        "selector": {"matchLabels": selector},
+        "template": template,
+    }
+    deployment = children.child_body(
+        parent,
+        api_version="apps/v1",
+        kind="Deployment",
+        name=names.deployment_name(cell.metadata.name),
+        labelled=labelled,
+        annotated={
+            labels.RENDERED_FROM: _made_from(housed),
+            labels.RENDERED: names.spec_hash(template),
+        },
+        content={"spec": content},
+    )
+    return Workload(deployment, _service(parent, cell, labelled))
+
+
+def selector_of(cell: Cell) -> dict[str, str]:
+    """Give the labels that the pods of a service cell have and no others."""
+    return {
+        labels.CELL: names.label_value(cell.metadata.name),
+        labels.CELL_MODE: "Service",
+    }
+
+
+def own_pods(cell: Cell, found: Sequence[Body]) -> list[Body]:
+    """Keep the pods that the cell's Deployment made: labels are anybody's to write.
+
+    A Deployment's ReplicaSets bear its name and a hash; a pod that names an owner who is not there
+    is collected by Kubernetes.
+    """
+    deployment = names.deployment_name(cell.metadata.name)
+    return [pod for pod in found if _replica_set_of(pod).rpartition("-")[0] == deployment]
+
+
+def _replica_set_of(pod: Body) -> str:
+    for owner in pod["metadata"].get("ownerReferences") or ():
+        if owner.get("controller") and owner["kind"] == "ReplicaSet":
+            return str(owner["name"])
+    return ""
+
+
+def keeping(
+    desired: Body,
+    seen: Body | None,
+    *,
+    housed: Housed,
+    parent: Parent,
+    allowed: Sequence[str] = (),
+) -> Body:
+    """Give the Deployment that shall be: with the template that runs when nothing asks for another.
+
+    Somebody's edit of what the Cell declares is no template to keep: it is taken back.
+    """
+    if seen is None or children.standing(seen, parent) is not Standing.OURS:
+        return desired
+    before = seen["metadata"].get("annotations") or {}
+    wanted = desired["metadata"]["annotations"]
+    if (
+        not _is_homeless(housed)
+        and before.get(labels.RENDERED_FROM) != wanted[labels.RENDERED_FROM]
+    ):
+        return desired
+    is_same_rendering = before.get(labels.RENDERED) == wanted[labels.RENDERED]
+    is_edited = _is_edited(desired, seen) or additions.is_tampered(desired, seen, allowed=allowed)
+    if is_same_rendering or is_edited or _never_starts(seen):
+        return desired
+    return _with_template_of(seen, desired)
+
+
+def _never_starts(seen: Body) -> bool:
+    """Whether a template gives its process more than that can take."""
+    return process_limits.problem(seen["spec"]["template"]["spec"]["containers"]) is not None
+
+
+def _is_homeless(housed: Housed) -> bool:
+    """Whether the formation that a cell names is missing: nobody knows then what it shares."""
+    return housed.cell.spec.formation_ref is not None and housed.formation is None
+
+
+def _made_from(housed: Housed) -> str:
+    return names.spec_hash(
+        {
+            "spec": housed.cell.spec.to_dict(),
+            "scope": str(placing.own_scope(housed)),
+            "workspace": placing.workspace_claim(housed.formation),
+        }
+    )
+
+
+def _is_edited(desired: Body, seen: Body) -> bool:
+    """Whether what the Cell itself declares differs in the template that is there."""
+    wanted, found = _declared(desired), _declared(seen)
+    return children.differs(wanted, found)
+
+
+def _declared(deployment: Body) -> Body:
+    template = deployment["spec"]["template"]["spec"]
+    shown = ("image", "command", "args", "resources", "securityContext")
+    containers = [
+        {"name": one["name"], **{key: one[key] for key in shown if key in one}}
+        for one in template.get("containers") or ()
+    ]
+    return {"serviceAccountName": template.get("serviceAccountName"), "containers": containers}
+
+
+def _with_template_of(seen: Body, desired: Body) -> Body:
+    """Keep the template and, so that keeping it is no change, the marks that speak of it."""
+    metadata, spec = desired["metadata"], desired["spec"]
+    carried = seen["metadata"].get("labels") or {}
+    fingerprint = carried.get(labels.SPEC_HASH, metadata["labels"][labels.SPEC_HASH])
+    return {
+        **desired,
+        "metadata": {
+            **metadata,
+            "labels": {**metadata["labels"], labels.SPEC_HASH: fingerprint},
+            "annotations": _marks(seen["metadata"].get("annotations") or {}),
+        },
+        "spec": {**spec, "template": seen["spec"]["template"]},
+    }
+
+
+def _marks(annotations: Mapping[str, str]) -> dict[str, str]:
+    kept = (labels.RENDERED_FROM, labels.RENDERED)
+    return {key: annotations[key] for key in kept if key in annotations}
+
+
+def _pod_spec(cell: Cell, who: Identity, knowledge_url: str) -> Body:
+    mounted = volumes.volumes(cell, who, knowledge_map=None)
+    variables = environment.variables(cell, who, knowledge_url=knowledge_url, told={})
+    container = pods.container(cell, pods.SERVICE, variables=variables, mounted=mounted)
+    ports = named_ports(cell)
+    if ports:
+        container["ports"] = [{"containerPort": port, "name": name} for name, port in ports]
+        container |= _probes(ports[0][1])
+    return pods.pod_spec(cell, who, containers=[container], mounted=mounted)
+
+
+def _probes(port: int) -> Body:
+    """Ask whether the first port takes connections: any image answers that."""
+    opened = {"tcpSocket": {"port": port}}
+    return {
+        "startupProbe": {**opened, **_START},
+        "readinessProbe": {**opened, **_READY},
+        "livenessProbe": {**opened, **_ALIVE},
+    }
+
+
+def named_ports(cell: Cell) -> list[tuple[str, int]]:
+    """Give each declared port with a name of its own; a name said twice is the first one's."""
+    declared: list[Port] = cell.spec.container.ports if cell.spec.container else []
+    named: dict[str, int] = {}
+    for port in declared:
+        name = port.name if port.name not in named else f"port-{port.container_port}"
+        named[name] = port.container_port
+    return list(named.items())
+
+
+def _service(parent: Parent, cell: Cell, labelled: Mapping[str, str]) -> Body:
+    ports = [
+        {"name": name, "port": port, "targetPort": port, "protocol": "TCP"}
+        for name, port in named_ports(cell)
+    ]
+    return children.child_body(
+        parent,
+        api_version="v1",
+        kind="Service",
+        name=names.service_name(cell.metadata.name),
+        labelled=labelled,
+        content={
+            "spec": {
+                "selector": selector_of(cell),
+                **({"ports": ports} if ports else {"clusterIP": "None"}),
+            }
+        },
+    )

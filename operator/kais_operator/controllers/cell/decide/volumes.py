@@ -1,0 +1,74 @@
+"""The volumes of a cell's pods, each with where it is mounted.
+
+The peers of a cell are in a mounted map, never in the environment: a team that grows must not
+restart. A map that is missing mounts nothing, and whoever finds no peers has none.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from kais import labels, names
+from kais.resources.cell import Cell
+from kais_operator.controllers.cell.decide import environment
+from kais_operator.controllers.cell.decide.environment import (
+    CELL_SPEC_FOLDER,
+    TOKEN_FOLDER,
+    TOKEN_NAME,
+    TOPOLOGY_FOLDER,
+)
+from kais_operator.controllers.cell.decide.placing import Identity
+from kais_operator.planning.plan import Body
+
+TOKEN_SECONDS = 3600
+KNOWLEDGE_FOLDER = "/etc/kais/knowledge"
+WORKSPACE_FOLDER = "/workspace/"
+"""Where every folder begins that the work may leave something in."""
+SHARED_FOLDER = "/workspace/shared"
+PRIVATE_FOLDER = "/workspace/private"
+
+
+@dataclass(frozen=True)
+class Volume:
+    """One volume of the pod and its mount in a container."""
+
+    source: Body
+    mount: Body
+
+
+def volumes(cell: Cell, who: Identity, *, knowledge_map: str | None) -> list[Volume]:
+    """Give everything that a container of the cell mounts; `knowledge_map` is an attempt's."""
+    found = [_volume("kais-token", TOKEN_FOLDER, _token(), is_read_only=True)]
+    if knowledge_map is not None:
+        recalled: Body = {"configMap": {"name": knowledge_map}}
+        found.append(_volume("kais-knowledge", KNOWLEDGE_FOLDER, recalled, is_read_only=True))
+    shared: Body = {"emptyDir": {}}
+    if who.workspace is not None:
+        shared = {"persistentVolumeClaim": {"claimName": who.workspace}}
+    found += [
+        _volume("tmp", "/tmp", {"emptyDir": {}}),  # noqa: S108 - in the pod
+        _volume("workspace", SHARED_FOLDER, shared),
+        _volume("private", f"{PRIVATE_FOLDER}/{who.short_name}", {"emptyDir": {}}),
+    ]
+    if cell.spec.formation_ref is not None:
+        name = names.topology_map_name(cell.spec.formation_ref)
+        peers: Body = {"configMap": {"name": name, "optional": True}}
+        found.append(_volume("kais-topology", TOPOLOGY_FOLDER, peers, is_read_only=True))
+    if environment.has_spec_file(cell):
+        spec: Body = {"configMap": {"name": names.cell_spec_map_name(cell.metadata.name)}}
+        found.append(_volume("kais-cell-spec", CELL_SPEC_FOLDER, spec, is_read_only=True))
+    return found
+
+
+def _token() -> Body:
+    token = {
+        "audience": labels.AUDIENCE,
+        "expirationSeconds": TOKEN_SECONDS,
+        "path": TOKEN_NAME,
+    }
+    return {"projected": {"sources": [{"serviceAccountToken": token}]}}
+
+
+def _volume(name: str, path: str, source: Body, *, is_read_only: bool = False) -> Volume:
+    mount: Body = {"name": name, "mountPath": path}
+    return Volume({"name": name, **source}, {**mount, "readOnly": True} if is_read_only else mount)

@@ -1,0 +1,1 @@
+"""Reads of the cluster, the knowledge service and the renderer; no writes."""

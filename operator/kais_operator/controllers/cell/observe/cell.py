@@ -1,0 +1,95 @@
+"""Reads a Cell: its formation, account and workloads, who shares it, whether the store knows it."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from kais import labels, names
+from kais.conditions import Type
+from kais.resources.cell import Cell
+from kais.resources.cell_template import CellMode
+from kais_operator.controllers.base import Reconciler, Seen
+from kais_operator.controllers.cell.decide import cell as decision
+from kais_operator.controllers.cell.decide import environment, placing, service_workloads
+from kais_operator.controllers.cell.decide.cell import CellObserved
+from kais_operator.controllers.cell.decide.placing import Housed
+from kais_operator.controllers.cell.decide.service_cells import Children, Installation
+from kais_operator.controllers.cell.observe import kin
+from kais_operator.controllers.shared.observe import reading
+from kais_operator.planning.plan import Body, ObjectRef
+from kais_operator.ports import Cluster, World
+
+
+async def observe_cell(world: World, ref: ObjectRef) -> Seen | None:
+    """Read a Cell and what its decision needs; None when it is gone."""
+    body = await world.cluster.get(ref)
+    if body is None:
+        return None
+    cell = reading.read(Cell, body)
+    if isinstance(cell, reading.Unreadable):
+        return Seen(body, cell)
+    if cell.is_deleting:
+        return Seen(body, CellObserved(Housed(cell, None), None))
+    workloads = await _workloads(world, cell)
+    if decision.not_supported(cell.spec) is not None:
+        return Seen(body, CellObserved(Housed(cell, None), None, workloads=workloads))
+    cluster = world.cluster
+    formation = await reading.formation_of(cluster, ref.namespace, cell.spec.formation_ref)
+    namespace = await cluster.get(ObjectRef("Namespace", "", ref.namespace))
+    observed = CellObserved(
+        housed=Housed(cell, formation),
+        account=await _account(cluster, cell),
+        spec_map=await _spec_map(cluster, cell),
+        workloads=workloads,
+        sharing=await reading.sharing(cluster, cell),
+        kin=await kin.read_kin(world, Housed(cell, formation)),
+        realm_uid=namespace["metadata"]["uid"] if namespace else "",
+        store_problem=world.memory.store_problem(),
+        installation=Installation(world.placement.knowledge_url, world.placement.allowed_additions),
+    )
+    return Seen(body, replace(observed, is_registered=_is_registered(world, observed)))
+
+
+async def _workloads(world: World, cell: Cell) -> Children:
+    """Read a service cell's children, and what a task cell may have left from being one."""
+    cluster, metadata = world.cluster, cell.metadata
+    deployment = await cluster.get_child(
+        ObjectRef("Deployment", metadata.namespace, names.deployment_name(metadata.name))
+    )
+    service = await cluster.get_child(
+        ObjectRef("Service", metadata.namespace, names.service_name(metadata.name))
+    )
+    if cell.spec.effective_mode is not CellMode.SERVICE or deployment is None:
+        return Children(deployment, service)
+    told = service_workloads.selector_of(cell) | {labels.MANAGED_BY: labels.MANAGER}
+    selector = ",".join(f"{key}={value}" for key, value in told.items())
+    found = await cluster.list("Pod", metadata.namespace, labels=selector)
+    return Children(deployment, service, service_workloads.own_pods(cell, found))
+
+
+async def _account(cluster: Cluster, cell: Cell) -> Body | None:
+    """Read the account of a cell: its own child, or somebody's, which no watch tells of."""
+    ref = ObjectRef("ServiceAccount", cell.metadata.namespace, placing.account_name(cell))
+    if cell.spec.service_account_name is not None:
+        return await cluster.get(ref, fresh=True)
+    return await cluster.get_child(ref)
+
+
+async def _spec_map(cluster: Cluster, cell: Cell) -> Body | None:
+    """Read the map of a cell's spec, which only large specs have."""
+    if not environment.has_spec_file(cell):
+        return None
+    name = names.cell_spec_map_name(cell.metadata.name)
+    return await cluster.get_child(ObjectRef("ConfigMap", cell.metadata.namespace, name))
+
+
+def _is_registered(world: World, observed: CellObserved) -> bool:
+    if observed.account is None:
+        return False
+    uid = observed.account["metadata"]["uid"]
+    return world.memory.is_registered(decision.principal_for(observed, account_uid=uid))
+
+
+RECONCILER = Reconciler(
+    "Cell", observe_cell, reading.deciding(decision.decide_cell, summary=Type.READY)
+)

@@ -1,0 +1,82 @@
+"""Reads what tells whether another cell made a Cell, and whether it was allowed to."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+from kais import labels
+from kais.resources.cell import Cell
+from kais.resources.cell_template import SpawnPolicy
+from kais.resources.formation import Formation
+from kais_operator.controllers.cell.decide import placing
+from kais_operator.controllers.cell.decide.placing import Housed
+from kais_operator.controllers.formation.decide import spawn_records, spawning
+from kais_operator.controllers.formation.decide.spawn_records import Records
+from kais_operator.controllers.formation.decide.spawning import NO_KIN, Kin
+from kais_operator.controllers.shared.observe import reading
+from kais_operator.planning.plan import Body, ObjectRef
+from kais_operator.ports import Cluster, World
+
+
+async def read_kin(world: World, housed: Housed) -> Kin:
+    """Read the cells among which one was made; nothing where no cell can have made it."""
+    cluster, cell = world.cluster, housed.cell
+    namespace = cell.metadata.namespace
+    has_parent = cell.spec.parent_ref is not None
+    if world.placement.has_spawn_policy:
+        if not has_parent and spawn_records.creator(cell) is None:
+            return NO_KIN
+        records = await _records(cluster, cell, fresh=True)
+        return Kin(await _cells(cluster, namespace), has_policy=True, records=records)
+    is_ours = bool(housed.formation and spawning.of_formations([cell], [housed.formation]))
+    if not has_parent and is_ours:
+        return NO_KIN  # without a look at the others, which a large team would repeat for each cell
+    bodies = await cluster.list("Cell", namespace)
+    has_caller = any((body.get("spec") or {}).get("apiAccess") for body in bodies)
+    records = await _records(cluster, cell, fresh=has_caller)
+    if not has_parent and not has_caller and not records.limits:
+        return NO_KIN
+    cells = _readable(bodies)
+    teams = [reading.read(Formation, body) for body in await cluster.list("Formation", namespace)]
+    of_formations = spawning.of_formations(
+        cells, [team for team in teams if isinstance(team, Formation)]
+    )
+    recorded = [
+        one if one.metadata.name in of_formations else spawn_records.as_recorded(one, records)
+        for one in cells
+    ]
+    return Kin(
+        recorded,
+        of_formations=of_formations,
+        approvals=await _approvals(cluster, recorded),
+        records=records,
+    )
+
+
+async def _records(cluster: Cluster, cell: Cell, *, fresh: bool) -> Records:
+    return spawn_records.read(await cluster.get(spawn_records.holder_ref(cell), fresh=fresh))
+
+
+async def _cells(cluster: Cluster, namespace: str) -> tuple[Cell, ...]:
+    return _readable(await cluster.list("Cell", namespace))
+
+
+def _readable(bodies: Sequence[Body]) -> tuple[Cell, ...]:
+    found = [reading.read(Cell, body) for body in bodies]
+    return tuple(one for one in found if isinstance(one, Cell))
+
+
+async def _approvals(cluster: Cluster, cells: Sequence[Cell]) -> dict[str, frozenset[str]]:
+    """Read whom the accounts of cells that need approval approve; no watch tells of these."""
+    approvals: dict[str, frozenset[str]] = {}
+    for cell in cells:
+        recursion, account = cell.spec.recursion, placing.account_name(cell)
+        asks = recursion and recursion.spawn_policy is SpawnPolicy.APPROVAL_REQUIRED
+        if not asks or account in approvals:
+            continue
+        ref = ObjectRef("ServiceAccount", cell.metadata.namespace, account)
+        body = await cluster.get(ref, fresh=True) or {"metadata": {}}
+        text = (body["metadata"].get("annotations") or {}).get(labels.APPROVED_CELLS, "")
+        approvals[account] = frozenset(re.split(r"[\s,]+", text.strip()))
+    return approvals

@@ -1,0 +1,1 @@
+"""Formations: the Cells of a team and the maps they share."""

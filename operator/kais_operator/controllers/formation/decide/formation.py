@@ -1,0 +1,306 @@
+"""What a Formation needs: its Cells, who may talk to whom, what they share, and how many are ready.
+
+Cells are pruned by inventory: what carries our label and our UID as controller owner and is not
+wanted any more, the last made first.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from kais import conditions, labels, names, topology
+from kais.conditions import Type, Wanted
+from kais.errors import InvalidResource
+from kais.reasons import Reason
+from kais.resources.base import API_VERSION
+from kais.resources.cell import Cell, CellPhase
+from kais.resources.formation import (
+    MAX_CELLS,
+    CellSummary,
+    CellTemplate,
+    Formation,
+    FormationDisplay,
+    FormationPhase,
+    FormationStatus,
+)
+from kais_operator.controllers.formation.decide import topology_maps, workspaces
+from kais_operator.planning import children, saying
+from kais_operator.planning.children import ChildDecision, Parent
+from kais_operator.planning.plan import Action, Body, Delete, Plan
+
+_NAMED = 5  # cells that a message names before it only counts; an arbitrary number
+_PASSED_ON = (labels.BLUEPRINT, labels.REVISION, labels.INSTANCE)
+
+
+@dataclass(frozen=True)
+class FormationObserved:
+    """A Formation as one look found it.
+
+    Attributes:
+        formation: the object.
+        cells: what stands under the names of its cells and what else carries its label, by name.
+        routes: the ConfigMap under the name of its topology map.
+        claim: the volume claim under the name of its workspace.
+    """
+
+    formation: Formation
+    cells: Mapping[str, Body]
+    routes: Body | None = None
+    claim: Body | None = None
+
+
+def decide_formation(observed: FormationObserved, now: datetime) -> Plan:
+    """Choose the writes that bring a formation to its cells, and count those that are ready."""
+    formation = observed.formation
+    if formation.is_deleting:
+        return Plan()
+    excess = formation.spec.too_many_cells()
+    if excess is not None:
+        return _decide_excess(observed, excess, now)
+    desired = cell_bodies(formation)
+    cells = _own_cells(observed, (body["metadata"]["name"] for body in desired))
+    topology_map = topology_maps.map_body(formation, parent_of(formation))
+    decided = (
+        [] if saying.is_suspended(formation) else _decide_children(observed, desired, topology_map)
+    )
+    said = [_applied(formation, decided, topology_map), _cells_ready(cells)]
+    said.append(conditions.summary(said, message=_all_well(formation, len(desired))))
+    told = saying.timed(formation, said, now)
+    actions: list[Action] = [action for d in decided for action in d.actions]
+    actions += [] if saying.is_suspended(formation) else _pruned(observed, desired)
+    actions += saying.events(formation, told, types=(Type.READY,))
+    return Plan(
+        tuple(actions), saying.body_of(_status(formation, cells, told=told)), _soonest(decided)
+    )
+
+
+def _decide_excess(observed: FormationObserved, excess: str, now: datetime) -> Plan:
+    """Write nothing for a team larger than the bound; the cells that it has stay as they are."""
+    formation = observed.formation
+    message = f"{excess}; nothing is written until then, and existing cells stay"
+    wanted = [
+        conditions.false(Type.APPLIED, Reason.TOO_MANY_CELLS, message),
+        conditions.false(Type.CELLS_READY, Reason.TOO_MANY_CELLS, excess),
+    ]
+    wanted.append(conditions.summary(wanted, message=""))
+    timed = saying.timed(formation, wanted, now)
+    status = _status(formation, _own_cells(observed, observed.cells), told=timed)
+    return Plan(saying.events(formation, timed, types=(Type.READY,)), saying.body_of(status))
+
+
+def parent_of(formation: Formation) -> Parent:
+    """Give the Formation as the parent of its children."""
+    metadata = formation.metadata
+    return Parent(API_VERSION, formation.kind, metadata.namespace, metadata.name, metadata.uid)
+
+
+def wanted_names(formation: Formation) -> list[str]:
+    """Name every Cell that the spec asks for, in its order."""
+    return [
+        names.cell_name(formation.metadata.name, template.name, index)
+        for template in formation.spec.cells
+        for index in range(template.replicas)
+    ]
+
+
+def is_wanted(formation: Formation, name: str) -> bool:
+    """Whether the spec asks for a Cell of this name; for most names without naming every cell."""
+    short = name.removeprefix(f"{formation.metadata.name}-")
+    is_plain = short != name and names.is_dns_label(name)
+    if is_plain and topology.template_of(formation.spec, short) is not None:
+        return True
+    return name in wanted_names(formation)
+
+
+def cell_bodies(formation: Formation) -> list[Body]:
+    """Make every Cell that the spec asks for, in its order."""
+    return [
+        body for template in formation.spec.cells for body in _template_bodies(formation, template)
+    ]
+
+
+def _template_bodies(formation: Formation, template: CellTemplate) -> Iterator[Body]:
+    spec = {**template.spec.to_dict(), "formationRef": formation.metadata.name}
+    return (_cell_body(formation, template, index, spec) for index in range(template.replicas))
+
+
+def _cell_body(formation: Formation, template: CellTemplate, index: int, spec: Body) -> Body:
+    name = names.cell_name(formation.metadata.name, template.name, index)
+    known = formation.metadata.labels
+    return children.child_body(
+        parent_of(formation),
+        api_version=API_VERSION,
+        kind="Cell",
+        name=name,
+        labelled={
+            **{key: known[key] for key in _PASSED_ON if key in known},
+            labels.CELL_TEMPLATE: template.name,
+            labels.CELL: names.label_value(name),
+            labels.ROLE: labels.ROLE_CELL,
+        },
+        annotated=_resting(formation),
+        content={"spec": spec},
+    )
+
+
+def _resting(formation: Formation) -> dict[str, str]:
+    """Pass on that service cells rest; in no spec, so that waking them restarts nobody."""
+    is_resting = formation.metadata.annotations.get(labels.SCALED_DOWN) == labels.SCALED_DOWN_YES
+    return {labels.SCALED_DOWN: labels.SCALED_DOWN_YES} if is_resting else {}
+
+
+def _decide_children(
+    observed: FormationObserved, desired: Sequence[Body], topology_map: Body
+) -> list[ChildDecision]:
+    """Decide on the map and the claim first: the pods of the cells mount them."""
+    formation, parent = observed.formation, parent_of(observed.formation)
+    claim = workspaces.decide_claim(formation, observed.claim, parent)
+    return [
+        children.decide_child(topology_map, observed.routes, parent),
+        *([claim] if claim is not None else []),
+        *_decide_cells(observed, desired),
+    ]
+
+
+def _decide_cells(observed: FormationObserved, desired: Sequence[Body]) -> list[ChildDecision]:
+    parent = parent_of(observed.formation)
+    return [
+        children.decide_child(body, observed.cells.get(body["metadata"]["name"]), parent)
+        for body in desired
+    ]
+
+
+def _pruned(observed: FormationObserved, desired: Sequence[Body]) -> list[Action]:
+    kept = {body["metadata"]["name"] for body in desired}
+    uid = observed.formation.metadata.uid
+    surplus = [
+        body
+        for name, body in observed.cells.items()
+        if name not in kept
+        and children.controller_uid(body) == uid
+        and not body["metadata"].get("deletionTimestamp")
+    ]
+    surplus.sort(key=_made_order, reverse=True)
+    return [Delete(children.ref_of(body), uid=body["metadata"]["uid"]) for body in surplus]
+
+
+def _made_order(body: Body) -> tuple[str, str]:
+    return (body["metadata"].get("creationTimestamp", ""), body["metadata"]["name"])
+
+
+def _applied(formation: Formation, decided: Sequence[ChildDecision], topology_map: Body) -> Wanted:
+    if saying.is_suspended(formation):
+        return conditions.false(Type.APPLIED, Reason.SUSPENDED, saying.SUSPENDED)
+    blocked = [d for d in decided if d.reason is not None]
+    if blocked:
+        taken = next((d for d in blocked if d.reason is Reason.NAME_TAKEN), blocked[0])
+        reason = taken.reason or Reason.NAME_TAKEN
+        return conditions.false(
+            Type.APPLIED, reason, "; ".join(d.message for d in blocked[:_NAMED])
+        )
+    problems = topology.problems(formation.spec)
+    if problems:
+        words = "; ".join(problems[:_NAMED])
+        return conditions.false(
+            Type.APPLIED, Reason.TOPOLOGY_INVALID, f"{words}; until it is mended nobody may talk"
+        )
+    count = formation.spec.cell_count
+    claim = ", the workspace" if formation.spec.workspace is not None else ""
+    words = f"{count} {'cell' if count == 1 else 'cells'}{claim} and the topology map are stored"
+    words += topology_maps.what_is_left_out(topology_map)
+    return conditions.true(Type.APPLIED, Reason.APPLIED, words)
+
+
+def _cells_ready(cells: Mapping[str, Cell | None]) -> Wanted:
+    reasons = [waits_for(cell, name) for name, cell in cells.items()]
+    waiting = [reason for reason in reasons if reason is not None]
+    if not waiting:
+        words = f"all {len(cells)} cells are ready" if len(cells) > 1 else "its cell is ready"
+        return conditions.true(Type.CELLS_READY, Reason.CELLS_READY, words)
+    more = f"; and {len(waiting) - _NAMED} more" if len(waiting) > _NAMED else ""
+    return conditions.false(
+        Type.CELLS_READY,
+        Reason.WAITING_FOR_CELLS,
+        f"{len(cells) - len(waiting)} of {len(cells)} cells are ready; "
+        f"{'; '.join(waiting[:_NAMED])}{more}",
+    )
+
+
+def waits_for(cell: Cell | None, name: str) -> str | None:
+    """Say in words why a cell is not ready; None when it is."""
+    if cell is None:
+        return f"{name} is being prepared"
+    if cell.is_deleting:
+        return f"{name} is being deleted"
+    if cell.is_true(Type.READY):
+        return None
+    said = cell.condition(Type.READY)
+    is_current = said is not None and said.observed_generation == cell.metadata.generation
+    return (
+        f"{name}: {said.message}"
+        if said is not None and is_current
+        else f"{name} is being prepared"
+    )
+
+
+def _own_cells(observed: FormationObserved, wanted: Iterable[str]) -> dict[str, Cell | None]:
+    """Read the formation's own cells of these names, None for one that cannot be counted."""
+    return {name: _own_cell(observed, name) for name in wanted}
+
+
+def _own_cell(observed: FormationObserved, name: str) -> Cell | None:
+    body = observed.cells.get(name)
+    if body is None or children.controller_uid(body) != observed.formation.metadata.uid:
+        return None
+    try:
+        return Cell.from_dict(body)
+    except InvalidResource:
+        return None  # edited into what cannot be read; this pass applies it as it shall be
+
+
+def _all_well(formation: Formation, count: int) -> str:
+    words = f"{count} of {count} cells are ready"
+    if formation.spec.budget is None:
+        return words
+    return f"{words} (without effect in this version: budget: cells of images report no cost)"
+
+
+def _status(
+    formation: Formation, cells: Mapping[str, Cell | None], *, told: list[conditions.Condition]
+) -> FormationStatus:
+    ready = sum(waits_for(cell, name) is None for name, cell in cells.items())
+    total = formation.spec.cell_count
+    summary = told[-1]
+    return FormationStatus(
+        observed_generation=formation.metadata.generation,
+        conditions=told,
+        phase=_phase(formation, cells, summary),
+        ready_cells=ready,
+        total_cells=total,
+        cells=[
+            CellSummary(name=name, phase=cell.status.phase if cell else None)
+            for name, cell in itertools.islice(cells.items(), MAX_CELLS)
+        ],
+        message=summary.message,
+        display=FormationDisplay(cells=f"{ready}/{total}", cost=saying.NO_COST),
+    )
+
+
+def _phase(
+    formation: Formation, cells: Mapping[str, Cell | None], summary: conditions.Condition
+) -> FormationPhase:
+    """Sum up the phases of the cells; a formation that rests has its mission behind it."""
+    if saying.is_suspended(formation):
+        return FormationPhase.PAUSED
+    if any(cell is not None and cell.status.phase is CellPhase.FAILED for cell in cells.values()):
+        return FormationPhase.FAILED
+    if summary.status != "True":
+        return FormationPhase.PENDING
+    return FormationPhase.COMPLETED if _resting(formation) else FormationPhase.RUNNING
+
+
+def _soonest(decided: Sequence[ChildDecision]) -> timedelta | None:
+    return min((d.requeue_after for d in decided if d.requeue_after), default=None)

@@ -1,0 +1,295 @@
+"""Whether a cell that another cell made may be: the limits of all cells above it.
+
+Nobody asks before a Cell is created, so twenty may be created at once. The oldest are within the
+limits and the others are refused, whoever is looked at first: the order decides, not the moment.
+
+What a cell wrote about a Cell that it made decides nothing:
+
+    admission policy in force      kais.io/created-by is true, for every creator who may not approve
+                                   cells; all cells that run under that account are the parents, and
+                                   the recorded ancestors of the account stay above
+    no policy                      every older cell that may call the Kubernetes API is a parent,
+                                   with its recorded limits; approvals stand on its ServiceAccount,
+                                   labels do not count
+In both cases a parentRef adds a parent and takes none away. A Cell of a Formation was made by the
+operator. A Cell that is being deleted counts, and limits others, until it is gone: a finalizer may
+hold it while its pods run. `spawn_records` has the records.
+"""
+
+from __future__ import annotations
+
+import functools
+import heapq
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from kais import labels
+from kais.resources.cell import Cell
+from kais.resources.cell_template import Recursion, SpawnPolicy
+from kais.resources.formation import Formation
+from kais_operator.controllers.cell.decide import placing
+from kais_operator.controllers.formation.decide import formation as formations
+from kais_operator.controllers.formation.decide import spawn_records
+from kais_operator.controllers.formation.decide.spawn_records import NO_RECORDS, Records
+from kais_operator.planning.plan import Action
+
+
+@dataclass(frozen=True)
+class Kin:
+    """The cells among which one was made, and what else tells who made it.
+
+    Attributes:
+        cells: the cells of the namespace, those that are being deleted included.
+        has_policy: whether the admission policy of the chart is in force.
+        of_formations: names of the cells that the operator made; needed without the policy.
+        approvals: names of Cells that each ServiceAccount's annotation approves, by account;
+            needed without the policy.
+        records: what the operator recorded earlier; without the policy, `cells` are as recorded.
+    """
+
+    cells: Sequence[Cell] = ()
+    has_policy: bool = False
+    of_formations: frozenset[str] = frozenset()
+    approvals: Mapping[str, frozenset[str]] = field(default_factory=dict)
+    records: Records = NO_RECORDS
+
+
+NO_KIN = Kin()
+
+
+def of_formations(cells: Iterable[Cell], teams: Iterable[Formation]) -> frozenset[str]:
+    """Name the cells that the operator made: their controller lists them in its spec.
+
+    An owner reference alone proves nothing, since the creator of a Cell may write it.
+    """
+    by_uid = {team.metadata.uid: team for team in teams}
+    return frozenset(
+        cell.metadata.name
+        for cell in cells
+        if (team := by_uid.get(cell.metadata.controller_uid or "")) is not None
+        and formations.is_wanted(team, cell.metadata.name)
+    )
+
+
+def problem(cell: Cell, kin: Kin) -> str | None:
+    """Say why a cell may not have been made; None when it may, or when no cell made it.
+
+    A parent that is gone has no limits any more.
+    """
+    family = _Family(cell, kin)
+    for name, generation in family.above(cell).cells.items():
+        refusal = _refusal(cell, family.by_name[name], generation, family)
+        if refusal is not None:
+            return refusal
+    return None
+
+
+def record(cell: Cell, kin: Kin) -> tuple[Action, ...]:
+    """Record what a Cell that may have pods must not be able to change later."""
+    if cell.metadata.name in kin.of_formations or not kin.cells:
+        return ()
+    if kin.has_policy:
+        above = _Family(cell, kin).above(cell).accounts
+        return spawn_records.record_ancestors(cell, above, kin.records, kin.cells)
+    return spawn_records.record_limits(cell, kin.records, kin.cells)
+
+
+def _refusal(cell: Cell, ancestor: Cell, generation: int, family: _Family) -> str | None:
+    limits = _limits(ancestor)
+    refusal = _policy_problem(cell, ancestor, family.kin) if generation == 1 else None
+    if refusal is None and generation > limits.max_depth:
+        refusal = (
+            f"{ancestor.ref} allows {limits.max_depth} generations of cells below it, and this "
+            f"is generation {generation}"
+        )
+    may_exceed = len(family.by_name) > limits.max_descendants
+    if refusal is None and may_exceed and family.rank(cell, ancestor) > limits.max_descendants:
+        refusal = (
+            f"{ancestor.ref} allows {limits.max_descendants} cells below it, and as many are "
+            "older than this one"
+        )
+    return refusal
+
+
+def _policy_problem(cell: Cell, parent: Cell, kin: Kin) -> str | None:
+    policy = _limits(parent).spawn_policy
+    if policy is SpawnPolicy.DISABLED:
+        return f"{parent.ref} may make no cells (spawnPolicy: disabled)"
+    is_labelled = kin.has_policy and labels.BLUEPRINT in cell.metadata.labels
+    if policy is SpawnPolicy.BLUEPRINT_ONLY and not is_labelled:
+        return f"{parent.ref} makes cells of Blueprints only (spawnPolicy: blueprint_only)"
+    if policy is SpawnPolicy.APPROVAL_REQUIRED:
+        return _approval_problem(cell, parent, kin)
+    return None
+
+
+def _approval_problem(cell: Cell, parent: Cell, kin: Kin) -> str | None:
+    need = f"cells that {parent.ref} makes need approval (spawnPolicy: approval_required)"
+    if kin.has_policy:
+        is_approved = cell.metadata.annotations.get(labels.APPROVED) == labels.APPROVED_YES
+        advice = f'annotate this one {labels.APPROVED}: "{labels.APPROVED_YES}"'
+    else:
+        account = placing.account_name(parent)
+        is_approved = cell.metadata.name in kin.approvals.get(account, frozenset())
+        advice = (
+            f"add {cell.metadata.name} to {labels.APPROVED_CELLS} of ServiceAccount"
+            f"/{cell.metadata.namespace}/{account}"
+        )
+    return None if is_approved else f"{need}; {advice}"
+
+
+class _Family:
+    """The cells of a namespace with the parents of each, indexed so that no look is quadratic."""
+
+    def __init__(self, cell: Cell, kin: Kin) -> None:
+        self.kin = kin
+        self.by_name = {one.metadata.name: one for one in kin.cells} | {cell.metadata.name: cell}
+        self._by_account: dict[str, list[str]] = {}
+        for one in self.by_name.values():
+            self._by_account.setdefault(placing.account_name(one), []).append(one.metadata.name)
+        self._callers = [one for one in self.by_name.values() if one.spec.api_access]
+
+    def above(self, cell: Cell) -> _Relatives:
+        """Give the cells above and the accounts that created them, each with its generation."""
+        older = _Once(self._callers, key=_age)
+
+        def parents(node: _Node) -> Iterator[tuple[_Node, int]]:
+            if node.is_account:
+                yield from ((_Node(name), 0) for name in self._by_account.get(node.name, ()))
+                recorded = self.kin.records.ancestors.get(node.name, {})
+                yield from ((_Node(name, True), steps) for name, steps in recorded.items())
+                return
+            one = self.by_name[node.name]
+            if one.spec.parent_ref is not None and one.spec.parent_ref in self.by_name:
+                yield _Node(one.spec.parent_ref), 1
+            account = spawn_records.creator(one)
+            if self.kin.has_policy and account is not None:
+                yield _Node(account, True), 1
+            elif not self.kin.has_policy and node.name not in self.kin.of_formations:
+                yield from ((_Node(name), 1) for name in older.up_to(one))
+
+        return _reached(cell.metadata.name, parents)
+
+    def rank(self, cell: Cell, ancestor: Cell) -> int:
+        """Count the cells below an ancestor up to this one, oldest first."""
+        younger = _Once(self._free, key=_age, is_descending=True)
+
+        def children(node: _Node) -> Iterator[tuple[_Node, int]]:
+            if node.is_account:
+                yield from ((_Node(name), 1) for name in self._by_creator.get(node.name, ()))
+                yield from ((_Node(name, True), 1) for name in self._below.get(node.name, ()))
+                return
+            one = self.by_name[node.name]
+            yield from ((_Node(name), 1) for name in self._by_parent.get(node.name, ()))
+            if self.kin.has_policy:
+                yield _Node(placing.account_name(one), True), 0
+            elif one.spec.api_access:
+                yield from ((_Node(name), 1) for name in younger.up_to(one))
+
+        below = _reached(ancestor.metadata.name, children).cells
+        return 1 + sum(_age(self.by_name[name]) < _age(cell) for name in below)
+
+    @functools.cached_property
+    def _by_parent(self) -> dict[str, list[str]]:
+        return _grouped(self.by_name.values(), lambda cell: cell.spec.parent_ref)
+
+    @functools.cached_property
+    def _by_creator(self) -> dict[str, list[str]]:
+        return _grouped(self.by_name.values(), spawn_records.creator)
+
+    @functools.cached_property
+    def _below(self) -> dict[str, list[str]]:
+        """The accounts whose recorded ancestors include each account."""
+        below: dict[str, list[str]] = {}
+        for account, above in self.kin.records.ancestors.items():
+            for name in above:
+                below.setdefault(name, []).append(account)
+        return below
+
+    @functools.cached_property
+    def _free(self) -> list[Cell]:
+        """The cells that no Formation lists."""
+        cells = self.by_name.values()
+        return [one for one in cells if one.metadata.name not in self.kin.of_formations]
+
+
+class _Once:
+    """Cells in an order, each given to the first who asks for those before its own place."""
+
+    def __init__(
+        self,
+        cells: Iterable[Cell],
+        *,
+        key: Callable[[Cell], tuple[str, str]],
+        is_descending: bool = False,
+    ) -> None:
+        self._cells = sorted(cells, key=key, reverse=is_descending)
+        self._key = key
+        self._is_descending = is_descending
+        self._next = 0
+
+    def up_to(self, end: Cell) -> Iterator[str]:
+        """Give the names of the cells before `end` that are still free."""
+        while self._next < len(self._cells):
+            cell = self._cells[self._next]
+            one, last = self._key(cell), self._key(end)
+            if not (one > last if self._is_descending else one < last):
+                return
+            self._next += 1
+            yield cell.metadata.name
+
+
+def _grouped(cells: Iterable[Cell], group_of: Callable[[Cell], str | None]) -> dict[str, list[str]]:
+    groups: dict[str, list[str]] = {}
+    for cell in cells:
+        group = group_of(cell)
+        if group is not None:
+            groups.setdefault(group, []).append(cell.metadata.name)
+    return groups
+
+
+class _Node(NamedTuple):
+    """A cell or an account on the way up or down."""
+
+    name: str
+    is_account: bool = False
+
+
+@dataclass(frozen=True)
+class _Relatives:
+    """What was reached from a cell, each with its fewest generations."""
+
+    cells: Mapping[str, int]
+    accounts: Mapping[str, int]
+
+
+def _reached(start: str, neighbours: Callable[[_Node], Iterable[tuple[_Node, int]]]) -> _Relatives:
+    """Go along the shortest ways, nearest first; a circle ends there.
+
+    `neighbours` may leave out what it gave before: that was reached in no more steps.
+    """
+    steps: dict[_Node, int] = {}
+    waiting = [(0, _Node(start))]
+    while waiting:
+        distance, node = heapq.heappop(waiting)
+        if node in steps:
+            continue
+        steps[node] = distance
+        for other, step in neighbours(node):
+            if other not in steps:
+                heapq.heappush(waiting, (distance + step, other))
+    del steps[_Node(start)]
+    return _Relatives(
+        cells={node.name: n for node, n in steps.items() if not node.is_account},
+        accounts={node.name: n for node, n in steps.items() if node.is_account},
+    )
+
+
+def _limits(cell: Cell) -> Recursion:
+    return cell.spec.recursion or Recursion()
+
+
+def _age(cell: Cell) -> tuple[str, str]:
+    created = cell.metadata.creation_timestamp
+    return (created.isoformat() if created else "", cell.metadata.name)

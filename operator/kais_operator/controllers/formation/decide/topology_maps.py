@@ -1,0 +1,51 @@
+"""The map that the pods of a formation mount: who may talk to whom, as a rule and as lists.
+
+The lists are left out where they would not fit: a map that the API server refuses would be tried
+again for ever, and no cell would have peers.
+"""
+
+from __future__ import annotations
+
+from kais import labels, names, topology, topology_files
+from kais.resources.formation import Formation
+from kais.topology import RouteRule, Routing
+from kais_operator.planning import children
+from kais_operator.planning.children import Parent
+from kais_operator.planning.plan import Body
+
+MAP_BYTES = 1_048_576
+"""The API server's bound of all values of a ConfigMap."""
+
+
+def map_body(formation: Formation, parent: Parent) -> Body:
+    """Make the map; a topology with mistakes allows no connection."""
+    routing = _routing(formation)
+    rule = topology_files.rule_text(routing)
+    lists = topology_files.lists_text(routing, limit=MAP_BYTES - len(rule))
+    data = {labels.TOPOLOGY_KEY: rule}
+    if lists is not None:
+        data[labels.ROUTES_KEY] = lists
+    return children.child_body(
+        parent,
+        api_version="v1",
+        kind="ConfigMap",
+        name=names.topology_map_name(formation.metadata.name),
+        content={"data": data},
+    )
+
+
+def what_is_left_out(body: Body) -> str:
+    """Say which file a map lacks; empty when it lacks none."""
+    if labels.ROUTES_KEY in body["data"]:
+        return ""
+    return (
+        f"; {labels.ROUTES_KEY} is left out, as its lists would exceed {MAP_BYTES} bytes:"
+        f" cells read {labels.TOPOLOGY_KEY}"
+    )
+
+
+def _routing(formation: Formation) -> Routing:
+    routing = topology.routing_of(formation.spec)
+    if topology.problems(formation.spec):
+        return Routing(RouteRule.ROUTES, routing.cells)
+    return routing

@@ -1,0 +1,1 @@
+"""KnowledgeScopes: the settings of a scope in the knowledge service."""

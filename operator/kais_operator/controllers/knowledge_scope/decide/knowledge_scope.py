@@ -1,0 +1,291 @@
+"""What a KnowledgeScope needs: the store told of its settings, and a report of what it holds."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any
+
+from kais import conditions, labels
+from kais.conditions import Type, Wanted
+from kais.reasons import Reason
+from kais.resources.knowledge_scope import (
+    DeletionPolicy,
+    KnowledgeScope,
+    KnowledgeScopeDisplay,
+    KnowledgeScopeStatus,
+)
+from kais.scopes import Level
+from kais_operator.controllers.cell.decide import placing
+from kais_operator.controllers.outbox.decide import outbox
+from kais_operator.planning import saying
+from kais_operator.planning.plan import (
+    Action,
+    Create,
+    DeleteScope,
+    ObjectRef,
+    PatchMetadata,
+    Plan,
+    PutScope,
+)
+from knowledge_client import models
+
+PATIENCE = timedelta(seconds=30)
+"""How long a deletion waits for the store, away or refusing, before its call goes to the outbox."""
+STORE_AGAIN = timedelta(seconds=10)
+"""When a scope whose store is away looks whether it is back: no watch event tells."""
+NOT_MEASURED = "-"
+"""What the column shows of a scope before a run had facts of it."""
+TELL_AGAIN = timedelta(hours=1)
+"""When settings that the store refused are told once more: it may be a newer one by then."""
+LOOK_AGAIN = timedelta(minutes=1)
+"""When a duplicate looks whether the older object is gone: no event of that one names this one."""
+
+
+@dataclass(frozen=True)
+class KnowledgeScopeObserved:
+    """A KnowledgeScope as one look found it.
+
+    Attributes:
+        declared: the object.
+        others: every other KnowledgeScope of the namespace.
+        is_configured: whether the store was given exactly these settings.
+        refusal: why the store refuses exactly these settings; None when it does not.
+        stats: what the store last said of the path; None before it did.
+        store_problem: why the store last did not answer; None since it did.
+        endpoint: address of the store.
+        operator_namespace: the only one where the platform's scope may be declared.
+    """
+
+    declared: KnowledgeScope
+    others: Sequence[KnowledgeScope]
+    is_configured: bool
+    refusal: str | None
+    stats: models.ScopeStats | None
+    store_problem: str | None
+    endpoint: str
+    operator_namespace: str
+
+
+def decide_knowledge_scope(observed: KnowledgeScopeObserved, now: datetime) -> Plan:
+    """Choose what the store is told of a scope, and say what it holds. Reads no clock."""
+    declared = observed.declared
+    older = _older(observed)
+    if declared.is_deleting:
+        return _deleting(observed, now, is_served=older is None and not _is_out_of_place(observed))
+    refused = _refused(observed, older)
+    if refused is not None:
+        reachable = _reachable(observed)
+        said = [reachable, refused, conditions.false(Type.READY, refused.reason, refused.message)]
+        plan = _plan(observed, said, now, actions=())
+        return Plan(plan.actions, plan.status, plan.requeue_after or LOOK_AGAIN)
+    said = [_reachable(observed), _configured(observed)]
+    said.append(conditions.summary(said, message=f"{_path(observed)} behaves as declared"))
+    if saying.is_suspended(declared):
+        said = saying.suspended(said, about=Type.CONFIGURED)
+        return _plan(observed, said, now, actions=())
+    actions: list[Action] = list(_finalizer(declared))
+    if observed.refusal is not None:
+        plan = _plan(observed, said, now, actions=actions)
+        return Plan(plan.actions, plan.status, plan.requeue_after or TELL_AGAIN)
+    if not observed.is_configured:
+        actions.append(PutScope(_path(observed), config_of(declared)))
+    return _plan(observed, said, now, actions=actions)
+
+
+def config_of(declared: KnowledgeScope) -> models.ScopeConfig:
+    """Translate the spec to what the store takes."""
+    spec = declared.spec
+    given: dict[str, Any] = {
+        "read_only": spec.read_only,
+        "inherit": spec.inherit,
+        "promotion": {
+            "policy": spec.promotion.policy.value,
+            "min_missions": spec.promotion.min_missions,
+            "min_confidence": spec.promotion.min_confidence,
+        },
+        "injection": injection_of(declared).model_dump(),
+        "extraction": {
+            "enabled": spec.extraction.enabled,
+            "max_facts": spec.extraction.max_facts,
+            "model": spec.extraction.model,
+        },
+    }
+    if spec.retention is not None:
+        days = spec.retention.ttl_days
+        given["retention"] = {
+            "max_facts": spec.retention.max_facts,
+            "ttl_days": days or None,
+            "half_life_days": spec.retention.half_life_days,
+        }
+    return models.ScopeConfig.model_validate(given)
+
+
+def injection_of(declared: KnowledgeScope | None) -> models.Injection:
+    """Give the bounds of what is put before a cell."""
+    if declared is None:
+        return models.Injection()
+    spec = declared.spec.injection
+    return models.Injection(
+        enabled=spec.enabled,
+        max_facts=spec.max_facts,
+        max_tokens=spec.max_tokens,
+        min_confidence=spec.min_confidence,
+    )
+
+
+def _path(observed: KnowledgeScopeObserved) -> str:
+    return str(placing.scope_path(observed.declared))
+
+
+def _older(observed: KnowledgeScopeObserved) -> KnowledgeScope | None:
+    """Find the object of the same path that counts instead of this one."""
+    declared = observed.declared
+    path = placing.scope_path(declared)
+    same = [other for other in observed.others if placing.scope_path(other) == path]
+    older = [other for other in same if placing.age_key(other) < placing.age_key(declared)]
+    return min(older, key=placing.age_key, default=None)
+
+
+def _is_out_of_place(observed: KnowledgeScopeObserved) -> bool:
+    declared = observed.declared
+    is_platform = declared.spec.level is Level.PLATFORM
+    return is_platform and declared.metadata.namespace != observed.operator_namespace
+
+
+def _refused(observed: KnowledgeScopeObserved, older: KnowledgeScope | None) -> Wanted | None:
+    if _is_out_of_place(observed):
+        return conditions.false(
+            Type.CONFIGURED,
+            Reason.PLATFORM_NOT_ALLOWED,
+            "level platform is declared in the operator's namespace "
+            f"{observed.operator_namespace} only; use level realm here",
+        )
+    if older is not None:
+        return conditions.false(
+            Type.CONFIGURED,
+            Reason.DUPLICATE,
+            f"{older.ref} is older and describes {_path(observed)} already; delete one of the two",
+        )
+    return None
+
+
+def _reachable(observed: KnowledgeScopeObserved) -> Wanted:
+    if observed.store_problem is not None:
+        return conditions.false(
+            Type.STORE_REACHABLE, Reason.STORE_UNAVAILABLE, observed.store_problem
+        )
+    words = f"the knowledge service answers at {observed.endpoint}"
+    return conditions.true(Type.STORE_REACHABLE, Reason.STORE_REACHABLE, words)
+
+
+def _configured(observed: KnowledgeScopeObserved) -> Wanted:
+    if observed.is_configured or _was_configured(observed):
+        words = f"the knowledge service has the settings of {_path(observed)}"
+        return conditions.true(Type.CONFIGURED, Reason.CONFIGURED, words + _unused(observed))
+    if observed.refusal is not None:
+        words = f"the store refuses the settings: {observed.refusal}; mend the spec"
+        return conditions.false(Type.CONFIGURED, Reason.CONFIGURATION_FAILED, words)
+    if observed.store_problem is not None:
+        words = "the settings are told when the knowledge service answers"
+        return conditions.false(Type.CONFIGURED, Reason.STORE_UNAVAILABLE, words)
+    return conditions.unknown(
+        Type.CONFIGURED, Reason.RECONCILING, "the knowledge service is being told the settings"
+    )
+
+
+def _unused(observed: KnowledgeScopeObserved) -> str:
+    is_set = observed.declared.spec.extraction.model is not None
+    return " (without effect in this version: extraction.model)" if is_set else ""
+
+
+def _was_configured(observed: KnowledgeScopeObserved) -> bool:
+    """Whether the same settings were told before: telling them again changes nothing."""
+    return observed.store_problem is None and observed.declared.is_true(Type.CONFIGURED)
+
+
+def _finalizer(declared: KnowledgeScope) -> tuple[Action, ...]:
+    """Hold the object exactly as long as its deletion means a deletion in the store."""
+    is_held = labels.FINALIZER in declared.metadata.finalizers
+    is_wanted = declared.spec.deletion_policy is DeletionPolicy.DELETE
+    if is_held == is_wanted:
+        return ()
+    return (_release(declared) if is_held else _hold(declared),)
+
+
+def _hold(declared: KnowledgeScope) -> PatchMetadata:
+    finalizers = (*declared.metadata.finalizers, labels.FINALIZER)
+    return _patch(declared, finalizers)
+
+
+def _release(declared: KnowledgeScope) -> PatchMetadata:
+    finalizers = tuple(f for f in declared.metadata.finalizers if f != labels.FINALIZER)
+    return _patch(declared, finalizers)
+
+
+def _patch(declared: KnowledgeScope, finalizers: tuple[str, ...]) -> PatchMetadata:
+    metadata = declared.metadata
+    return PatchMetadata(
+        ObjectRef(declared.kind, metadata.namespace, metadata.name),
+        resource_version=metadata.resource_version,
+        finalizers=finalizers,
+    )
+
+
+def _deleting(observed: KnowledgeScopeObserved, now: datetime, *, is_served: bool) -> Plan:
+    declared = observed.declared
+    if labels.FINALIZER not in declared.metadata.finalizers:
+        return Plan()
+    is_erasing = declared.spec.deletion_policy is DeletionPolicy.DELETE and is_served
+    if not is_erasing:
+        return Plan((_release(declared),))
+    asked_at = declared.metadata.deletion_timestamp or now
+    if now - asked_at < PATIENCE:
+        actions = (DeleteScope(_path(observed)), _release(declared))
+        left = max(asked_at + PATIENCE - now, timedelta(seconds=1))
+        if observed.store_problem is None:
+            return Plan(actions, requeue_after=left)
+        said = [conditions.false(Type.READY, Reason.DELETING, _waiting_words(observed))]
+        plan = _plan(observed, said, now, actions=actions)
+        return Plan(plan.actions, plan.status, left)
+    kept = outbox.body(
+        observed.operator_namespace,
+        key=f"scope-{declared.metadata.uid}",
+        calls=[outbox.delete_scope(_path(observed))],
+    )
+    return Plan((Create(kept), _release(declared)))
+
+
+def _waiting_words(observed: KnowledgeScopeObserved) -> str:
+    path = _path(observed)
+    return f"the knowledge of {path} is deleted when the store answers: {observed.store_problem}"
+
+
+def _plan(
+    observed: KnowledgeScopeObserved,
+    said: list[Wanted],
+    now: datetime,
+    *,
+    actions: Sequence[Action],
+) -> Plan:
+    declared = observed.declared
+    told = saying.timed(declared, said, now)
+    stats = observed.stats
+    usefulness = None if stats is None or stats.usefulness is None else round(stats.usefulness, 3)
+    status = KnowledgeScopeStatus(
+        observed_generation=declared.metadata.generation,
+        conditions=told,
+        path=_path(observed),
+        endpoint=observed.endpoint,
+        facts=stats.facts if stats else declared.status.facts,
+        recalls=stats.recalls if stats else declared.status.recalls,
+        usefulness=usefulness if stats else declared.status.usefulness,
+        last_write_time=stats.last_write_at if stats else declared.status.last_write_time,
+        display=KnowledgeScopeDisplay(
+            useful=f"{usefulness:.0%}" if usefulness is not None else NOT_MEASURED
+        ),
+    )
+    events = saying.events(declared, told, types=(Type.READY,))
+    again = STORE_AGAIN if observed.store_problem is not None else None
+    return Plan((*actions, *events), saying.body_of(status), again)

@@ -1,0 +1,1 @@
+"""Missions: attempts, checks, reviews, outcomes, and the record of the run."""

@@ -1,0 +1,112 @@
+"""The Job of one attempt of a Mission: the cell's pod, told what to do."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from kais import labels, names
+from kais.resources.cell import Cell
+from kais.resources.check import Check
+from kais_operator.controllers.cell.decide import environment, pods, volumes
+from kais_operator.controllers.cell.decide.placing import Identity
+from kais_operator.controllers.mission.decide import check_pods
+from kais_operator.planning import children
+from kais_operator.planning.children import Parent
+from kais_operator.planning.plan import Body
+
+JOB_LATER_S = 90
+"""How long after its pod's deadline a Job's own comes: the pod has 30 s to end."""
+
+
+@dataclass(frozen=True)
+class Work:
+    """What a task's attempt is told, besides who it is.
+
+    `labelled` are labels that the mission passes on to its Jobs and their pods. `checks` become
+    containers beside the work, and `check_image` is what looks for files.
+    """
+
+    mission: str
+    run_id: str
+    attempt: int
+    objective: str
+    message: str = ""
+    feedback: str = ""
+    labelled: Mapping[str, str] = field(default_factory=dict)
+    checks: Sequence[Check] = ()
+    check_image: str = ""
+
+
+def attempt_job(
+    parent: Parent, cell: Cell, who: Identity, *, work: Work, knowledge_url: str, seconds: int
+) -> Body:
+    """Make the Job of one attempt; it may run for `seconds` in all.
+
+    The pod has that deadline too and the Job's comes a little later: the kubelet leaves the pod
+    behind to tell what it was doing, the Job's controller deletes it.
+
+    The pod waits for its knowledge map, which needs the Job's UID and so comes after it. A
+    disruption does not count as a try; the pod may then start a second time.
+    """
+    job = names.job_name(parent.name, work.attempt)
+    carried = {**pods.cell_labels(cell), **work.labelled}
+    template_labels = {**carried, **parent.label()}
+    body = children.child_body(
+        parent,
+        api_version="batch/v1",
+        kind="Job",
+        name=job,
+        labelled=carried,
+        content={
+            "spec": {
+                "backoffLimit": 0,
+                "podReplacementPolicy": "Failed",
+                "podFailurePolicy": {
+                    "rules": [
+                        {
+                            "action": "Ignore",
+                            "onPodConditions": [{"type": "DisruptionTarget", "status": "True"}],
+                        }
+                    ]
+                },
+                "activeDeadlineSeconds": max(1, seconds) + JOB_LATER_S,
+                "template": {
+                    "metadata": {"labels": template_labels},
+                    "spec": {
+                        **_pod_spec(cell, who, job=job, work=work, knowledge_url=knowledge_url),
+                        "activeDeadlineSeconds": max(1, seconds),
+                    },
+                },
+            }
+        },
+    )
+    body["metadata"]["annotations"] = {
+        labels.ATTEMPT: str(work.attempt),
+        labels.RUN_ID: work.run_id,
+    }
+    return body
+
+
+def _pod_spec(cell: Cell, who: Identity, *, job: str, work: Work, knowledge_url: str) -> Body:
+    mounted = volumes.volumes(cell, who, knowledge_map=names.knowledge_map_name(job))
+    variables = environment.variables(cell, who, knowledge_url=knowledge_url, told=_told(work))
+    task = pods.container(cell, pods.TASK, variables=variables, mounted=mounted)
+    made = check_pods.containers(
+        work.checks, cell, variables=variables, mounted=mounted, image=work.check_image
+    )
+    spec = pods.pod_spec(cell, who, containers=made or [task], mounted=mounted)
+    first = {"initContainers": [task]} if made else {}
+    return {"restartPolicy": "Never", **spec, **first}
+
+
+def _told(work: Work) -> dict[str, str]:
+    return {
+        labels.ENV_MISSION: work.mission,
+        labels.ENV_RUN_ID: work.run_id,
+        labels.ENV_ATTEMPT: str(work.attempt),
+        labels.ENV_OBJECTIVE: work.objective,
+        labels.ENV_MESSAGE: work.message,
+        labels.ENV_FEEDBACK: work.feedback,
+        labels.ENV_KNOWLEDGE_FILE: f"{volumes.KNOWLEDGE_FOLDER}/{labels.KNOWLEDGE_KEY}",
+    }

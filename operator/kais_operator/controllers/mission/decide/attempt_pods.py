@@ -1,0 +1,88 @@
+"""What the pods of an attempt show: which of them counts, and how its containers stand."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from kais_operator.controllers.cell.decide import pod_troubles
+from kais_operator.planning import children
+from kais_operator.planning.plan import Body
+
+_NOT_CREATED = "FailedCreate"
+"""Reason of the Job controller's Event when the API server refuses a pod."""
+
+
+def pods_of(job: Body, pods_seen: Sequence[Body]) -> list[Body]:
+    """Give the pods of a Job, oldest first."""
+    uid = job["metadata"]["uid"]
+    own = [pod for pod in pods_seen if children.controller_uid(pod) == uid]
+    return sorted(own, key=lambda pod: pod["metadata"].get("creationTimestamp", ""))
+
+
+def refusal(job: Body, events: Sequence[Body]) -> str | None:
+    """Read the Job controller's latest word on why it cannot create a pod; None when it has none.
+
+    Each try has a pod name of its own, which is cut out: else each would be news.
+    """
+    messages = [
+        event["message"]
+        for event in events
+        if event.get("reason") == _NOT_CREATED and event.get("message")
+    ]
+    if not messages:
+        return None
+    name = re.escape(str(job["metadata"]["name"]))
+    return re.sub(rf"\b{name}-[a-z0-9]{{5}}\b", f"{job['metadata']['name']}-…", messages[-1])
+
+
+def container_state(pod: Body, name: str) -> Mapping[str, Any]:
+    """Give the state of one container of a pod; empty while the kubelet told none."""
+    status = pod.get("status") or {}
+    for key in ("initContainerStatuses", "containerStatuses"):
+        for told in status.get(key) or ():
+            if told["name"] == name:
+                return told.get("state") or {}
+    return {}
+
+
+def telling_pod(pods_seen: Sequence[Body], phase: str | None) -> Body | None:
+    """Find the pod whose end decided: the latest in that phase, else the latest.
+
+    A disrupted one was replaced and decided nothing.
+    """
+    undisturbed = [pod for pod in pods_seen if not _was_disrupted(pod)]
+    for pod in reversed(undisturbed):
+        if phase is None or (pod.get("status") or {}).get("phase") == phase:
+            return pod
+    return undisturbed[-1] if undisturbed else None
+
+
+def latest_pod(pods_seen: Sequence[Body]) -> Body | None:
+    """Give the latest pod that was not disrupted; None when there is none."""
+    return telling_pod(pods_seen, None)
+
+
+def _was_disrupted(pod: Body) -> bool:
+    return any(
+        condition["type"] == "DisruptionTarget" and condition["status"] == "True"
+        for condition in (pod.get("status") or {}).get("conditions") or ()
+    )
+
+
+def was_ended_by_node(pod: Body | None) -> bool:
+    """Whether the kubelet ended the whole pod, for a reason of its own such as an eviction."""
+    return bool(((pod or {}).get("status") or {}).get("reason"))
+
+
+def was_too_late(pod: Body) -> bool:
+    """Whether the kubelet ended it at the pod's own deadline."""
+    return (pod.get("status") or {}).get("reason") == "DeadlineExceeded"
+
+
+def never_began(pod: Body | None, task: Mapping[str, Any]) -> str:
+    """Say that the task was not started in time, and what its pod waited for."""
+    why = pod_troubles.why_waiting(pod, task) if pod is not None else None
+    more = f": {why[1]}" if why is not None else ""
+    return f"the task was not started before the time for all attempts ran out{more}"

@@ -1,0 +1,293 @@
+"""What became of one attempt's work: its Job and its pods, read together.
+
+The Job's own times and conditions say when and how it ended; the pods say why, in the kubelet's
+words. Nothing here looks at a status of ours. What the checks and a review make of the work is said
+by `checking`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+from enum import StrEnum
+from typing import Any
+
+from kais import labels
+from kais.reasons import Reason
+from kais_operator.controllers.cell.decide import pod_troubles, pods
+from kais_operator.controllers.mission.decide import attempt_pods, messages
+from kais_operator.controllers.mission.decide.checks import Result
+from kais_operator.controllers.mission.decide.reviewing import Verdict
+from kais_operator.planning import children, notes
+from kais_operator.planning.plan import Body
+
+_NEVER_SEEN = "ContainerStatusUnknown"
+"""What the kubelet says of a container that it never started, or has lost, when a pod ends."""
+
+
+class State(StrEnum):
+    """Where an attempt stands. While it is checked or reviewed its work has succeeded."""
+
+    WAITING = "Waiting"
+    RUNNING = "Running"
+    CHECKING = "Checking"
+    REVIEWING = "Reviewing"
+    SUCCEEDED = "Succeeded"
+    FAILED = "Failed"
+    TIMED_OUT = "TimedOut"
+    LOST = "Lost"
+
+
+OPEN = frozenset({State.WAITING, State.RUNNING, State.CHECKING, State.REVIEWING})
+"""States of an attempt that something may still come of."""
+_PHASES = {State.SUCCEEDED: "Succeeded", State.FAILED: "Failed"}
+"""In which phase the pod is whose end decided so."""
+
+
+@dataclass(frozen=True)
+class Attempt:
+    """One try of the work.
+
+    Attributes:
+        number: from 1.
+        job: the Job as read; None when it is gone or the attempt has none (see `is_exec`).
+        state: where it stands; Lost means that the cluster, not the work, failed it.
+        started_at: when its Job was made.
+        finished_at: when its Job ended, None while it has not.
+        trouble: why its pod does not start or work, None when there is nothing to say.
+        words: the kubelet's, the scheduler's or our words about the trouble or the end.
+        exit_code: of the task, None while it has none or nobody knows it. A running attempt that
+            has one waits for its Job to count it.
+        message: the task's termination message.
+        is_truncated: whether the task may have said more than the kubelet kept.
+        has_begun: whether its container was seen running or ended.
+        work_ended_at: when its task ended; None while that is not known.
+        checks: how its checks stand, in their order; empty without checks.
+        verdict: what its reviewer said; None without a review or before it.
+        is_exec: whether it is a round of checks in a running container instead of a Job.
+    """
+
+    number: int
+    job: Body | None
+    state: State
+    started_at: datetime
+    finished_at: datetime | None = None
+    trouble: Reason | None = None
+    words: str = ""
+    exit_code: int | None = None
+    message: str = ""
+    is_truncated: bool = False
+    has_begun: bool = False
+    work_ended_at: datetime | None = None
+    checks: tuple[Result, ...] = ()
+    verdict: Verdict | None = None
+    is_exec: bool = False
+
+    @property
+    def is_over(self) -> bool:
+        """Whether nothing more comes of it."""
+        return self.state not in OPEN
+
+    @property
+    def is_counted(self) -> bool:
+        """Whether its containers have ended and its Job only has to say so."""
+        if self.state is State.CHECKING:
+            return not self.is_exec and all(result.is_final for result in self.checks)
+        return self.state is State.RUNNING and self.exit_code is not None
+
+    @property
+    def job_name(self) -> str | None:
+        """Name of its Job."""
+        return str(self.job["metadata"]["name"]) if self.job is not None else None
+
+
+def read_all(
+    jobs: Sequence[Body],
+    pods_seen: Sequence[Body],
+    *,
+    owner_uid: str,
+    run_id: str | None = None,
+    refused_pods: Mapping[str, str] | None = None,
+    now: datetime,
+) -> list[Attempt]:
+    """Read the attempts of one run, oldest first; Jobs of another owner or run are none of them.
+
+    `refused_pods` says why the API server refuses the pod of a Job, by the Job's name.
+    """
+    own = [
+        job
+        for job in jobs
+        if children.controller_uid(job) == owner_uid and run_of(job) in (None, run_id)
+    ]
+    found = [_read(job, attempt_pods.pods_of(job, pods_seen), now) for job in own]
+    found = [_with_refusal(one, pods_seen, refused_pods or {}) for one in found]
+    return sorted(found, key=lambda attempt: attempt.number)
+
+
+def is_without_pod(attempt: Attempt, pods_seen: Sequence[Body]) -> bool:
+    """Whether the Job of an attempt that waits has no pod."""
+    is_waiting = attempt.state is State.WAITING and attempt.job is not None
+    return is_waiting and not attempt_pods.pods_of(attempt.job or {}, pods_seen)
+
+
+def _with_refusal(
+    attempt: Attempt, pods_seen: Sequence[Body], refused_pods: Mapping[str, str]
+) -> Attempt:
+    message = refused_pods.get(attempt.job_name or "")
+    if message is None or not is_without_pod(attempt, pods_seen):
+        return attempt
+    words = f"Job {attempt.job_name} has no pod: {message}"
+    return replace(attempt, trouble=Reason.POD_NOT_CREATED, words=words)
+
+
+def run_of(job: Body) -> str | None:
+    """Name the run that a Job belongs to: as annotated, else as its task is told."""
+    given: str | None = (job["metadata"].get("annotations") or {}).get(labels.RUN_ID)
+    if given is not None:
+        return given
+    spec = ((job.get("spec") or {}).get("template") or {}).get("spec") or {}
+    told = [
+        variable.get("value")
+        for container in spec.get("containers") or ()
+        for variable in container.get("env") or ()
+        if variable["name"] == labels.ENV_RUN_ID
+    ]
+    return told[0] if told else None
+
+
+def number_of(job: Body) -> int:
+    """Give an attempt's number; it is in the Job's annotation, and for others in its name."""
+    given = (job["metadata"].get("annotations") or {}).get(labels.ATTEMPT, "")
+    tail = job["metadata"]["name"].rpartition("-a")[2]
+    return notes.digits(given) or notes.digits(tail) or 1
+
+
+def has_ended(job: Body) -> bool:
+    """Whether the Job itself says that it is over."""
+    return _job_condition(job) is not None
+
+
+def parse_time(text: str | None) -> datetime | None:
+    """Read a time of the API server; None stays None."""
+    return datetime.fromisoformat(text) if text else None
+
+
+def _read(job: Body, pods_seen: Sequence[Body], now: datetime) -> Attempt:
+    started = parse_time(job["metadata"].get("creationTimestamp")) or now
+    ended = _job_condition(job)
+    if ended is None:
+        return _read_open(job, pods_seen, started, now=now)
+    type_, condition = ended
+    status = job.get("status") or {}
+    finished = parse_time(status.get("completionTime") or condition.get("lastTransitionTime"))
+    if type_ == "Complete":
+        return _read_end(job, pods_seen, State.SUCCEEDED, started, finished=finished or now)
+    if condition.get("reason") == "DeadlineExceeded":
+        return _read_end(job, pods_seen, State.TIMED_OUT, started, finished=finished or now)
+    return _read_end(job, pods_seen, State.FAILED, started, finished=finished or now)
+
+
+def _job_condition(job: Body) -> tuple[str, Mapping[str, Any]] | None:
+    for condition in (job.get("status") or {}).get("conditions") or ():
+        if condition["type"] in ("Complete", "Failed") and condition["status"] == "True":
+            return condition["type"], condition
+    return None
+
+
+def _read_open(
+    job: Body, pods_seen: Sequence[Body], started: datetime, *, now: datetime
+) -> Attempt:
+    number = number_of(job)
+    if not pods_seen:
+        return Attempt(number, job, State.WAITING, started, words=_starting(number))
+    pod = pods_seen[-1]
+    if pod_troubles.is_stuck(pod, now):
+        words = pod_troubles.stuck_words(pod)
+        return Attempt(number, job, State.LOST, started, now, Reason.POD_STUCK, words)
+    state = attempt_pods.container_state(pod, pods.TASK)
+    if "running" in state or "terminated" in state:
+        running = Attempt(number, job, State.RUNNING, started, has_begun=True)
+        ended = state.get("terminated")
+        return running if ended is None else _with_end(running, ended, pod)
+    trouble = pod_troubles.why_waiting(pod, state)
+    if trouble is None:
+        return Attempt(number, job, State.WAITING, started, words=_starting(number))
+    return Attempt(
+        number,
+        job,
+        State.WAITING,
+        started,
+        trouble=trouble[0],
+        words=f"{pod_troubles.name_of(pod)}: {trouble[1]}",
+    )
+
+
+def _starting(number: int) -> str:
+    """Say the same with and without a pod: each new word would be a write."""
+    return f"attempt {number} is being started"
+
+
+def _with_end(attempt: Attempt, ended: Mapping[str, Any], pod: Body | None) -> Attempt:
+    message = ended.get("message") or ""
+    return replace(
+        attempt,
+        exit_code=ended.get("exitCode"),
+        message=messages.clean(message),
+        is_truncated=messages.is_truncated(message, pod or {}),
+        work_ended_at=parse_time(ended.get("finishedAt")),
+    )
+
+
+def _read_end(
+    job: Body, pods_seen: Sequence[Body], state: State, started: datetime, *, finished: datetime
+) -> Attempt:
+    pod = attempt_pods.telling_pod(pods_seen, _PHASES.get(state))
+    task = attempt_pods.container_state(pod, pods.TASK) if pod is not None else {}
+    ended: Mapping[str, Any] = task.get("terminated") or {}
+    if ended.get("reason") == _NEVER_SEEN:
+        ended = {}
+    number, code = number_of(job), ended.get("exitCode")
+    if state is not State.SUCCEEDED and pod is not None and attempt_pods.was_too_late(pod):
+        state = State.TIMED_OUT
+    has_begun = bool(ended) or "running" in task
+    if state is State.TIMED_OUT and not has_begun and (pod is not None or _has_pod_limit(job)):
+        words = attempt_pods.never_began(pod, task)
+        return Attempt(number, job, State.LOST, started, finished, Reason.POD_FAILED, words)
+    is_unknown = code is None or (code == 0 and attempt_pods.was_ended_by_node(pod))
+    if state is State.FAILED and is_unknown:
+        words = _lost_words(job, pod)
+        return Attempt(number, job, State.LOST, started, finished, Reason.POD_FAILED, words)
+    words = _end_words(state, ended)
+    attempt = Attempt(number, job, state, started, finished, words=words, has_begun=has_begun)
+    return _with_end(attempt, ended, pod)
+
+
+def _has_pod_limit(job: Body) -> bool:
+    """Whether its pod has a deadline of its own, before the Job's.
+
+    A Job whose own deadline was met all the same had no pod on a node then.
+    """
+    template = ((job.get("spec") or {}).get("template") or {}).get("spec") or {}
+    return "activeDeadlineSeconds" in template
+
+
+def _lost_words(job: Body, pod: Body | None) -> str:
+    status = (pod or {}).get("status") or {}
+    if status.get("reason") or status.get("message"):
+        return f"{status.get('reason', 'Failed')}: {status.get('message', 'no more is known')}"
+    condition = (_job_condition(job) or ("", {}))[1]
+    words = condition.get("message") or "its Job failed"
+    return f"{words}; its pod is gone, so nobody knows how the task ended"
+
+
+def _end_words(state: State, ended: Mapping[str, Any]) -> str:
+    if state is State.SUCCEEDED:
+        return "the task succeeded"
+    if state is State.TIMED_OUT:
+        return "the time for all attempts ran out"
+    if ended.get("reason") == "OOMKilled":
+        return "the task used more memory than its limit and was killed (OOMKilled)"
+    reason = ended.get("reason")
+    named = f" ({reason})" if reason not in (None, "Error") else ""
+    return f"the task ended with exit code {ended.get('exitCode')}{named}"

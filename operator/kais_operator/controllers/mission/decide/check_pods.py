@@ -1,0 +1,125 @@
+"""The containers of a Task attempt's checks, and what their states say.
+
+The work becomes an init container, and each check that runs something is a container beside it:
+the same volumes, the cell's image, so a check sees what the work left and nothing of the operator.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from kais.resources.cell import Cell
+from kais.resources.check import Check, CheckType
+from kais.resources.mission import Mission
+from kais_operator.controllers.cell.decide import environment, pod_troubles, pods, volumes
+from kais_operator.controllers.cell.decide.volumes import Volume
+from kais_operator.controllers.mission.decide import attempts, checks, messages
+from kais_operator.planning import quantities
+from kais_operator.planning.container_results import Process
+from kais_operator.planning.plan import Body
+
+FILE_CHECK = "kais-file-check"
+"""The program of the check image that looks for files."""
+_NOT_STARTED = frozenset({"StartError", "ContainerCannotRun", "CreateContainerError"})
+_NODE_LOST = frozenset({"ContainerStatusUnknown"})
+
+
+def has_containers(mission: Mission) -> bool:
+    """Whether an attempt's pod has containers besides its work."""
+    return any(not checks.is_response(check) for check in mission.spec.completion.checks)
+
+
+def name_of(mission: Mission, check: Check) -> str:
+    """Name a check's container by its place: names of checks may be no names of containers."""
+    return _name([one.name for one in mission.spec.completion.checks].index(check.name))
+
+
+def _name(place: int) -> str:
+    return f"check-{place}"
+
+
+def containers(
+    wanted: Sequence[Check],
+    cell: Cell,
+    *,
+    variables: Sequence[Body],
+    mounted: Sequence[Volume],
+    image: str,
+) -> list[Body]:
+    """Make the containers of a mission's checks; `image` is for those that look for files."""
+    made = []
+    for place, check in enumerate(wanted):
+        name = _name(place)
+        if checks.is_response(check):
+            continue
+        if check.type is CheckType.FILE_EXISTS:
+            made.append(_file_check(check, cell, name=name, mounted=mounted, image=image))
+            continue
+        body = pods.container(cell, name, variables=variables, mounted=mounted)
+        for key in ("args", "ports"):
+            body.pop(key, None)
+        command = [environment.literal(text) for text in checks.argv_of(check)]
+        made.append({**body, "command": command, "resources": _small(body["resources"]["limits"])})
+    return made
+
+
+def _file_check(
+    check: Check, cell: Cell, *, name: str, mounted: Sequence[Volume], image: str
+) -> Body:
+    body = pods.container(cell, name, variables=(), mounted=())
+    for key in ("args", "ports", "env"):
+        body.pop(key, None)
+    read_only = [
+        {**volume.mount, "readOnly": True}
+        for volume in mounted
+        if volume.mount["mountPath"].startswith(volumes.WORKSPACE_FOLDER)
+    ]
+    paths = [environment.literal(path) for path in check.paths or ()]
+    return {
+        **body,
+        "image": image,
+        "command": [FILE_CHECK, "--", *paths],
+        "volumeMounts": read_only,
+        "resources": _small({"cpu": "500m", "memory": "64Mi"}),
+    }
+
+
+def _small(limits: Mapping[str, str]) -> Body:
+    """Ask for little: the pod must not need more room for each check."""
+    return {
+        "requests": {
+            "cpu": quantities.at_most(limits["cpu"], "10m"),
+            "memory": quantities.at_most(limits["memory"], "32Mi"),
+        },
+        "limits": dict(limits),
+    }
+
+
+def process_of(state: Mapping[str, Any], check: Check) -> Process | None:
+    """Read the state of a check's container; None before the kubelet came to it."""
+    ended, running = state.get("terminated"), state.get("running")
+    if ended is not None:
+        return _ended(ended, check)
+    if running is not None:
+        return Process(began_at=attempts.parse_time(running.get("startedAt")))
+    waiting = state.get("waiting") or {}
+    if waiting.get("reason", "") in pod_troubles.USUAL_WAITS:
+        return None
+    words = (
+        f"{waiting.get('reason')}: {waiting.get('message') or 'the kubelet gives no more words'}"
+    )
+    return Process(trouble=words)
+
+
+def _ended(ended: Mapping[str, Any], check: Check) -> Process:
+    words = messages.clean(ended.get("message") or "")
+    if ended.get("reason") in _NOT_STARTED:
+        return Process(failure=checks.cannot_run(check, words))
+    if ended.get("reason") in _NODE_LOST:
+        return Process(failure="nobody knows how it ended: its container was lost")
+    began = attempts.parse_time(ended.get("startedAt"))
+    at = attempts.parse_time(ended.get("finishedAt"))
+    if ended.get("reason") == "OOMKilled":
+        words = f"{words}\nit used more memory than its limit and was killed (OOMKilled)"
+    return Process(began or at, at, ended.get("exitCode"), words)

@@ -1,0 +1,275 @@
+"""What the checks and the review make of an attempt's work.
+
+    work ends well -> checks judged, each once -> review -> the attempt has succeeded or failed
+
+Every result that is final is kept on the Mission (`record`), so nothing is judged twice and nothing
+is lost with a pod. What a check printed is read by `observe`; `asked` says what it has to read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+
+from kais.reasons import Reason
+from kais.resources.check import Check, CheckStatus, ReviewStatus
+from kais.resources.mission import Mission
+from kais_operator.controllers.mission.decide import (
+    attempt_pods,
+    check_pods,
+    checks,
+    record,
+    reviewing,
+)
+from kais_operator.controllers.mission.decide.attempts import Attempt, State
+from kais_operator.controllers.mission.decide.checks import Output, Result
+from kais_operator.controllers.mission.decide.mission_observed import MissionObserved
+from kais_operator.controllers.mission.decide.tries import Try
+from kais_operator.planning.container_results import Process
+from kais_operator.planning.plan import Body, ObjectRef
+
+GONE = "its output is gone with its pod"
+_WORDS_LIMIT = 2048
+"""Characters about all checks that failed: they are kept on the Mission for each attempt."""
+_WORK_DONE = frozenset({State.RUNNING, State.SUCCEEDED, State.FAILED, State.TIMED_OUT})
+
+
+@dataclass(frozen=True)
+class Asked:
+    """What has to be read to judge a check: a container's log, or a text that is known."""
+
+    check: Check
+    pod: ObjectRef | None = None
+    container: str = ""
+    text: str = ""
+
+
+def judged(observed: MissionObserved, found: Sequence[Attempt], now: datetime) -> list[Attempt]:
+    """Join what is seen with what is kept, and judge the latest attempt; oldest first."""
+    kept = record.read(observed.mission)
+    joined = record.merged(found, kept)
+    if not joined:
+        return joined
+    last = joined[-1]
+    before = next((one for one in kept if one.number == last.number), None)
+    if before is not None and before.is_over:
+        return joined
+    return [*joined[:-1], _judged(observed, last, before, now)]
+
+
+def asked(observed: MissionObserved, found: Sequence[Attempt], now: datetime) -> list[Asked]:
+    """Say what is still to be read for the latest attempt; commands in containers are not here."""
+    kept = record.read(observed.mission)
+    joined = record.merged(found, kept)
+    if not joined or joined[-1].is_exec or not _is_work_done(observed.mission, joined[-1]):
+        return []
+    last = joined[-1]
+    before = next((one for one in kept if one.number == last.number), None)
+    if before is not None and before.is_over:
+        return []
+    final = _final(before)
+    return list(_asked(observed, last, [c for c in _checks(observed) if c.name not in final], now))
+
+
+def _asked(
+    observed: MissionObserved, last: Attempt, wanted: Sequence[Check], now: datetime
+) -> Iterator[Asked]:
+    pod = _pod_of(observed, last)
+    for check in wanted:
+        if checks.is_response(check):
+            yield Asked(check, text=last.message)
+        elif checks.needs_output(check) and pod is not None:
+            process = _process(observed, last, check)
+            is_open = not checks.judge(check, process, None, now).is_final
+            if process is not None and process.ended_at is not None and is_open:
+                ref = ObjectRef("Pod", pod["metadata"]["namespace"], pod["metadata"]["name"])
+                yield Asked(check, ref, check_pods.name_of(observed.mission, check))
+
+
+def limits(observed: MissionObserved, last: Attempt) -> list[datetime]:
+    """Say when the checks that run now are given up on."""
+    if last.is_exec or last.state is not State.CHECKING:
+        return []
+    found = []
+    final = {result.name for result in last.checks if result.is_final}
+    for check in _checks(observed):
+        if check.name in final or checks.is_response(check):
+            continue
+        process = _process(observed, last, check)
+        if process is None or process.began_at is None or process.ended_at is not None:
+            continue  # what has ended is judged by its own times
+        found.append(process.began_at + checks.timeout_of(check))
+    return found
+
+
+def to_run(observed: MissionObserved, last: Attempt) -> list[Check]:
+    """Name the checks of a round in a running container that nobody has started yet."""
+    if not last.is_exec or last.is_over:
+        return []
+    final = {result.name for result in last.checks if result.is_final}
+    return [
+        check
+        for check in _checks(observed)
+        if check.name not in final and check.name not in observed.execs
+    ]
+
+
+def _checks(observed: MissionObserved) -> Sequence[Check]:
+    return observed.mission.spec.completion.checks
+
+
+def _final(before: Try | None) -> dict[str, Result]:
+    return {r.name: r for r in before.checks if r.is_final} if before is not None else {}
+
+
+def _judged(observed: MissionObserved, last: Attempt, before: Try | None, now: datetime) -> Attempt:
+    mission = observed.mission
+    final = _final(before)
+    if last.is_exec:
+        return _with_results(mission, last, _results_of_exec(observed, final, now), now=now)
+    if last.job is None:
+        words = "its Job is gone, and nobody knows how its task ended"
+        return replace(
+            last, state=State.LOST, finished_at=now, trouble=Reason.POD_FAILED, words=words
+        )
+    if not _checks(observed) and not reviewing.is_wanted(mission):
+        return last
+    if not _is_work_done(mission, last):
+        waiting = tuple(checks.pending(check) for check in _checks(observed))
+        return replace(last, checks=waiting)
+    results = tuple(
+        final.get(check.name) or _result(observed, last, check, now) for check in _checks(observed)
+    )
+    trouble = _trouble(observed, last)
+    last = replace(last, trouble=trouble[0], words=trouble[1]) if trouble is not None else last
+    is_hanging = any(
+        _hangs(observed, last, c, r) for c, r in zip(_checks(observed), results, strict=True)
+    )
+    return _with_results(mission, last, results, now=now, is_hanging=is_hanging)
+
+
+def _is_work_done(mission: Mission, last: Attempt) -> bool:
+    """Whether its task is known to have ended well, and it can be judged."""
+    if last.state not in _WORK_DONE or last.exit_code not in (0, None):
+        return False
+    if last.state is State.SUCCEEDED:
+        return True
+    return last.exit_code == 0 and check_pods.has_containers(mission)
+
+
+def _results_of_exec(
+    observed: MissionObserved, final: dict[str, Result], now: datetime
+) -> tuple[Result, ...]:
+    return tuple(
+        final.get(check.name)
+        or checks.judge(
+            check, observed.execs.get(check.name), observed.outputs.get(check.name), now
+        )
+        for check in _checks(observed)
+    )
+
+
+def _result(observed: MissionObserved, last: Attempt, check: Check, now: datetime) -> Result:
+    output = observed.outputs.get(check.name)
+    if checks.is_response(check):
+        return checks.judge_answer(check, output)
+    process = _process(observed, last, check)
+    has_pod = _pod_of(observed, last) is not None
+    if output is None and not has_pod and checks.needs_output(check):
+        output = Output(problem=GONE)
+    return checks.judge(check, process, output, now)
+
+
+def _process(observed: MissionObserved, last: Attempt, check: Check) -> Process | None:
+    """Give a check's process from its container, or from what its Job's end proves."""
+    pod = _pod_of(observed, last)
+    if pod is not None:
+        state = attempt_pods.container_state(pod, check_pods.name_of(observed.mission, check))
+        process = check_pods.process_of(state, check)
+        if process is not None or last.finished_at is None:
+            return process
+        return Process(failure=f"it did not run: {last.words}")
+    if last.state is State.SUCCEEDED:
+        return Process(began_at=last.finished_at, ended_at=last.finished_at, exit_code=0)
+    return Process(failure=GONE)
+
+
+def _hangs(observed: MissionObserved, last: Attempt, check: Check, result: Result) -> bool:
+    """Whether it was given up on and its container runs on, so its Job will not end by itself."""
+    if not result.is_final or checks.is_response(check) or last.finished_at is not None:
+        return False
+    process = _process(observed, last, check)
+    return process is not None and process.failure is None and process.ended_at is None
+
+
+def _trouble(observed: MissionObserved, last: Attempt) -> tuple[Reason, str] | None:
+    """Say why the container of a check does not start."""
+    pod = _pod_of(observed, last)
+    if pod is None or last.finished_at is not None:
+        return None
+    for check in _checks(observed):
+        if checks.is_response(check):
+            continue
+        process = _process(observed, last, check)
+        if process is not None and process.trouble:
+            return Reason.POD_FAILED, f'check "{check.name}" does not start: {process.trouble}'
+    return None
+
+
+def _pod_of(observed: MissionObserved, last: Attempt) -> Body | None:
+    if last.job is None:
+        return None
+    return attempt_pods.latest_pod(attempt_pods.pods_of(last.job, observed.pods))
+
+
+def _with_results(
+    mission: Mission,
+    last: Attempt,
+    results: tuple[Result, ...],
+    *,
+    now: datetime,
+    is_hanging: bool = False,
+) -> Attempt:
+    """Say where the attempt stands with these results."""
+    last = replace(last, checks=results)
+    open_ = [result.name for result in results if not result.is_final]
+    has_ended = last.is_exec or last.finished_at is not None or is_hanging
+    if open_ and last.state is State.TIMED_OUT:
+        return last
+    if open_ or not has_ended:
+        words = f"checks are running: {', '.join(open_)}" if open_ else "its checks have ended"
+        return replace(last, state=State.CHECKING, words=last.words if last.trouble else words)
+    ended_at = last.finished_at or now
+    bad = [result for result in results if result.status is not CheckStatus.PASSED]
+    if bad:
+        words = _cut("checks failed: " + "; ".join(_sentence(result) for result in bad))
+        return replace(last, state=State.FAILED, finished_at=ended_at, words=words, trouble=None)
+    return _reviewed(mission, last, ended_at)
+
+
+def _cut(words: str) -> str:
+    return words if len(words) <= _WORDS_LIMIT else f"{words[: _WORDS_LIMIT - 1]}…"
+
+
+def _sentence(result: Result) -> str:
+    return f"{result.name} {result.status}{': ' if result.message else ''}{result.message}"
+
+
+def _reviewed(mission: Mission, last: Attempt, ended_at: datetime) -> Attempt:
+    done = replace(last, state=State.SUCCEEDED, finished_at=ended_at, trouble=None)
+    work = "the checks passed" if last.is_exec else "the task succeeded"
+    if last.checks and not last.is_exec:
+        work += " and its checks passed"
+    review = mission.spec.completion.review
+    if review is None or not review.enabled:
+        return replace(done, words=work)
+    said = reviewing.read(mission)
+    if not isinstance(said, reviewing.Verdict) or said.attempt != last.number:
+        words = f"{work}; it waits for the review by {review.reviewer}"
+        return replace(done, state=State.REVIEWING, words=words)
+    if said.status is ReviewStatus.REJECTED:
+        more = f": {said.feedback}" if said.feedback else ""
+        words = f"rejected in review by {review.reviewer}{more}"
+        return replace(done, state=State.FAILED, words=words, verdict=said)
+    return replace(done, words=f"{work}, and {review.reviewer} approved", verdict=said)

@@ -1,0 +1,210 @@
+"""How one check judges what it saw: pure, and the same wherever its command ran.
+
+Passed and Failed speak about the work; Error says that the check itself could not judge.
+"""
+
+from __future__ import annotations
+
+import json
+import operator
+import sys
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any
+
+from kais.resources.check import Check, CheckStatus, CheckType
+from kais_operator.planning.container_results import Process
+
+MESSAGE_LIMIT = 256
+"""Characters of a result's words; fifty results are kept in an annotation."""
+_DEFAULT_S = {CheckType.COMMAND: 300, CheckType.COVERAGE: 300}
+_USUAL_S = 30
+_FOUND, _MISSING = 0, 1
+_NO_PROGRAM = ("executable file not found", "no such file or directory")
+_OPERATORS: Mapping[str, Callable[[float, float], bool]] = {
+    ">=": operator.ge, "<=": operator.le, "==": operator.eq, ">": operator.gt, "<": operator.lt,
+}  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Result:
+    """How a check stands; Pending until it is final."""
+
+    name: str
+    status: CheckStatus
+    message: str = ""
+
+    @property
+    def is_final(self) -> bool:
+        """Whether nothing more comes of it."""
+        return self.status is not CheckStatus.PENDING
+
+
+@dataclass(frozen=True)
+class Output:
+    """What a check printed, and what its patterns found there.
+
+    Attributes:
+        text: at most some hundred KiB, the end of it when there was more.
+        fails: whether failPattern was found; None without one.
+        succeeds: the same for successPattern.
+        problem: why nothing can be said: no output to be had, a pattern that is wrong or too slow.
+    """
+
+    text: str = ""
+    fails: bool | None = None
+    succeeds: bool | None = None
+    problem: str | None = None
+
+
+def cannot_run(check: Check, words: str) -> str:
+    """Say why a command could not be started; an image without a shell is the usual reason."""
+    if check.argv is None and any(hint in words for hint in _NO_PROGRAM):
+        what = (
+            "look for files with; use mode: Task" if check.paths else "run command with; give argv"
+        )
+        return f"the cell's image has no shell (sh) to {what}"
+    return f"it could not be started: {words}"
+
+
+def is_response(check: Check) -> bool:
+    """Whether it looks at the cell's answer instead of running something."""
+    return check.type in (CheckType.RESPONSE, CheckType.NATS_RESPONSE)
+
+
+def needs_output(check: Check) -> bool:
+    """Whether the exit code alone does not decide."""
+    has_pattern = check.fail_pattern is not None or check.success_pattern is not None
+    return check.type is CheckType.COVERAGE or (check.type is CheckType.COMMAND and has_pattern)
+
+
+def timeout_of(check: Check) -> timedelta:
+    """Say how long a check may take: as it says, else 5 minutes for commands and 30 s."""
+    return timedelta(seconds=check.timeout_seconds or _DEFAULT_S.get(check.type, _USUAL_S))
+
+
+def argv_of(check: Check) -> list[str]:
+    """Give the command as a list; text is given to the image's shell."""
+    return list(check.argv) if check.argv else ["sh", "-c", check.command or ""]
+
+
+def pending(check: Check, message: str = "") -> Result:
+    """Say that a check is not judged yet."""
+    return Result(check.name, CheckStatus.PENDING, message)
+
+
+def judge(check: Check, process: Process | None, output: Output | None, now: datetime) -> Result:
+    """Judge a check by its process; Pending while that runs or its output is not read."""
+    if process is not None and process.failure is not None:
+        return _error(check, process.failure)
+    if process is None or process.began_at is None:
+        return pending(check, (process.trouble if process else None) or "")
+    if _is_late(process, timeout_of(check), now):
+        return _error(check, f"it did not end within {int(timeout_of(check).total_seconds())} s")
+    is_read = output is not None or not needs_output(check)
+    if process.ended_at is None or not is_read:
+        return pending(check)
+    return _by_exit_code(check, process) if output is None else _by_output(check, process, output)
+
+
+def _is_late(process: Process, limit: timedelta, now: datetime) -> bool:
+    """Whether it ran past its limit, by its own times; to the second they may be equal."""
+    if process.began_at is None:
+        return False
+    if process.ended_at is not None:
+        return process.ended_at - process.began_at > limit
+    return now - process.began_at >= limit
+
+
+def judge_answer(check: Check, output: Output | None) -> Result:
+    """Judge a response check by the cell's answer."""
+    if output is None:
+        return pending(check)
+    if output.problem is not None:
+        return _error(check, output.problem)
+    by_pattern = _by_patterns(check, output, "the answer")
+    if by_pattern is not None:
+        return by_pattern
+    if not output.text.strip():
+        return _failed(check, "the cell left no answer")
+    return Result(check.name, CheckStatus.PASSED)
+
+
+def _by_output(check: Check, process: Process, output: Output) -> Result:
+    if output.problem is not None:
+        return _error(check, output.problem)
+    if check.type is CheckType.COVERAGE:
+        return _by_number(check, process, output)
+    return _by_patterns(check, output, "the output") or _by_exit_code(check, process)
+
+
+def _by_patterns(check: Check, output: Output, what: str) -> Result | None:
+    if output.fails:
+        return _failed(check, f"{what} matches failPattern {check.fail_pattern!r}")
+    if output.succeeds is None:
+        return None
+    if output.succeeds:
+        return Result(check.name, CheckStatus.PASSED)
+    return _failed(check, f"{what} does not match successPattern {check.success_pattern!r}")
+
+
+def _by_exit_code(check: Check, process: Process) -> Result:
+    if process.exit_code == _FOUND:
+        return Result(check.name, CheckStatus.PASSED)
+    last = process.words.strip().splitlines()[-1:] or [""]
+    if check.type is CheckType.FILE_EXISTS and process.exit_code != _MISSING:
+        return _error(check, f"the files could not be looked for: {last[0]}")
+    if check.type is CheckType.FILE_EXISTS:
+        return _failed(check, last[0] or "a file is missing")
+    return _failed(check, f"exit code {process.exit_code}{': ' if last[0] else ''}{last[0]}")
+
+
+def _by_number(check: Check, process: Process, output: Output) -> Result:
+    if check.value is None:
+        return _error(check, "the check has no value to compare with")
+    document = _json_in(output.text)
+    if document is None:
+        return _error(check, f"the command printed no JSON (exit code {process.exit_code})")
+    found = _at(document, check.json_path or "")
+    if isinstance(found, bool) or not isinstance(found, int | float):
+        return _error(check, f"there is no number at jsonPath {check.json_path!r}")
+    if not abs(found) <= sys.float_info.max:  # so that NaN counts as well
+        return _error(check, f"the number at jsonPath {check.json_path!r} is not finite")
+    sign = check.operator or ">="
+    words = f"{found:g} {sign} {check.value:g}"
+    if _OPERATORS[sign](found, check.value):
+        return Result(check.name, CheckStatus.PASSED, words)
+    return _failed(check, f"not {words}")
+
+
+def _json_in(text: str) -> Any:
+    """Read the JSON that was printed, alone or after other lines; None for none."""
+    lines = text.strip().splitlines()
+    start = text.find("{")
+    for part in (text, lines[-1] if lines else "", text[start:] if start >= 0 else ""):
+        try:
+            return json.loads(part)
+        except (ValueError, RecursionError):
+            continue
+    return None
+
+
+def _at(document: Any, path: str) -> Any:
+    found = document
+    for step in path.removeprefix("$").strip(".").split(".") if path.strip("$.") else ():
+        if isinstance(found, dict) and step in found:
+            found = found[step]
+        elif isinstance(found, list) and step.isdecimal() and int(step) < len(found):
+            found = found[int(step)]
+        else:
+            return None
+    return found
+
+
+def _failed(check: Check, words: str) -> Result:
+    return Result(check.name, CheckStatus.FAILED, words[:MESSAGE_LIMIT])
+
+
+def _error(check: Check, words: str) -> Result:
+    return Result(check.name, CheckStatus.ERROR, words[:MESSAGE_LIMIT])

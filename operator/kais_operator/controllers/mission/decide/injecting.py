@@ -1,0 +1,125 @@
+"""What a mission's attempt is given of what is known, and whether its run leaves something."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from kais import labels, names
+from kais.resources.knowledge_scope import KnowledgeScope
+from kais.resources.mission import Mission
+from kais_operator.controllers.cell.decide import placing, pods
+from kais_operator.controllers.knowledge_scope.decide import knowledge_scope
+from kais_operator.controllers.mission.decide.attempts import Attempt
+from kais_operator.controllers.mission.decide.entry import Entry
+from kais_operator.controllers.mission.decide.mission_observed import MissionObserved
+from kais_operator.planning import children, notes
+from kais_operator.planning.children import Parent
+from kais_operator.planning.plan import Body, InjectKnowledge
+from knowledge_client import models
+
+Arm = Literal["on", "off", "holdout"]
+_ARMS: dict[str, Arm] = {"on": "on", "off": "off", "holdout": "holdout"}
+QUERY_LIMIT = 8192
+"""The most characters that the service takes as a query."""
+
+
+def arm_of(mission: Mission) -> Arm:
+    """Say whether a run is given knowledge, for the ledger's comparison of uses."""
+    drawn = _ARMS.get(mission.metadata.annotations.get(labels.ARM, ""))
+    is_refused = mission.spec.knowledge is not None and mission.spec.knowledge.inject is False
+    return drawn or ("off" if is_refused else "on")
+
+
+def is_extracting(observed: MissionObserved, settings: KnowledgeScope | None) -> bool:
+    """Whether facts are to be drawn from a mission's run: as it says, else as its scope does."""
+    wanted = observed.mission.spec.knowledge.extract if observed.mission.spec.knowledge else None
+    if wanted is not None:
+        return wanted
+    return settings is None or settings.spec.extraction.enabled
+
+
+def most_facts(settings: KnowledgeScope | None) -> int:
+    """Say how many facts are drawn from one run at most; the service draws up to 7."""
+    return 7 if settings is None else min(7, settings.spec.extraction.max_facts)
+
+
+def decide_map(
+    observed: MissionObserved, attempt: Attempt, entry: Entry, *, run_id: str
+) -> InjectKnowledge | children.ChildDecision | None:
+    """Choose the recall for an attempt whose map is missing; None when it has its map.
+
+    The answer is the decision of `children` when something else stands under the map's name.
+    """
+    if attempt.job is None:
+        return None
+    parent = _job_parent(attempt.job)
+    body = _map_body(parent, entry, observed.mission)
+    found = children.decide_fixed_child(body, observed.maps.get(parent.name), parent)
+    if found.standing is children.Standing.OURS:
+        return None
+    if found.standing is not children.Standing.MISSING:
+        return found
+    return InjectKnowledge(
+        map_body=body,
+        recall=_recall(observed, entry, run_id=run_id, attempt=attempt.number),
+        # The id alone may be that of a run in another namespace too.
+        idempotency_key=f"{observed.mission.metadata.namespace}:{run_id}:{attempt.number}",
+    )
+
+
+def _recall(
+    observed: MissionObserved, entry: Entry, *, run_id: str, attempt: int
+) -> models.RecallIn | None:
+    mission, cell = observed.mission, entry.cell
+    own = cell.spec.knowledge
+    named = own.scope_ref if own is not None else None
+    settings = placing.settings_for(entry.who.scope, observed.declared, named=named)
+    bounds = knowledge_scope.injection_of(settings)
+    is_refused = own is not None and own.inject is False
+    is_asked = own is not None and own.inject is True
+    if arm_of(mission) != "on" or is_refused or not (bounds.enabled or is_asked):
+        return None
+    said = mission.spec.entrypoint.message if mission.spec.entrypoint else None
+    return models.RecallIn(
+        query="\n".join(filter(None, (mission.spec.objective, said)))[:QUERY_LIMIT],
+        limit=max(1, bounds.max_facts),
+        max_tokens=max(1, bounds.max_tokens),
+        min_confidence=bounds.min_confidence,
+        run=run_id,
+        attempt=attempt,
+        act_as=models.ActAs(namespace=cell.metadata.namespace, service_account=entry.who.account),
+    )
+
+
+def given(body: Body | None) -> tuple[str | None, int | None]:
+    """Read the receipt and the number of facts from an attempt's map; None for what is unknown."""
+    if body is None:
+        return None, None
+    annotations = body["metadata"].get("annotations") or {}
+    return annotations.get(labels.RECEIPT) or None, notes.digits(annotations.get(labels.INJECTED))
+
+
+def problem(body: Body | None) -> str | None:
+    """Say why an attempt's map holds no facts when the store was the reason."""
+    annotations = (body or {}).get("metadata", {}).get("annotations") or {}
+    found: str | None = annotations.get(labels.INJECTION_PROBLEM)
+    return found
+
+
+def _job_parent(job: Body) -> Parent:
+    metadata = job["metadata"]
+    return Parent("batch/v1", "Job", metadata["namespace"], metadata["name"], metadata["uid"])
+
+
+def _map_body(parent: Parent, entry: Entry, mission: Mission) -> Body:
+    return children.child_body(
+        parent,
+        api_version="v1",
+        kind="ConfigMap",
+        name=names.knowledge_map_name(parent.name),
+        content={"immutable": True},
+        labelled={
+            **pods.cell_labels(entry.cell),
+            labels.MISSION: names.label_value(mission.metadata.name),
+        },
+    )

@@ -1,0 +1,117 @@
+"""What a Mission carries of its run while that goes on, and of the runs before it.
+
+Pods go with their nodes and their logs, Jobs can be deleted by anybody, and a round of checks in a
+running container leaves no object at all. What was judged stands on the Mission: it is judged once.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+from typing import Any
+
+from kais import labels
+from kais.outcomes import Outcome
+from kais.resources.mission import Mission
+from kais_operator.controllers.mission.decide import tries
+from kais_operator.controllers.mission.decide.attempts import Attempt
+from kais_operator.controllers.mission.decide.endings import Ending
+from kais_operator.controllers.mission.decide.tries import Try
+from kais_operator.planning import notes
+from kais_operator.planning.plan import Body
+
+KEPT_RUNS = 10
+_WORDS_LIMIT = 512
+
+
+@dataclass(frozen=True)
+class EarlierRun:
+    """One run before this one, in few words."""
+
+    run_id: str
+    outcome: Outcome
+    attempt: int
+    started_at: datetime | None
+    finished_at: datetime | None
+    words: str
+
+
+def read(mission: Mission) -> tuple[Try, ...]:
+    """Read what is kept of the attempts, oldest first; what somebody broke counts as nothing."""
+    text = mission.metadata.annotations.get(labels.ATTEMPTS)
+    try:
+        kept = [tries.parse(one) for one in notes.parse(text) or ()]
+    except notes.BROKEN:
+        return ()
+    return tuple(sorted(kept, key=lambda one: one.number))
+
+
+def annotation(attempts: Sequence[Attempt]) -> str:
+    """Write down what became of the attempts so far."""
+    kept = tries.of_all(attempts)
+    last = kept[-1] if kept[-1].is_over else replace(kept[-1], words="")  # words of the moment
+    return _json([tries.dump(one) for one in (*kept[:-1], last)])
+
+
+def merged(found: Sequence[Attempt], kept: Sequence[Try]) -> list[Attempt]:
+    """Join what is seen with what is kept: what is over stays as it was judged."""
+    seen = {attempt.number: attempt for attempt in found}
+    for one in kept:
+        live = seen.get(one.number)
+        if live is None or one.is_over:
+            seen[one.number] = _remembered(one, live.job if live is not None else None)
+    return [seen[number] for number in sorted(seen)]
+
+
+def _remembered(one: Try, job: Body | None) -> Attempt:
+    return Attempt(
+        one.number, job, one.state, one.started_at, one.finished_at,
+        words=one.words, exit_code=one.exit_code, message=one.message,
+        is_truncated=one.is_truncated, has_begun=one.has_begun, checks=one.checks,
+        verdict=one.verdict, is_exec=one.is_exec,
+    )  # fmt: skip
+
+
+def earlier(mission: Mission) -> tuple[EarlierRun, ...]:
+    """Read how the runs before this one ended, oldest first."""
+    text = mission.metadata.annotations.get(labels.EARLIER_RUNS)
+    try:
+        return tuple(_run(one) for one in notes.parse(text) or ())
+    except notes.BROKEN:
+        return ()
+
+
+def with_ended(mission: Mission, run_id: str, ending: Ending) -> str:
+    """Write down the runs before, with the one that ended; the oldest ones go."""
+    ended = EarlierRun(
+        run_id, ending.outcome, ending.attempt, ending.started_at, ending.finished_at, ending.words
+    )
+    return _json([_dump(run) for run in [*earlier(mission), ended][-KEPT_RUNS:]])
+
+
+def _dump(run: EarlierRun) -> Body:
+    return {
+        "runId": run.run_id,
+        "outcome": run.outcome.value,
+        "attempt": run.attempt,
+        "startedAt": tries.dump_time(run.started_at),
+        "finishedAt": tries.dump_time(run.finished_at),
+        "words": run.words[:_WORDS_LIMIT],
+    }
+
+
+def _run(one: Mapping[str, Any]) -> EarlierRun:
+    return EarlierRun(
+        run_id=notes.words(one["runId"]),
+        outcome=Outcome(one["outcome"]),
+        attempt=notes.number(one["attempt"]),
+        started_at=notes.time(one.get("startedAt")),
+        finished_at=notes.time(one.get("finishedAt")),
+        words=notes.words(one.get("words")),
+    )
+
+
+def _json(value: Any) -> str:
+    return json.dumps(value, ensure_ascii=False, sort_keys=True, separators=(",", ":"))

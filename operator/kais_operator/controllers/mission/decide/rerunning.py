@@ -1,0 +1,84 @@
+"""Another run of the same Mission: `kais.io/rerun: <nonce>` begins one for each nonce.
+
+A run begins only when the one before is told and let go. Its run-id follows from the nonce, for a
+use from the use's own UID, so that both come to the same one, whoever is first.
+"""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+from kais import labels, names
+from kais.resources.field_types import rfc3339
+from kais.resources.mission import Mission
+from kais_operator.controllers.mission.decide import attempts, record, recording
+from kais_operator.controllers.mission.decide.endings import Ending
+from kais_operator.controllers.mission.decide.mission_observed import MissionObserved
+from kais_operator.planning import children
+from kais_operator.planning.plan import Action, Delete, ObjectRef, PatchMetadata
+
+
+def nonce_of(mission: Mission) -> str | None:
+    """Give the nonce that stands on the mission."""
+    return mission.metadata.annotations.get(labels.RERUN)
+
+
+def run_id_for(mission: Mission, nonce: str | None) -> str:
+    """Give the id of the run of a nonce, or of the first run."""
+    metadata = mission.metadata
+    owner = next((o for o in metadata.owner_references if o.controller), None)
+    # A copy under another name keeps the owner of its original, and is not its mission.
+    is_use = owner and (owner.kind, owner.name) == ("BlueprintInstance", metadata.name)
+    return names.run_id(owner.uid if owner and is_use else mission.metadata.uid, nonce or "")
+
+
+def wanted(mission: Mission) -> str | None:
+    """Give the nonce of a run that was asked for and not begun; None for none."""
+    annotations = mission.metadata.annotations
+    nonce = nonce_of(mission)
+    if nonce is None or nonce == annotations.get(labels.RERUN_TAKEN) or mission.is_deleting:
+        return None
+    return nonce if run_id_for(mission, nonce) != annotations.get(labels.RUN_ID) else None
+
+
+def stamp(
+    observed: MissionObserved, ending: Ending, *, run_id: str, now: datetime
+) -> PatchMetadata | None:
+    """Choose the write that begins another run; None when none is asked for, or not all is told.
+
+    It removes the abort and the review of the run before: a new run must not be aborted by it,
+    and a verdict is about the work that was judged.
+    """
+    mission = observed.mission
+    nonce = wanted(mission)
+    if nonce is None or not recording.state_of(observed).is_done:
+        return None
+    metadata = mission.metadata
+    finalizers = tuple(f for f in metadata.finalizers if f != labels.FINALIZER)
+    return PatchMetadata(
+        ObjectRef(mission.kind, metadata.namespace, metadata.name),
+        resource_version=metadata.resource_version,
+        annotations={
+            labels.RUN_ID: run_id_for(mission, nonce),
+            labels.RERUN_TAKEN: nonce,
+            labels.ACCEPTED_AT: rfc3339(now),
+            labels.EARLIER_RUNS: record.with_ended(mission, run_id, ending),
+            labels.OUTCOME: None,
+            labels.ENDING: None,
+            labels.ATTEMPTS: None,
+            labels.ABORT: None,
+            labels.REVIEW: None,
+        },
+        finalizers=(*finalizers, labels.FINALIZER),
+    )
+
+
+def clear(observed: MissionObserved, *, run_id: str) -> list[Action]:
+    """Remove the Jobs of runs before this one: attempts are numbered from 1 again."""
+    return [
+        Delete(children.ref_of(job), uid=job["metadata"]["uid"])
+        for job in observed.jobs
+        if children.controller_uid(job) == observed.mission.metadata.uid
+        and attempts.run_of(job) not in (None, run_id)
+        and not job["metadata"].get("deletionTimestamp")
+    ]

@@ -1,0 +1,93 @@
+"""What a reviewer wrote: the annotation `kais.io/review`, read letter by letter.
+
+    {"run": "…", "attempt": 2, "verdict": "approve" | "reject", "feedback": "…"}
+
+A verdict is about one piece of work: one that comes late, or that stays on the object, must not
+judge the next attempt, nor the same attempt of another run. A verdict without a run is about the
+run in which it is written: the annotation is removed when a run begins.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, TypeGuard
+
+from kais import labels
+from kais.resources.check import ReviewStatus
+from kais.resources.mission import Mission
+from kais_operator.planning import notes
+
+FEEDBACK_LIMIT = 4096
+_RUN_SHOWN = 128
+"""Characters of a run-id that a message repeats; ours have 36."""
+_VERDICTS = {
+    "approve": ReviewStatus.APPROVED,
+    "approved": ReviewStatus.APPROVED,
+    "reject": ReviewStatus.REJECTED,
+    "rejected": ReviewStatus.REJECTED,
+}
+_FORM = '{"attempt": 1, "verdict": "approve" or "reject", "feedback": "…"}'
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What was said of one attempt; `status` is Approved or Rejected."""
+
+    attempt: int
+    status: ReviewStatus
+    feedback: str = ""
+
+
+def is_wanted(mission: Mission) -> bool:
+    """Whether the work counts only once somebody approved it."""
+    review = mission.spec.completion.review
+    return review is not None and review.enabled
+
+
+def raw(mission: Mission) -> str | None:
+    """Give the annotation as it stands."""
+    return mission.metadata.annotations.get(labels.REVIEW)
+
+
+def read(mission: Mission) -> Verdict | str | None:
+    """Read the annotation: a verdict, why it is none, or None when there is no annotation."""
+    text = raw(mission)
+    if text is None:
+        return None
+    try:
+        said = notes.parse(text)
+    except ValueError as exc:
+        return f"{labels.REVIEW} is no JSON ({exc}); write {_FORM}"
+    if not isinstance(said, dict):
+        return f"{labels.REVIEW} is no object; write {_FORM}"
+    run_id = said.get("run")
+    if run_id is not None and run_id != notes.run_id(mission.metadata.annotations):
+        return f"{labels.REVIEW} names run {str(run_id)[:_RUN_SHOWN]} and is ignored"
+    return _verdict(said)
+
+
+def _verdict(said: dict[str, Any]) -> Verdict | str:
+    attempt, verdict, feedback = said.get("attempt"), said.get("verdict"), said.get("feedback", "")
+    if not _is_attempt(attempt):
+        return f"{labels.REVIEW} names no attempt; write {_FORM}"
+    status = _VERDICTS.get(verdict.lower()) if isinstance(verdict, str) else None
+    if status is None:
+        return f"{labels.REVIEW} has verdict {verdict!r}; write {_FORM}"
+    if not isinstance(feedback, str):
+        return f"{labels.REVIEW} has a feedback that is no text; write {_FORM}"
+    return Verdict(attempt, status, notes.words(feedback)[:FEEDBACK_LIMIT])
+
+
+def _is_attempt(attempt: Any) -> TypeGuard[int]:
+    is_number = isinstance(attempt, int) and not isinstance(attempt, bool)
+    return is_number and 1 <= attempt <= notes.MOST
+
+
+def remark(mission: Mission, number: int) -> str | None:
+    """Say why the annotation does not judge attempt `number`; None when it does or is missing."""
+    said = read(mission)
+    if isinstance(said, str):
+        return said
+    if said is not None and said.attempt != number:
+        return f"{labels.REVIEW} speaks of attempt {said.attempt} and is ignored"
+    return None

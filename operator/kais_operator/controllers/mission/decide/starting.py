@@ -1,0 +1,131 @@
+"""What the next attempt of a mission is made of, or what stands in its way."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime, timedelta
+
+from kais import durations, labels
+from kais.reasons import Reason
+from kais_operator.controllers.cell.decide import process_limits
+from kais_operator.controllers.mission.decide import attempt_jobs, judging, rounds, tries
+from kais_operator.controllers.mission.decide.attempts import Attempt
+from kais_operator.controllers.mission.decide.entry import Entry, Obstacle
+from kais_operator.controllers.mission.decide.mission_observed import MissionObserved, parent_of
+from kais_operator.planning import children
+from kais_operator.planning.plan import Action, Body
+
+HELD_BACK = (Reason.SUSPENDED, Reason.NOT_YET_SUPPORTED)
+"""Obstacles that are somebody's wish or mistake: no deadline runs, and an edit tells of the end."""
+Step = tuple[Obstacle | None, tuple[Action, ...], timedelta | None]
+"""What stands in the way, what is written, and when to look again."""
+_LOOK_AGAIN = timedelta(seconds=30)
+"""When an obstacle is looked at again that no watch event may report, such as a foreign object."""
+
+
+def start(
+    observed: MissionObserved,
+    seen: Sequence[Attempt],
+    entry: Entry | Obstacle,
+    *,
+    run_id: str,
+    now: datetime,
+) -> Step:
+    """Choose the creation of the next attempt's Job, or what stands in its way."""
+    obstacle = _held_back(observed)
+    if obstacle is not None:
+        return obstacle, (), _LOOK_AGAIN if _is_suspended_use(observed) else None
+    if isinstance(entry, Obstacle):
+        return entry, (), _LOOK_AGAIN
+    if rounds.is_round(entry.cell):
+        return rounds.start(observed, seen, now)
+    obstacle = _still_there(observed)
+    if obstacle is not None:
+        return obstacle, (), children.LOOK_AGAIN
+    job = _job(observed, seen, entry, run_id=run_id, now=now)
+    obstacle = _too_large(job)
+    if obstacle is not None:
+        return obstacle, (), _LOOK_AGAIN
+    return _create(observed, job)
+
+
+def _create(observed: MissionObserved, job: Body) -> Step:
+    name = job["metadata"]["name"]
+    there = next((j for j in observed.jobs if j["metadata"]["name"] == name), None)
+    found = children.decide_fixed_child(job, there, parent_of(observed.mission))
+    if found.reason is not None:
+        return Obstacle(found.reason, found.message), (), found.requeue_after
+    return None, found.actions, None
+
+
+def _too_large(job: Body) -> Obstacle | None:
+    """Say that no pod of the Job could be started with what it would be given."""
+    pod = job["spec"]["template"]["spec"]
+    problem = process_limits.problem([*pod.get("initContainers", ()), *pod["containers"]])
+    return None if problem is None else Obstacle(Reason.TOO_LARGE, problem)
+
+
+def _still_there(observed: MissionObserved) -> Obstacle | None:
+    """Wait for the pods of attempts that are over: two must not work in one workspace."""
+    for pod in observed.pods:
+        if (pod.get("status") or {}).get("phase") not in ("Succeeded", "Failed"):
+            namespace, name = pod["metadata"]["namespace"], pod["metadata"]["name"]
+            return Obstacle(Reason.DELETING, f"Pod/{namespace}/{name} has not ended yet")
+    return None
+
+
+def _is_suspended_use(observed: MissionObserved) -> bool:
+    return observed.instance is not None and observed.instance.spec.suspend
+
+
+def _held_back(observed: MissionObserved) -> Obstacle | None:
+    mission = observed.mission
+    unsupported = judging.unsupported(mission, observed.team)
+    if unsupported is not None:
+        return Obstacle(Reason.NOT_YET_SUPPORTED, unsupported)
+    if mission.metadata.annotations.get(labels.RECONCILE) == labels.RECONCILE_SUSPENDED:
+        words = f"no attempt is started while {labels.RECONCILE} is {labels.RECONCILE_SUSPENDED}"
+        return Obstacle(Reason.SUSPENDED, words)
+    if observed.instance is not None and observed.instance.spec.suspend:
+        words = f"no attempt is started while {observed.instance.ref} has spec.suspend"
+        return Obstacle(Reason.SUSPENDED, words)
+    return None
+
+
+def _job(
+    observed: MissionObserved,
+    seen: Sequence[Attempt],
+    entry: Entry,
+    *,
+    run_id: str,
+    now: datetime,
+) -> Body:
+    mission = observed.mission
+    previous = seen[-1] if seen else None
+    limit = judging.deadline(mission, seen)
+    whole = durations.parse(mission.spec.completion.timeout)
+    left = limit - now if limit is not None else whole
+    said = mission.spec.entrypoint.message if mission.spec.entrypoint else None
+    work = attempt_jobs.Work(
+        mission=mission.metadata.name,
+        run_id=run_id,
+        attempt=previous.number + 1 if previous else 1,
+        objective=mission.spec.objective,
+        message=said or "",
+        feedback=tries.of(previous).feedback() if previous else "",
+        labelled={
+            key: mission.metadata.labels[key]
+            for key in (labels.BLUEPRINT, labels.REVISION, labels.INSTANCE)
+            if key in mission.metadata.labels
+        },
+        checks=mission.spec.completion.checks,
+        check_image=observed.check_image,
+    )
+    return attempt_jobs.attempt_job(
+        parent_of(mission),
+        entry.cell,
+        entry.who,
+        work=work,
+        knowledge_url=observed.knowledge_url,
+        seconds=int(left.total_seconds()),
+    )

@@ -1,0 +1,141 @@
+"""Reads what the checks of an attempt printed, and looks for their patterns.
+
+Logs are read for checks whose process has ended and whose verdict needs them, once: a verdict is
+kept on the Mission. Patterns are users' own and run where they can be killed. While no renderer
+answers, a check with patterns is not judged, and everything else about its Mission goes on.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Sequence
+from dataclasses import replace
+
+from kais.resources.cell import Cell
+from kais.resources.check import Check
+from kais_operator import errors
+from kais_operator.controllers.cell.decide import pods as pods_of_cells
+from kais_operator.controllers.mission.decide import checking, checks, entry, rounds
+from kais_operator.controllers.mission.decide import mission as decision
+from kais_operator.controllers.mission.decide.attempts import Attempt
+from kais_operator.controllers.mission.decide.checking import Asked
+from kais_operator.controllers.mission.decide.checks import Output
+from kais_operator.controllers.mission.decide.mission_observed import (
+    MissionObserved,
+    RunningContainer,
+    exec_key,
+    ref_of,
+)
+from kais_operator.planning.container_results import Process
+from kais_operator.planning.plan import Body, ObjectRef
+from kais_operator.ports import World
+
+_STOPPED = {
+    "time": "its pattern is too slow and was stopped; write one that does not backtrack",
+    "memory": "looking for its pattern takes too much memory; print less, or write a simpler one",
+    "worker": "its pattern ended the process that looked for it, twice",
+}
+
+
+async def with_checks(world: World, observed: MissionObserved) -> MissionObserved:
+    """Add what the checks of the latest attempt printed, as far as it is needed now."""
+    if not observed.mission.spec.completion.checks:
+        return observed
+    now = world.clock.now()
+    found = decision.found_of(observed, now)
+    cell = entry.entry_cell(observed.mission, observed.team)
+    if isinstance(cell, Cell) and rounds.is_round(cell):
+        observed = replace(observed, container=_container(observed.pods))
+        return await _with_commands(world, observed, checking.judged(observed, found, now))
+    asked = checking.asked(observed, found, now)
+    namespace = observed.mission.metadata.namespace
+    outputs: dict[str, Output] = {}
+    for one in asked:
+        try:
+            output = await _output(world, one, namespace)
+        except errors.RendererUnavailable as exc:
+            observed = replace(observed, renderer_problem=str(exc))
+            continue
+        if output is None:
+            observed = replace(observed, is_reading=True)
+        else:
+            outputs[one.check.name] = output
+    return replace(observed, outputs=outputs)
+
+
+async def _with_commands(
+    world: World, observed: MissionObserved, seen: Sequence[Attempt]
+) -> MissionObserved:
+    if not seen or not seen[-1].is_exec or seen[-1].is_over:
+        return observed
+    last = seen[-1]
+    final = {result.name for result in last.checks if result.is_final}
+    execs: dict[str, Process] = {}
+    outputs: dict[str, Output] = {}
+    for check in observed.mission.spec.completion.checks:
+        key = exec_key(observed.mission, last.number, check.name)
+        known = world.containers.found(ref_of(observed.mission), key)
+        if known is None or check.name in final:
+            continue
+        process, text = known
+        if process.failure is not None:
+            process = replace(process, failure=_failure(check, process.failure))
+        execs[check.name] = process
+        if process.ended_at is not None and checks.needs_output(check):
+            namespace = observed.mission.metadata.namespace
+            try:
+                outputs[check.name] = await _matched(world, check, text, namespace)
+            except errors.RendererUnavailable as exc:
+                observed = replace(observed, renderer_problem=str(exc))
+    return replace(observed, execs=execs, outputs=outputs)
+
+
+def _failure(check: Check, words: str) -> str:
+    told = checks.cannot_run(check, words)
+    return told if "has no shell" in told else words
+
+
+def _container(pods: Sequence[Body]) -> RunningContainer | None:
+    """Find the cell's container in a ready pod."""
+    for pod in pods:
+        told = (pod.get("status") or {}).get("conditions") or ()
+        is_ready = any(c["type"] == "Ready" and c["status"] == "True" for c in told)
+        metadata = pod["metadata"]
+        if is_ready and not metadata.get("deletionTimestamp"):
+            ref = ObjectRef("Pod", metadata["namespace"], metadata["name"])
+            return RunningContainer(ref, pods_of_cells.SERVICE, metadata["uid"])
+    return None
+
+
+async def _output(world: World, asked: Asked, namespace: str) -> Output | None:
+    """Look for a check's patterns in what has to be read; None while that is being read."""
+    if asked.pod is None:
+        return await _matched(world, asked.check, asked.text, namespace)
+    log = world.containers.log(asked.pod, asked.container)
+    if log is None:
+        return None
+    if log.problem is not None:
+        return Output(problem=log.problem)
+    return await _matched(world, asked.check, log.text, namespace)
+
+
+async def _matched(world: World, check: Check, text: str, namespace: str) -> Output:
+    """Look for a check's patterns; the cell's answer is searched whatever its case.
+
+    Raises:
+        RendererUnavailable: Nothing is known of the patterns; the check waits.
+    """
+    find = functools.partial(
+        world.renderer.find, ignore_case=checks.is_response(check), namespace=namespace
+    )
+    try:
+        fails = succeeds = None
+        if check.fail_pattern is not None:
+            fails = await find(check.fail_pattern, text)
+        if check.success_pattern is not None and not fails:
+            succeeds = await find(check.success_pattern, text)
+    except ValueError as exc:
+        return Output(text, problem=str(exc))
+    except errors.RenderingFailed as exc:
+        return Output(text, problem=_STOPPED[exc.cap])
+    return Output(text, fails, succeeds)

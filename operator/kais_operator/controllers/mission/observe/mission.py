@@ -1,0 +1,267 @@
+"""Reads a Mission: its team, its Jobs and their pods, and what the ledger has of its run."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Sequence
+from dataclasses import replace
+from datetime import datetime, timedelta
+from typing import TypeVar
+
+from kais import durations, labels, names
+from kais.reasons import Reason
+from kais.resources.blueprint_instance import BlueprintInstance
+from kais.resources.cell import Cell
+from kais.resources.cell_template import CellMode
+from kais.resources.formation import Formation
+from kais.resources.mission import Mission
+from kais_operator.controllers.base import Reconciler, Seen
+from kais_operator.controllers.cell.decide import service_workloads
+from kais_operator.controllers.mission.decide import (
+    attempt_pods,
+    attempts,
+    entry,
+    record,
+    rounds,
+    unreadable_mission,
+)
+from kais_operator.controllers.mission.decide import mission as decision
+from kais_operator.controllers.mission.decide.entry import Team
+from kais_operator.controllers.mission.decide.mission_observed import (
+    Ledger,
+    MissionObserved,
+    run_id_of,
+)
+from kais_operator.controllers.mission.decide.unreadable_mission import UnreadableMission
+from kais_operator.controllers.mission.observe import checks
+from kais_operator.controllers.shared.observe import reading, stamps
+from kais_operator.planning import children
+from kais_operator.planning.plan import Body, ObjectRef, Plan, run_key
+from kais_operator.ports import World
+from knowledge_client import errors
+
+T = TypeVar("T")
+_POD_EXPECTED = timedelta(seconds=1)
+"""The usual delay until the Job controller creates a pod; no request is made before."""
+
+
+async def observe_mission(world: World, ref: ObjectRef) -> Seen | None:
+    """Read a Mission and what its decision needs; None when it is gone."""
+    body = await world.cluster.get(ref)
+    if body is None:
+        return None
+    stamped = await stamps.of_mission(world, body)
+    if stamped.problem is not None:
+        unknown = _unreadable(world, stamped, stamped.problem)
+        return Seen(body, replace(unknown, reason=Reason.STORE_UNAVAILABLE))
+    mission = reading.read(Mission, stamped.body)
+    if isinstance(mission, reading.Unreadable):
+        return Seen(body, _unreadable(world, stamped, mission.problem))
+    has_ended = labels.OUTCOME in mission.metadata.annotations
+    is_late = not has_ended and _is_late(mission, world.clock.now())
+    jobs = await _jobs(world, mission, fresh=is_late)
+    is_new = not any(attempts.run_of(job) in (None, run_id_of(mission)) for job in jobs)
+    ledger = await _ledger(world, mission, has_ended=has_ended, is_new=is_new)
+    is_told = has_ended and ledger.run is not None and ledger.run.outcome is not None
+    team = Team() if is_told else await _team(world, mission)
+    pods = () if has_ended else await _pods(world, mission, jobs, team, fresh=is_late)
+    observed = MissionObserved(
+        mission=mission,
+        team=team,
+        jobs=jobs,
+        pods=pods,
+        maps={} if has_ended else await _maps(world, mission, jobs),
+        declared=await reading.declared_scopes(world.cluster, ref.namespace),
+        instance=None if is_told else await _instance(world, mission, ledger, jobs),
+        ledger=ledger,
+        refused_pods={} if has_ended else await _refused_pods(world, jobs, pods),
+        copied=stamped.copied,
+        knowledge_url=world.placement.knowledge_url,
+        operator_namespace=world.placement.operator_namespace,
+        check_image=world.placement.check_image,
+        has_commands=world.containers.is_running(ref),
+    )
+    return Seen(body, observed if has_ended else await checks.with_checks(world, observed))
+
+
+def _unreadable(world: World, stamped: stamps.Stamped, problem: str) -> UnreadableMission:
+    return UnreadableMission(stamped.body, problem, world.placement.operator_namespace)
+
+
+def _is_late(mission: Mission, now: datetime) -> bool:
+    """Whether a time limit may be over: then what ended in time must be known now.
+
+    Watches may be late; a run must not end as timed out because of that.
+    """
+    begun, spec = mission.status.started_at, mission.spec
+    if begun is None:
+        return False
+    limits = (durations.parse(spec.completion.timeout), durations.parse(spec.start_deadline))
+    return begun + min(limits) <= now
+
+
+async def _jobs(world: World, mission: Mission, *, fresh: bool) -> list[Body]:
+    """Read the mission's Jobs, and whatever stands under the name of the next one."""
+    metadata = mission.metadata
+    selector = f"{labels.MISSION}={names.label_value(metadata.name)}"
+    found = await world.cluster.list("Job", metadata.namespace, labels=selector, fresh=fresh)
+    jobs = list(found)
+    own = [job for job in jobs if children.controller_uid(job) == metadata.uid]
+    kept = [one.number for one in record.read(mission)]
+    current = [job for job in own if attempts.run_of(job) in (None, run_id_of(mission))]
+    latest = max([*kept, *(attempts.number_of(job) for job in current)], default=0)
+    next_name = names.job_name(metadata.name, latest + 1)
+    is_open = any(not attempts.has_ended(job) for job in current)
+    if labels.OUTCOME in metadata.annotations or is_open:
+        return jobs
+    if next_name not in {job["metadata"]["name"] for job in jobs}:
+        namesake = await world.cluster.get_child(ObjectRef("Job", metadata.namespace, next_name))
+        jobs += [namesake] if namesake is not None else []
+    return jobs
+
+
+async def _pods(
+    world: World, mission: Mission, jobs: Sequence[Body], team: Team, *, fresh: bool
+) -> Sequence[Body]:
+    """Read the pods of the mission's Jobs, or those of a cell that keeps running."""
+    cell = entry.entry_cell(mission, team)
+    if isinstance(cell, Cell) and rounds.is_round(cell):
+        name = names.label_value(cell.metadata.name)
+        selector = f"{labels.CELL}={name},{labels.CELL_MODE}={CellMode.SERVICE.value}"
+        found = await world.cluster.list(
+            "Pod", mission.metadata.namespace, labels=selector, fresh=fresh
+        )
+        return service_workloads.own_pods(cell, found)
+    if not jobs and labels.ATTEMPTS not in mission.metadata.annotations:
+        return ()
+    selector = f"{labels.MISSION}={names.label_value(mission.metadata.name)}"
+    return await world.cluster.list("Pod", mission.metadata.namespace, labels=selector, fresh=fresh)
+
+
+async def _refused_pods(world: World, jobs: Sequence[Body], pods: Sequence[Body]) -> dict[str, str]:
+    """Ask why open Jobs have no pod after a moment; the Job itself never says."""
+    found = {}
+    for job in jobs:
+        created = attempts.parse_time(job["metadata"].get("creationTimestamp"))
+        is_young = created is None or world.clock.now() - created < _POD_EXPECTED
+        if is_young or attempts.has_ended(job) or attempt_pods.pods_of(job, pods):
+            continue
+        metadata = job["metadata"]
+        events = await world.cluster.events_about(children.ref_of(job), uid=metadata["uid"])
+        message = attempt_pods.refusal(job, events)
+        if message is not None:
+            found[metadata["name"]] = message
+    return found
+
+
+async def _maps(world: World, mission: Mission, jobs: Sequence[Body]) -> dict[str, Body]:
+    """Read the knowledge map of the latest Job; those of earlier ones decide nothing."""
+    own = [job for job in jobs if children.controller_uid(job) == mission.metadata.uid]
+    if not own:
+        return {}
+    current = [job for job in own if attempts.run_of(job) in (None, run_id_of(mission))]
+    job = max(current or own, key=attempts.number_of)["metadata"]["name"]
+    ref = ObjectRef("ConfigMap", mission.metadata.namespace, names.knowledge_map_name(job))
+    found = await world.cluster.get_child(ref)
+    return {job: found} if found is not None else {}
+
+
+async def _team(world: World, mission: Mission) -> Team:
+    namespace = mission.metadata.namespace
+    if mission.spec.cell_ref is not None:
+        body = await world.cluster.get(ObjectRef("Cell", namespace, mission.spec.cell_ref))
+        bodies = {mission.spec.cell_ref: body} if body is not None else {}
+        cells = _readable(bodies)
+        lone = cells.get(mission.spec.cell_ref)
+        wanted = lone.spec.formation_ref if lone is not None else None
+        formation = await reading.formation_of(world.cluster, namespace, wanted)
+    else:
+        wanted = mission.spec.formation_ref or ""
+        formation = await reading.formation_of(world.cluster, namespace, wanted)
+        bodies = await reading.cells_by_label(world.cluster, namespace, wanted) if formation else {}
+        cells = _readable(bodies, of=formation)
+    return await _with_account(world, mission, Team(formation, cells))
+
+
+def _readable(bodies: dict[str, Body], *, of: Formation | None = None) -> dict[str, Cell]:
+    """Read the cells; of a formation only those that it owns."""
+    found = {
+        name: reading.read(Cell, body)
+        for name, body in bodies.items()
+        if of is None or children.controller_uid(body) == of.metadata.uid
+    }
+    return {name: cell for name, cell in found.items() if isinstance(cell, Cell)}
+
+
+async def _with_account(world: World, mission: Mission, team: Team) -> Team:
+    """Add the account that the entry cell borrows, and who shares it."""
+    cell = entry.entry_cell(mission, team)
+    if isinstance(cell, entry.Obstacle) or cell.spec.service_account_name is None:
+        return team
+    ref = ObjectRef("ServiceAccount", mission.metadata.namespace, cell.spec.service_account_name)
+    return Team(
+        team.formation,
+        team.cells,
+        account=await world.cluster.get(ref, fresh=True),
+        sharing=await reading.sharing(world.cluster, cell),
+    )
+
+
+async def _ledger(world: World, mission: Mission, *, has_ended: bool, is_new: bool) -> Ledger:
+    """Ask the store what it has of the run, where the decision turns on it.
+
+    That is at the end, and before a first Job when this process opened no run: the object may be
+    one that was saved while its run went on, and the run may have ended since.
+    """
+    run_id, memory = run_id_of(mission), world.memory
+    namespace, knowledge = mission.metadata.namespace, world.knowledge
+    if run_id is None:
+        return Ledger(problem=memory.store_problem())
+    known = Ledger(
+        is_opened=memory.is_run_open(namespace, run_id),
+        is_closed=memory.is_run_closed(namespace, run_id),
+        is_extraction_accepted=memory.is_extraction_accepted(namespace, run_id),
+        problem=memory.store_problem(),
+        refusal=memory.refusal(run_key(namespace, run_id)),
+    )
+    if not has_ended and (known.is_opened or not is_new):
+        return known
+    try:
+        run = await _found(knowledge.get_run(run_id, namespace=namespace))
+        extraction = None
+        if has_ended:
+            extraction = await _found(knowledge.get_extraction(run_id, namespace=namespace))
+    except errors.KnowledgeError as exc:
+        return replace(known, problem=str(exc))
+    return replace(known, run=run, extraction=extraction, problem=None)
+
+
+async def _found(call: Awaitable[T]) -> T | None:
+    try:
+        return await call
+    except errors.NotFound:
+        return None
+
+
+async def _instance(
+    world: World, mission: Mission, ledger: Ledger, jobs: Sequence[Body]
+) -> BlueprintInstance | None:
+    """Read the instance that made the mission, when its words or its leave may be needed."""
+    owner = next((o for o in mission.metadata.owner_references if o.controller), None)
+    is_open = any(not attempts.has_ended(job) for job in jobs)
+    is_needed = labels.OUTCOME in mission.metadata.annotations or not ledger.is_opened
+    is_needed = is_needed or not is_open
+    if owner is None or owner.kind != "BlueprintInstance" or not is_needed:
+        return None
+    ref = ObjectRef("BlueprintInstance", mission.metadata.namespace, owner.name)
+    body = await world.cluster.get(ref)
+    found = reading.read(BlueprintInstance, body) if body is not None else None
+    return found if isinstance(found, BlueprintInstance) else None
+
+
+def _decide(observed: MissionObserved | UnreadableMission, now: datetime) -> Plan:
+    if isinstance(observed, UnreadableMission):
+        return unreadable_mission.decide(observed, now)
+    return decision.decide_mission(observed, now)
+
+
+RECONCILER = Reconciler("Mission", observe_mission, _decide)

@@ -1,0 +1,1 @@
+"""The ServiceAccount of a namespace for people and their tools."""

@@ -1,0 +1,57 @@
+"""Reads a realm: its namespace, the account of people's tools, settings that nobody declares."""
+
+from __future__ import annotations
+
+from kais import labels, scopes
+from kais.resources.knowledge_scope import KnowledgeScope
+from kais.scopes import Scope
+from kais_operator.controllers.base import Reconciler, Seen
+from kais_operator.controllers.cell.decide import placing
+from kais_operator.controllers.namespace_account.decide import realm
+from kais_operator.controllers.shared.observe import reading
+from kais_operator.planning.plan import ObjectRef
+from kais_operator.ports import World
+
+KIND = "Realm"
+"""The kind of the queue's keys; there is no such object. The key's name is the namespace."""
+
+
+async def observe_realm(world: World, ref: ObjectRef) -> Seen | None:
+    """Read what the account of the namespace `ref.name` needs; None in one that is going away."""
+    namespace = await world.cluster.get(ObjectRef("Namespace", "", ref.name), fresh=True)
+    if namespace is None or _is_going(namespace):
+        return None
+    uid = namespace["metadata"]["uid"]
+    account = await world.cluster.get_child(
+        ObjectRef("ServiceAccount", ref.name, labels.USER_ACCOUNT)
+    )
+    is_registered = account is not None and world.memory.is_registered(
+        realm.principal_of(ref.name, account_uid=account["metadata"]["uid"], namespace_uid=uid)
+    )
+    undeclared = await _undeclared(world, ref.name)
+    return Seen(None, realm.RealmObserved(ref.name, uid, account, is_registered, undeclared))
+
+
+async def _undeclared(world: World, namespace: str) -> frozenset[str]:
+    """Name the scopes whose settings nobody declares; one on its way out still declares its own."""
+    settled = world.memory.settled_under(str(Scope(namespace)))
+    if namespace == world.placement.operator_namespace:
+        settled |= world.memory.settled_under(str(scopes.PLATFORM))
+    if not settled:
+        return frozenset()
+    bodies = await world.cluster.list("KnowledgeScope", namespace)
+    declared = [reading.read(KnowledgeScope, body) for body in bodies]
+    if any(not isinstance(one, KnowledgeScope) for one in declared):
+        return frozenset()  # nobody knows what an unreadable one declares
+    return settled - {
+        str(placing.scope_path(one)) for one in declared if isinstance(one, KnowledgeScope)
+    }
+
+
+def _is_going(namespace: dict[str, object]) -> bool:
+    metadata, status = namespace["metadata"], namespace.get("status")
+    terminating = isinstance(status, dict) and status.get("phase") == "Terminating"
+    return terminating or (isinstance(metadata, dict) and "deletionTimestamp" in metadata)
+
+
+RECONCILER = Reconciler(KIND, observe_realm, realm.decide_realm)

@@ -1,0 +1,1 @@
+"""Outboxes: calls to the knowledge service that outlive their deleted object."""

@@ -1,0 +1,112 @@
+"""Reads that several kinds share: an object as its model, a formation, the cells of an account."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, TypeVar
+
+from kais import labels, names
+from kais.errors import InvalidResource
+from kais.reasons import Reason
+from kais.resources.base import Resource
+from kais.resources.cell import Cell
+from kais.resources.formation import Formation
+from kais.resources.knowledge_scope import KnowledgeScope
+from kais.scopes import Scope
+from kais_operator.controllers.cell.decide import placing
+from kais_operator.controllers.cell.decide.placing import Housed
+from kais_operator.planning import saying
+from kais_operator.planning.plan import Body, ObjectRef, Plan
+from kais_operator.ports import Cluster
+
+R = TypeVar("R", bound=Resource)
+
+
+@dataclass(frozen=True)
+class Unreadable:
+    """An object that breaks rules which the API server could not check.
+
+    With a reason other than Invalid it may be valid; this cannot be decided now.
+    """
+
+    body: Body
+    problem: str
+    reason: Reason = Reason.INVALID
+
+
+def read(model: type[R], body: Body) -> R | Unreadable:
+    """Read a body as its model."""
+    try:
+        return model.from_dict(body)
+    except InvalidResource as exc:
+        return Unreadable(body, "; ".join(str(violation) for violation in exc.violations))
+
+
+def deciding(
+    decide: Callable[[Any, datetime], Plan], *, summary: str
+) -> Callable[[Any, datetime], Plan]:
+    """Make a decision that also takes an `Unreadable`, and says so in the summary condition."""
+
+    def decide_or_refuse(observed: Any, now: datetime) -> Plan:
+        if isinstance(observed, Unreadable):
+            return saying.refuse(
+                observed.body,
+                summary=summary,
+                problem=observed.problem,
+                reason=observed.reason,
+                now=now,
+            )
+        return decide(observed, now)
+
+    return decide_or_refuse
+
+
+async def formation_of(cluster: Cluster, namespace: str, name: str | None) -> Formation | None:
+    """Read a Formation; None when it is missing, unreadable or not named."""
+    if name is None:
+        return None
+    body = await cluster.get(ObjectRef("Formation", namespace, name))
+    found = read(Formation, body) if body is not None else None
+    return found if isinstance(found, Formation) else None
+
+
+async def cells_by_label(cluster: Cluster, namespace: str, formation: str) -> dict[str, Body]:
+    """Read every Cell that carries a formation's label, by name."""
+    selector = f"{labels.FORMATION}={names.label_value(formation)}"
+    bodies = await cluster.list("Cell", namespace, labels=selector)
+    return {body["metadata"]["name"]: body for body in bodies}
+
+
+async def sharing(cluster: Cluster, cell: Cell) -> tuple[Scope, ...]:
+    """Read where the other cells are that run under the account which a cell borrows.
+
+    None for its own. The scopes are not those of all cells, but have their nearest common one.
+    """
+    account = cell.spec.service_account_name
+    if account is None:
+        return ()
+    namespace, name = cell.metadata.namespace, cell.metadata.name
+    scopes = [*await cluster.scopes_of_borrowers(namespace, account, besides=name)]
+    if account != name:
+        scopes += await _scope_of_owner(cluster, namespace, account)
+    return tuple(scopes)
+
+
+async def _scope_of_owner(cluster: Cluster, namespace: str, account: str) -> list[Scope]:
+    """Read the scope of the cell whose own account it is; most borrowed accounts are no cell's."""
+    body = await cluster.get_child(ObjectRef("Cell", namespace, account))
+    owner = read(Cell, body) if body is not None else None
+    if not isinstance(owner, Cell) or owner.is_deleting:
+        return []
+    formation = await formation_of(cluster, namespace, owner.spec.formation_ref)
+    return [placing.own_scope(Housed(owner, formation))]
+
+
+async def declared_scopes(cluster: Cluster, namespace: str) -> tuple[KnowledgeScope, ...]:
+    """Read the KnowledgeScopes of a namespace, those on their way out left out."""
+    found = [read(KnowledgeScope, body) for body in await cluster.list("KnowledgeScope", namespace)]
+    return tuple(
+        scope for scope in found if isinstance(scope, KnowledgeScope) and not scope.is_deleting
+    )

@@ -1,0 +1,113 @@
+"""Finds out whose run is stamped on a Mission or BlueprintInstance; see `decide.run_stamps`."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from kais import labels, names
+from kais_operator.controllers.mission.decide import attempts
+from kais_operator.planning import children, run_stamps
+from kais_operator.planning.plan import Body, ObjectRef
+from kais_operator.ports import World
+from knowledge_client import errors, models
+
+
+@dataclass(frozen=True)
+class Stamped:
+    """An object, as far as what is stamped on it is its own.
+
+    Attributes:
+        body: the object; without the annotations of the run when that is another object's.
+        copied: these annotations; they are removed when the object's own run begins.
+        problem: why the owner of the run cannot be determined.
+    """
+
+    body: Body
+    copied: tuple[str, ...] = ()
+    problem: str | None = None
+
+
+async def of_mission(world: World, body: Body) -> Stamped:
+    """Judge the stamp of a Mission, by its Jobs and the ledger when it is an older one."""
+    own = run_stamps.is_own(children.ref_of(body), body)
+    if own is None and labels.RUN_ID in run_stamps.annotations_of(body):
+        uids = [body["metadata"]["uid"], *await _owner(world, body)]
+        is_known = run_stamps.is_derived(body, uids) or await _has_job(world, body)
+        if not is_known:
+            return await _by_ledger(world, body)
+    return _stamped(body, is_own=own is not False)
+
+
+async def of_instance(world: World, body: Body) -> Stamped:
+    """Judge the stamp of an instance, by the ledger when it is an older one."""
+    own = run_stamps.is_own(children.ref_of(body), body)
+    is_old = own is None and labels.RUN_ID in run_stamps.annotations_of(body)
+    if is_old and not run_stamps.is_derived(body, [body["metadata"]["uid"]]):
+        return await _by_ledger(world, body)
+    return _stamped(body, is_own=own is not False)
+
+
+def is_run_of(run: models.Run, body: Body) -> bool:
+    """Whether the ledger has the run as that of this Mission or instance."""
+    metadata = body["metadata"]
+    named = run.instance if body["kind"] == "BlueprintInstance" else run.mission
+    return run.namespace == metadata["namespace"] and named in (None, metadata["name"])
+
+
+def _stamped(body: Body, *, is_own: bool) -> Stamped:
+    if is_own:
+        return Stamped(body)
+    return Stamped(run_stamps.without(body), run_stamps.of_a_run(body))
+
+
+async def _owner(world: World, body: Body) -> list[str]:
+    """Give the UID of the use that a Mission belongs to, if it is there and bears its name."""
+    metadata = body["metadata"]
+    ref = ObjectRef("BlueprintInstance", metadata["namespace"], metadata["name"])
+    owners = [o["uid"] for o in metadata.get("ownerReferences") or () if o.get("controller")]
+    instance = await world.cluster.get(ref) if owners else None
+    return [uid for uid in owners if instance and instance["metadata"]["uid"] == uid]
+
+
+async def _has_job(world: World, body: Body) -> bool:
+    """Whether a Job of this Mission, by label, is of the run that is stamped on it."""
+    metadata = body["metadata"]
+    selector = f"{labels.MISSION}={names.label_value(metadata['name'])}"
+    jobs = await world.cluster.list("Job", metadata["namespace"], labels=selector)
+    run_id = run_stamps.annotations_of(body)[labels.RUN_ID]
+    return any(attempts.run_of(job) == run_id for job in jobs)
+
+
+async def _by_ledger(world: World, body: Body) -> Stamped:
+    """Ask the ledger; a run that it does not have belongs to no other object."""
+    run_id = run_stamps.annotations_of(body)[labels.RUN_ID]
+    try:
+        run = await _run_of(world, run_id, namespace=body["metadata"]["namespace"])
+        if run is None:
+            return _stamped(body, is_own=not await _is_stamped_elsewhere(world, run_id))
+    except errors.KnowledgeError as exc:
+        problem = (
+            f"whose run {labels.RUN_ID} names is not known: an older version stamped it, on an "
+            f"object with another UID, and the knowledge service cannot be asked: {exc}"
+        )
+        return Stamped(body, problem=problem)
+    return _stamped(body, is_own=is_run_of(run, body))
+
+
+async def _run_of(world: World, run_id: str, *, namespace: str | None) -> models.Run | None:
+    try:
+        return await world.knowledge.get_run(run_id, namespace=namespace)
+    except errors.NotFound:
+        return None
+
+
+async def _is_stamped_elsewhere(world: World, run_id: str) -> bool:
+    """Whether an object of another namespace has this run, so that its stamp was copied here.
+
+    Agents open sessions under ids of their choice; such a one proves nothing.
+    """
+    try:
+        run = await _run_of(world, run_id, namespace=None)
+    except errors.Conflict:
+        return True  # several missions, or several sessions, have it
+    return run is not None and (run.kind == "mission" or run.instance is not None)

@@ -1,1 +1,0 @@
-"""Reads: one pass over the cluster and the store per object, no writes."""

@@ -1,0 +1,1 @@
+"""What every decision is made of: the Plan, children, conditions, annotations. Pure."""

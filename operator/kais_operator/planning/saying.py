@@ -1,0 +1,175 @@
+"""How decisions say things: status bodies as the API server stores them, and Events on transitions.
+
+Every pass computes the whole status; what did not change must come out equal to the letter, or an
+idle operator would write.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime, timedelta
+from typing import Any
+
+from kais import conditions, labels
+from kais.conditions import Wanted
+from kais.reasons import Reason
+from kais.resources.base import Condition, Resource, Status
+from kais_operator.planning.plan import Body, EmitEvent, ObjectRef, PatchMetadata, Plan
+
+TROUBLES = frozenset(
+    {
+        Reason.ACCOUNT_NOT_ALLOWED,
+        Reason.APPLY_FAILED,
+        Reason.BLUEPRINT_NOT_FOUND,
+        Reason.BUDGET_EXCEEDED,
+        Reason.CHECK_FAILED,
+        Reason.CELL_NOT_FOUND,
+        Reason.CONFIGURATION_FAILED,
+        Reason.DUPLICATE,
+        Reason.ENTRYPOINT_NOT_FOUND,
+        Reason.EXTRACTION_FAILED,
+        Reason.FORMATION_NOT_FOUND,
+        Reason.IMAGE_PULL_FAILED,
+        Reason.INFRASTRUCTURE_FAILED,
+        Reason.INVALID,
+        Reason.NAME_TAKEN,
+        Reason.NO_GOOD_REVISION,
+        Reason.NOT_YET_SUPPORTED,
+        Reason.PARAMETERS_INVALID,
+        Reason.PLATFORM_NOT_ALLOWED,
+        Reason.POD_FAILED,
+        Reason.POD_NOT_CREATED,
+        Reason.POD_STUCK,
+        Reason.RENDER_FAILED,
+        Reason.RETRYING,
+        Reason.REVIEW_REJECTED,
+        Reason.REVISION_NOT_FOUND,
+        Reason.SPAWN_REFUSED,
+        Reason.STORE_UNAVAILABLE,
+        Reason.TASK_FAILED,
+        Reason.TEMPLATE_ERROR,
+        Reason.TIMED_OUT,
+        Reason.TOO_LARGE,
+        Reason.TOO_MANY_CELLS,
+        Reason.TOPOLOGY_INVALID,
+        Reason.UNSCHEDULABLE,
+    }
+)
+"""Reasons that make an Event a Warning: by meaning, whatever the condition's status."""
+
+SUSPENDED = f"nothing is written while {labels.RECONCILE} is {labels.RECONCILE_SUSPENDED}"
+
+NO_COST = "-"
+"""What a column of costs shows while nobody reported any; 0 would be a claim."""
+
+_LOOK_AGAIN = timedelta(seconds=30)
+_EVENT_LIMIT = 1024  # the API server's bound of an Event's message
+
+
+def body_of(status: Status) -> Body:
+    """Give a status as it is written: without empty lists and maps, which no reader misses."""
+    return _without_empty(status.to_dict())
+
+
+def _without_empty(body: Body) -> Body:
+    kept: Body = {}
+    for key, value in body.items():
+        cleaned: Any = _without_empty(value) if isinstance(value, dict) else value
+        if cleaned not in ([], {}):
+            kept[key] = cleaned
+    return kept
+
+
+def timed(resource: Resource, said: Sequence[Wanted], now: datetime) -> list[Condition]:
+    """Give what was said its times, from the conditions that the object carries."""
+    before = resource.status.conditions
+    return conditions.merge(before, said, generation=resource.metadata.generation, now=now)
+
+
+def events(
+    resource: Resource, said: Sequence[Condition], *, types: Sequence[str]
+) -> tuple[EmitEvent, ...]:
+    """Tell of the conditions of these types that flipped, or that met another trouble.
+
+    At first sight only good news and trouble are told, not that work has not begun; and never that
+    something is not known yet.
+    """
+    emitted = []
+    for condition in said:
+        if condition.type in types and _is_news(resource.condition(condition.type), condition):
+            is_trouble = condition.reason in TROUBLES
+            emitted.append(
+                EmitEvent(
+                    "Warning" if is_trouble else "Normal",
+                    condition.reason,
+                    condition.message[:_EVENT_LIMIT],
+                )
+            )
+    return tuple(dict.fromkeys(emitted))  # a summary that repeats another condition is no news
+
+
+def _is_news(before: Condition | None, after: Condition) -> bool:
+    if before is None or after.status == "Unknown":
+        is_told = before is not None and before.reason == after.reason
+        return after.status == "True" or (after.reason in TROUBLES and not is_told)
+    if before.status != after.status:
+        return True
+    return before.reason != after.reason and after.reason in TROUBLES
+
+
+def is_suspended(resource: Resource) -> bool:
+    """Whether a user suspended all writes for an object; its deletion is not held."""
+    return resource.metadata.annotations.get(labels.RECONCILE) == labels.RECONCILE_SUSPENDED
+
+
+def suspended(said: Sequence[Wanted], *, about: str) -> list[Wanted]:
+    """Replace the condition about writing, and the summary, which is the last one."""
+    types = {about, said[-1].type}
+    return [
+        conditions.false(one.type, Reason.SUSPENDED, SUSPENDED) if one.type in types else one
+        for one in said
+    ]
+
+
+def _let_go(kind: str, metadata: Body) -> tuple[PatchMetadata, ...]:
+    held: list[str] = metadata.get("finalizers") or []
+    if labels.FINALIZER not in held:
+        return ()
+    ref = ObjectRef(kind, metadata["namespace"], metadata["name"])
+    left = tuple(f for f in held if f != labels.FINALIZER)
+    version = metadata["resourceVersion"]
+    return (PatchMetadata(ref, resource_version=version, finalizers=left),)
+
+
+def refuse(
+    body: Body,
+    *,
+    summary: str,
+    problem: str,
+    now: datetime,
+    reason: Reason = Reason.INVALID,
+) -> Plan:
+    """Decide on an object that breaks rules which the API server could not check: only say so.
+
+    One that is being deleted is let go: what cannot be read must not hold its namespace either.
+    With another reason than Invalid the object may be right: its other conditions and fields
+    stay, such as the revision that serves, and it is looked at again.
+    """
+    kind, metadata = body["kind"], body["metadata"]
+    if metadata.get("deletionTimestamp"):
+        return Plan(_let_go(kind, metadata))
+    read = [
+        Condition.from_dict(condition)
+        for condition in (body.get("status") or {}).get("conditions") or ()
+    ]
+    generation = metadata.get("generation", 0)
+    is_invalid = reason is Reason.INVALID
+    message = f"{kind} is invalid: {problem}" if is_invalid else problem
+    said = [conditions.false(summary, reason, message)]
+    merged = conditions.merge(read, said, generation=generation, now=now)
+    if is_invalid:
+        return Plan(status=body_of(Status(observed_generation=generation, conditions=merged)))
+    others = [condition for condition in read if condition.type != summary]
+    status = body_of(Status(observed_generation=generation, conditions=(*others, *merged)))
+    status = {**(body.get("status") or {}), **status}
+    return Plan(status=status, requeue_after=_LOOK_AGAIN)

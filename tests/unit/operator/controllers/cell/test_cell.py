@@ -1,0 +1,273 @@
+"""Cells: their account, their place in the store, and when they are ready."""
+
+import pytest
+
+from kais_operator.controllers.cell.observe import cell
+from kais_operator.planning.plan import Body, ObjectRef
+from tests.fakes import services, teams
+from tests.fakes.teams import condition
+from tests.fakes.world import FakeWorld, fake_world
+
+SOLO = ObjectRef("Cell", "demo", "solo")
+ACCOUNT = ObjectRef("ServiceAccount", "demo", "solo")
+MIND = {"provider": "openai", "model": "m", "systemPrompt": "help"}
+
+
+async def settled(*bodies: Body, ref: ObjectRef = SOLO) -> FakeWorld:
+    fake = fake_world(*bodies)
+    await fake.settle(cell.RECONCILER, ref)
+    return fake
+
+
+def account(name: str = "reader", **annotations: str) -> Body:
+    return {
+        "apiVersion": "v1",
+        "kind": "ServiceAccount",
+        "metadata": {"name": name, "namespace": "demo", "annotations": annotations},
+    }
+
+
+async def test_a_task_cell_is_ready_without_a_pod() -> None:
+    fake = await settled(teams.lone_cell())
+    standby = ("True", "Standby", "a task cell: its pod is made when a mission asks")
+    assert condition(fake, "Ready", SOLO) == standby
+    assert condition(fake, "PodReady", SOLO) == (
+        "True",
+        "Standby",
+        "no pod is needed between missions",
+    )
+    assert condition(fake, "Applied", SOLO)[2] == "ServiceAccount demo/solo is there"
+
+
+async def test_a_cell_that_stands_by_is_shown_so_and_keeps_a_phase_that_old_clients_know() -> None:
+    told = teams.status(await settled(teams.lone_cell()), SOLO)
+    assert told["display"] == {"status": "Standby", "model": "worker:1", "cost": "-"}
+    assert told["phase"] == "Pending"
+
+
+async def test_a_cell_that_cannot_work_is_shown_as_pending() -> None:
+    told = teams.status(await settled(teams.lone_cell(serviceAccountName="reader")), SOLO)
+    assert told["display"]["status"] == "Pending"
+
+
+async def test_a_cell_gets_an_account_of_its_own_that_mounts_no_token() -> None:
+    fake = await settled(teams.lone_cell())
+    made = fake.cluster.read(ACCOUNT)
+    assert made["automountServiceAccountToken"] is False
+    assert made["metadata"]["labels"]["kais.io/cell"] == "solo"
+
+
+async def test_a_cell_is_registered_at_home_in_its_own_scope() -> None:
+    fake = await settled(teams.lone_cell())
+    principal = fake.knowledge.principals["system:serviceaccount:demo:solo"]
+    namespace = fake.cluster.read(ObjectRef("Namespace", "", "demo"))
+    assert principal.type == "agent"
+    assert principal.home == "realm:demo/cell:solo"
+    assert principal.subject.uid == fake.cluster.read(ACCOUNT)["metadata"]["uid"]
+    assert principal.realm_uid == namespace["metadata"]["uid"]
+    assert [(g.scope, g.subtree, g.verbs) for g in principal.grants] == [
+        ("realm:demo/cell:solo", False, ("read", "write"))
+    ]
+    assert condition(fake, "Registered", SOLO) == (
+        "True",
+        "Registered",
+        "the knowledge service knows the cell, at home in realm:demo/cell:solo",
+    )
+
+
+HOMES = {
+    "the formation's own name": ({}, {}, "realm:demo/formation:team/cell:lead-0"),
+    "the blueprint's name when made from one": (
+        {"kais.io/blueprint": "reviews"},
+        {},
+        "realm:demo/formation:reviews/cell:lead-0",
+    ),
+    "the scope that the formation names": (
+        {"kais.io/blueprint": "reviews"},
+        {"knowledge": {"scope": "apart"}},
+        "realm:demo/formation:apart/cell:lead-0",
+    ),
+}
+
+
+@pytest.mark.parametrize(("labels", "spec", "home"), HOMES.values(), ids=HOMES)
+async def test_a_formations_cell_is_at_home_in(
+    labels: dict[str, str], spec: Body, home: str
+) -> None:
+    fake = fake_world(teams.team(metadata={"labels": labels}, **spec))
+    await teams.settle_team(fake)
+    assert fake.knowledge.principals["system:serviceaccount:demo:team-lead-0"].home == home
+
+
+async def test_a_store_that_is_away_does_not_keep_a_cell_from_being_ready() -> None:
+    fake = fake_world(teams.lone_cell())
+    fake.knowledge.away = True
+    for _ in range(3):
+        await fake.step(cell.RECONCILER, SOLO)
+    assert condition(fake, "Ready", SOLO)[0] == "True"
+    assert condition(fake, "Registered", SOLO) == (
+        "False",
+        "StoreUnavailable",
+        (
+            "put_principal: the knowledge service does not answer; "
+            "the cell works without knowledge until it answers"
+        ),
+    )
+    fake.knowledge.away = False
+    await fake.settle(cell.RECONCILER, SOLO)
+    assert condition(fake, "Registered", SOLO)[:2] == ("True", "Registered")
+
+
+async def test_a_mind_says_what_to_use_instead_and_keeps_nothing_running() -> None:
+    fake = await settled(services.lone_service())
+    fake.cluster.edit(SOLO, {"spec": {"container": None, "mode": None, "mind": MIND}})
+    await fake.settle(cell.RECONCILER, SOLO)
+    expected = (
+        "False",
+        "NotYetSupported",
+        (
+            "this version has no agent runtime for spec.mind; give the cell spec.container with an "
+            "image of your own, in mode Service or Task"
+        ),
+    )
+    for type_ in ("Applied", "PodReady", "Registered", "Ready"):
+        assert condition(fake, type_, SOLO) == expected
+    assert fake.cluster.refs("Deployment") == fake.cluster.refs("Service") == []
+    fake.cluster.edit(SOLO, {"spec": services.service(mind=None)})
+    await fake.settle(cell.RECONCILER, SOLO)
+    assert condition(fake, "Applied", SOLO)[:2] == ("True", "Applied")
+
+
+async def test_a_cell_does_not_become_what_peoples_tools_are() -> None:
+    ref = ObjectRef("Cell", "demo", "kais-user")
+    fake = await settled(teams.lone_cell("kais-user"), ref=ref)
+    assert condition(fake, "Ready", ref) == (
+        "False",
+        "NameTaken",
+        "ServiceAccount kais-user is for people's tools; name the cell otherwise",
+    )
+    assert fake.cluster.refs("ServiceAccount") == []
+    assert fake.knowledge.principals == {}
+
+
+async def test_an_account_that_belongs_to_somebody_else_is_left_alone() -> None:
+    fake = await settled(teams.lone_cell(), account("solo"))
+    status, reason, message = condition(fake, "Applied", SOLO)
+    assert (status, reason) == ("False", "NameTaken")
+    assert message.startswith("ServiceAccount/demo/solo exists already and does not belong to")
+    assert condition(fake, "Ready", SOLO)[1] == "NameTaken"
+    assert "ownerReferences" not in fake.cluster.read(ACCOUNT)["metadata"]
+    fake.cluster.remove(ACCOUNT)
+    await fake.settle(cell.RECONCILER, SOLO)
+    assert condition(fake, "Ready", SOLO)[:2] == ("True", "Standby")
+
+
+REFUSED = {
+    "that is missing": ((), "ServiceAccount demo/reader does not exist; create it, annotated "),
+    "that does not allow cells": (
+        (account(),),
+        (
+            "ServiceAccount demo/reader may not be used by cells; its owner can allow it with the "
+            "annotation "
+        ),
+    ),
+    "that allows cells with another word": (
+        (account(**{"kais.io/allow-cells": "yes"}),),
+        (
+            "ServiceAccount demo/reader may not be used by cells; its owner can allow it with the "
+            "annotation "
+        ),
+    ),
+}
+
+
+@pytest.mark.parametrize(("bodies", "words"), REFUSED.values(), ids=REFUSED)
+async def test_an_account_is_not_borrowed(bodies: tuple[Body, ...], words: str) -> None:
+    fake = await settled(teams.lone_cell(serviceAccountName="reader"), *bodies)
+    expected = ("False", "AccountNotAllowed", f'{words}kais.io/allow-cells: "true"')
+    assert condition(fake, "Applied", SOLO) == expected
+    assert condition(fake, "Ready", SOLO) == expected
+    assert fake.knowledge.principals == {}
+
+
+async def test_cells_that_share_an_account_are_at_home_in_their_nearest_common_scope() -> None:
+    borrowing = {"serviceAccountName": "reader"}
+    cells = [
+        {"name": "lead", "spec": teams.task(**borrowing)},
+        {"name": "scout", "spec": teams.task(**borrowing)},
+    ]
+    fake = fake_world(teams.team(cells=cells), account(**{"kais.io/allow-cells": "true"}))
+    await teams.settle_team(fake)
+    principal = fake.knowledge.principals["system:serviceaccount:demo:reader"]
+    assert principal.home == "realm:demo/formation:team"
+    assert fake.cluster.refs("ServiceAccount") == [ObjectRef("ServiceAccount", "demo", "reader")]
+
+
+async def test_the_reads_of_a_pass_do_not_grow_with_those_who_share_its_account(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    cells = [{"name": "lead", "spec": teams.task(serviceAccountName="reader")}]
+    names = [f"team-{number}" for number in range(12)]
+    fake = fake_world(*[teams.team(name, cells=cells) for name in names], account())
+    for name in names:
+        await teams.settle_team(fake, ObjectRef("Formation", "demo", name))
+    read: list[ObjectRef] = []
+    get = fake.cluster.get
+
+    async def counting(ref: ObjectRef, **how: bool) -> Body | None:
+        read.append(ref)
+        return await get(ref, **how)
+
+    monkeypatch.setattr(fake.cluster, "get", counting)
+    await fake.step(cell.RECONCILER, ObjectRef("Cell", "demo", "team-0-lead-0"))
+    assert len(read) == 7
+
+
+async def test_a_leave_that_is_taken_back_is_noticed() -> None:
+    fake = fake_world(
+        teams.lone_cell(serviceAccountName="reader"), account(**{"kais.io/allow-cells": "true"})
+    )
+    plan = await fake.settle(cell.RECONCILER, SOLO)
+    assert plan is not None
+    assert plan.requeue_after is not None
+    assert plan.requeue_after.total_seconds() == 300
+    denied = {"metadata": {"annotations": {"kais.io/allow-cells": "false"}}}
+    fake.cluster.edit(ObjectRef("ServiceAccount", "demo", "reader"), denied)
+    await fake.settle(cell.RECONCILER, SOLO)
+    assert condition(fake, "Ready", SOLO)[:2] == ("False", "AccountNotAllowed")
+
+
+async def test_what_a_task_cell_has_no_use_for_is_said() -> None:
+    fake = await settled(
+        teams.lone_cell(
+            tools=[{"name": "shell"}],
+            container={"image": "w:1", "env": [{"name": "KAIS_RUN_ID", "value": "x"}]},
+            resources={"maxTotalCost": 1.0},
+        )
+    )
+    assert condition(fake, "Ready", SOLO)[2] == (
+        "a task cell: its pod is made when a mission asks (ignored: tools (shell) are for cells "
+        "with a mind; variables KAIS_RUN_ID belong to kais; limits of money and tokens are for "
+        "cells with a mind)"
+    )
+
+
+async def test_a_settled_cell_writes_nothing() -> None:
+    fake = await settled(teams.lone_cell())
+    before = len(fake.cluster.writes)
+    calls = len(fake.knowledge.calls)
+    await fake.step(cell.RECONCILER, SOLO)
+    assert (len(fake.cluster.writes), len(fake.knowledge.calls)) == (before, calls)
+
+
+async def test_a_cell_that_is_going_makes_nothing() -> None:
+    body = teams.lone_cell()
+    body["metadata"] |= {"finalizers": ["x/y"], "deletionTimestamp": "2026-03-01T12:00:00Z"}
+    fake = await settled(body)
+    assert fake.cluster.writes == []
+
+
+async def test_readiness_is_told_once() -> None:
+    fake = await settled(teams.lone_cell())
+    await fake.settle(cell.RECONCILER, SOLO)
+    assert [(e["type"], e["reason"]) for e in fake.cluster.events] == [("Normal", "Standby")]

@@ -1,0 +1,151 @@
+"""What keeps a service cell as it is declared, and what restarts nobody."""
+
+from dataclasses import replace
+
+import pytest
+
+from kais_operator.controllers.cell.observe import cell
+from kais_operator.planning.plan import Body, ObjectRef
+from kais_operator.ports import Placement
+from tests.fakes import services, teams
+from tests.fakes.services import DEPLOYMENT, SOLO, lone_service, serving, settled, template
+from tests.fakes.teams import condition
+from tests.fakes.world import FakeWorld
+
+
+async def look(fake: FakeWorld) -> None:
+    await fake.settle(cell.RECONCILER, SOLO)
+
+
+async def test_a_settled_service_writes_nothing() -> None:
+    fake = await serving()
+    before = list(fake.cluster.writes)
+    plan = await fake.step(cell.RECONCILER, SOLO)
+    assert plan is not None
+    assert plan.actions == ()
+    assert fake.cluster.writes == before
+
+
+async def test_an_amount_in_another_spelling_is_no_drift() -> None:
+    fake = await serving(lone_service(resources={"cpuLimit": "0.5", "memoryLimit": 268435456}))
+    spec = fake.cluster.read(DEPLOYMENT)["spec"]
+    spec["template"]["spec"]["containers"][0]["resources"]["limits"] = {
+        "cpu": "500m",
+        "memory": "256Mi",
+    }
+    fake.cluster.edit(DEPLOYMENT, {"spec": spec})
+    services.rolled_out(fake)
+    plan = await fake.step(cell.RECONCILER, SOLO)
+    assert plan is not None
+    assert plan.actions == ()
+
+
+async def test_neither_a_newer_operator_nor_its_settings_restart_a_pod() -> None:
+    fake = await serving()
+    before = template(fake)
+    moved = Placement(operator_namespace="kais-system", knowledge_url="http://elsewhere:1")
+    fake.world = replace(fake.world, placement=moved)
+    await look(fake)
+    assert template(fake) == before
+    fake.cluster.edit(SOLO, {"spec": {"container": {"image": "worker:2"}}})
+    await look(fake)
+    (container,) = template(fake)["spec"]["containers"]
+    told = {entry["name"]: entry.get("value") for entry in container["env"]}
+    assert told["KNOWLEDGE_SERVICE_URL"] == "http://elsewhere:1"
+
+
+DRIFTS: dict[str, Body] = {
+    "its image": {"image": "evil:1"},
+    "its command": {"command": ["/bin/sh"]},
+}
+
+
+@pytest.mark.parametrize("is_upgraded", [False, True], ids=["", "by a newer operator too"])
+@pytest.mark.parametrize("edit", DRIFTS.values(), ids=DRIFTS)
+async def test_a_deployment_that_was_edited_is_brought_back(edit: Body, is_upgraded: bool) -> None:
+    container = {"image": "worker:1", "command": ["/work"]}
+    fake = await serving(lone_service(container=container))
+    if is_upgraded:
+        moved = Placement(operator_namespace="kais-system", knowledge_url="http://elsewhere:1")
+        fake.world = replace(fake.world, placement=moved)
+    spec = fake.cluster.read(DEPLOYMENT)["spec"]
+    spec["template"]["spec"]["containers"][0] |= edit
+    fake.cluster.edit(DEPLOYMENT, {"spec": spec})
+    await look(fake)
+    (made,) = template(fake)["spec"]["containers"]
+    assert (made["image"], made["command"]) == ("worker:1", ["/work"])
+
+
+async def test_a_label_of_a_newer_revision_restarts_no_pod() -> None:
+    body = lone_service()
+    body["metadata"]["labels"] = {"kais.io/revision": "1"}
+    fake = await serving(body)
+    before = template(fake)
+    fake.cluster.edit(SOLO, {"metadata": {"labels": {"kais.io/revision": "2"}}})
+    await look(fake)
+    assert template(fake) == before
+    assert fake.cluster.read(DEPLOYMENT)["metadata"]["labels"]["kais.io/revision"] == "2"
+
+
+async def test_a_formation_that_goes_first_restarts_nobody() -> None:
+    fake = await settled(
+        teams.team(cells=[{"name": "lead", "spec": services.service()}], workspace={}),
+        lone_service(formationRef="team"),
+    )
+    before = template(fake)
+    assert before["spec"]["volumes"][2] == {
+        "name": "workspace",
+        "persistentVolumeClaim": {"claimName": "workspace-team"},
+    }
+    fake.cluster.vanish(teams.FORMATION)
+    await look(fake)
+    assert template(fake) == before
+
+
+NAMESAKES: dict[str, Body] = {
+    "Deployment": {
+        "apiVersion": "apps/v1",
+        "kind": "Deployment",
+        "metadata": {"name": "solo", "namespace": "demo"},
+        "spec": {"replicas": 7},
+    },
+    "Service": {
+        "apiVersion": "v1",
+        "kind": "Service",
+        "metadata": {"name": "solo", "namespace": "demo"},
+        "spec": {"clusterIP": "10.0.0.7"},
+    },
+}
+
+
+@pytest.mark.parametrize("kind", NAMESAKES)
+async def test_somebody_elses_child_is_left_alone_until_it_goes(kind: str) -> None:
+    fake = await settled(lone_service(), NAMESAKES[kind])
+    words = (
+        f"{kind}/demo/solo exists already and does not belong to Cell/demo/solo; delete or rename "
+        "it, it is left untouched"
+    )
+    assert condition(fake, "Applied", SOLO) == ("False", "NameTaken", words)
+    assert condition(fake, "Ready", SOLO)[:2] == ("False", "NameTaken")
+    ref = ObjectRef(kind, "demo", "solo")
+    assert fake.cluster.read(ref)["spec"] == NAMESAKES[kind]["spec"]
+    fake.cluster.edit(ref, {"metadata": {"finalizers": ["x/y"]}})
+    fake.cluster.remove(ref)
+    await fake.step(cell.RECONCILER, SOLO)
+    assert condition(fake, "Applied", SOLO)[1] == "Deleting"
+    fake.cluster.vanish(ref)
+    await look(fake)
+    assert condition(fake, "Applied", SOLO)[:2] == ("True", "Applied")
+
+
+async def test_a_cell_that_becomes_a_task_loses_its_deployment_and_its_service() -> None:
+    fake = await serving()
+    fake.cluster.edit(SOLO, {"spec": {"mode": "Task"}})
+    await look(fake)
+    assert fake.cluster.refs("Deployment") == fake.cluster.refs("Service") == []
+    assert condition(fake, "Ready", SOLO)[:2] == ("True", "Standby")
+
+
+async def test_a_task_leaves_a_strangers_deployment_alone() -> None:
+    fake = await settled(teams.lone_cell(), *NAMESAKES.values())
+    assert len(fake.cluster.refs("Deployment") + fake.cluster.refs("Service")) == 2

@@ -1,0 +1,33 @@
+"""A look at one cell among a thousand that may have made it takes no quadratic time."""
+
+import time
+from typing import Any
+
+import pytest
+
+from kais import labels
+from kais.resources.cell import Cell
+from kais_operator.controllers.formation.decide import spawning
+from tests.fakes import teams
+
+CELLS = 1000
+LIMITS = {"maxDescendants": 1000, "maxDepth": 1000}
+FIELDS: dict[str, tuple[dict[str, Any], bool]] = {
+    "each calls the API, without the policy": ({"apiAccess": True}, False),
+    "all share the account that created them": ({"serviceAccountName": "shared"}, True),
+}
+
+
+@pytest.mark.parametrize(("fields", "has_policy"), FIELDS.values(), ids=FIELDS)
+def test_a_cell_below_a_thousand_is_judged_in_a_moment(
+    fields: dict[str, Any], has_policy: bool
+) -> None:
+    bodies = [teams.lone_cell(f"c{i:04d}", recursion=LIMITS, **fields) for i in range(CELLS)]
+    for body in bodies:
+        creator = "system:serviceaccount:demo:shared"
+        body["metadata"].setdefault("annotations", {})[labels.CREATED_BY] = creator
+    cells = [Cell.from_dict(body) for body in bodies]
+    began = time.process_time()
+    problem = spawning.problem(cells[-1], spawning.Kin(cells, has_policy=has_policy))
+    assert problem is None
+    assert time.process_time() - began < 1

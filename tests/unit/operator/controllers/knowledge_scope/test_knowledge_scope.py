@@ -1,0 +1,280 @@
+"""KnowledgeScopes: the store is told, duplicates and the platform are refused, deletion erases."""
+
+import json
+from typing import Any
+
+import pytest
+
+from kais_operator.controllers.knowledge_scope import observe as knowledge_scope
+from kais_operator.controllers.outbox import observe as outbox
+from kais_operator.planning.plan import Body, ObjectRef
+from knowledge_client import models
+from tests.fakes import teams
+from tests.fakes.teams import condition, status
+from tests.fakes.world import FakeWorld, fake_world
+
+REF = ObjectRef("KnowledgeScope", "demo", "memory")
+PATH = "realm:demo/formation:team"
+
+
+async def settled(*bodies: Body, ref: ObjectRef = REF) -> FakeWorld:
+    fake = fake_world(*bodies)
+    await settle(fake, ref)
+    return fake
+
+
+async def settle(fake: FakeWorld, ref: ObjectRef = REF) -> Any:
+    return await fake.settle(knowledge_scope.RECONCILER, ref)
+
+
+async def step(fake: FakeWorld) -> Any:
+    return await fake.step(knowledge_scope.RECONCILER, REF)
+
+
+async def test_the_store_is_told_the_settings() -> None:
+    spec: Body = {
+        "readOnly": True,
+        "inherit": False,
+        "retention": {"maxFacts": 10, "ttlDays": 30.0},
+        "promotion": {"policy": "Automatic", "minMissions": 2, "minConfidence": 0.6},
+        "injection": {"enabled": True, "maxFacts": 50, "maxTokens": 100, "minConfidence": 0.2},
+        "extraction": {"enabled": False, "maxFacts": 5},
+    }
+    fake = await settled(teams.scope(**spec))
+    told = fake.knowledge.scopes[PATH]
+    assert (told.read_only, told.inherit) == (True, False)
+    assert (told.retention.max_facts, told.retention.ttl_days) == (10, 30.0)
+    assert (told.promotion.policy, told.promotion.min_missions) == ("Automatic", 2)
+    assert (told.injection.max_facts, told.injection.max_tokens) == (50, 100)
+    assert (told.extraction.enabled, told.extraction.max_facts) == (False, 5)
+    words = f"the knowledge service has the settings of {PATH}"
+    assert condition(fake, "Configured", REF) == ("True", "Configured", words)
+    assert condition(fake, "Ready", REF) == ("True", "Ready", f"{PATH} behaves as declared")
+    assert status(fake, REF)["endpoint"] == "http://knowledge.kais-system:8000"
+
+
+PATHS = {
+    "realm": ({"level": "realm", "formation": None}, "realm:demo"),
+    "formation": ({}, PATH),
+    "cell of a formation": ({"level": "cell", "cell": "lead-0"}, f"{PATH}/cell:lead-0"),
+    "lone cell": ({"level": "cell", "formation": None, "cell": "solo"}, "realm:demo/cell:solo"),
+}
+
+
+@pytest.mark.parametrize(("changes", "path"), PATHS.values(), ids=PATHS)
+async def test_the_path_of_a(changes: Body, path: str) -> None:
+    body = teams.scope(**changes)
+    body["spec"] = {key: value for key, value in body["spec"].items() if value is not None}
+    fake = await settled(body)
+    assert status(fake, REF)["path"] == path
+    assert path in fake.knowledge.scopes
+
+
+async def test_what_the_store_holds_is_reported() -> None:
+    fake = await settled(teams.scope())
+    fake.knowledge.scope_stats[PATH] = models.ScopeStats(
+        path=PATH, facts=12, recalls=3, usefulness=2 / 3, last_write_at=fake.clock.now()
+    )
+    await fake.refresh_stats()
+    await settle(fake)
+    told = status(fake, REF)
+    assert (told["facts"], told["recalls"], told["usefulness"]) == (12, 3, 0.667)
+    assert told["lastWriteTime"] == "2026-03-01T12:00:00Z"
+    assert told["display"] == {"useful": "67%"}
+
+
+async def test_the_platform_is_declared_in_the_operators_namespace_only() -> None:
+    body = teams.scope()
+    body["spec"] = {"level": "platform"}
+    fake = await settled(body)
+    refused = (
+        "False",
+        "PlatformNotAllowed",
+        (
+            "level platform is declared in the operator's namespace kais-system only; "
+            "use level realm here"
+        ),
+    )
+    assert condition(fake, "Configured", REF) == refused
+    assert condition(fake, "Ready", REF) == refused
+    assert fake.knowledge.scopes == {}
+    allowed = {**body, "metadata": {"name": "memory", "namespace": "kais-system"}}
+    ref = ObjectRef("KnowledgeScope", "kais-system", "memory")
+    assert list((await settled(allowed, ref=ref)).knowledge.scopes) == ["platform"]
+
+
+async def test_of_two_objects_for_one_path_the_older_counts() -> None:
+    older = teams.scope("zz-older", extraction={"enabled": False})
+    fake = await settled(older, ref=ObjectRef("KnowledgeScope", "demo", "zz-older"))
+    fake.clock.advance(5)
+    fake.cluster.put(teams.scope())
+    plan = await settle(fake)
+    assert plan.requeue_after is not None
+    assert condition(fake, "Ready", REF) == (
+        "False",
+        "Duplicate",
+        (
+            f"KnowledgeScope/demo/zz-older is older and describes {PATH} already; "
+            "delete one of the two"
+        ),
+    )
+    assert fake.knowledge.scopes[PATH].extraction.enabled is False
+    fake.cluster.remove(ObjectRef("KnowledgeScope", "demo", "zz-older"))
+    await settle(fake)
+    assert condition(fake, "Ready", REF)[0] == "True"
+    assert fake.knowledge.scopes[PATH].extraction.enabled is True
+
+
+async def test_of_two_objects_of_one_second_the_first_by_name_counts() -> None:
+    fake = await settled(teams.scope(), teams.scope("alpha"))
+    assert condition(fake, "Ready", REF)[1] == "Duplicate"
+
+
+async def test_settings_that_are_told_again_are_no_news() -> None:
+    fake = await settled(teams.scope())
+    before = (status(fake, REF), len(fake.cluster.events))
+    fake.memory.forget_registrations()  # as a restart does, and the repetition of every 10 min
+    await step(fake)
+    assert (status(fake, REF), len(fake.cluster.events)) == before
+    assert fake.knowledge.calls[-1] == "put_scope"
+
+
+async def test_a_scope_that_was_told_looks_whether_its_store_is_back() -> None:
+    fake = await settled(teams.scope())
+    fake.memory.note_problem("gone")
+    plan = await settle(fake)
+    assert condition(fake, "StoreReachable", REF) == ("False", "StoreUnavailable", "gone")
+    assert plan.requeue_after.total_seconds() == 10
+    fake.memory.note_problem(None)
+    plan = await settle(fake)
+    assert condition(fake, "StoreReachable", REF)[0] == "True"
+    assert plan.requeue_after is None
+
+
+async def test_a_store_that_is_away_is_said_and_told_later() -> None:
+    fake = fake_world(teams.scope())
+    fake.knowledge.away = True
+    await step(fake)
+    await step(fake)
+    assert condition(fake, "StoreReachable", REF) == (
+        "False",
+        "StoreUnavailable",
+        "put_scope: the knowledge service does not answer",
+    )
+    assert condition(fake, "Ready", REF)[1] == "StoreUnavailable"
+    fake.knowledge.away = False
+    await settle(fake)
+    assert condition(fake, "StoreReachable", REF)[0] == "True"
+    assert condition(fake, "Ready", REF)[0] == "True"
+
+
+async def test_a_settled_scope_writes_and_tells_nothing() -> None:
+    fake = await settled(teams.scope())
+    writes, calls = len(fake.cluster.writes), len(fake.knowledge.calls)
+    await step(fake)
+    assert (len(fake.cluster.writes), len(fake.knowledge.calls)) == (writes, calls)
+
+
+async def test_retained_knowledge_outlives_its_object() -> None:
+    fake = await settled(teams.scope())
+    assert not fake.cluster.read(REF)["metadata"].get("finalizers")
+    fake.cluster.remove(REF)
+    assert await step(fake) is None
+    assert fake.knowledge.deleted_scopes == []
+
+
+async def test_deletion_erases_exactly_that_path() -> None:
+    fake = await settled(teams.scope(deletionPolicy="Delete"))
+    assert fake.cluster.read(REF)["metadata"]["finalizers"] == ["kais.io/finalizer"]
+    fake.cluster.remove(REF)
+    await step(fake)
+    assert fake.knowledge.erased_scopes == [PATH]
+    assert fake.cluster.refs("KnowledgeScope") == []
+
+
+async def test_a_changed_mind_takes_the_finalizer_off() -> None:
+    fake = await settled(teams.scope(deletionPolicy="Delete"))
+    fake.cluster.edit(REF, {"spec": {"deletionPolicy": "Retain"}})
+    await settle(fake)
+    assert fake.cluster.read(REF)["metadata"]["finalizers"] == []
+
+
+async def test_a_duplicate_that_is_deleted_erases_nothing() -> None:
+    fake = await settled(teams.scope("alpha"), ref=ObjectRef("KnowledgeScope", "demo", "alpha"))
+    fake.cluster.put(teams.scope(deletionPolicy="Delete"))
+    fake.cluster.edit(REF, {"metadata": {"finalizers": ["kais.io/finalizer"]}})
+    fake.cluster.remove(REF)
+    await step(fake)
+    assert fake.knowledge.deleted_scopes == []
+    assert REF not in fake.cluster.refs("KnowledgeScope")
+
+
+async def test_a_deletion_does_not_wait_for_the_store_for_ever() -> None:
+    fake = await settled(teams.scope(deletionPolicy="Delete"))
+    fake.knowledge.away = True
+    fake.cluster.remove(REF)
+    await step(fake)
+    plan = await step(fake)
+    assert REF in fake.cluster.refs("KnowledgeScope")
+    assert condition(fake, "Ready", REF) == (
+        "False",
+        "Deleting",
+        (
+            f"the knowledge of {PATH} is deleted when the store answers: "
+            "delete_scope: the knowledge service does not answer"
+        ),
+    )
+    assert plan.requeue_after.total_seconds() == 30
+    fake.clock.advance(30)
+    await step(fake)
+    assert REF not in fake.cluster.refs("KnowledgeScope")
+    (kept,) = fake.cluster.refs("ConfigMap")
+    assert kept.namespace == "kais-system"
+    assert json.loads(fake.cluster.read(kept)["data"]["calls.json"]) == [
+        {"call": "delete_scope", "path": PATH}
+    ]
+    key = ObjectRef("Outbox", kept.namespace, kept.name)
+    await fake.step(outbox.RECONCILER, key)
+    assert fake.cluster.refs("ConfigMap") == [kept]
+    fake.knowledge.away = False
+    await fake.step(outbox.RECONCILER, key)
+    assert fake.cluster.refs("ConfigMap") == []
+    assert fake.knowledge.deleted_scopes == [PATH]
+
+
+async def test_each_condition_goes_with_the_store_and_comes_back() -> None:
+    fake = await settled(teams.scope(readOnly=True))
+    types = ("StoreReachable", "Configured", "Ready")
+    assert {condition(fake, type_, REF)[0] for type_ in types} == {"True"}
+    fake.cluster.edit(REF, {"spec": {"readOnly": False}})
+    fake.knowledge.away = True
+    for _ in range(2):
+        await fake.step(knowledge_scope.RECONCILER, REF)
+    for type_ in types:
+        assert condition(fake, type_, REF)[:2] == ("False", "StoreUnavailable")
+    fake.knowledge.away = False
+    await fake.settle(knowledge_scope.RECONCILER, REF)
+    assert {condition(fake, type_, REF)[0] for type_ in types} == {"True"}
+
+
+async def test_everything_that_is_declared_reaches_the_store() -> None:
+    fake = await settled(
+        teams.scope(
+            readOnly=True,
+            inherit=False,
+            retention={"maxFacts": 100, "ttlDays": 30.0, "halfLifeDays": 7.0},
+            promotion={"policy": "Automatic", "minMissions": 2, "minConfidence": 0.9},
+            injection={"enabled": False, "maxFacts": 3, "maxTokens": 200, "minConfidence": 0.8},
+            extraction={"enabled": False, "maxFacts": 5, "model": "small"},
+        )
+    )
+    told = fake.knowledge.scopes["realm:demo/formation:team"]
+    assert (told.read_only, told.inherit) == (True, False)
+    assert told.retention == models.Retention(max_facts=100, ttl_days=30.0, half_life_days=7.0)
+    assert told.promotion == models.Promotion(
+        policy="Automatic", min_missions=2, min_confidence=0.9
+    )
+    assert told.injection == models.Injection(
+        enabled=False, max_facts=3, max_tokens=200, min_confidence=0.8
+    )
+    assert told.extraction == models.ExtractionConfig(enabled=False, max_facts=5, model="small")

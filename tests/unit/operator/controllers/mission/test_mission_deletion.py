@@ -1,0 +1,114 @@
+"""Missions that are deleted: their run is recorded first, or its calls are kept."""
+
+import json
+
+from kais_operator.controllers.outbox import observe as outbox
+from kais_operator.planning.plan import ObjectRef
+from tests.fakes import teams
+from tests.fakes.outboxes import kept_as
+from tests.fakes.teams import MISSION, job_ref
+from tests.fakes.world import FakeWorld, fake_world
+
+
+async def passes(fake: FakeWorld, count: int = 4) -> None:
+    """Make some passes; with a store that is away a key never settles."""
+    for _ in range(count):
+        await teams.pass_(fake)
+
+
+async def test_a_mission_deleted_while_it_runs_is_cancelled_and_recorded() -> None:
+    fake = await teams.started()
+    teams.pod(fake, status=teams.running())
+    await teams.settle(fake)
+    fake.cluster.remove(MISSION)
+    await teams.settle(fake)
+    assert MISSION not in fake.cluster.refs()
+    assert fake.cluster.refs("Job") == []
+    (run,) = fake.knowledge.runs.values()
+    assert run.outcome == "Cancelled"
+    (episodes,) = fake.knowledge.episodes.values()
+    assert episodes[-1].content == (
+        "the run ended Cancelled: the mission was deleted while attempt 1 ran"
+    )
+
+
+async def test_a_mission_deleted_after_its_job_ended_keeps_the_jobs_outcome() -> None:
+    fake = await teams.started()
+    teams.succeed(fake)
+    fake.cluster.remove(MISSION)
+    await teams.settle(fake)
+    (run,) = fake.knowledge.runs.values()
+    assert run.outcome == "Succeeded"
+
+
+async def test_a_mission_that_never_began_is_let_go() -> None:
+    fake = await teams.ready_world(teams.work(metadata={"finalizers": ["kais.io/finalizer"]}))
+    fake.cluster.remove(MISSION)
+    await teams.settle(fake)
+    assert MISSION not in fake.cluster.refs()
+    assert fake.knowledge.runs == {}
+
+
+async def test_a_deletion_does_not_wait_for_the_store_for_ever() -> None:
+    fake = await teams.started()
+    fake.knowledge.away = True
+    fake.cluster.remove(MISSION)
+    await passes(fake)
+    assert MISSION in fake.cluster.refs()
+    fake.clock.advance(30)
+    await passes(fake, 2)
+    assert MISSION not in fake.cluster.refs()
+    (run_id,) = fake.knowledge.runs
+    key = ObjectRef("Outbox", "kais-system", kept_as(run_id))
+    kept = ObjectRef("ConfigMap", "kais-system", kept_as(run_id))
+    calls = json.loads(fake.cluster.read(kept)["data"]["calls.json"])
+    assert [call["call"] for call in calls] == ["record_episodes", "put_run", "request_extraction"]
+    await fake.step(outbox.RECONCILER, key)
+    assert kept in fake.cluster.refs()
+    fake.knowledge.away = False
+    await fake.step(outbox.RECONCILER, key)
+    assert kept not in fake.cluster.refs()
+    assert fake.knowledge.runs[run_id].outcome == "Cancelled"
+    assert run_id in fake.knowledge.extractions
+
+
+async def test_a_store_that_answers_is_told_through_the_outbox_when_the_deletion_is_old() -> None:
+    fake = await teams.started()
+    fake.cluster.remove(MISSION)
+    fake.clock.advance(120)
+    await teams.settle(fake)
+    assert MISSION not in fake.cluster.refs()
+    (run_id,) = fake.knowledge.runs
+    await fake.step(outbox.RECONCILER, ObjectRef("Outbox", "kais-system", kept_as(run_id)))
+    assert {ref.namespace for ref in fake.cluster.refs("ConfigMap")} == {"demo"}
+    assert fake.knowledge.runs[run_id].outcome == "Cancelled"
+
+
+async def test_a_namespace_that_goes_gets_nothing_new_and_its_runs_are_recorded() -> None:
+    fake = await teams.started()
+    fake.cluster.terminating.add("demo")
+    for ref in (teams.FORMATION, teams.CELL, job_ref(), MISSION):
+        fake.cluster.remove(ref)
+    fake.cluster.writes.clear()
+    await teams.settle(fake)
+    assert [verb for verb, _ in fake.cluster.writes if verb == "create"] == []
+    assert MISSION not in fake.cluster.refs()
+    (run,) = fake.knowledge.runs.values()
+    assert (run.outcome, run.scope) == ("Cancelled", "realm:demo/formation:team")
+
+
+async def test_an_outbox_in_another_namespace_is_nobodys_order() -> None:
+    forged = {
+        "apiVersion": "v1",
+        "kind": "ConfigMap",
+        "metadata": {
+            "name": "kais-outbox-x",
+            "namespace": "demo",
+            "labels": {"app.kubernetes.io/managed-by": "kais", "kais.io/role": "outbox"},
+        },
+        "data": {"calls.json": '[{"call": "delete_scope", "path": "realm:other"}]'},
+    }
+    fake = fake_world(forged)
+    key = ObjectRef("Outbox", "demo", "kais-outbox-x")
+    assert await fake.step(outbox.RECONCILER, key) is None
+    assert fake.knowledge.deleted_scopes == []

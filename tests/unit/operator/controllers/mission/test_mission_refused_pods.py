@@ -1,0 +1,104 @@
+"""A Job whose pod the API server refuses: its words reach the Mission, and go when it has a pod."""
+
+from __future__ import annotations
+
+from kais_operator.controllers.mission.decide import attempt_pods
+from tests.fakes import teams
+from tests.fakes.teams import condition, job_ref, status
+from tests.fakes.world import FakeWorld
+
+QUOTA = (
+    'Error creating: pods "doctor-a1-{}" is forbidden: exceeded quota: none, requested: pods=1, '
+    "used: pods=0, limited: pods=0"
+)
+TOLD = f"Job doctor-a1 has no pod: {QUOTA.format('…')}"
+
+
+def refuse(fake: FakeWorld, suffix: str, reason: str = "FailedCreate") -> None:
+    """Tell of it as the Job controller does."""
+    job = fake.cluster.read(job_ref())
+    fake.cluster.tell_event(job, type="Warning", reason=reason, message=QUOTA.format(suffix))
+
+
+async def test_the_api_servers_refusal_of_a_pod_is_on_the_mission_within_seconds() -> None:
+    fake = await teams.started()
+    refuse(fake, "x7k2p")
+    plan = await teams.pass_(fake)
+    assert plan.requeue_after.total_seconds() <= 2
+    fake.clock.advance(plan.requeue_after.total_seconds())
+    await teams.settle(fake)
+    assert condition(fake, "Started") == ("False", "PodNotCreated", TOLD)
+    assert condition(fake, "Succeeded")[1:] == ("PodNotCreated", TOLD)
+    told = [(e["type"], e["reason"]) for e in fake.cluster.events if e["message"] == TOLD]
+    assert told == [("Warning", "PodNotCreated")]
+
+
+async def test_a_refusal_that_is_repeated_for_another_pod_name_writes_nothing() -> None:
+    fake = await teams.started()
+    fake.clock.advance(2)
+    refuse(fake, "x7k2p")
+    await teams.settle(fake)
+    before = len(fake.cluster.writes)
+    fake.clock.advance(30)
+    refuse(fake, "q9m4t")
+    await teams.settle(fake)
+    assert len(fake.cluster.writes) == before
+
+
+async def test_a_job_without_a_pod_is_looked_at_less_often_as_time_passes() -> None:
+    fake = await teams.started()
+    waits = []
+    for _ in range(6):
+        plan = await teams.settle(fake)
+        waits.append(plan.requeue_after.total_seconds())
+        fake.clock.advance(waits[-1])
+    assert waits == sorted(waits)
+    fake.clock.advance(200)
+    assert (await teams.settle(fake)).requeue_after.total_seconds() == 30
+
+
+async def test_the_refusal_goes_when_the_pod_is_there() -> None:
+    fake = await teams.started()
+    fake.clock.advance(2)
+    refuse(fake, "x7k2p")
+    await teams.settle(fake)
+    teams.pod(fake, status=teams.running())
+    await teams.settle(fake)
+    assert condition(fake, "Started")[:2] == ("True", "Started")
+
+
+async def test_a_pod_that_is_refused_until_the_deadline_ends_the_mission_with_the_words() -> None:
+    fake = await teams.started()
+    fake.clock.advance(2)
+    refuse(fake, "x7k2p")
+    await teams.settle(fake)
+    fake.clock.advance(300)
+    await teams.settle(fake)
+    assert status(fake)["outcome"] == "InfrastructureFailed"
+    assert condition(fake, "Succeeded")[2] == (
+        f"InfrastructureFailed: attempt 1 did not start within 5m: {TOLD}"
+    )
+
+
+async def test_another_event_about_the_job_is_no_refusal() -> None:
+    fake = await teams.started()
+    refuse(fake, "x7k2p", reason="SuccessfulCreate")
+    fake.clock.advance(2)
+    await teams.settle(fake)
+    assert condition(fake, "Started")[1] == "WaitingForPods"
+
+
+async def test_nobody_is_asked_about_a_job_that_has_its_pod() -> None:
+    fake = await teams.started()
+    teams.pod(fake, status=teams.waiting("ContainerCreating", ""))
+    fake.cluster.rights = tuple(
+        type(r)(r.watched - {("", "events", "list")}, r.home) for r in fake.cluster.rights
+    )
+    fake.clock.advance(2)
+    await teams.settle(fake)
+    assert condition(fake, "Started")[1] == "WaitingForPods"
+
+
+def test_an_event_of_anybody_without_a_message_says_nothing() -> None:
+    job = {"metadata": {"name": "doctor-a1"}}
+    assert attempt_pods.refusal(job, [{"reason": "FailedCreate"}]) is None

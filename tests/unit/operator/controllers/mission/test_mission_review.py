@@ -1,0 +1,230 @@
+"""Missions with a review: who is asked, what is heard, and what a rejection is worth."""
+
+import json
+from typing import Any
+
+import pytest
+
+from kais_operator.planning.plan import Body
+from tests.fakes import teams
+from tests.fakes.teams import MISSION, condition, job_ref, status
+from tests.fakes.world import FakeWorld
+
+REVIEW = {"enabled": True, "reviewer": "ana", "criteria": "Is the cause named?"}
+
+
+def reviewed(**completion: Any) -> Body:
+    return teams.work(completion={"review": REVIEW, **completion})
+
+
+def say(fake: FakeWorld, said: Any) -> None:
+    text = said if isinstance(said, str) else json.dumps(said)
+    fake.cluster.edit(MISSION, {"metadata": {"annotations": {"kais.io/review": text}}})
+
+
+async def waiting(**completion: Any) -> FakeWorld:
+    fake = await teams.started(reviewed(**completion))
+    teams.succeed(fake, "it is the network")
+    await teams.settle(fake)
+    return fake
+
+
+def feedback(fake: FakeWorld, attempt: int) -> str:
+    (task,) = fake.cluster.read(job_ref(attempt))["spec"]["template"]["spec"]["containers"]
+    return next(e["value"] for e in task["env"] if e["name"] == "KAIS_FEEDBACK")
+
+
+def run_id(fake: FakeWorld) -> str:
+    return str(fake.cluster.read(MISSION)["metadata"]["annotations"]["kais.io/run-id"])
+
+
+def asked_of(fake: FakeWorld) -> str:
+    return (
+        "attempt 1: the task succeeded; it waits for the review by ana; criteria: Is the cause "
+        f'named?; answer with the annotation kais.io/review={{"run": "{run_id(fake)}", '
+        '"attempt": 1, "verdict": "approve", "feedback": ""} (or reject)'
+    )
+
+
+async def test_the_reviewer_is_asked_with_the_criteria_once() -> None:
+    fake = await waiting()
+    assert condition(fake, "Succeeded") == ("Unknown", "ReviewRequested", asked_of(fake))
+    assert (status(fake)["phase"], status(fake)["review"]) == ("Running", {"status": "Pending"})
+    asked = [event for event in fake.cluster.events if event["reason"] == "ReviewRequested"]
+    assert [(event["type"], event["message"]) for event in asked] == [("Normal", asked_of(fake))]
+    await teams.settle(fake)
+    assert len([e for e in fake.cluster.events if e["reason"] == "ReviewRequested"]) == 1
+
+
+async def test_an_approval_is_success_and_acknowledged() -> None:
+    fake = await waiting()
+    said = {"attempt": 1, "verdict": "approve", "feedback": "well done"}
+    say(fake, said)
+    await teams.settle(fake)
+    assert status(fake)["outcome"] == "Succeeded"
+    assert status(fake)["review"] == {"status": "Approved", "feedback": "well done"}
+    assert status(fake)["acknowledged"] == {"review": json.dumps(said)}
+    assert condition(fake, "Succeeded")[2] == "attempt 1: the task succeeded, and ana approved"
+
+
+async def test_a_rejection_gives_its_feedback_to_the_next_attempt() -> None:
+    fake = await waiting()
+    said = {"attempt": 1, "verdict": "reject", "feedback": "which $(NODE)?"}
+    say(fake, said)
+    await teams.settle(fake)
+    assert feedback(fake, 2) == "which $$(NODE)?"
+    assert status(fake)["history"][0]["result"] == "rejected in review by ana: which $(NODE)?"
+    assert status(fake)["review"] == {"status": "Rejected", "feedback": "which $(NODE)?"}
+    assert status(fake)["acknowledged"] == {"review": json.dumps(said)}
+
+
+async def test_the_last_rejection_is_failure() -> None:
+    fake = await waiting(maxAttempts=1)
+    say(fake, {"attempt": 1, "verdict": "Rejected", "feedback": "no"})
+    await teams.settle(fake)
+    assert status(fake)["outcome"] == "Failed"
+    assert condition(fake, "Succeeded") == (
+        "False",
+        "ReviewRejected",
+        "Failed: attempt 1 of 1 failed: rejected in review by ana: no",
+    )
+
+
+async def test_a_verdict_on_an_earlier_attempt_is_ignored_and_said() -> None:
+    fake = await waiting()
+    say(fake, {"attempt": 1, "verdict": "reject", "feedback": "no"})
+    await teams.settle(fake)
+    teams.succeed(fake, "it is the disk", 2)
+    await teams.settle(fake)
+    status_, reason, words = condition(fake, "Succeeded")
+    assert (status_, reason) == ("Unknown", "ReviewRequested")
+    assert words.endswith("; kais.io/review speaks of attempt 1 and is ignored")
+    assert status(fake)["review"] == {"status": "Pending"}
+
+
+async def again(fake: FakeWorld, nonce: str = "n1") -> None:
+    """Begin another run, and have its first attempt wait for its review."""
+    fake.cluster.edit(MISSION, {"metadata": {"annotations": {"kais.io/rerun": nonce}}})
+    await teams.passes(fake)
+    fake.cluster.collect_garbage()
+    await teams.settle(fake)
+    teams.succeed(fake, "it is the disk")
+    await teams.settle(fake)
+
+
+@pytest.mark.parametrize("verdict", ["approve", "reject"])
+async def test_the_verdict_on_the_run_before_does_not_judge_the_next_one(verdict: str) -> None:
+    fake = await waiting(maxAttempts=1)
+    say(fake, {"attempt": 1, "verdict": verdict, "feedback": "as it was"})
+    await teams.settle(fake)
+    await again(fake)
+    assert condition(fake, "Succeeded") == ("Unknown", "ReviewRequested", asked_of(fake))
+    assert status(fake)["review"] == {"status": "Pending"}
+    assert "kais.io/review" not in fake.cluster.read(MISSION)["metadata"]["annotations"]
+
+
+async def test_a_verdict_that_comes_when_the_next_run_has_begun_is_ignored_and_said() -> None:
+    fake = await waiting(maxAttempts=1)
+    first = run_id(fake)
+    fake.cluster.edit(MISSION, {"metadata": {"annotations": {"kais.io/abort": "enough"}}})
+    await teams.settle(fake)
+    await again(fake)
+    say(fake, {"run": first, "attempt": 1, "verdict": "approve"})
+    await teams.settle(fake)
+    message = condition(fake, "Succeeded")[2]
+    assert message == f"{asked_of(fake)}; kais.io/review names run {first} and is ignored"
+    assert "outcome" not in status(fake)
+
+
+async def test_a_verdict_that_names_the_present_run_counts() -> None:
+    fake = await waiting()
+    say(fake, {"run": run_id(fake), "attempt": 1, "verdict": "approve"})
+    await teams.settle(fake)
+    assert status(fake)["outcome"] == "Succeeded"
+
+
+async def test_a_verdict_that_a_mission_is_created_with_judges_nothing() -> None:
+    early = '{"attempt": 1, "verdict": "approve"}'
+    body = reviewed()
+    body["metadata"]["annotations"] = {"kais.io/review": early}
+    fake = await teams.started(body)
+    teams.succeed(fake, "done")
+    await teams.settle(fake)
+    assert condition(fake, "Succeeded")[1] == "ReviewRequested"
+
+
+async def test_a_verdict_given_before_its_attempt_ended_counts_then() -> None:
+    fake = await teams.started(reviewed())
+    say(fake, {"attempt": 1, "verdict": "approve"})
+    await teams.settle(fake)
+    assert "outcome" not in status(fake)
+    teams.succeed(fake, "done")
+    await teams.settle(fake)
+    assert status(fake)["outcome"] == "Succeeded"
+
+
+FORM = 'write {"attempt": 1, "verdict": "approve" or "reject", "feedback": "…"}'
+MALFORMED = {
+    "no JSON": ("approve", "is no JSON (Expecting value: line 1 column 1 (char 0))"),
+    "a list": ("[1]", "is no object"),
+    "no attempt": ({"verdict": "approve"}, "names no attempt"),
+    "an attempt that is text": ({"attempt": "1", "verdict": "approve"}, "names no attempt"),
+    "another verdict": ({"attempt": 1, "verdict": "maybe"}, "has verdict 'maybe'"),
+    "a feedback that is no text": (
+        {"attempt": 1, "verdict": "approve", "feedback": 1},
+        "has a feedback that is no text",
+    ),
+}
+
+
+@pytest.mark.parametrize(("said", "words"), MALFORMED.values(), ids=MALFORMED)
+async def test_a_verdict_that_cannot_be_read_decides_nothing_and_is_told(
+    said: Any, words: str
+) -> None:
+    fake = await waiting()
+    say(fake, said)
+    await teams.settle(fake)
+    assert condition(fake, "Succeeded")[2] == f"{asked_of(fake)}; kais.io/review {words}; {FORM}"
+    assert "outcome" not in status(fake)
+    assert "acknowledged" not in status(fake)
+
+
+async def test_a_review_that_nobody_gives_times_out_by_itself() -> None:
+    fake = await waiting()
+    plan = await teams.settle(fake)
+    fake.clock.advance(plan.requeue_after.total_seconds())
+    await teams.settle(fake)
+    assert status(fake)["outcome"] == "TimedOut"
+    assert condition(fake, "Succeeded")[2] == (
+        "TimedOut: the 10m for all attempts ran out in attempt 1 before it was reviewed"
+    )
+
+
+async def test_an_abort_ends_a_review() -> None:
+    fake = await waiting()
+    fake.cluster.edit(MISSION, {"metadata": {"annotations": {"kais.io/abort": "enough"}}})
+    await teams.settle(fake)
+    assert status(fake)["outcome"] == "Cancelled"
+    assert fake.cluster.refs("Job") == [job_ref()], "its Job ended long before"
+
+
+async def test_work_that_fails_is_not_reviewed() -> None:
+    fake = await teams.started(reviewed(maxAttempts=1))
+    teams.fail(fake, "no such pod")
+    await teams.settle(fake)
+    assert (status(fake)["outcome"], status(fake).get("review")) == ("Failed", None)
+
+
+async def test_a_review_that_is_not_enabled_is_not_asked_for() -> None:
+    fake = await teams.started(reviewed(review={**REVIEW, "enabled": False}))
+    teams.succeed(fake)
+    await teams.settle(fake)
+    assert status(fake)["outcome"] == "Succeeded"
+
+
+async def test_a_review_longer_than_a_status_holds_counts_and_is_acknowledged_cut() -> None:
+    fake = await waiting()
+    say(fake, {"attempt": 1, "verdict": "approve", "feedback": "x" * 200_000})
+    await teams.settle(fake)
+    assert status(fake)["outcome"] == "Succeeded"
+    assert status(fake)["acknowledged"]["review"].startswith('{"attempt": 1, "verdict": "approve"')

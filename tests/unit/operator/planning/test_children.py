@@ -1,0 +1,159 @@
+"""Whose a child is: the table that every kind stands on."""
+
+from typing import Any
+
+import pytest
+
+from kais.reasons import Reason
+from kais_operator.planning import children
+from kais_operator.planning.children import Parent, Standing
+from kais_operator.planning.plan import Apply, Body, Create, PatchMetadata
+
+PARENT = Parent("kais.io/v1", "Formation", "demo", "team", "uid-team")
+OURS = {"kais.io/formation": "team", "app.kubernetes.io/managed-by": "kais"}
+
+
+def desired(**content: Any) -> Body:
+    return children.child_body(
+        PARENT,
+        api_version="v1",
+        kind="ConfigMap",
+        name="topology-team",
+        content={"data": {"routes.json": "{}", **content}},
+    )
+
+
+def seen(body: Body | None = None, **metadata: Any) -> Body:
+    found = body or desired()
+    return {
+        **found,
+        "metadata": {**found["metadata"], "uid": "u1", "resourceVersion": "7"} | metadata,
+    }
+
+
+def foreign(**metadata: Any) -> Body:
+    return seen(ownerReferences=[], labels={}, **metadata)
+
+
+OTHER_OWNER = [{"kind": "Formation", "name": "team", "uid": "uid-before", "controller": True}]
+NOT_CONTROLLER = [{"kind": "Team", "name": "x", "uid": "uid-x"}]
+
+CASES = {
+    "nothing of that name is created": (None, Standing.MISSING, Create, None),
+    "a child as wanted is left as it is": (seen(), Standing.OURS, None, None),
+    "a child that differs is applied": (
+        seen(desired(more="x")) | {"data": {}},
+        Standing.OURS,
+        Apply,
+        None,
+    ),
+    "a child that is going is waited for": (
+        seen(deletionTimestamp="2026-03-01T12:00:00Z"),
+        Standing.GOING,
+        None,
+        Reason.DELETING,
+    ),
+    "a stranger that is going is waited for": (
+        foreign(deletionTimestamp="2026-03-01T12:00:00Z"),
+        Standing.GOING,
+        None,
+        Reason.DELETING,
+    ),
+    "a labelled child without an owner is adopted": (
+        seen(ownerReferences=[]),
+        Standing.ORPHANED,
+        PatchMetadata,
+        None,
+    ),
+    "a labelled child with another, plain owner is adopted": (
+        seen(ownerReferences=NOT_CONTROLLER),
+        Standing.ORPHANED,
+        PatchMetadata,
+        None,
+    ),
+    "a stranger is left alone": (foreign(), Standing.FOREIGN, None, Reason.NAME_TAKEN),
+    "a child of an earlier owner of that name is not ours": (
+        seen(ownerReferences=OTHER_OWNER),
+        Standing.FOREIGN,
+        None,
+        Reason.NAME_TAKEN,
+    ),
+    "somebody's object with the formation's label alone is left alone": (
+        seen(ownerReferences=[], labels={"kais.io/formation": "team"}),
+        Standing.FOREIGN,
+        None,
+        Reason.NAME_TAKEN,
+    ),
+}
+
+
+@pytest.mark.parametrize(("found", "standing", "action", "reason"), CASES.values(), ids=CASES)
+def test_a_childs_name_decides(
+    found: Body | None, standing: Standing, action: type | None, reason: Reason | None
+) -> None:
+    decision = children.decide_child(desired(), found, PARENT)
+    assert decision.standing is standing
+    assert [type(a) for a in decision.actions] == ([action] if action else [])
+    assert decision.reason is reason
+
+
+def test_a_taken_name_is_named_with_what_to_do() -> None:
+    decision = children.decide_child(desired(), foreign(), PARENT)
+    assert decision.message == (
+        "ConfigMap/demo/topology-team exists already and does not belong to Formation/demo/team; "
+        "delete or rename it, it is left untouched"
+    )
+    assert decision.requeue_after == children.LOOK_AGAIN_TAKEN
+
+
+def test_adoption_keeps_the_other_owners() -> None:
+    found = seen(ownerReferences=NOT_CONTROLLER)
+    (action,) = children.decide_child(desired(), found, PARENT).actions
+    assert isinstance(action, PatchMetadata)
+    assert action.resource_version == "7"
+    assert action.owner_references == (*NOT_CONTROLLER, PARENT.owner_reference())
+
+
+def test_a_fixed_child_is_never_applied() -> None:
+    found = seen(desired(more="x")) | {"data": {}}
+    assert children.decide_fixed_child(desired(), found, PARENT).actions == ()
+
+
+def test_an_apply_is_bound_to_the_uid_that_was_seen() -> None:
+    found = seen() | {"data": {}}
+    (action,) = children.decide_child(desired(), found, PARENT).actions
+    assert isinstance(action, Apply)
+    assert action.uid == "u1"
+
+
+WANTED = {"spec": {"env": [{"name": "A", "value": "1"}], "args": ["x", "y"], "tools": [], "n": 5.0}}
+DIFFERENCES = {
+    "defaults that the API server added are none": (
+        {"spec": {**WANTED["spec"], "n": 5, "extra": True}, "status": {}},
+        False,
+    ),
+    "an entry that somebody added to a named list is none": (
+        {"spec": {**WANTED["spec"], "env": [{"name": "B"}, {"name": "A", "value": "1"}]}},
+        False,
+    ),
+    "an empty list that is not stored is none": (
+        {"spec": {k: v for k, v in WANTED["spec"].items() if k != "tools"}},
+        False,
+    ),
+    "a changed value is one": (
+        {"spec": {**WANTED["spec"], "env": [{"name": "A", "value": "2"}]}},
+        True,
+    ),
+    "a longer plain list is one": ({"spec": {**WANTED["spec"], "args": ["x", "y", "z"]}}, True),
+    "a missing entry is one": ({"spec": {**WANTED["spec"], "env": []}}, True),
+}
+
+
+@pytest.mark.parametrize(("found", "is_different"), DIFFERENCES.values(), ids=DIFFERENCES)
+def test_differences(found: Body, is_different: bool) -> None:
+    assert children.differs(WANTED, found) is is_different
+
+
+def test_what_is_taken_out_of_a_child_changes_its_hash() -> None:
+    before, after = desired(more="x"), desired()
+    assert children.differs(after, before)
