@@ -59,25 +59,27 @@ class AsyncKnowledgeClient:
         await self._http.aclose()
 
     async def _run(self, request: Request[Response_co]) -> Response_co:
-        effort = call_policy.CallRetries(self._connection, request)
+        call = call_policy.CallRetries(self._connection, request)
         failure: errors.KnowledgeError
         while True:
             try:
-                if effort.must_probe_level():
-                    effort.record_response(
-                        (await self._http.request(**effort.level_probe_arguments())).headers
+                if call.must_probe_level():
+                    call.record_response(
+                        (await self._http.request(**call.level_probe_arguments())).headers
                     )
-                effort.check_level()
-                answer = await self._http.request(**effort.request_arguments())
-                effort.record_response(answer.headers)
-                return responses.parse(request, answer.status_code, answer.headers, answer.content)
+                call.check_level()
+                response = await self._http.request(**call.request_arguments())
+                call.record_response(response.headers)
+                return responses.parse(
+                    request, response.status_code, response.headers, response.content
+                )
             except httpx_errors.HTTPX_ERRORS as exc:
                 failure = httpx_errors.translate(
-                    exc, call=effort.description, url=self._connection.url
+                    exc, call=call.description, url=self._connection.url
                 )
             except errors.KnowledgeError as exc:
                 failure = exc
-            await asyncio.sleep(effort.pause_s(failure))
+            await asyncio.sleep(call.pause_s(failure))
 
     async def remember(
         self, fact: models.FactIn, *, idempotency_key: str | None = None, dry_run: bool = False
@@ -193,10 +195,10 @@ class AsyncKnowledgeClient:
         return await self._run(requests.list_reviews(cursor=cursor, limit=limit))
 
     async def recall(
-        self, question: models.RecallIn, *, idempotency_key: str | None = None
+        self, query: models.RecallIn, *, idempotency_key: str | None = None
     ) -> models.Recalled:
         """Retrieve what the caller's scopes know about a question, best first."""
-        return await self._run(requests.recall(question, idempotency_key))
+        return await self._run(requests.recall(query, idempotency_key))
 
     async def get_receipt(self, receipt_id: str) -> models.Receipt:
         """Read which facts one recall returned."""
@@ -211,10 +213,10 @@ class AsyncKnowledgeClient:
         return await self._run(requests.diff(receipt_id))
 
     async def link(
-        self, new: models.LinkIn, *, idempotency_key: str | None = None
+        self, link: models.LinkIn, *, idempotency_key: str | None = None
     ) -> models.Linked:
         """Link two facts; one that is linked so already stays as it is."""
-        return await self._run(requests.link(new, idempotency_key))
+        return await self._run(requests.link(link, idempotency_key))
 
     async def unlink(self, from_: str, to: str, type_: str) -> None:
         """Take a link back; nothing happens when there is none."""
@@ -264,27 +266,27 @@ class AsyncKnowledgeClient:
         """Page through what was done in the scopes that the caller administers, newest first."""
         return await self._run(requests.audit(scope=scope, cursor=cursor, limit=limit))
 
-    async def events(self, after: str | None = None) -> AsyncIterator[models.Event]:
+    async def events(self, last_event_id: str | None = None) -> AsyncIterator[models.Event]:
         """Listen to the changes that the caller may see, until the service ends the stream.
 
         Begins now, or after the event `after`; `start` begins at the first that is kept. Whoever
         wants to go on calls again with the last id; `Compacted` says that it is too old.
         """
-        request = requests.events(after)
-        effort = call_policy.CallRetries(self._connection, request)
-        reader = sse.SseDecoder()
+        request = requests.events(last_event_id)
+        call = call_policy.CallRetries(self._connection, request)
+        decoder = sse.SseDecoder()
         try:
-            async with self._http.stream(**effort.stream_arguments()) as answer:
-                if answer.status_code != HTTPStatus.OK:
-                    body = await answer.aread()
-                    raise responses.error_of(request, answer.status_code, answer.headers, body)
-                async for line in answer.aiter_lines():
-                    event = reader.decode_line(line)
+            async with self._http.stream(**call.stream_arguments()) as response:
+                if response.status_code != HTTPStatus.OK:
+                    body = await response.aread()
+                    raise responses.error_of(request, response.status_code, response.headers, body)
+                async for line in response.aiter_lines():
+                    event = decoder.decode_line(line)
                     if event is not None:
                         yield event
         except httpx_errors.HTTPX_ERRORS as exc:
             raise httpx_errors.translate(
-                exc, call=effort.description, url=self._connection.url
+                exc, call=call.description, url=self._connection.url
             ) from exc
 
     async def add_episodes(
@@ -333,15 +335,15 @@ class AsyncKnowledgeClient:
         """Read the counts and rates of one Blueprint."""
         return await self._run(requests.blueprint_stats(namespace, name))
 
-    async def stats_batch(self, questions: models.StatsIn) -> models.Stats:
+    async def stats_batch(self, subjects: models.StatsIn) -> models.Stats:
         """Read the statistics of many Blueprints and scopes in one call."""
-        return await self._run(requests.stats_batch(questions))
+        return await self._run(requests.stats_batch(subjects))
 
     async def start_extraction(
-        self, order: models.ExtractionIn, *, idempotency_key: str | None = None
+        self, extraction: models.ExtractionIn, *, idempotency_key: str | None = None
     ) -> models.Extraction:
         """Ask for the durable job that draws facts from a closed run; one per run."""
-        return await self._run(requests.start_extraction(order, idempotency_key))
+        return await self._run(requests.start_extraction(extraction, idempotency_key))
 
     async def get_extraction(
         self, run_id: str, *, namespace: str | None = None

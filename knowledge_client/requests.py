@@ -176,13 +176,13 @@ def list_reviews(**page: str | int | None) -> Request[models.ReviewPage]:
     return _get("/v1/reviews", models.ReviewPage, **page)
 
 
-def recall(question: models.RecallIn, key: str | None = None) -> Request[models.Recalled]:
+def recall(query: models.RecallIn, key: str | None = None) -> Request[models.Recalled]:
     """Ask what is known. A key makes a repeat give the same receipt; without one, none is made."""
     return Request(
         method="POST",
         path="/v1/recall",
         response_type=models.Recalled,
-        json=_json(question),
+        json=_json(query),
         idempotency_key=key,
     )
 
@@ -202,9 +202,9 @@ def diff(receipt_id: str) -> Request[models.ReplayResult]:
     return _get(f"/v1/receipts/{_segment(receipt_id)}:diff", models.ReplayResult)
 
 
-def link(new: models.LinkIn, key: str | None = None) -> Request[models.Linked]:
+def link(link: models.LinkIn, key: str | None = None) -> Request[models.Linked]:
     """Link two facts."""
-    return _post("/v1/links", new, models.Linked, key)
+    return _post("/v1/links", link, models.Linked, key)
 
 
 def unlink(from_: str, to: str, type_: str) -> Request[None]:
@@ -235,8 +235,8 @@ def neighbors(
 
 
 def _with_type_filter(request: Request[Response_co], types: Sequence[str]) -> Request[Response_co]:
-    named = tuple(("type", each) for each in types)
-    return replace(request, params=request.params + named)
+    query = tuple(("type", each) for each in types)
+    return replace(request, params=request.params + query)
 
 
 def why(fact_id: str) -> Request[models.FactProvenance]:
@@ -259,11 +259,11 @@ def audit(**filters: str | int | None) -> Request[models.AuditPage]:
     return _get("/v1/audit", models.AuditPage, **filters)
 
 
-def events(after: str | None = None) -> Request[models.Event]:
+def events(last_event_id: str | None = None) -> Request[models.Event]:
     """Listen to changes; `after` is the last event's id, None begins now, `start` at the first."""
     return replace(
         _get("/v1/events", models.Event),
-        headers=(("Last-Event-ID", after),) if after else (),
+        headers=(("Last-Event-ID", last_event_id),) if last_event_id else (),
     )
 
 
@@ -300,18 +300,18 @@ def blueprint_stats(namespace: str, name: str) -> Request[models.BlueprintStats]
     return _get(path, models.BlueprintStats)
 
 
-def stats_batch(questions: models.StatsIn) -> Request[models.Stats]:
+def stats_batch(subjects: models.StatsIn) -> Request[models.Stats]:
     """Read many statistics in one call; changes nothing, so it needs no key."""
     return Request(
-        method="POST", path="/v1/stats:batch", response_type=models.Stats, json=_json(questions)
+        method="POST", path="/v1/stats:batch", response_type=models.Stats, json=_json(subjects)
     )
 
 
 def start_extraction(
-    order: models.ExtractionIn, key: str | None = None
+    extraction: models.ExtractionIn, key: str | None = None
 ) -> Request[models.Extraction]:
     """Ask for the extraction of a closed run; unique per run whatever the key."""
-    return _post("/v1/extractions", order, models.Extraction, key)
+    return _post("/v1/extractions", extraction, models.Extraction, key)
 
 
 def get_extraction(run_id: str, namespace: str | None = None) -> Request[models.Extraction]:

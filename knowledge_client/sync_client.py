@@ -59,25 +59,27 @@ class KnowledgeClient:
         self._http.close()
 
     def _run(self, request: Request[Response_co]) -> Response_co:
-        effort = call_policy.CallRetries(self._connection, request)
+        call = call_policy.CallRetries(self._connection, request)
         failure: errors.KnowledgeError
         while True:
             try:
-                if effort.must_probe_level():
-                    effort.record_response(
-                        (self._http.request(**effort.level_probe_arguments())).headers
+                if call.must_probe_level():
+                    call.record_response(
+                        (self._http.request(**call.level_probe_arguments())).headers
                     )
-                effort.check_level()
-                answer = self._http.request(**effort.request_arguments())
-                effort.record_response(answer.headers)
-                return responses.parse(request, answer.status_code, answer.headers, answer.content)
+                call.check_level()
+                response = self._http.request(**call.request_arguments())
+                call.record_response(response.headers)
+                return responses.parse(
+                    request, response.status_code, response.headers, response.content
+                )
             except httpx_errors.HTTPX_ERRORS as exc:
                 failure = httpx_errors.translate(
-                    exc, call=effort.description, url=self._connection.url
+                    exc, call=call.description, url=self._connection.url
                 )
             except errors.KnowledgeError as exc:
                 failure = exc
-            time.sleep(effort.pause_s(failure))
+            time.sleep(call.pause_s(failure))
 
     def remember(
         self, fact: models.FactIn, *, idempotency_key: str | None = None, dry_run: bool = False
@@ -193,10 +195,10 @@ class KnowledgeClient:
         return self._run(requests.list_reviews(cursor=cursor, limit=limit))
 
     def recall(
-        self, question: models.RecallIn, *, idempotency_key: str | None = None
+        self, query: models.RecallIn, *, idempotency_key: str | None = None
     ) -> models.Recalled:
         """Retrieve what the caller's scopes know about a question, best first."""
-        return self._run(requests.recall(question, idempotency_key))
+        return self._run(requests.recall(query, idempotency_key))
 
     def get_receipt(self, receipt_id: str) -> models.Receipt:
         """Read which facts one recall returned."""
@@ -210,9 +212,9 @@ class KnowledgeClient:
         """Ask a recall's question again, of what is known now."""
         return self._run(requests.diff(receipt_id))
 
-    def link(self, new: models.LinkIn, *, idempotency_key: str | None = None) -> models.Linked:
+    def link(self, link: models.LinkIn, *, idempotency_key: str | None = None) -> models.Linked:
         """Link two facts; one that is linked so already stays as it is."""
-        return self._run(requests.link(new, idempotency_key))
+        return self._run(requests.link(link, idempotency_key))
 
     def unlink(self, from_: str, to: str, type_: str) -> None:
         """Take a link back; nothing happens when there is none."""
@@ -260,28 +262,28 @@ class KnowledgeClient:
         """Page through what was done in the scopes that the caller administers, newest first."""
         return self._run(requests.audit(scope=scope, cursor=cursor, limit=limit))
 
-    def events(self, after: str | None = None) -> Iterator[models.Event]:
+    def events(self, last_event_id: str | None = None) -> Iterator[models.Event]:
         """Listen to the changes that the caller may see, until the service ends the stream.
 
         Begins now, or after the event `after`; `start` begins at the first that is kept. Whoever
         wants to go on calls again with the last id; `Compacted` says that it is too old.
         """
-        request = requests.events(after)
-        effort = call_policy.CallRetries(self._connection, request)
-        reader = sse.SseDecoder()
+        request = requests.events(last_event_id)
+        call = call_policy.CallRetries(self._connection, request)
+        decoder = sse.SseDecoder()
         try:
-            with self._http.stream(**effort.stream_arguments()) as answer:
-                if answer.status_code != HTTPStatus.OK:
+            with self._http.stream(**call.stream_arguments()) as response:
+                if response.status_code != HTTPStatus.OK:
                     raise responses.error_of(
-                        request, answer.status_code, answer.headers, answer.read()
+                        request, response.status_code, response.headers, response.read()
                     )
-                for line in answer.iter_lines():
-                    event = reader.decode_line(line)
+                for line in response.iter_lines():
+                    event = decoder.decode_line(line)
                     if event is not None:
                         yield event
         except httpx_errors.HTTPX_ERRORS as exc:
             raise httpx_errors.translate(
-                exc, call=effort.description, url=self._connection.url
+                exc, call=call.description, url=self._connection.url
             ) from exc
 
     def add_episodes(
@@ -330,15 +332,15 @@ class KnowledgeClient:
         """Read the counts and rates of one Blueprint."""
         return self._run(requests.blueprint_stats(namespace, name))
 
-    def stats_batch(self, questions: models.StatsIn) -> models.Stats:
+    def stats_batch(self, subjects: models.StatsIn) -> models.Stats:
         """Read the statistics of many Blueprints and scopes in one call."""
-        return self._run(requests.stats_batch(questions))
+        return self._run(requests.stats_batch(subjects))
 
     def start_extraction(
-        self, order: models.ExtractionIn, *, idempotency_key: str | None = None
+        self, extraction: models.ExtractionIn, *, idempotency_key: str | None = None
     ) -> models.Extraction:
         """Ask for the durable job that draws facts from a closed run; one per run."""
-        return self._run(requests.start_extraction(order, idempotency_key))
+        return self._run(requests.start_extraction(extraction, idempotency_key))
 
     def get_extraction(self, run_id: str, *, namespace: str | None = None) -> models.Extraction:
         """Read how far a run's extraction is; `namespace` as in `get_run`."""
