@@ -68,10 +68,13 @@ rooms: venv ## every module and what it answers; ROOMS="recall receipt" finds so
 
 # --- make
 
-.PHONY: crds reference binaries images charts
+.PHONY: crds client reference binaries images charts
 crds: venv ## crds/*.yaml from the models in kais/resources
 	$(BIN)/python -m kais.crds
 	$(BIN)/python -m kais.admission
+
+client: venv ## knowledge_client/sync_client.py from async_client.py
+	$(BIN)/python -m scripts.generate_sync_client
 
 reference: venv ## the generated pages of docs/reference, from the models and the commands
 	$(BIN)/python -m kais.reference

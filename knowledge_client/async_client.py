@@ -1,4 +1,4 @@
-"""The async client: each method is one call over functions that both clients share."""
+"""The async client, the source of the sync one: `make client` generates `sync_client.py`."""
 
 from __future__ import annotations
 
