@@ -9,7 +9,7 @@ plain JSON, or turns into it with `to_dict`.
 import copy
 import marshal
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any
 
 from kais import names, rendered_validation, templates
@@ -40,7 +40,7 @@ class CompileReport:
 
     def to_dict(self) -> dict[str, Any]:
         """Give plain JSON."""
-        return {**asdict(self), "reason": self.reason.value, "errors": list(self.errors)}
+        return {**vars(self), "reason": self.reason.value, "errors": list(self.errors)}
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> "CompileReport":
@@ -71,7 +71,7 @@ class Rendered:
 
     def to_dict(self) -> dict[str, Any]:
         """Give plain JSON that `read_rendering` reads."""
-        return {"rendered": asdict(self)}
+        return {"rendered": dict(vars(self))}
 
 
 @dataclass(frozen=True)

@@ -14,6 +14,8 @@ import socket
 import sys
 from pathlib import Path
 
+import uvloop
+
 from kais_rendering.pool import RenderPool
 from kais_rendering.server import RenderServer
 
@@ -36,7 +38,7 @@ def main() -> None:
             _ping(arguments.socket)
         else:
             pings_only = arguments.own_user_pings_only
-            asyncio.run(_serve(arguments.socket, own_user_pings_only=pings_only))
+            uvloop.run(_serve(arguments.socket, own_user_pings_only=pings_only))
     except OSError as exc:
         sys.exit(f"kais_rendering: {arguments.socket}: {exc}")
 

@@ -1,8 +1,9 @@
 """Asks a `RenderServer`, in place of a pool of one's own.
 
-The server may come later, go, and come again: a request waits for it a while, and is sent a second
-time when the server ended over it. Whether it is there is tried all the time, so that readiness can
-tell and a request fails at once when it has been away for long.
+The server may start later, stop and start again: a request waits for it a while, and is sent a
+second time when the server ended over it. The client pings the server all the time, so readiness
+reports it, and a request fails at once when the server has been away for long. Connections stay
+open between requests; one that the server closed is replaced, which counts against no request.
 """
 
 from __future__ import annotations
@@ -15,15 +16,20 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from kais_rendering import framing
+from kais_rendering import framing, pool
+from kais_rendering.connection import Connection
 from kais_rendering.errors import RendererUnavailable, RenderingFailed
 from kais_rendering.fair_share import FairShare
 from kais_rendering.process import Answer
-from kais_rendering.server import PING
+from kais_rendering.server import IDLE_S, PING
 
 GRACE_S = 10.0
 """So long a request waits for a server that is away; a restart takes less."""
+ANSWER_S = pool.LONGEST_ANSWER_S + pool.LIMIT_S * pool.PATIENCE
+"""So long a request waits for its answer: one longest request, and another's turn before it."""
+_REUSE_S = IDLE_S / 2  # so that the server never closes a connection while it is taken
 _CONNECTIONS = 64  # arbitrary, far more than workers; what exceeds it waits here, by namespace
+_TRIES = 2  # over new connections
 _PING_S = 5.0
 _FIRST_RETRY_S, _LONGEST_RETRY_S = 0.05, 2.0
 _GONE = (OSError, framing.BadFrame, TimeoutError)
@@ -42,10 +48,13 @@ class RenderClient:
         socket: Path,
         *,
         grace_s: float = GRACE_S,
+        answer_s: float = ANSWER_S,
         monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
         self._socket = socket
         self._grace_s = grace_s
+        self._answer_s = answer_s
+        self._idle: list[tuple[Connection, float]] = []
         self._monotonic = monotonic
         self._share = FairShare(_CONNECTIONS)
         self._up = asyncio.Event()
@@ -65,6 +74,7 @@ class RenderClient:
         if self._pings is not None:
             self._pings.cancel()
             await asyncio.gather(self._pings, return_exceptions=True)
+        self._close_idle()
 
     def problem(self) -> str | None:
         """Say why nothing can be rendered; None while the server answers."""
@@ -75,27 +85,42 @@ class RenderClient:
 
         Raises:
             RenderingFailed: A limit was passed, or the server ended over the request, twice.
-            RendererUnavailable: The server has been away for the grace, or it cannot tell an answer
-                for a reason of its own.
+            RendererUnavailable: The server has been away for the grace, gave no answer in time, or
+                cannot give one for a reason of its own.
         """
         await self.start()
         async with self._share.turn(namespace):
-            is_second = False
-            while True:
-                await self._wait_for_server()
-                connection = await self._connect()
-                if connection is None:
-                    continue
+            connection = self._take_idle()
+            if connection is not None:
                 try:
-                    return await _exchange(*connection, namespace.encode(), request)
-                except BadAnswer as exc:
-                    raise RendererUnavailable(f"the renderer does not answer: {exc}") from exc
-                except _GONE as exc:
+                    return await self._exchange(connection, namespace, request)
+                except _GONE as exc:  # perhaps before the request came: it is asked anew
                     self._note_away(exc)
-                    if is_second:
-                        message = "the renderer ended while this was rendered, twice"
-                        raise RenderingFailed(message, cap="worker") from exc
-                    is_second = True
+            return await self._ask_anew(namespace, request)
+
+    async def _ask_anew(self, namespace: str, request: bytes) -> Answer:
+        """Ask over a new connection; over another one when the server ended meanwhile.
+
+        Raises:
+            RenderingFailed: A limit was passed, or the server ended over the request, twice.
+            RendererUnavailable: The server is away, gave no answer in time, or cannot give one.
+        """
+        failures = 0
+        while True:
+            await self._wait_for_server()
+            try:
+                connection = await self._connect()
+            except OSError as exc:
+                self._note_away(exc)
+                continue
+            try:
+                return await self._exchange(connection, namespace, request)
+            except _GONE as exc:
+                self._note_away(exc)
+                failures += 1
+                if failures == _TRIES:
+                    message = "the renderer ended while this was rendered, twice"
+                    raise RenderingFailed(message, cap="worker") from exc
 
     async def _wait_for_server(self) -> None:
         left_s = self._away_since_s + self._grace_s - self._monotonic()
@@ -105,12 +130,55 @@ class RenderClient:
         except TimeoutError:
             raise RendererUnavailable(self.problem() or "the renderer does not answer") from None
 
-    async def _connect(self) -> tuple[asyncio.StreamReader, asyncio.StreamWriter] | None:
+    def _take_idle(self) -> Connection | None:
+        """Take the connection that was used last, unless the server closed it or soon will."""
+        while self._idle:
+            connection, idle_since_s = self._idle.pop()
+            if connection.is_idle and self._monotonic() - idle_since_s < _REUSE_S:
+                return connection
+            connection.close()
+        return None
+
+    async def _connect(self) -> Connection:
+        _, connection = await asyncio.get_running_loop().create_unix_connection(
+            Connection, str(self._socket)
+        )
+        return connection
+
+    async def _exchange(self, connection: Connection, namespace: str, request: bytes) -> Answer:
+        """Send a request and read its answer; a cancelled caller hangs up.
+
+        Raises:
+            RenderingFailed: The answer is a failure.
+            RendererUnavailable: The answer is a trouble of the server's own, comes too late, or is
+                of no known shape.
+            OSError, BadFrame: The server is gone.
+        """
+        is_sound = False
+        limit = asyncio.timeout(self._answer_s)
         try:
-            return await asyncio.open_unix_connection(self._socket)
-        except OSError as exc:
-            self._note_away(exc)
-            return None
+            async with limit:
+                payload = await _exchange(connection, namespace.encode(), request)
+            is_sound = True
+        except TimeoutError as exc:
+            if not limit.expired():
+                raise
+            message = f"the renderer gave no answer within {self._answer_s:g} s"
+            raise RendererUnavailable(message) from exc
+        finally:
+            if is_sound:
+                self._idle.append((connection, self._monotonic()))
+            else:
+                connection.close()
+        try:
+            return _read_answer(payload)
+        except BadAnswer as exc:
+            raise RendererUnavailable(f"the renderer does not answer: {exc}") from exc
+
+    def _close_idle(self) -> None:
+        while self._idle:
+            connection, _ = self._idle.pop()
+            connection.close()
 
     async def _ping_forever(self) -> None:
         retry_s = _FIRST_RETRY_S
@@ -129,8 +197,11 @@ class RenderClient:
     async def _ping(self) -> bool:
         try:
             async with asyncio.timeout(_PING_S):
-                connection = await asyncio.open_unix_connection(self._socket)
-                await _exchange(*connection, PING, None)
+                connection = await self._connect()
+                try:
+                    _read_answer(await _exchange(connection, PING))
+                finally:
+                    connection.close()
         except _GONE as exc:
             self._note_away(exc)
             return False
@@ -144,35 +215,18 @@ class RenderClient:
         if self._up.is_set():
             self._away_since_s = self._monotonic()
         self._up.clear()
+        self._close_idle()
         self._cause = str(exc) or "no answer in time"
         self._ping_now.set()
 
 
-async def _exchange(
-    reader: asyncio.StreamReader,
-    writer: asyncio.StreamWriter,
-    namespace: bytes,
-    request: bytes | None,
-) -> Answer:
-    """Send a request and read its answer; a cancelled caller hangs up.
-
-    Raises:
-        RenderingFailed: The answer is a failure.
-        RendererUnavailable: The answer is a trouble of the server's own.
-        BadAnswer: The answer is of no known shape.
-        OSError, BadFrame: The server is gone.
-    """
-    try:
-        writer.write(
-            framing.frame(namespace) + (b"" if request is None else framing.frame(request))
-        )
-        await writer.drain()
-        payload = await framing.read(reader, max_bytes=framing.MAX_BYTES)
-    finally:
-        writer.close()
+async def _exchange(connection: Connection, *messages: bytes) -> bytes:
+    connection.send(*messages)
+    await connection.drain()
+    payload = await connection.receive(max_bytes=framing.MAX_BYTES)
     if payload is None:
         raise framing.BadFrame("the renderer hung up")
-    return _read_answer(payload)
+    return payload
 
 
 def _read_answer(payload: bytes) -> Answer:

@@ -7,6 +7,7 @@ import struct
 from typing import IO
 
 _HEADER = struct.Struct(">I")
+HEADER_BYTES = _HEADER.size
 MAX_BYTES = 64 * 2**20
 """What a worker may answer; an output is capped far below, and so is what a file expands to."""
 
@@ -30,6 +31,12 @@ class TooLong(BadFrame):
 def frame(payload: bytes) -> bytes:
     """Put the length before a payload."""
     return _HEADER.pack(len(payload)) + payload
+
+
+def payload_bytes(message: bytes | bytearray) -> int:
+    """Read the length of the payload from the begin of a message."""
+    (size,) = _HEADER.unpack_from(message)
+    return int(size)
 
 
 async def read(stream: asyncio.StreamReader, *, max_bytes: int) -> bytes | None:

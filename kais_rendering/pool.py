@@ -13,17 +13,23 @@ import logging
 
 from kais_rendering.errors import RenderingFailed
 from kais_rendering.fair_share import FairShare
-from kais_rendering.process import Answer, RenderProcess
+from kais_rendering.process import START_S, Answer, RenderProcess
 
 _LOG = logging.getLogger(__name__)
+LIMIT_S = 2.0
+"""The processor time of a request."""
 PATIENCE = 10
 """As many times its limit may go by on the clock, for a worker that gets no processor."""
+LONGEST_ANSWER_S = 2 * (START_S + LIMIT_S * PATIENCE)
+"""On the clock, for a request that has a worker: both tries start one, and use all their time."""
 
 
 class RenderPool:
     """A fixed number of workers, shared by everybody who renders."""
 
-    def __init__(self, *, workers: int = 3, limit_s: float = 2.0, memory_mib: int = 256) -> None:
+    def __init__(
+        self, *, workers: int = 3, limit_s: float = LIMIT_S, memory_mib: int = 256
+    ) -> None:
         self._wanted = workers
         self._share = FairShare(workers)
         self._limit_s = limit_s

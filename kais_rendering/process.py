@@ -12,17 +12,22 @@ import contextlib
 import json
 import mmap
 import os
+import socket
 import sys
+import time
 from pathlib import Path
 from typing import Any
 
 from kais_rendering import framing, progress_memory
+from kais_rendering.connection import Connection
 from kais_rendering.errors import Cap, RenderingFailed
 
 Answer = dict[str, Any]
 
-_START_S = 30  # importing on a busy machine
+START_S = 30
+"""A worker has so long to import, on a busy machine."""
 _PROC = Path("/proc")
+_STAT_BYTES = 1024  # arbitrary, more than its fields need
 _TICKS = os.sysconf("SC_CLK_TCK")  # a second, of `/proc`
 
 
@@ -33,8 +38,12 @@ class RenderProcess:
         is_confined: Whether it can read no file but Python's own, once it is ready.
     """
 
-    def __init__(self, process: asyncio.subprocess.Process, progress: mmap.mmap) -> None:
+    def __init__(
+        self, process: asyncio.subprocess.Process, connection: Connection, progress: mmap.mmap
+    ) -> None:
         self._process = process
+        self._connection = connection
+        self._processor_time = ProcessorTime(process.pid)
         self._progress = progress
         self._is_ready = False
         self.is_confined = False
@@ -43,20 +52,27 @@ class RenderProcess:
     async def start(cls, *, memory_mib: int) -> RenderProcess:
         """Start a process without environment; it is imported and ready some time later."""
         fd = progress_memory.open_shared()
+        own_end, workers_end = socket.socketpair()
         try:
             progress = progress_memory.map_shared(fd)
             process = await asyncio.create_subprocess_exec(
                 *(sys.executable, "-P", "-m", "kais_rendering.worker"),
                 *("--memory-mib", str(memory_mib), "--progress-fd", str(fd)),
-                stdin=asyncio.subprocess.PIPE,
-                stdout=asyncio.subprocess.PIPE,
+                stdin=workers_end.fileno(),
+                stdout=workers_end.fileno(),
                 stderr=asyncio.subprocess.DEVNULL,
                 env={"PYTHONPATH": os.pathsep.join(path for path in sys.path if path)},
                 pass_fds=(fd,),
             )
+            loop = asyncio.get_running_loop()
+            _, connection = await loop.connect_accepted_socket(Connection, own_end)
+        except BaseException:
+            own_end.close()
+            raise
         finally:
+            workers_end.close()
             os.close(fd)
-        return cls(process, progress)
+        return cls(process, connection, progress)
 
     @property
     def pid(self) -> int:
@@ -77,9 +93,9 @@ class RenderProcess:
         if self._is_ready:
             return
         try:
-            answer = await asyncio.wait_for(self._read(), _START_S)
+            answer = await asyncio.wait_for(self._receive(), START_S)
         except TimeoutError as exc:
-            message = f"the render worker was not ready within {_START_S} s"
+            message = f"the render worker was not ready within {START_S} s"
             raise RenderingFailed(message, cap="worker") from exc
         self._is_ready = True
         self.is_confined = bool(answer["confined"])
@@ -96,19 +112,19 @@ class RenderProcess:
             RenderingFailed: The time ran out, or the process died.
         """
         began_s = self._spent_s()
-        answer = asyncio.ensure_future(self._exchange(request))
-        try:
-            async with asyncio.timeout(elapsed_s):
-                left_s = limit_s
-                while left_s > 0:
-                    await asyncio.wait([answer], timeout=left_s)
-                    if answer.done():
-                        return answer.result()
-                    left_s = limit_s - (self._spent_s() - began_s)
-        except TimeoutError:
-            raise self._failed(f"rendering got no processor for {elapsed_s:g} s", "time") from None
-        finally:
-            answer.cancel()
+        clock = asyncio.get_running_loop().time
+        end_s = clock() + elapsed_s
+        self._connection.send(request)
+        left_s = limit_s
+        while left_s > 0:
+            try:
+                async with asyncio.timeout(min(left_s, end_s - clock())):
+                    return await self._receive()
+            except TimeoutError:
+                if clock() >= end_s:
+                    message = f"rendering got no processor for {elapsed_s:g} s"
+                    raise self._failed(message, "time") from None
+            left_s = limit_s - (self._spent_s() - began_s)
         raise self._failed(f"rendering took more than {limit_s:g} s", "time")
 
     def failure(self, answer: Answer, *, memory_mib: int) -> RenderingFailed:
@@ -122,26 +138,16 @@ class RenderProcess:
         with contextlib.suppress(ProcessLookupError):
             self._process.kill()
         await self._process.wait()
+        self._connection.close()
+        self._processor_time.close()
         self._progress.close()
 
-    async def _exchange(self, request: bytes) -> Answer:
-        pipe = self._process.stdin
-        if pipe is None:
-            raise AssertionError("a render worker is started with pipes")
+    async def _receive(self) -> Answer:
+        """Wait for an answer; one who is cancelled may wait again."""
         try:
-            pipe.write(framing.frame(request))
-            await pipe.drain()
-        except (BrokenPipeError, ConnectionResetError) as exc:
-            raise self._died() from exc
-        return await self._read()
-
-    async def _read(self) -> Answer:
-        pipe = self._process.stdout
-        if pipe is None:
-            raise AssertionError("a render worker is started with pipes")
-        try:
-            payload = await framing.read(pipe, max_bytes=framing.MAX_BYTES)
-        except framing.BadFrame as exc:
+            await self._connection.drain()
+            payload = await self._connection.receive(max_bytes=framing.MAX_BYTES)
+        except (framing.BadFrame, OSError) as exc:
             raise self._died() from exc
         if payload is None:
             raise self._died()
@@ -157,15 +163,36 @@ class RenderProcess:
         return RenderingFailed(f"{problem}{where}{detail}", cap=cap, leaf=leaf)
 
     def _spent_s(self) -> float:
-        """Give the processor time of the process so far, as proc_pid_stat(5) counts it.
-
-        Where the kernel does not report it (macOS), the clock is taken.
-        """
         try:
-            stat = (_PROC / str(self.pid) / "stat").read_text(encoding="utf-8")
+            return self._processor_time.read_s()
         except OSError as exc:
-            if not (_PROC / "self" / "stat").exists():
-                return asyncio.get_running_loop().time()
             raise self._died() from exc
-        user, system = stat.rpartition(")")[2].split()[11:13]
+
+
+class ProcessorTime:
+    """The processor time that a process has taken so far, as proc_pid_stat(5) counts it.
+
+    Where the kernel does not report it (macOS), the clock is taken.
+    """
+
+    def __init__(self, pid: int) -> None:
+        has_proc = (_PROC / "self" / "stat").exists()
+        self._fd = os.open(_PROC / str(pid) / "stat", os.O_RDONLY) if has_proc else None
+
+    def read_s(self) -> float:
+        """Read the time.
+
+        Raises:
+            OSError: The process is no more.
+        """
+        if self._fd is None:
+            return time.monotonic()
+        stat = os.pread(self._fd, _STAT_BYTES, 0)
+        user, system = stat.rpartition(b")")[2].split(None, 13)[11:13]
         return (int(user) + int(system)) / _TICKS
+
+    def close(self) -> None:
+        """Close the file."""
+        if self._fd is not None:
+            os.close(self._fd)
+            self._fd = None

@@ -1,10 +1,10 @@
 """Serves a pool of workers on a Unix socket, to a caller that runs as another user.
 
-A connection carries one request: a message with the namespace and one with the request, then the
-answer. A caller that hangs up takes its request back. Who may connect is decided by the rights of
-the socket: its owner and its group. The workers run as its owner, so where callers are another user
-the owner may only ping: no template that took over its worker asks for more, or takes the places of
-callers.
+A connection carries requests one after the other: a message with the namespace and one with the
+request, then the answer. A caller that hangs up takes its request back. A ping is the last message
+of its connection. Who may connect is decided by the rights of the socket: its owner and its group.
+The workers run as its owner, so where callers are another user the owner may only ping: no template
+that took over its worker asks for more, or takes the places of callers.
 """
 
 from __future__ import annotations
@@ -21,14 +21,16 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from kais_rendering import framing
+from kais_rendering.connection import Connection
 from kais_rendering.errors import RendererUnavailable, RenderingFailed
 from kais_rendering.process import Answer
 
 PING = b""
 """In place of a namespace: answered at once, without a worker and without a second message."""
 MAX_REQUEST_BYTES = 16 * 2**20
+IDLE_S = 120.0
+"""So long a connection stays open without a request."""
 _NAMESPACE_BYTES = 253
-_CHUNK_BYTES = 2**16
 _RIGHTS = 0o660
 _OWN_CONNECTIONS = 4  # arbitrary: the kubelet's probe is one
 _CREDENTIALS = struct.Struct("3i")  # process, user and group, as unix(7) has them
@@ -54,8 +56,9 @@ class RenderServer:
 
     `transfer_s` bounds how long a caller may take to send its request or to read the answer, and
     `max_connections` how many callers are connected at a time; more are hung up on, and try again.
-    With `own_user_pings_only`, which needs Linux, this process's own user may only ping, over some
-    connections besides.
+    A connection without requests is closed after `idle_s`; the first one has to come within
+    `transfer_s`. With `own_user_pings_only`, which needs Linux, this process's own user may only
+    ping, over some connections besides.
     """
 
     def __init__(
@@ -64,12 +67,14 @@ class RenderServer:
         socket: Path,
         *,
         transfer_s: float = 10.0,
+        idle_s: float = IDLE_S,
         max_connections: int = 256,
         own_user_pings_only: bool = False,
     ) -> None:
         self._pool = pool
         self._socket = socket
         self._transfer_s = transfer_s
+        self._idle_s = idle_s
         self._max_connections = max_connections
         self._own_user_pings_only = own_user_pings_only
         self._server: asyncio.Server | None = None
@@ -84,7 +89,8 @@ class RenderServer:
         """
         await self._pool.start()
         _remove_socket(self._socket)
-        self._server = await asyncio.start_unix_server(self._accept, self._socket)
+        loop = asyncio.get_running_loop()
+        self._server = await loop.create_unix_server(lambda: Connection(self._accept), self._socket)
         self._socket.chmod(_RIGHTS)
 
     async def close(self) -> None:
@@ -98,50 +104,54 @@ class RenderServer:
         await asyncio.gather(*connections, return_exceptions=True)
         await self._pool.close()
 
-    def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        pings_only = self._own_user_pings_only and _peer_uid(writer) == os.getuid()
+    def _accept(self, connection: Connection) -> None:
+        pings_only = self._own_user_pings_only and _peer_uid(connection) == os.getuid()
         connections = self._own_connections if pings_only else self._connections
         if len(connections) >= (_OWN_CONNECTIONS if pings_only else self._max_connections):
-            writer.transport.abort()
+            connection.transport.abort()
             return
-        connection = asyncio.create_task(self._serve(reader, writer, pings_only=pings_only))
-        connections.add(connection)
-        connection.add_done_callback(connections.discard)
+        serving = asyncio.create_task(self._serve(connection, pings_only=pings_only))
+        connections.add(serving)
+        serving.add_done_callback(connections.discard)
 
-    async def _serve(
-        self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, *, pings_only: bool
-    ) -> None:
+    async def _serve(self, connection: Connection, *, pings_only: bool) -> None:
         try:
-            answer = await self._answer(reader, pings_only=pings_only)
-            writer.write(framing.frame(json.dumps(answer, separators=(",", ":")).encode()))
-            async with asyncio.timeout(self._transfer_s):
-                await writer.drain()
+            wait_s = self._transfer_s
+            while await self._serve_once(connection, wait_s=wait_s, pings_only=pings_only):
+                wait_s = self._idle_s
         except (framing.BadFrame, TimeoutError, OSError) as exc:
             _LOG.info("a caller was hung up on: %s", str(exc) or "it was too slow")
         except Exception:  # noqa: BLE001 - what one caller causes must not go unnoticed
             _LOG.exception("a caller could not be served")
         finally:
-            await _hang_up(writer)
+            connection.close()
+            await connection.wait_closed()
 
-    async def _answer(self, reader: asyncio.StreamReader, *, pings_only: bool) -> dict[str, Any]:
-        """Take a request and give its answer, which names whose trouble a failure is.
+    async def _serve_once(self, connection: Connection, *, wait_s: float, pings_only: bool) -> bool:
+        """Answer one request; False after a ping, or when the caller hung up or stayed idle.
 
         Raises:
-            BadFrame: The caller hung up, or sent something else than one request.
+            BadFrame: The caller sent something else than one request.
             OSError, TimeoutError: The caller is gone, or too slow.
         """
+        if not await connection.is_readable(within_s=wait_s):
+            return False
+        namespace = None
+        answer: dict[str, Any]
         try:
             async with asyncio.timeout(self._transfer_s):
-                namespace, request = await _receive(reader, pings_only=pings_only)
-            return {"done": await self._asked(reader, namespace, request)}
+                namespace, request = await _receive(connection, pings_only=pings_only)
+            answer = {"done": await self._ask_pool(connection, namespace, request)}
         except RenderingFailed as exc:
-            return {"failed": str(exc), "cap": exc.cap, "leaf": exc.leaf}
+            answer = {"failed": str(exc), "cap": exc.cap, "leaf": exc.leaf}
         except RendererUnavailable as exc:
-            return {"unavailable": str(exc)}
+            answer = {"unavailable": str(exc)}
+        connection.send(json.dumps(answer, separators=(",", ":")).encode())
+        async with asyncio.timeout(self._transfer_s):
+            await connection.drain()
+        return namespace != PING
 
-    async def _asked(
-        self, reader: asyncio.StreamReader, namespace: bytes, request: bytes
-    ) -> Answer:
+    async def _ask_pool(self, connection: Connection, namespace: bytes, request: bytes) -> Answer:
         """Ask the pool, unless the caller hangs up meanwhile.
 
         Raises:
@@ -151,37 +161,25 @@ class RenderServer:
         """
         if namespace == PING:
             return {}
-        asking = asyncio.create_task(self._ask_pool(request, namespace.decode()))
-        hang_up = asyncio.create_task(reader.read(1))
-        try:
-            await asyncio.wait([asking, hang_up], return_when=asyncio.FIRST_COMPLETED)
-            if not asking.done():
-                raise framing.BadFrame("the caller did not wait for its answer")
-            return asking.result()
-        finally:
-            for task in (asking, hang_up):
-                task.cancel()
-            await asyncio.gather(asking, hang_up, return_exceptions=True)
-
-    async def _ask_pool(self, request: bytes, namespace: str) -> Answer:
-        try:
-            return await self._pool.ask(request, namespace=namespace)
-        except RenderingFailed:
-            raise
-        except Exception as exc:
-            _LOG.exception("a request could not be answered")
-            words = f"the renderer does not render: {type(exc).__name__}: {exc}"
-            raise RendererUnavailable(words) from exc
+        with connection.interrupting():
+            try:
+                return await self._pool.ask(request, namespace=namespace.decode())
+            except RenderingFailed:
+                raise
+            except Exception as exc:
+                _LOG.exception("a request could not be answered")
+                message = f"the renderer does not render: {type(exc).__name__}: {exc}"
+                raise RendererUnavailable(message) from exc
 
 
-async def _receive(reader: asyncio.StreamReader, *, pings_only: bool) -> tuple[bytes, bytes]:
+async def _receive(connection: Connection, *, pings_only: bool) -> tuple[bytes, bytes]:
     """Read a namespace and a request; the latter is empty for a ping.
 
     Raises:
         BadFrame: The caller sent something else.
         RenderingFailed: The request is longer than the limit.
     """
-    namespace = await framing.read(reader, max_bytes=_NAMESPACE_BYTES)
+    namespace = await connection.receive(max_bytes=_NAMESPACE_BYTES)
     if namespace is None:
         raise framing.BadFrame("the caller asked for nothing")
     if namespace == PING:
@@ -191,36 +189,21 @@ async def _receive(reader: asyncio.StreamReader, *, pings_only: bool) -> tuple[b
     if not namespace.isascii():
         raise framing.BadFrame("the namespace is not ASCII")
     try:
-        request = await framing.read(reader, max_bytes=MAX_REQUEST_BYTES)
+        request = await connection.receive(max_bytes=MAX_REQUEST_BYTES)
     except framing.TooLong as exc:
-        await _discard(reader, exc.size)  # who still sends would not read the answer
+        await connection.discard(exc.size)  # who still sends would not read the answer
         raise RenderingFailed(str(exc), cap="memory") from exc
     if request is None:
         raise framing.BadFrame("the caller hung up before its request")
     return namespace, request
 
 
-def _peer_uid(writer: asyncio.StreamWriter) -> int:
+def _peer_uid(connection: Connection) -> int:
     """Give the user that a caller had when it connected; the kernel tells it."""
-    connection = writer.get_extra_info("socket")
-    told = connection.getsockopt(sockets.SOL_SOCKET, sockets.SO_PEERCRED, _CREDENTIALS.size)
-    _, uid, _ = _CREDENTIALS.unpack(told)
+    peer = connection.transport.get_extra_info("socket")
+    credentials = peer.getsockopt(sockets.SOL_SOCKET, sockets.SO_PEERCRED, _CREDENTIALS.size)
+    _, uid, _ = _CREDENTIALS.unpack(credentials)
     return int(uid)
-
-
-async def _discard(reader: asyncio.StreamReader, size: int) -> None:
-    """Read so many bytes, or to the end, and keep none."""
-    while size > 0 and (chunk := await reader.read(min(size, _CHUNK_BYTES))):
-        size -= len(chunk)
-
-
-async def _hang_up(writer: asyncio.StreamWriter) -> None:
-    """Close a connection; what a caller that reads nothing leaves unsent is dropped."""
-    if writer.transport.get_write_buffer_size():
-        writer.transport.abort()
-    writer.close()
-    with contextlib.suppress(OSError):
-        await writer.wait_closed()
 
 
 def _remove_socket(path: Path) -> None:

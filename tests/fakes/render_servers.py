@@ -11,6 +11,7 @@ from typing import Any
 
 from kais_rendering import framing, server
 from kais_rendering.client import RenderClient
+from kais_rendering.connection import Connection
 from kais_rendering.server import RenderServer
 
 FIND = json.dumps({"op": "find", "pattern": "a+", "text": "aa", "ignore_case": False}).encode()
@@ -49,8 +50,8 @@ class ScriptedPool:
 
 
 @contextlib.asynccontextmanager
-async def serving(pool: server.Pool, path: Path, **options: Any) -> AsyncIterator[RenderServer]:
-    running = RenderServer(pool, path, **options)
+async def serving(pool: server.Pool, path: Path, **options: Any) -> AsyncIterator[CountingServer]:
+    running = CountingServer(pool, path, **options)
     await running.start()
     try:
         yield running
@@ -79,6 +80,21 @@ class Answering:
         writer.write(framing.frame(self.payload))
         await writer.drain()
         writer.close()
+
+
+class CountingServer(RenderServer):
+    """A server that remembers how many connections it was asked for anything but a ping."""
+
+    def __init__(self, *args: Any, **options: Any) -> None:
+        super().__init__(*args, **options)
+        self.callers = set[Connection]()
+
+    async def _ask_pool(
+        self, connection: Connection, namespace: bytes, request: bytes
+    ) -> dict[str, Any]:
+        if namespace != server.PING:
+            self.callers.add(connection)
+        return await super()._ask_pool(connection, namespace, request)
 
 
 @contextlib.asynccontextmanager
