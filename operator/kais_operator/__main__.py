@@ -14,7 +14,7 @@ from collections.abc import AsyncIterator, Mapping
 from kais_operator import errors, settings
 from kais_operator.clock import SystemClock
 from kais_operator.controllers import registry
-from kais_operator.controllers.base import Reconciler
+from kais_operator.controllers.base import Controller
 from kais_operator.informer import watch_targets
 from kais_operator.informer.cache import Cache
 from kais_operator.informer.cached_cluster import CachedCluster
@@ -40,7 +40,7 @@ logger = logging.getLogger("kais_operator")
 
 @contextlib.asynccontextmanager
 async def assembled(
-    config: settings.Settings, reconcilers: Mapping[str, Reconciler]
+    config: settings.Settings, reconcilers: Mapping[str, Controller]
 ) -> AsyncIterator[Lifecycle]:
     """Build the operator, serve its health, and close everything at the end of the block.
 
@@ -121,7 +121,7 @@ async def run(config: settings.Settings) -> None:
     Raises:
         OperatorError, OSError: It could not start, or its watches ended.
     """
-    async with assembled(config, registry.RECONCILERS) as lifecycle:
+    async with assembled(config, registry.CONTROLLERS) as lifecycle:
         lifecycle.stop_on_signals()
         await lifecycle.run()
 

@@ -31,7 +31,7 @@ def test_every_kind_of_the_registry_has_a_folder_that_observes_and_decides():
     for kind in kinds_with_decisions(CONTROLLERS):
         assert (kind / "observe.py").exists() or (kind / "observe").is_dir(), kind
         assert (kind / "decide" / "__init__.py").exists(), kind
-    assert len(kinds_with_decisions(CONTROLLERS)) == len(registry.RECONCILERS)
+    assert len(kinds_with_decisions(CONTROLLERS)) == len(registry.CONTROLLERS)
 
 
 def test_an_import_of_os_in_any_decision_breaks_the_contract(tmp_path: Path):

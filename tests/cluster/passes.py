@@ -8,7 +8,7 @@ from pathlib import Path
 from kais_operator import errors
 from kais_operator.apply import executor, status
 from kais_operator.clock import SystemClock
-from kais_operator.controllers.base import Reconciler
+from kais_operator.controllers.base import Controller
 from kais_operator.knowledge.client import NotedKnowledge
 from kais_operator.knowledge.sync_state import StoreMemory
 from kais_operator.kubernetes import api_client
@@ -33,7 +33,7 @@ async def connected(kubeconfig: Path) -> tuple[World, api_client.Connection]:
     return made, link
 
 
-async def settle(world: World, reconciler: Reconciler, ref: ObjectRef, *, passes: int = 8) -> Body:
+async def settle(world: World, reconciler: Controller, ref: ObjectRef, *, passes: int = 8) -> Body:
     """Make passes until one plans nothing and leaves the object as it is.
 
     A pass that the API server has no answer for is made again, as the queue does: right after a
@@ -51,7 +51,7 @@ async def settle(world: World, reconciler: Reconciler, ref: ObjectRef, *, passes
     raise AssertionError(f"{ref} does not settle: {said}")
 
 
-async def _pass(world: World, reconciler: Reconciler, ref: ObjectRef) -> Body | Plan:
+async def _pass(world: World, reconciler: Controller, ref: ObjectRef) -> Body | Plan:
     """Give the object when nothing is left to do, else the Plan that was carried out."""
     seen = await reconciler.observe(world, ref)
     assert seen is not None

@@ -24,7 +24,7 @@ from kais import labels, names
 from kais_operator import errors
 from kais_operator.apply import executor
 from kais_operator.clock import SystemClock
-from kais_operator.controllers.base import Reconciler
+from kais_operator.controllers.base import Controller
 from kais_operator.controllers.blueprint import observe as blueprint
 from kais_operator.controllers.blueprint_instance import observe as blueprint_instance
 from kais_operator.controllers.blueprint_revision import observe as blueprint_revision
@@ -49,7 +49,7 @@ KINDS = (
     "knowledgescopes", "jobs", "pods", "deployments", "replicasets", "services", "configmaps",
     "serviceaccounts", "persistentvolumeclaims", "networkpolicies", "leases",
 )  # fmt: skip
-RECONCILERS: tuple[Reconciler, ...] = (
+RECONCILERS: tuple[Controller, ...] = (
     blueprint.RECONCILER,
     blueprint_revision.RECONCILER,
     blueprint_instance.RECONCILER,
@@ -119,7 +119,7 @@ class Recording:
                 return
         raise AssertionError("the namespace does not settle")
 
-    async def _pass(self, reconciler: Reconciler, body: Body) -> None:
+    async def _pass(self, reconciler: Controller, body: Body) -> None:
         ref = ObjectRef(reconciler.kind, NAMESPACE, body["metadata"]["name"])
         seen = await reconciler.observe(self.world, ref)
         if seen is None:

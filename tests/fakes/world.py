@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from kais_operator.apply import executor, status
-from kais_operator.controllers.base import Reconciler
+from kais_operator.controllers.base import Controller
 from kais_operator.knowledge.client import NotedKnowledge
 from kais_operator.knowledge.sync_state import StoreMemory
 from kais_operator.planning.plan import Body, ObjectRef, Plan
@@ -31,7 +31,7 @@ class FakeWorld:
     world: World
     containers: FakeContainers
 
-    async def step(self, reconciler: Reconciler, ref: ObjectRef) -> Plan | None:
+    async def step(self, reconciler: Controller, ref: ObjectRef) -> Plan | None:
         """Make one pass: observe, decide, apply, status; gives the Plan, None for nothing to do."""
         seen = await reconciler.observe(self.world, ref)
         if seen is None:
@@ -45,7 +45,7 @@ class FakeWorld:
         return plan
 
     async def settle(
-        self, reconciler: Reconciler, ref: ObjectRef, *, passes: int = 10
+        self, reconciler: Controller, ref: ObjectRef, *, passes: int = 10
     ) -> Plan | None:
         """Make passes until one changes nothing; AssertionError when none does."""
         for _ in range(passes):

@@ -16,7 +16,7 @@ from kais_operator.ports import World
 
 
 @dataclass(frozen=True)
-class Seen:
+class Observation:
     """One observation: the object's body as read, and whatever its decision needs besides."""
 
     body: Body | None
@@ -24,9 +24,9 @@ class Seen:
 
 
 @dataclass(frozen=True)
-class Reconciler:
+class Controller:
     """One kind: `observe` reads, `decide` is pure; `observe` gives None for nothing to do."""
 
     kind: str
-    observe: Callable[[World, ObjectRef], Awaitable[Seen | None]]
+    observe: Callable[[World, ObjectRef], Awaitable[Observation | None]]
     decide: Callable[[Any, datetime], Plan]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from types import MappingProxyType
 
-from kais_operator.controllers.base import Reconciler
+from kais_operator.controllers.base import Controller
 from kais_operator.controllers.blueprint import observe as blueprint
 from kais_operator.controllers.blueprint_instance import observe as blueprint_instance
 from kais_operator.controllers.blueprint_revision import observe as blueprint_revision
@@ -27,6 +27,6 @@ _MODULES = (
     realm,
     outbox,
 )
-RECONCILERS: Mapping[str, Reconciler] = MappingProxyType(
+CONTROLLERS: Mapping[str, Controller] = MappingProxyType(
     {module.RECONCILER.kind: module.RECONCILER for module in _MODULES}
 )

@@ -17,7 +17,7 @@ from kais.errors import InvalidResource
 from kais.resources.cell import Cell
 from kais.resources.formation import Formation
 from kais.scopes import Scope
-from kais_operator.controllers.cell.decide import placing
+from kais_operator.controllers.cell.decide import cell_identity
 from kais_operator.planning.plan import Body
 
 _ENOUGH = 2
@@ -105,7 +105,7 @@ class AccountIndex:
 
     def _segment(self, namespace: str, formation: str) -> str:
         _, segment = self._segments.get((namespace, formation), (None, None))
-        return segment or placing.segment(formation)
+        return segment or cell_identity.segment(formation)
 
     def _put_cell(self, body: Body) -> None:
         metadata = body["metadata"]
@@ -144,7 +144,7 @@ class AccountIndex:
         if known is not None and known[0] == state:
             return
         try:
-            segment = placing.formation_segment(Formation.from_dict(body))
+            segment = cell_identity.formation_segment(Formation.from_dict(body))
         except InvalidResource:
             self._segments.pop(key, None)
             return
@@ -155,7 +155,7 @@ def _place(cell: Cell) -> _Place:
     """Say where a cell is: in its formation by its short name, or alone by its own."""
     if cell.spec.formation_ref is None:
         return None, cell.metadata.name
-    return cell.spec.formation_ref, placing.segment(placing.short_name(cell))
+    return cell.spec.formation_ref, cell_identity.segment(cell_identity.short_name(cell))
 
 
 def _others(cells: Counter[str], without: str | None) -> Iterator[str]:

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 
 from kais import labels, names
 from kais_operator import errors
-from kais_operator.controllers.base import Reconciler
+from kais_operator.controllers.base import Controller
 from kais_operator.informer import event_intake, watch_targets
 from kais_operator.informer.cache import Cache
 from kais_operator.informer.list_client import Listing
@@ -61,7 +61,7 @@ class Office:
     memory: StoreMemory
     listing: Listing
     cache: Cache
-    reconcilers: Mapping[str, Reconciler]
+    reconcilers: Mapping[str, Controller]
     metrics: Metrics
     probe: WatchProbe
     login: Callable[[], Awaitable[Login]]

@@ -14,7 +14,7 @@ from datetime import timedelta
 from kais import labels
 from kais_operator import errors
 from kais_operator.apply import apply_failed_status, executor, status
-from kais_operator.controllers.base import Reconciler, Seen
+from kais_operator.controllers.base import Controller, Observation
 from kais_operator.manager.predicates import Echoes
 from kais_operator.manager.status_debounce import FirstWords
 from kais_operator.manager.workqueue import Backoff
@@ -68,7 +68,7 @@ class Passes:
     def __init__(
         self,
         world: World,
-        reconcilers: Mapping[str, Reconciler],
+        reconcilers: Mapping[str, Controller],
         echoes: Echoes,
         *,
         look_again: Callable[[ObjectRef], None],
@@ -108,7 +108,7 @@ class Passes:
             for news in self._news.pop(key, ()):
                 await executor.announce(Plan(news.events), news.about, self._world)
 
-    async def _judged(self, reconciler: Reconciler, key: ObjectRef) -> float | None:
+    async def _judged(self, reconciler: Controller, key: ObjectRef) -> float | None:
         """Make a pass, and turn what it raises into a delay or a Backoff."""
         try:
             next_look_s = await self._pass(reconciler, key)
@@ -156,7 +156,7 @@ class Passes:
             event = EmitEvent("Normal", labels.EVENT_ALLOWED, f"no longer refused: {message}")
             self._news.setdefault(key, []).append(_News((event,), body))
 
-    async def _pass(self, reconciler: Reconciler, key: ObjectRef) -> float | None:
+    async def _pass(self, reconciler: Controller, key: ObjectRef) -> float | None:
         """Look and act until nothing is left to do, then write the status."""
         step = await self._round(reconciler, key)
         for _ in range(ROUNDS - 1):
@@ -165,7 +165,7 @@ class Passes:
             step = await self._round(reconciler, key)
         return step.next_look_s
 
-    async def _round(self, reconciler: Reconciler, key: ObjectRef) -> _Step:
+    async def _round(self, reconciler: Controller, key: ObjectRef) -> _Step:
         seen = await reconciler.observe(self._world, key)
         if seen is None:
             self._forget(key)
@@ -190,7 +190,7 @@ class Passes:
         following = self._next_look(key, plan, executed)
         return _Step(_sooner(held_s, following) if held_s > 0 else following)
 
-    async def _tell(self, key: ObjectRef, seen: Seen, plan: Plan) -> float:
+    async def _tell(self, key: ObjectRef, seen: Observation, plan: Plan) -> float:
         """Write the status, or say how long it still waits for the children's first words."""
         held_s = self._first_words.held_s(key, seen.body or {}, plan.status)
         if held_s <= 0 and await self._write_status(key, seen, plan.status):
@@ -226,7 +226,7 @@ class Passes:
             raise Backoff(f"{RESTLESS} looks in a row found something to do", within_s=due)
         return _sooner(NAMESAKE_S, due) if executed.met_namesake else due
 
-    def _announce(self, key: ObjectRef, seen: Seen, plan: Plan, *, is_told: bool) -> None:
+    def _announce(self, key: ObjectRef, seen: Observation, plan: Plan, *, is_told: bool) -> None:
         """Have the Plan's Events written at the pass's end, each once until the status tells it.
 
         They are for people: nothing that is waited for shall wait for them.
@@ -239,7 +239,7 @@ class Passes:
         if not is_told and (known or events):
             self._announced[key] = known | set(events)
 
-    async def _write_status(self, key: ObjectRef, seen: Seen, wanted: Body | None) -> bool:
+    async def _write_status(self, key: ObjectRef, seen: Observation, wanted: Body | None) -> bool:
         if seen.body is None:
             return False
         try:
@@ -252,7 +252,7 @@ class Passes:
         return True
 
     async def _tell_refusal(
-        self, key: ObjectRef, seen: Seen, plan: Plan, exc: errors.ClusterError
+        self, key: ObjectRef, seen: Observation, plan: Plan, exc: errors.ClusterError
     ) -> None:
         if seen.body is None:
             return

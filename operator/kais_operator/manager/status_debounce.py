@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from kais_operator.planning import saying
+from kais_operator.planning import status_and_events
 from kais_operator.planning.plan import Body, ObjectRef
 
 HELD_S: Mapping[str, float] = {"Cell": 0.3}
@@ -46,4 +46,4 @@ def _only_waits(status: Body | None) -> bool:
     told = (status or {}).get("conditions")
     if not told or told[-1]["status"] == "True":
         return False
-    return all(one["reason"] not in saying.TROUBLES for one in told)
+    return all(one["reason"] not in status_and_events.TROUBLES for one in told)

@@ -21,7 +21,7 @@ from typing import Any
 import yaml
 
 from kais import labels
-from kais_operator.controllers.base import Reconciler
+from kais_operator.controllers.base import Controller
 from kais_operator.controllers.blueprint import observe as blueprint
 from kais_operator.controllers.blueprint_instance import observe as blueprint_instance
 from kais_operator.controllers.blueprint_revision import observe as blueprint_revision
@@ -38,7 +38,7 @@ from tests.fakes.world import FakeWorld, fake_world
 
 OBJECTS = Path(__file__).with_name("data") / "objects.yaml.xz"
 NAMESPACE = "demo"
-RECONCILERS: tuple[Reconciler, ...] = (
+RECONCILERS: tuple[Controller, ...] = (
     blueprint.RECONCILER,
     blueprint_revision.RECONCILER,
     blueprint_instance.RECONCILER,

@@ -9,12 +9,12 @@ from kais import labels, names
 from kais.conditions import Type
 from kais.resources.blueprint import Blueprint
 from kais.resources.blueprint_revision import BlueprintRevision
-from kais_operator.controllers.base import Reconciler, Seen
+from kais_operator.controllers.base import Controller, Observation
 from kais_operator.controllers.blueprint.decide import blueprint as decisions
 from kais_operator.controllers.blueprint.decide import revision_history
 from kais_operator.controllers.blueprint.decide.revision_history import Verdict
-from kais_operator.controllers.shared.observe import reading, verdicts
-from kais_operator.planning import notes
+from kais_operator.controllers.shared.observe import shared_reads, template_checks
+from kais_operator.planning import annotation_values
 from kais_operator.planning.plan import Body, ObjectRef
 from kais_operator.ports import World
 from knowledge_client import errors, models
@@ -23,7 +23,7 @@ _LOG = logging.getLogger(__name__)
 _ENDED = ("Succeeded", "Failed")
 
 
-async def observe_blueprint(world: World, ref: ObjectRef) -> Seen | None:
+async def observe_blueprint(world: World, ref: ObjectRef) -> Observation | None:
     """Read what the decision needs; None when neither Blueprint nor revision is left."""
     body = await world.cluster.get(ref)
     revisions = await _revisions(world, ref)
@@ -31,14 +31,14 @@ async def observe_blueprint(world: World, ref: ObjectRef) -> Seen | None:
         if not revisions:
             return None
         in_use = await _in_use(world, ref)
-        return Seen(None, decisions.BlueprintObserved(None, revisions, in_use=in_use))
-    blueprint = reading.read(Blueprint, body)
-    if isinstance(blueprint, reading.Unreadable):
-        return Seen(body, blueprint)
+        return Observation(None, decisions.BlueprintObserved(None, revisions, in_use=in_use))
+    blueprint = shared_reads.read(Blueprint, body)
+    if isinstance(blueprint, shared_reads.Unreadable):
+        return Observation(body, blueprint)
     try:
         revisions, number, is_name_taken = await _numbered(world, blueprint, revisions)
     except errors.KnowledgeError as exc:
-        return Seen(body, await _unnumbered(world, blueprint, exc))
+        return Observation(body, await _unnumbered(world, blueprint, exc))
     count = max(len(revisions), len({number, *(r.spec.revision for r in revisions)}))
     may_collect = count > blueprint.spec.revision_history_limit
     observed = decisions.BlueprintObserved(
@@ -51,7 +51,7 @@ async def observe_blueprint(world: World, ref: ObjectRef) -> Seen | None:
         world.memory.store_problem(),
         is_name_taken=is_name_taken,
     )
-    return Seen(body, observed)
+    return Observation(body, observed)
 
 
 async def _unnumbered(
@@ -62,7 +62,7 @@ async def _unnumbered(
     return decisions.BlueprintObserved(
         blueprint,
         verdicts={
-            0: await verdicts.verdict_of(world, blueprint.spec, namespace=metadata.namespace)
+            0: await template_checks.verdict_of(world, blueprint.spec, namespace=metadata.namespace)
         },
         stats=world.memory.blueprint_stats(metadata.namespace, metadata.name),
         store_problem=world.memory.store_problem(),
@@ -98,7 +98,7 @@ async def _numbered(
         body = await world.cluster.get(ObjectRef("BlueprintRevision", metadata.namespace, name))
         if body is None or body["metadata"].get("deletionTimestamp"):
             return revisions, number, False
-        found = reading.read(BlueprintRevision, body)
+        found = shared_reads.read(BlueprintRevision, body)
         if not isinstance(found, BlueprintRevision) or found.spec.blueprint != metadata.name:
             return revisions, number, True
         revisions = (*revisions, found)
@@ -107,7 +107,7 @@ async def _numbered(
 async def _revisions(world: World, ref: ObjectRef) -> tuple[BlueprintRevision, ...]:
     selector = f"{labels.BLUEPRINT}={names.label_value(ref.name)}"
     bodies = await world.cluster.list("BlueprintRevision", ref.namespace, labels=selector)
-    found = [reading.read(BlueprintRevision, body) for body in bodies]
+    found = [shared_reads.read(BlueprintRevision, body) for body in bodies]
     readable = [r for r in found if isinstance(r, BlueprintRevision)]
     return tuple(r for r in readable if r.spec.blueprint == ref.name and not r.is_deleting)
 
@@ -117,14 +117,14 @@ async def _verdicts(
 ) -> dict[int, Verdict]:
     """Compile the present spec, and older revisions only until one is good."""
     namespace = blueprint.metadata.namespace
-    found = {number: await verdicts.verdict_of(world, blueprint.spec, namespace=namespace)}
+    found = {number: await template_checks.verdict_of(world, blueprint.spec, namespace=namespace)}
     annotated = revision_history.annotated(blueprint, labels.SERVED_REVISION)
     order = revision_history.order_to_compile(revisions, present=number, annotated=annotated)
     for revision in order:
         if any(verdict.is_good for verdict in found.values()):
             break
         if revision.spec.revision not in found:
-            verdict = await verdicts.verdict_of(world, revision.spec, namespace=namespace)
+            verdict = await template_checks.verdict_of(world, revision.spec, namespace=namespace)
             found[revision.spec.revision] = verdict
     return found
 
@@ -164,11 +164,11 @@ async def _in_use(world: World, ref: ObjectRef) -> frozenset[int]:
 
 
 def _labelled(body: Body) -> int | None:
-    return notes.digits((body["metadata"].get("labels") or {}).get(labels.REVISION))
+    return annotation_values.digits((body["metadata"].get("labels") or {}).get(labels.REVISION))
 
 
-RECONCILER = Reconciler(
+RECONCILER = Controller(
     "Blueprint",
-    verdicts.reporting_unavailable(observe_blueprint),
-    reading.deciding(decisions.decide_blueprint, summary=Type.READY),
+    template_checks.reporting_unavailable(observe_blueprint),
+    shared_reads.deciding(decisions.decide_blueprint, summary=Type.READY),
 )

@@ -11,14 +11,14 @@ from kais.conditions import Reason, Type
 from kais.resources.blueprint import Blueprint
 from kais.resources.blueprint_instance import BlueprintInstance
 from kais.resources.blueprint_revision import BlueprintRevision
-from kais_operator.controllers.base import Reconciler, Seen
+from kais_operator.controllers.base import Controller, Observation
 from kais_operator.controllers.blueprint_instance.decide import blueprint_instance as decisions
-from kais_operator.controllers.blueprint_instance.decide import instance_resolution, instance_run
+from kais_operator.controllers.blueprint_instance.decide import instance_run, revision_selection
 from kais_operator.controllers.blueprint_instance.decide.instance_observed import (
     BlueprintInstanceObserved,
     Choice,
 )
-from kais_operator.controllers.shared.observe import reading, stamps, verdicts
+from kais_operator.controllers.shared.observe import run_ownership, shared_reads, template_checks
 from kais_operator.planning.plan import Body, ObjectRef, run_key
 from kais_operator.ports import World
 from knowledge_client import errors
@@ -28,24 +28,24 @@ _BETWEEN = 10
 _LOG = logging.getLogger(__name__)
 
 
-async def observe_blueprint_instance(world: World, ref: ObjectRef) -> Seen | None:
+async def observe_blueprint_instance(world: World, ref: ObjectRef) -> Observation | None:
     """Read what the decision needs; None for a use that is gone or going, as its children are."""
     body = await world.cluster.get(ref)
     if body is None or body["metadata"].get("deletionTimestamp"):
         return None
-    stamped = await stamps.of_instance(world, body)
+    stamped = await run_ownership.of_instance(world, body)
     if stamped.problem is not None:
         reason = Reason.STORE_UNAVAILABLE
-        return Seen(body, reading.Unreadable(body, stamped.problem, reason))
-    instance = reading.read(BlueprintInstance, stamped.body)
-    if isinstance(instance, reading.Unreadable):
-        return Seen(body, instance)
+        return Observation(body, shared_reads.Unreadable(body, stamped.problem, reason))
+    instance = shared_reads.read(BlueprintInstance, stamped.body)
+    if isinstance(instance, shared_reads.Unreadable):
+        return Observation(body, instance)
     mission = await world.cluster.get_child(ObjectRef("Mission", ref.namespace, ref.name))
     choice = await _choose(world, instance, mission)
     revision = await _revision(world, instance, choice.number)
     rendering, retry_after = None, None
     if revision is not None:
-        rendering, retry_after = await verdicts.rendering_of(world, instance, revision)
+        rendering, retry_after = await template_checks.rendering_of(world, instance, revision)
     observed = BlueprintInstanceObserved(
         instance,
         choice,
@@ -58,57 +58,57 @@ async def observe_blueprint_instance(world: World, ref: ObjectRef) -> Seen | Non
         _is_run_told(world, instance),
         stamped.copied,
     )
-    return Seen(body, observed)
+    return Observation(body, observed)
 
 
 async def _choose(world: World, instance: BlueprintInstance, mission: Body | None) -> Choice:
-    if instance_resolution.follows(instance):
+    if revision_selection.follows(instance):
         return await _choose_newer(world, instance, mission)
-    if instance_resolution.is_pinned(instance):
-        return instance_resolution.choose(instance, None)
+    if revision_selection.is_pinned(instance):
+        return revision_selection.choose(instance, None)
     blueprint = await _blueprint(world, instance)
-    if isinstance(blueprint, reading.Unreadable):
-        return instance_resolution.unreadable(instance, blueprint.problem)
-    return instance_resolution.choose(instance, blueprint)
+    if isinstance(blueprint, shared_reads.Unreadable):
+        return revision_selection.unreadable(instance, blueprint.problem)
+    return revision_selection.choose(instance, blueprint)
 
 
 async def _choose_newer(world: World, instance: BlueprintInstance, mission: Body | None) -> Choice:
     blueprint = await _blueprint(world, instance)
     served = None
     if isinstance(blueprint, Blueprint):
-        served = instance_resolution.served_number(blueprint)
-    kept = instance_resolution.kept_number(instance)
-    newer = instance_resolution.Newer(served)
+        served = revision_selection.served_number(blueprint)
+    kept = revision_selection.kept_number(instance)
+    newer = revision_selection.Newer(served)
     if served not in (None, kept):
         present = await _revision(world, instance, kept)
         target = await _revision(world, instance, served)
-        newer = instance_resolution.Newer(served, present, target)
+        newer = revision_selection.Newer(served, present, target)
     outcome = instance_run.outcome_of(instance_run.run_of(instance), mission, None)
     is_running = instance_run.is_running(instance, mission, outcome)
-    if not is_running and instance_resolution.may_break(instance, newer):
+    if not is_running and revision_selection.may_break(instance, newer):
         newer = replace(newer, between=await _between(world, instance, newer))
-    return instance_resolution.choose_newer(instance, newer, is_running=is_running)
+    return revision_selection.choose_newer(instance, newer, is_running=is_running)
 
 
 async def _between(
-    world: World, instance: BlueprintInstance, newer: instance_resolution.Newer
+    world: World, instance: BlueprintInstance, newer: revision_selection.Newer
 ) -> tuple[BlueprintRevision, ...]:
     """Read the revisions that a use may have missed while its mission ran, newest first."""
-    first = (instance_resolution.kept_number(instance) or 0) + 1
+    first = (revision_selection.kept_number(instance) or 0) + 1
     numbers = range(first, newer.served or 0)[-_BETWEEN:]
     found = [await _revision(world, instance, number) for number in reversed(numbers)]
     kept = [revision for revision in found if revision is not None]
     namespace = instance.metadata.namespace
-    verdict_of = functools.partial(verdicts.verdict_of, world, namespace=namespace)
+    verdict_of = functools.partial(template_checks.verdict_of, world, namespace=namespace)
     return tuple([revision for revision in kept if (await verdict_of(revision.spec)).is_good])
 
 
 async def _blueprint(
     world: World, instance: BlueprintInstance
-) -> Blueprint | reading.Unreadable | None:
+) -> Blueprint | shared_reads.Unreadable | None:
     name = instance.spec.blueprint_ref.name
     body = await world.cluster.get(ObjectRef("Blueprint", instance.metadata.namespace, name))
-    return reading.read(Blueprint, body) if body is not None else None
+    return shared_reads.read(Blueprint, body) if body is not None else None
 
 
 async def _revision(
@@ -120,7 +120,7 @@ async def _revision(
     name = names.revision_name(blueprint, number)
     ref = ObjectRef("BlueprintRevision", instance.metadata.namespace, name)
     body = await world.cluster.get(ref)
-    revision = reading.read(BlueprintRevision, body) if body is not None else None
+    revision = shared_reads.read(BlueprintRevision, body) if body is not None else None
     if isinstance(revision, BlueprintRevision) and revision.spec.blueprint == blueprint:
         return revision
     return None
@@ -147,7 +147,7 @@ async def _ledger_outcome(
         ref = f"{instance.kind}/{instance.metadata.namespace}/{instance.metadata.name}"
         _LOG.warning("%s: run %s is not looked up: %s", ref, run.run_id, exc)
         return None
-    return found.outcome if stamps.is_run_of(found, instance.to_dict()) else None
+    return found.outcome if run_ownership.is_run_of(found, instance.to_dict()) else None
 
 
 def _is_run_told(world: World, instance: BlueprintInstance) -> bool:
@@ -159,8 +159,8 @@ def _is_run_told(world: World, instance: BlueprintInstance) -> bool:
     return memory.is_run_open(namespace, run_id) or refusal is not None
 
 
-RECONCILER = Reconciler(
+RECONCILER = Controller(
     "BlueprintInstance",
-    verdicts.reporting_unavailable(observe_blueprint_instance),
-    reading.deciding(decisions.decide_blueprint_instance, summary=Type.READY),
+    template_checks.reporting_unavailable(observe_blueprint_instance),
+    shared_reads.deciding(decisions.decide_blueprint_instance, summary=Type.READY),
 )

@@ -4,31 +4,31 @@ from __future__ import annotations
 
 from kais.conditions import Type
 from kais.resources.blueprint_revision import BlueprintRevision
-from kais_operator.controllers.base import Reconciler, Seen
+from kais_operator.controllers.base import Controller, Observation
 from kais_operator.controllers.blueprint_revision.decide import blueprint_revision as decisions
-from kais_operator.controllers.shared.observe import reading, verdicts
+from kais_operator.controllers.shared.observe import shared_reads, template_checks
 from kais_operator.planning.plan import ObjectRef
 from kais_operator.ports import World
 
 
-async def observe_blueprint_revision(world: World, ref: ObjectRef) -> Seen | None:
+async def observe_blueprint_revision(world: World, ref: ObjectRef) -> Observation | None:
     """Read what the decision needs; None for a revision that is gone or going."""
     body = await world.cluster.get(ref)
     if body is None or body["metadata"].get("deletionTimestamp"):
         return None
-    revision = reading.read(BlueprintRevision, body)
-    if isinstance(revision, reading.Unreadable):
-        return Seen(body, revision)
+    revision = shared_reads.read(BlueprintRevision, body)
+    if isinstance(revision, shared_reads.Unreadable):
+        return Observation(body, revision)
     observed = decisions.BlueprintRevisionObserved(
         revision,
-        await verdicts.verdict_of(world, revision.spec, namespace=ref.namespace),
+        await template_checks.verdict_of(world, revision.spec, namespace=ref.namespace),
         world.memory.blueprint_stats(ref.namespace, revision.spec.blueprint),
     )
-    return Seen(body, observed)
+    return Observation(body, observed)
 
 
-RECONCILER = Reconciler(
+RECONCILER = Controller(
     "BlueprintRevision",
-    verdicts.reporting_unavailable(observe_blueprint_revision),
-    reading.deciding(decisions.decide_blueprint_revision, summary=Type.READY),
+    template_checks.reporting_unavailable(observe_blueprint_revision),
+    shared_reads.deciding(decisions.decide_blueprint_revision, summary=Type.READY),
 )

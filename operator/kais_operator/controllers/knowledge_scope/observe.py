@@ -4,26 +4,26 @@ from __future__ import annotations
 
 from kais.conditions import Type
 from kais.resources.knowledge_scope import KnowledgeScope
-from kais_operator.controllers.base import Reconciler, Seen
-from kais_operator.controllers.cell.decide import placing
+from kais_operator.controllers.base import Controller, Observation
+from kais_operator.controllers.cell.decide import cell_identity
 from kais_operator.controllers.knowledge_scope.decide import knowledge_scope as decision
 from kais_operator.controllers.knowledge_scope.decide.knowledge_scope import KnowledgeScopeObserved
-from kais_operator.controllers.shared.observe import reading
+from kais_operator.controllers.shared.observe import shared_reads
 from kais_operator.planning.plan import ObjectRef, PutScope
 from kais_operator.ports import World
 
 
-async def observe_knowledge_scope(world: World, ref: ObjectRef) -> Seen | None:
+async def observe_knowledge_scope(world: World, ref: ObjectRef) -> Observation | None:
     """Read a KnowledgeScope and what its decision needs; None when it is gone."""
     body = await world.cluster.get(ref)
     if body is None:
         return None
-    declared = reading.read(KnowledgeScope, body)
-    if isinstance(declared, reading.Unreadable):
-        return Seen(body, declared)
-    path = str(placing.scope_path(declared))
+    declared = shared_reads.read(KnowledgeScope, body)
+    if isinstance(declared, shared_reads.Unreadable):
+        return Observation(body, declared)
+    path = str(cell_identity.scope_path(declared))
     config = decision.config_of(declared)
-    others = await reading.declared_scopes(world.cluster, ref.namespace)
+    others = await shared_reads.declared_scopes(world.cluster, ref.namespace)
     observed = KnowledgeScopeObserved(
         declared=declared,
         others=[other for other in others if other.metadata.name != ref.name],
@@ -34,11 +34,11 @@ async def observe_knowledge_scope(world: World, ref: ObjectRef) -> Seen | None:
         endpoint=world.placement.knowledge_url,
         operator_namespace=world.placement.operator_namespace,
     )
-    return Seen(body, observed)
+    return Observation(body, observed)
 
 
-RECONCILER = Reconciler(
+RECONCILER = Controller(
     "KnowledgeScope",
     observe_knowledge_scope,
-    reading.deciding(decision.decide_knowledge_scope, summary=Type.READY),
+    shared_reads.deciding(decision.decide_knowledge_scope, summary=Type.READY),
 )

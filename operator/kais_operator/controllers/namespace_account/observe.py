@@ -5,10 +5,10 @@ from __future__ import annotations
 from kais import labels, scopes
 from kais.resources.knowledge_scope import KnowledgeScope
 from kais.scopes import Scope
-from kais_operator.controllers.base import Reconciler, Seen
-from kais_operator.controllers.cell.decide import placing
-from kais_operator.controllers.namespace_account.decide import realm
-from kais_operator.controllers.shared.observe import reading
+from kais_operator.controllers.base import Controller, Observation
+from kais_operator.controllers.cell.decide import cell_identity
+from kais_operator.controllers.namespace_account.decide import namespace_account
+from kais_operator.controllers.shared.observe import shared_reads
 from kais_operator.planning.plan import ObjectRef
 from kais_operator.ports import World
 
@@ -16,7 +16,7 @@ KIND = "Realm"
 """The kind of the queue's keys; there is no such object. The key's name is the namespace."""
 
 
-async def observe_realm(world: World, ref: ObjectRef) -> Seen | None:
+async def observe_realm(world: World, ref: ObjectRef) -> Observation | None:
     """Read what the account of the namespace `ref.name` needs; None in one that is going away."""
     namespace = await world.cluster.get(ObjectRef("Namespace", "", ref.name), fresh=True)
     if namespace is None or _is_going(namespace):
@@ -26,10 +26,14 @@ async def observe_realm(world: World, ref: ObjectRef) -> Seen | None:
         ObjectRef("ServiceAccount", ref.name, labels.USER_ACCOUNT)
     )
     is_registered = account is not None and world.memory.is_registered(
-        realm.principal_of(ref.name, account_uid=account["metadata"]["uid"], namespace_uid=uid)
+        namespace_account.principal_of(
+            ref.name, account_uid=account["metadata"]["uid"], namespace_uid=uid
+        )
     )
     undeclared = await _undeclared(world, ref.name)
-    return Seen(None, realm.RealmObserved(ref.name, uid, account, is_registered, undeclared))
+    return Observation(
+        None, namespace_account.RealmObserved(ref.name, uid, account, is_registered, undeclared)
+    )
 
 
 async def _undeclared(world: World, namespace: str) -> frozenset[str]:
@@ -40,11 +44,11 @@ async def _undeclared(world: World, namespace: str) -> frozenset[str]:
     if not settled:
         return frozenset()
     bodies = await world.cluster.list("KnowledgeScope", namespace)
-    declared = [reading.read(KnowledgeScope, body) for body in bodies]
+    declared = [shared_reads.read(KnowledgeScope, body) for body in bodies]
     if any(not isinstance(one, KnowledgeScope) for one in declared):
         return frozenset()  # nobody knows what an unreadable one declares
     return settled - {
-        str(placing.scope_path(one)) for one in declared if isinstance(one, KnowledgeScope)
+        str(cell_identity.scope_path(one)) for one in declared if isinstance(one, KnowledgeScope)
     }
 
 
@@ -54,4 +58,4 @@ def _is_going(namespace: dict[str, object]) -> bool:
     return terminating or (isinstance(metadata, dict) and "deletionTimestamp" in metadata)
 
 
-RECONCILER = Reconciler(KIND, observe_realm, realm.decide_realm)
+RECONCILER = Controller(KIND, observe_realm, namespace_account.decide_realm)

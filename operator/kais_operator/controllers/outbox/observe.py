@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from kais import labels
-from kais_operator.controllers.base import Reconciler, Seen
+from kais_operator.controllers.base import Controller, Observation
 from kais_operator.controllers.outbox.decide import outbox
 from kais_operator.planning.plan import ObjectRef
 from kais_operator.ports import World
@@ -12,7 +12,7 @@ KIND = "Outbox"
 """The kind of the queue's keys; the object of that name is a ConfigMap, see `outbox.SELECTOR`."""
 
 
-async def observe_outbox(world: World, ref: ObjectRef) -> Seen | None:
+async def observe_outbox(world: World, ref: ObjectRef) -> Observation | None:
     """Read the ConfigMap; None when it is gone, is no outbox, or stands in another namespace."""
     if ref.namespace != world.placement.operator_namespace:
         return None
@@ -20,7 +20,7 @@ async def observe_outbox(world: World, ref: ObjectRef) -> Seen | None:
     carried = (body or {}).get("metadata", {}).get("labels") or {}
     if body is None or carried.get(labels.ROLE) != labels.ROLE_OUTBOX:
         return None
-    return Seen(None, outbox.OutboxObserved(body))
+    return Observation(None, outbox.OutboxObserved(body))
 
 
-RECONCILER = Reconciler(KIND, observe_outbox, outbox.decide_outbox)
+RECONCILER = Controller(KIND, observe_outbox, outbox.decide_outbox)

@@ -24,7 +24,7 @@ async def used() -> FakeWorld:
     await uses.settle(fake)
     cells_ready(fake, "True")
     await uses.settle(fake)
-    await fake.settle(registry.RECONCILERS["BlueprintRevision"], REVISION)
+    await fake.settle(registry.CONTROLLERS["BlueprintRevision"], REVISION)
     return fake
 
 
@@ -112,7 +112,7 @@ async def test_a_condition_turns_false_with_a_fault_and_true_when_it_is_mended(
     fault: tuple[Fault, Fault],
 ) -> None:
     fake = await make()
-    reconciler, (breaking, mending) = registry.RECONCILERS[ref.kind], fault
+    reconciler, (breaking, mending) = registry.CONTROLLERS[ref.kind], fault
     first = condition(fake, ref, type_)
     assert first["status"] == "True"
     fake.clock.advance(100)

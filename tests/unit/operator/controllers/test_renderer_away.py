@@ -47,25 +47,25 @@ async def test_an_object_says_that_the_renderer_is_away_and_goes_on_when_it_is_b
     renderer = Leaving()
     bodies = (blueprints.blueprint(), blueprints.revision(), blueprints.instance())
     fake = fake_world(*bodies, renderer=renderer)
-    await fake.settle(registry.RECONCILERS["Blueprint"], REFS[0])
+    await fake.settle(registry.CONTROLLERS["Blueprint"], REFS[0])
     renderer.is_away = True
-    plan = await fake.settle(registry.RECONCILERS[ref.kind], ref)
+    plan = await fake.settle(registry.CONTROLLERS[ref.kind], ref)
     message = f"{AWAY}; its template is compiled and rendered as soon as it does"
     assert ready(fake, ref) == ("False", "RendererUnavailable", message)
     assert plan is not None
     assert plan.requeue_after is not None, "looked at again"
     renderer.is_away = False
-    await fake.settle(registry.RECONCILERS[ref.kind], ref)
+    await fake.settle(registry.CONTROLLERS[ref.kind], ref)
     assert ready(fake, ref)[1] != "RendererUnavailable"
 
 
 async def test_a_revision_that_served_serves_on_while_the_renderer_is_away() -> None:
     renderer = Leaving()
     fake = fake_world(blueprints.blueprint(), renderer=renderer)
-    await fake.settle(registry.RECONCILERS["Blueprint"], REFS[0])
+    await fake.settle(registry.CONTROLLERS["Blueprint"], REFS[0])
     before = fake.cluster.read(REFS[0])
     renderer.is_away = True
-    await fake.step(registry.RECONCILERS["Blueprint"], REFS[0])
+    await fake.step(registry.CONTROLLERS["Blueprint"], REFS[0])
     after = fake.cluster.read(REFS[0])
     assert after["status"]["servedRevision"] == before["status"]["servedRevision"] == 1
     assert after["metadata"]["annotations"] == before["metadata"]["annotations"]

@@ -29,7 +29,7 @@ def suspend(
 
 
 async def settle(fake: FakeWorld, ref: ObjectRef) -> None:
-    await fake.settle(registry.RECONCILERS[ref.kind], ref)
+    await fake.settle(registry.CONTROLLERS[ref.kind], ref)
 
 
 def writes(fake: FakeWorld) -> list[tuple[str, ObjectRef]]:
@@ -153,7 +153,7 @@ async def test_a_suspended_use_does_not_delete_itself() -> None:
     await uses.settle(fake)
     assert uses.USE in fake.cluster.refs()
     suspend(fake, uses.USE, None)
-    await fake.step(registry.RECONCILERS["BlueprintInstance"], uses.USE)
+    await fake.step(registry.CONTROLLERS["BlueprintInstance"], uses.USE)
     assert uses.USE not in fake.cluster.refs()
 
 
@@ -198,5 +198,5 @@ async def test_a_suspended_scope_that_is_deleted_goes() -> None:
     await settle(fake, SCOPE)
     suspend(fake, SCOPE)
     fake.cluster.remove(SCOPE)
-    await fake.step(registry.RECONCILERS["KnowledgeScope"], SCOPE)
+    await fake.step(registry.CONTROLLERS["KnowledgeScope"], SCOPE)
     assert SCOPE not in fake.cluster.refs()

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from kais_operator import errors
-from kais_operator.controllers.base import Reconciler, Seen
+from kais_operator.controllers.base import Controller, Observation
 from kais_operator.manager import reconciler as manager_reconciler
 from kais_operator.manager.predicates import Echoes
 from kais_operator.manager.workqueue import Backoff
@@ -34,15 +34,15 @@ def fakes() -> worlds.FakeWorld:
 
 @pytest.fixture
 def passes(fakes: worlds.FakeWorld) -> manager_reconciler.Passes:
-    async def observe(world: Any, ref: ObjectRef) -> Seen | None:
+    async def observe(world: Any, ref: ObjectRef) -> Observation | None:
         body = await world.cluster.get(ref)
-        return Seen(body, body) if body else None
+        return Observation(body, body) if body else None
 
     def decide(_: Any, now: Any) -> Plan:
         is_there = ObjectRef("ConfigMap", "demo", "m") in fakes.cluster.refs()
         return Plan(() if is_there else (plans.Create(MAP),), status={"phase": "Running"})
 
-    reconciler = Reconciler("Formation", observe, decide)
+    reconciler = Controller("Formation", observe, decide)
     return manager_reconciler.Passes(
         fakes.world, {"Formation": reconciler}, Echoes(), look_again=lambda _: None
     )

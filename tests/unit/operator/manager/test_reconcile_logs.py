@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from kais_operator import errors
-from kais_operator.controllers.base import Reconciler, Seen
+from kais_operator.controllers.base import Controller, Observation
 from kais_operator.kubernetes import api_errors
 from kais_operator.manager import reconciler as manager_reconciler
 from kais_operator.manager.predicates import Echoes
@@ -39,11 +39,11 @@ def fakes(caplog: pytest.LogCaptureFixture) -> worlds.FakeWorld:
 
 
 def passes_of(fakes: worlds.FakeWorld, decide: Callable[[Body], Plan]) -> manager_reconciler.Passes:
-    async def observe(world: Any, ref: ObjectRef) -> Seen | None:
+    async def observe(world: Any, ref: ObjectRef) -> Observation | None:
         body = await world.cluster.get(ref)
-        return Seen(body, body) if body else None
+        return Observation(body, body) if body else None
 
-    reconciler = Reconciler("Formation", observe, lambda observed, now: decide(observed))
+    reconciler = Controller("Formation", observe, lambda observed, now: decide(observed))
     return manager_reconciler.Passes(
         fakes.world, {"Formation": reconciler}, Echoes(), look_again=lambda _: None
     )

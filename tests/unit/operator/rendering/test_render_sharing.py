@@ -69,7 +69,7 @@ class Looking:
     """The operator's queue over a world; tells when a pass over an object ended."""
 
     def __init__(self, fake: FakeWorld) -> None:
-        passes = Passes(fake.world, registry.RECONCILERS, Echoes(), look_again=self.add)
+        passes = Passes(fake.world, registry.CONTROLLERS, Echoes(), look_again=self.add)
         self.queue = WorkQueue(
             passes, monotonic=time.monotonic, jitter=lambda: 0.5, observer=self._ended
         )

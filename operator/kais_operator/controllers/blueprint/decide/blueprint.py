@@ -18,12 +18,12 @@ from kais.resources.blueprint import Blueprint
 from kais.resources.blueprint_revision import BlueprintRevision
 from kais_operator.controllers.blueprint.decide import (
     blueprint_status,
-    revision_collection,
+    revision_gc,
     revision_history,
 )
 from kais_operator.controllers.blueprint.decide.revision_history import Verdict
 from kais_operator.controllers.blueprint_instance.decide import instance_children
-from kais_operator.planning import children, saying
+from kais_operator.planning import children, status_and_events
 from kais_operator.planning.plan import (
     Body,
     Create,
@@ -84,9 +84,9 @@ def decide_blueprint(observed: BlueprintObserved, now: datetime) -> Plan:
     served = None
     if observed.unnumbered is None:
         served = revision_history.serving(verdicts, present=observed.number, annotated=annotated)
-    is_suspended = saying.is_suspended(blueprint)
+    is_suspended = status_and_events.is_suspended(blueprint)
     unnamed = [] if is_suspended else _beyond_limit(observed, blueprint, made.history, served)
-    collected = revision_collection.decide(observed.revisions, unnamed=unnamed, now=now)
+    collected = revision_gc.decide(observed.revisions, unnamed=unnamed, now=now)
     gone = {action.ref.name for action in collected if isinstance(action, Delete)}
     kept = [r for r in made.history if r.metadata.name not in gone]
     status, events = blueprint_status.status_of(
@@ -97,7 +97,7 @@ def decide_blueprint(observed: BlueprintObserved, now: datetime) -> Plan:
             served,
             verdicts,
             observed.unnumbered,
-            note=f"; {saying.SUSPENDED}" if is_suspended else "",
+            note=f"; {status_and_events.SUSPENDED}" if is_suspended else "",
         ),
         ledger=blueprint_status.Ledger(observed.stats, observed.store_problem),
         now=now,
@@ -143,8 +143,8 @@ def _with_present(observed: BlueprintObserved, blueprint: Blueprint, now: dateti
 
 def _unmade(observed: BlueprintObserved, blueprint: Blueprint, body: Body) -> Verdict | None:
     """Say why a revision is not stored: it is not wanted now, or it would be refused each time."""
-    if saying.is_suspended(blueprint):
-        return Verdict(False, Reason.SUSPENDED, saying.SUSPENDED, is_unmade=True)
+    if status_and_events.is_suspended(blueprint):
+        return Verdict(False, Reason.SUSPENDED, status_and_events.SUSPENDED, is_unmade=True)
     name = str(children.ref_of(body))
     if observed.is_name_taken:
         message = f"{name} exists already and is no revision of this Blueprint; delete it"
@@ -212,8 +212,8 @@ def _beyond_limit(
 def _collect_all(observed: BlueprintObserved, now: datetime) -> Plan:
     in_use = observed.in_use or frozenset()
     unused = [r for r in observed.revisions if r.spec.revision not in in_use]
-    actions = revision_collection.decide(observed.revisions, unnamed=unused, now=now)
-    waits = [revision_collection.next_look(unused, now)]
+    actions = revision_gc.decide(observed.revisions, unnamed=unused, now=now)
+    waits = [revision_gc.next_look(unused, now)]
     waits += [_RETRY_COLLECT] if len(unused) < len(observed.revisions) else []
     return Plan(actions, requeue_after=min((w for w in waits if w is not None), default=None))
 
@@ -226,6 +226,6 @@ def _requeue(
         _RETRY_COLLECT if observed.in_use or observed.is_name_taken else None,
         _RETRY_NUMBER if observed.unnumbered is not None else None,
         _RETRY_STATISTICS if observed.stats is None or observed.store_problem else None,
-        revision_collection.next_look(unnamed, now),
+        revision_gc.next_look(unnamed, now),
     ]
     return min((wait for wait in waits if wait is not None), default=None)

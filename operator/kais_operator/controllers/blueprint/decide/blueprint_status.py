@@ -14,7 +14,7 @@ from kais.resources.blueprint_revision import BlueprintRevision
 from kais_operator.controllers.blueprint.decide import evidence, revision_history
 from kais_operator.controllers.blueprint.decide.revision_history import Verdict
 from kais_operator.controllers.blueprint_revision.decide import statistics
-from kais_operator.planning import saying
+from kais_operator.planning import status_and_events
 from kais_operator.planning.plan import Body, EmitEvent
 from knowledge_client import models
 
@@ -75,7 +75,9 @@ def status_of(
             claimed=evidence.claimed(blueprint.spec.evidence),
         ),
     )
-    return saying.body_of(status), saying.events(blueprint, told, types=(Type.COMPILED,))
+    return status_and_events.body_of(status), status_and_events.events(
+        blueprint, told, types=(Type.COMPILED,)
+    )
 
 
 def _conditions(present: Present, ledger: Ledger, *, claims: str) -> conditions.ConditionSet:

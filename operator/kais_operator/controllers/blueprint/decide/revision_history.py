@@ -16,7 +16,7 @@ from kais.resources import blueprint_revision
 from kais.resources.base import API_VERSION
 from kais.resources.blueprint import Blueprint, BlueprintSpec
 from kais.resources.blueprint_revision import BlueprintRevision
-from kais_operator.planning import notes
+from kais_operator.planning import annotation_values
 from kais_operator.planning.plan import Body
 
 _CHANGES_LIMIT, _BREAKING_LIMIT, _BREAKING_COUNT = 65_536, 1024, 200  # bounds of the fields
@@ -144,7 +144,7 @@ def labels_of(revision: BlueprintRevision) -> dict[str, str]:
 
 def annotated(blueprint: Blueprint, annotation: str) -> int:
     """Read a number that the operator left on the Blueprint, 0 when there is none."""
-    return notes.digits(blueprint.metadata.annotations.get(annotation)) or 0
+    return annotation_values.digits(blueprint.metadata.annotations.get(annotation)) or 0
 
 
 def number_of(revision: BlueprintRevision) -> int:

@@ -21,14 +21,14 @@ from kais_operator.controllers.blueprint_instance.decide import (
     instance_apply,
     instance_children,
     instance_reruns,
-    instance_resolution,
     instance_run,
+    revision_selection,
 )
 from kais_operator.controllers.blueprint_instance.decide.instance_apply import Applied
 from kais_operator.controllers.blueprint_instance.decide.instance_observed import (
     BlueprintInstanceObserved,
 )
-from kais_operator.planning import saying
+from kais_operator.planning import status_and_events
 from kais_operator.planning.plan import Body, Delete, ObjectRef, Plan
 
 _STEPS = (
@@ -48,7 +48,7 @@ def decide_blueprint_instance(observed: BlueprintInstanceObserved, now: datetime
         applied = instance_apply.decide_apply(observed, rendered)
     else:
         applied = instance_apply.follow(observed)
-    is_suspended = saying.is_suspended(observed.instance)
+    is_suspended = status_and_events.is_suspended(observed.instance)
     if is_suspended:
         applied = instance_apply.suspended(observed, applied)
     _say_applied(said, observed, applied)
@@ -61,7 +61,7 @@ def decide_blueprint_instance(observed: BlueprintInstanceObserved, now: datetime
     is_over = expiry is not None and expiry <= now and not is_suspended
     if is_over and instance_reruns.asked(observed.instance) is None:
         return Plan((_delete(observed.instance),))
-    events = saying.events(observed.instance, told, types=(Type.READY,))
+    events = status_and_events.events(observed.instance, told, types=(Type.READY,))
     return Plan(
         (*applied.actions, *(() if applied.outcome else events)),
         status=_status(observed, applied, told),
@@ -73,7 +73,7 @@ def _say_rendered(
     said: conditions.ConditionSet, observed: BlueprintInstanceObserved
 ) -> Rendered | None:
     """Say the steps up to Rendered; gives what came out when all of them hold."""
-    _say(said, observed.choice.problem or instance_resolution.resolved(observed))
+    _say(said, observed.choice.problem or revision_selection.resolved(observed))
     rendering = observed.rendering
     if rendering is None:
         return None
@@ -153,12 +153,12 @@ def _status(
         outcome=applied.outcome,
         acknowledged=InstanceAcknowledged(rerun=taken) if taken else None,
     )
-    return saying.body_of(status)
+    return status_and_events.body_of(status)
 
 
 def _revision_in_use(observed: BlueprintInstanceObserved, applied: Applied) -> int | None:
     """Give the revision that the Formation is of; before there is one, the chosen one."""
-    kept = instance_resolution.kept_number(observed.instance)
+    kept = revision_selection.kept_number(observed.instance)
     if kept is not None and (applied.is_held or not applied.wanted):
         return kept
     return observed.revision.spec.revision if observed.revision else None

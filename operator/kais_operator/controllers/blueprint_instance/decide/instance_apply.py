@@ -16,18 +16,18 @@ from kais.conditions import Reason, Type, Wanted
 from kais.outcomes import Outcome
 from kais.resources.blueprint_revision import BlueprintRevision
 from kais_operator.controllers.blueprint_instance.decide import (
+    condition_messages,
     instance_children,
     instance_reruns,
-    instance_resolution,
-    instance_resting,
     instance_run,
-    instance_words,
+    revision_selection,
+    scale_down,
 )
 from kais_operator.controllers.blueprint_instance.decide.instance_children import Run
 from kais_operator.controllers.blueprint_instance.decide.instance_observed import (
     BlueprintInstanceObserved,
 )
-from kais_operator.planning import children, saying
+from kais_operator.planning import children, status_and_events
 from kais_operator.planning.children import ChildDecision, Standing
 from kais_operator.planning.plan import Action, Apply, Delete, EmitEvent, ObjectRef, PatchMetadata
 
@@ -71,7 +71,7 @@ def follow(observed: BlueprintInstanceObserved) -> Applied:
     outcome = instance_run.outcome_of(run, observed.mission, observed.ledger_outcome)
     recorded = _record(observed, run, outcome)
     return Applied(
-        recorded or instance_resting.decide(observed, run),
+        recorded or scale_down.decide(observed, run),
         run=run,
         outcome=outcome,
         has_formation=children.standing(observed.formation, parent) is Standing.OURS,
@@ -84,8 +84,8 @@ def suspended(observed: BlueprintInstanceObserved, applied: Applied) -> Applied:
     """Report the run, and write nothing of what was decided; nothing of it is said as done."""
     followed = follow(observed)
     wanted = (
-        conditions.false(Type.APPLIED, Reason.SUSPENDED, saying.SUSPENDED),
-        instance_words.cells_ready(observed),
+        conditions.false(Type.APPLIED, Reason.SUSPENDED, status_and_events.SUSPENDED),
+        condition_messages.cells_ready(observed),
     )
     return replace(
         followed,
@@ -103,7 +103,7 @@ def decide_apply(observed: BlueprintInstanceObserved, rendered: Rendered) -> App
         raise AssertionError("what was rendered has a revision")
     if observed.instance.spec.suspend and instance_run.run_of(observed.instance) is None:
         has_mission = rendered.mission_spec is not None
-        return Applied(wanted=(instance_words.suspended(observed),), has_mission=has_mission)
+        return Applied(wanted=(condition_messages.suspended(observed),), has_mission=has_mission)
     wish = _wish(observed, revision, rendered)
     blocked = wish.blocked
     if blocked is not None:
@@ -155,22 +155,22 @@ def _go_on(
     actions += _opened(observed, revision, rendered, wish)
     actions += _told(observed, begun, wish.outcome)
     if not actions:
-        actions += instance_resting.decide(observed, begun)
+        actions += scale_down.decide(observed, begun)
     return _applied(observed, rendered, wish, actions)
 
 
 def _applied(
     observed: BlueprintInstanceObserved, rendered: Rendered, wish: _Wish, actions: list[Action]
 ) -> Applied:
-    said = instance_words.applied(
+    said = condition_messages.applied(
         observed,
         has_mission=wish.mission is not None,
         is_held=wish.is_held,
-        note=instance_words.of_rerun(observed, rendered),
+        note=condition_messages.of_rerun(observed, rendered),
     )
     return Applied(
         tuple(actions),
-        (said, instance_words.cells_ready(observed)),
+        (said, condition_messages.cells_ready(observed)),
         wish.run,
         wish.outcome,
         has_formation=True,
@@ -260,7 +260,7 @@ def _stamp(
     )
     kept: dict[str, str | None] = {}
     if not wish.is_held:
-        kept |= instance_resolution.kept_labels(observed.instance, revision.spec.revision)
+        kept |= revision_selection.kept_labels(observed.instance, revision.spec.revision)
         marks |= instance_run.fixed(observed.instance, revision, rendered)
     missing = {k: v for k, v in marks.items() if metadata.annotations.get(k) != v}
     missing = {**dict.fromkeys(observed.copied), **missing}

@@ -19,7 +19,7 @@ from kais.resources.blueprint_instance import BlueprintInstance, InstancePhase
 from kais.resources.blueprint_revision import BlueprintRevision
 from kais_operator.controllers.blueprint_instance.decide import instance_children
 from kais_operator.controllers.blueprint_instance.decide.instance_children import Run
-from kais_operator.planning import notes, run_stamps
+from kais_operator.planning import annotation_values, run_stamps
 from kais_operator.planning.plan import Action, Body, PutRun, RefreshStatistics
 from knowledge_client import models
 
@@ -37,7 +37,7 @@ _NOT_SUCCEEDED = {
 def run_of(instance: BlueprintInstance) -> Run | None:
     """Read the run that a use has begun; None before it."""
     annotations = instance.metadata.annotations
-    run_id = notes.run_id(annotations)
+    run_id = annotation_values.run_id(annotations)
     return Run(run_id, annotations.get(labels.OUTCOME)) if run_id else None
 
 
@@ -51,7 +51,7 @@ def fixed_of(instance: BlueprintInstance) -> Body:
     """Read what the immutable parameters were when the run began; empty before it."""
     text = instance.metadata.annotations.get(labels.FIXED_PARAMETERS, "{}")
     try:
-        read = notes.parse(text)
+        read = annotation_values.parse(text)
     except ValueError:
         return {}  # somebody edited it: nothing is remembered then
     known = read.items() if isinstance(read, dict) else ()

@@ -20,7 +20,7 @@ from kais.resources.blueprint_revision import (
 from kais_operator.controllers.blueprint.decide import revision_history
 from kais_operator.controllers.blueprint.decide.revision_history import Verdict
 from kais_operator.controllers.blueprint_revision.decide import statistics
-from kais_operator.planning import saying
+from kais_operator.planning import status_and_events
 from kais_operator.planning.plan import ObjectRef, PatchMetadata, Plan
 from knowledge_client import models
 
@@ -40,7 +40,7 @@ def decide_blueprint_revision(observed: BlueprintRevisionObserved, now: datetime
     say = conditions.true if verdict.is_good else conditions.false
     compiled = say(Type.COMPILED, verdict.reason, verdict.message)
     words = f"revision {revision.spec.revision} can be used"
-    words += f"; {saying.SUSPENDED}" if saying.is_suspended(revision) else ""
+    words += f"; {status_and_events.SUSPENDED}" if status_and_events.is_suspended(revision) else ""
     ready = conditions.summary([compiled], message=words)
     fields = statistics.fields_of(
         statistics.of_revision(observed.stats, revision.spec.revision), revision.status
@@ -60,14 +60,14 @@ def decide_blueprint_revision(observed: BlueprintRevisionObserved, now: datetime
     )
     return Plan(
         _relabelled(revision),
-        status=saying.body_of(new),
+        status=status_and_events.body_of(new),
         requeue_after=verdict.retry_after,
     )
 
 
 def _relabelled(revision: BlueprintRevision) -> tuple[PatchMetadata, ...]:
     """Give back the labels by which the revision is found, when somebody took or changed them."""
-    if saying.is_suspended(revision):
+    if status_and_events.is_suspended(revision):
         return ()
     metadata = revision.metadata
     wanted = revision_history.labels_of(revision)

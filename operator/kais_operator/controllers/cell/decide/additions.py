@@ -15,7 +15,7 @@ from typing import Any
 
 from kais import labels
 from kais.reasons import Reason
-from kais_operator.planning import children, notes, plan
+from kais_operator.planning import annotation_values, children, plan
 from kais_operator.planning.children import ChildDecision, Standing
 from kais_operator.planning.plan import Body
 
@@ -175,8 +175,8 @@ def row_of(live: Body, now: datetime) -> Row:
     text = (live["metadata"].get("annotations") or {}).get(labels.REMOVED_ADDITIONS, "")
     number, _, at = text.partition(" ")
     try:
-        count, last = notes.digits(number), notes.time(at)
-    except notes.BROKEN:
+        count, last = annotation_values.digits(number), annotation_values.time(at)
+    except annotation_values.BROKEN:
         return Row()
     if count is None or last is None or not timedelta(0) <= now - last < ROW_ENDS:
         return Row()

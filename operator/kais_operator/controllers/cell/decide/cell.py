@@ -18,15 +18,15 @@ from kais.resources.cell import Cell, CellDisplay, CellPhase, CellStatus
 from kais.resources.cell_template import CellMode, CellTemplateSpec
 from kais.scopes import Scope
 from kais_operator.controllers.cell.decide import (
-    cell_accounts,
+    cell_identity,
     cell_specs,
     environment,
-    placing,
+    service_account,
     service_cells,
     service_pods,
 )
-from kais_operator.controllers.cell.decide.cell_accounts import Account
-from kais_operator.controllers.cell.decide.placing import Housed, Identity
+from kais_operator.controllers.cell.decide.cell_identity import Housed, Identity
+from kais_operator.controllers.cell.decide.service_account import Account
 from kais_operator.controllers.cell.decide.service_cells import (
     INSTALLATION,
     NO_CHILDREN,
@@ -35,9 +35,9 @@ from kais_operator.controllers.cell.decide.service_cells import (
     Workloads,
 )
 from kais_operator.controllers.cell.decide.service_pods import ServicePods
-from kais_operator.controllers.formation.decide import spawn_records, spawning
-from kais_operator.controllers.formation.decide.spawning import NO_KIN, Kin
-from kais_operator.planning import saying
+from kais_operator.controllers.formation.decide import recursion_policy, spawn_records
+from kais_operator.controllers.formation.decide.recursion_policy import NO_KIN, Kin
+from kais_operator.planning import status_and_events
 from kais_operator.planning.children import Parent
 from kais_operator.planning.plan import Action, Body, Plan, RegisterPrincipal
 from knowledge_client import models
@@ -104,20 +104,20 @@ def decide_cell(observed: CellObserved, now: datetime) -> Plan:
         said = [conditions.false(t, Reason.NOT_YET_SUPPORTED, unsupported) for t in types]
         gone = service_cells.removed(parent, observed.workloads)
         return _plan(observed, _Decided(said, gone), now)
-    spawned = spawning.problem(cell, observed.kin)
+    spawned = recursion_policy.problem(cell, observed.kin)
     if spawned is not None:
         words = Account(
-            reason=Reason.SPAWN_REFUSED, message=spawned, requeue_after=cell_accounts.LOOK_AGAIN
+            reason=Reason.SPAWN_REFUSED, message=spawned, requeue_after=service_account.LOOK_AGAIN
         )
         return _plan(observed, _refused(observed, words, parent), now)
     account = _account_and_map(observed, parent)
     if account.reason is not None:
         return _plan(observed, _refused(observed, account, parent), now)
-    spawn_record = spawning.record(cell, observed.kin)
+    spawn_record = recursion_policy.record(cell, observed.kin)
     full = spawn_records.full(cell, spawn_record, observed.kin.records)
     if full is not None:
         words = Account(
-            reason=Reason.APPLY_FAILED, message=full, requeue_after=cell_accounts.LOOK_AGAIN
+            reason=Reason.APPLY_FAILED, message=full, requeue_after=service_account.LOOK_AGAIN
         )
         return _plan(observed, _refused(observed, words, parent), now)
     if cell.spec.effective_mode is CellMode.SERVICE:
@@ -129,8 +129,8 @@ def decide_cell(observed: CellObserved, now: datetime) -> Plan:
         decided = _Decided(said, actions, waits=(account.requeue_after,))
     decided = replace(decided, actions=(*spawn_record, *decided.actions))
     decided = _with_ignored_changes(observed, decided)
-    if saying.is_suspended(cell):  # after what stops a cell that must not run
-        said = saying.suspended(decided.said, about=Type.APPLIED)
+    if status_and_events.is_suspended(cell):  # after what stops a cell that must not run
+        said = status_and_events.suspended(decided.said, about=Type.APPLIED)
         decided = replace(decided, said=said, actions=())
     return _plan(observed, decided, now)
 
@@ -145,13 +145,13 @@ def _with_ignored_changes(observed: CellObserved, decided: _Decided) -> _Decided
         return decided
     *others, ready = decided.said
     said = [*others, replace(ready, message=f"{ready.message} {ignored}")]
-    return replace(decided, said=said, waits=(*decided.waits, cell_accounts.LOOK_AGAIN))
+    return replace(decided, said=said, waits=(*decided.waits, service_account.LOOK_AGAIN))
 
 
 def _account_and_map(observed: CellObserved, parent: Parent) -> Account:
     """Decide on what every pod of the cell needs: its account, and the map of a large spec."""
     cell = observed.cell
-    account = cell_accounts.decide_account(cell, observed.account, parent)
+    account = service_account.decide_account(cell, observed.account, parent)
     if account.reason is not None:
         return account
     spec_map = cell_specs.decide_map(
@@ -234,7 +234,7 @@ def _service_applied(observed: CellObserved, work: Workloads) -> Wanted:
     if work.reason is not None:
         return conditions.false(Type.APPLIED, work.reason, work.message)
     cell = observed.cell
-    account = f"ServiceAccount {cell.metadata.namespace}/{placing.account_name(cell)}"
+    account = f"ServiceAccount {cell.metadata.namespace}/{cell_identity.account_name(cell)}"
     return conditions.true(Type.APPLIED, Reason.APPLIED, f"{account}, {work.message} are there")
 
 
@@ -299,7 +299,7 @@ def remarks(spec: CellTemplateSpec) -> list[str]:
 
 
 def _identity(observed: CellObserved) -> Identity:
-    return placing.identity(observed.housed, sharing=observed.sharing)
+    return cell_identity.identity(observed.housed, sharing=observed.sharing)
 
 
 def _registrations(observed: CellObserved, account: Account) -> tuple[Action, ...]:
@@ -310,7 +310,7 @@ def _registrations(observed: CellObserved, account: Account) -> tuple[Action, ..
 
 def principal_for(observed: CellObserved, *, account_uid: str) -> models.PrincipalIn:
     """Make the registration that this look asks for."""
-    return placing.principal(
+    return cell_identity.principal(
         observed.cell,
         _identity(observed),
         account_uid=account_uid,
@@ -337,7 +337,7 @@ def _shown(ready: Condition) -> str:
 
 def _plan(observed: CellObserved, decided: _Decided, now: datetime) -> Plan:
     cell = observed.cell
-    told = saying.timed(cell, decided.said, now)
+    told = status_and_events.timed(cell, decided.said, now)
     image = cell.spec.container.image if cell.spec.container else None
     model = cell.spec.mind.model if cell.spec.mind else image
     status = CellStatus(
@@ -346,10 +346,10 @@ def _plan(observed: CellObserved, decided: _Decided, now: datetime) -> Plan:
         phase=_phase(told[-1]),
         pod_name=decided.pods.pod_name if decided.pods else None,
         message=told[-1].message,
-        display=CellDisplay(status=_shown(told[-1]), model=model, cost=saying.NO_COST),
+        display=CellDisplay(status=_shown(told[-1]), model=model, cost=status_and_events.NO_COST),
     )
     return Plan(
-        (*decided.actions, *saying.events(cell, told, types=(Type.READY,))),
-        saying.body_of(status),
+        (*decided.actions, *status_and_events.events(cell, told, types=(Type.READY,))),
+        status_and_events.body_of(status),
         min((wait for wait in decided.waits if wait is not None), default=None),
     )

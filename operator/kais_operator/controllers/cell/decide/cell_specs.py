@@ -6,7 +6,7 @@ from kais import labels, names
 from kais.reasons import Reason
 from kais.resources.cell import Cell
 from kais_operator.controllers.cell.decide import environment, pods, process_limits
-from kais_operator.controllers.cell.decide.placing import Identity
+from kais_operator.controllers.cell.decide.cell_identity import Identity
 from kais_operator.planning import children
 from kais_operator.planning.children import ChildDecision, Parent, Standing
 from kais_operator.planning.plan import Body

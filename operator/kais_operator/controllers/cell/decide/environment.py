@@ -13,7 +13,7 @@ from kais import labels
 from kais.resources.cell import Cell
 from kais.resources.cell_template import EnvVar
 from kais_operator.controllers.cell.decide import process_limits
-from kais_operator.controllers.cell.decide.placing import Identity
+from kais_operator.controllers.cell.decide.cell_identity import Identity
 from kais_operator.planning.plan import Body
 
 TOKEN_FOLDER = "/var/run/secrets/kais"  # noqa: S105 - a folder, no secret

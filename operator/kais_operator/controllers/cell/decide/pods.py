@@ -11,8 +11,8 @@ from collections.abc import Sequence
 from kais import labels, names
 from kais.resources.cell import Cell
 from kais.resources.cell_template import Container
+from kais_operator.controllers.cell.decide.cell_identity import Identity
 from kais_operator.controllers.cell.decide.environment import literal
-from kais_operator.controllers.cell.decide.placing import Identity
 from kais_operator.controllers.cell.decide.volumes import Volume
 from kais_operator.planning import quantities
 from kais_operator.planning.plan import Body

@@ -15,7 +15,7 @@ from kais import labels
 from kais.reasons import Reason
 from kais.resources.cell import Cell
 from kais_operator.controllers.cell.decide import additions, service_workloads
-from kais_operator.controllers.cell.decide.placing import Housed, Identity
+from kais_operator.controllers.cell.decide.cell_identity import Housed, Identity
 from kais_operator.planning import children
 from kais_operator.planning.children import ChildDecision, Parent, Standing
 from kais_operator.planning.plan import Action, Apply, Body, Delete, EmitEvent, PatchSpec

@@ -14,7 +14,7 @@ from typing import Any
 from kais import conditions
 from kais.conditions import Type, Wanted
 from kais.reasons import Reason
-from kais_operator.controllers.cell.decide import pod_troubles, pods
+from kais_operator.controllers.cell.decide import pod_diagnosis, pods
 from kais_operator.planning.plan import Body
 
 _WORDS = 300  # characters of a container's last words in a condition; an arbitrary bound
@@ -41,11 +41,11 @@ def read(
 ) -> ServicePods:
     """Say how the pod of a service cell is. Reads no clock."""
     going = [pod for pod in pods_seen if pod["metadata"].get("deletionTimestamp")]
-    stuck = [pod for pod in going if pod_troubles.is_stuck(pod, now)]
-    waits = [pod_troubles.stuck_from(pod) - now for pod in going if pod not in stuck]
+    stuck = [pod for pod in going if pod_diagnosis.is_stuck(pod, now)]
+    waits = [pod_diagnosis.stuck_from(pod) - now for pod in going if pod not in stuck]
     look_again = max(min(waits), _LEAST_WAIT) if waits else None
     said, at_work = _said(deployment, pods_seen, stuck, replicas=replicas)
-    lost = [pod_troubles.stuck_words(pod) for pod in stuck]
+    lost = [pod_diagnosis.stuck_words(pod) for pod in stuck]
     message = "; ".join([*([said.message] if said.message else []), *lost])
     name = at_work["metadata"]["name"] if at_work is not None else None
     return ServicePods(replace(said, message=message), name, look_again)
@@ -62,7 +62,7 @@ def _said(
         return _why_none(deployment, stuck), None
     ready = _condition(pod, "Ready")
     if ready.get("status") == "True":
-        words = f"{pod_troubles.name_of(pod)} is ready"
+        words = f"{pod_diagnosis.name_of(pod)} is ready"
         return conditions.true(Type.POD_READY, Reason.POD_RUNNING, words), pod
     reason, words = _why_not_ready(pod, ready)
     return conditions.false(Type.POD_READY, reason, words), pod
@@ -109,10 +109,10 @@ def _refusal(deployment: Body | None) -> str | None:
 
 
 def _why_not_ready(pod: Body, ready: Mapping[str, Any]) -> tuple[Reason, str]:
-    name = pod_troubles.name_of(pod)
+    name = pod_diagnosis.name_of(pod)
     container = _container(pod)
     state = container.get("state") or {}
-    trouble = pod_troubles.why_waiting(pod, state)
+    trouble = pod_diagnosis.why_waiting(pod, state)
     if trouble is not None:
         reason, words = trouble
         return reason, f"{name}: {words}{_last_words(container.get('lastState') or {})}"

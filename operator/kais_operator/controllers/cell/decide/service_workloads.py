@@ -18,13 +18,13 @@ from kais.resources.cell import Cell
 from kais.resources.cell_template import Port
 from kais_operator.controllers.cell.decide import (
     additions,
+    cell_identity,
     environment,
-    placing,
     pods,
     process_limits,
     volumes,
 )
-from kais_operator.controllers.cell.decide.placing import Housed, Identity
+from kais_operator.controllers.cell.decide.cell_identity import Housed, Identity
 from kais_operator.planning import children
 from kais_operator.planning.children import Parent, Standing
 from kais_operator.planning.plan import Body
@@ -145,8 +145,8 @@ def _made_from(housed: Housed) -> str:
     return names.spec_hash(
         {
             "spec": housed.cell.spec.to_dict(),
-            "scope": str(placing.own_scope(housed)),
-            "workspace": placing.workspace_claim(housed.formation),
+            "scope": str(cell_identity.own_scope(housed)),
+            "workspace": cell_identity.workspace_claim(housed.formation),
         }
     )
 

@@ -11,13 +11,13 @@ from dataclasses import dataclass
 from kais import labels, names
 from kais.resources.cell import Cell
 from kais_operator.controllers.cell.decide import environment
+from kais_operator.controllers.cell.decide.cell_identity import Identity
 from kais_operator.controllers.cell.decide.environment import (
     CELL_SPEC_FOLDER,
     TOKEN_FOLDER,
     TOKEN_NAME,
     TOPOLOGY_FOLDER,
 )
-from kais_operator.controllers.cell.decide.placing import Identity
 from kais_operator.planning.plan import Body
 
 TOKEN_SECONDS = 3600

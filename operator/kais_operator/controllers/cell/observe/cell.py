@@ -8,46 +8,46 @@ from kais import labels, names
 from kais.conditions import Type
 from kais.resources.cell import Cell
 from kais.resources.cell_template import CellMode
-from kais_operator.controllers.base import Reconciler, Seen
+from kais_operator.controllers.base import Controller, Observation
 from kais_operator.controllers.cell.decide import cell as decision
-from kais_operator.controllers.cell.decide import environment, placing, service_workloads
+from kais_operator.controllers.cell.decide import cell_identity, environment, service_workloads
 from kais_operator.controllers.cell.decide.cell import CellObserved
-from kais_operator.controllers.cell.decide.placing import Housed
+from kais_operator.controllers.cell.decide.cell_identity import Housed
 from kais_operator.controllers.cell.decide.service_cells import Children, Installation
-from kais_operator.controllers.cell.observe import kin
-from kais_operator.controllers.shared.observe import reading
+from kais_operator.controllers.cell.observe import spawn_ancestry
+from kais_operator.controllers.shared.observe import shared_reads
 from kais_operator.planning.plan import Body, ObjectRef
 from kais_operator.ports import Cluster, World
 
 
-async def observe_cell(world: World, ref: ObjectRef) -> Seen | None:
+async def observe_cell(world: World, ref: ObjectRef) -> Observation | None:
     """Read a Cell and what its decision needs; None when it is gone."""
     body = await world.cluster.get(ref)
     if body is None:
         return None
-    cell = reading.read(Cell, body)
-    if isinstance(cell, reading.Unreadable):
-        return Seen(body, cell)
+    cell = shared_reads.read(Cell, body)
+    if isinstance(cell, shared_reads.Unreadable):
+        return Observation(body, cell)
     if cell.is_deleting:
-        return Seen(body, CellObserved(Housed(cell, None), None))
+        return Observation(body, CellObserved(Housed(cell, None), None))
     workloads = await _workloads(world, cell)
     if decision.not_supported(cell.spec) is not None:
-        return Seen(body, CellObserved(Housed(cell, None), None, workloads=workloads))
+        return Observation(body, CellObserved(Housed(cell, None), None, workloads=workloads))
     cluster = world.cluster
-    formation = await reading.formation_of(cluster, ref.namespace, cell.spec.formation_ref)
+    formation = await shared_reads.formation_of(cluster, ref.namespace, cell.spec.formation_ref)
     namespace = await cluster.get(ObjectRef("Namespace", "", ref.namespace))
     observed = CellObserved(
         housed=Housed(cell, formation),
         account=await _account(cluster, cell),
         spec_map=await _spec_map(cluster, cell),
         workloads=workloads,
-        sharing=await reading.sharing(cluster, cell),
-        kin=await kin.read_kin(world, Housed(cell, formation)),
+        sharing=await shared_reads.sharing(cluster, cell),
+        kin=await spawn_ancestry.read_kin(world, Housed(cell, formation)),
         realm_uid=namespace["metadata"]["uid"] if namespace else "",
         store_problem=world.memory.store_problem(),
         installation=Installation(world.placement.knowledge_url, world.placement.allowed_additions),
     )
-    return Seen(body, replace(observed, is_registered=_is_registered(world, observed)))
+    return Observation(body, replace(observed, is_registered=_is_registered(world, observed)))
 
 
 async def _workloads(world: World, cell: Cell) -> Children:
@@ -69,7 +69,7 @@ async def _workloads(world: World, cell: Cell) -> Children:
 
 async def _account(cluster: Cluster, cell: Cell) -> Body | None:
     """Read the account of a cell: its own child, or somebody's, which no watch tells of."""
-    ref = ObjectRef("ServiceAccount", cell.metadata.namespace, placing.account_name(cell))
+    ref = ObjectRef("ServiceAccount", cell.metadata.namespace, cell_identity.account_name(cell))
     if cell.spec.service_account_name is not None:
         return await cluster.get(ref, fresh=True)
     return await cluster.get_child(ref)
@@ -90,6 +90,6 @@ def _is_registered(world: World, observed: CellObserved) -> bool:
     return world.memory.is_registered(decision.principal_for(observed, account_uid=uid))
 
 
-RECONCILER = Reconciler(
-    "Cell", observe_cell, reading.deciding(decision.decide_cell, summary=Type.READY)
+RECONCILER = Controller(
+    "Cell", observe_cell, shared_reads.deciding(decision.decide_cell, summary=Type.READY)
 )

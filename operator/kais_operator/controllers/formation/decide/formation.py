@@ -27,7 +27,7 @@ from kais.resources.formation import (
     FormationStatus,
 )
 from kais_operator.controllers.formation.decide import topology_maps, workspaces
-from kais_operator.planning import children, saying
+from kais_operator.planning import children, status_and_events
 from kais_operator.planning.children import ChildDecision, Parent
 from kais_operator.planning.plan import Action, Body, Delete, Plan
 
@@ -64,16 +64,20 @@ def decide_formation(observed: FormationObserved, now: datetime) -> Plan:
     cells = _own_cells(observed, (body["metadata"]["name"] for body in desired))
     topology_map = topology_maps.map_body(formation, parent_of(formation))
     decided = (
-        [] if saying.is_suspended(formation) else _decide_children(observed, desired, topology_map)
+        []
+        if status_and_events.is_suspended(formation)
+        else _decide_children(observed, desired, topology_map)
     )
     said = [_applied(formation, decided, topology_map), _cells_ready(cells)]
     said.append(conditions.summary(said, message=_all_well(formation, len(desired))))
-    told = saying.timed(formation, said, now)
+    told = status_and_events.timed(formation, said, now)
     actions: list[Action] = [action for d in decided for action in d.actions]
-    actions += [] if saying.is_suspended(formation) else _pruned(observed, desired)
-    actions += saying.events(formation, told, types=(Type.READY,))
+    actions += [] if status_and_events.is_suspended(formation) else _pruned(observed, desired)
+    actions += status_and_events.events(formation, told, types=(Type.READY,))
     return Plan(
-        tuple(actions), saying.body_of(_status(formation, cells, told=told)), _soonest(decided)
+        tuple(actions),
+        status_and_events.body_of(_status(formation, cells, told=told)),
+        _soonest(decided),
     )
 
 
@@ -86,9 +90,12 @@ def _decide_excess(observed: FormationObserved, excess: str, now: datetime) -> P
         conditions.false(Type.CELLS_READY, Reason.TOO_MANY_CELLS, excess),
     ]
     wanted.append(conditions.summary(wanted, message=""))
-    timed = saying.timed(formation, wanted, now)
+    timed = status_and_events.timed(formation, wanted, now)
     status = _status(formation, _own_cells(observed, observed.cells), told=timed)
-    return Plan(saying.events(formation, timed, types=(Type.READY,)), saying.body_of(status))
+    return Plan(
+        status_and_events.events(formation, timed, types=(Type.READY,)),
+        status_and_events.body_of(status),
+    )
 
 
 def parent_of(formation: Formation) -> Parent:
@@ -192,8 +199,8 @@ def _made_order(body: Body) -> tuple[str, str]:
 
 
 def _applied(formation: Formation, decided: Sequence[ChildDecision], topology_map: Body) -> Wanted:
-    if saying.is_suspended(formation):
-        return conditions.false(Type.APPLIED, Reason.SUSPENDED, saying.SUSPENDED)
+    if status_and_events.is_suspended(formation):
+        return conditions.false(Type.APPLIED, Reason.SUSPENDED, status_and_events.SUSPENDED)
     blocked = [d for d in decided if d.reason is not None]
     if blocked:
         taken = next((d for d in blocked if d.reason is Reason.NAME_TAKEN), blocked[0])
@@ -285,7 +292,7 @@ def _status(
             for name, cell in itertools.islice(cells.items(), MAX_CELLS)
         ],
         message=summary.message,
-        display=FormationDisplay(cells=f"{ready}/{total}", cost=saying.NO_COST),
+        display=FormationDisplay(cells=f"{ready}/{total}", cost=status_and_events.NO_COST),
     )
 
 
@@ -293,7 +300,7 @@ def _phase(
     formation: Formation, cells: Mapping[str, Cell | None], summary: conditions.Condition
 ) -> FormationPhase:
     """Sum up the phases of the cells; a formation that rests has its mission behind it."""
-    if saying.is_suspended(formation):
+    if status_and_events.is_suspended(formation):
         return FormationPhase.PAUSED
     if any(cell is not None and cell.status.phase is CellPhase.FAILED for cell in cells.values()):
         return FormationPhase.FAILED

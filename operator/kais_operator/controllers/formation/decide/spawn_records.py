@@ -22,7 +22,7 @@ from kais import labels, names, service_accounts
 from kais.errors import InvalidResource
 from kais.resources.cell import Cell
 from kais.resources.cell_template import Recursion
-from kais_operator.controllers.cell.decide import placing
+from kais_operator.controllers.cell.decide import cell_identity
 from kais_operator.planning.plan import Action, Body, Create, ObjectRef, PatchMetadata
 
 MAX_BYTES = 256 * 1024
@@ -114,7 +114,7 @@ def ignored_changes(cell: Cell, records: Records) -> str | None:
         return None
     changes = {
         "recursion": (cell.spec.recursion or Recursion()) != limits.recursion,
-        "serviceAccountName": placing.account_name(cell) != limits.account,
+        "serviceAccountName": cell_identity.account_name(cell) != limits.account,
         "apiAccess": not cell.spec.api_access,
     }
     fields = [name for name, is_changed in changes.items() if is_changed]
@@ -138,7 +138,7 @@ def record_limits(cell: Cell, records: Records, cells: Iterable[Cell]) -> tuple[
     record = {
         "cell": cell.metadata.name,
         "uid": cell.metadata.uid,
-        "account": placing.account_name(cell),
+        "account": cell_identity.account_name(cell),
         "recursion": recursion.to_dict(),
     }
     dropped = dict.fromkeys(map(_limits_key, gone))
@@ -149,7 +149,7 @@ def record_ancestors(
     cell: Cell, above: Mapping[str, int], records: Records, cells: Sequence[Cell]
 ) -> tuple[Action, ...]:
     """Record which accounts are above that of a Cell with `apiAccess`, with the generations."""
-    account = placing.account_name(cell)
+    account = cell_identity.account_name(cell)
     recorded = records.ancestors.get(account, {})
     others = {name: steps for name, steps in above.items() if name != account}
     merged = dict(recorded)
@@ -170,7 +170,7 @@ def _without_unused(
 
     Accounts below them have recorded their ancestors as well.
     """
-    used = {account, *map(placing.account_name, cells), *filter(None, map(creator, cells))}
+    used = {account, *map(cell_identity.account_name, cells), *filter(None, map(creator, cells))}
     unused = ancestors.keys() - used
     written: dict[str, str | None] = dict.fromkeys(map(_ancestors_key, unused))
     for name in ancestors.keys() & used:

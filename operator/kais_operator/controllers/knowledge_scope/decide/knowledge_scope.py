@@ -17,9 +17,9 @@ from kais.resources.knowledge_scope import (
     KnowledgeScopeStatus,
 )
 from kais.scopes import Level
-from kais_operator.controllers.cell.decide import placing
+from kais_operator.controllers.cell.decide import cell_identity
 from kais_operator.controllers.outbox.decide import outbox
-from kais_operator.planning import saying
+from kais_operator.planning import status_and_events
 from kais_operator.planning.plan import (
     Action,
     Create,
@@ -82,8 +82,8 @@ def decide_knowledge_scope(observed: KnowledgeScopeObserved, now: datetime) -> P
         return Plan(plan.actions, plan.status, plan.requeue_after or LOOK_AGAIN)
     said = [_reachable(observed), _configured(observed)]
     said.append(conditions.summary(said, message=f"{_path(observed)} behaves as declared"))
-    if saying.is_suspended(declared):
-        said = saying.suspended(said, about=Type.CONFIGURED)
+    if status_and_events.is_suspended(declared):
+        said = status_and_events.suspended(said, about=Type.CONFIGURED)
         return _plan(observed, said, now, actions=())
     actions: list[Action] = list(_finalizer(declared))
     if observed.refusal is not None:
@@ -136,16 +136,18 @@ def injection_of(declared: KnowledgeScope | None) -> models.Injection:
 
 
 def _path(observed: KnowledgeScopeObserved) -> str:
-    return str(placing.scope_path(observed.declared))
+    return str(cell_identity.scope_path(observed.declared))
 
 
 def _older(observed: KnowledgeScopeObserved) -> KnowledgeScope | None:
     """Find the object of the same path that counts instead of this one."""
     declared = observed.declared
-    path = placing.scope_path(declared)
-    same = [other for other in observed.others if placing.scope_path(other) == path]
-    older = [other for other in same if placing.age_key(other) < placing.age_key(declared)]
-    return min(older, key=placing.age_key, default=None)
+    path = cell_identity.scope_path(declared)
+    same = [other for other in observed.others if cell_identity.scope_path(other) == path]
+    older = [
+        other for other in same if cell_identity.age_key(other) < cell_identity.age_key(declared)
+    ]
+    return min(older, key=cell_identity.age_key, default=None)
 
 
 def _is_out_of_place(observed: KnowledgeScopeObserved) -> bool:
@@ -270,7 +272,7 @@ def _plan(
     actions: Sequence[Action],
 ) -> Plan:
     declared = observed.declared
-    told = saying.timed(declared, said, now)
+    told = status_and_events.timed(declared, said, now)
     stats = observed.stats
     usefulness = None if stats is None or stats.usefulness is None else round(stats.usefulness, 3)
     status = KnowledgeScopeStatus(
@@ -286,6 +288,6 @@ def _plan(
             useful=f"{usefulness:.0%}" if usefulness is not None else NOT_MEASURED
         ),
     )
-    events = saying.events(declared, told, types=(Type.READY,))
+    events = status_and_events.events(declared, told, types=(Type.READY,))
     again = STORE_AGAIN if observed.store_problem is not None else None
-    return Plan((*actions, *events), saying.body_of(status), again)
+    return Plan((*actions, *events), status_and_events.body_of(status), again)

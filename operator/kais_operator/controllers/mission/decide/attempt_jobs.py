@@ -9,7 +9,7 @@ from kais import labels, names
 from kais.resources.cell import Cell
 from kais.resources.check import Check
 from kais_operator.controllers.cell.decide import environment, pods, volumes
-from kais_operator.controllers.cell.decide.placing import Identity
+from kais_operator.controllers.cell.decide.cell_identity import Identity
 from kais_operator.controllers.mission.decide import check_pods
 from kais_operator.planning import children
 from kais_operator.planning.children import Parent

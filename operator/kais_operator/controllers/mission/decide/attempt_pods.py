@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from kais_operator.controllers.cell.decide import pod_troubles
+from kais_operator.controllers.cell.decide import pod_diagnosis
 from kais_operator.planning import children
 from kais_operator.planning.plan import Body
 
@@ -83,6 +83,6 @@ def was_too_late(pod: Body) -> bool:
 
 def never_began(pod: Body | None, task: Mapping[str, Any]) -> str:
     """Say that the task was not started in time, and what its pod waited for."""
-    why = pod_troubles.why_waiting(pod, task) if pod is not None else None
+    why = pod_diagnosis.why_waiting(pod, task) if pod is not None else None
     more = f": {why[1]}" if why is not None else ""
     return f"the task was not started before the time for all attempts ran out{more}"

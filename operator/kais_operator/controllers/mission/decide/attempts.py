@@ -15,11 +15,11 @@ from typing import Any
 
 from kais import labels
 from kais.reasons import Reason
-from kais_operator.controllers.cell.decide import pod_troubles, pods
-from kais_operator.controllers.mission.decide import attempt_pods, messages
-from kais_operator.controllers.mission.decide.checks import Result
-from kais_operator.controllers.mission.decide.reviewing import Verdict
-from kais_operator.planning import children, notes
+from kais_operator.controllers.cell.decide import pod_diagnosis, pods
+from kais_operator.controllers.mission.decide import attempt_pods, termination_message
+from kais_operator.controllers.mission.decide.check_rules import Result
+from kais_operator.controllers.mission.decide.review import Verdict
+from kais_operator.planning import annotation_values, children
 from kais_operator.planning.plan import Body
 
 _NEVER_SEEN = "ContainerStatusUnknown"
@@ -160,7 +160,7 @@ def number_of(job: Body) -> int:
     """Give an attempt's number; it is in the Job's annotation, and for others in its name."""
     given = (job["metadata"].get("annotations") or {}).get(labels.ATTEMPT, "")
     tail = job["metadata"]["name"].rpartition("-a")[2]
-    return notes.digits(given) or notes.digits(tail) or 1
+    return annotation_values.digits(given) or annotation_values.digits(tail) or 1
 
 
 def has_ended(job: Body) -> bool:
@@ -202,15 +202,15 @@ def _read_open(
     if not pods_seen:
         return Attempt(number, job, State.WAITING, started, words=_starting(number))
     pod = pods_seen[-1]
-    if pod_troubles.is_stuck(pod, now):
-        words = pod_troubles.stuck_words(pod)
+    if pod_diagnosis.is_stuck(pod, now):
+        words = pod_diagnosis.stuck_words(pod)
         return Attempt(number, job, State.LOST, started, now, Reason.POD_STUCK, words)
     state = attempt_pods.container_state(pod, pods.TASK)
     if "running" in state or "terminated" in state:
         running = Attempt(number, job, State.RUNNING, started, has_begun=True)
         ended = state.get("terminated")
         return running if ended is None else _with_end(running, ended, pod)
-    trouble = pod_troubles.why_waiting(pod, state)
+    trouble = pod_diagnosis.why_waiting(pod, state)
     if trouble is None:
         return Attempt(number, job, State.WAITING, started, words=_starting(number))
     return Attempt(
@@ -219,7 +219,7 @@ def _read_open(
         State.WAITING,
         started,
         trouble=trouble[0],
-        words=f"{pod_troubles.name_of(pod)}: {trouble[1]}",
+        words=f"{pod_diagnosis.name_of(pod)}: {trouble[1]}",
     )
 
 
@@ -233,8 +233,8 @@ def _with_end(attempt: Attempt, ended: Mapping[str, Any], pod: Body | None) -> A
     return replace(
         attempt,
         exit_code=ended.get("exitCode"),
-        message=messages.clean(message),
-        is_truncated=messages.is_truncated(message, pod or {}),
+        message=termination_message.clean(message),
+        is_truncated=termination_message.is_truncated(message, pod or {}),
         work_ended_at=parse_time(ended.get("finishedAt")),
     )
 

@@ -12,9 +12,9 @@ from typing import Any
 from kais.resources.cell import Cell
 from kais.resources.check import Check, CheckType
 from kais.resources.mission import Mission
-from kais_operator.controllers.cell.decide import environment, pod_troubles, pods, volumes
+from kais_operator.controllers.cell.decide import environment, pod_diagnosis, pods, volumes
 from kais_operator.controllers.cell.decide.volumes import Volume
-from kais_operator.controllers.mission.decide import attempts, checks, messages
+from kais_operator.controllers.mission.decide import attempts, check_rules, termination_message
 from kais_operator.planning import quantities
 from kais_operator.planning.container_results import Process
 from kais_operator.planning.plan import Body
@@ -27,7 +27,7 @@ _NODE_LOST = frozenset({"ContainerStatusUnknown"})
 
 def has_containers(mission: Mission) -> bool:
     """Whether an attempt's pod has containers besides its work."""
-    return any(not checks.is_response(check) for check in mission.spec.completion.checks)
+    return any(not check_rules.is_response(check) for check in mission.spec.completion.checks)
 
 
 def name_of(mission: Mission, check: Check) -> str:
@@ -51,7 +51,7 @@ def containers(
     made = []
     for place, check in enumerate(wanted):
         name = _name(place)
-        if checks.is_response(check):
+        if check_rules.is_response(check):
             continue
         if check.type is CheckType.FILE_EXISTS:
             made.append(_file_check(check, cell, name=name, mounted=mounted, image=image))
@@ -59,7 +59,7 @@ def containers(
         body = pods.container(cell, name, variables=variables, mounted=mounted)
         for key in ("args", "ports"):
             body.pop(key, None)
-        command = [environment.literal(text) for text in checks.argv_of(check)]
+        command = [environment.literal(text) for text in check_rules.argv_of(check)]
         made.append({**body, "command": command, "resources": _small(body["resources"]["limits"])})
     return made
 
@@ -104,7 +104,7 @@ def process_of(state: Mapping[str, Any], check: Check) -> Process | None:
     if running is not None:
         return Process(began_at=attempts.parse_time(running.get("startedAt")))
     waiting = state.get("waiting") or {}
-    if waiting.get("reason", "") in pod_troubles.USUAL_WAITS:
+    if waiting.get("reason", "") in pod_diagnosis.USUAL_WAITS:
         return None
     words = (
         f"{waiting.get('reason')}: {waiting.get('message') or 'the kubelet gives no more words'}"
@@ -113,9 +113,9 @@ def process_of(state: Mapping[str, Any], check: Check) -> Process | None:
 
 
 def _ended(ended: Mapping[str, Any], check: Check) -> Process:
-    words = messages.clean(ended.get("message") or "")
+    words = termination_message.clean(ended.get("message") or "")
     if ended.get("reason") in _NOT_STARTED:
-        return Process(failure=checks.cannot_run(check, words))
+        return Process(failure=check_rules.cannot_run(check, words))
     if ended.get("reason") in _NODE_LOST:
         return Process(failure="nobody knows how it ended: its container was lost")
     began = attempts.parse_time(ended.get("startedAt"))

@@ -20,29 +20,29 @@ from kais import labels, names
 from kais.resources.field_types import rfc3339
 from kais.resources.mission import Mission
 from kais_operator.controllers.mission.decide import (
+    attempt_start,
     attempts,
-    checking,
-    endings,
-    injecting,
-    judging,
+    attempts_annotation,
+    check_evaluation,
+    knowledge_injection,
+    ledger,
     mission_conditions,
-    record,
-    recording,
-    rerunning,
-    rounds,
-    starting,
+    outcome,
+    outcome_annotation,
+    rerun,
+    service_attempts,
 )
-from kais_operator.controllers.mission.decide import entry as entries
+from kais_operator.controllers.mission.decide import entrypoint as entries
 from kais_operator.controllers.mission.decide.attempts import Attempt, State
-from kais_operator.controllers.mission.decide.endings import Ending
-from kais_operator.controllers.mission.decide.entry import Entry, Obstacle
+from kais_operator.controllers.mission.decide.entrypoint import Entry, Obstacle
 from kais_operator.controllers.mission.decide.mission_observed import (
     MissionObserved,
     is_held,
     ref_of,
     run_id_of,
 )
-from kais_operator.controllers.mission.decide.standing import Standing
+from kais_operator.controllers.mission.decide.mission_view import Standing
+from kais_operator.controllers.mission.decide.outcome_annotation import Ending
 from kais_operator.planning import children, run_stamps
 from kais_operator.planning.plan import (
     Action,
@@ -73,15 +73,19 @@ def decide_mission(observed: MissionObserved, now: datetime) -> Plan:
     run_id = run_id_of(mission)
     if run_id is None:
         return _take_up(observed, now)
-    seen = checking.judged(observed, found_of(observed, now), now)
-    ending = endings.read(mission, observed.ledger.run)
+    seen = check_evaluation.judged(observed, found_of(observed, now), now)
+    ending = outcome_annotation.read(mission, observed.ledger.run)
     if ending is not None:
         return _finish(observed, seen, ending, run_id=run_id, now=now)
     entry = entries.find(mission, observed.team, now=now)
     obstacle = None if seen else _what_delays(observed, entry, run_id=run_id, now=now)
-    ending = judging.judge(observed, seen, obstacle=obstacle, now=now)
+    ending = outcome.judge(observed, seen, obstacle=obstacle, now=now)
     if ending is not None:
-        stopped = [*_end_commands(observed), endings.stamp(mission, ending), *_stop(seen)]
+        stopped = [
+            *_end_commands(observed),
+            outcome_annotation.stamp(mission, ending),
+            *_stop(seen),
+        ]
         standing = Standing(observed, run_id, seen, ending)
         return _plan(standing, stopped, now, requeue_after=_SOON)
     return _go_on(observed, seen, entry, run_id=run_id, now=now, before=_hold(mission))
@@ -104,19 +108,19 @@ def _what_delays(
     observed: MissionObserved, entry: Entry | Obstacle, *, run_id: str, now: datetime
 ) -> Obstacle | None:
     """Say what the start deadline counts against: not against what somebody holds back."""
-    obstacle, _, _ = starting.start(observed, (), entry, run_id=run_id, now=now)
-    return obstacle if obstacle is None or obstacle.reason not in starting.HELD_BACK else None
+    obstacle, _, _ = attempt_start.start(observed, (), entry, run_id=run_id, now=now)
+    return obstacle if obstacle is None or obstacle.reason not in attempt_start.HELD_BACK else None
 
 
 def _take_up(observed: MissionObserved, now: datetime) -> Plan:
     """Give the mission its run, and begin with it in the same pass."""
     mission = observed.mission
     if mission.is_deleting:
-        return Plan((recording.released(observed),))
-    if judging.unsupported(mission, observed.team) is not None:
+        return Plan((ledger.released(observed),))
+    if outcome.unsupported(mission, observed.team) is not None:
         return _plan(Standing(observed, None), (), now)
-    nonce = rerunning.nonce_of(mission)
-    run_id = rerunning.run_id_for(mission, nonce)
+    nonce = rerun.nonce_of(mission)
+    run_id = rerun.run_id_for(mission, nonce)
     if observed.copied:  # its owner reference may be its original's too
         run_id = names.run_id(mission.metadata.uid, nonce or "")
     stale = list(observed.copied)
@@ -172,9 +176,9 @@ def _go_on(
 ) -> Plan:
     mission = observed.mission
     actions: list[Action] = list(before)
-    if _is_found(observed) and judging.unsupported(mission, observed.team) is None:
-        actions += recording.opening(observed, run_id=run_id)
-    actions += rerunning.clear(observed, run_id=run_id)
+    if _is_found(observed) and outcome.unsupported(mission, observed.team) is None:
+        actions += ledger.opening(observed, run_id=run_id)
+    actions += rerun.clear(observed, run_id=run_id)
     kept = _keep(observed, seen)
     if kept and before:  # both write to the mission as it was read: the other one follows
         return _plan(Standing(observed, run_id, seen), actions, now, requeue_after=_SOON)
@@ -182,14 +186,16 @@ def _go_on(
     last = seen[-1] if seen else None
     if last is not None and not last.is_over:
         return _wait(observed, seen, actions, run_id=run_id, now=now)
-    obstacle, started, look_again = starting.start(observed, seen, entry, run_id=run_id, now=now)
+    obstacle, started, look_again = attempt_start.start(
+        observed, seen, entry, run_id=run_id, now=now
+    )
     if before or kept:  # one write of metadata in a pass: the next one would be refused
         started = tuple(action for action in started if not isinstance(action, PatchMetadata))
     standing = Standing(observed, run_id, seen, None, obstacle)
-    is_held_back = obstacle is not None and obstacle.reason in starting.HELD_BACK
+    is_held_back = obstacle is not None and obstacle.reason in attempt_start.HELD_BACK
     is_late = last is None and not is_held_back
-    limits = [judging.start_deadline(mission, None, now=now)] if is_late else []
-    limits.append(judging.deadline(mission, seen))
+    limits = [outcome.start_deadline(mission, None, now=now)] if is_late else []
+    limits.append(outcome.deadline(mission, seen))
     return _plan(
         standing, [*actions, *started], now, requeue_after=_soonest(limits, now, look_again)
     )
@@ -200,7 +206,7 @@ def _keep(observed: MissionObserved, seen: Sequence[Attempt]) -> list[Action]:
     mission = observed.mission
     if not any(_is_worth_keeping(attempt) for attempt in seen):
         return []
-    wanted = record.annotation(seen)
+    wanted = attempts_annotation.annotation(seen)
     actions: list[Action] = []
     if mission.metadata.annotations.get(labels.ATTEMPTS) != wanted:
         actions.append(_annotated(mission, {labels.ATTEMPTS: wanted}))
@@ -237,8 +243,10 @@ def _wait(
     """Give the open attempt its knowledge, and look again when a limit is reached."""
     mission, last = observed.mission, seen[-1]
     if last.is_exec:
-        until = judging.deadline(mission, seen)
-        obstacle, given, look_again = rounds.go_on(observed, last, deadline=until, now=now)
+        until = outcome.deadline(mission, seen)
+        obstacle, given, look_again = service_attempts.go_on(
+            observed, last, deadline=until, now=now
+        )
     else:
         obstacle, given, look_again = _give_knowledge(observed, last, run_id=run_id)
     actions += given
@@ -246,10 +254,10 @@ def _wait(
     if attempts.is_without_pod(last, observed.pods):
         podless_for = now - last.started_at
         look_again = min(max(podless_for / 4, _PODLESS_LEAST), _POLL_LIMIT)
-    limits = [judging.deadline(mission, seen), judging.start_deadline(mission, last, now=now)]
-    limits += checking.limits(observed, last)
+    limits = [outcome.deadline(mission, seen), outcome.start_deadline(mission, last, now=now)]
+    limits += check_evaluation.limits(observed, last)
     if last.is_counted:
-        limits = [now + judging.COUNTING]
+        limits = [now + outcome.COUNTING]
     if observed.renderer_problem is not None and not last.is_exec:
         look_again = _RENDERER_AGAIN
     if observed.is_reading:
@@ -268,7 +276,7 @@ def _give_knowledge(
         has_map = last.job_name in observed.maps
         return (None if has_map else cell), (), None
     who = entries.entry_of(cell, observed.team)
-    found = injecting.decide_map(observed, last, who, run_id=run_id)
+    found = knowledge_injection.decide_map(observed, last, who, run_id=run_id)
     if found is None:
         return None, (), None
     if isinstance(found, InjectKnowledge):
@@ -290,16 +298,21 @@ def _finish(
     standing = Standing(observed, run_id, seen, ending)
     actions: list[Action] = [*_end_commands(observed), *_stop(seen)]
     if mission.metadata.annotations.get(labels.OUTCOME) != ending.outcome:
-        return _plan(standing, [endings.stamp(mission, ending), *actions], now, requeue_after=_SOON)
-    if recording.must_write_down(observed, now):
-        return Plan((*actions, *recording.written_down(observed, ending, run_id=run_id)))
-    actions += recording.closing(observed, ending, run_id=run_id)
-    actions += recording.learnt(observed)
-    again = rerunning.stamp(observed, ending, run_id=run_id, now=now)
+        return _plan(
+            standing,
+            [outcome_annotation.stamp(mission, ending), *actions],
+            now,
+            requeue_after=_SOON,
+        )
+    if ledger.must_write_down(observed, now):
+        return Plan((*actions, *ledger.written_down(observed, ending, run_id=run_id)))
+    actions += ledger.closing(observed, ending, run_id=run_id)
+    actions += ledger.learnt(observed)
+    again = rerun.stamp(observed, ending, run_id=run_id, now=now)
     if again is not None and not actions:
         return Plan((again,), requeue_after=_SOON)
-    if is_held(mission) and not recording.is_refused(observed):
-        actions.append(recording.released(observed))
+    if is_held(mission) and not ledger.is_refused(observed):
+        actions.append(ledger.released(observed))
     if mission.is_deleting and observed.ledger.problem is None:
         return Plan(tuple(actions), requeue_after=_SOON)  # nobody reads the status of what is gone
     return _plan(standing, actions, now, requeue_after=_next_look(observed, ending, now))
@@ -324,12 +337,12 @@ def _next_look(observed: MissionObserved, ending: Ending, now: datetime) -> time
     """Poll the extraction, soon at first and less often later; None when nothing is awaited."""
     asked_at = observed.mission.metadata.deletion_timestamp
     if asked_at is not None:
-        return max(asked_at + recording.PATIENCE - now, _SOON)
-    if recording.is_refused(observed):
-        return recording.TELL_AGAIN
+        return max(asked_at + ledger.PATIENCE - now, _SOON)
+    if ledger.is_refused(observed):
+        return ledger.TELL_AGAIN
     extraction = observed.ledger.extraction
     is_settled = extraction is not None and extraction.state in ("done", "failed")
-    state = recording.state_of(observed)
+    state = ledger.state_of(observed)
     if state.is_done and (is_settled or not state.is_extracting):
         return None
     age = now - (ending.finished_at or now)

@@ -11,17 +11,13 @@ from kais.reasons import Reason
 from kais.resources.check import CheckStatus, ReviewStatus
 from kais.resources.field_types import rfc3339
 from kais.resources.mission import Mission
-from kais_operator.controllers.mission.decide import (
-    judging,
-    mission_status,
-    recording,
-    reviewing,
-    tries,
-)
+from kais_operator.controllers.mission.decide import attempt_summary, mission_status, outcome
+from kais_operator.controllers.mission.decide import ledger as decide_ledger
+from kais_operator.controllers.mission.decide import review as decide_review
 from kais_operator.controllers.mission.decide.attempts import Attempt, State
-from kais_operator.controllers.mission.decide.endings import Ending
-from kais_operator.controllers.mission.decide.standing import Standing, kept_word
-from kais_operator.planning import saying
+from kais_operator.controllers.mission.decide.mission_view import Standing, kept_word
+from kais_operator.controllers.mission.decide.outcome_annotation import Ending
+from kais_operator.planning import status_and_events
 from kais_operator.planning.plan import Body, EmitEvent
 from knowledge_client import models
 
@@ -44,16 +40,16 @@ def say(standing: Standing, now: datetime) -> tuple[Body, tuple[EmitEvent, ...]]
         _recorded(standing),
         _succeeded(standing),
     ]
-    told = saying.timed(standing.mission, said, now)
+    told = status_and_events.timed(standing.mission, said, now)
     status = mission_status.status_of(standing, told)
     is_worth_both = standing.ending is None or told[0].status == "True"
     types = (Type.STARTED, Type.SUCCEEDED) if is_worth_both else (Type.SUCCEEDED,)
-    events = saying.events(standing.mission, told, types=types)
-    return saying.body_of(status), (*events, *_review_requested(standing, said[-1]))
+    events = status_and_events.events(standing.mission, told, types=types)
+    return status_and_events.body_of(status), (*events, *_review_requested(standing, said[-1]))
 
 
 def _started(standing: Standing) -> Wanted:
-    unsupported = judging.unsupported(standing.mission, standing.observed.team)
+    unsupported = outcome.unsupported(standing.mission, standing.observed.team)
     if unsupported is not None and not standing.attempts and standing.ending is None:
         return conditions.false(Type.STARTED, Reason.NOT_YET_SUPPORTED, unsupported)
     begun = next((one for one in standing.tries() if one.has_begun), None)
@@ -128,7 +124,7 @@ def _knowledge_extracted(standing: Standing) -> Wanted:
     if standing.ending is None:
         words = "facts are extracted when the run has ended"
         return conditions.false(type_, Reason.EXTRACTION_PENDING, words)
-    if extraction is None and not recording.state_of(standing.observed).is_extracting:
+    if extraction is None and not decide_ledger.state_of(standing.observed).is_extracting:
         words = "the mission or its scope asked for no extraction"
         return conditions.false(type_, Reason.EXTRACTION_DISABLED, words)
     return kept_word(standing, type_) or _extracted(extraction, standing.observed.ledger.problem)
@@ -160,7 +156,7 @@ def _recorded(standing: Standing) -> Wanted:
             return conditions.false(Type.RECORDED, Reason.STORE_UNAVAILABLE, words)
         words = "the run is recorded when it has ended"
         return conditions.false(Type.RECORDED, Reason.RUN_OPEN, words)
-    if recording.state_of(standing.observed).is_done:
+    if decide_ledger.state_of(standing.observed).is_done:
         words = f"the ledger has run {standing.run_id} as {standing.ending.outcome}"
         return conditions.true(Type.RECORDED, Reason.RECORDED, words)
     kept = kept_word(standing, Type.RECORDED)
@@ -214,7 +210,7 @@ def _going_on(standing: Standing, last: Attempt) -> Wanted:
     """Say where an attempt stands that the run is not over with."""
     of = f"{last.number} of {standing.mission.spec.completion.max_attempts}"
     if last.state is State.FAILED:
-        words = f"attempt {of} failed: {tries.of(last).sentence()}; "
+        words = f"attempt {of} failed: {attempt_summary.of(last).sentence()}; "
         words += standing.obstacle.message if standing.obstacle else "the next one is prepared"
         return conditions.unknown(Type.SUCCEEDED, Reason.RETRYING, words)
     if last.state is State.REVIEWING:
@@ -243,7 +239,7 @@ def _asking(standing: Standing, last: Attempt) -> str:
         f"attempt {last.number}: {last.words}; criteria: {criteria[:_CRITERIA_LIMIT]}; answer with "
         f"the annotation {labels.REVIEW}={answer} (or reject)"
     )
-    remark = reviewing.remark(standing.mission, last.number)
+    remark = decide_review.remark(standing.mission, last.number)
     return f"{words}; {remark}" if remark is not None else words
 
 

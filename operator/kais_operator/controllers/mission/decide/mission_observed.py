@@ -9,9 +9,9 @@ from kais import labels
 from kais.resources.blueprint_instance import BlueprintInstance
 from kais.resources.knowledge_scope import KnowledgeScope
 from kais.resources.mission import Mission
-from kais_operator.controllers.mission.decide.checks import Output
-from kais_operator.controllers.mission.decide.entry import Team
-from kais_operator.planning import notes
+from kais_operator.controllers.mission.decide.check_rules import Output
+from kais_operator.controllers.mission.decide.entrypoint import Team
+from kais_operator.planning import annotation_values
 from kais_operator.planning.children import Parent
 from kais_operator.planning.container_results import Process
 from kais_operator.planning.plan import Body, ObjectRef
@@ -111,7 +111,7 @@ def parent_of(mission: Mission) -> Parent:
 
 def run_id_of(mission: Mission) -> str | None:
     """Give the run that a mission has begun; None before it."""
-    return notes.run_id(mission.metadata.annotations)
+    return annotation_values.run_id(mission.metadata.annotations)
 
 
 def exec_key(mission: Mission, attempt: int, check: str) -> str:

@@ -17,11 +17,16 @@ from kais.resources.mission import (
     MissionStatus,
 )
 from kais.resources.mission import Attempt as ToldAttempt
-from kais_operator.controllers.mission.decide import injecting, record, recording, reviewing
+from kais_operator.controllers.mission.decide import (
+    attempts_annotation,
+    knowledge_injection,
+    ledger,
+)
+from kais_operator.controllers.mission.decide import review as decide_review
+from kais_operator.controllers.mission.decide.attempt_summary import Try
 from kais_operator.controllers.mission.decide.attempts import State
-from kais_operator.controllers.mission.decide.endings import Ending
-from kais_operator.controllers.mission.decide.standing import Standing, kept_word
-from kais_operator.controllers.mission.decide.tries import Try
+from kais_operator.controllers.mission.decide.mission_view import Standing, kept_word
+from kais_operator.controllers.mission.decide.outcome_annotation import Ending
 
 _RESULT_LIMIT = 4096
 _REVIEW_LIMIT = 65536  # what status.acknowledged.review holds
@@ -84,7 +89,7 @@ def _review(standing: Standing, known: Sequence[Try]) -> ReviewResult | None:
 def _acknowledged(standing: Standing, known: Sequence[Try]) -> Acknowledged | None:
     """Name the verbs that were taken up, as they stood."""
     annotations = standing.mission.metadata.annotations
-    said = reviewing.read(standing.mission)
+    said = decide_review.read(standing.mission)
     is_heard = any(one.verdict is not None and one.verdict == said for one in known)
     abort, rerun = annotations.get(labels.ABORT), annotations.get(labels.RERUN_TAKEN)
     review = annotations.get(labels.REVIEW) if is_heard else None
@@ -107,7 +112,7 @@ def _earlier(mission: Mission) -> list[ToldAttempt]:
             result=f"{run.outcome}: {run.words}"[:_RESULT_LIMIT],
             run_id=run.run_id,
         )
-        for run in record.earlier(mission)
+        for run in attempts_annotation.earlier(mission)
     ]
 
 
@@ -151,7 +156,11 @@ def _given(standing: Standing) -> tuple[str | None, int | None]:
     if standing.ending is not None:
         return standing.ending.receipt, standing.ending.injected
     job = standing.attempts[-1].job_name if standing.attempts else None
-    return injecting.given(standing.observed.maps.get(job)) if job is not None else (None, None)
+    return (
+        knowledge_injection.given(standing.observed.maps.get(job))
+        if job is not None
+        else (None, None)
+    )
 
 
 def _facts(standing: Standing, knowledge: KnowledgeUse | None) -> str | None:
@@ -169,4 +178,4 @@ def _may_still_leave(standing: Standing) -> bool:
     extraction = standing.observed.ledger.extraction
     if extraction is not None:
         return extraction.state in ("pending", "running")
-    return recording.state_of(standing.observed).is_extracting
+    return ledger.state_of(standing.observed).is_extracting

@@ -15,11 +15,16 @@ from kais.resources.cell import Cell
 from kais.resources.check import Check
 from kais_operator import errors
 from kais_operator.controllers.cell.decide import pods as pods_of_cells
-from kais_operator.controllers.mission.decide import checking, checks, entry, rounds
+from kais_operator.controllers.mission.decide import (
+    check_evaluation,
+    check_rules,
+    entrypoint,
+    service_attempts,
+)
 from kais_operator.controllers.mission.decide import mission as decision
 from kais_operator.controllers.mission.decide.attempts import Attempt
-from kais_operator.controllers.mission.decide.checking import Asked
-from kais_operator.controllers.mission.decide.checks import Output
+from kais_operator.controllers.mission.decide.check_evaluation import Asked
+from kais_operator.controllers.mission.decide.check_rules import Output
 from kais_operator.controllers.mission.decide.mission_observed import (
     MissionObserved,
     RunningContainer,
@@ -43,11 +48,11 @@ async def with_checks(world: World, observed: MissionObserved) -> MissionObserve
         return observed
     now = world.clock.now()
     found = decision.found_of(observed, now)
-    cell = entry.entry_cell(observed.mission, observed.team)
-    if isinstance(cell, Cell) and rounds.is_round(cell):
+    cell = entrypoint.entry_cell(observed.mission, observed.team)
+    if isinstance(cell, Cell) and service_attempts.is_round(cell):
         observed = replace(observed, container=_container(observed.pods))
-        return await _with_commands(world, observed, checking.judged(observed, found, now))
-    asked = checking.asked(observed, found, now)
+        return await _with_commands(world, observed, check_evaluation.judged(observed, found, now))
+    asked = check_evaluation.asked(observed, found, now)
     namespace = observed.mission.metadata.namespace
     outputs: dict[str, Output] = {}
     for one in asked:
@@ -81,7 +86,7 @@ async def _with_commands(
         if process.failure is not None:
             process = replace(process, failure=_failure(check, process.failure))
         execs[check.name] = process
-        if process.ended_at is not None and checks.needs_output(check):
+        if process.ended_at is not None and check_rules.needs_output(check):
             namespace = observed.mission.metadata.namespace
             try:
                 outputs[check.name] = await _matched(world, check, text, namespace)
@@ -91,7 +96,7 @@ async def _with_commands(
 
 
 def _failure(check: Check, words: str) -> str:
-    told = checks.cannot_run(check, words)
+    told = check_rules.cannot_run(check, words)
     return told if "has no shell" in told else words
 
 
@@ -126,7 +131,7 @@ async def _matched(world: World, check: Check, text: str, namespace: str) -> Out
         RendererUnavailable: Nothing is known of the patterns; the check waits.
     """
     find = functools.partial(
-        world.renderer.find, ignore_case=checks.is_response(check), namespace=namespace
+        world.renderer.find, ignore_case=check_rules.is_response(check), namespace=namespace
     )
     try:
         fails = succeeds = None

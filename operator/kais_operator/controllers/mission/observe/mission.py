@@ -14,26 +14,26 @@ from kais.resources.cell import Cell
 from kais.resources.cell_template import CellMode
 from kais.resources.formation import Formation
 from kais.resources.mission import Mission
-from kais_operator.controllers.base import Reconciler, Seen
+from kais_operator.controllers.base import Controller, Observation
 from kais_operator.controllers.cell.decide import service_workloads
 from kais_operator.controllers.mission.decide import (
     attempt_pods,
     attempts,
-    entry,
-    record,
-    rounds,
-    unreadable_mission,
+    attempts_annotation,
+    entrypoint,
+    invalid_mission,
+    service_attempts,
 )
 from kais_operator.controllers.mission.decide import mission as decision
-from kais_operator.controllers.mission.decide.entry import Team
+from kais_operator.controllers.mission.decide.entrypoint import Team
+from kais_operator.controllers.mission.decide.invalid_mission import UnreadableMission
 from kais_operator.controllers.mission.decide.mission_observed import (
     Ledger,
     MissionObserved,
     run_id_of,
 )
-from kais_operator.controllers.mission.decide.unreadable_mission import UnreadableMission
 from kais_operator.controllers.mission.observe import checks
-from kais_operator.controllers.shared.observe import reading, stamps
+from kais_operator.controllers.shared.observe import run_ownership, shared_reads
 from kais_operator.planning import children
 from kais_operator.planning.plan import Body, ObjectRef, Plan, run_key
 from kais_operator.ports import World
@@ -44,18 +44,18 @@ _POD_EXPECTED = timedelta(seconds=1)
 """The usual delay until the Job controller creates a pod; no request is made before."""
 
 
-async def observe_mission(world: World, ref: ObjectRef) -> Seen | None:
+async def observe_mission(world: World, ref: ObjectRef) -> Observation | None:
     """Read a Mission and what its decision needs; None when it is gone."""
     body = await world.cluster.get(ref)
     if body is None:
         return None
-    stamped = await stamps.of_mission(world, body)
+    stamped = await run_ownership.of_mission(world, body)
     if stamped.problem is not None:
         unknown = _unreadable(world, stamped, stamped.problem)
-        return Seen(body, replace(unknown, reason=Reason.STORE_UNAVAILABLE))
-    mission = reading.read(Mission, stamped.body)
-    if isinstance(mission, reading.Unreadable):
-        return Seen(body, _unreadable(world, stamped, mission.problem))
+        return Observation(body, replace(unknown, reason=Reason.STORE_UNAVAILABLE))
+    mission = shared_reads.read(Mission, stamped.body)
+    if isinstance(mission, shared_reads.Unreadable):
+        return Observation(body, _unreadable(world, stamped, mission.problem))
     has_ended = labels.OUTCOME in mission.metadata.annotations
     is_late = not has_ended and _is_late(mission, world.clock.now())
     jobs = await _jobs(world, mission, fresh=is_late)
@@ -70,7 +70,7 @@ async def observe_mission(world: World, ref: ObjectRef) -> Seen | None:
         jobs=jobs,
         pods=pods,
         maps={} if has_ended else await _maps(world, mission, jobs),
-        declared=await reading.declared_scopes(world.cluster, ref.namespace),
+        declared=await shared_reads.declared_scopes(world.cluster, ref.namespace),
         instance=None if is_told else await _instance(world, mission, ledger, jobs),
         ledger=ledger,
         refused_pods={} if has_ended else await _refused_pods(world, jobs, pods),
@@ -80,10 +80,10 @@ async def observe_mission(world: World, ref: ObjectRef) -> Seen | None:
         check_image=world.placement.check_image,
         has_commands=world.containers.is_running(ref),
     )
-    return Seen(body, observed if has_ended else await checks.with_checks(world, observed))
+    return Observation(body, observed if has_ended else await checks.with_checks(world, observed))
 
 
-def _unreadable(world: World, stamped: stamps.Stamped, problem: str) -> UnreadableMission:
+def _unreadable(world: World, stamped: run_ownership.Stamped, problem: str) -> UnreadableMission:
     return UnreadableMission(stamped.body, problem, world.placement.operator_namespace)
 
 
@@ -106,7 +106,7 @@ async def _jobs(world: World, mission: Mission, *, fresh: bool) -> list[Body]:
     found = await world.cluster.list("Job", metadata.namespace, labels=selector, fresh=fresh)
     jobs = list(found)
     own = [job for job in jobs if children.controller_uid(job) == metadata.uid]
-    kept = [one.number for one in record.read(mission)]
+    kept = [one.number for one in attempts_annotation.read(mission)]
     current = [job for job in own if attempts.run_of(job) in (None, run_id_of(mission))]
     latest = max([*kept, *(attempts.number_of(job) for job in current)], default=0)
     next_name = names.job_name(metadata.name, latest + 1)
@@ -123,8 +123,8 @@ async def _pods(
     world: World, mission: Mission, jobs: Sequence[Body], team: Team, *, fresh: bool
 ) -> Sequence[Body]:
     """Read the pods of the mission's Jobs, or those of a cell that keeps running."""
-    cell = entry.entry_cell(mission, team)
-    if isinstance(cell, Cell) and rounds.is_round(cell):
+    cell = entrypoint.entry_cell(mission, team)
+    if isinstance(cell, Cell) and service_attempts.is_round(cell):
         name = names.label_value(cell.metadata.name)
         selector = f"{labels.CELL}={name},{labels.CELL_MODE}={CellMode.SERVICE.value}"
         found = await world.cluster.list(
@@ -173,11 +173,13 @@ async def _team(world: World, mission: Mission) -> Team:
         cells = _readable(bodies)
         lone = cells.get(mission.spec.cell_ref)
         wanted = lone.spec.formation_ref if lone is not None else None
-        formation = await reading.formation_of(world.cluster, namespace, wanted)
+        formation = await shared_reads.formation_of(world.cluster, namespace, wanted)
     else:
         wanted = mission.spec.formation_ref or ""
-        formation = await reading.formation_of(world.cluster, namespace, wanted)
-        bodies = await reading.cells_by_label(world.cluster, namespace, wanted) if formation else {}
+        formation = await shared_reads.formation_of(world.cluster, namespace, wanted)
+        bodies = (
+            await shared_reads.cells_by_label(world.cluster, namespace, wanted) if formation else {}
+        )
         cells = _readable(bodies, of=formation)
     return await _with_account(world, mission, Team(formation, cells))
 
@@ -185,7 +187,7 @@ async def _team(world: World, mission: Mission) -> Team:
 def _readable(bodies: dict[str, Body], *, of: Formation | None = None) -> dict[str, Cell]:
     """Read the cells; of a formation only those that it owns."""
     found = {
-        name: reading.read(Cell, body)
+        name: shared_reads.read(Cell, body)
         for name, body in bodies.items()
         if of is None or children.controller_uid(body) == of.metadata.uid
     }
@@ -194,15 +196,15 @@ def _readable(bodies: dict[str, Body], *, of: Formation | None = None) -> dict[s
 
 async def _with_account(world: World, mission: Mission, team: Team) -> Team:
     """Add the account that the entry cell borrows, and who shares it."""
-    cell = entry.entry_cell(mission, team)
-    if isinstance(cell, entry.Obstacle) or cell.spec.service_account_name is None:
+    cell = entrypoint.entry_cell(mission, team)
+    if isinstance(cell, entrypoint.Obstacle) or cell.spec.service_account_name is None:
         return team
     ref = ObjectRef("ServiceAccount", mission.metadata.namespace, cell.spec.service_account_name)
     return Team(
         team.formation,
         team.cells,
         account=await world.cluster.get(ref, fresh=True),
-        sharing=await reading.sharing(world.cluster, cell),
+        sharing=await shared_reads.sharing(world.cluster, cell),
     )
 
 
@@ -254,14 +256,14 @@ async def _instance(
         return None
     ref = ObjectRef("BlueprintInstance", mission.metadata.namespace, owner.name)
     body = await world.cluster.get(ref)
-    found = reading.read(BlueprintInstance, body) if body is not None else None
+    found = shared_reads.read(BlueprintInstance, body) if body is not None else None
     return found if isinstance(found, BlueprintInstance) else None
 
 
 def _decide(observed: MissionObserved | UnreadableMission, now: datetime) -> Plan:
     if isinstance(observed, UnreadableMission):
-        return unreadable_mission.decide(observed, now)
+        return invalid_mission.decide(observed, now)
     return decision.decide_mission(observed, now)
 
 
-RECONCILER = Reconciler("Mission", observe_mission, _decide)
+RECONCILER = Controller("Mission", observe_mission, _decide)

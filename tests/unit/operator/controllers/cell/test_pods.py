@@ -7,7 +7,7 @@ import pytest
 
 from kais.resources.cell import Cell
 from kais.scopes import Scope
-from kais_operator.controllers.cell.decide.placing import Identity
+from kais_operator.controllers.cell.decide.cell_identity import Identity
 from kais_operator.controllers.mission.decide import attempt_jobs
 from kais_operator.planning import quantities
 from kais_operator.planning.children import Parent

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from kais import labels, names
 from kais.resources.cell import Cell
 from kais_operator.controllers.cell.observe import cell as observe_cell
-from kais_operator.controllers.formation.decide import spawn_records, spawning
+from kais_operator.controllers.formation.decide import recursion_policy, spawn_records
 from kais_operator.planning.plan import Body, Create, ObjectRef, PatchMetadata
 from tests.fakes import services, teams
 from tests.fakes.teams import condition
@@ -124,8 +124,8 @@ def recorded(cells: list[Cell]) -> spawn_records.Records:
     holder: Body = {"metadata": {"resourceVersion": "1", "annotations": {}}}
     for number, one in enumerate(cells):
         records = spawn_records.read(holder)
-        kin = spawning.Kin(cells[: number + 1], has_policy=True, records=records)
-        for action in spawning.record(one, kin):
+        kin = recursion_policy.Kin(cells[: number + 1], has_policy=True, records=records)
+        for action in recursion_policy.record(one, kin):
             assert isinstance(action, PatchMetadata)
             holder["metadata"]["annotations"] |= action.annotations
     return spawn_records.read(holder)
@@ -139,11 +139,11 @@ def test_no_deletion_of_parents_frees_a_cell_of_the_limits_further_above(
     cells, deleted = family
     records = recorded(cells)
     left = [one for number, one in enumerate(cells) if number not in deleted]
-    before = spawning.Kin(cells, has_policy=True, records=records)
-    after = spawning.Kin(left, has_policy=True, records=records)
+    before = recursion_policy.Kin(cells, has_policy=True, records=records)
+    after = recursion_policy.Kin(left, has_policy=True, records=records)
     for one in left:
-        if spawning.problem(one, before) is not None:
-            assert spawning.problem(one, after) is not None, one.metadata.name
+        if recursion_policy.problem(one, before) is not None:
+            assert recursion_policy.problem(one, after) is not None, one.metadata.name
 
 
 def hold(fake: FakeWorld, name: str) -> None:
@@ -293,8 +293,8 @@ def test_an_unreadable_record_is_written_anew() -> None:
         holder = {
             "metadata": {"resourceVersion": "1", "annotations": {"limits.kais.io/root": text}}
         }
-        kin = spawning.Kin([one], records=spawn_records.read(holder))
-        (action,) = spawning.record(one, kin)
+        kin = recursion_policy.Kin([one], records=spawn_records.read(holder))
+        (action,) = recursion_policy.record(one, kin)
         assert isinstance(action, PatchMetadata)
         assert list(action.annotations) == ["limits.kais.io/root"]
 

@@ -7,7 +7,7 @@ import pytest
 
 from kais import labels
 from kais.resources.cell import Cell
-from kais_operator.controllers.formation.decide import spawning
+from kais_operator.controllers.formation.decide import recursion_policy
 from tests.fakes import teams
 
 CELLS = 1000
@@ -28,6 +28,8 @@ def test_a_cell_below_a_thousand_is_judged_in_a_moment(
         body["metadata"].setdefault("annotations", {})[labels.CREATED_BY] = creator
     cells = [Cell.from_dict(body) for body in bodies]
     began = time.process_time()
-    problem = spawning.problem(cells[-1], spawning.Kin(cells, has_policy=has_policy))
+    problem = recursion_policy.problem(
+        cells[-1], recursion_policy.Kin(cells, has_policy=has_policy)
+    )
     assert problem is None
     assert time.process_time() - began < 1

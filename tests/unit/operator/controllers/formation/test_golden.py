@@ -11,8 +11,8 @@ import pytest
 
 from kais.resources.cell import Cell
 from kais.resources.formation import Formation
-from kais_operator.controllers.cell.decide import placing, service_workloads
-from kais_operator.controllers.cell.decide.placing import Housed
+from kais_operator.controllers.cell.decide import cell_identity, service_workloads
+from kais_operator.controllers.cell.decide.cell_identity import Housed
 from kais_operator.controllers.formation.decide import formation as formations
 from kais_operator.controllers.formation.decide import topology_maps
 from kais_operator.controllers.mission.decide import attempt_jobs
@@ -40,7 +40,7 @@ def job_of(formation: Formation, body: Body, *, number: int) -> Body:
     return attempt_jobs.attempt_job(
         MISSION,
         cell,
-        placing.identity(Housed(cell, formation), sharing=()),
+        cell_identity.identity(Housed(cell, formation), sharing=()),
         work=WORK,
         knowledge_url="http://kais-knowledge.kais:8000",
         seconds=300,
@@ -85,7 +85,7 @@ def services_of(formation: Formation) -> dict[str, Body]:
         work = service_workloads.workload(
             Parent("kais.io/v1", "Cell", "demo", cell.metadata.name, cell.metadata.uid),
             housed,
-            placing.identity(housed, sharing=()),
+            cell_identity.identity(housed, sharing=()),
             knowledge_url="http://kais-knowledge.kais:8000",
             replicas=1,
         )

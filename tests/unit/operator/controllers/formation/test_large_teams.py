@@ -9,7 +9,7 @@ import pytest
 
 from kais.resources.cell import Cell
 from kais.resources.formation import MAX_CELLS, Formation
-from kais_operator.controllers.cell.decide import placing
+from kais_operator.controllers.cell.decide import cell_identity
 from kais_operator.controllers.cell.observe import cell
 from kais_operator.controllers.formation import observe as formation
 from kais_operator.controllers.formation.decide import formation as decision
@@ -191,7 +191,7 @@ def test_every_cell_has_its_address_whatever_its_name_was_cut_to(name: str) -> N
         {"metadata": {"name": name, "namespace": "demo", "uid": "u"}, "spec": {"cells": templates}}
     )
     made = [Cell.from_dict(body) for body in decision.cell_bodies(team)]
-    assert [placing.short_name(one) for one in made] == [f"lead-{i}" for i in range(12)]
+    assert [cell_identity.short_name(one) for one in made] == [f"lead-{i}" for i in range(12)]
     renamed = {"metadata": {**decision.cell_bodies(team)[0]["metadata"], "name": f"{name}-lead-07"}}
     stranger = Cell.from_dict({**decision.cell_bodies(team)[0], **renamed})
-    assert placing.short_name(stranger) == f"{name}-lead-07"
+    assert cell_identity.short_name(stranger) == f"{name}-lead-07"

@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 
 from kais.resources.check import Check, CheckStatus
-from kais_operator.controllers.mission.decide import checks
-from kais_operator.controllers.mission.decide.checks import Output, Result
+from kais_operator.controllers.mission.decide import check_rules
+from kais_operator.controllers.mission.decide.check_rules import Output, Result
 from kais_operator.planning.container_results import Process
 
 NOW = datetime(2026, 3, 1, 12, 0, tzinfo=UTC)
@@ -25,7 +25,7 @@ def ended(code: int = 0, words: str = "", *, took_s: float = 1) -> Process:
 
 
 def judged(spec: Check, process: Process | None, output: Output | None = None) -> tuple[str, str]:
-    result = checks.judge(spec, process, output, NOW)
+    result = check_rules.judge(spec, process, output, NOW)
     return result.status.value, result.message
 
 
@@ -133,12 +133,12 @@ def test_each_operator_compares(sign: str, passes: bool) -> None:
 @pytest.mark.parametrize("type_", ["response", "natsResponse"])
 def test_an_answer_is_judged_by_its_patterns_and_by_being_there(type_: str) -> None:
     spec = check(type=type_)
-    assert checks.judge_answer(spec, Output("done")).status is CheckStatus.PASSED
-    assert checks.judge_answer(spec, Output(" ")) == Result(
+    assert check_rules.judge_answer(spec, Output("done")).status is CheckStatus.PASSED
+    assert check_rules.judge_answer(spec, Output(" ")) == Result(
         "one", CheckStatus.FAILED, "the cell left no answer"
     )
-    assert checks.judge_answer(spec, Output("done", fails=True)).status is CheckStatus.FAILED
-    assert checks.judge_answer(spec, Output("", problem="slow")).status is CheckStatus.ERROR
+    assert check_rules.judge_answer(spec, Output("done", fails=True)).status is CheckStatus.FAILED
+    assert check_rules.judge_answer(spec, Output("", problem="slow")).status is CheckStatus.ERROR
 
 
 @pytest.mark.parametrize(
@@ -152,20 +152,20 @@ def test_an_answer_is_judged_by_its_patterns_and_by_being_there(type_: str) -> N
     ],
 )
 def test_a_check_has_its_timeout_or_the_usual_one(spec: dict[str, Any], seconds: int) -> None:
-    assert checks.timeout_of(check(**spec)).total_seconds() == seconds
+    assert check_rules.timeout_of(check(**spec)).total_seconds() == seconds
 
 
 def test_a_command_as_text_goes_to_the_shell_and_a_list_does_not() -> None:
-    assert checks.argv_of(check(command="make | tee x")) == ["sh", "-c", "make | tee x"]
-    assert checks.argv_of(check(argv=["/app/check", "a b"])) == ["/app/check", "a b"]
+    assert check_rules.argv_of(check(command="make | tee x")) == ["sh", "-c", "make | tee x"]
+    assert check_rules.argv_of(check(argv=["/app/check", "a b"])) == ["/app/check", "a b"]
 
 
 def test_an_image_without_a_shell_is_told_by_what_to_write_instead() -> None:
     words = 'exec: "sh": executable file not found in $PATH'
-    assert checks.cannot_run(check(), words) == (
+    assert check_rules.cannot_run(check(), words) == (
         "the cell's image has no shell (sh) to run command with; give argv"
     )
-    assert checks.cannot_run(check(argv=["x"]), words) == f"it could not be started: {words}"
+    assert check_rules.cannot_run(check(argv=["x"]), words) == f"it could not be started: {words}"
 
 
 @pytest.mark.parametrize("number", ["1e999", "-1e999", "NaN", f"1{'0' * 400}"])

@@ -2,20 +2,20 @@ from datetime import UTC, datetime
 
 import pytest
 
-from kais_operator.controllers.namespace_account.decide import realm
+from kais_operator.controllers.namespace_account.decide import namespace_account
 from kais_operator.planning.plan import Create, RegisterPrincipal
 
 NOW = datetime(2030, 1, 1, tzinfo=UTC)
 ACCOUNT = {"kind": "ServiceAccount", "metadata": {"name": "kais-user", "uid": "account-uid"}}
 
 
-def observed(**over: object) -> realm.RealmObserved:
+def observed(**over: object) -> namespace_account.RealmObserved:
     seen = {"namespace": "demo", "namespace_uid": "ns-uid", "account": ACCOUNT}
-    return realm.RealmObserved(**{"is_registered": False, **seen, **over})
+    return namespace_account.RealmObserved(**{"is_registered": False, **seen, **over})
 
 
 def test_a_realm_without_account_is_given_one_that_mounts_no_token() -> None:
-    plan = realm.decide_realm(observed(account=None), NOW)
+    plan = namespace_account.decide_realm(observed(account=None), NOW)
     (action,) = plan.actions
     assert isinstance(action, Create)
     assert action.body["metadata"]["name"] == "kais-user"
@@ -25,7 +25,7 @@ def test_a_realm_without_account_is_given_one_that_mounts_no_token() -> None:
 
 
 def test_the_account_is_registered_as_a_person_at_home_in_the_realm() -> None:
-    (action,) = realm.decide_realm(observed(), NOW).actions
+    (action,) = namespace_account.decide_realm(observed(), NOW).actions
     assert isinstance(action, RegisterPrincipal)
     principal = action.principal
     assert (principal.name, principal.type) == ("demo/kais-user", "human")
@@ -48,4 +48,4 @@ def test_the_account_is_registered_as_a_person_at_home_in_the_realm() -> None:
     ],
 )
 def test_nothing_is_to_do_when(over: dict[str, object]) -> None:
-    assert realm.decide_realm(observed(**over), NOW).actions == ()
+    assert namespace_account.decide_realm(observed(**over), NOW).actions == ()

@@ -8,7 +8,7 @@ from datetime import timedelta
 from kais import labels
 from kais.reasons import Reason
 from kais.resources.cell import Cell
-from kais_operator.controllers.cell.decide import placing, pods
+from kais_operator.controllers.cell.decide import cell_identity, pods
 from kais_operator.planning import children
 from kais_operator.planning.children import Parent
 from kais_operator.planning.plan import Action, Body
@@ -40,7 +40,7 @@ def decide_account(cell: Cell, found: Body | None, parent: Parent) -> Account:
 
 def account_problem(cell: Cell, account: Body | None) -> str | None:
     """Say why a cell may not run under the account that it names; None when it may."""
-    namespace, name = cell.metadata.namespace, placing.account_name(cell)
+    namespace, name = cell.metadata.namespace, cell_identity.account_name(cell)
     if account is None:
         return f"ServiceAccount {namespace}/{name} does not exist; create it, annotated {_ALLOWED}"
     given = (account["metadata"].get("annotations") or {}).get(labels.ALLOW_CELLS)
@@ -60,7 +60,7 @@ def _own(cell: Cell, found: Body | None, parent: Parent) -> Account:
         parent,
         api_version="v1",
         kind="ServiceAccount",
-        name=placing.account_name(cell),
+        name=cell_identity.account_name(cell),
         labelled=pods.cell_labels(cell),
         content={"automountServiceAccountToken": False},
     )

@@ -15,9 +15,9 @@ from kais.resources.cell import Cell
 from kais.resources.formation import Formation
 from kais.resources.knowledge_scope import KnowledgeScope
 from kais.scopes import Scope
-from kais_operator.controllers.cell.decide import placing
-from kais_operator.controllers.cell.decide.placing import Housed
-from kais_operator.planning import saying
+from kais_operator.controllers.cell.decide import cell_identity
+from kais_operator.controllers.cell.decide.cell_identity import Housed
+from kais_operator.planning import status_and_events
 from kais_operator.planning.plan import Body, ObjectRef, Plan
 from kais_operator.ports import Cluster
 
@@ -51,7 +51,7 @@ def deciding(
 
     def decide_or_refuse(observed: Any, now: datetime) -> Plan:
         if isinstance(observed, Unreadable):
-            return saying.refuse(
+            return status_and_events.refuse(
                 observed.body,
                 summary=summary,
                 problem=observed.problem,
@@ -101,7 +101,7 @@ async def _scope_of_owner(cluster: Cluster, namespace: str, account: str) -> lis
     if not isinstance(owner, Cell) or owner.is_deleting:
         return []
     formation = await formation_of(cluster, namespace, owner.spec.formation_ref)
-    return [placing.own_scope(Housed(owner, formation))]
+    return [cell_identity.own_scope(Housed(owner, formation))]
 
 
 async def declared_scopes(cluster: Cluster, namespace: str) -> tuple[KnowledgeScope, ...]:

@@ -17,15 +17,15 @@ from kais.resources.check import Check, CheckStatus, ReviewStatus
 from kais.resources.mission import Mission
 from kais_operator.controllers.mission.decide import (
     attempt_pods,
+    attempts_annotation,
     check_pods,
-    checks,
-    record,
-    reviewing,
+    check_rules,
 )
+from kais_operator.controllers.mission.decide import review as decide_review
+from kais_operator.controllers.mission.decide.attempt_summary import Try
 from kais_operator.controllers.mission.decide.attempts import Attempt, State
-from kais_operator.controllers.mission.decide.checks import Output, Result
+from kais_operator.controllers.mission.decide.check_rules import Output, Result
 from kais_operator.controllers.mission.decide.mission_observed import MissionObserved
-from kais_operator.controllers.mission.decide.tries import Try
 from kais_operator.planning.container_results import Process
 from kais_operator.planning.plan import Body, ObjectRef
 
@@ -47,8 +47,8 @@ class Asked:
 
 def judged(observed: MissionObserved, found: Sequence[Attempt], now: datetime) -> list[Attempt]:
     """Join what is seen with what is kept, and judge the latest attempt; oldest first."""
-    kept = record.read(observed.mission)
-    joined = record.merged(found, kept)
+    kept = attempts_annotation.read(observed.mission)
+    joined = attempts_annotation.merged(found, kept)
     if not joined:
         return joined
     last = joined[-1]
@@ -60,8 +60,8 @@ def judged(observed: MissionObserved, found: Sequence[Attempt], now: datetime) -
 
 def asked(observed: MissionObserved, found: Sequence[Attempt], now: datetime) -> list[Asked]:
     """Say what is still to be read for the latest attempt; commands in containers are not here."""
-    kept = record.read(observed.mission)
-    joined = record.merged(found, kept)
+    kept = attempts_annotation.read(observed.mission)
+    joined = attempts_annotation.merged(found, kept)
     if not joined or joined[-1].is_exec or not _is_work_done(observed.mission, joined[-1]):
         return []
     last = joined[-1]
@@ -77,11 +77,11 @@ def _asked(
 ) -> Iterator[Asked]:
     pod = _pod_of(observed, last)
     for check in wanted:
-        if checks.is_response(check):
+        if check_rules.is_response(check):
             yield Asked(check, text=last.message)
-        elif checks.needs_output(check) and pod is not None:
+        elif check_rules.needs_output(check) and pod is not None:
             process = _process(observed, last, check)
-            is_open = not checks.judge(check, process, None, now).is_final
+            is_open = not check_rules.judge(check, process, None, now).is_final
             if process is not None and process.ended_at is not None and is_open:
                 ref = ObjectRef("Pod", pod["metadata"]["namespace"], pod["metadata"]["name"])
                 yield Asked(check, ref, check_pods.name_of(observed.mission, check))
@@ -94,12 +94,12 @@ def limits(observed: MissionObserved, last: Attempt) -> list[datetime]:
     found = []
     final = {result.name for result in last.checks if result.is_final}
     for check in _checks(observed):
-        if check.name in final or checks.is_response(check):
+        if check.name in final or check_rules.is_response(check):
             continue
         process = _process(observed, last, check)
         if process is None or process.began_at is None or process.ended_at is not None:
             continue  # what has ended is judged by its own times
-        found.append(process.began_at + checks.timeout_of(check))
+        found.append(process.began_at + check_rules.timeout_of(check))
     return found
 
 
@@ -133,10 +133,10 @@ def _judged(observed: MissionObserved, last: Attempt, before: Try | None, now: d
         return replace(
             last, state=State.LOST, finished_at=now, trouble=Reason.POD_FAILED, words=words
         )
-    if not _checks(observed) and not reviewing.is_wanted(mission):
+    if not _checks(observed) and not decide_review.is_wanted(mission):
         return last
     if not _is_work_done(mission, last):
-        waiting = tuple(checks.pending(check) for check in _checks(observed))
+        waiting = tuple(check_rules.pending(check) for check in _checks(observed))
         return replace(last, checks=waiting)
     results = tuple(
         final.get(check.name) or _result(observed, last, check, now) for check in _checks(observed)
@@ -163,7 +163,7 @@ def _results_of_exec(
 ) -> tuple[Result, ...]:
     return tuple(
         final.get(check.name)
-        or checks.judge(
+        or check_rules.judge(
             check, observed.execs.get(check.name), observed.outputs.get(check.name), now
         )
         for check in _checks(observed)
@@ -172,13 +172,13 @@ def _results_of_exec(
 
 def _result(observed: MissionObserved, last: Attempt, check: Check, now: datetime) -> Result:
     output = observed.outputs.get(check.name)
-    if checks.is_response(check):
-        return checks.judge_answer(check, output)
+    if check_rules.is_response(check):
+        return check_rules.judge_answer(check, output)
     process = _process(observed, last, check)
     has_pod = _pod_of(observed, last) is not None
-    if output is None and not has_pod and checks.needs_output(check):
+    if output is None and not has_pod and check_rules.needs_output(check):
         output = Output(problem=GONE)
-    return checks.judge(check, process, output, now)
+    return check_rules.judge(check, process, output, now)
 
 
 def _process(observed: MissionObserved, last: Attempt, check: Check) -> Process | None:
@@ -197,7 +197,7 @@ def _process(observed: MissionObserved, last: Attempt, check: Check) -> Process 
 
 def _hangs(observed: MissionObserved, last: Attempt, check: Check, result: Result) -> bool:
     """Whether it was given up on and its container runs on, so its Job will not end by itself."""
-    if not result.is_final or checks.is_response(check) or last.finished_at is not None:
+    if not result.is_final or check_rules.is_response(check) or last.finished_at is not None:
         return False
     process = _process(observed, last, check)
     return process is not None and process.failure is None and process.ended_at is None
@@ -209,7 +209,7 @@ def _trouble(observed: MissionObserved, last: Attempt) -> tuple[Reason, str] | N
     if pod is None or last.finished_at is not None:
         return None
     for check in _checks(observed):
-        if checks.is_response(check):
+        if check_rules.is_response(check):
             continue
         process = _process(observed, last, check)
         if process is not None and process.trouble:
@@ -264,8 +264,8 @@ def _reviewed(mission: Mission, last: Attempt, ended_at: datetime) -> Attempt:
     review = mission.spec.completion.review
     if review is None or not review.enabled:
         return replace(done, words=work)
-    said = reviewing.read(mission)
-    if not isinstance(said, reviewing.Verdict) or said.attempt != last.number:
+    said = decide_review.read(mission)
+    if not isinstance(said, decide_review.Verdict) or said.attempt != last.number:
         words = f"{work}; it waits for the review by {review.reviewer}"
         return replace(done, state=State.REVIEWING, words=words)
     if said.status is ReviewStatus.REJECTED:

@@ -14,9 +14,13 @@ from kais.reasons import Reason
 from kais.resources.cell import Cell
 from kais.resources.cell_template import CellMode
 from kais.resources.check import Check, CheckType
-from kais_operator.controllers.mission.decide import checking, checks, record
+from kais_operator.controllers.mission.decide import (
+    attempts_annotation,
+    check_evaluation,
+    check_rules,
+)
 from kais_operator.controllers.mission.decide.attempts import Attempt, State
-from kais_operator.controllers.mission.decide.entry import Obstacle
+from kais_operator.controllers.mission.decide.entrypoint import Obstacle
 from kais_operator.controllers.mission.decide.mission_observed import (
     MissionObserved,
     RunningContainer,
@@ -53,7 +57,7 @@ def start(observed: MissionObserved, seen: Sequence[Attempt], now: datetime) -> 
     written = PatchMetadata(
         ObjectRef(observed.mission.kind, metadata.namespace, metadata.name),
         resource_version=metadata.resource_version,
-        annotations={labels.ATTEMPTS: record.annotation([*seen, begun])},
+        annotations={labels.ATTEMPTS: attempts_annotation.annotation([*seen, begun])},
     )
     return None, (written,), None
 
@@ -67,7 +71,7 @@ def go_on(
     """
     if last.state is State.REVIEWING:
         return None, (), None
-    wanted = checking.to_run(observed, last)
+    wanted = check_evaluation.to_run(observed, last)
     container = observed.container
     if wanted and container is None:
         words = "the checks wait for a ready pod of the cell"
@@ -88,7 +92,7 @@ def _run(
     *,
     most: timedelta,
 ) -> RunInContainer:
-    argv = checks.argv_of(check)
+    argv = check_rules.argv_of(check)
     if check.type is CheckType.FILE_EXISTS:
         argv = workspace_paths.in_shell(check.paths or ())
     return RunInContainer(
@@ -97,5 +101,5 @@ def _run(
         container.pod,
         container.name,
         tuple(argv),
-        min(checks.timeout_of(check), most).total_seconds(),
+        min(check_rules.timeout_of(check), most).total_seconds(),
     )

@@ -15,9 +15,9 @@ from typing import Any
 from kais import labels
 from kais.outcomes import Outcome
 from kais.resources.mission import Mission
-from kais_operator.controllers.mission.decide import tries
-from kais_operator.controllers.mission.decide.tries import Try
-from kais_operator.planning import notes
+from kais_operator.controllers.mission.decide import attempt_summary
+from kais_operator.controllers.mission.decide.attempt_summary import Try
+from kais_operator.planning import annotation_values
 from kais_operator.planning.plan import Body, ObjectRef, PatchMetadata
 from knowledge_client import models
 
@@ -86,33 +86,35 @@ def _dump(ending: Ending) -> str:
     kept: Body = {
         "words": ending.words,
         "attempt": ending.attempt,
-        "startedAt": tries.dump_time(ending.started_at),
-        "finishedAt": tries.dump_time(ending.finished_at),
+        "startedAt": attempt_summary.dump_time(ending.started_at),
+        "finishedAt": attempt_summary.dump_time(ending.finished_at),
         "receipt": ending.receipt,
         "injected": ending.injected,
-        "tries": [tries.dump(one) for one in ending.tries],
+        "tries": [attempt_summary.dump(one) for one in ending.tries],
     }
     return json.dumps(kept, ensure_ascii=False, sort_keys=True)
 
 
 def _parse(outcome: Outcome, text: str | None) -> Ending | None:
     try:
-        kept = notes.parse(text)
+        kept = annotation_values.parse(text)
         return _from_kept(outcome, kept) if kept else None
-    except notes.BROKEN:
+    except annotation_values.BROKEN:
         return None  # somebody edited the annotation; the outcome still counts
 
 
 def _from_kept(outcome: Outcome, kept: Mapping[str, Any]) -> Ending:
     return Ending(
         outcome=outcome,
-        words=notes.words(kept.get("words")) or f"the run ended {outcome}",
-        finished_at=notes.time(kept.get("finishedAt")),
-        started_at=notes.time(kept.get("startedAt")),
-        tries=tuple(tries.parse(one) for one in (kept.get("tries") or ())[: tries.KEPT]),
-        receipt=notes.words(kept.get("receipt")) or None,
-        injected=notes.optional_number(kept.get("injected")),
-        attempt=notes.number(kept.get("attempt") or 0),
+        words=annotation_values.words(kept.get("words")) or f"the run ended {outcome}",
+        finished_at=annotation_values.time(kept.get("finishedAt")),
+        started_at=annotation_values.time(kept.get("startedAt")),
+        tries=tuple(
+            attempt_summary.parse(one) for one in (kept.get("tries") or ())[: attempt_summary.KEPT]
+        ),
+        receipt=annotation_values.words(kept.get("receipt")) or None,
+        injected=annotation_values.optional_number(kept.get("injected")),
+        attempt=annotation_values.number(kept.get("attempt") or 0),
     )
 
 

@@ -17,8 +17,8 @@ from kais.resources.cell import Cell
 from kais.resources.formation import Formation
 from kais.resources.mission import Mission
 from kais.scopes import Scope
-from kais_operator.controllers.cell.decide import cell_accounts, placing
-from kais_operator.controllers.cell.decide.placing import Housed, Identity
+from kais_operator.controllers.cell.decide import cell_identity, service_account
+from kais_operator.controllers.cell.decide.cell_identity import Housed, Identity
 from kais_operator.controllers.formation.decide import formation as formations
 from kais_operator.planning.plan import Body
 
@@ -80,7 +80,7 @@ def entry_cell(mission: Mission, team: Team) -> Cell | Obstacle:
     if short is None:
         return _no_such_entry(team.formation, wanted or "")
     for cell in team.cells.values():
-        if placing.short_name(cell) == short:
+        if cell_identity.short_name(cell) == short:
             return cell
     words = f"{team.formation.ref} has not made its cell {short} yet"
     return Obstacle(Reason.WAITING_FOR_FORMATION, words)
@@ -107,7 +107,7 @@ def find(mission: Mission, team: Team, *, now: datetime) -> Entry | Obstacle:
 
 def entry_of(cell: Cell, team: Team) -> Entry:
     """Say who the entry cell is, ready or not."""
-    return Entry(cell, placing.identity(Housed(cell, team.formation), sharing=team.sharing))
+    return Entry(cell, cell_identity.identity(Housed(cell, team.formation), sharing=team.sharing))
 
 
 def _not_ready(mission: Mission, cell: Cell, team: Team, *, now: datetime) -> Obstacle | None:
@@ -122,7 +122,7 @@ def _not_ready(mission: Mission, cell: Cell, team: Team, *, now: datetime) -> Ob
         words = f"waiting for cells: {'; '.join(trouble[:_NAMED])}{more}"
         return Obstacle(Reason.WAITING_FOR_CELLS, words)
     if cell.spec.service_account_name is not None:
-        problem = cell_accounts.account_problem(cell, team.account)
+        problem = service_account.account_problem(cell, team.account)
         if problem is not None:
             return Obstacle(Reason.ACCOUNT_NOT_ALLOWED, problem)
     return _not_registered(cell, now)
@@ -157,11 +157,11 @@ def run_scope(mission: Mission, team: Team) -> scopes.Scope:
     """
     realm = mission.metadata.namespace
     if team.formation is not None:
-        return placing.formation_scope(team.formation)
+        return cell_identity.formation_scope(team.formation)
     if mission.spec.cell_ref is not None:
         cell = team.cells.get(mission.spec.cell_ref)
         if cell is not None and cell.spec.formation_ref is not None:
-            return scopes.Scope(realm, placing.segment(cell.spec.formation_ref))
-        return scopes.Scope(realm, None, placing.segment(mission.spec.cell_ref))
+            return scopes.Scope(realm, cell_identity.segment(cell.spec.formation_ref))
+        return scopes.Scope(realm, None, cell_identity.segment(mission.spec.cell_ref))
     wanted = mission.spec.formation_ref
-    return scopes.Scope(realm, placing.segment(wanted) if wanted is not None else None)
+    return scopes.Scope(realm, cell_identity.segment(wanted) if wanted is not None else None)

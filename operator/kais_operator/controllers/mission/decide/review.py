@@ -15,7 +15,7 @@ from typing import Any, TypeGuard
 from kais import labels
 from kais.resources.check import ReviewStatus
 from kais.resources.mission import Mission
-from kais_operator.planning import notes
+from kais_operator.planning import annotation_values
 
 FEEDBACK_LIMIT = 4096
 _RUN_SHOWN = 128
@@ -55,13 +55,13 @@ def read(mission: Mission) -> Verdict | str | None:
     if text is None:
         return None
     try:
-        said = notes.parse(text)
+        said = annotation_values.parse(text)
     except ValueError as exc:
         return f"{labels.REVIEW} is no JSON ({exc}); write {_FORM}"
     if not isinstance(said, dict):
         return f"{labels.REVIEW} is no object; write {_FORM}"
     run_id = said.get("run")
-    if run_id is not None and run_id != notes.run_id(mission.metadata.annotations):
+    if run_id is not None and run_id != annotation_values.run_id(mission.metadata.annotations):
         return f"{labels.REVIEW} names run {str(run_id)[:_RUN_SHOWN]} and is ignored"
     return _verdict(said)
 
@@ -75,12 +75,12 @@ def _verdict(said: dict[str, Any]) -> Verdict | str:
         return f"{labels.REVIEW} has verdict {verdict!r}; write {_FORM}"
     if not isinstance(feedback, str):
         return f"{labels.REVIEW} has a feedback that is no text; write {_FORM}"
-    return Verdict(attempt, status, notes.words(feedback)[:FEEDBACK_LIMIT])
+    return Verdict(attempt, status, annotation_values.words(feedback)[:FEEDBACK_LIMIT])
 
 
 def _is_attempt(attempt: Any) -> TypeGuard[int]:
     is_number = isinstance(attempt, int) and not isinstance(attempt, bool)
-    return is_number and 1 <= attempt <= notes.MOST
+    return is_number and 1 <= attempt <= annotation_values.MOST
 
 
 def remark(mission: Mission, number: int) -> str | None:

@@ -10,9 +10,9 @@ from typing import Any
 from kais.resources.check import CheckStatus, ReviewStatus
 from kais.resources.field_types import rfc3339
 from kais_operator.controllers.mission.decide.attempts import OPEN, Attempt, State
-from kais_operator.controllers.mission.decide.checks import Result
-from kais_operator.controllers.mission.decide.reviewing import Verdict
-from kais_operator.planning import notes
+from kais_operator.controllers.mission.decide.check_rules import Result
+from kais_operator.controllers.mission.decide.review import Verdict
+from kais_operator.planning import annotation_values
 from kais_operator.planning.plan import Body
 
 KEPT = 10
@@ -123,22 +123,26 @@ def parse(one: Mapping[str, Any]) -> Try:
         notes.BROKEN: somebody edited it.
     """
     verdict = one.get("verdict")
-    number = notes.number(one["number"], least=1)
-    started_at = notes.time(one["startedAt"])
+    number = annotation_values.number(one["number"], least=1)
+    started_at = annotation_values.time(one["startedAt"])
     if started_at is None:
         raise ValueError("an attempt has a start")
     return Try(
         number=number,
         state=State(one["state"]),
         started_at=started_at,
-        finished_at=notes.time(one.get("finishedAt")),
-        words=notes.words(one.get("words")),
-        message=notes.words(one.get("message")),
-        exit_code=notes.optional_number(one.get("exitCode"), least=-notes.MOST),
+        finished_at=annotation_values.time(one.get("finishedAt")),
+        words=annotation_values.words(one.get("words")),
+        message=annotation_values.words(one.get("message")),
+        exit_code=annotation_values.optional_number(
+            one.get("exitCode"), least=-annotation_values.MOST
+        ),
         is_truncated=bool(one.get("truncated")),
         has_begun=bool(one.get("begun", True)),
         checks=tuple(
-            Result(notes.words(name), CheckStatus(status), notes.words(words))
+            Result(
+                annotation_values.words(name), CheckStatus(status), annotation_values.words(words)
+            )
             for name, status, words in one.get("checks") or ()
         ),
         verdict=_verdict(number, verdict),
@@ -154,4 +158,4 @@ def dump_time(at: datetime | None) -> str | None:
 def _verdict(number: int, told: Sequence[Any] | None) -> Verdict | None:
     if not told:
         return None
-    return Verdict(number, ReviewStatus(told[0]), notes.words(told[1]))
+    return Verdict(number, ReviewStatus(told[0]), annotation_values.words(told[1]))

@@ -15,12 +15,17 @@ from kais.outcomes import Outcome
 from kais.reasons import Reason
 from kais.resources.cell_template import CellMode
 from kais.resources.mission import Mission
-from kais_operator.controllers.mission.decide import checks, entry, injecting, tries
+from kais_operator.controllers.mission.decide import (
+    attempt_summary,
+    check_rules,
+    entrypoint,
+    knowledge_injection,
+)
 from kais_operator.controllers.mission.decide.attempts import Attempt, State
-from kais_operator.controllers.mission.decide.endings import Ending
-from kais_operator.controllers.mission.decide.entry import Obstacle, Team
+from kais_operator.controllers.mission.decide.entrypoint import Obstacle, Team
 from kais_operator.controllers.mission.decide.mission_observed import MissionObserved
-from kais_operator.planning import notes
+from kais_operator.controllers.mission.decide.outcome_annotation import Ending
+from kais_operator.planning import annotation_values
 
 COUNTING = timedelta(seconds=30)
 """How long a Job may take to count a container that has ended, before the clock decides."""
@@ -46,13 +51,13 @@ def judge(
     last = attempts[-1] if attempts else None
     over_at = last.finished_at if last is not None and last.is_over else None
     latest_map = observed.maps.get(last.job_name or "") if last is not None else None
-    receipt, injected = injecting.given(latest_map)
+    receipt, injected = knowledge_injection.given(latest_map)
     return Ending(
         outcome=outcome,
         words=words,
         finished_at=over_at or now,
         started_at=attempts[0].started_at if attempts else None,
-        tries=tries.of_all(attempts),
+        tries=attempt_summary.of_all(attempts),
         receipt=receipt,
         injected=injected,
         attempt=last.number if last is not None else 0,
@@ -83,7 +88,7 @@ def start_deadline(mission: Mission, last: Attempt | None, *, now: datetime) -> 
 
 def _taken_up_at(mission: Mission) -> datetime | None:
     try:
-        return notes.time(mission.metadata.annotations.get(labels.ACCEPTED_AT))
+        return annotation_values.time(mission.metadata.annotations.get(labels.ACCEPTED_AT))
     except ValueError:
         return None  # somebody edited it
 
@@ -137,7 +142,7 @@ _SETTLED = {State.SUCCEEDED: Outcome.SUCCEEDED, State.LOST: Outcome.INFRASTRUCTU
 
 def _after(mission: Mission, attempts: Sequence[Attempt], now: datetime) -> Verdict | None:
     last = attempts[-1]
-    words = tries.of(last).sentence()
+    words = attempt_summary.of(last).sentence()
     if last.state in _SETTLED:
         return _SETTLED[last.state], f"attempt {last.number}: {words}"
     if last.state is State.TIMED_OUT:
@@ -194,11 +199,11 @@ def _never_began(mission: Mission, last: Attempt) -> str:
 
 def unsupported(mission: Mission, team: Team) -> str | None:
     """Say what a mission asks of its cell that this version cannot do; None for nothing."""
-    cell = entry.entry_cell(mission, team)
+    cell = entrypoint.entry_cell(mission, team)
     if isinstance(cell, Obstacle) or cell.spec.effective_mode is not CellMode.SERVICE:
         return None
     wanted = mission.spec.completion.checks
-    answers = [check.name for check in wanted if checks.is_response(check)]
+    answers = [check.name for check in wanted if check_rules.is_response(check)]
     if wanted and not answers:
         return None
     why = f"response checks ({', '.join(answers)})" if answers else "a mission without checks"

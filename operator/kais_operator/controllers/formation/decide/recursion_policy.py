@@ -28,7 +28,7 @@ from kais import labels
 from kais.resources.cell import Cell
 from kais.resources.cell_template import Recursion, SpawnPolicy
 from kais.resources.formation import Formation
-from kais_operator.controllers.cell.decide import placing
+from kais_operator.controllers.cell.decide import cell_identity
 from kais_operator.controllers.formation.decide import formation as formations
 from kais_operator.controllers.formation.decide import spawn_records
 from kais_operator.controllers.formation.decide.spawn_records import NO_RECORDS, Records
@@ -130,7 +130,7 @@ def _approval_problem(cell: Cell, parent: Cell, kin: Kin) -> str | None:
         is_approved = cell.metadata.annotations.get(labels.APPROVED) == labels.APPROVED_YES
         advice = f'annotate this one {labels.APPROVED}: "{labels.APPROVED_YES}"'
     else:
-        account = placing.account_name(parent)
+        account = cell_identity.account_name(parent)
         is_approved = cell.metadata.name in kin.approvals.get(account, frozenset())
         advice = (
             f"add {cell.metadata.name} to {labels.APPROVED_CELLS} of ServiceAccount"
@@ -147,7 +147,9 @@ class _Family:
         self.by_name = {one.metadata.name: one for one in kin.cells} | {cell.metadata.name: cell}
         self._by_account: dict[str, list[str]] = {}
         for one in self.by_name.values():
-            self._by_account.setdefault(placing.account_name(one), []).append(one.metadata.name)
+            self._by_account.setdefault(cell_identity.account_name(one), []).append(
+                one.metadata.name
+            )
         self._callers = [one for one in self.by_name.values() if one.spec.api_access]
 
     def above(self, cell: Cell) -> _Relatives:
@@ -183,7 +185,7 @@ class _Family:
             one = self.by_name[node.name]
             yield from ((_Node(name), 1) for name in self._by_parent.get(node.name, ()))
             if self.kin.has_policy:
-                yield _Node(placing.account_name(one), True), 0
+                yield _Node(cell_identity.account_name(one), True), 0
             elif one.spec.api_access:
                 yield from ((_Node(name), 1) for name in younger.up_to(one))
 

@@ -15,11 +15,11 @@ from typing import Any
 from kais import labels
 from kais.outcomes import Outcome
 from kais.resources.mission import Mission
-from kais_operator.controllers.mission.decide import tries
+from kais_operator.controllers.mission.decide import attempt_summary
+from kais_operator.controllers.mission.decide.attempt_summary import Try
 from kais_operator.controllers.mission.decide.attempts import Attempt
-from kais_operator.controllers.mission.decide.endings import Ending
-from kais_operator.controllers.mission.decide.tries import Try
-from kais_operator.planning import notes
+from kais_operator.controllers.mission.decide.outcome_annotation import Ending
+from kais_operator.planning import annotation_values
 from kais_operator.planning.plan import Body
 
 KEPT_RUNS = 10
@@ -42,17 +42,17 @@ def read(mission: Mission) -> tuple[Try, ...]:
     """Read what is kept of the attempts, oldest first; what somebody broke counts as nothing."""
     text = mission.metadata.annotations.get(labels.ATTEMPTS)
     try:
-        kept = [tries.parse(one) for one in notes.parse(text) or ()]
-    except notes.BROKEN:
+        kept = [attempt_summary.parse(one) for one in annotation_values.parse(text) or ()]
+    except annotation_values.BROKEN:
         return ()
     return tuple(sorted(kept, key=lambda one: one.number))
 
 
 def annotation(attempts: Sequence[Attempt]) -> str:
     """Write down what became of the attempts so far."""
-    kept = tries.of_all(attempts)
+    kept = attempt_summary.of_all(attempts)
     last = kept[-1] if kept[-1].is_over else replace(kept[-1], words="")  # words of the moment
-    return _json([tries.dump(one) for one in (*kept[:-1], last)])
+    return _json([attempt_summary.dump(one) for one in (*kept[:-1], last)])
 
 
 def merged(found: Sequence[Attempt], kept: Sequence[Try]) -> list[Attempt]:
@@ -78,8 +78,8 @@ def earlier(mission: Mission) -> tuple[EarlierRun, ...]:
     """Read how the runs before this one ended, oldest first."""
     text = mission.metadata.annotations.get(labels.EARLIER_RUNS)
     try:
-        return tuple(_run(one) for one in notes.parse(text) or ())
-    except notes.BROKEN:
+        return tuple(_run(one) for one in annotation_values.parse(text) or ())
+    except annotation_values.BROKEN:
         return ()
 
 
@@ -96,20 +96,20 @@ def _dump(run: EarlierRun) -> Body:
         "runId": run.run_id,
         "outcome": run.outcome.value,
         "attempt": run.attempt,
-        "startedAt": tries.dump_time(run.started_at),
-        "finishedAt": tries.dump_time(run.finished_at),
+        "startedAt": attempt_summary.dump_time(run.started_at),
+        "finishedAt": attempt_summary.dump_time(run.finished_at),
         "words": run.words[:_WORDS_LIMIT],
     }
 
 
 def _run(one: Mapping[str, Any]) -> EarlierRun:
     return EarlierRun(
-        run_id=notes.words(one["runId"]),
+        run_id=annotation_values.words(one["runId"]),
         outcome=Outcome(one["outcome"]),
-        attempt=notes.number(one["attempt"]),
-        started_at=notes.time(one.get("startedAt")),
-        finished_at=notes.time(one.get("finishedAt")),
-        words=notes.words(one.get("words")),
+        attempt=annotation_values.number(one["attempt"]),
+        started_at=annotation_values.time(one.get("startedAt")),
+        finished_at=annotation_values.time(one.get("finishedAt")),
+        words=annotation_values.words(one.get("words")),
     )
 
 

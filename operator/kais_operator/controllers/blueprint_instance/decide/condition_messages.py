@@ -7,8 +7,8 @@ from kais.blueprints import Rendered
 from kais.conditions import Reason, Type, Wanted
 from kais_operator.controllers.blueprint_instance.decide import (
     instance_reruns,
-    instance_resting,
     instance_run,
+    scale_down,
 )
 from kais_operator.controllers.blueprint_instance.decide.instance_observed import (
     BlueprintInstanceObserved,
@@ -60,7 +60,7 @@ def cells_ready(observed: BlueprintInstanceObserved) -> Wanted:
     metadata = observed.instance.metadata
     name = f"Formation/{metadata.namespace}/{metadata.name}"
     formation = observed.formation or {"metadata": {}}
-    if instance_resting.is_resting(observed.formation):
+    if scale_down.is_resting(observed.formation):
         message = f"{name}: the mission has ended, so its Service cells rest (spec.afterMission)"
         return conditions.true(Type.CELLS_READY, Reason.SCALED_DOWN, message)
     told = (formation.get("status") or {}).get("conditions") or []

@@ -9,12 +9,12 @@ from kais import labels
 from kais.resources.cell import Cell
 from kais.resources.cell_template import SpawnPolicy
 from kais.resources.formation import Formation
-from kais_operator.controllers.cell.decide import placing
-from kais_operator.controllers.cell.decide.placing import Housed
-from kais_operator.controllers.formation.decide import spawn_records, spawning
+from kais_operator.controllers.cell.decide import cell_identity
+from kais_operator.controllers.cell.decide.cell_identity import Housed
+from kais_operator.controllers.formation.decide import recursion_policy, spawn_records
+from kais_operator.controllers.formation.decide.recursion_policy import NO_KIN, Kin
 from kais_operator.controllers.formation.decide.spawn_records import Records
-from kais_operator.controllers.formation.decide.spawning import NO_KIN, Kin
-from kais_operator.controllers.shared.observe import reading
+from kais_operator.controllers.shared.observe import shared_reads
 from kais_operator.planning.plan import Body, ObjectRef
 from kais_operator.ports import Cluster, World
 
@@ -29,7 +29,7 @@ async def read_kin(world: World, housed: Housed) -> Kin:
             return NO_KIN
         records = await _records(cluster, cell, fresh=True)
         return Kin(await _cells(cluster, namespace), has_policy=True, records=records)
-    is_ours = bool(housed.formation and spawning.of_formations([cell], [housed.formation]))
+    is_ours = bool(housed.formation and recursion_policy.of_formations([cell], [housed.formation]))
     if not has_parent and is_ours:
         return NO_KIN  # without a look at the others, which a large team would repeat for each cell
     bodies = await cluster.list("Cell", namespace)
@@ -38,8 +38,10 @@ async def read_kin(world: World, housed: Housed) -> Kin:
     if not has_parent and not has_caller and not records.limits:
         return NO_KIN
     cells = _readable(bodies)
-    teams = [reading.read(Formation, body) for body in await cluster.list("Formation", namespace)]
-    of_formations = spawning.of_formations(
+    teams = [
+        shared_reads.read(Formation, body) for body in await cluster.list("Formation", namespace)
+    ]
+    of_formations = recursion_policy.of_formations(
         cells, [team for team in teams if isinstance(team, Formation)]
     )
     recorded = [
@@ -63,7 +65,7 @@ async def _cells(cluster: Cluster, namespace: str) -> tuple[Cell, ...]:
 
 
 def _readable(bodies: Sequence[Body]) -> tuple[Cell, ...]:
-    found = [reading.read(Cell, body) for body in bodies]
+    found = [shared_reads.read(Cell, body) for body in bodies]
     return tuple(one for one in found if isinstance(one, Cell))
 
 
@@ -71,7 +73,7 @@ async def _approvals(cluster: Cluster, cells: Sequence[Cell]) -> dict[str, froze
     """Read whom the accounts of cells that need approval approve; no watch tells of these."""
     approvals: dict[str, frozenset[str]] = {}
     for cell in cells:
-        recursion, account = cell.spec.recursion, placing.account_name(cell)
+        recursion, account = cell.spec.recursion, cell_identity.account_name(cell)
         asks = recursion and recursion.spawn_policy is SpawnPolicy.APPROVAL_REQUIRED
         if not asks or account in approvals:
             continue

@@ -9,12 +9,12 @@ from kais import conditions
 from kais.conditions import Wanted
 from kais.reasons import Reason
 from kais.resources.mission import Mission
-from kais_operator.controllers.mission.decide import tries
+from kais_operator.controllers.mission.decide import attempt_summary
+from kais_operator.controllers.mission.decide.attempt_summary import Try
 from kais_operator.controllers.mission.decide.attempts import Attempt
-from kais_operator.controllers.mission.decide.endings import Ending
-from kais_operator.controllers.mission.decide.entry import Obstacle
+from kais_operator.controllers.mission.decide.entrypoint import Obstacle
 from kais_operator.controllers.mission.decide.mission_observed import MissionObserved
-from kais_operator.controllers.mission.decide.tries import Try
+from kais_operator.controllers.mission.decide.outcome_annotation import Ending
 
 
 @dataclass(frozen=True)
@@ -42,7 +42,9 @@ class Standing:
 
     def tries(self) -> tuple[Try, ...]:
         """Give the attempts as they are told: those of the ending count, when there is one."""
-        return self.ending.tries if self.ending is not None else tries.of_all(self.attempts)
+        return (
+            self.ending.tries if self.ending is not None else attempt_summary.of_all(self.attempts)
+        )
 
 
 def kept_word(standing: Standing, type_: str) -> Wanted | None:

@@ -14,9 +14,9 @@ from kais import labels
 from kais.conditions import Type
 from kais.outcomes import Outcome
 from kais.reasons import Reason
-from kais_operator.controllers.mission.decide import attempts, recording
+from kais_operator.controllers.mission.decide import attempts, ledger
 from kais_operator.controllers.outbox.decide import outbox
-from kais_operator.planning import notes, saying
+from kais_operator.planning import annotation_values, status_and_events
 from kais_operator.planning.plan import Body, CloseRun, Create, ObjectRef, PatchMetadata, Plan
 
 _AGAIN = timedelta(seconds=1)
@@ -39,13 +39,13 @@ def decide(observed: UnreadableMission, now: datetime) -> Plan:
     """Say what is wrong; close the run of one that is deleted, then let it go."""
     metadata = observed.body["metadata"]
     annotations = metadata.get("annotations") or {}
-    run_id = notes.run_id(annotations)
+    run_id = annotation_values.run_id(annotations)
     going_since = attempts.parse_time(metadata.get("deletionTimestamp"))
     is_held = labels.FINALIZER in (metadata.get("finalizers") or ())
     if going_since is not None and is_held and run_id is None:
         return Plan((_released(metadata),))  # somebody took the run-id away, or wrote none
     if going_since is None or not is_held or run_id is None:
-        return saying.refuse(
+        return status_and_events.refuse(
             observed.body,
             summary=Type.SUCCEEDED,
             problem=observed.problem,
@@ -55,7 +55,7 @@ def decide(observed: UnreadableMission, now: datetime) -> Plan:
     given = annotations.get(labels.OUTCOME)
     outcome = Outcome(given) if given in set(Outcome) else Outcome.CANCELLED
     closing = CloseRun(run_id, outcome, now, metadata["namespace"], metadata["name"])
-    if now - going_since >= recording.PATIENCE:
+    if now - going_since >= ledger.PATIENCE:
         calls = [outbox.close_run(closing)]
         key = outbox.key_of(metadata["namespace"], run_id)
         kept = outbox.body(observed.operator_namespace, key=key, calls=calls)

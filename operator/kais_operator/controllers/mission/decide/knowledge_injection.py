@@ -7,12 +7,12 @@ from typing import Literal
 from kais import labels, names
 from kais.resources.knowledge_scope import KnowledgeScope
 from kais.resources.mission import Mission
-from kais_operator.controllers.cell.decide import placing, pods
+from kais_operator.controllers.cell.decide import cell_identity, pods
 from kais_operator.controllers.knowledge_scope.decide import knowledge_scope
 from kais_operator.controllers.mission.decide.attempts import Attempt
-from kais_operator.controllers.mission.decide.entry import Entry
+from kais_operator.controllers.mission.decide.entrypoint import Entry
 from kais_operator.controllers.mission.decide.mission_observed import MissionObserved
-from kais_operator.planning import children, notes
+from kais_operator.planning import annotation_values, children
 from kais_operator.planning.children import Parent
 from kais_operator.planning.plan import Body, InjectKnowledge
 from knowledge_client import models
@@ -73,7 +73,7 @@ def _recall(
     mission, cell = observed.mission, entry.cell
     own = cell.spec.knowledge
     named = own.scope_ref if own is not None else None
-    settings = placing.settings_for(entry.who.scope, observed.declared, named=named)
+    settings = cell_identity.settings_for(entry.who.scope, observed.declared, named=named)
     bounds = knowledge_scope.injection_of(settings)
     is_refused = own is not None and own.inject is False
     is_asked = own is not None and own.inject is True
@@ -96,7 +96,9 @@ def given(body: Body | None) -> tuple[str | None, int | None]:
     if body is None:
         return None, None
     annotations = body["metadata"].get("annotations") or {}
-    return annotations.get(labels.RECEIPT) or None, notes.digits(annotations.get(labels.INJECTED))
+    return annotations.get(labels.RECEIPT) or None, annotation_values.digits(
+        annotations.get(labels.INJECTED)
+    )
 
 
 def problem(body: Body | None) -> str | None:

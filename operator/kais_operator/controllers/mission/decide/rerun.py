@@ -11,9 +11,9 @@ from datetime import datetime
 from kais import labels, names
 from kais.resources.field_types import rfc3339
 from kais.resources.mission import Mission
-from kais_operator.controllers.mission.decide import attempts, record, recording
-from kais_operator.controllers.mission.decide.endings import Ending
+from kais_operator.controllers.mission.decide import attempts, attempts_annotation, ledger
 from kais_operator.controllers.mission.decide.mission_observed import MissionObserved
+from kais_operator.controllers.mission.decide.outcome_annotation import Ending
 from kais_operator.planning import children
 from kais_operator.planning.plan import Action, Delete, ObjectRef, PatchMetadata
 
@@ -51,7 +51,7 @@ def stamp(
     """
     mission = observed.mission
     nonce = wanted(mission)
-    if nonce is None or not recording.state_of(observed).is_done:
+    if nonce is None or not ledger.state_of(observed).is_done:
         return None
     metadata = mission.metadata
     finalizers = tuple(f for f in metadata.finalizers if f != labels.FINALIZER)
@@ -62,7 +62,7 @@ def stamp(
             labels.RUN_ID: run_id_for(mission, nonce),
             labels.RERUN_TAKEN: nonce,
             labels.ACCEPTED_AT: rfc3339(now),
-            labels.EARLIER_RUNS: record.with_ended(mission, run_id, ending),
+            labels.EARLIER_RUNS: attempts_annotation.with_ended(mission, run_id, ending),
             labels.OUTCOME: None,
             labels.ENDING: None,
             labels.ATTEMPTS: None,

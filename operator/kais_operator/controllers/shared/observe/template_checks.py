@@ -18,21 +18,21 @@ from kais.resources.blueprint import TemplateSpec
 from kais.resources.blueprint_instance import BlueprintInstance
 from kais.resources.blueprint_revision import BlueprintRevision
 from kais_operator import errors
-from kais_operator.controllers.base import Seen
+from kais_operator.controllers.base import Observation
 from kais_operator.controllers.blueprint.decide.revision_history import Verdict
 from kais_operator.controllers.blueprint_instance.decide import instance_run
-from kais_operator.controllers.shared.observe import reading
+from kais_operator.controllers.shared.observe import shared_reads
 from kais_operator.planning.plan import ObjectRef
 from kais_operator.ports import World
 
 
 def reporting_unavailable(
-    observe: Callable[[World, ObjectRef], Awaitable[Seen | None]],
-) -> Callable[[World, ObjectRef], Awaitable[Seen | None]]:
+    observe: Callable[[World, ObjectRef], Awaitable[Observation | None]],
+) -> Callable[[World, ObjectRef], Awaitable[Observation | None]]:
     """Wrap an observation that renders: say on the object that the renderer cannot be reached."""
 
     @functools.wraps(observe)
-    async def observe_or_report(world: World, ref: ObjectRef) -> Seen | None:
+    async def observe_or_report(world: World, ref: ObjectRef) -> Observation | None:
         try:
             return await observe(world, ref)
         except errors.RendererUnavailable as exc:
@@ -41,7 +41,7 @@ def reporting_unavailable(
                 raise
             problem = f"{exc}; its template is compiled and rendered as soon as it does"
             reason = Reason.RENDERER_UNAVAILABLE
-            return Seen(body, reading.Unreadable(body, problem, reason))
+            return Observation(body, shared_reads.Unreadable(body, problem, reason))
 
     return observe_or_report
 

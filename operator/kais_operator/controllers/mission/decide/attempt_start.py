@@ -8,9 +8,14 @@ from datetime import datetime, timedelta
 from kais import durations, labels
 from kais.reasons import Reason
 from kais_operator.controllers.cell.decide import process_limits
-from kais_operator.controllers.mission.decide import attempt_jobs, judging, rounds, tries
+from kais_operator.controllers.mission.decide import (
+    attempt_jobs,
+    attempt_summary,
+    outcome,
+    service_attempts,
+)
 from kais_operator.controllers.mission.decide.attempts import Attempt
-from kais_operator.controllers.mission.decide.entry import Entry, Obstacle
+from kais_operator.controllers.mission.decide.entrypoint import Entry, Obstacle
 from kais_operator.controllers.mission.decide.mission_observed import MissionObserved, parent_of
 from kais_operator.planning import children
 from kais_operator.planning.plan import Action, Body
@@ -37,8 +42,8 @@ def start(
         return obstacle, (), _LOOK_AGAIN if _is_suspended_use(observed) else None
     if isinstance(entry, Obstacle):
         return entry, (), _LOOK_AGAIN
-    if rounds.is_round(entry.cell):
-        return rounds.start(observed, seen, now)
+    if service_attempts.is_round(entry.cell):
+        return service_attempts.start(observed, seen, now)
     obstacle = _still_there(observed)
     if obstacle is not None:
         return obstacle, (), children.LOOK_AGAIN
@@ -80,7 +85,7 @@ def _is_suspended_use(observed: MissionObserved) -> bool:
 
 def _held_back(observed: MissionObserved) -> Obstacle | None:
     mission = observed.mission
-    unsupported = judging.unsupported(mission, observed.team)
+    unsupported = outcome.unsupported(mission, observed.team)
     if unsupported is not None:
         return Obstacle(Reason.NOT_YET_SUPPORTED, unsupported)
     if mission.metadata.annotations.get(labels.RECONCILE) == labels.RECONCILE_SUSPENDED:
@@ -102,7 +107,7 @@ def _job(
 ) -> Body:
     mission = observed.mission
     previous = seen[-1] if seen else None
-    limit = judging.deadline(mission, seen)
+    limit = outcome.deadline(mission, seen)
     whole = durations.parse(mission.spec.completion.timeout)
     left = limit - now if limit is not None else whole
     said = mission.spec.entrypoint.message if mission.spec.entrypoint else None
@@ -112,7 +117,7 @@ def _job(
         attempt=previous.number + 1 if previous else 1,
         objective=mission.spec.objective,
         message=said or "",
-        feedback=tries.of(previous).feedback() if previous else "",
+        feedback=attempt_summary.of(previous).feedback() if previous else "",
         labelled={
             key: mission.metadata.labels[key]
             for key in (labels.BLUEPRINT, labels.REVISION, labels.INSTANCE)

@@ -12,15 +12,15 @@ from datetime import datetime, timedelta
 
 from kais import labels, scopes
 from kais.conditions import Type
-from kais_operator.controllers.cell.decide import placing
-from kais_operator.controllers.mission.decide import entry as entries
-from kais_operator.controllers.mission.decide import injecting
+from kais_operator.controllers.cell.decide import cell_identity
+from kais_operator.controllers.mission.decide import entrypoint as entries
+from kais_operator.controllers.mission.decide import knowledge_injection
+from kais_operator.controllers.mission.decide.attempt_summary import Try
 from kais_operator.controllers.mission.decide.attempts import State
-from kais_operator.controllers.mission.decide.endings import Ending
 from kais_operator.controllers.mission.decide.mission_observed import MissionObserved, is_held
-from kais_operator.controllers.mission.decide.tries import Try
+from kais_operator.controllers.mission.decide.outcome_annotation import Ending
 from kais_operator.controllers.outbox.decide import outbox
-from kais_operator.planning import notes
+from kais_operator.planning import annotation_values
 from kais_operator.planning.plan import (
     Action,
     Body,
@@ -70,8 +70,8 @@ def state_of(observed: MissionObserved) -> Recording:
     ledger = observed.ledger
     has_ended = ledger.run is not None and ledger.run.outcome is not None
     is_closed = has_ended if ledger.run is not None else ledger.is_closed
-    settings = placing.settings_for(_scope(observed), observed.declared)
-    is_extracting = injecting.is_extracting(observed, settings)
+    settings = cell_identity.settings_for(_scope(observed), observed.declared)
+    is_extracting = knowledge_injection.is_extracting(observed, settings)
     is_accepted = ledger.extraction is not None or ledger.is_extraction_accepted
     return Recording(is_closed, is_extracting, is_accepted or not is_extracting)
 
@@ -161,7 +161,7 @@ def run_in(observed: MissionObserved, ending: Ending | None) -> models.RunIn:
         "scope": str(_scope(observed)),
         "mission": metadata.name,
         "objective": mission.spec.objective[:_CONTENT_LIMIT],
-        "arm": injecting.arm_of(mission),
+        "arm": knowledge_injection.arm_of(mission),
         **_use(observed),
     }
     if ending is not None:
@@ -193,7 +193,7 @@ def _scope(observed: MissionObserved) -> scopes.Scope:
 def _use(observed: MissionObserved) -> Body:
     """Name the use that the run belongs to, as far as the ledger does not know it."""
     carried = observed.mission.metadata.labels
-    revision = notes.digits(carried.get(labels.REVISION))
+    revision = annotation_values.digits(carried.get(labels.REVISION))
     use: Body = {
         "blueprint": blueprint_of(observed),
         "revision": revision or None,
@@ -212,7 +212,7 @@ def _values(observed: MissionObserved) -> Body:
     text = observed.mission.metadata.annotations.get(labels.PARAMETERS)
     own = observed.instance.spec.parameters if observed.instance is not None else {}
     try:
-        values = notes.parse(text) if text is not None else own
+        values = annotation_values.parse(text) if text is not None else own
     except ValueError:
         return own  # somebody edited it
     return values if isinstance(values, dict) else own
@@ -270,7 +270,9 @@ def _signature(one: Try) -> str | None:
 
 
 def _most_facts(observed: MissionObserved) -> int:
-    return injecting.most_facts(placing.settings_for(_scope(observed), observed.declared))
+    return knowledge_injection.most_facts(
+        cell_identity.settings_for(_scope(observed), observed.declared)
+    )
 
 
 def learnt(observed: MissionObserved) -> tuple[Action, ...]:

@@ -19,7 +19,7 @@ from kais_operator.controllers.blueprint_instance.decide.instance_observed impor
     BlueprintInstanceObserved,
     Choice,
 )
-from kais_operator.planning import notes
+from kais_operator.planning import annotation_values
 
 _SOON = timedelta(seconds=1)
 _LATER = timedelta(seconds=10)
@@ -117,7 +117,7 @@ def unreadable(instance: BlueprintInstance, problem: str) -> Choice:
 
 def served_number(blueprint: Blueprint) -> int | None:
     """Read which revision a Blueprint serves, from the annotation that outlives its status."""
-    return notes.digits(blueprint.metadata.annotations.get(labels.SERVED_REVISION))
+    return annotation_values.digits(blueprint.metadata.annotations.get(labels.SERVED_REVISION))
 
 
 def resolved(observed: BlueprintInstanceObserved) -> Wanted:
@@ -152,7 +152,7 @@ def kept_labels(instance: BlueprintInstance, number: int) -> dict[str, str]:
 def kept_number(instance: BlueprintInstance) -> int | None:
     """Read which revision a begun use stands on; None before it has begun."""
     carried = instance.metadata.labels
-    number = notes.digits(carried.get(labels.REVISION))
+    number = annotation_values.digits(carried.get(labels.REVISION))
     blueprint = names.label_value(instance.spec.blueprint_ref.name)
     is_begun = labels.RUN_ID in instance.metadata.annotations
     is_same = carried.get(labels.BLUEPRINT) == blueprint
