@@ -12,7 +12,7 @@ from pathlib import Path
 
 from bench.figures import table
 from kais_cluster import errors, settings
-from kais_cluster.host import cluster, temporary
+from kais_cluster.host import cluster, ephemeral
 
 ROUNDS = 11
 BLUEPRINTS = 20
@@ -28,7 +28,7 @@ Sample = tuple[float, float]
 
 def run() -> str:
     """Measure and return the section of docs/benchmarks.md."""
-    with temporary.control_plane() as host:
+    with ephemeral.control_plane() as host:
         host.kubectl("apply", "--server-side", "-f", str(ROOT / "crds"))
         host.kubectl("wait", "--for=condition=Established", "-f", str(ROOT / "crds"))
         _fill(host)

@@ -19,7 +19,7 @@ from subprocess import Popen
 from bench import readings
 from bench.api import Api
 from bench.figures import quantile, table
-from kais_cluster.host import temporary
+from kais_cluster.host import ephemeral
 from kais_cluster.host.cluster import HostCluster
 
 BURSTS = (100, 300, 1000)
@@ -165,7 +165,7 @@ def plane() -> Iterator[tuple[HostCluster, Callable[[], AbstractContextManager[P
     programs = Path(sys.executable).parent
     with ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="kb-")))
-        cluster = stack.enter_context(temporary.control_plane())
+        cluster = stack.enter_context(ephemeral.control_plane())
         cluster.kubectl("apply", "--server-side", "-f", "crds")
         cluster.kubectl("wait", "--for=condition=Established", "--timeout=60s", "-f", "crds")
         cluster.kubectl("create", "namespace", "kais-system")

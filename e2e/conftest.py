@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from e2e.support.installed import Installed
-from kais_cluster import clusters, demo
+from kais_cluster import demo, operations
 
 LOCK = Path(__file__).parents[1] / "build" / "e2e.lock"
 
@@ -28,7 +28,7 @@ def cluster() -> Iterator[Installed]:
 
     With several processes the cluster must be up before them: `make e2e` sees to that.
     """
-    was_up = clusters.current().status().mode in {"node", "named"}
+    was_up = operations.current_cluster().status().mode in {"node", "named"}
     try:
         with one_at_a_time():
             provider = demo.prepare()
@@ -41,4 +41,4 @@ def cluster() -> Iterator[Installed]:
         )
     finally:
         if not was_up:
-            clusters.down()
+            operations.down()

@@ -9,8 +9,8 @@ from pathlib import Path
 import httpx
 import pytest
 
-from kais_cluster import images, providers, settings, tools
-from kais_cluster.host.images import BASE, Builder
+from kais_cluster import images, providers, settings, subprocesses
+from kais_cluster.host.images import BASE, BuildahBuilder
 
 pytestmark = pytest.mark.e2e
 
@@ -126,9 +126,9 @@ def test_token_is_reviewed_for_its_audience(kubectl: Kubectl, audience: str, wor
 def test_helm_installs_and_uninstalls(provider: providers.Provider, kubectl: Kubectl) -> None:
     helm = [provider.binaries / "helm", "--namespace", NAMESPACE]
     install = [*helm, "install", "smoke", SMOKE / "chart", "--wait", "--timeout", "60s"]
-    tools.run(install, env=provider.env(), timeout_s=120)
+    subprocesses.run(install, env=provider.env(), timeout_s=120)
     assert "pod/smoke" in kubectl("get", "pods", "-o", "name")
-    tools.run([*helm, "uninstall", "smoke", "--wait"], env=provider.env(), timeout_s=120)
+    subprocesses.run([*helm, "uninstall", "smoke", "--wait"], env=provider.env(), timeout_s=120)
 
 
 def test_nothing_of_this_machine_stays_in_an_image(kubectl: Kubectl) -> None:
@@ -140,14 +140,14 @@ def test_base_image_is_made_once(provider: providers.Provider, image: str) -> No
     if provider.name == "kind":
         return  # Docker pulls the official image: there is nothing of ours to make
     said: list[str] = []
-    Builder(settings.images_dir(), said.append).make_base()
+    BuildahBuilder(settings.images_dir(), said.append).make_base()
     assert said == [f"{BASE} is there"]
 
 
 def test_cluster_that_is_up_is_used_as_it_is(provider: providers.Provider) -> None:
     said: list[str] = []
     before = provider.status()
-    providers.choose(say=said.append).up(no_node=False)
+    providers.choose(report=said.append).up(no_node=False)
     word = {"host": "node", "kind": "kind"}[provider.name]
     assert said[0].startswith(f"already up ({word}), used as it is: ")
     assert provider.status().processes == before.processes

@@ -8,7 +8,7 @@ import pytest
 from e2e.support import manifests
 from e2e.support.installed import KAIS_NAMESPACE, OPERATOR, Installed
 from e2e.support.waiting import until
-from kais_cluster import charts, clusters, images
+from kais_cluster import charts, images, operations
 
 pytestmark = [pytest.mark.e2e, pytest.mark.alone]
 
@@ -26,7 +26,7 @@ def elsewhere(cluster: Installed) -> Iterator[str]:
 @pytest.fixture
 def _installed_for_it(cluster: Installed, namespace: str) -> Iterator[None]:
     """Install it as docs/reference/chart.md says to one who may make no ClusterRole."""
-    source, provider = images.checkout(), clusters.current()
+    source, provider = images.checkout(), operations.current_cluster()
     values = {"namespaces": [namespace], "knowledge": {"tokenReviews": {"create": False}}}
     charts.install(source, provider, values=values)
     account = f"--serviceaccount={KAIS_NAMESPACE}:kais-knowledge"

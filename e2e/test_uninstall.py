@@ -8,7 +8,7 @@ import pytest
 from e2e.support import manifests
 from e2e.support.installed import KAIS_NAMESPACE, Installed, conditions
 from e2e.support.waiting import until
-from kais_cluster import charts, clusters, images
+from kais_cluster import charts, images, operations
 
 pytestmark = [pytest.mark.e2e, pytest.mark.alone]
 
@@ -21,7 +21,7 @@ def namespace(cluster: Installed) -> Iterator[str]:
 @pytest.fixture
 def _installed_again(cluster: Installed) -> Iterator[None]:
     yield
-    charts.install(images.checkout(), clusters.current())
+    charts.install(images.checkout(), operations.current_cluster())
 
 
 def _busy(cluster: Installed, namespace: str) -> None:
@@ -48,7 +48,7 @@ def test_uninstalling_ends_runs_and_lets_every_object_go(
     cluster: Installed, namespace: str
 ) -> None:
     _busy(cluster, namespace)
-    charts.uninstall(clusters.current())
+    charts.uninstall(operations.current_cluster())
     mission = cluster.get("mission", "busy", namespace)
     assert mission is not None, "no object of a user is deleted"
     assert mission["status"]["outcome"] == "Cancelled"

@@ -46,9 +46,9 @@ def _open_cluster(cluster_options: ClusterOptions) -> Cluster:
 
 
 def _open_clusters() -> Clusters:
-    from kais_cluster import clusters  # noqa: PLC0415 (only `kais cluster` needs it)
+    from kais_cluster import operations  # noqa: PLC0415 (only `kais cluster` needs it)
 
-    return clusters
+    return operations
 
 
 def _suffix() -> str:

@@ -122,16 +122,16 @@ class Cluster(Protocol):
 
 
 class Clusters(Protocol):
-    """Clusters on this machine; the module `kais_cluster.clusters` is one.
+    """Clusters on this machine; the module `kais_cluster.operations` is one.
 
     Raises `kais_cluster.errors.ClusterError` with words for the person who asked.
     """
 
-    def up(self, *, no_node: bool = ..., say: Callable[[str], None] = ...) -> Status:
+    def up(self, *, no_node: bool = ..., report: Callable[[str], None] = ...) -> Status:
         """Bring one up, or say that it is."""
         ...
 
-    def down(self, *, say: Callable[[str], None] = ...) -> None:
+    def down(self, *, report: Callable[[str], None] = ...) -> None:
         """Stop it and remove its state."""
         ...
 

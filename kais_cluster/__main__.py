@@ -6,51 +6,51 @@ import signal
 import sys
 from collections.abc import Callable, Sequence
 
-from kais_cluster import clusters, errors, tools
+from kais_cluster import errors, operations, subprocesses
 
 Command = Callable[[argparse.Namespace], int]
 
 
 def _up(options: argparse.Namespace) -> int:
-    clusters.up(no_node=options.no_node)
+    operations.up(no_node=options.no_node)
     return 0
 
 
 def _down(options: argparse.Namespace) -> int:
-    clusters.down()
+    operations.down()
     return 0
 
 
 def _status(options: argparse.Namespace) -> int:
-    found = clusters.status()
-    for line in found.lines():
-        tools.say(line)
-    return 0 if found.is_up else 1
+    status = operations.status()
+    for line in status.lines():
+        subprocesses.print_line(line)
+    return 0 if status.is_up else 1
 
 
 def _env(options: argparse.Namespace) -> int:
-    for key, value in clusters.env().items():
-        tools.say(f"export {key}={shlex.quote(value)}")
+    for key, value in operations.env().items():
+        subprocesses.print_line(f"export {key}={shlex.quote(value)}")
     return 0
 
 
 def _build(options: argparse.Namespace) -> int:
-    clusters.build_binaries(options.names, no_node=options.no_node)
+    operations.build_binaries(options.names, no_node=options.no_node)
     return 0
 
 
 def _images(options: argparse.Namespace) -> int:
-    clusters.build_images()
+    operations.build_images()
     if not options.no_load:
-        clusters.load_images()
+        operations.load_images()
     return 0
 
 
 def _charts(options: argparse.Namespace) -> int:
     if options.uninstall:
-        clusters.uninstall()
+        operations.uninstall()
     else:
-        clusters.install_charts()
+        operations.install_charts()
     return 0
 
 
@@ -64,18 +64,20 @@ def parser() -> argparse.ArgumentParser:
         command.set_defaults(run=run)
         return command
 
-    up = add("up", _up, "bring a cluster up, or say that it is")
+    up_parser = add("up", _up, "bring a cluster up, or say that it is")
     add("down", _down, "stop the clusters of this user and remove their state")
     add("status", _status, "show the cluster; exit status 1 when it is not up")
     add("env", _env, 'print variables for a shell: eval "$(python -m kais_cluster env)"')
-    build = add("build", _build, "build the binaries that are missing or out of date")
-    build.add_argument("names", nargs="*", metavar="NAME", help="these only; also: kwok")
-    for command in (up, build):
+    build_parser = add("build", _build, "build the binaries that are missing or out of date")
+    build_parser.add_argument("names", nargs="*", metavar="NAME", help="these only; also: kwok")
+    for command in (up_parser, build_parser):
         command.add_argument("--no-node", action="store_true", help="a control plane alone")
-    images = add("images", _images, "build our images and load them into the cluster")
-    images.add_argument("--no-load", action="store_true", help="build only")
-    charts = add("charts", _charts, "install or upgrade our charts in the cluster")
-    charts.add_argument("--uninstall", action="store_true", help="remove the release instead")
+    images_parser = add("images", _images, "build our images and load them into the cluster")
+    images_parser.add_argument("--no-load", action="store_true", help="build only")
+    charts_parser = add("charts", _charts, "install or upgrade our charts in the cluster")
+    charts_parser.add_argument(
+        "--uninstall", action="store_true", help="remove the release instead"
+    )
     return root
 
 

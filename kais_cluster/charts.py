@@ -5,7 +5,7 @@ import json
 import time
 from collections.abc import Mapping, Sequence
 
-from kais_cluster import errors, images, providers, tools
+from kais_cluster import errors, images, providers, subprocesses
 
 NAMESPACE = "kais-system"
 CRDS_RELEASE, RELEASE = "kais-crds", "kais"
@@ -20,7 +20,7 @@ def install(
     *,
     values: Mapping[str, object] | None = None,
     restart: bool = False,
-    say: tools.Say = tools.say,
+    report: subprocesses.Reporter = subprocesses.print_line,
 ) -> None:
     """Install or upgrade both charts and wait until everything in them is ready.
 
@@ -33,29 +33,31 @@ def install(
         CommandFailed: Helm gave up; the text tells the state of the pods.
     """
     started = time.monotonic()
-    _settle(provider, say=say)
+    _clear_pending_releases(provider, report=report)
     if restart and RELEASE in releases(provider):
         # Deleted, not rolled: a StatefulSet would wait for a broken pod for ever.
         provider.kubectl("delete", "pods", "--all", "-n", NAMESPACE, timeout_s=120)
     _upgrade(source, provider, CRDS_RELEASE, {})
-    _upgrade(source, provider, RELEASE, with_one_operator(values or {}))
-    say(f"charts {CRDS_RELEASE} and {RELEASE} are ready in {time.monotonic() - started:.0f} s")
+    _upgrade(source, provider, RELEASE, with_one_replica(values or {}))
+    report(f"charts {CRDS_RELEASE} and {RELEASE} are ready in {time.monotonic() - started:.0f} s")
 
 
-def with_one_operator(values: Mapping[str, object]) -> dict[str, object]:
+def with_one_replica(values: Mapping[str, object]) -> dict[str, object]:
     """Give the values with one operator: a cluster made here has one node, and little memory."""
     operator = values.get("operator")
-    given = operator if isinstance(operator, Mapping) else {}
-    return {**values, "operator": {"replicas": 1, **given}}
+    overrides = operator if isinstance(operator, Mapping) else {}
+    return {**values, "operator": {"replicas": 1, **overrides}}
 
 
-def uninstall(provider: providers.Provider, *, say: tools.Say = tools.say) -> None:
+def uninstall(
+    provider: providers.Provider, *, report: subprocesses.Reporter = subprocesses.print_line
+) -> None:
     """Remove the kais release and wait for its pods; CRDs and objects stay."""
     if RELEASE not in releases(provider):
-        say(f"there is no release {RELEASE} in {NAMESPACE}")
+        report(f"there is no release {RELEASE} in {NAMESPACE}")
         return
     _helm(provider, ["uninstall", RELEASE, "--namespace", NAMESPACE, "--wait"])
-    say(f"removed the release {RELEASE}; its CRDs and your objects stay")
+    report(f"removed the release {RELEASE}; its CRDs and your objects stay")
 
 
 def releases(provider: providers.Provider) -> dict[str, str]:
@@ -64,12 +66,12 @@ def releases(provider: providers.Provider) -> dict[str, str]:
     return {str(release["name"]): str(release["status"]) for release in json.loads(listing)}
 
 
-def _settle(provider: providers.Provider, *, say: tools.Say) -> None:
+def _clear_pending_releases(provider: providers.Provider, *, report: subprocesses.Reporter) -> None:
     """Take back what a killed Helm left half done; it would refuse to go on."""
     for release, state in releases(provider).items():
         if not state.startswith("pending-"):
             continue
-        say(f"release {release} was left in {state} by an earlier run: taking that back")
+        report(f"release {release} was left in {state} by an earlier run: taking that back")
         action = "uninstall" if state == "pending-install" else "rollback"
         _helm(provider, [action, release, "--namespace", NAMESPACE])
 
@@ -88,11 +90,11 @@ def _upgrade(
     try:
         _helm(provider, command, stdin=json.dumps(values))
     except errors.CommandFailed as exc:
-        message = f"chart {release} did not become ready: {exc}\nits pods:\n{_pods(provider)}"
+        message = f"chart {release} did not become ready: {exc}\nits pods:\n{_pod_report(provider)}"
         raise errors.CommandFailed(message) from exc
 
 
-def _pods(provider: providers.Provider) -> str:
+def _pod_report(provider: providers.Provider) -> str:
     """Render the pods of our namespace, and what those that are not ready wrote last."""
     texts = [provider.kubectl("get", "pods", "-n", NAMESPACE)]
     items = json.loads(provider.kubectl("get", "pods", "-n", NAMESPACE, "-o", "json"))["items"]
@@ -104,7 +106,7 @@ def _pods(provider: providers.Provider) -> str:
         with contextlib.suppress(errors.CommandFailed):  # it has not run yet
             log = provider.kubectl("logs", name, "-n", NAMESPACE, "--tail=5", "--all-containers")
             texts.append(f"{name} wrote:\n{log}")
-    return tools.last_lines("\n".join(texts), 40)
+    return subprocesses.last_lines("\n".join(texts), 40)
 
 
 def _helm(
@@ -114,4 +116,4 @@ def _helm(
     folder = provider.binaries.parent / "helm"
     homes = {f"HELM_{kind}_HOME": str(folder / kind.lower()) for kind in _HELM_FOLDERS}
     command: list[object] = [provider.binaries / "helm", *arguments]
-    return tools.run(command, env={**provider.env(), **homes}, stdin=stdin, timeout_s=300)
+    return subprocesses.run(command, env={**provider.env(), **homes}, stdin=stdin, timeout_s=300)

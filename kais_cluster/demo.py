@@ -9,11 +9,13 @@ import sys
 import time
 from collections.abc import Mapping, Sequence
 
-from kais_cluster import charts, clusters, errors, images, providers, settings, tools
+from kais_cluster import charts, errors, images, operations, providers, settings, subprocesses
 
 
 def prepare(
-    *, values: Mapping[str, object] | None = None, say: tools.Say = tools.say
+    *,
+    values: Mapping[str, object] | None = None,
+    report: subprocesses.Reporter = subprocesses.print_line,
 ) -> providers.Provider:
     """Bring up a cluster with our images and charts in it, reusing what is there.
 
@@ -23,25 +25,25 @@ def prepare(
         ClusterError: a step failed; the message says which and why.
     """
     source = images.checkout()
-    provider = providers.choose(say=say)
+    provider = providers.choose(report=report)
     provider.up(no_node=False)
     changed: list[str] = []
     if provider.name != "kubeconfig":
-        images.build_all(source, provider, say=say)
-        changed = images.load_all(source, provider, say=say)
-    charts.install(source, provider, values=values, restart=bool(changed), say=say)
+        images.build_all(source, provider, report=report)
+        changed = images.load_all(source, provider, report=report)
+    charts.install(source, provider, values=values, restart=bool(changed), report=report)
     return provider
 
 
-def remove(*, say: tools.Say = tools.say) -> None:
+def remove(*, report: subprocesses.Reporter = subprocesses.print_line) -> None:
     """Remove what `prepare` made, but for the cached binaries."""
-    clusters.down(say=say)
-    images.remove_all(say=say)
+    operations.down(report=report)
+    images.remove_all(report=report)
     with contextlib.suppress(OSError):  # it is missing, or holds something else
         settings.images_dir().parent.rmdir()
     binaries = settings.binaries_dir()
     if binaries.exists():
-        say(f"kept the binaries in {binaries}: delete that folder to build them anew")
+        report(f"kept the binaries in {binaries}: delete that folder to build them anew")
 
 
 def main(argv: Sequence[str]) -> int:
@@ -53,12 +55,12 @@ def main(argv: Sequence[str]) -> int:
         elif argv == ["down"]:
             remove()
         else:
-            tools.say("usage: python -m kais_cluster.demo up|down")
+            subprocesses.print_line("usage: python -m kais_cluster.demo up|down")
             return 2
     except errors.ClusterError as exc:
-        tools.say(f"demo {argv[0]}: {exc}")
+        subprocesses.print_line(f"demo {argv[0]}: {exc}")
         return 1
-    tools.say(f"demo {argv[0]}: done in {time.monotonic() - started:.0f} s")
+    subprocesses.print_line(f"demo {argv[0]}: done in {time.monotonic() - started:.0f} s")
     return 0
 
 

@@ -15,12 +15,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
-from kais_cluster import errors, providers, settings, tools
-from kais_cluster.host.images import Builder
+from kais_cluster import errors, providers, settings, subprocesses
+from kais_cluster.host.images import BuildahBuilder
 from kais_cluster.kind import docker
 from kais_cluster.kind.docker import DockerBuilder
 
-_ANY_TIME = 1_600_000_000  # seconds; a fixed one, so that equal contexts make equal layers
+_FIXED_MTIME = 1_600_000_000  # seconds; a fixed one, so that equal contexts make equal layers
 
 
 @dataclass(frozen=True)
@@ -75,11 +75,11 @@ class Checkout:
         Raises:
             MissingTools: it is in neither place.
         """
-        own = self.root / ".uv/bin/uv"
-        if own.exists():
-            return str(own)
-        if found := tools.find("uv"):
-            return found
+        local = self.root / ".uv/bin/uv"
+        if local.exists():
+            return str(local)
+        if path := subprocesses.find_program("uv"):
+            return path
         raise errors.MissingTools(f"uv not found: run `make venv` in {self.root} first")
 
     def reference(self, image: Image) -> str:
@@ -131,26 +131,33 @@ class ImageBuilder(Protocol):
         """Write an image as a `docker save` archive for the time of the block."""
 
 
-def builder_for(provider: providers.Provider, *, say: tools.Say = tools.say) -> ImageBuilder:
+def builder_for(
+    provider: providers.Provider, *, report: subprocesses.Reporter = subprocesses.print_line
+) -> ImageBuilder:
     """Choose what builds images for a cluster: Docker for kind, else buildah."""
     if provider.name == "kind":
-        return DockerBuilder(say)
-    return Builder(settings.images_dir(), say)
+        return DockerBuilder(report)
+    return BuildahBuilder(settings.images_dir(), report)
 
 
 def build_all(
-    source: Checkout, provider: providers.Provider, *, say: tools.Say = tools.say
+    source: Checkout,
+    provider: providers.Provider,
+    *,
+    report: subprocesses.Reporter = subprocesses.print_line,
 ) -> list[Built]:
     """Build the base image and ours; what did not change is answered from the layer cache.
 
     Raises:
         CommandFailed: a step failed; the text has the end of its output.
     """
-    builder = builder_for(provider, say=say)
+    builder = builder_for(provider, report=report)
     builder.make_base()
     built = []
     with tempfile.TemporaryDirectory(prefix="kais-wheel-") as folder:
-        tools.run([source.uv(), "build", "--quiet", "--wheel", "--out-dir", folder, source.root])
+        subprocesses.run(
+            [source.uv(), "build", "--quiet", "--wheel", "--out-dir", folder, source.root]
+        )
         wheel = next(Path(folder).glob("*.whl"))
         for image in IMAGES:
             reference = source.reference(image)
@@ -163,14 +170,17 @@ def build_all(
 
 
 def load_all(
-    source: Checkout, provider: providers.Provider, *, say: tools.Say = tools.say
+    source: Checkout,
+    provider: providers.Provider,
+    *,
+    report: subprocesses.Reporter = subprocesses.print_line,
 ) -> list[str]:
     """Load our images into a cluster; return those whose content it did not have.
 
     Raises:
         ClusterError: the cluster takes no images, or one of them is not built.
     """
-    builder = builder_for(provider, say=say)
+    builder = builder_for(provider, report=report)
     loaded = []
     for image in IMAGES:
         reference = source.reference(image)
@@ -184,17 +194,17 @@ def load_all(
             provider.load_image(archive, name=reference)
         record.parent.mkdir(exist_ok=True)
         record.write_text(identity)
-        say(f"loaded {reference}")
+        report(f"loaded {reference}")
         loaded.append(reference)
     return loaded
 
 
-def remove_all(*, say: tools.Say = tools.say) -> None:
+def remove_all(*, report: subprocesses.Reporter = subprocesses.print_line) -> None:
     """Delete our image storage, and our images from Docker where it is."""
-    if docker.is_here():
+    if docker.is_available():
         for image in IMAGES:
-            DockerBuilder(say).remove(checkout().reference(image))
-    Builder(settings.images_dir(), say).remove_all()
+            DockerBuilder(report).remove(checkout().reference(image))
+    BuildahBuilder(settings.images_dir(), report).remove_all()
 
 
 @contextlib.contextmanager
@@ -208,7 +218,7 @@ def context(source: Checkout, image: Image, *, wheel: Path) -> Iterator[Path]:
         if image.folder:
             ignore = shutil.ignore_patterns("__pycache__", "*.pyc", "Dockerfile")
             shutil.copytree(source.root / image.folder, root / image.folder, ignore=ignore)
-        _same_rights(root)
+        _normalize_file_metadata(root)
         yield root
 
 
@@ -217,7 +227,7 @@ def requirements(source: Checkout, image: Image) -> str:
     command = [source.uv(), "export", "--quiet", "--frozen", "--no-dev", "--no-emit-project"]
     command += ["--no-header", "--no-annotate", "--format", "requirements-txt"]
     command += ["--extra", image.extra] if image.extra else []
-    return tools.run([*command, "--project", source.root], cwd=source.root)
+    return subprocesses.run([*command, "--project", source.root], cwd=source.root)
 
 
 def _record(provider: providers.Provider, image: Image) -> Path:
@@ -225,9 +235,9 @@ def _record(provider: providers.Provider, image: Image) -> Path:
     return provider.kubeconfig.parent / "images" / image.name
 
 
-def _same_rights(root: Path) -> None:
+def _normalize_file_metadata(root: Path) -> None:
     """Make files readable by any user of an image, and equal files equal to the layer cache."""
     for path in root.rglob("*"):
         path.chmod(0o755 if path.is_dir() or path.stat().st_mode & stat.S_IXUSR else 0o644)
-        os.utime(path, (_ANY_TIME, _ANY_TIME))
+        os.utime(path, (_FIXED_MTIME, _FIXED_MTIME))
     root.chmod(0o755)

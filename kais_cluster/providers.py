@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
-from kais_cluster import errors, settings, tools
+from kais_cluster import errors, settings, subprocesses
 from kais_cluster.host import build, cluster
 from kais_cluster.kind import docker
 from kais_cluster.kind.cluster import KindCluster
@@ -60,7 +60,7 @@ class NamedCluster:
 
     kubeconfig: Path
     binaries: Path
-    say: tools.Say = tools.say
+    report: subprocesses.Reporter = subprocesses.print_line
     name: str = "kubeconfig"
     audit_log: Path | None = None
 
@@ -70,15 +70,17 @@ class NamedCluster:
         Raises:
             NotRunning: it does not answer.
         """
-        wanted = build.by_name(["kubectl"] if no_node else ["kubectl", "helm"])
-        build.build(wanted, self.binaries, say=self.say)
+        binaries = build.by_name(["kubectl"] if no_node else ["kubectl", "helm"])
+        build.build(binaries, self.binaries, report=self.report)
         if not self.status().answers:
             raise errors.NotRunning(f"the cluster of {self.kubeconfig} does not answer")
-        self.say(f"using the cluster of {self.kubeconfig}, as KAIS_E2E_KUBECONFIG names it")
+        self.report(f"using the cluster of {self.kubeconfig}, as KAIS_E2E_KUBECONFIG names it")
 
     def down(self) -> None:
         """Leave it alone."""
-        self.say(f"left alone: the cluster of {self.kubeconfig}, which KAIS_E2E_KUBECONFIG names")
+        self.report(
+            f"left alone: the cluster of {self.kubeconfig}, which KAIS_E2E_KUBECONFIG names"
+        )
 
     def status(self) -> Status:
         """Ask it whether it is ready."""
@@ -91,13 +93,13 @@ class NamedCluster:
 
     def env(self) -> Mapping[str, str]:
         """Return the variables for programs that talk to it."""
-        path = f"{self.binaries}:{tools.search_path()}"
+        path = f"{self.binaries}:{subprocesses.search_path()}"
         return {"KUBECONFIG": str(self.kubeconfig), "PATH": path}
 
     def kubectl(self, *arguments: str, stdin: str | None = None, timeout_s: float = 60) -> str:
         """Run our kubectl against it."""
         command = [self.binaries / "kubectl", *arguments]
-        return tools.run(command, env=self.env(), stdin=stdin, timeout_s=timeout_s)
+        return subprocesses.run(command, env=self.env(), stdin=stdin, timeout_s=timeout_s)
 
     def load_image(self, archive: Path, *, name: str) -> None:
         """Refuse: a cluster of someone else's takes images from its registry only."""
@@ -110,12 +112,12 @@ class NamedCluster:
 def choose(
     *,
     no_node: bool = False,
-    say: tools.Say = tools.say,
-    has_docker: Callable[[], bool] = docker.is_here,
+    report: subprocesses.Reporter = subprocesses.print_line,
+    has_docker: Callable[[], bool] = docker.is_available,
 ) -> Provider:
     """Choose the provider of a cluster by the environment and by what this machine has."""
-    if named := settings.named_kubeconfig():
-        return NamedCluster(named, settings.binaries_dir(), say)
+    if kubeconfig := settings.named_kubeconfig():
+        return NamedCluster(kubeconfig, settings.binaries_dir(), report)
     if not no_node and has_docker():
-        return KindCluster(settings.kind_dir(), settings.binaries_dir(), say)
-    return cluster.HostCluster(settings.host(no_node=no_node), say)
+        return KindCluster(settings.kind_dir(), settings.binaries_dir(), report)
+    return cluster.HostCluster(settings.host(no_node=no_node), report)

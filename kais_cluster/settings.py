@@ -61,24 +61,24 @@ def required_tiers(env: Mapping[str, str] | None = None) -> frozenset[str]:
 
 def binaries_dir(env: Mapping[str, str] | None = None) -> Path:
     """Return the folder of the cached binaries, one per user."""
-    found = os.environ if env is None else env
-    if named := found.get("KAIS_CLUSTER_BIN"):
-        return Path(named).absolute()
-    return _base(found, "XDG_CACHE_HOME", ".cache") / "kais/host-cluster/bin"
+    variables = os.environ if env is None else env
+    if directory := variables.get("KAIS_CLUSTER_BIN"):
+        return Path(directory).absolute()
+    return _base(variables, "XDG_CACHE_HOME", ".cache") / "kais/host-cluster/bin"
 
 
 def images_dir(env: Mapping[str, str] | None = None) -> Path:
     """Return the folder of our image storage, apart from whatever buildah holds for others."""
-    found = os.environ if env is None else env
-    return _base(found, "XDG_STATE_HOME", ".local/state") / "kais/images"
+    variables = os.environ if env is None else env
+    return _base(variables, "XDG_STATE_HOME", ".local/state") / "kais/images"
 
 
 def kind_dir(env: Mapping[str, str] | None = None) -> Path:
     """Return the folder with the state of the one kind cluster of this user."""
-    found = os.environ if env is None else env
-    if named := found.get("KAIS_CLUSTER_DIR"):
-        return Path(named).absolute()
-    return _base(found, "XDG_STATE_HOME", ".local/state") / "kais/kind"
+    variables = os.environ if env is None else env
+    if directory := variables.get("KAIS_CLUSTER_DIR"):
+        return Path(directory).absolute()
+    return _base(variables, "XDG_STATE_HOME", ".local/state") / "kais/kind"
 
 
 def debian_mirror() -> str:
@@ -94,8 +94,10 @@ def certificates() -> Path:
 
 def pip_variables() -> str:
     """Write the PIP_* variables the way `pip config list` does, for a machine without pip."""
-    found = ((key, value) for key, value in os.environ.items() if key.startswith("PIP_"))
-    names = ((key.removeprefix("PIP_").lower().replace("_", "-"), value) for key, value in found)
+    variables = ((key, value) for key, value in os.environ.items() if key.startswith("PIP_"))
+    names = (
+        (key.removeprefix("PIP_").lower().replace("_", "-"), value) for key, value in variables
+    )
     return "\n".join(f":env:.{key}='{value}'" for key, value in names)
 
 
@@ -113,21 +115,21 @@ def host(
     Raises:
         ValueError: a variable has a value that cannot work.
     """
-    found = os.environ if env is None else env
-    state = _base(found, "XDG_STATE_HOME", ".local/state") / "kais"
-    if named := found.get("KAIS_CLUSTER_DIR"):
-        directory = Path(named).absolute()
+    variables = os.environ if env is None else env
+    state = _base(variables, "XDG_STATE_HOME", ".local/state") / "kais"
+    if configured_directory := variables.get("KAIS_CLUSTER_DIR"):
+        directory = Path(configured_directory).absolute()
     elif no_node:
         directory = state / "control-plane"
     else:
         directory = _owner(owner_file) or state / "host-cluster"
     return HostSettings(
         directory=directory,
-        binaries=binaries_dir(found),
-        network=found.get("KAIS_CLUSTER_NET", "10.244.0"),
-        services=found.get("KAIS_CLUSTER_SERVICES", "10.96"),
-        bridge=found.get("KAIS_CLUSTER_BRIDGE", "kais0"),
-        wait_s=float(found.get("KAIS_CLUSTER_WAIT_S", "180")),
+        binaries=binaries_dir(variables),
+        network=variables.get("KAIS_CLUSTER_NET", "10.244.0"),
+        services=variables.get("KAIS_CLUSTER_SERVICES", "10.96"),
+        bridge=variables.get("KAIS_CLUSTER_BRIDGE", "kais0"),
+        wait_s=float(variables.get("KAIS_CLUSTER_WAIT_S", "180")),
         owner_file=owner_file,
     )
 

@@ -37,8 +37,8 @@ class Status:
         """Render it for a person."""
         if self.mode == "down":
             return [f"down ({self.directory})"]
-        where = f", state: {self.directory}" if self.directory else ""
-        lines = [f"{self.provider} cluster, mode: {self.mode}{where}"]
+        location = f", state: {self.directory}" if self.directory else ""
+        lines = [f"{self.provider} cluster, mode: {self.mode}{location}"]
         for process in self.processes:
             running = f"running, pid {process.pid}" if process.pid else "STOPPED"
             lines.append(f"{process.name:<26} {running}")

@@ -23,7 +23,7 @@ ROOT = Path(__file__).resolve().parent.parent
 REPORTS = ROOT / "build" / "tests"
 sys.path[:0] = [str(ROOT)]  # this file is a program beside the packages, not in one of them
 
-from kais_cluster import clusters, demo, errors, preflight, settings, tools  # noqa: E402 - needs the line above
+from kais_cluster import demo, errors, operations, preflight, settings, subprocesses  # noqa: E402 - needs the line above
 from kais_cluster.status import Status  # noqa: E402
 
 CLUSTER_TIERS = frozenset({"cluster", "e2e"})
@@ -119,7 +119,7 @@ def control_plane_obstacle() -> str:
 
 
 def _needs(*, node: bool) -> str:
-    names = [item.what for item in preflight.missing(node=node)]
+    names = [item.name for item in preflight.find_missing(node=node)]
     return f"needs {', '.join(names)}" if names else ""
 
 
@@ -164,13 +164,13 @@ def run_tier(tier: Tier) -> Result:
         with one_cluster():
             return run_files(tier, folders, started)
     except errors.ClusterError as exc:
-        tools.say(f"e2e: {exc}")
+        subprocesses.print_line(f"e2e: {exc}")
         return Result(tier.name, failed=1, seconds=time.monotonic() - started)
 
 
 def run_files(tier: Tier, folders: Sequence[str], started: float) -> Result:
     """Run the tests of a tier beside each other, then those that must run alone."""
-    tools.say(f"--- {tier.name}: {' '.join(folders)}")
+    subprocesses.print_line(f"--- {tier.name}: {' '.join(folders)}")
     # A file with a single test may be the longest of all, so files keep their order.
     by_file = ["--dist", "loadfile", "--no-loadscope-reorder"]
     spread = by_file if tier.whole_files else ["--dist", "worksteal"]
@@ -204,14 +204,14 @@ def one_cluster() -> Iterator[None]:
     Raises:
         ClusterError: it did not come up.
     """
-    before = clusters.current().status()
-    tools.say(f"e2e: {cluster_words(before)}")
+    before = operations.current_cluster().status()
+    subprocesses.print_line(f"e2e: {cluster_words(before)}")
     try:
         demo.prepare()
         yield
     finally:
         if before.mode not in {"node", "named"}:
-            clusters.down()
+            operations.down()
 
 
 def build_beside(tiers: Sequence[Tier]) -> subprocess.Popen[bytes] | None:
@@ -234,7 +234,7 @@ def main(names: Sequence[str]) -> int:
     """Run the named tiers, or all, and return the exit status."""
     unknown = set(names) - {tier.name for tier in (*TIERS, STORE)}
     if unknown:
-        tools.say(f"no such tier: {', '.join(sorted(unknown))}")
+        subprocesses.print_line(f"no such tier: {', '.join(sorted(unknown))}")
         return 2
     tiers = [tier for tier in (*TIERS, STORE) if tier.name in names] if names else list(TIERS)
     required = settings.required_tiers()
@@ -249,11 +249,13 @@ def main(names: Sequence[str]) -> int:
             builder.terminate()
             builder.wait()
     problems = violations(results, required)
-    tools.say("")
+    subprocesses.print_line("")
     for line in [*(result.line() for result in results), *problems]:
-        tools.say(line)
+        subprocesses.print_line(line)
     overall = total(results, seconds=0)
-    tools.say(f"{overall.passed} passed, {overall.failed} failed, {overall.skipped} skipped")
+    subprocesses.print_line(
+        f"{overall.passed} passed, {overall.failed} failed, {overall.skipped} skipped"
+    )
     return 1 if overall.failed or problems else 0
 
 

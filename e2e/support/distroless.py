@@ -4,7 +4,7 @@ import os
 import subprocess
 from pathlib import Path
 
-from kais_cluster import clusters
+from kais_cluster import operations
 from kais_cluster.host import pause
 
 IMAGE = "localhost/kais-e2e/distroless:1"
@@ -22,5 +22,5 @@ def load(folder: Path) -> str:
         timeout=300,
     )
     pause.write_archive(binary, archive, image=IMAGE, program="cell")
-    clusters.load_image(archive, name=IMAGE)
+    operations.load_image(archive, name=IMAGE)
     return IMAGE

@@ -16,7 +16,7 @@ import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 
-from kais_cluster import clusters
+from kais_cluster import operations
 
 BUSYBOX = "localhost/kais-e2e/busybox:1"
 BARE = "localhost/kais-e2e/bare:1"
@@ -38,8 +38,8 @@ def load() -> None:
         links = {f"bin/{applet}": "busybox" for applet in APPLETS}
         files = {"bin/busybox": _busybox(root).read_bytes()}
         _write(root / "busybox.tar", BUSYBOX, files, links=links, entry="/bin/sh")
-        clusters.load_image(root / "bare.tar", name=BARE)
-        clusters.load_image(root / "busybox.tar", name=BUSYBOX)
+        operations.load_image(root / "bare.tar", name=BARE)
+        operations.load_image(root / "busybox.tar", name=BUSYBOX)
 
 
 def _busybox(root: Path) -> Path:

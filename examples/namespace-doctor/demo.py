@@ -21,7 +21,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from kais_cluster import clusters, errors
+from kais_cluster import errors, operations
 from namespace_doctor import diagnose, pods
 
 HERE = Path(__file__).resolve().parent
@@ -202,12 +202,12 @@ def run(terminal: Terminal) -> None:
 def main() -> int:
     """Run the demonstration on the cluster that `kais cluster env` names."""
     try:
-        provider = clusters.current()
+        provider = operations.current_cluster()
         programs = {
             "kubectl": str(provider.binaries / "kubectl"),
             "kais": str(Path(sys.executable).with_name("kais")),
         }
-        run(Terminal(os.environ | dict(clusters.env()), programs))
+        run(Terminal(os.environ | dict(operations.env()), programs))
     except (DemoFailed, errors.ClusterError) as exc:
         say(f"demo: {exc}")
         return 1

@@ -29,7 +29,7 @@ def up(
     """Start a cluster, unless it runs already; builds its programs the first time."""
     clusters = session.environment.open_clusters()
     with _cluster_errors():
-        status = clusters.up(no_node=no_node, say=session.note)
+        status = clusters.up(no_node=no_node, report=session.note)
     session.write("\n".join(status.lines()) + "\n")
     session.note('use it with: eval "$(kais cluster env)"')
     return ExitStatus.SUCCEEDED
@@ -40,7 +40,7 @@ def down(session: Session) -> ExitStatus:
     """Stop the cluster and delete its state."""
     clusters = session.environment.open_clusters()
     with _cluster_errors():
-        clusters.down(say=session.note)
+        clusters.down(report=session.note)
     return ExitStatus.SUCCEEDED
 
 

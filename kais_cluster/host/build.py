@@ -12,7 +12,7 @@ import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from kais_cluster import errors, tools
+from kais_cluster import errors, subprocesses
 from kais_cluster.host import pause
 
 MODULES = Path(__file__).parent / "modules"
@@ -20,7 +20,7 @@ MODULES = Path(__file__).parent / "modules"
 _STRIP = "-s -w"
 _VERSION_PACKAGE = "k8s.io/component-base/version"
 _PLUGINS = "github.com/containernetworking/plugins/plugins"
-_WORTH_SAYING_S = 60  # shorter builds need no announcement
+_ANNOUNCED_BUILD_S = 60  # shorter builds need no announcement
 
 
 @dataclasses.dataclass(frozen=True)
@@ -39,7 +39,11 @@ class Binary:
 def kubernetes_version() -> str:
     """Return the pinned version of Kubernetes, as in `v1.36.3`."""
     text = (MODULES / "kubernetes/go.mod").read_text()
-    line = next(it for it in text.splitlines() if it.startswith("require k8s.io/kubernetes "))
+    line = next(
+        candidate
+        for candidate in text.splitlines()
+        if candidate.startswith("require k8s.io/kubernetes ")
+    )
     return line.split()[-1]
 
 
@@ -106,15 +110,20 @@ def by_name(names: Sequence[str]) -> list[Binary]:
     Raises:
         MissingTools: there is no such binary.
     """
-    known = {binary.name: binary for binary in [*node_binaries(), *extra_binaries()]}
-    if unknown := [name for name in names if name not in known]:
+    binaries = {binary.name: binary for binary in [*node_binaries(), *extra_binaries()]}
+    if unknown := [name for name in names if name not in binaries]:
         raise errors.MissingTools(
-            f"no such binary: {', '.join(unknown)}; known: {', '.join(known)}"
+            f"no such binary: {', '.join(unknown)}; known: {', '.join(binaries)}"
         )
-    return [known[name] for name in names]
+    return [binaries[name] for name in names]
 
 
-def build(binaries: Sequence[Binary], folder: Path, *, say: tools.Say = tools.say) -> None:
+def build(
+    binaries: Sequence[Binary],
+    folder: Path,
+    *,
+    report: subprocesses.Reporter = subprocesses.print_line,
+) -> None:
     """Build what is not up to date into a folder, with a line of progress for each.
 
     Raises:
@@ -122,22 +131,22 @@ def build(binaries: Sequence[Binary], folder: Path, *, say: tools.Say = tools.sa
         CommandFailed: Go could not build one; the message names it.
     """
     (folder / ".stamps").mkdir(parents=True, exist_ok=True)
-    go = tools.find_go()
+    go = subprocesses.find_go()
     if not go:
         if any(not (folder / binary.name).exists() for binary in binaries):
             raise errors.MissingTools("Go not found; install 1.26 or newer from https://go.dev/dl")
         return
-    go_version = tools.run([go, "version"], cwd=folder)
+    go_version = subprocesses.run([go, "version"], cwd=folder)
     stale = [it for it in binaries if not is_current(it, folder, go_version=go_version)]
     if stale:
-        _announce(stale, folder, say=say)
+        _announce(stale, folder, report=report)
     for number, binary in enumerate(stale, start=1):
         with lock(folder / ".stamps" / f"{binary.name}.lock"):
             if is_current(binary, folder, go_version=go_version):
                 outcome = "built beside us"
             else:
                 outcome = _build_one(binary, folder, go=go, go_version=go_version)
-        say(f"  [{number:>2}/{len(stale)}] {binary.name:<24} {outcome}")
+        report(f"  [{number:>2}/{len(stale)}] {binary.name:<24} {outcome}")
 
 
 def stamp(binary: Binary, *, go_version: str) -> str:
@@ -159,16 +168,17 @@ def is_current(binary: Binary, folder: Path, *, go_version: str) -> bool:
     return recorded.read_text().strip() == stamp(binary, go_version=go_version)
 
 
-def _announce(stale: Sequence[Binary], folder: Path, *, say: tools.Say) -> None:
+def _announce(stale: Sequence[Binary], folder: Path, *, report: subprocesses.Reporter) -> None:
     seconds = sum(binary.cold_s for binary in stale)
-    many = f"{len(stale)} binaries" if len(stale) > 1 else stale[0].name
-    if seconds >= _WORTH_SAYING_S:
+    subject = f"{len(stale)} binaries" if len(stale) > 1 else stale[0].name
+    if seconds >= _ANNOUNCED_BUILD_S:
         minutes = round(seconds / 60)
-        say(
-            f"building {many} into {folder}: a first build takes about {minutes} minutes on 2 cores"
+        report(
+            f"building {subject} into {folder}: a first build takes about {minutes} minutes"
+            " on 2 cores"
         )
     else:
-        say(f"building {many} into {folder}")
+        report(f"building {subject} into {folder}")
 
 
 def _build_one(binary: Binary, folder: Path, *, go: str, go_version: str) -> str:
@@ -177,7 +187,7 @@ def _build_one(binary: Binary, folder: Path, *, go: str, go_version: str) -> str
     new = folder / f".{binary.name}.new"
     command = [go, "build", "-buildvcs=false", *binary.flags, "-o", str(new), binary.package]
     try:
-        tools.run(command, cwd=module, env={"CGO_ENABLED": str(int(binary.cgo))})
+        subprocesses.run(command, cwd=module, env={"CGO_ENABLED": str(int(binary.cgo))})
     except errors.CommandFailed as exc:
         raise errors.CommandFailed(f"could not build {binary.name} in {module}: {exc}") from exc
     new.replace(folder / binary.name)

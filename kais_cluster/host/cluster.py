@@ -11,8 +11,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from kais_cluster import errors, settings, tools
-from kais_cluster.host import build, control_plane, keys, leftovers, network, node
+from kais_cluster import errors, settings, subprocesses
+from kais_cluster.host import build, cleanup, control_plane, network, node, pki
 from kais_cluster.host.processes import Processes
 from kais_cluster.status import ProcessStatus, Status
 
@@ -26,7 +26,7 @@ class HostCluster:
     """A real Kubernetes as plain processes, all of its state in one directory."""
 
     settings: settings.HostSettings
-    say: tools.Say = tools.say
+    report: subprocesses.Reporter = subprocesses.print_line
     name: str = "host"
 
     @property
@@ -83,51 +83,51 @@ class HostCluster:
         with build.lock(self.binaries / ".stamps" / "node.lock"):  # one at a time, as nodes are
             self._up(NODE)
 
-    def _up(self, wanted: str) -> None:
-        if self.mode == wanted and self.is_up():
-            self.say(f"already up ({wanted}), used as it is: {self.directory}")
+    def _up(self, mode: str) -> None:
+        if self.mode == mode and self.is_up():
+            self.report(f"already up ({mode}), used as it is: {self.directory}")
             return
-        if wanted == NODE:
+        if mode == NODE:
             self._claim_machine()
-        self._build(wanted)
+        self._build(mode)
         self._clear()
         started = time.monotonic()
-        self._make_directory(wanted)
-        if wanted == NODE:
+        self._make_directory(mode)
+        if mode == NODE:
             self.settings.owner_file.write_text(f"{self.directory}\n")
         try:
-            self._start(wanted, deadline=started + self.settings.wait_s)
+            self._start(mode, deadline=started + self.settings.wait_s)
         except errors.ClusterError as exc:
             raise errors.StartFailed(
                 f"the cluster in {self.directory} did not start: {exc}"
             ) from exc
         (self.directory / "ready").touch()
-        self.say(f"up in {time.monotonic() - started:.0f} s ({wanted}): {self.directory}")
+        self.report(f"up in {time.monotonic() - started:.0f} s ({mode}): {self.directory}")
 
     def down(self) -> None:
         """Stop the cluster and remove its state, logs and volumes included."""
         if not self.mode:
-            for name in leftovers.stop_strays(self.settings):
-                self.say(f"stopped {name}, which an earlier run left behind")
+            for name in cleanup.stop_orphans(self.settings):
+                self.report(f"stopped {name}, which an earlier run left behind")
             return
         started = time.monotonic()
         self.processes.stop(_STOP_FIRST)
         if self.mode == NODE:
-            leftovers.stop_containers(self.settings)
+            cleanup.stop_containers(self.settings)
             self.processes.stop(["containerd"])
-            leftovers.stop_containers(self.settings)  # a container that was just being created
+            cleanup.stop_containers(self.settings)  # a container that was just being created
         # The API server needs etcd and its own address to end in good order.
         self.processes.stop(["kube-apiserver"])
         self.processes.stop(["etcd"])
-        leftovers.stop_strays(self.settings)
+        cleanup.stop_orphans(self.settings)
         if self.mode == NODE:
-            leftovers.unmount_below(self.directory)
+            cleanup.unmount_below(self.directory)
             network.down(self.settings)
-            leftovers.remove_node_files(self.settings)
+            cleanup.remove_node_files(self.settings)
             if self._owner() == self.directory:
                 self.settings.owner_file.unlink(missing_ok=True)
-        leftovers.remove_tree(self.directory)
-        self.say(f"down in {time.monotonic() - started:.0f} s: {self.directory}")
+        cleanup.remove_tree(self.directory)
+        self.report(f"down in {time.monotonic() - started:.0f} s: {self.directory}")
 
     def is_up(self) -> bool:
         """Tell whether all processes run and the API server is ready."""
@@ -175,32 +175,34 @@ class HostCluster:
 
     def _build(self, mode: str) -> None:
         binaries = build.node_binaries() if mode == NODE else build.control_plane_binaries()
-        build.build(binaries, self.settings.binaries, say=self.say)
+        build.build(binaries, self.settings.binaries, report=self.report)
 
     def _claim_machine(self) -> None:
         """Stop the dead node of another directory, or name the live one."""
         owner = self._owner()
         if owner is None or owner == self.directory or not (owner / "mode").exists():
             return
-        other = HostCluster(
+        owner_cluster = HostCluster(
             settings.HostSettings(
                 owner, self.settings.binaries, owner_file=self.settings.owner_file
             ),
-            self.say,
+            self.report,
         )
-        if other.is_up():
+        if owner_cluster.is_up():
             raise errors.StartFailed(
                 f"this machine already runs a node from {owner}, and one is what fits: stop it with"
                 f" KAIS_CLUSTER_DIR={owner} kais cluster down"
             )
-        self.say(f"stopping what an earlier run left behind in {owner}")
-        other.down()
+        self.report(f"stopping what an earlier run left behind in {owner}")
+        owner_cluster.down()
 
     def _clear(self) -> None:
         if self.is_up():
-            self.say(f"stopping the {self.mode} cluster in {self.directory}, which is in the way")
+            self.report(
+                f"stopping the {self.mode} cluster in {self.directory}, which is in the way"
+            )
         elif self.mode:
-            self.say(f"stopping what an earlier run left behind in {self.directory}")
+            self.report(f"stopping what an earlier run left behind in {self.directory}")
         self.down()
 
     def _owner(self) -> Path | None:
@@ -221,8 +223,8 @@ class HostCluster:
         has_node = mode == NODE
         address = f"{self.settings.network}.1" if has_node else "127.0.0.1"
         port = node.API_PORT if has_node else control_plane.free_ports(1)[0]
-        certificates = keys.Keys(self.directory / "pki", f"https://{address}:{port}")
-        keys.make_control_plane(
+        certificates = pki.ClusterPki(self.directory / "pki", f"https://{address}:{port}")
+        pki.make_control_plane(
             certificates,
             kubeconfig=plane.kubeconfig,
             address=address,

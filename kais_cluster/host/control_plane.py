@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from kais_cluster import errors, settings, tools
+from kais_cluster import errors, settings, subprocesses
 from kais_cluster.host import files
 from kais_cluster.host.processes import Processes
 
@@ -43,7 +43,7 @@ class ControlPlane:
         return {
             "KUBECONFIG": str(self.kubeconfig),
             "KUBECACHEDIR": str(directory / "kubectl-cache"),
-            "PATH": f"{self.host.binaries}:{tools.search_path()}",
+            "PATH": f"{self.host.binaries}:{subprocesses.search_path()}",
         }
 
     def kubectl(self, *arguments: str, stdin: str | None = None, timeout_s: float = 60) -> str:
@@ -53,7 +53,7 @@ class ControlPlane:
             CommandFailed: it ended with an error.
         """
         command = [str(self.host.binaries / "kubectl"), *arguments]
-        return tools.run(command, env=self.environment(), stdin=stdin, timeout_s=timeout_s)
+        return subprocesses.run(command, env=self.environment(), stdin=stdin, timeout_s=timeout_s)
 
     def answers(self, *arguments: str) -> bool:
         """Tell whether a kubectl command succeeds at this moment."""

@@ -17,8 +17,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from kais_cluster import errors, settings, tools
-from kais_cluster.host import leftovers
+from kais_cluster import errors, settings, subprocesses
+from kais_cluster.host import cleanup
 
 SUITE, PYTHON = "bookworm", "3.11"
 BASE = f"docker.io/library/python:{PYTHON}-slim-{SUITE}"
@@ -41,11 +41,11 @@ _PIP_KEYS = (
 
 
 @dataclass(frozen=True)
-class Builder:
+class BuildahBuilder:
     """buildah on a storage that holds nothing but our images."""
 
     storage: Path
-    say: tools.Say = tools.say
+    report: subprocesses.Reporter = subprocesses.print_line
 
     def has(self, reference: str) -> bool:
         """Tell whether an image is in the storage."""
@@ -68,30 +68,30 @@ class Builder:
         """
         _require_root()
         if self.has(BASE):
-            self.say(f"{BASE} is there")
+            self.report(f"{BASE} is there")
             return
-        debootstrap = tools.need("debootstrap", package="debootstrap")
-        self.say(f"making {BASE} from Debian packages: about 2 minutes")
+        debootstrap = subprocesses.require_program("debootstrap", package="debootstrap")
+        self.report(f"making {BASE} from Debian packages: about 2 minutes")
         started = time.monotonic()
-        work = Path(tempfile.mkdtemp(prefix="kais-base-"))
+        scratch = Path(tempfile.mkdtemp(prefix="kais-base-"))
         try:
-            root = work / "root"
+            root = scratch / "root"
             packages = "--include=python3,python3-venv,ca-certificates"
             mirror = settings.debian_mirror()
             command = [debootstrap, "--variant=minbase", packages, SUITE, root]
-            tools.run([*command, *([mirror] if mirror else [])])
+            subprocesses.run([*command, *([mirror] if mirror else [])])
             python = f"python{PYTHON}"
-            tools.run(
+            subprocesses.run(
                 ["chroot", root, python, "-m", "venv", "--system-site-packages", "/usr/local"]
             )
             script = "import platform; print(platform.python_version())"
-            version = tools.run(["chroot", root, python, "-c", script]).strip()
-            _forget_this_machine(root)
+            version = subprocesses.run(["chroot", root, python, "-c", script]).strip()
+            _remove_machine_details(root)
             self._commit_base(root, version=version)
         finally:
-            leftovers.remove_tree(work)
+            cleanup.remove_tree(scratch)
         self._buildah("tag", BASE, BASE_ALIAS)
-        self.say(f"made {BASE} in {time.monotonic() - started:.0f} s")
+        self.report(f"made {BASE} in {time.monotonic() - started:.0f} s")
 
     def build(
         self,
@@ -108,9 +108,9 @@ class Builder:
         """
         _require_root()
         started = time.monotonic()
-        before = self.identity(reference)
-        with tempfile.TemporaryDirectory(prefix="kais-build-") as work:
-            pip_conf = Path(work) / "pip.conf"
+        previous_identity = self.identity(reference)
+        with tempfile.TemporaryDirectory(prefix="kais-build-") as scratch:
+            pip_conf = Path(scratch) / "pip.conf"
             pip_conf.write_text(pip_settings())
             # A place of its own: a mount over /etc/ssl/certs would break installing certificates.
             mounts = [
@@ -123,34 +123,34 @@ class Builder:
             command = ["build", "--pull=never", "--layers", *options, "--file", dockerfile]
             self._buildah(*command, "--tag", reference, context)
         identity = self.identity(reference)
-        changed = "unchanged" if identity == before else "built"
-        self.say(f"{changed} {reference} in {time.monotonic() - started:.0f} s")
+        changed = "unchanged" if identity == previous_identity else "built"
+        self.report(f"{changed} {reference} in {time.monotonic() - started:.0f} s")
         return identity
 
     @contextlib.contextmanager
     def archive(self, reference: str) -> Iterator[Path]:
         """Write an image as a `docker save` archive for the time of the block."""
-        with tempfile.TemporaryDirectory(prefix="kais-image-") as work:
-            out = Path(work) / "image.tar"
-            self._buildah("push", "--quiet", reference, f"docker-archive:{out}:{reference}")
-            yield out
+        with tempfile.TemporaryDirectory(prefix="kais-image-") as scratch:
+            archive = Path(scratch) / "image.tar"
+            self._buildah("push", "--quiet", reference, f"docker-archive:{archive}:{reference}")
+            yield archive
 
     def remove_all(self) -> None:
         """Delete the storage with everything in it.
 
         It loses its name first: deleting takes minutes, and half a storage would be taken for one.
         """
-        doomed = self.storage.with_name(f"{self.storage.name}-removed")
-        if not self.storage.exists() and not doomed.exists():
+        trash = self.storage.with_name(f"{self.storage.name}-removed")
+        if not self.storage.exists() and not trash.exists():
             return
-        self.say(f"removing the images in {self.storage}")
-        for folder in (doomed, self.storage):
-            leftovers.unmount_below(folder)
-        leftovers.remove_tree(doomed)
+        self.report(f"removing the images in {self.storage}")
+        for folder in (trash, self.storage):
+            cleanup.unmount_below(folder)
+        cleanup.remove_tree(trash)
         if self.storage.exists():
-            self.storage.rename(doomed)
-            leftovers.remove_tree(doomed)
-        self.say(f"removed the images in {self.storage}")
+            self.storage.rename(trash)
+            cleanup.remove_tree(trash)
+        self.report(f"removed the images in {self.storage}")
 
     def _commit_base(self, root: Path, *, version: str) -> None:
         container = self._buildah("from", "scratch").strip()
@@ -161,44 +161,48 @@ class Builder:
         self._buildah("commit", "--quiet", "--rm", container, BASE)
 
     def _buildah(self, *arguments: object) -> str:
-        buildah = tools.need("buildah", package="buildah")
-        places = ["--root", self.storage / "root", "--runroot", self.storage / "run"]
+        buildah = subprocesses.require_program("buildah", package="buildah")
+        storage_flags = ["--root", self.storage / "root", "--runroot", self.storage / "run"]
         env = settings.environment()
         defaults = {"STORAGE_DRIVER": "overlay", "BUILDAH_ISOLATION": "chroot"}
-        return tools.run(
-            [buildah, *places, *arguments],
+        return subprocesses.run(
+            [buildah, *storage_flags, *arguments],
             env={key: env.get(key, value) for key, value in defaults.items()},
         )
 
 
 def pip_settings(listing: str | None = None) -> str:
     """Write a pip.conf of this machine's index settings, from `pip config list` unless given."""
-    found: dict[str, tuple[int, str]] = {}
+    ranked: dict[str, tuple[int, str]] = {}
     for line in (_pip_config() if listing is None else listing).splitlines():
-        place, _, rest = line.partition(".")
+        source, _, rest = line.partition(".")
         key, _, value = rest.partition("=")
-        rank = _PIP_RANKS.get(place, -1)
-        if key in _PIP_KEYS and rank >= found.get(key, (-1, ""))[0]:
-            found[key] = (rank, value.strip("'\"").replace("\\n", "\n    "))
+        rank = _PIP_RANKS.get(source, -1)
+        if key in _PIP_KEYS and rank >= ranked.get(key, (-1, ""))[0]:
+            ranked[key] = (rank, value.strip("'\"").replace("\\n", "\n    "))
     lines = ["[global]", "cert = /run/host-ca.crt", "disable-pip-version-check = true"]
     lines += ["root-user-action = ignore"]
-    lines += [f"{key} = {value}" for key, (_, value) in found.items()]
+    lines += [f"{key} = {value}" for key, (_, value) in ranked.items()]
     return "\n".join(lines) + "\n"
 
 
 def _pip_config() -> str:
     """Ask the first Python here that has pip; a virtual environment made by uv has none."""
-    candidates: Sequence[str | None] = (sys.executable, tools.find("python3"), "/usr/bin/python3")
+    candidates: Sequence[str | None] = (
+        sys.executable,
+        subprocesses.find_program("python3"),
+        "/usr/bin/python3",
+    )
     for python in filter(None, candidates):
-        done = subprocess.run(
+        process = subprocess.run(
             [python, "-m", "pip", "config", "list"], capture_output=True, text=True, check=False
         )
-        if done.returncode == 0:
-            return done.stdout
+        if process.returncode == 0:
+            return process.stdout
     return settings.pip_variables()
 
 
-def _forget_this_machine(root: Path) -> None:
+def _remove_machine_details(root: Path) -> None:
     """Remove what debootstrap copied from, or downloaded to, this machine, its mirror included."""
     (root / "etc/apt/sources.list").write_text("")
     for name in ("etc/hostname", "etc/resolv.conf"):

@@ -8,7 +8,7 @@ import contextlib
 import socket
 from pathlib import Path
 
-from kais_cluster import errors, settings, tools
+from kais_cluster import errors, settings, subprocesses
 
 _COMMENT = ("-m", "comment", "--comment", "kais-host-cluster")
 _DNS_QUERY = b"\0\1\1\0\0\1\0\0\0\0\0\0"  # one question, recursion desired
@@ -17,11 +17,11 @@ _DNS_QUERY = b"\0\1\1\0\0\1\0\0\0\0\0\0"  # one question, recursion desired
 def up(host: settings.HostSettings) -> None:
     """Make the bridge and the rules, replacing those of a cluster whose directory is gone."""
     with contextlib.suppress(errors.CommandFailed):  # kube-proxy masquerades where it is missing
-        tools.run(["modprobe", "br_netfilter"])
+        subprocesses.run(["modprobe", "br_netfilter"])
     _remove(host)
-    tools.run(["ip", "link", "add", host.bridge, "type", "bridge"])
-    tools.run(["ip", "addr", "add", f"{host.network}.1/24", "dev", host.bridge])
-    tools.run(["ip", "link", "set", host.bridge, "up"])
+    subprocesses.run(["ip", "link", "add", host.bridge, "type", "bridge"])
+    subprocesses.run(["ip", "addr", "add", f"{host.network}.1/24", "dev", host.bridge])
+    subprocesses.run(["ip", "link", "set", host.bridge, "up"])
     _set_sysctl(host, "net/ipv4/ip_forward", "1")
     _set_sysctl(host, "net/bridge/bridge-nf-call-iptables", "1")
     _forward_rules(host, "-A")
@@ -32,14 +32,14 @@ def down(host: settings.HostSettings) -> None:
     config = host.directory / "kube-proxy.yaml"
     if config.exists():
         with contextlib.suppress(errors.CommandFailed):  # what it cannot remove, the next lines do
-            tools.run([host.binaries / "kube-proxy", "--config", config, "--cleanup"])
+            subprocesses.run([host.binaries / "kube-proxy", "--config", config, "--cleanup"])
     _remove(host)
     _restore_sysctls(host)
     with contextlib.suppress(errors.CommandFailed):  # kube-proxy leaves this chain behind, empty
-        if "\n-A" not in tools.run(["iptables", "-w", "-S", "KUBE-FIREWALL"]):
+        if "\n-A" not in subprocesses.run(["iptables", "-w", "-S", "KUBE-FIREWALL"]):
             for chain in ("INPUT", "OUTPUT"):
-                tools.run(["iptables", "-w", "-D", chain, "-j", "KUBE-FIREWALL"])
-            tools.run(["iptables", "-w", "-X", "KUBE-FIREWALL"])
+                subprocesses.run(["iptables", "-w", "-D", chain, "-j", "KUBE-FIREWALL"])
+            subprocesses.run(["iptables", "-w", "-X", "KUBE-FIREWALL"])
 
 
 def dns_answers(address: str) -> bool:
@@ -60,16 +60,16 @@ def _remove(host: settings.HostSettings) -> None:
         while True:
             _forward_rules(host, "-D")
     with contextlib.suppress(errors.CommandFailed):  # there was none left
-        tools.run(["ip", "link", "del", host.bridge])
+        subprocesses.run(["ip", "link", "del", host.bridge])
 
 
 def _forward_rules(host: settings.HostSettings, action: str) -> None:
     source, bridge = f"{host.network}.0/24", host.bridge
     nat = ["POSTROUTING", "-s", source, "!", "-o", bridge, *_COMMENT, "-j", "MASQUERADE"]
-    tools.run(["iptables", "-w", "-t", "nat", action, *nat])
+    subprocesses.run(["iptables", "-w", "-t", "nat", action, *nat])
     for direction in ("-i", "-o"):
         rule = ["FORWARD", direction, bridge, *_COMMENT, "-j", "ACCEPT"]
-        tools.run(["iptables", "-w", action, *rule])
+        subprocesses.run(["iptables", "-w", action, *rule])
 
 
 def _set_sysctl(host: settings.HostSettings, key: str, value: str) -> None:

@@ -8,8 +8,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from kais_cluster import errors, tools
-from kais_cluster.host import control_plane, files, keys, network, pause
+from kais_cluster import errors, subprocesses
+from kais_cluster.host import control_plane, files, network, pause
+from kais_cluster.host import pki as host_pki
 
 NODE_NAME = "kais-node"
 API_PORT = 6443
@@ -28,15 +29,15 @@ class Node:
         """Return the bridge's address, which is the node's too."""
         return f"{self.plane.host.network}.1"
 
-    def start(self, certificates: keys.Keys, *, deadline: float) -> None:
+    def start(self, certificates: host_pki.ClusterPki, *, deadline: float) -> None:
         """Start everything in order, and wait until the node is ready and DNS answers."""
         plane, processes, pki = self.plane, self.plane.processes, certificates.folder
 
-        def wait(name: str, what: str, done: Callable[[], bool]) -> None:
-            processes.wait_for(name, what, done, deadline=deadline)
+        def wait(name: str, goal: str, is_done: Callable[[], bool]) -> None:
+            processes.wait_for(name, goal, is_done, deadline=deadline)
 
         network.up(plane.host)
-        keys.make_node(certificates, node=NODE_NAME, address=self.address)
+        host_pki.make_node(certificates, node=NODE_NAME, address=self.address)
         self._write_files()
         plane.start_program("containerd", ["-c", plane.host.directory / "containerd.toml"])
         plane.start(self.address, API_PORT, flags=_api_flags(pki), deadline=deadline)
@@ -63,7 +64,7 @@ class Node:
         host = self.plane.host
         socket = f"--address={host.directory}/containerd.sock"
         ctr = [host.binaries / "ctr", socket, "--namespace=k8s.io"]
-        tools.run([*ctr, "images", "import", archive])
+        subprocesses.run([*ctr, "images", "import", archive])
 
     def _load_pause(self) -> bool:
         try:

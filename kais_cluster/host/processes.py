@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from kais_cluster import errors, tools
+from kais_cluster import errors, subprocesses
 
 _POLL_S = 0.1
 _GRACE_S = 10.0  # then a process that was asked to end is killed
@@ -75,7 +75,9 @@ class Processes:
             self._reap(name)
             (self.directory / "pids" / name).unlink(missing_ok=True)
 
-    def wait_for(self, name: str, what: str, done: Callable[[], bool], *, deadline: float) -> None:
+    def wait_for(
+        self, name: str, goal: str, is_done: Callable[[], bool], *, deadline: float
+    ) -> None:
         """Wait until something holds; every recorded process has to live meanwhile.
 
         `deadline` is a reading of the monotonic clock.
@@ -83,12 +85,14 @@ class Processes:
         Raises:
             StartFailed: a process ended, or the deadline passed; with the end of its log.
         """
-        while not done():
-            for other in self.names():
-                if not self.pid(other):
-                    raise self.failure(other, f"{other} ended while waiting for {what}")
+        while not is_done():
+            for process_name in self.names():
+                if not self.pid(process_name):
+                    raise self.failure(
+                        process_name, f"{process_name} ended while waiting for {goal}"
+                    )
             if time.monotonic() > deadline:
-                raise self.failure(name, f"no {what} in time")
+                raise self.failure(name, f"no {goal} in time")
             time.sleep(_POLL_S)
 
     def failure(self, name: str, message: str) -> errors.StartFailed:
@@ -98,7 +102,7 @@ class Processes:
         except OSError:
             text = "(no log)"
         return errors.StartFailed(
-            f"{message}; the end of {self.log(name)}:\n{tools.last_lines(text)}"
+            f"{message}; the end of {self.log(name)}:\n{subprocesses.last_lines(text)}"
         )
 
     def _signal(self, name: str, number: signal.Signals) -> None:

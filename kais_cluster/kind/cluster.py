@@ -11,9 +11,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from kais_cluster import errors, tools
+from kais_cluster import errors, subprocesses
 from kais_cluster.host import build
-from kais_cluster.kind.docker import Run
+from kais_cluster.kind.docker import CommandRunner
 from kais_cluster.status import Status
 
 NAME = "kais"
@@ -30,8 +30,8 @@ class KindCluster:
 
     directory: Path
     binaries: Path
-    say: tools.Say = tools.say
-    run: Run = tools.run
+    report: subprocesses.Reporter = subprocesses.print_line
+    run_command: CommandRunner = subprocesses.run
     name: str = "kind"
 
     @property
@@ -51,13 +51,13 @@ class KindCluster:
             MissingTools: Go is missing, and kind is not built yet.
             StartFailed: kind gave up; the message carries the end of its output.
         """
-        wanted = build.by_name(["kubectl", "helm", "kind"])
-        build.build(wanted, self.binaries, say=self.say)
+        binaries = build.by_name(["kubectl", "helm", "kind"])
+        build.build(binaries, self.binaries, report=self.report)
         if self._exists() and self._answers():
-            self.say(f"already up (kind), used as it is: {self.directory}")
+            self.report(f"already up (kind), used as it is: {self.directory}")
             return
         if self._exists():
-            self.say("deleting the kind cluster that an earlier run left behind")
+            self.report("deleting the kind cluster that an earlier run left behind")
             self._delete()
         self._create()
 
@@ -66,7 +66,7 @@ class KindCluster:
         if (self.binaries / "kind").exists() and self._exists():
             started = time.monotonic()
             self._delete()
-            self.say(f"down in {time.monotonic() - started:.0f} s (kind): {self.directory}")
+            self.report(f"down in {time.monotonic() - started:.0f} s (kind): {self.directory}")
         shutil.rmtree(self.directory, ignore_errors=True)
 
     def status(self) -> Status:
@@ -89,13 +89,13 @@ class KindCluster:
         return {
             "KUBECONFIG": str(self.kubeconfig),
             "KUBECACHEDIR": str(self.directory / "kubectl-cache"),
-            "PATH": f"{self.binaries}:{tools.search_path()}",
+            "PATH": f"{self.binaries}:{subprocesses.search_path()}",
         }
 
     def kubectl(self, *arguments: str, stdin: str | None = None, timeout_s: float = 60) -> str:
         """Run our kubectl as administrator and return what it prints; raises CommandFailed."""
         command = [self.binaries / "kubectl", *arguments]
-        return self.run(command, env=self.env(), stdin=stdin, timeout_s=timeout_s)
+        return self.run_command(command, env=self.env(), stdin=stdin, timeout_s=timeout_s)
 
     def load_image(self, archive: Path, *, name: str) -> None:
         """Load a `docker save` archive into the node.
@@ -119,7 +119,7 @@ class KindCluster:
             self._kind("create", "cluster", *options, "--config", "-", stdin=configuration(audit))
         except errors.CommandFailed as exc:
             raise errors.StartFailed(f"kind could not make the cluster {NAME}: {exc}") from exc
-        self.say(f"up in {time.monotonic() - started:.0f} s (kind): {self.directory}")
+        self.report(f"up in {time.monotonic() - started:.0f} s (kind): {self.directory}")
 
     def _delete(self) -> None:
         self._kind("delete", "cluster", "--name", NAME, "--kubeconfig", str(self.kubeconfig))
@@ -135,7 +135,7 @@ class KindCluster:
         return True
 
     def _kind(self, *arguments: str, stdin: str | None = None) -> str:
-        return self.run([self.binaries / "kind", *arguments], stdin=stdin)
+        return self.run_command([self.binaries / "kind", *arguments], stdin=stdin)
 
 
 def configuration(audit: Path) -> str:

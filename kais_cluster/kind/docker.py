@@ -12,17 +12,17 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
-from kais_cluster import errors, tools
+from kais_cluster import errors, subprocesses
 
 _ANSWER_S = 5.0
 
 
-class Run(Protocol):
+class CommandRunner(Protocol):
     """Runs a program to its end and returns what it printed, as `tools.run` does."""
 
     def __call__(
         self,
-        argv: tools.Argv,
+        argv: subprocesses.Argv,
         *,
         env: Mapping[str, str] | None = None,
         stdin: str | None = None,
@@ -31,7 +31,7 @@ class Run(Protocol):
         """Run it; raises CommandFailed."""
 
 
-def answers(run: Run = tools.run) -> bool:
+def answers(run: CommandRunner = subprocesses.run) -> bool:
     """Tell whether a Docker daemon answers within five seconds."""
     try:
         command = ["docker", "info", "--format", "{{.ServerVersion}}"]
@@ -41,17 +41,17 @@ def answers(run: Run = tools.run) -> bool:
 
 
 @functools.cache
-def is_here() -> bool:
+def is_available() -> bool:
     """Ask Docker once in the life of this process."""
-    return tools.find("docker") is not None and answers()
+    return subprocesses.find_program("docker") is not None and answers()
 
 
 @dataclass(frozen=True)
 class DockerBuilder:
     """Builds into the storage of the Docker daemon."""
 
-    say: tools.Say = tools.say
-    run: Run = tools.run
+    report: subprocesses.Reporter = subprocesses.print_line
+    run: CommandRunner = subprocesses.run
 
     def make_base(self) -> None:
         """Make nothing: Docker pulls the official Python image while it builds."""
@@ -70,14 +70,14 @@ class DockerBuilder:
             CommandFailed: a step failed; the text has the end of its output.
         """
         started = time.monotonic()
-        before = self.identity(reference)
+        previous_identity = self.identity(reference)
         command: list[object] = ["docker", "build", "--quiet", "--file", dockerfile]
         for key, value in (arguments or {}).items():
             command += ["--build-arg", f"{key}={value}"]
         self.run([*command, "--tag", reference, context])
         identity = self.identity(reference)
-        changed = "unchanged" if identity == before else "built"
-        self.say(f"{changed} {reference} in {time.monotonic() - started:.0f} s")
+        changed = "unchanged" if identity == previous_identity else "built"
+        self.report(f"{changed} {reference} in {time.monotonic() - started:.0f} s")
         return identity
 
     def identity(self, reference: str) -> str:
@@ -92,10 +92,10 @@ class DockerBuilder:
     @contextlib.contextmanager
     def archive(self, reference: str) -> Iterator[Path]:
         """Write an image as a `docker save` archive for the time of the block."""
-        with tempfile.TemporaryDirectory(prefix="kais-image-") as work:
-            out = Path(work) / "image.tar"
-            self.run(["docker", "save", "--output", out, reference])
-            yield out
+        with tempfile.TemporaryDirectory(prefix="kais-image-") as scratch:
+            archive = Path(scratch) / "image.tar"
+            self.run(["docker", "save", "--output", archive, reference])
+            yield archive
 
     def remove(self, reference: str) -> None:
         """Delete one image; one that is not there is fine."""

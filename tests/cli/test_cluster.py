@@ -12,20 +12,20 @@ UP = Status(
 
 
 class FakeClusters:
-    """What kais_cluster.clusters does, without a cluster."""
+    """What kais_cluster.operations does, without a cluster."""
 
     def __init__(self, found=UP, failure=None):
         self.found, self.failure = found, failure
         self.calls = []
 
-    def up(self, *, no_node=False, say):
+    def up(self, *, no_node=False, report):
         self._call(f"up no_node={no_node}")
-        say("up in 4 s")
+        report("up in 4 s")
         return self.found
 
-    def down(self, *, say):
+    def down(self, *, report):
         self._call("down")
-        say("stopped")
+        report("stopped")
 
     def status(self):
         self._call("status")

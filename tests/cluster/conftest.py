@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from kais_cluster import errors, settings
-from kais_cluster.host import build, temporary
+from kais_cluster.host import build, ephemeral
 from kais_cluster.host import cluster as host_cluster
 from tests.cluster.object_lister import ObjectLister
 from tests.cluster.running import Cluster, Operator, Process, Start, free_port
@@ -75,7 +75,7 @@ def wait_until_listed(plane: ControlPlane) -> None:
 @contextmanager
 def started_control_plane() -> Iterator[ControlPlane]:
     """Start an API server, and wait until it serves our kinds."""
-    with temporary.control_plane() as host:
+    with ephemeral.control_plane() as host:
         plane = ControlPlane(host)
         plane.kubectl("apply", "--server-side", "-f", str(CRDS))
         wait = ("wait", "--for=condition=Established", "--timeout=60s")

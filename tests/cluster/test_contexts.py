@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from kais_cluster import clusters, errors, settings
+from kais_cluster import errors, operations, settings
 from kais_cluster.providers import NamedCluster
 from tests.cluster.conftest import ControlPlane, started_control_plane
 from tests.cluster.running import SCRIPTS, Operator, wait_for
@@ -165,7 +165,7 @@ def test_a_cluster_that_is_named_on_purpose_is_used_and_left_alone(
 ):
     told: list[str] = []
     monkeypatch.setenv("KAIS_E2E_KUBECONFIG", str(two.merged))
-    provider = clusters.current(say=told.append)
+    provider = operations.current_cluster(report=told.append)
     assert isinstance(provider, NamedCluster)
     provider.up(no_node=True)
     assert provider.status().answers

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from kais_cluster.host import temporary
+from kais_cluster.host import ephemeral
 
 pytestmark = pytest.mark.cluster
 
@@ -50,7 +50,7 @@ def test_garbage_collection_is_real(control_plane, namespace):
 
 
 def test_control_planes_run_side_by_side(control_plane):
-    with temporary.control_plane() as other:
+    with ephemeral.control_plane() as other:
         server = other.kubectl("config", "view", "-o", "jsonpath={.clusters[0].cluster.server}")
         assert server != control_plane.server
         control_plane.kubectl("create", "namespace", "only-here")
@@ -74,7 +74,7 @@ def test_control_plane_of_a_killed_run_is_found_and_stopped():
         run.kill()
     (left,) = folder.iterdir()
     said: list[str] = []
-    temporary.sweep(folder, say=said.append)
+    ephemeral.stop_orphans(folder, report=said.append)
     assert said[0] == f"stopping the control plane that an earlier run left behind in {left}"
     assert not left.exists()
     folder.rmdir()

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 import yaml
 
-from kais_cluster import errors, tools
+from kais_cluster import errors, subprocesses
 from tests.cluster.conftest import ControlPlane
 from tests.cluster.running import Cluster, Start, wait_for
 
@@ -22,7 +22,7 @@ Body = dict[str, Any]
 def rendered(helm: Path, *values: str, namespace: str) -> list[Body]:
     """Give the objects of the chart, as Helm itself renders it."""
     given = [part for value in values for part in ("--set", value)]
-    text = tools.run([helm, "template", "kais", CHART, "--namespace", namespace, *given])
+    text = subprocesses.run([helm, "template", "kais", CHART, "--namespace", namespace, *given])
     return [body for body in yaml.safe_load_all(text) if body]
 
 

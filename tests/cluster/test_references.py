@@ -11,7 +11,7 @@ import yaml
 
 from kais.resources import kinds
 from kais_cluster import errors
-from kais_cluster.host import temporary
+from kais_cluster.host import ephemeral
 from tests.cluster.conftest import CRDS, ControlPlane, wait_until_listed
 from tests.cluster.running import Cluster, wait_for
 
@@ -81,7 +81,7 @@ def without_patterns(schema: Any) -> Any:
 @pytest.fixture(scope="module")
 def plane_before() -> Iterator[ControlPlane]:
     """Run a control plane whose kinds take any reference."""
-    with temporary.control_plane() as host:
+    with ephemeral.control_plane() as host:
         plane = ControlPlane(host)
         for path in sorted(CRDS.glob("*.yaml")):
             older = without_patterns(yaml.safe_load(path.read_text()))

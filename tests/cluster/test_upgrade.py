@@ -17,7 +17,7 @@ from typing import Any
 
 import pytest
 
-from kais_cluster.host import temporary
+from kais_cluster.host import ephemeral
 from tests.cluster.conftest import CRDS, ControlPlane, wait_until_listed
 from tests.cluster.kubelet import Kubelet
 from tests.cluster.running import Cluster, Operator, wait_for
@@ -69,7 +69,7 @@ def first(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def old_plane(first: Path) -> Iterator[ControlPlane]:
     """Run a control plane with the first version's definitions."""
-    with temporary.control_plane() as host:
+    with ephemeral.control_plane() as host:
         plane = ControlPlane(host)
         plane.kubectl("apply", "--server-side", "-f", str(first / "crds"))
         plane.kubectl("wait", "--for=condition=Established", "-f", str(first / "crds"))

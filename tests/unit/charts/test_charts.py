@@ -167,11 +167,11 @@ def test_two_operators_run_and_spread_over_the_nodes_that_there_are() -> None:
 
 
 def test_a_cluster_made_here_has_one_operator_unless_told() -> None:
-    assert charts.with_one_operator({"namespaces": ["a"]}) == {
+    assert charts.with_one_replica({"namespaces": ["a"]}) == {
         "namespaces": ["a"],
         "operator": {"replicas": 1},
     }
-    two = charts.with_one_operator({"operator": {"replicas": 2, "logLevel": "DEBUG"}})
+    two = charts.with_one_replica({"operator": {"replicas": 2, "logLevel": "DEBUG"}})
     assert two == {"operator": {"replicas": 2, "logLevel": "DEBUG"}}
 
 

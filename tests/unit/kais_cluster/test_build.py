@@ -61,7 +61,7 @@ def test_binary_is_current_while_its_stamp_holds(tmp_path):
 
 def test_first_build_says_how_long_it_takes(tmp_path):
     said = []
-    build._announce(build.node_binaries(), tmp_path, say=said.append)
+    build._announce(build.node_binaries(), tmp_path, report=said.append)
     assert said == [
         f"building 18 binaries into {tmp_path}: a first build takes about 15 minutes on 2 cores"
     ]

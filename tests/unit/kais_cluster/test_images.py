@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from kais_cluster import errors, images
+from kais_cluster.host import cleanup, pause
 from kais_cluster.host import images as host_images
-from kais_cluster.host import leftovers, pause
 
 
 def test_pip_settings_of_the_nearer_place_win():
@@ -48,14 +48,14 @@ def test_pause_image_is_an_archive_with_one_program(tmp_path):
 def test_image_storage_whose_removal_was_interrupted_is_none(tmp_path, monkeypatch):
     said, storage = [], tmp_path / "images"
     (storage / "root/overlay").mkdir(parents=True)
-    builder = host_images.Builder(storage, said.append)
+    builder = host_images.BuildahBuilder(storage, said.append)
 
     def interrupted(folder):
         if folder.exists():
             raise KeyboardInterrupt
 
     with monkeypatch.context() as patched:
-        patched.setattr(leftovers, "remove_tree", interrupted)
+        patched.setattr(cleanup, "remove_tree", interrupted)
         with pytest.raises(KeyboardInterrupt):
             builder.remove_all()
     assert not storage.exists()
@@ -70,7 +70,7 @@ def test_base_image_keeps_nothing_of_this_machine(tmp_path):
     for name in ("etc/hostname", "etc/resolv.conf", "etc/apt/sources.list", "var/log/boot.log"):
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).write_text("secret.example")
-    host_images._forget_this_machine(tmp_path)
+    host_images._remove_machine_details(tmp_path)
     left = [path for path in tmp_path.rglob("*") if path.is_file()]
     assert left == [tmp_path / "etc/apt/sources.list"]
     assert "secret.example" not in left[0].read_text()

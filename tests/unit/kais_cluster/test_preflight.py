@@ -2,9 +2,9 @@ import pytest
 
 from kais_cluster import preflight
 
-BUILDAH = preflight.Missing("buildah", "building images", "buildah")
-IP = preflight.Missing("ip", "the pod network", "iproute2")
-GO = preflight.Missing("Go", "building Kubernetes", advice="install Go 1.26 or newer")
+BUILDAH = preflight.MissingRequirement("buildah", "building images", "buildah")
+IP = preflight.MissingRequirement("ip", "the pod network", "iproute2")
+GO = preflight.MissingRequirement("Go", "building Kubernetes", advice="install Go 1.26 or newer")
 
 
 def run(looks, *, install=None):
@@ -12,7 +12,7 @@ def run(looks, *, install=None):
     lines = []
     remaining = list(looks)
     verdict = preflight.check(
-        node=True, say=lines.append, look=lambda: remaining.pop(0), install=install
+        node=True, report=lines.append, find_requirements=lambda: remaining.pop(0), install=install
     )
     return verdict, lines
 
@@ -54,7 +54,7 @@ def test_command_for_an_ordinary_user_begins_with_sudo():
 
 
 def test_package_that_brings_two_things_is_named_once():
-    other = preflight.Missing("ss", "the pod network", "iproute2")
+    other = preflight.MissingRequirement("ss", "the pod network", "iproute2")
     assert preflight.packages_of([IP, other]) == ["iproute2"]
 
 

@@ -6,7 +6,7 @@ import secrets
 from dataclasses import dataclass
 from pathlib import Path
 
-from kais_cluster import tools
+from kais_cluster import subprocesses
 
 _DAYS = "365"
 _KUBERNETES_NAMES = (
@@ -18,7 +18,7 @@ _KUBERNETES_NAMES = (
 
 
 @dataclass(frozen=True)
-class Keys:
+class ClusterPki:
     """The key folder of one cluster, and the server its kubeconfigs name."""
 
     folder: Path
@@ -30,22 +30,30 @@ class Keys:
 
     def make_authority(self) -> None:
         """Make the CA and the key pair of ServiceAccount tokens."""
-        openssl = tools.need("openssl", package="openssl")
+        openssl = subprocesses.require_program("openssl", package="openssl")
         usage = "keyUsage=critical,keyCertSign,cRLSign,digitalSignature"
-        request = [openssl, "req", "-x509", *_new_key(self.path("ca.key"))]
+        request = [openssl, "req", "-x509", *_key_options(self.path("ca.key"))]
         subject = ["-subj", "/CN=kais-host-cluster-ca", "-days", _DAYS, "-addext", usage]
-        tools.run([*request, *subject, "-out", self.path("ca.crt")])
-        tools.run([openssl, "genrsa", "-out", self.path("sa.key"), "2048"])
-        tools.run(
+        subprocesses.run([*request, *subject, "-out", self.path("ca.crt")])
+        subprocesses.run([openssl, "genrsa", "-out", self.path("sa.key"), "2048"])
+        subprocesses.run(
             [openssl, "rsa", "-in", self.path("sa.key"), "-pubout", "-out", self.path("sa.pub")]
         )
 
     def make_certificate(self, name: str, subject: str, *, alternatives: str = "") -> None:
         """Make NAME.crt and NAME.key; the subject is who Kubernetes takes its bearer for."""
-        openssl = tools.need("openssl", package="openssl")
+        openssl = subprocesses.require_program("openssl", package="openssl")
         request, extensions = self.path(f"{name}.csr"), self.path(f"{name}.ext")
-        tools.run(
-            [openssl, "req", *_new_key(self.path(f"{name}.key")), "-subj", subject, "-out", request]
+        subprocesses.run(
+            [
+                openssl,
+                "req",
+                *_key_options(self.path(f"{name}.key")),
+                "-subj",
+                subject,
+                "-out",
+                request,
+            ]
         )
         lines = ["keyUsage=digitalSignature", "extendedKeyUsage=serverAuth,clientAuth"]
         lines += [f"subjectAltName={alternatives}"] if alternatives else []
@@ -53,11 +61,11 @@ class Keys:
         authority = ["-CA", self.path("ca.crt"), "-CAkey", self.path("ca.key")]
         sign = [openssl, "x509", "-req", "-in", request, *authority, "-days", _DAYS]
         serial = ["-set_serial", f"0x{secrets.token_hex(8)}", "-extfile", extensions]
-        tools.run([*sign, *serial, "-out", self.path(f"{name}.crt")])
+        subprocesses.run([*sign, *serial, "-out", self.path(f"{name}.crt")])
         request.unlink()
         extensions.unlink()
 
-    def make_kubeconfig(self, out: Path, name: str) -> None:
+    def make_kubeconfig(self, path: Path, name: str) -> None:
         """Write a kubeconfig that authenticates by a certificate made before."""
         cluster = {"server": self.server, "certificate-authority-data": self._data("ca.crt")}
         user = {
@@ -72,14 +80,14 @@ class Keys:
             "contexts": [{"name": "kais", "context": {"cluster": "kais", "user": "user"}}],
             "current-context": "kais",
         }
-        out.touch(mode=0o600)
-        out.write_text(json.dumps(config, indent=1) + "\n")  # JSON is YAML
+        path.touch(mode=0o600)
+        path.write_text(json.dumps(config, indent=1) + "\n")  # JSON is YAML
 
     def _data(self, name: str) -> str:
         return base64.b64encode(self.path(name).read_bytes()).decode()
 
 
-def make_control_plane(keys: Keys, *, kubeconfig: Path, address: str, services: str) -> None:
+def make_control_plane(keys: ClusterPki, *, kubeconfig: Path, address: str, services: str) -> None:
     """Make what a control plane needs, and the administrator's kubeconfig."""
     keys.make_authority()
     names = [f"DNS:{name}" for name in ("localhost", *_KUBERNETES_NAMES)]
@@ -90,7 +98,7 @@ def make_control_plane(keys: Keys, *, kubeconfig: Path, address: str, services: 
     _client(keys, "controller-manager", "/CN=system:kube-controller-manager")
 
 
-def make_node(keys: Keys, *, node: str, address: str) -> None:
+def make_node(keys: ClusterPki, *, node: str, address: str) -> None:
     """Make what a node needs besides."""
     keys.make_certificate(
         "kubelet",
@@ -104,10 +112,10 @@ def make_node(keys: Keys, *, node: str, address: str) -> None:
     _client(keys, "coredns", "/CN=system:coredns")
 
 
-def _client(keys: Keys, name: str, subject: str) -> None:
+def _client(keys: ClusterPki, name: str, subject: str) -> None:
     keys.make_certificate(name, subject)
     keys.make_kubeconfig(keys.path(f"{name}.conf"), name)
 
 
-def _new_key(out: Path) -> list[object]:
-    return ["-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes", "-keyout", out]
+def _key_options(path: Path) -> list[object]:
+    return ["-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes", "-keyout", path]

@@ -10,16 +10,16 @@ import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
-from kais_cluster import settings, tools
-from kais_cluster.host import cluster, leftovers, processes
+from kais_cluster import settings, subprocesses
+from kais_cluster.host import cleanup, cluster, processes
 
 _PREFIX = "kais-cp-"
-_KEEPER = "keeper"  # pid and start time of the process that will take the control plane down
+_OWNER = "keeper"  # pid and start time of the process that will take the control plane down
 
 
 @contextlib.contextmanager
 def control_plane(
-    *, say: tools.Say = tools.say, parent: Path | None = None
+    *, report: subprocesses.Reporter = subprocesses.print_line, parent: Path | None = None
 ) -> Iterator[cluster.HostCluster]:
     """Run a control plane without a node for the time of the block.
 
@@ -27,29 +27,29 @@ def control_plane(
         StartFailed: it did not come up.
     """
     folder = parent or Path(tempfile.gettempdir())
-    sweep(folder, say=say)
+    stop_orphans(folder, report=report)
     root = Path(tempfile.mkdtemp(prefix=_PREFIX, dir=folder))
-    (root / _KEEPER).write_text(f"{os.getpid()} {processes.start_time(os.getpid())}\n")
+    (root / _OWNER).write_text(f"{os.getpid()} {processes.start_time(os.getpid())}\n")
     host = settings.HostSettings(root / "c", settings.binaries_dir())
-    started = cluster.HostCluster(host, say)
+    started = cluster.HostCluster(host, report)
     try:
         started.up(no_node=True)
         yield started
     finally:
         started.down()
-        leftovers.remove_tree(root)
+        cleanup.remove_tree(root)
 
 
-def sweep(folder: Path, *, say: tools.Say = tools.say) -> None:
+def stop_orphans(folder: Path, *, report: subprocesses.Reporter = subprocesses.print_line) -> None:
     """Stop the control planes in a folder whose keeper has ended."""
-    for keeper in folder.glob(f"{_PREFIX}*/{_KEEPER}"):
+    for owner in folder.glob(f"{_PREFIX}*/{_OWNER}"):
         try:
-            pid, started = keeper.read_text().split()
+            pid, started = owner.read_text().split()
         except (OSError, ValueError):  # it ends at this moment, or another user's
             continue
-        if processes.start_time(int(pid)) == started or keeper.stat().st_uid != os.getuid():
+        if processes.start_time(int(pid)) == started or owner.stat().st_uid != os.getuid():
             continue
-        say(f"stopping the control plane that an earlier run left behind in {keeper.parent}")
-        host = settings.HostSettings(keeper.parent / "c", settings.binaries_dir())
-        cluster.HostCluster(host, say).down()
-        leftovers.remove_tree(keeper.parent)
+        report(f"stopping the control plane that an earlier run left behind in {owner.parent}")
+        host = settings.HostSettings(owner.parent / "c", settings.binaries_dir())
+        cluster.HostCluster(host, report).down()
+        cleanup.remove_tree(owner.parent)

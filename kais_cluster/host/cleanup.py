@@ -12,7 +12,7 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
-from kais_cluster import errors, settings, tools
+from kais_cluster import errors, settings, subprocesses
 from kais_cluster.host import processes
 
 _CGROUPS = Path("/sys/fs/cgroup")
@@ -22,13 +22,13 @@ _SHIM_SOCKET = re.compile(r"/run/containerd/s/[0-9a-f]+")
 def stop_containers(host: settings.HostSettings) -> None:
     """Kill all containers that this directory's containerd started, then their shims."""
     tasks = host.directory / "run/io.containerd.runtime.v2.task/k8s.io"
-    found = {path.name: path for path in tasks.iterdir()} if tasks.is_dir() else {}
-    for identity, path in found.items():
+    tasks_by_id = {path.name: path for path in tasks.iterdir()} if tasks.is_dir() else {}
+    for identity, path in tasks_by_id.items():
         for result in Path("/var/lib/cni/results").glob(f"*-{identity}-*"):
             result.unlink(missing_ok=True)
         for socket in _shim_sockets(path):
             socket.unlink(missing_ok=True)
-    for group in _groups(set(found)):
+    for group in _groups(set(tasks_by_id)):
         for pid in _members(group):
             _kill(pid)
     for pid, command in _commands("containerd-shim-runc-v2"):
@@ -36,7 +36,7 @@ def stop_containers(host: settings.HostSettings) -> None:
             _kill(pid)
 
 
-def stop_strays(host: settings.HostSettings) -> list[str]:
+def stop_orphans(host: settings.HostSettings) -> list[str]:
     """Kill our binaries that run for this directory without a record; return their names."""
     names = []
     for pid, command in _commands():
@@ -52,12 +52,15 @@ def stop_strays(host: settings.HostSettings) -> list[str]:
 def unmount_below(directory: Path) -> None:
     """Unmount everything below a directory, deepest first."""
     mounts = [line.split()[4] for line in Path("/proc/self/mountinfo").read_text().splitlines()]
-    for mount in sorted((it for it in mounts if it.startswith(f"{directory}/")), reverse=True):
+    for mount in sorted(
+        (mount_point for mount_point in mounts if mount_point.startswith(f"{directory}/")),
+        reverse=True,
+    ):
         try:
-            tools.run(["umount", mount])
+            subprocesses.run(["umount", mount])
         except errors.CommandFailed:
             with contextlib.suppress(errors.CommandFailed):  # gone meanwhile with its parent
-                tools.run(["umount", "-l", mount])
+                subprocesses.run(["umount", "-l", mount])
 
 
 def remove_node_files(host: settings.HostSettings) -> None:
@@ -77,7 +80,7 @@ def remove_node_files(host: settings.HostSettings) -> None:
 def remove_tree(directory: Path) -> None:
     """Delete a directory, never descending into a mount."""
     if directory.exists():
-        tools.run(["rm", "-rf", "--one-file-system", directory])
+        subprocesses.run(["rm", "-rf", "--one-file-system", directory])
 
 
 def _shim_sockets(task: Path) -> Iterator[Path]:

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from kais_cluster import errors, settings
 
-Say = Callable[[str], None]
+Reporter = Callable[[str], None]
 """Takes one line of progress for the person who waits."""
 
 Argv = Sequence[object]
@@ -22,7 +22,7 @@ _SBIN = ("/usr/local/sbin", "/usr/sbin", "/sbin")  # not in every user's PATH
 _TAIL_LINES = 15  # enough to see a reason, little enough to read
 
 
-def say(line: str) -> None:
+def print_line(line: str) -> None:
     """Write a line of progress to standard output at once, also through a pipe."""
     sys.stdout.write(line + "\n")
     sys.stdout.flush()
@@ -33,23 +33,23 @@ def search_path() -> str:
     return ":".join([settings.environment().get("PATH", ""), *_SBIN])
 
 
-def find(name: str) -> str | None:
+def find_program(name: str) -> str | None:
     """Return the path of a program, or None."""
     return shutil.which(name, path=search_path())
 
 
 def find_go() -> str | None:
     """Return the path of the Go command, also where its archive unpacks to by default."""
-    return find("go") or shutil.which("go", path="/usr/local/go/bin")
+    return find_program("go") or shutil.which("go", path="/usr/local/go/bin")
 
 
-def need(name: str, *, package: str) -> str:
+def require_program(name: str, *, package: str) -> str:
     """Return the path of a program.
 
     Raises:
         MissingTools: it is not installed; the message names the Debian package.
     """
-    if path := find(name):
+    if path := find_program(name):
         return path
     raise errors.MissingTools(f"{name} not found; install it with: apt-get install {package}")
 
@@ -71,7 +71,7 @@ def run(
     """
     command = " ".join(str(part) for part in argv[:4])
     try:
-        done = subprocess.run(
+        process = subprocess.run(
             [str(part) for part in argv],
             env=settings.environment() | {"PATH": search_path()} | dict(env or {}),
             cwd=cwd,
@@ -85,10 +85,10 @@ def run(
         raise errors.CommandFailed(f"{command} … did not end within {timeout_s:g} s") from exc
     except OSError as exc:
         raise errors.CommandFailed(f"{command} … could not start: {exc}") from exc
-    if done.returncode != 0:
-        output = last_lines((done.stdout + "\n" + done.stderr).strip())
-        raise errors.CommandFailed(f"{command} … ended with {done.returncode}:\n{output}")
-    return done.stdout
+    if process.returncode != 0:
+        output = last_lines((process.stdout + "\n" + process.stderr).strip())
+        raise errors.CommandFailed(f"{command} … ended with {process.returncode}:\n{output}")
+    return process.stdout
 
 
 def last_lines(text: str, count: int = _TAIL_LINES) -> str:
