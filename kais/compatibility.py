@@ -53,7 +53,7 @@ def _parameter(
         return [f"{subject} was removed"], []
     breaking = [f"{subject} {words}" for words in _broken(old, new)]
     if not breaking and old != new:
-        return [], [f"{subject} was loosened or described anew"]
+        return [], [f"{subject} has looser rules or a new description"]
     return breaking, []
 
 

@@ -51,7 +51,7 @@ def parse_choice(value: str | None, choices: Sequence[str], *, option: str) -> s
         return value
     suggestions = difflib.get_close_matches(value.casefold(), choices, n=1)
     hint = f"; did you mean {suggestions[0]}?" if suggestions else ""
-    raise errors.UsageError(f"{option} {value!r} is none of {', '.join(choices)}{hint}")
+    raise errors.UsageError(f"{option} {value!r} is not one of {', '.join(choices)}{hint}")
 
 
 def read_text(session: Session, argument: str | None) -> str | None:

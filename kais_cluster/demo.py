@@ -43,7 +43,7 @@ def remove(*, report: subprocesses.Reporter = subprocesses.print_line) -> None:
         settings.images_dir().parent.rmdir()
     binaries = settings.binaries_dir()
     if binaries.exists():
-        report(f"kept the binaries in {binaries}: delete that folder to build them anew")
+        report(f"kept the binaries in {binaries}; delete that folder to rebuild them")
 
 
 def main(argv: Sequence[str]) -> int:

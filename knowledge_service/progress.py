@@ -49,5 +49,5 @@ class Progress:
             self._percent = min(100, 100 * number // max(1, total))
             if self._monotonic() - self._logged_s >= _EVERY_S:
                 self._logged_s = self._monotonic()
-                _log.info("upkeep goes on", extra={"fields": {"doing": self.words}})
+                _log.info("upkeep continues", extra={"fields": {"doing": self.words}})
             yield item

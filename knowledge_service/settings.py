@@ -16,8 +16,8 @@ _ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")
 _AUTH = ("kubernetes", "token", "none")
 _LEVELS = ("DEBUG", "INFO", "WARNING", "ERROR")
 _ERRANDS = (
-    ("verify", "", "walk the log's hash chain and check the file; 1 when something is wrong"),
-    ("rebuild", "", "make everything but the log anew from the log"),
+    ("verify", "", "walk the log's hash chain and check the file; status 1 if anything is wrong"),
+    ("rebuild", "", "rebuild everything but the log from the log"),
     ("export", "--to", "write the whole store as lines of JSON; - is the standard output"),
     ("import", "--from", "take an export into a new database; - is the standard input"),
     ("backup", "--to", "copy the database, also while it is served, and verify the copy"),
@@ -25,7 +25,7 @@ _ERRANDS = (
 )
 _OF_DB = "the database (KAIS_DB; knowledge.db)"
 _OF_AUTH = (
-    "who callers are: asked of the API server, named by a file of tokens, or everybody an admin,"
+    "who callers are: asked of the API server, named by a file of tokens, or all admins,"
     " on this machine only (KAIS_AUTH; kubernetes)"
 )
 _OF_FILE = {"--to": "file to write, which must not exist", "--from": "file to read"}
@@ -87,7 +87,7 @@ def parse(
     parser: argparse.ArgumentParser = chosen.parser
     if chosen.auth == "none" and not _is_loopback(chosen.host):
         parser.error(
-            f"--auth none makes everybody an admin, so it is refused on {chosen.host}; "
+            f"--auth none makes every caller an admin, so it is refused on {chosen.host}; "
             "listen on 127.0.0.1 or use --auth kubernetes or token"
         )
     if chosen.auth not in _AUTH:

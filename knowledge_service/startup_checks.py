@@ -26,9 +26,9 @@ def check(chosen: Settings) -> None:
         _check_address(chosen.metrics_host, chosen.metrics_port, settings)
     if chosen.auth == "kubernetes" and not chosen.kube_token_file.exists():
         raise StartupError(
-            f"there is no token to ask the API server with at {chosen.kube_token_file}"
-            " (KAIS_KUBE_TOKEN_FILE), so that nobody could be known;"
-            " outside of a cluster use --auth token, or none on this machine alone"
+            f"no ServiceAccount token at {chosen.kube_token_file} (KAIS_KUBE_TOKEN_FILE):"
+            " callers cannot be authenticated."
+            " Outside a cluster use --auth token, or --auth none on localhost"
         )
 
 

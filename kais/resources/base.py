@@ -125,7 +125,7 @@ def _duplicates(model: Model) -> Iterator[str]:
             value = getattr(item, _attributes(kind)[wire])
             if value in seen:
                 name = type(model).model_fields[field].alias or field
-                yield f'{name}: {wire} "{value}" stands twice'
+                yield f'{name}: {wire} "{value}" is a duplicate'
             seen.add(value)
 
 
@@ -162,33 +162,54 @@ def _subject(cls: type[Model], data: Mapping[str, Any]) -> str:
 class OwnerReference(Model):
     """Who a child belongs to; the garbage collector deletes the child with its owner."""
 
-    api_version: str = Field(description="group and version of the owner's kind")
-    kind: str = Field(description="kind of the owner")
-    name: str = Field(description="name of the owner in the same namespace")
-    uid: str = Field(description="identity of the owner; a namesake made later has another one")
-    controller: bool | None = Field(default=None, description="true for the one managing owner")
+    api_version: str = Field(description="API group and version of the owner.")
+    kind: str = Field(description="Kind of the owner.")
+    name: str = Field(description="Name of the owner, in the same namespace.")
+    uid: str = Field(
+        description=(
+            "UID of the owner. An object created later under the same name has another UID."
+        )
+    )
+    controller: bool | None = Field(
+        default=None, description="Whether this owner is the managing controller."
+    )
     block_owner_deletion: bool | None = Field(
-        default=None, description="true keeps the owner in foreground deletion until this is gone"
+        default=None,
+        description=("If true, foreground deletion of the owner waits until this object is gone."),
     )
 
 
 class ObjectMeta(Model):
     """The part of an object's metadata that kais reads or writes."""
 
-    name: str = Field(default="", description="name, unique for the kind in its namespace")
-    namespace: str = Field(default="", description="namespace; to kais it is the realm")
-    uid: str = Field(default="", description="identity that no other object ever gets")
-    resource_version: str = Field(default="", description="opaque token of this stored state")
-    generation: Int = Field(default=0, description="edition of the spec")
-    labels: dict[str, str] = Field(default_factory=dict, description="labels for selection")
-    annotations: dict[str, str] = Field(default_factory=dict, description="verbs and memory")
-    owner_references: list[OwnerReference] = Field(
-        default_factory=list, description="the objects this one goes with"
+    name: str = Field(
+        default="", description="Name of the object, unique for its kind within the namespace."
     )
-    finalizers: list[str] = Field(default_factory=list, description="who must agree to deletion")
-    creation_timestamp: Timestamp | None = Field(default=None, description="when it was stored")
+    namespace: str = Field(
+        default="", description="Namespace of the object; kais treats each namespace as a realm."
+    )
+    uid: str = Field(default="", description="Unique identifier of the object, never reused.")
+    resource_version: str = Field(default="", description="Opaque version of the stored object.")
+    generation: Int = Field(default=0, description="Sequence number of the spec.")
+    labels: dict[str, str] = Field(default_factory=dict, description="Labels for selection.")
+    annotations: dict[str, str] = Field(
+        default_factory=dict,
+        description="Annotations, including commands to the operator and its records.",
+    )
+    owner_references: list[OwnerReference] = Field(
+        default_factory=list,
+        description="Owners of this object; the garbage collector deletes it with them.",
+    )
+    finalizers: list[str] = Field(
+        default_factory=list,
+        description="Finalizers that must be removed before the object is deleted.",
+    )
+    creation_timestamp: Timestamp | None = Field(
+        default=None, description="When the object was created."
+    )
     deletion_timestamp: Timestamp | None = Field(
-        default=None, description="when deletion was asked for; set means it is going"
+        default=None,
+        description="When deletion was requested; set while the object is being deleted.",
     )
 
     @pydantic.model_serializer(mode="wrap")
@@ -205,20 +226,20 @@ class Condition(Model):
     """One fact about an object, positive when True."""
 
     type: Annotated[str, Field(max_length=63)] = Field(
-        description="what the condition speaks of; each type stands once in the list"
+        description="Type of the condition; unique in the list."
     )
     status: Literal["True", "False", "Unknown"] = Field(
-        description="whether it holds; Unknown while it cannot be told"
+        description="True, False, or Unknown if the operator cannot decide."
     )
     observed_generation: Int = Field(
-        default=0, ge=0, description="edition of the spec that this condition speaks of"
+        default=0, ge=0, description="Generation of the spec that the condition describes."
     )
-    last_transition_time: Timestamp = Field(description="when the status last flipped")
+    last_transition_time: Timestamp = Field(description="When the status last changed.")
     reason: Annotated[str, Field(min_length=1, max_length=63)] = Field(
-        description="one of the documented CamelCase reasons, for programs"
+        description="Documented reason in CamelCase, for programs."
     )
     message: Annotated[str, Field(min_length=1, max_length=4096)] = Field(
-        description="what happened and what to do next, for people"
+        description="Explanation and next step, for people."
     )
 
 
@@ -238,10 +259,10 @@ class Status(Model):
     """What the operator knows about an object; recomputed whole on each pass."""
 
     observed_generation: Int | None = Field(
-        default=None, ge=0, description="edition of the spec that this status speaks of"
+        default=None, ge=0, description="Generation of the spec that the status describes."
     )
     conditions: Conditions = Field(
-        default_factory=list, description="what holds and what does not; the last is the summary"
+        default_factory=list, description="Conditions of the object; the last one is the summary."
     )
 
 
@@ -254,11 +275,13 @@ class Resource(Model):
     SELECTABLE: ClassVar[tuple[str, ...]] = ()
     DESCRIPTION: ClassVar[str] = ""
 
-    api_version: str = Field(default=API_VERSION, description="group and version")
-    kind: str = Field(default="", description="the kind's name")
-    metadata: ObjectMeta = Field(default_factory=ObjectMeta, description="standard metadata")
-    spec: Model = Field(description="what is wanted")
-    status: Status = Field(default_factory=Status, description="what was found")
+    api_version: str = Field(default=API_VERSION, description="API group and version.")
+    kind: str = Field(default="", description="Kind of the object.")
+    metadata: ObjectMeta = Field(
+        default_factory=ObjectMeta, description="Standard object metadata."
+    )
+    spec: Model = Field(description="Desired state.")
+    status: Status = Field(default_factory=Status, description="Observed state.")
 
     def model_post_init(self, context: Any, /) -> None:
         """Fill the kind, so that an object built in code can be written as it is."""

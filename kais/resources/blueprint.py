@@ -55,7 +55,7 @@ class Parameter(Model):
     RULES = (
         Rule(
             f"!(self.name in {list(_TAKEN)!r})",
-            "this name is taken by the template language",
+            "the template language reserves this name",
             lambda p: p.name not in _TAKEN,
         ),
         Rule(
@@ -67,46 +67,54 @@ class Parameter(Model):
 
     name: Annotated[
         str, Field(min_length=1, max_length=63, pattern=r"^[A-Za-z_][A-Za-z0-9_]*$")
-    ] = Field(description="what the template and the user call it; each name stands once")
+    ] = Field(description="Name of the parameter, unique within the Blueprint.")
     type: ParameterType = Field(
-        description="decides how a value is read; text never becomes a number by itself"
+        description="Type of the value. Text is never converted to a number."
     )
     default: Any = Field(
-        default=None, description="value when a use gives none; must obey the parameter's own rules"
+        default=None,
+        description=("Value if the instance sets none. It must satisfy the parameter's own rules."),
     )
     required: Bool | None = Field(
-        default=None, description="whether a use must give it; unset is true without a default"
+        default=None,
+        description=(
+            "Whether an instance must set the parameter. Default: true if there is no "
+            "default value."
+        ),
     )
     description: Text | None = Field(
-        default=None, description="what the value does, for who fills it in"
+        default=None, description="Effect of the value, for the people who set it."
     )
     values: Annotated[list[IntOrText], Field(max_length=256)] | None = Field(
         default=None,
-        description="the values that an enum allows, or the Secrets that a secretRef may name",
+        description=("Values that an enum allows, or names of Secrets that a secretRef may use."),
     )
-    min: Number | None = Field(default=None, description="least number allowed, itself included")
-    max: Number | None = Field(default=None, description="largest number allowed, itself included")
+    min: Number | None = Field(default=None, description="Minimum of a number, inclusive.")
+    max: Number | None = Field(default=None, description="Maximum of a number, inclusive.")
     pattern: Line | None = Field(
         default=None,
-        description="regular expression that the whole text must match; of a secretRef, its name",
+        description=(
+            "Regular expression that the whole text must match; for a secretRef, the name "
+            "of the Secret."
+        ),
     )
     min_length: Annotated[Int, Field(ge=0)] | None = Field(
-        default=None, description="fewest characters of a string"
+        default=None, description="Minimum length of a string in characters."
     )
     max_length: Annotated[Int, Field(ge=0)] | None = Field(
-        default=None, description="most characters of a string"
+        default=None, description="Maximum length of a string in characters."
     )
     min_items: Annotated[Int, Field(ge=0)] | None = Field(
-        default=None, description="fewest items of an array"
+        default=None, description="Minimum number of items in an array."
     )
     max_items: Annotated[Int, Field(ge=0)] | None = Field(
-        default=None, description="most items of an array"
+        default=None, description="Maximum number of items in an array."
     )
     immutable: Bool = Field(
-        default=False, description="true refuses a change of the value in an existing use"
+        default=False, description="If true, the value cannot be changed in an existing instance."
     )
     example: Any = Field(
-        default=None, description="value that the template is tried with when there is no default"
+        default=None, description="Sample value for test renderings if there is no default."
     )
 
     @property
@@ -125,36 +133,41 @@ class BlueprintKnowledge(Model):
 
     policy: KnowledgePolicy = Field(
         default=KnowledgePolicy.ALWAYS,
-        description="Holdout withholds knowledge from some runs, to measure what it is worth",
+        description="Holdout withholds knowledge from some runs to measure its effect.",
     )
     holdout_percent: Int = Field(
-        default=20, ge=1, le=99, description="share of runs without knowledge under Holdout"
+        default=20,
+        ge=1,
+        le=99,
+        description="Share of runs without knowledge when the policy is Holdout.",
     )
 
 
 class Experiment(Model):
     """One finding that speaks for the blueprint."""
 
-    name: Line = Field(description="what the experiment is called where it was made")
-    finding: Text | None = Field(default=None, description="what it showed, in a sentence")
+    name: Line = Field(description="Name of the experiment.")
+    finding: Text | None = Field(
+        default=None, description="Result of the experiment in one sentence."
+    )
 
 
 class Evidence(Model):
     """What its author claims of the blueprint; shown beside what was measured here."""
 
     experiments: Annotated[list[Experiment], Field(max_length=100)] = Field(
-        default_factory=list, description="findings that speak for the blueprint"
+        default_factory=list, description="Findings in favour of the Blueprint."
     )
     success_rate: Number | None = Field(
-        default=None, description="share of successes that the author saw"
+        default=None, description="Success rate that the author observed."
     )
     avg_completion_time: float | Annotated[str, Field(max_length=32)] | None = Field(
         default=None,
-        description="mean duration that the author saw, in seconds or as 284s",
+        description="Mean duration that the author observed, in seconds or as 284s.",
         json_schema_extra={"x-kubernetes-preserve-unknown-fields": True},
     )
     avg_cost: Number | None = Field(
-        default=None, description="mean cost in US dollars that the author saw"
+        default=None, description="Mean cost in US dollars that the author observed."
     )
 
 
@@ -174,21 +187,26 @@ class TemplateSpec(Model):
     """The part of a blueprint that a revision keeps: all that rendering depends on."""
 
     description: Text | None = Field(
-        default=None, description="what the team is for, shown in lists"
+        default=None, description="Purpose of the team, shown in lists."
     )
     parameters: Parameters = Field(
-        default_factory=list, description="what a use may or must give; each name stands once"
+        default_factory=list, description="Parameters of the template; names are unique."
     )
     formation: Tree = Field(
-        description="template of a Formation's spec; strings may hold expressions in double braces"
+        description=(
+            "Template of the Formation's spec. Strings may contain expressions in double braces."
+        )
     )
     mission: Tree | None = Field(
         default=None,
-        description="template of a Mission's spec, started once in each use; unset starts none",
+        description=(
+            "Template of the Mission's spec, started once per instance. If unset, instances "
+            "have no mission."
+        ),
     )
     knowledge: BlueprintKnowledge = Field(
         default_factory=BlueprintKnowledge,
-        description="which runs are given what is known",
+        description="Which runs get knowledge.",
         json_schema_extra={"default": {}},
     )
 
@@ -197,62 +215,80 @@ class BlueprintSpec(TemplateSpec):
     """A template, what its author claims of it and how many revisions are kept."""
 
     evidence: Evidence | None = Field(
-        default=None, description="what the author claims; changing it makes no new revision"
+        default=None, description="Claims of the author. A change creates no revision."
     )
     revision_history_limit: Int = Field(
-        default=10, ge=1, le=1000, description="revisions kept; one in use is kept beyond it"
+        default=10,
+        ge=1,
+        le=1000,
+        description="Number of revisions to keep. Revisions in use are always kept.",
     )
 
 
 class Interval(Model):
     """Wilson's 95 % interval of a success rate."""
 
-    low: Share = Field(description="lower end of the interval")
-    high: Share = Field(description="upper end of the interval")
+    low: Share = Field(description="Lower bound of the interval.")
+    high: Share = Field(description="Upper bound of the interval.")
 
 
 class Statistics(Status):
     """The ledger's counts of runs; derived, so that wiping them loses nothing."""
 
     usage_count: Int | None = Field(
-        default=None, ge=0, description="uses: running, succeeded, failed and excluded together"
+        default=None, ge=0, description="Number of runs: running, succeeded, failed and excluded."
     )
-    last_used: Timestamp | None = Field(default=None, description="when the latest run was opened")
-    running: Int | None = Field(default=None, ge=0, description="uses that have no outcome")
-    succeeded: Int | None = Field(default=None, ge=0, description="runs that reached their aim")
+    last_used: Timestamp | None = Field(default=None, description="When the latest run started.")
+    running: Int | None = Field(
+        default=None, ge=0, description="Number of runs without an outcome."
+    )
+    succeeded: Int | None = Field(default=None, ge=0, description="Number of runs that succeeded.")
     failed: Int | None = Field(
-        default=None, ge=0, description="runs that failed, timed out or overspent"
+        default=None,
+        ge=0,
+        description="Number of runs that failed, timed out or exceeded their budget.",
     )
     excluded: Int | None = Field(
-        default=None, ge=0, description="runs cancelled or not carried by the cluster; in no rate"
+        default=None,
+        ge=0,
+        description=(
+            "Number of runs that were cancelled or that the cluster could not run. They do "
+            "not count towards the success rate."
+        ),
     )
     avg_success_rate: Share | None = Field(
-        default=None, description="succeeded among succeeded and failed; unset while there is none"
+        default=None,
+        description=(
+            "Share of succeeded runs among succeeded and failed ones. Unset before the first."
+        ),
     )
     success_interval: Interval | None = Field(
-        default=None, description="95 % interval of the success rate: wide while runs are few"
+        default=None, description="95 % confidence interval of the success rate."
     )
     median_duration_seconds: Cost | None = Field(
-        default=None, description="median time from start to outcome of the counted runs"
+        default=None,
+        description="Median time from start to outcome of the runs in the success rate.",
     )
     avg_cost: Cost | None = Field(
-        default=None, description="mean cost of the counted runs in US dollars"
+        default=None, description="Mean cost in US dollars of the runs in the success rate."
     )
 
 
 class Version(Model):
     """One revision at a glance."""
 
-    version: Int = Field(ge=1, description="number of the revision")
-    revision: Name = Field(description="name of the BlueprintRevision")
-    hash: Line | None = Field(default=None, description="hash of what the revision keeps")
-    created_at: Timestamp | None = Field(default=None, description="when the revision was made")
+    version: Int = Field(ge=1, description="Number of the revision.")
+    revision: Name = Field(description="Name of the BlueprintRevision.")
+    hash: Line | None = Field(default=None, description="Hash of the revision's content.")
+    created_at: Timestamp | None = Field(default=None, description="When the revision was created.")
     changes: Text | None = Field(
-        default=None, description="what it changed against the one before, in words"
+        default=None, description="Summary of the changes since the previous revision."
     )
-    usage_count: Int | None = Field(default=None, ge=0, description="uses of this revision")
+    usage_count: Int | None = Field(
+        default=None, ge=0, description="Number of runs of this revision."
+    )
     avg_success_rate: Share | None = Field(
-        default=None, description="success rate of this revision, unset while nothing counted"
+        default=None, description="Success rate of this revision. Unset until a run counts."
     )
 
 
@@ -260,12 +296,14 @@ class BlueprintDisplay(Model):
     """Texts for the columns of kubectl get."""
 
     parameters: Line | None = Field(
-        default=None, description="the parameters' names, the required ones with an asterisk"
+        default=None, description="Names of the parameters; an asterisk marks required ones."
     )
-    success: Line | None = Field(default=None, description="success rate, such as 87%")
-    interval: Line | None = Field(default=None, description="95 % interval, such as 62-97%")
+    success: Line | None = Field(default=None, description="Success rate, such as 87%.")
+    interval: Line | None = Field(
+        default=None, description="95 % confidence interval, such as 62-97%."
+    )
     claimed: Line | None = Field(
-        default=None, description="what the author claims, such as 90%, 284s, $1.20"
+        default=None, description="Claims of the author, such as 90%, 284s, $1.20."
     )
 
 
@@ -273,10 +311,10 @@ class BlueprintStatus(Statistics):
     """What the operator knows about a blueprint."""
 
     latest_revision: Int | None = Field(
-        default=None, ge=0, description="number of the newest revision, good or not"
+        default=None, ge=0, description="Number of the newest revision, whether it compiles or not."
     )
     served_revision: Int | None = Field(
-        default=None, ge=0, description="number of the revision that new uses get"
+        default=None, ge=0, description="Number of the revision that new instances get."
     )
     versions: Annotated[
         list[Version],
@@ -287,8 +325,10 @@ class BlueprintStatus(Statistics):
                 "x-kubernetes-list-map-keys": ["version"],
             },
         ),
-    ] = Field(default_factory=list, description="the latest revisions, newest first, at most 20")
-    display: BlueprintDisplay | None = Field(default=None, description="texts for columns")
+    ] = Field(default_factory=list, description="Latest revisions, newest first, at most 20.")
+    display: BlueprintDisplay | None = Field(
+        default=None, description="Texts for the columns of kubectl get."
+    )
 
 
 class Blueprint(Resource):
@@ -297,26 +337,34 @@ class Blueprint(Resource):
     PLURAL = "blueprints"
     SHORT_NAME = "bp"
     DESCRIPTION: ClassVar[str] = (
-        "A parameterised template of a team and its mission; each edit becomes a revision."
+        "A template with parameters for a team and its mission. Each change of the spec "
+        "becomes a revision."
     )
     COLUMNS = (
-        Column("Params", "string", ".status.display.parameters", "parameters; * is required"),
-        Column("Revision", "integer", ".status.latestRevision", "newest revision"),
-        Column("Served", "integer", ".status.servedRevision", "revision that new uses get"),
-        Column("Uses", "integer", ".status.usageCount", "runs that were ever opened"),
-        Column("Success", "string", ".status.display.success", "success rate"),
-        Column("CI95", "string", ".status.display.interval", "95 % interval of the success rate"),
+        Column(
+            "Params", "string", ".status.display.parameters", "Parameters; * marks required ones."
+        ),
+        Column("Revision", "integer", ".status.latestRevision", "Newest revision."),
+        Column("Served", "integer", ".status.servedRevision", "Revision that new instances get."),
+        Column("Uses", "integer", ".status.usageCount", "Number of runs."),
+        Column("Success", "string", ".status.display.success", "Success rate."),
+        Column(
+            "CI95",
+            "string",
+            ".status.display.interval",
+            "95 % confidence interval of the success rate.",
+        ),
         Column(
             "Ready",
             "string",
             '.status.conditions[?(@.type=="Ready")].status',
-            "whether it is usable",
+            "Whether the Blueprint is usable.",
         ),
-        Column("Age", "date", ".metadata.creationTimestamp", "time since it was made"),
-        Column("Claimed", "string", ".status.display.claimed", "what its author saw", priority=1),
+        Column("Age", "date", ".metadata.creationTimestamp", "Time since the object was created."),
+        Column("Claimed", "string", ".status.display.claimed", "Claims of the author.", priority=1),
     )
 
-    spec: BlueprintSpec = Field(description="the template and its parameters")
+    spec: BlueprintSpec = Field(description="Template and its parameters.")
     status: BlueprintStatus = Field(
-        default_factory=BlueprintStatus, description="what the operator found"
+        default_factory=BlueprintStatus, description="Observed state, written by the operator."
     )

@@ -36,11 +36,13 @@ class InstancePhase(StrEnum):
 class BlueprintReference(Model):
     """Which blueprint is used, and which revision of it."""
 
-    name: Reference = Field(description="name of the Blueprint in the same namespace")
+    name: Reference = Field(description="Name of the Blueprint, in the same namespace.")
     revision: Int | None = Field(
         default=None,
         ge=1,
-        description="number of the revision; unset is the one served at first use",
+        description=(
+            "Number of the revision. Default: the revision that is served when the run starts."
+        ),
     )
 
 
@@ -49,70 +51,80 @@ class InstanceKnowledge(Model):
 
     scope: Segment | None = Field(
         default=None,
-        description="another formation scope than the Blueprint's name, to learn apart from others",
+        description=(
+            "Scope of the Formation's knowledge, to keep it separate from other instances. "
+            "Default: the name of the Blueprint."
+        ),
     )
     inject: Bool | None = Field(
         default=None,
-        description="false gives this run no recalled facts; unset follows the template",
+        description="If false, the run gets no recalled facts. Default: as in the template.",
     )
     extract: Bool | None = Field(
-        default=None, description="false extracts no facts of this run; unset follows the template"
+        default=None,
+        description=("If false, no facts are extracted from the run. Default: as in the template."),
     )
 
 
 class BlueprintInstanceSpec(Model):
     """One use: of what, with which values, and what happens around it."""
 
-    blueprint_ref: BlueprintReference = Field(description="which blueprint is used")
+    blueprint_ref: BlueprintReference = Field(description="Blueprint to instantiate.")
     parameters: Tree = Field(
         default_factory=dict,
-        description="values of the blueprint's parameters; all are checked before rendering",
+        description=("Values of the Blueprint's parameters. All are validated before rendering."),
         json_schema_extra={"default": {}},
     )
     update_policy: UpdatePolicy = Field(
         default=UpdatePolicy.MANUAL,
-        description="Automatic follows new revisions, up to the first that breaks callers",
+        description=(
+            "Automatic updates the instance to new revisions until one has a breaking change."
+        ),
     )
     suspend: Bool = Field(
-        default=False, description="true starts no new attempts; the running one ends by itself"
+        default=False, description="If true, no attempts are started. A running attempt continues."
     )
     ttl_seconds_after_finished: Int | None = Field(
-        default=None, ge=0, description="seconds after the end when this use deletes itself"
+        default=None,
+        ge=0,
+        description="Seconds after the end of the run until the instance is deleted.",
     )
     after_mission: AfterMission | None = Field(
-        default=None, description="what becomes of the cells at the end; unset is ScaleDown"
+        default=None, description="Treatment of the cells after the mission. Default: ScaleDown."
     )
     knowledge: InstanceKnowledge | None = Field(
-        default=None, description="what this use does differently about knowledge"
+        default=None, description="Knowledge settings that differ from the template."
     )
 
 
 class InstanceAcknowledged(Model):
     """The verbs that the operator has taken up."""
 
-    rerun: Line | None = Field(default=None, description="nonce of kais.io/rerun")
+    rerun: Line | None = Field(default=None, description="Value of kais.io/rerun.")
 
 
 class BlueprintInstanceStatus(Status):
     """What the operator knows about a use."""
 
     revision_in_use: Int | None = Field(
-        default=None, ge=1, description="number of the revision that this use stands on"
+        default=None, ge=1, description="Number of the revision that the instance uses."
     )
     parameters_hash: Line | None = Field(
-        default=None, description="hash of the values that were rendered, defaults included"
+        default=None, description="Hash of the rendered values, including defaults."
     )
     run_id: Line | None = Field(
-        default=None, description="key of the run in the ledger; the annotation is what counts"
+        default=None, description="ID of the run in the ledger. The annotation is authoritative."
     )
-    formation: Name | None = Field(default=None, description="the Formation that was made")
-    mission: Name | None = Field(default=None, description="the Mission that was made, if any")
+    formation: Name | None = Field(default=None, description="Name of the instance's Formation.")
+    mission: Name | None = Field(
+        default=None, description="Name of the instance's Mission, if any."
+    )
     phase: InstancePhase | None = Field(
-        default=None, description="where the use stands, for people"
+        default=None, description="Summary of the instance's state, for people."
     )
-    outcome: Outcome | None = Field(default=None, description="how the run ended")
+    outcome: Outcome | None = Field(default=None, description="Outcome of the run.")
     acknowledged: InstanceAcknowledged | None = Field(
-        default=None, description="the annotation verbs that were taken up"
+        default=None, description="Values of command annotations that the operator has processed."
     )
 
 
@@ -122,24 +134,25 @@ class BlueprintInstance(Resource):
     PLURAL = "blueprintinstances"
     SHORT_NAME = "bpi"
     DESCRIPTION: ClassVar[str] = (
-        "One recorded use of a Blueprint; the operator renders it into a Formation and a Mission."
+        "An instance of a Blueprint. The operator renders it into a Formation and a Mission."
     )
     COLUMNS = (
-        Column("Blueprint", "string", ".spec.blueprintRef.name", "what is used"),
-        Column("Rev", "integer", ".status.revisionInUse", "revision that it stands on"),
-        Column("Phase", "string", ".status.phase", "where the use stands"),
-        Column("Outcome", "string", ".status.outcome", "how the run ended"),
+        Column("Blueprint", "string", ".spec.blueprintRef.name", "Name of the Blueprint."),
+        Column("Rev", "integer", ".status.revisionInUse", "Revision that the instance uses."),
+        Column("Phase", "string", ".status.phase", "Summary of the instance's state."),
+        Column("Outcome", "string", ".status.outcome", "Outcome of the run."),
         Column(
             "Ready",
             "string",
             '.status.conditions[?(@.type=="Ready")].status',
-            "whether all is well",
+            "Whether the instance is ready.",
         ),
-        Column("Age", "date", ".metadata.creationTimestamp", "time since it was made"),
+        Column("Age", "date", ".metadata.creationTimestamp", "Time since the object was created."),
     )
     SELECTABLE = (".spec.blueprintRef.name", ".status.revisionInUse", ".status.phase")
 
-    spec: BlueprintInstanceSpec = Field(description="of what, and with which values")
+    spec: BlueprintInstanceSpec = Field(description="Blueprint and parameters.")
     status: BlueprintInstanceStatus = Field(
-        default_factory=BlueprintInstanceStatus, description="what the operator found"
+        default_factory=BlueprintInstanceStatus,
+        description="Observed state, written by the operator.",
     )

@@ -13,16 +13,18 @@ from kais.resources.field_types import Int, Line, Name, Text
 class BlueprintRevisionSpec(TemplateSpec):
     """A snapshot: whose it is, its number, what rendering depends on and what it changed."""
 
-    RULES = (Rule("self == oldSelf", "a revision never changes; edit its Blueprint instead"),)
+    RULES = (Rule("self == oldSelf", "a revision is immutable; edit its Blueprint instead"),)
 
-    blueprint: Name = Field(description="name of the Blueprint that was snapshot")
-    revision: Int = Field(ge=1, description="number, never used twice for one Blueprint's name")
+    blueprint: Name = Field(description="Name of the Blueprint.")
+    revision: Int = Field(
+        ge=1, description="Number of the revision, never reused under the same Blueprint name."
+    )
     changes: Text | None = Field(
-        default=None, description="what it changed against the revision before, in words"
+        default=None, description="Summary of the changes since the previous revision."
     )
     breaking: Annotated[list[Line], Field(max_length=200)] = Field(
         default_factory=list,
-        description="changes that callers of the revision before may break on, in words",
+        description="Changes that may break instances of the previous revision.",
     )
 
     def template(self) -> TemplateSpec:
@@ -51,13 +53,15 @@ def hash_of(spec: TemplateSpec) -> str:
 class BlueprintRevisionDisplay(Model):
     """Texts for the columns of kubectl get."""
 
-    success: Line | None = Field(default=None, description="success rate, such as 87%")
+    success: Line | None = Field(default=None, description="Success rate, such as 87%.")
 
 
 class BlueprintRevisionStatus(Statistics):
     """What the operator knows about a revision."""
 
-    display: BlueprintRevisionDisplay | None = Field(default=None, description="texts for columns")
+    display: BlueprintRevisionDisplay | None = Field(
+        default=None, description="Texts for the columns of kubectl get."
+    )
 
 
 class BlueprintRevision(Resource):
@@ -66,25 +70,28 @@ class BlueprintRevision(Resource):
     PLURAL = "blueprintrevisions"
     SHORT_NAME = "bpr"
     DESCRIPTION: ClassVar[str] = (
-        "An immutable, numbered snapshot of a Blueprint, written by the operator only."
+        "An immutable, numbered snapshot of a Blueprint. Only the operator creates revisions."
     )
     COLUMNS = (
-        Column("Blueprint", "string", ".spec.blueprint", "whose snapshot it is"),
-        Column("Revision", "integer", ".spec.revision", "its number"),
+        Column("Blueprint", "string", ".spec.blueprint", "Name of the Blueprint."),
+        Column("Revision", "integer", ".spec.revision", "Number of the revision."),
         Column(
             "Compiled",
             "string",
             '.status.conditions[?(@.type=="Compiled")].status',
-            "whether it can be rendered",
+            "Whether the revision can be rendered.",
         ),
-        Column("Uses", "integer", ".status.usageCount", "runs that were ever opened"),
-        Column("Success", "string", ".status.display.success", "success rate"),
-        Column("Age", "date", ".metadata.creationTimestamp", "time since it was made"),
-        Column("Changes", "string", ".spec.changes", "what it changed", priority=1),
+        Column("Uses", "integer", ".status.usageCount", "Number of runs."),
+        Column("Success", "string", ".status.display.success", "Success rate."),
+        Column("Age", "date", ".metadata.creationTimestamp", "Time since the object was created."),
+        Column(
+            "Changes", "string", ".spec.changes", "Changes since the previous revision.", priority=1
+        ),
     )
     SELECTABLE = (".spec.blueprint", ".spec.revision")
 
-    spec: BlueprintRevisionSpec = Field(description="the snapshot; never changes")
+    spec: BlueprintRevisionSpec = Field(description="Snapshot of the Blueprint; immutable.")
     status: BlueprintRevisionStatus = Field(
-        default_factory=BlueprintRevisionStatus, description="what the operator found"
+        default_factory=BlueprintRevisionStatus,
+        description="Observed state, written by the operator.",
     )

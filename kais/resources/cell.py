@@ -24,10 +24,10 @@ class CellSpec(CellTemplateSpec):
     """One agent or task and whom it belongs to."""
 
     parent_ref: Reference | None = Field(
-        default=None, description="the Cell that made this one; its limits cover this one too"
+        default=None, description="Cell that created this one; its limits include this cell."
     )
     formation_ref: Reference | None = Field(
-        default=None, description="the Formation whose scope, workspace and peers the cell shares"
+        default=None, description="Formation whose scope, workspace and peers the cell shares."
     )
 
 
@@ -35,34 +35,36 @@ class CellDisplay(Model):
     """Texts for the columns of kubectl get."""
 
     status: Line | None = Field(
-        default=None, description="the phase, or Standby for a cell that waits for a mission"
+        default=None, description="Phase of the cell, or Standby while it waits for a mission."
     )
     model: Line | None = Field(
-        default=None, description="the mind's model, or the image of a container"
+        default=None, description="Model of the mind, or image of the container."
     )
     cost: Line | None = Field(
-        default=None, description="total cost, rounded for reading; - while none was reported"
+        default=None, description="Total cost, rounded; - if none was reported."
     )
 
 
 class CellStatus(Status):
     """What the operator knows about a cell."""
 
-    phase: CellPhase | None = Field(default=None, description="where the cell stands, for people")
-    pod_name: Name | None = Field(
-        default=None, description="the pod that is or was last at work for the cell"
+    phase: CellPhase | None = Field(
+        default=None, description="Summary of the cell's state, for people."
     )
+    pod_name: Name | None = Field(default=None, description="Current or latest pod of the cell.")
     total_cost: Cost | None = Field(
-        default=None, description="US dollars spent since the cell was made, over all its pods"
+        default=None, description="Total cost of the cell's pods in US dollars."
     )
     total_tokens: Int | None = Field(
-        default=None, ge=0, description="tokens used since the cell was made, over all its pods"
+        default=None, ge=0, description="Total number of tokens used by the cell's pods."
     )
     last_active: Timestamp | None = Field(
-        default=None, description="when the cell last began or ended a piece of work"
+        default=None, description="When the cell last started or ended work."
     )
-    message: Text | None = Field(default=None, description="the summary's words, for people")
-    display: CellDisplay | None = Field(default=None, description="texts for columns")
+    message: Text | None = Field(default=None, description="Message of the summary condition.")
+    display: CellDisplay | None = Field(
+        default=None, description="Texts for the columns of kubectl get."
+    )
 
 
 class Cell(Resource):
@@ -70,20 +72,29 @@ class Cell(Resource):
 
     PLURAL = "cells"
     SHORT_NAME = "cl"
-    DESCRIPTION: ClassVar[str] = "One agent or task: a mind, or an image of your own."
+    DESCRIPTION: ClassVar[str] = (
+        "One agent, task or service: a mind, or a container with your own image."
+    )
     COLUMNS = (
-        Column("Status", "string", ".status.display.status", "where the cell stands"),
-        Column("Model", "string", ".status.display.model", "model of the mind, or image"),
-        Column("Cost", "string", ".status.display.cost", "US dollars spent"),
+        Column("Status", "string", ".status.display.status", "Summary of the cell's state."),
+        Column(
+            "Model",
+            "string",
+            ".status.display.model",
+            "Model of the mind, or image of the container.",
+        ),
+        Column("Cost", "string", ".status.display.cost", "Cost in US dollars."),
         Column(
             "Ready",
             "string",
             '.status.conditions[?(@.type=="Ready")].status',
-            "whether it can work",
+            "Whether the cell is ready.",
         ),
-        Column("Age", "date", ".metadata.creationTimestamp", "time since it was made"),
+        Column("Age", "date", ".metadata.creationTimestamp", "Time since the object was created."),
     )
     SELECTABLE = (".spec.formationRef", ".status.phase")
 
-    spec: CellSpec = Field(description="who does the work and within which limits")
-    status: CellStatus = Field(default_factory=CellStatus, description="what the operator found")
+    spec: CellSpec = Field(description="Program that the cell runs, and its limits.")
+    status: CellStatus = Field(
+        default_factory=CellStatus, description="Observed state, written by the operator."
+    )

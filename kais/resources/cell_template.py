@@ -47,10 +47,16 @@ class WorkingMemory(Model):
     """How much of its conversation a mind keeps word for word."""
 
     max_messages: Int = Field(
-        default=50, ge=1, le=100000, description="messages kept before older ones are left out"
+        default=50,
+        ge=1,
+        le=100000,
+        description="Number of messages to keep. Older messages are omitted.",
     )
     summarize_after: Int = Field(
-        default=40, ge=1, le=100000, description="messages after which older ones are summarised"
+        default=40,
+        ge=1,
+        le=100000,
+        description="Number of messages above which older ones are summarised.",
     )
 
 
@@ -59,39 +65,42 @@ class Mind(Model):
 
     model_config = ConfigDict(extra="allow")
 
-    provider: Provider = Field(description="who serves the model; decides the protocol spoken")
+    provider: Provider = Field(description="Provider of the model; determines the protocol.")
     model: Annotated[str, Field(min_length=1, max_length=253)] = Field(
-        description="the model's name as its provider spells it"
+        description="Name of the model at its provider."
     )
-    system_prompt: Text = Field(description="the instruction that stands before every conversation")
+    system_prompt: Text = Field(description="System prompt of every conversation.")
     temperature: Annotated[Number, Field(ge=0, le=2)] | None = Field(
-        default=None, description="randomness of answers; unset leaves it to the provider"
+        default=None, description="Sampling temperature. Default: that of the provider."
     )
     max_tokens: Annotated[Int, Field(ge=1, le=10_000_000)] | None = Field(
-        default=None, description="longest answer in tokens; unset leaves it to the provider"
+        default=None,
+        description="Maximum length of an answer in tokens. Default: that of the provider.",
     )
     working_memory: WorkingMemory | None = Field(
-        default=None, description="how much of the conversation is kept word for word"
+        default=None, description="How much of the conversation is kept verbatim."
     )
     local_brain: Tree | None = Field(
-        default=None, description="accepted for old manifests, without effect"
+        default=None, description="Accepted for compatibility; has no effect."
     )
     self_model: Tree | None = Field(
-        default=None, description="accepted for old manifests, without effect"
+        default=None, description="Accepted for compatibility; has no effect."
     )
     cognitive_modulation: Tree | None = Field(
-        default=None, description="accepted for old manifests, without effect"
+        default=None, description="Accepted for compatibility; has no effect."
     )
 
 
 class KeySelector(Model):
     """One key of a Secret or ConfigMap in the same namespace."""
 
-    name: Name = Field(description="name of the Secret or ConfigMap in this namespace")
-    key: Name = Field(description="which of its keys holds the value")
+    name: Name = Field(description="Name of the Secret or ConfigMap, in the same namespace.")
+    key: Name = Field(description="Key of the value in the Secret or ConfigMap.")
     optional: Bool | None = Field(
         default=None,
-        description="true starts the container without the variable when it is missing",
+        description=(
+            "If true, the container starts without the variable when the key does not exist."
+        ),
     )
 
 
@@ -107,11 +116,9 @@ class ValueSource(Model):
     )
 
     secret_key_ref: KeySelector | None = Field(
-        default=None, description="take the value from a Secret; only the kubelet reads it"
+        default=None, description="Key of a Secret. Only the kubelet reads the value."
     )
-    config_map_key_ref: KeySelector | None = Field(
-        default=None, description="take the value from a ConfigMap"
-    )
+    config_map_key_ref: KeySelector | None = Field(default=None, description="Key of a ConfigMap.")
 
 
 class EnvVar(Model):
@@ -120,40 +127,48 @@ class EnvVar(Model):
     RULES = (
         Rule(
             "!(has(self.value) && has(self.valueFrom))",
-            "value and valueFrom exclude each other",
+            "value and valueFrom are mutually exclusive",
             lambda e: e.value is None or e.value_from is None,
         ),
     )
 
     name: Annotated[
         str, Field(min_length=1, max_length=253, pattern=r"^[-._a-zA-Z][-._a-zA-Z0-9]*$")
-    ] = Field(description="the variable's name; KAIS_* and KNOWLEDGE_* names belong to kais")
-    value: Text | None = Field(default=None, description="the text, not expanded by anybody")
+    ] = Field(
+        description=(
+            "Name of the variable. Names that start with KAIS_ or KNOWLEDGE_ are reserved."
+        )
+    )
+    value: Text | None = Field(
+        default=None, description="Value of the variable, without expansion of $(NAME)."
+    )
     value_from: ValueSource | None = Field(
-        default=None, description="where the value stands instead of here"
+        default=None, description="Source of the value. Excludes value."
     )
 
 
 class Port(Model):
     """One port that the container listens on."""
 
-    container_port: Int = Field(ge=1, le=65535, description="number the process listens on")
+    container_port: Int = Field(
+        ge=1, le=65535, description="Port number that the process listens on."
+    )
     name: Annotated[
         str, Field(min_length=1, max_length=15, pattern=r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?$")
-    ] = Field(default="http", description="what services and probes call the port")
+    ] = Field(default="http", description="Name of the port for Services and probes.")
 
 
 class Container(Model):
     """Any image that does the work; nothing in it needs to know kais."""
 
     image: Annotated[str, Field(min_length=1, max_length=1024)] = Field(
-        description="image with tag or, to be reproducible, digest"
+        description="Image with a tag, or with a digest for reproducible runs."
     )
     command: Annotated[list[Text], Field(max_length=64)] | None = Field(
-        default=None, description="replaces the image's entrypoint; no shell is put around it"
+        default=None, description="Replaces the entrypoint of the image. It is not run in a shell."
     )
     args: Annotated[list[Text], Field(max_length=256)] | None = Field(
-        default=None, description="replaces the image's arguments"
+        default=None, description="Replaces the arguments of the image."
     )
     env: Annotated[
         list[EnvVar],
@@ -164,7 +179,10 @@ class Container(Model):
                 "x-kubernetes-list-map-keys": ["name"],
             },
         ),
-    ] = Field(default_factory=list, description="variables besides those that kais sets")
+    ] = Field(
+        default_factory=list,
+        description="Environment variables in addition to those that kais sets.",
+    )
     ports: Annotated[
         list[Port],
         Field(
@@ -174,9 +192,9 @@ class Container(Model):
                 "x-kubernetes-list-map-keys": ["containerPort"],
             },
         ),
-    ] = Field(default_factory=list, description="ports that the process listens on")
+    ] = Field(default_factory=list, description="Ports that the process listens on.")
     run_as_user: Annotated[Int, Field(ge=1, le=2**31 - 1)] | None = Field(
-        default=None, description="user id in the container; unset is 65532, and never root"
+        default=None, description="User ID of the process, never root. Default: 65532."
     )
 
 
@@ -184,28 +202,29 @@ class Tool(Model):
     """One tool that a mind may call; a mind without tools has none, no shell either."""
 
     name: Annotated[str, Field(min_length=1, max_length=253)] = Field(
-        description="the tool's name; one that the runtime does not know is reported"
+        description="Name of the tool. Unknown tools are reported."
     )
-    config: Tree | None = Field(default=None, description="settings that the tool itself reads")
+    config: Tree | None = Field(default=None, description="Settings of the tool.")
 
 
 class CellResources(Model):
     """What a cell may use up."""
 
     max_tokens_per_turn: Annotated[Int, Field(ge=1, le=10_000_000)] | None = Field(
-        default=None, description="most tokens of one turn; a turn that would use more is stopped"
+        default=None,
+        description="Maximum number of tokens per turn. A turn that needs more is stopped.",
     )
     max_cost_per_hour: Cost | None = Field(
-        default=None, description="most paid per hour in US dollars; 0 allows no paid call"
+        default=None, description="Maximum cost per hour in US dollars. 0 allows no paid calls."
     )
     max_total_cost: Cost | None = Field(
-        default=None, description="most paid in all in US dollars; 0 allows no paid call"
+        default=None, description="Maximum total cost in US dollars. 0 allows no paid calls."
     )
     cpu_limit: Quantity | None = Field(
-        default=None, description="CPU limit of the pod such as 500m or 2; unset is 500m"
+        default=None, description="CPU limit of the pod, such as 500m or 2. Default: 500m."
     )
     memory_limit: Quantity | None = Field(
-        default=None, description="memory limit of the pod such as 256Mi; unset is 256Mi"
+        default=None, description="Memory limit of the pod, such as 256Mi. Default: 256Mi."
     )
 
 
@@ -213,13 +232,17 @@ class Recursion(Model):
     """How far a cell may go in making further cells."""
 
     max_depth: Int = Field(
-        default=5, ge=0, le=1000, description="generations of cells below this one"
+        default=5, ge=0, le=1000, description="Maximum depth of cells below this one."
     )
     max_descendants: Int = Field(
-        default=50, ge=0, le=100000, description="cells below this one in all generations"
+        default=50,
+        ge=0,
+        le=100000,
+        description="Maximum number of cells below this one, at any depth.",
     )
     spawn_policy: SpawnPolicy = Field(
-        default=SpawnPolicy.OPEN, description="whether making cells is free, asked for or refused"
+        default=SpawnPolicy.OPEN,
+        description=("Whether the cell may create cells freely, after approval, or not at all."),
     )
 
 
@@ -228,10 +251,10 @@ class CellKnowledge(Model):
 
     inject: Bool | None = Field(
         default=None,
-        description="false puts no recalled facts before this cell; unset follows the scope",
+        description="If false, the cell gets no recalled facts. Default: as in its scope.",
     )
     scope_ref: Reference | None = Field(
-        default=None, description="KnowledgeScope whose settings this cell follows, by name"
+        default=None, description="Name of the KnowledgeScope whose settings apply to this cell."
     )
 
 
@@ -247,39 +270,42 @@ class CellTemplateSpec(Model):
     )
 
     mind: Mind | None = Field(
-        default=None, description="an agent of the reference runtime; excludes container"
+        default=None, description="An agent of the reference runtime. Excludes container."
     )
     container: Container | None = Field(
-        default=None, description="an image of your own that does the work; excludes mind"
+        default=None, description="A container with your own image. Excludes mind."
     )
     mode: CellMode | None = Field(
         default=None,
         description=(
-            "Service keeps the cell running and talks to it; Task runs it once for each attempt "
-            "of a mission. Unset is Service with mind and Task with container"
+            "Service keeps the cell running; Task runs it once per attempt of a mission. "
+            "Default: Service for a mind, Task for a container."
         ),
     )
     tools: Annotated[list[Tool], Field(max_length=128)] = Field(
-        default_factory=list, description="tools that a mind may call; an empty list gives none"
+        default_factory=list, description="Tools that a mind may call. Default: none."
     )
     resources: CellResources | None = Field(
-        default=None, description="limits of tokens, money, CPU and memory"
+        default=None, description="Limits on tokens, cost, CPU and memory."
     )
     recursion: Recursion | None = Field(
-        default=None, description="limits of cells that this cell makes"
+        default=None, description="Limits on cells that this cell creates."
     )
     knowledge: CellKnowledge | None = Field(
-        default=None, description="what the cell is given of what is known"
+        default=None, description="Which knowledge the cell gets."
     )
     service_account_name: Reference | None = Field(
         default=None,
         description=(
-            "account to run under instead of the cell's own; usable only when that account carries "
-            'the annotation kais.io/allow-cells: "true"'
+            "ServiceAccount to use instead of the cell's own. It must have the annotation "
+            'kais.io/allow-cells: "true".'
         ),
     )
     api_access: Bool = Field(
-        default=False, description="true mounts the account's token for the Kubernetes API"
+        default=False,
+        description=(
+            "If true, the token of the ServiceAccount is mounted for calls to the Kubernetes API."
+        ),
     )
 
     @property

@@ -48,49 +48,59 @@ class Check(Model):
     )
 
     name: Annotated[str, Field(min_length=1, max_length=63)] = Field(
-        description="what the check is called in status; each name stands once"
+        description="Name of the check, unique within the mission."
     )
     type: CheckType = Field(
         description=(
-            "fileExists looks for paths, command judges a command, coverage compares a number of "
-            "its JSON, response (or natsResponse) looks at the cell's answer"
+            "Type of the check: fileExists looks for files, command evaluates a command, "
+            "coverage compares a number in a command's JSON output, response (or "
+            "natsResponse) evaluates the cell's answer."
         )
     )
     paths: Annotated[list[Line], Field(max_length=100)] | None = Field(
-        default=None, description="files that must exist, inside the workspace only"
+        default=None, description="Files that must exist, inside the workspace only."
     )
     command: Text | None = Field(
         default=None,
         description=(
-            "text for the shell (sh -c) of the cell's image, run beside the work and never "
-            "elsewhere; an image without a shell needs argv"
+            "Command line for the shell (sh -c) of the cell's image, run in the pod of the "
+            "work. Use argv if the image has no shell."
         ),
     )
     argv: Annotated[list[Text], Field(min_length=1, max_length=64)] | None = Field(
         default=None,
-        description="the command as a list, run without a shell; excludes command",
+        description="Command and arguments, run without a shell. Excludes command.",
     )
     success_pattern: Line | None = Field(
-        default=None, description="passes when the output matches; looked at after failPattern"
+        default=None,
+        description=(
+            "Regular expression: the check passes if the output matches. failPattern takes "
+            "precedence."
+        ),
     )
     fail_pattern: Line | None = Field(
-        default=None, description="fails when the output matches; looked at first"
+        default=None,
+        description=(
+            "Regular expression: the check fails if the output matches. It takes precedence "
+            "over successPattern."
+        ),
     )
     json_path: Line | None = Field(
-        default=None, description="dot path to the number in the JSON that the command prints"
+        default=None,
+        description="Dot-separated path to the number in the JSON output of the command.",
     )
     operator: Annotated[str, Field(pattern=r"^(>=|<=|==|>|<)$", max_length=2)] | None = Field(
-        default=None, description="how the number is compared with value: >= <= == > <"
+        default=None, description="Operator that compares the number with value: >= <= == > <"
     )
-    value: Number | None = Field(default=None, description="what the number is compared with")
+    value: Number | None = Field(default=None, description="Number to compare with.")
     subject: Line | None = Field(
-        default=None, description="address whose answer is meant; kept for old manifests"
+        default=None, description="Address of the answer. Accepted for compatibility."
     )
     timeout_seconds: Annotated[Int, Field(ge=1, le=86400)] | None = Field(
         default=None,
         description=(
-            "time for this check, past which it is Error; unset is 300 for command and coverage, "
-            "30 for the others"
+            "Timeout of the check in seconds; a check that exceeds it is an Error. Default: "
+            "300 for command and coverage, otherwise 30."
         ),
     )
 
@@ -98,17 +108,21 @@ class Check(Model):
 class Review(Model):
     """A judgement that somebody gives after the checks."""
 
-    enabled: Bool = Field(description="whether the mission waits for a verdict")
-    reviewer: Name = Field(description="who judges: a cell of the formation, or a person's name")
-    criteria: Text = Field(description="what the reviewer is asked to judge by")
+    enabled: Bool = Field(description="Whether the mission waits for a review.")
+    reviewer: Name = Field(
+        description="Reviewer: a cell of the formation, or the name of a person."
+    )
+    criteria: Text = Field(description="Instructions for the reviewer.")
 
 
 class CheckResult(Model):
     """How one check stands."""
 
-    name: Annotated[str, Field(max_length=63)] = Field(description="the check's name")
-    status: CheckStatus = Field(description="how it stands; Error means it could not be judged")
-    message: Text | None = Field(default=None, description="what it saw, in few words")
+    name: Annotated[str, Field(max_length=63)] = Field(description="Name of the check.")
+    status: CheckStatus = Field(
+        description="Result of the check. Error means that it could not be evaluated."
+    )
+    message: Text | None = Field(default=None, description="Short explanation of the result.")
 
 
 class ReviewStatus(StrEnum):
@@ -122,7 +136,7 @@ class ReviewStatus(StrEnum):
 class ReviewResult(Model):
     """The reviewer's judgement."""
 
-    status: ReviewStatus = Field(description="how the review stands")
+    status: ReviewStatus = Field(description="State of the review.")
     feedback: Text | None = Field(
-        default=None, description="the reviewer's words; the next attempt is given them"
+        default=None, description="Feedback of the reviewer, passed to the next attempt."
     )

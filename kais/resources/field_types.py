@@ -17,7 +17,7 @@ Tree = dict[str, Any]
 
 def _aware(value: datetime) -> datetime:
     if value.tzinfo is None:
-        raise ValueError("a time needs its zone, for example 2030-01-31T12:00:00Z")
+        raise ValueError("a time needs a time zone, for example 2030-01-31T12:00:00Z")
     return value.astimezone(UTC)
 
 

@@ -50,21 +50,23 @@ class FormationPhase(StrEnum):
 class Route(Model):
     """One allowed direction of talk."""
 
-    from_: Label = Field(alias="from", description="the cell that may begin, by template name")
+    from_: Label = Field(
+        alias="from", description="Cell that may start the communication, by template name."
+    )
     to: Annotated[list[Label], Field(min_length=1, max_length=100)] = Field(
-        description="the cells it may talk to, by template name"
+        description="Cells that it may communicate with, by template name."
     )
     protocol: Line | None = Field(
-        default=None, description="how they talk; kept for the cells, kais does not read it"
+        default=None, description="Protocol, for use by the cells. kais does not evaluate it."
     )
 
 
 class Broadcast(Model):
     """Who may talk to everybody at once."""
 
-    enabled: Bool = Field(description="whether broadcasting is allowed at all")
+    enabled: Bool = Field(description="Whether broadcasting is allowed.")
     from_: Annotated[list[Label], Field(max_length=100)] = Field(
-        alias="from", description="the cells that may, by template name"
+        alias="from", description="Cells that may broadcast, by template name."
     )
 
 
@@ -72,7 +74,7 @@ class Blackboard(Model):
     """The shared board of a stigmergy: cells leave marks instead of talking."""
 
     decay_minutes: Annotated[Number, Field(ge=0, le=5_256_000)] = Field(
-        description="minutes after which a mark has faded"
+        description="Minutes after which an entry expires."
     )
 
 
@@ -102,41 +104,43 @@ class Topology(Model):
         ),
     )
 
-    type: TopologyType = Field(description="the shape that decides who may talk to whom")
-    root: Label | None = Field(default=None, description="top of a hierarchy, by template name")
-    hub: Label | None = Field(default=None, description="middle of a star, by template name")
+    type: TopologyType = Field(
+        description="Shape of the topology; determines which cells may communicate."
+    )
+    root: Label | None = Field(default=None, description="Top of a hierarchy, by template name.")
+    hub: Label | None = Field(default=None, description="Centre of a star, by template name.")
     routes: Annotated[list[Route], Field(max_length=200)] | None = Field(
-        default=None, description="the routes of a custom topology, or the tree of a hierarchy"
+        default=None, description="Routes of a custom topology, or the tree of a hierarchy."
     )
     broadcast: Broadcast | None = Field(
-        default=None, description="who may talk to everybody at once; unset lets nobody"
+        default=None, description="Cells that may broadcast. Default: none."
     )
-    blackboard: Blackboard | None = Field(
-        default=None, description="the shared board that a stigmergy works through"
-    )
+    blackboard: Blackboard | None = Field(default=None, description="Shared board of a stigmergy.")
 
 
 class CellTemplate(Model):
     """One role of the team and how many of it there are."""
 
-    name: Label = Field(description="the role's name; its cells are <formation>-<name>-<index>")
-    replicas: Int = Field(
-        default=1, ge=1, le=MAX_REPLICAS, description="how many cells play the role"
+    name: Label = Field(
+        description="Name of the template. Its cells are named <formation>-<name>-<index>."
     )
-    spec: CellTemplateSpec = Field(description="what each of these cells is")
+    replicas: Int = Field(
+        default=1, ge=1, le=MAX_REPLICAS, description="Number of cells of this template."
+    )
+    spec: CellTemplateSpec = Field(description="Spec of each of these cells.")
 
 
 class FormationBudget(Model):
     """What the whole team may spend."""
 
     max_total_cost: Cost | None = Field(
-        default=None, description="most paid in all in US dollars; 0 allows no paid call"
+        default=None, description="Maximum total cost in US dollars. 0 allows no paid calls."
     )
     max_cost_per_hour: Cost | None = Field(
-        default=None, description="most paid per hour in US dollars; 0 allows no paid call"
+        default=None, description="Maximum cost per hour in US dollars. 0 allows no paid calls."
     )
     allocation: Annotated[dict[str, Line], Field(max_length=100)] | None = Field(
-        default=None, description="share of the budget for each role, such as 40%"
+        default=None, description="Share of the budget per template, such as 40%."
     )
 
 
@@ -150,13 +154,16 @@ class AccessMode(StrEnum):
 class Workspace(Model):
     """The volume that the cells of a formation share at /workspace/shared."""
 
-    size: Quantity = Field(default="1Gi", description="room that is asked for, such as 1Gi")
+    size: Quantity = Field(default="1Gi", description="Requested size, such as 1Gi.")
     storage_class_name: Name | None = Field(
-        default=None, description="class of the volume; unset takes the cluster's default"
+        default=None, description="Storage class of the volume. Default: that of the cluster."
     )
     access_mode: AccessMode = Field(
         default=AccessMode.READ_WRITE_ONCE,
-        description="ReadWriteMany lets cells run on several nodes, where the class can do it",
+        description=(
+            "Access mode. ReadWriteMany lets cells run on several nodes if the storage "
+            "class supports it."
+        ),
     )
 
 
@@ -166,8 +173,9 @@ class FormationKnowledge(Model):
     scope: Segment | None = Field(
         default=None,
         description=(
-            "formation segment of the scope; unset is the Blueprint's name when made from one, "
-            "else this Formation's: all uses of one Blueprint in a realm share what they learn"
+            "Formation segment of the scope. Default: the name of the Blueprint, so that "
+            "all its instances in a realm share knowledge; without a Blueprint, the name of "
+            "the Formation."
         ),
     )
 
@@ -197,19 +205,19 @@ class FormationSpec(Model):
             },
         ),
     ] = Field(
-        description=f"the roles of the team; each name stands once, all together {MAX_CELLS} cells"
+        description=f"Templates of the cells. Names are unique; at most {MAX_CELLS} cells together."
     )
     topology: Topology = Field(
         default_factory=lambda: Topology(type=TopologyType.FULL_MESH),
-        description="who may talk to whom; unset lets everybody talk to everybody",
+        description="Which cells may communicate. Default: all with all.",
         json_schema_extra={"default": {"type": "full_mesh"}},
     )
-    budget: FormationBudget | None = Field(default=None, description="what the team may spend")
+    budget: FormationBudget | None = Field(default=None, description="Budget of the team.")
     workspace: Workspace | None = Field(
-        default=None, description="the volume that the cells share; unset gives none"
+        default=None, description="Volume that the cells share. Default: none."
     )
     knowledge: FormationKnowledge | None = Field(
-        default=None, description="where the team's knowledge lies"
+        default=None, description="Scope of the team's knowledge."
     )
 
     @property
@@ -230,17 +238,17 @@ class FormationSpec(Model):
 class CellSummary(Model):
     """One cell of the team at a glance."""
 
-    name: Name = Field(description="the Cell's object name")
-    phase: Line | None = Field(default=None, description="the Cell's own phase")
-    cost: Cost | None = Field(default=None, description="US dollars that cell has spent")
+    name: Name = Field(description="Name of the Cell.")
+    phase: Line | None = Field(default=None, description="Phase of the Cell.")
+    cost: Cost | None = Field(default=None, description="Cost of the cell in US dollars.")
 
 
 class FormationDisplay(Model):
     """Texts for the columns of kubectl get."""
 
-    cells: Line | None = Field(default=None, description="ready and wanted cells, such as 2/3")
+    cells: Line | None = Field(default=None, description="Ready and desired cells, such as 2/3.")
     cost: Line | None = Field(
-        default=None, description="total cost, rounded for reading; - while none was reported"
+        default=None, description="Total cost, rounded; - if none was reported."
     )
 
 
@@ -248,12 +256,14 @@ class FormationStatus(Status):
     """What the operator knows about a formation."""
 
     phase: FormationPhase | None = Field(
-        default=None, description="where the formation stands, for people"
+        default=None, description="Summary of the formation's state, for people."
     )
-    ready_cells: Int | None = Field(default=None, ge=0, description="cells whose Ready is True")
-    total_cells: Int | None = Field(default=None, ge=0, description="cells that the spec asks for")
+    ready_cells: Int | None = Field(
+        default=None, ge=0, description="Number of cells whose condition Ready is True."
+    )
+    total_cells: Int | None = Field(default=None, ge=0, description="Number of cells in the spec.")
     total_cost: Cost | None = Field(
-        default=None, description="US dollars spent by all cells, gone ones included"
+        default=None, description="Cost of all cells in US dollars, including deleted ones."
     )
     cells: Annotated[
         list[CellSummary],
@@ -264,9 +274,11 @@ class FormationStatus(Status):
                 "x-kubernetes-list-map-keys": ["name"],
             },
         ),
-    ] = Field(default_factory=list, description="each cell at a glance")
-    message: Text | None = Field(default=None, description="the summary's words, for people")
-    display: FormationDisplay | None = Field(default=None, description="texts for columns")
+    ] = Field(default_factory=list, description="Name, phase and cost of each cell.")
+    message: Text | None = Field(default=None, description="Message of the summary condition.")
+    display: FormationDisplay | None = Field(
+        default=None, description="Texts for the columns of kubectl get."
+    )
 
 
 class Formation(Resource):
@@ -274,21 +286,21 @@ class Formation(Resource):
 
     PLURAL = "formations"
     SHORT_NAME = "fm"
-    DESCRIPTION: ClassVar[str] = "A team of cells and the topology it works in."
+    DESCRIPTION: ClassVar[str] = "A team of cells and its topology."
     COLUMNS = (
-        Column("Cells", "string", ".status.display.cells", "ready and wanted cells"),
+        Column("Cells", "string", ".status.display.cells", "Ready and desired cells."),
         Column(
             "Ready",
             "string",
             '.status.conditions[?(@.type=="Ready")].status',
-            "whether it can work",
+            "Whether the cell is ready.",
         ),
-        Column("Cost", "string", ".status.display.cost", "US dollars spent"),
-        Column("Age", "date", ".metadata.creationTimestamp", "time since it was made"),
+        Column("Cost", "string", ".status.display.cost", "Cost in US dollars."),
+        Column("Age", "date", ".metadata.creationTimestamp", "Time since the object was created."),
     )
     SELECTABLE = (".status.phase",)
 
-    spec: FormationSpec = Field(description="the roles and how they work together")
+    spec: FormationSpec = Field(description="Templates of the cells, and how they work together.")
     status: FormationStatus = Field(
-        default_factory=FormationStatus, description="what the operator found"
+        default_factory=FormationStatus, description="Observed state, written by the operator."
     )

@@ -35,6 +35,6 @@ def read(data: Mapping[str, Any]) -> Resource:
     if kind is None:
         known = ", ".join(BY_NAME)
         raise InvalidResource(
-            str(data.get("kind")), [Violation("kind", f"is none of kais: {known}")]
+            str(data.get("kind")), [Violation("kind", f"is not a kind of kais: {known}")]
         )
     return kind.from_dict(data)

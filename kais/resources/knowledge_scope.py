@@ -28,13 +28,19 @@ class Retention(Model):
     """When facts are archived; archived ones stay in history and can be restored."""
 
     max_facts: Int | None = Field(
-        default=None, ge=1, le=100_000_000, description="live facts kept; the least useful go first"
+        default=None,
+        ge=1,
+        le=100_000_000,
+        description=("Maximum number of live facts. The least useful ones are archived first."),
     )
     ttl_days: Number | None = Field(
-        default=None, gt=0, le=36500, description="days after which a fact counts as expired"
+        default=None, gt=0, le=36500, description="Days after which a fact expires."
     )
     half_life_days: Number | None = Field(
-        default=None, gt=0, le=36500, description="days in which an unconfirmed fact loses half"
+        default=None,
+        gt=0,
+        le=36500,
+        description="Half-life in days of the weight of an unconfirmed fact.",
     )
 
 
@@ -43,32 +49,41 @@ class Promotion(Model):
 
     policy: PromotionPolicy = Field(
         default=PromotionPolicy.MANUAL,
-        description="Automatic copies by rule, Manual only when asked",
+        description="Automatic copies facts by rule; Manual copies them on request only.",
     )
     min_missions: Int = Field(
-        default=3, ge=1, le=10000, description="succeeded missions that must have had the fact"
+        default=3,
+        ge=1,
+        le=10000,
+        description="Number of succeeded missions that must have received the fact.",
     )
-    min_confidence: Share = Field(default=0.7, description="confidence that the fact must be above")
+    min_confidence: Share = Field(default=0.7, description="Confidence that the fact must exceed.")
 
 
 class Injection(Model):
     """How much of what is known is put before a cell."""
 
-    enabled: Bool = Field(default=True, description="false puts nothing before cells of this scope")
-    max_facts: Int = Field(default=20, ge=1, le=100, description="most facts put before a cell")
-    max_tokens: Int = Field(
-        default=1500, ge=1, le=100_000, description="most tokens that these facts may take"
+    enabled: Bool = Field(
+        default=True, description="If false, cells of this scope get no recalled facts."
     )
-    min_confidence: Share = Field(default=0.5, description="facts below this confidence stay out")
+    max_facts: Int = Field(
+        default=20, ge=1, le=100, description="Maximum number of facts that a cell gets."
+    )
+    max_tokens: Int = Field(
+        default=1500, ge=1, le=100_000, description="Maximum number of tokens of these facts."
+    )
+    min_confidence: Share = Field(default=0.5, description="Minimum confidence of these facts.")
 
 
 class Extraction(Model):
     """What is drawn from runs of this scope."""
 
-    enabled: Bool = Field(default=True, description="false draws no facts from runs")
-    max_facts: Int = Field(default=7, ge=1, le=7, description="most facts drawn from one run")
+    enabled: Bool = Field(default=True, description="If false, no facts are extracted from runs.")
+    max_facts: Int = Field(
+        default=7, ge=1, le=7, description="Maximum number of facts extracted from one run."
+    )
     model: Line | None = Field(
-        default=None, description="model that reads the record; unset uses rules and no model"
+        default=None, description="Model that extracts the facts. Default: rules without a model."
     )
 
 
@@ -87,74 +102,83 @@ class KnowledgeScopeSpec(Model):
         Rule(
             "self.level == 'cell' ? has(self.cell) : self.level == 'formation' ? "
             "(has(self.formation) && !has(self.cell)) : (!has(self.formation) && !has(self.cell))",
-            "level and names must fit: formation needs formation; cell needs cell and, inside a "
-            "formation, formation; realm and platform take neither",
+            (
+                "level and names must match: formation needs formation; cell needs cell and, "
+                "inside a formation, formation; realm and platform take neither"
+            ),
             _fits_level,
         ),
     )
 
-    level: Level = Field(description="how wide the scope is; its realm is the namespace")
+    level: Level = Field(
+        description="Level of the scope. Its realm is the namespace of the object."
+    )
     formation: Segment | None = Field(
-        default=None, description="formation segment of the path, by default a Blueprint's name"
+        default=None, description="Formation segment of the path, usually the name of a Blueprint."
     )
     cell: Segment | None = Field(
-        default=None, description="cell segment of the path: the cell's short name such as lead-0"
+        default=None,
+        description="Cell segment of the path: the short name of the cell, such as lead-0.",
     )
-    read_only: Bool = Field(default=False, description="true refuses new facts in this scope")
-    inherit: Bool = Field(default=True, description="false hides what wider scopes know")
+    read_only: Bool = Field(default=False, description="If true, the scope accepts no new facts.")
+    inherit: Bool = Field(
+        default=True, description="If false, facts of wider scopes are not visible here."
+    )
     retention: Retention | None = Field(
-        default=None, description="when facts are archived; unset archives nothing"
+        default=None, description="When facts are archived. Default: never."
     )
     promotion: Promotion = Field(
         default_factory=Promotion,
-        description="when a proven fact is copied one level up",
+        description="When a proven fact is copied to the scope above.",
         json_schema_extra={"default": {}},
     )
     injection: Injection = Field(
         default_factory=Injection,
-        description="how much of what is known is put before a cell",
+        description="How many facts a cell gets.",
         json_schema_extra={"default": {}},
     )
     extraction: Extraction = Field(
         default_factory=Extraction,
-        description="what is drawn from runs of this scope",
+        description="How facts are extracted from runs of this scope.",
         json_schema_extra={"default": {}},
     )
     deletion_policy: DeletionPolicy = Field(
         default=DeletionPolicy.RETAIN,
-        description="Delete erases the facts of exactly this path, and their promoted copies, "
-        "with the object; Retain keeps them",
+        description=(
+            "Delete erases the facts of exactly this path, and their promoted copies, with "
+            "the object. Retain keeps them."
+        ),
     )
 
 
 class KnowledgeScopeDisplay(Model):
     """Texts for the columns of kubectl get."""
 
-    useful: Line | None = Field(
-        default=None, description="usefulness, rounded for reading; - before any"
-    )
+    useful: Line | None = Field(default=None, description="Usefulness, rounded; - if unknown.")
 
 
 class KnowledgeScopeStatus(Status):
     """What the operator knows about a scope."""
 
     path: Line | None = Field(
-        default=None, description="the scope's path, such as realm:demo/formation:review-team"
+        default=None, description="Path of the scope, such as realm:demo/formation:review-team."
     )
-    endpoint: Line | None = Field(
-        default=None, description="address of the knowledge service that holds it"
+    endpoint: Line | None = Field(default=None, description="Address of the knowledge service.")
+    facts: Int | None = Field(
+        default=None, ge=0, description="Number of live facts in exactly this scope."
     )
-    facts: Int | None = Field(default=None, ge=0, description="live facts in exactly this scope")
     recalls: Int | None = Field(
-        default=None, ge=0, description="recalls that were given facts of this scope"
+        default=None, ge=0, description="Number of recalls that returned facts of this scope."
     )
     usefulness: Share | None = Field(
-        default=None, description="share of successes among runs that had facts of this scope"
+        default=None, description="Success rate of the runs that received facts of this scope."
     )
     last_write_time: Timestamp | None = Field(
-        default=None, description="when a fact was last written here"
+        default=None, description="When a fact was last written in this scope."
     )
-    display: KnowledgeScopeDisplay | None = Field(default=None, description="texts for columns")
+    display: KnowledgeScopeDisplay | None = Field(
+        default=None, description="Texts for the columns of kubectl get."
+    )
 
 
 class KnowledgeScope(Resource):
@@ -163,23 +187,35 @@ class KnowledgeScope(Resource):
     PLURAL = "knowledgescopes"
     SHORT_NAME = "ksc"
     DESCRIPTION: ClassVar[str] = (
-        "Settings of one scope of the knowledge service; a scope nobody declares has the defaults."
+        "Settings of one scope of the knowledge service. Scopes without a "
+        "KnowledgeScope have the defaults."
     )
     COLUMNS = (
-        Column("Scope", "string", ".status.path", "path of the scope"),
-        Column("Facts", "integer", ".status.facts", "live facts"),
-        Column("Recalls", "integer", ".status.recalls", "recalls that were given facts of it"),
+        Column("Scope", "string", ".status.path", "Path of the scope."),
+        Column("Facts", "integer", ".status.facts", "Number of live facts."),
         Column(
-            "Useful", "string", ".status.display.useful", "successes of runs that had its facts"
+            "Recalls",
+            "integer",
+            ".status.recalls",
+            "Number of recalls that returned facts of this scope.",
         ),
         Column(
-            "Ready", "string", '.status.conditions[?(@.type=="Ready")].status', "whether it is set"
+            "Useful",
+            "string",
+            ".status.display.useful",
+            "Success rate of the runs that received facts of this scope.",
         ),
-        Column("Age", "date", ".metadata.creationTimestamp", "time since it was made"),
+        Column(
+            "Ready",
+            "string",
+            '.status.conditions[?(@.type=="Ready")].status',
+            "Whether the settings are in effect.",
+        ),
+        Column("Age", "date", ".metadata.creationTimestamp", "Time since the object was created."),
     )
     SELECTABLE = (".spec.level",)
 
-    spec: KnowledgeScopeSpec = Field(description="which scope is meant and how it behaves")
+    spec: KnowledgeScopeSpec = Field(description="Scope and its settings.")
     status: KnowledgeScopeStatus = Field(
-        default_factory=KnowledgeScopeStatus, description="what the operator found"
+        default_factory=KnowledgeScopeStatus, description="Observed state, written by the operator."
     )

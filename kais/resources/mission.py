@@ -44,25 +44,27 @@ class Completion(Model):
         ),
     ] = Field(
         default_factory=list,
-        description="what must hold after the work; with none the exit code decides",
+        description="Checks that the work must pass. Without checks the exit code decides.",
     )
     review: Review | None = Field(
-        default=None, description="a judgement after the checks; a rejection starts a new attempt"
+        default=None, description="Review after the checks. A rejection starts a new attempt."
     )
-    max_attempts: Int = Field(
-        default=3, ge=1, le=100, description="how often the work is tried before it has failed"
-    )
+    max_attempts: Int = Field(default=3, ge=1, le=100, description="Maximum number of attempts.")
     timeout: Duration = Field(
-        default="10m", description="time for all attempts together, counted from startedAt"
+        default="10m", description="Time limit for all attempts together, counted from startedAt."
     )
 
 
 class Entrypoint(Model):
     """Who gets the objective first."""
 
-    cell: Name = Field(description="the cell, as template name (its first replica) or lead-0")
+    cell: Name = Field(
+        description=(
+            "Name of the cell: a template name (its first replica), or a short name such as lead-0."
+        )
+    )
     message: Text | None = Field(
-        default=None, description="words for that cell besides the objective"
+        default=None, description="Message to that cell in addition to the objective."
     )
 
 
@@ -70,7 +72,8 @@ class MissionBudget(Model):
     """What the mission may spend."""
 
     max_cost: Cost | None = Field(
-        default=None, description="most paid in US dollars; past it the run is BudgetExceeded"
+        default=None,
+        description=("Maximum cost in US dollars. A run that exceeds it ends with BudgetExceeded."),
     )
 
 
@@ -78,10 +81,12 @@ class MissionKnowledge(Model):
     """Whether the run starts from what is known and leaves something behind."""
 
     inject: Bool | None = Field(
-        default=None, description="false gives the run no recalled facts; unset follows the scope"
+        default=None,
+        description="If false, the run gets no recalled facts. Default: as in the scope.",
     )
     extract: Bool | None = Field(
-        default=None, description="false extracts no facts at the end; unset follows the scope"
+        default=None,
+        description=("If false, no facts are extracted from the run. Default: as in the scope."),
     )
 
 
@@ -97,98 +102,109 @@ class MissionSpec(Model):
     )
 
     formation_ref: Reference | None = Field(
-        default=None, description="the Formation that does the work; excludes cellRef"
+        default=None, description="Formation that does the work. Excludes cellRef."
     )
     cell_ref: Reference | None = Field(
-        default=None, description="the single Cell that does the work; excludes formationRef"
+        default=None, description="Cell that does the work. Excludes formationRef."
     )
     objective: Annotated[str, Field(min_length=1, max_length=65536)] = Field(
-        description="what is to be achieved; also what knowledge is recalled for"
+        description="Objective of the work, and query for the recall of knowledge."
     )
     entrypoint: Entrypoint | None = Field(
         default=None,
-        description="who gets the objective; unset is the root, the hub or the first cell",
+        description=("Cell that gets the objective. Default: the root, the hub or the first cell."),
     )
     completion: Completion = Field(
         default_factory=Completion,
-        description="when the work counts as done, and how long it may be tried",
+        description="When the work is done, and its limits.",
         json_schema_extra={"default": {}},
     )
     start_deadline: Duration = Field(
         default="5m",
-        description="time to wait for cells to be ready; past it the run is InfrastructureFailed",
+        description=(
+            "Time to wait for ready cells. A run that exceeds it ends with InfrastructureFailed."
+        ),
     )
-    budget: MissionBudget | None = Field(default=None, description="what the mission may spend")
+    budget: MissionBudget | None = Field(default=None, description="Budget of the mission.")
     knowledge: MissionKnowledge | None = Field(
-        default=None, description="whether the run is given facts and leaves some"
+        default=None, description="Whether the run gets and leaves knowledge."
     )
 
 
 class Attempt(Model):
     """One try of the work."""
 
-    attempt: Int = Field(ge=1, description="number of the try, from 1")
-    started_at: Timestamp | None = Field(default=None, description="when its Job was made")
-    finished_at: Timestamp | None = Field(default=None, description="when its Job ended")
+    attempt: Int = Field(ge=1, description="Number of the attempt, from 1.")
+    started_at: Timestamp | None = Field(default=None, description="When the Job was created.")
+    finished_at: Timestamp | None = Field(default=None, description="When the Job ended.")
     result: Annotated[str, Field(max_length=4096)] | None = Field(
-        default=None, description="how the try ended and why, in few words"
+        default=None, description="How the attempt ended, and why."
     )
     run_id: Line | None = Field(
         default=None,
-        description="the earlier run that this entry sums up; absent for tries of this run",
+        description=(
+            "ID of the earlier run that the entry summarises. Unset for attempts of the "
+            "current run."
+        ),
     )
 
 
 class KnowledgeUse(Model):
     """What the run was given of what was known, and what it left."""
 
-    receipt: Line | None = Field(
-        default=None, description="id of the receipt of what was recalled for the run"
+    receipt: Line | None = Field(default=None, description="ID of the receipt of the run's recall.")
+    injected: Int | None = Field(
+        default=None, ge=0, description="Number of facts that the cell got."
     )
-    injected: Int | None = Field(default=None, ge=0, description="facts put before the cell")
-    extracted: Int | None = Field(default=None, ge=0, description="facts extracted at the end")
+    extracted: Int | None = Field(
+        default=None, ge=0, description="Number of facts that were extracted."
+    )
 
 
 class Acknowledged(Model):
     """The verbs that the operator has taken up, word for word as they stood."""
 
-    abort: Line | None = Field(default=None, description="value of kais.io/abort")
-    rerun: Line | None = Field(default=None, description="nonce of kais.io/rerun")
-    review: Text | None = Field(default=None, description="value of kais.io/review")
+    abort: Line | None = Field(default=None, description="Value of kais.io/abort.")
+    rerun: Line | None = Field(default=None, description="Value of kais.io/rerun.")
+    review: Text | None = Field(default=None, description="Value of kais.io/review.")
 
 
 class MissionDisplay(Model):
     """Texts for the columns of kubectl get."""
 
-    attempt: Line | None = Field(default=None, description="attempt and most attempts, such as 1/3")
-    facts: Line | None = Field(
-        default=None, description="facts given and facts extracted, such as 3 in, 2 out"
+    attempt: Line | None = Field(
+        default=None, description="Current and maximum attempt, such as 1/3."
     )
-    cost: Line | None = Field(default=None, description="cost, rounded for reading")
+    facts: Line | None = Field(
+        default=None, description="Recalled and extracted facts, such as 3 in, 2 out."
+    )
+    cost: Line | None = Field(default=None, description="Cost in US dollars, rounded.")
 
 
 class MissionStatus(Status):
     """What the operator knows about a mission."""
 
     phase: MissionPhase | None = Field(
-        default=None, description="where the mission stands, for people"
+        default=None, description="Summary of the mission's state, for people."
     )
-    outcome: Outcome | None = Field(default=None, description="how the run ended")
+    outcome: Outcome | None = Field(default=None, description="Outcome of the run.")
     run_id: Line | None = Field(
-        default=None, description="key of the run in the ledger; the annotation is what counts"
+        default=None, description="ID of the run in the ledger. The annotation is authoritative."
     )
-    attempt: Int | None = Field(default=None, ge=0, description="number of the latest try")
+    attempt: Int | None = Field(default=None, ge=0, description="Number of the latest attempt.")
     started_at: Timestamp | None = Field(
-        default=None, description="when the first attempt was started; the timeout counts from it"
+        default=None, description="When the first attempt started. The timeout is counted from it."
     )
-    finished_at: Timestamp | None = Field(default=None, description="when the outcome was known")
+    finished_at: Timestamp | None = Field(
+        default=None, description="When the outcome was determined."
+    )
     result: Annotated[str, Field(max_length=4096)] | None = Field(
-        default=None, description="what the last attempt reported, text or JSON, at most 4 KiB"
+        default=None, description="Result of the last attempt as text or JSON, at most 4 KiB."
     )
     result_truncated: Bool | None = Field(
-        default=None, description="true when the task reported more than result holds"
+        default=None, description="Whether the result was truncated."
     )
-    cost: Cost | None = Field(default=None, description="US dollars that the run has spent")
+    cost: Cost | None = Field(default=None, description="Cost of the run in US dollars.")
     checks: Annotated[
         list[CheckResult],
         Field(
@@ -198,26 +214,28 @@ class MissionStatus(Status):
                 "x-kubernetes-list-map-keys": ["name"],
             },
         ),
-    ] = Field(default_factory=list, description="how each check of the latest attempt stands")
-    review: ReviewResult | None = Field(default=None, description="the reviewer's judgement")
+    ] = Field(default_factory=list, description="Result of each check of the latest attempt.")
+    review: ReviewResult | None = Field(default=None, description="Verdict of the reviewer.")
     history: Annotated[list[Attempt], Field(max_length=100)] = Field(
         default_factory=list,
         description=(
-            "how at most 10 earlier runs ended, then the tries of this run, oldest first; of more "
-            "than 10 tries the first and the latest"
+            "Up to 10 earlier runs, then the attempts of the current run, oldest first. Of "
+            "more than 10 attempts, the first and the latest are listed."
         ),
     )
-    message: Text | None = Field(default=None, description="the summary's words, for people")
+    message: Text | None = Field(default=None, description="Message of the summary condition.")
     trace_context: Line | None = Field(
-        default=None, description="W3C trace context that the run's spans share"
+        default=None, description="W3C trace context of the run's spans."
     )
     knowledge: KnowledgeUse | None = Field(
-        default=None, description="what the run was given and what it left"
+        default=None, description="Knowledge that the run got and left."
     )
     acknowledged: Acknowledged | None = Field(
-        default=None, description="the annotation verbs that were taken up"
+        default=None, description="Values of command annotations that the operator has processed."
     )
-    display: MissionDisplay | None = Field(default=None, description="texts for columns")
+    display: MissionDisplay | None = Field(
+        default=None, description="Texts for the columns of kubectl get."
+    )
 
 
 class Mission(Resource):
@@ -226,24 +244,26 @@ class Mission(Resource):
     RULES = (
         Rule(
             "!has(oldSelf.status) || !has(oldSelf.status.startedAt) || self.spec == oldSelf.spec",
-            "spec is fixed once the mission has started; make a new Mission, or start a new run of "
-            "this one with the annotation kais.io/rerun",
+            (
+                "spec is immutable after the mission has started; create a new Mission, or "
+                "start a new run with the annotation kais.io/rerun"
+            ),
         ),
     )
     PLURAL = "missions"
     SHORT_NAME = "ms"
     DESCRIPTION: ClassVar[str] = "One bounded piece of work with an outcome."
     COLUMNS = (
-        Column("Status", "string", ".status.phase", "where the mission stands"),
-        Column("Outcome", "string", ".status.outcome", "how the run ended"),
-        Column("Attempt", "string", ".status.display.attempt", "attempt and most attempts"),
-        Column("Facts", "string", ".status.display.facts", "facts given and facts extracted"),
-        Column("Cost", "string", ".status.display.cost", "US dollars spent"),
-        Column("Age", "date", ".metadata.creationTimestamp", "time since it was made"),
+        Column("Status", "string", ".status.phase", "Summary of the mission's state."),
+        Column("Outcome", "string", ".status.outcome", "Outcome of the run."),
+        Column("Attempt", "string", ".status.display.attempt", "Current and maximum attempt."),
+        Column("Facts", "string", ".status.display.facts", "Recalled and extracted facts."),
+        Column("Cost", "string", ".status.display.cost", "Cost in US dollars."),
+        Column("Age", "date", ".metadata.creationTimestamp", "Time since the object was created."),
     )
     SELECTABLE = (".spec.formationRef", ".status.phase", ".status.outcome")
 
-    spec: MissionSpec = Field(description="the work, who does it and when it is done")
+    spec: MissionSpec = Field(description="Work, the cells that do it, and when it is done.")
     status: MissionStatus = Field(
-        default_factory=MissionStatus, description="what the operator found"
+        default_factory=MissionStatus, description="Observed state, written by the operator."
     )

@@ -82,7 +82,7 @@ class _Checker:
                 yield from self.node(item, names, f"{path}[{i}]", depth=depth + 1, may_direct=True)
         elif isinstance(tree, dict):
             if not may_direct and (IF in tree or FOR in tree):
-                words = "a directive stands in a list's item or a mapping's value only"
+                words = "a directive must be an item of a list or a value of a mapping"
                 yield LeafError(path, words)
             else:
                 yield from self._mapping(tree, names, path, depth=depth)

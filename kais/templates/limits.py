@@ -108,7 +108,7 @@ class Budget:
         """Count steps of loops, of the tree and inside leaves together."""
         self.steps += count
         if self.steps > LOOP_STEPS:
-            raise CapExceeded(f"loops take more than {LOOP_STEPS:,} steps in all")
+            raise CapExceeded(f"loops take more than {LOOP_STEPS:,} steps together")
 
     def spend_operations(self, count: int) -> None:
         """Count what evaluating costs; see `OPERATIONS`."""

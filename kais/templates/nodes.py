@@ -200,7 +200,7 @@ class _Mapping(Node):
             if name is _DROPPED:
                 continue
             if str(name) in made:
-                run.errors.append(LeafError(key.path, f"the key '{name}' stands twice"))
+                run.errors.append(LeafError(key.path, f"the key '{name}' is a duplicate"))
             value = child.render(run, scope)
             if value is not _DROPPED:
                 made[str(name)] = value

@@ -174,7 +174,7 @@ def _incomparable(instance: BlueprintInstance) -> InstanceDiff:
     missing_revision_note = (
         f"its revision {number} is not kept any more, so nothing can be compared"
     )
-    note = missing_revision_note if number else "it stands on no revision yet"
+    note = missing_revision_note if number else "it has no revision yet"
     return InstanceDiff(instance.metadata.name, str(instance.spec.update_policy), note=note)
 
 

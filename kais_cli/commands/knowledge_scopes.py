@@ -182,7 +182,7 @@ def adopt(
     path = f"realm:{scope_context.namespace(session)}"
     if not yes:
         raise errors.UsageError(
-            f"everybody in {path} will see the facts of the earlier namespace; confirm with --yes"
+            f"all readers of {path} will see the facts of the earlier namespace; confirm with --yes"
         )
     with scope_context.client(session) as client:
         adoption = client.adopt_scope(path)

@@ -177,7 +177,7 @@ def _skew(subject: str, body: Body, version: str) -> Iterator[Finding]:
     yield warning(
         subject,
         f"version {installed}, this command is {version}",
-        "upgrade the older one: helm upgrade kais charts/kais, or install kais anew",
+        "upgrade the older one: helm upgrade kais charts/kais, or reinstall kais",
     )
 
 
@@ -187,7 +187,7 @@ def _leader(cluster: Cluster, namespace: str, now: datetime) -> Finding:
     holder, renewed = spec.get("holderIdentity"), spec.get("renewTime")
     advice = f"kubectl logs -n {namespace} -l {install_defaults.OPERATOR}"
     if not holder or not renewed:
-        return failed("leader", f"nobody holds Lease/{namespace}/{labels.LEASE}", advice)
+        return failed("leader", f"no operator holds Lease/{namespace}/{labels.LEASE}", advice)
     age = now - datetime.fromisoformat(re.sub(r"Z$", "+00:00", renewed))
     message = f"{holder} leads, renewed {max(0, int(age.total_seconds()))} s ago"
     if age > _LEASE_TIMEOUT:

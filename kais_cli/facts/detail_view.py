@@ -209,7 +209,7 @@ def undo_summary(undone: UndoResult) -> str:
     """Format the result of an `undo`, with the other facts that it changed."""
     other_facts = [fact_id for fact_id in undone.changed if fact_id != undone.fact_id]
     other_facts_note = f"; changed with it: {', '.join(other_facts)}" if other_facts else ""
-    return f"{undone.fact_id}: taken back: {event_label(undone.undone)}{other_facts_note}\n"
+    return f"{undone.fact_id}: undone: {event_label(undone.undone)}{other_facts_note}\n"
 
 
 def event_label(type_: str) -> str:
@@ -230,10 +230,10 @@ _EVENTS = {
     "fact.bounded": "end of validity set",
     "fact.undone": "undone",
     "link.made": "linked",
-    "link.closed": "link taken back",
+    "link.closed": "link removed",
     "link.restored": "link restored",
     "promotion.made": "promoted",
-    "promotion.undone": "promotion taken back",
+    "promotion.undone": "promotion undone",
     "promotion.redone": "promotion restored",
 }
 

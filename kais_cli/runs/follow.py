@@ -96,6 +96,6 @@ class _ProgressPrinter:
 def _timeout_message(target: Target, timeout: timedelta) -> str:
     return (
         f"{target.kind}/{target.namespace}/{target.name} has not ended after"
-        f" {int(timeout.total_seconds())} s and goes on;"
+        f" {int(timeout.total_seconds())} s and is still running;"
         f" follow it with `kais mission watch {target.name} -n {target.namespace}`"
     )

@@ -26,7 +26,7 @@ _COMPONENTS = {
 _FACTORS = {
     "x_recency": ("is recent", "is old"),
     "x_validity": ("is valid", "is not valid any more"),
-    "x_speaker": ("is spoken by the person asked about", "is spoken by somebody else"),
+    "x_speaker": ("is spoken by the person asked about", "is spoken by another person"),
     "x_phrase": ("has the words side by side", "has the words apart"),
     "x_date": ("is of the date asked for", "is of another date"),
     "x_asks": ("answers", "asks itself"),

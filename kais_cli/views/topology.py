@@ -40,7 +40,7 @@ def _routes(spec: FormationSpec) -> topologies.Routes:
 def _headline(spec: FormationSpec) -> str:
     descriptions = {
         TopologyType.FULL_MESH: "every cell may talk to every other",
-        TopologyType.STAR: f"{spec.topology.hub} in the middle, everybody else talks to it only",
+        TopologyType.STAR: f"{spec.topology.hub} in the centre; all other cells talk to it only",
         TopologyType.HIERARCHY: f"{spec.topology.root} at the top, up and down only",
         TopologyType.RING: "each cell talks to the next one and the one before",
         TopologyType.STIGMERGY: "no cell talks to another; they leave marks on a blackboard",
@@ -85,7 +85,7 @@ def _tree(roots: Sequence[str], allowed: Mapping[str, Sequence[str]]) -> Iterato
         yield from _branches(root, children, "")
     for cell in allowed:
         if cell not in drawn:
-            yield f"{cell} (talks to nobody)"
+            yield f"{cell} (no peers)"
 
 
 def _branches(cell: str, children: Mapping[str, Sequence[str]], prefix: str) -> Iterator[str]:

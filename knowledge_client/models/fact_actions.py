@@ -57,7 +57,7 @@ class UndoResult(WireModel):
     """What was taken back, and every fact that changed with it."""
 
     fact_id: str
-    undone: str = Field(description="type of the event that was taken back, as `fact.closed`")
+    undone: str = Field(description="type of the event that was undone, such as `fact.closed`")
     changed: tuple[str, ...]
 
 

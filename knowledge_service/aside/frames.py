@@ -27,7 +27,7 @@ def receive(of: socket.socket) -> bytes:
     """
     size = _LENGTH.unpack(_exactly(of, _LENGTH.size))[0]
     if size > _MOST:
-        raise ConnectionError("no message has so many bytes")
+        raise ConnectionError("the message exceeds the maximum size")
     return _exactly(of, size)
 
 

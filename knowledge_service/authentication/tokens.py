@@ -92,7 +92,7 @@ class TokenAuthentication:
     async def principal(self, bearer: str | None) -> Principal:
         """Return the principal behind a token."""
         if not bearer:
-            raise Unauthenticated("send a bearer token that the service's token file knows")
+            raise Unauthenticated("no bearer token; send one of the service's token file")
         if self._monotonic() - self._looked_at >= _LOOK_AGAIN_S:
             await anyio.to_thread.run_sync(self._look_again, limiter=self._threads)
         if self._problem:
@@ -103,7 +103,7 @@ class TokenAuthentication:
             if hmac.compare_digest(known, digest):
                 found = principal
         if found is None:
-            raise Unauthenticated("this token is none that the service's token file knows")
+            raise Unauthenticated("unknown token")
         return found
 
     def _look_again(self) -> None:
@@ -144,7 +144,7 @@ def _load(path: Path) -> _Loaded:
             found = os.fstat(handle.fileno())
             if found.st_mode & stat.S_IRWXO:
                 raise TokenFileError(
-                    f"token file {path} is open to everybody on this machine "
+                    f"token file {path} is readable by all users of this machine "
                     f"(mode {stat.S_IMODE(found.st_mode):04o}); chmod 0600 it, "
                     "or mount the Secret with defaultMode 0440"
                 )

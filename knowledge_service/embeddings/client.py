@@ -60,7 +60,9 @@ class EndpointEmbedder:
         except (httpx.HTTPError, ValueError) as exc:
             if not self._is_down:
                 said = {"fields": {"why": f"{type(exc).__name__}: {exc}"}}
-                _log.warning("embeddings cannot be had; recall goes on without", extra=said)
+                _log.warning(
+                    "embeddings are unavailable; recall continues without them", extra=said
+                )
             self._is_down = True
             self._asked_again_at_s = self._monotonic() + _REST_S
             return None

@@ -46,4 +46,4 @@ def unseal_number(cursor: str | None) -> int:
 
 def none_of_ours() -> InvalidBody:
     """Return the one refusal of cursors that were made up."""
-    return InvalidBody("cursor is none of ours; leave it out to begin again")
+    return InvalidBody("invalid cursor; omit it to start from the first page")

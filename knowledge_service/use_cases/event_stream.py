@@ -128,7 +128,7 @@ class Listener:
             ) from exc
         if not first <= position <= last:
             raise Compacted(
-                "what followed that event is not kept any more; read anew what you need, "
+                "the events after that one are no longer stored; read the current state, "
                 "then listen without Last-Event-ID"
             )
         return position

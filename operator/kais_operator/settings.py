@@ -149,5 +149,5 @@ def _port(text: str) -> int:
 
 def _level(text: str) -> str:
     if text.upper() not in _LEVELS:
-        raise SettingsError(f"KAIS_LOG_LEVEL: {text!r} is none of {', '.join(_LEVELS)}")
+        raise SettingsError(f"KAIS_LOG_LEVEL: {text!r} is not one of {', '.join(_LEVELS)}")
     return text.upper()

@@ -46,7 +46,7 @@ def test_show_has_the_cells_with_why_they_are_not_ready(terminal, cluster):
 
 def test_a_star_is_drawn_as_a_tree(terminal, cluster):
     assert drawn(terminal, cluster, {"type": "star", "hub": "lead"}, ("lead", 1), ("w", 2)) == [
-        "star, 3 cells: lead in the middle, everybody else talks to it only",
+        "star, 3 cells: lead in the centre; all other cells talk to it only",
         "",
         "lead-0",
         "├── w-0",
@@ -89,7 +89,7 @@ def test_routes_are_drawn_as_a_matrix(terminal, cluster):
 def test_a_hub_that_no_cell_bears_is_said_first(terminal, cluster):
     lines = drawn(terminal, cluster, {"type": "star", "hub": "boss"}, ("a", 1))
     assert lines[0] == 'topology.hub: "boss" is no cell of this formation; it has a'
-    assert lines[-1] == "a-0 (talks to nobody)"
+    assert lines[-1] == "a-0 (no peers)"
 
 
 def test_routes_for_programs_are_the_same(terminal, cluster):

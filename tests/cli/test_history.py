@@ -131,7 +131,7 @@ def test_diff_of_a_file_goes_on_past_uses_that_cannot_be_compared(terminal, clus
     cluster.put(objects.instance("old", revisionInUse=7))
     terminal.run("blueprint", "diff", "doctor", "-f", changed(tmp_path), "-o", "json")
     assert [(use["name"], use["note"]) for use in json.loads(terminal.out)["uses"]] == [
-        ("fresh", "it stands on no revision yet"),
+        ("fresh", "it has no revision yet"),
         ("old", "its revision 7 is not kept any more, so nothing can be compared"),
     ]
 
@@ -143,7 +143,7 @@ def test_diff_of_a_file_says_of_no_use_that_was_not_compared_that_nothing_change
     cluster.put(objects.instance("old", revisionInUse=7))
     terminal.run("blueprint", "diff", "doctor", "-f", changed(tmp_path))
     assert terminal.out.endswith(
-        "  fresh (updatePolicy Manual): it stands on no revision yet\n"
+        "  fresh (updatePolicy Manual): it has no revision yet\n"
         "  old (updatePolicy Manual): its revision 7 is not kept any more,"
         " so nothing can be compared\n"
     )

@@ -160,5 +160,5 @@ def test_half_a_key_is_refused(direct, knowledge):
 )
 def test_word_that_is_none_of_a_few_is_refused_with_the_nearest(direct, option, typed, hint):
     assert direct.run("knowledge", "list", option, typed) == ExitStatus.USAGE
-    assert f"{option} {typed!r} is none of " in direct.err
+    assert f"{option} {typed!r} is not one of " in direct.err
     assert direct.err.endswith(f"; did you mean {hint}?\n")

@@ -86,7 +86,7 @@ def test_a_retraction_and_its_undoing(shell):
     assert shell("retract", fact, "--reason", "it is thirty") == f"{fact}: retracted\n"
     assert fact not in shell("list", "--scope", shell.realm)
     said = shell("undo", fact, "--reason", "it was forty")
-    assert said == f"{fact}: taken back: closed\n"
+    assert said == f"{fact}: undone: closed\n"
     assert fact in shell("list", "--scope", shell.realm)
 
 
@@ -174,7 +174,7 @@ def test_undoing_a_correction_names_the_fact_that_took_its_place(shell):
     shell("correct", fact, "--reason", "weighed", "--replacement", "It lifts thirty tonnes.")
     (other,) = {*shell("list", "--scope", shell.realm, "-o", "name").split()} - {fact}
     said = shell("undo", fact, "--reason", "the scales were wrong")
-    assert said == f"{fact}: taken back: closed; changed with it: {other}\n"
+    assert said == f"{fact}: undone: closed; changed with it: {other}\n"
 
 
 def test_list_goes_on_where_the_page_before_ended(shell):

@@ -123,7 +123,7 @@ def test_a_service_that_is_away_spoils_no_outcome(terminal, knowledge):
 def test_a_run_that_takes_too_long_goes_on_without_us(terminal, cluster):
     cluster.script = [objects.mission(phase="Running", attempt=1)]
     assert terminal.run(*USE, "--timeout", "5s") == ExitStatus.TIMED_OUT
-    assert "has not ended after 5 s and goes on" in terminal.err
+    assert "has not ended after 5 s and is still running" in terminal.err
     assert "`kais mission watch doctor-x2k4f -n demo`" in terminal.err
 
 

@@ -127,7 +127,7 @@ REFUSED = {
                 ],
             }
         },
-        "value and valueFrom exclude each other",
+        "value and valueFrom are mutually exclusive",
     ),
     "a variable from nowhere": (
         "Cell",
@@ -227,7 +227,7 @@ REFUSED = {
     "a parameter named like what is in scope": (
         "Blueprint",
         {"parameters": [{"name": "instance", "type": "string"}], "formation": {}},
-        "this name is taken by the template language",
+        "the template language reserves this name",
     ),
     "two parameters of one name": (
         "Blueprint",
@@ -275,7 +275,7 @@ def test_a_revision_never_changes(control_plane, namespace):
             node = node[step]
         node[path[-1]] = value
         refusal = control_plane.refusal(json.dumps(changed), namespace=namespace)
-        assert "a revision never changes; edit its Blueprint instead" in refusal
+        assert "a revision is immutable; edit its Blueprint instead" in refusal
 
 
 def test_a_mission_is_fixed_once_it_started(control_plane, namespace):

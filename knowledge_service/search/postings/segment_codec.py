@@ -79,7 +79,7 @@ def packed_alone(data: bytes) -> tuple[int, bytes] | None:
     """
     n, _, m = head(data)
     if n != 1:
-        raise Unreadable("a document of the index is none")
+        raise Unreadable("a document of the index is malformed")
     terms, at = data[_HEAD.size : _HEAD.size + 8 * m], _HEAD.size + 8 * m
     frequencies = data[at : at + m]
     number, length = _ONE.unpack_from(data, at + m)

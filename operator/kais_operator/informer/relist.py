@@ -81,7 +81,7 @@ class Sweeper:
         await asyncio.sleep(GRACE_S)
         late = self._untold(late)
         if len(late) > _MANY:
-            logger.warning("%s: no watch told of %d changes; listed anew", subject, len(late))
+            logger.warning("%s: the watches missed %d changes; relisted", subject, len(late))
             await self.fill(subject)
             return
         for mark in late:

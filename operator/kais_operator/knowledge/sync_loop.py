@@ -109,7 +109,7 @@ class StoreWatch:
             self._repeated_at = self._clock.monotonic()
         if is_other or is_time:
             reason = "another store answers" if is_other else "it is time again"
-            logger.info("telling the store everything anew: %s", reason)
+            logger.info("sending everything to the knowledge service again: %s", reason)
             await self._tell_again()
 
     async def _learn(self) -> None:

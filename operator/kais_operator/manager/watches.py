@@ -160,7 +160,7 @@ def _watch_until(
         try:
             asyncio.run(_kopf(registry, scope, stop))
         except Exception as exc:  # noqa: BLE001 (whatever ended kopf, no event may be the last)
-            logger.warning("kopf's watches ended and begin anew: %r", exc)
+            logger.warning("kopf's watches ended and are restarted: %r", exc)
         stop.wait(_PAUSE_S)
 
 

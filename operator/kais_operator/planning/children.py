@@ -139,7 +139,7 @@ def decide_fixed_child(desired: Body, seen: Body | None, parent: Parent) -> Chil
     if found is Standing.ORPHANED and seen is not None:
         return ChildDecision(found, (adopt(seen, parent),))
     if found is Standing.GOING:
-        message = f"{ref} is being deleted; it is made anew when it is gone"
+        message = f"{ref} is being deleted; it is created again when it is gone"
         return ChildDecision(
             found, reason=Reason.DELETING, message=message, requeue_after=LOOK_AGAIN
         )

@@ -107,7 +107,7 @@ async def test_failed_fsync_is_never_tried_again_and_a_restart_brings_the_servic
     async with client_of(store) as http:
         fact_id = (await http.post("/v1/facts", json=FACT)).json()["fact_id"]
         disk.fault = {"sync": disks.error(apsw.IOError, "disk I/O error", apsw.SQLITE_IOERR_FSYNC)}
-        words = "a commit failed (disk I/O error); restart the service after the disk is mended"
+        words = "a commit failed (disk I/O error); restart the service after the disk is repaired"
         assert_refused(await http.post("/v1/facts", json=MORE), words)
         disk.fault = {}
         assert_refused(await http.post("/v1/facts", json=MORE), words)

@@ -48,7 +48,7 @@ def test_who_asks_meanwhile_is_told_how_far_it_is(tmp_path: Path) -> None:
             assert client.get("/healthz").json()["status"] == "ok"
             ready = client.get("/readyz")
             assert (ready.status_code, ready.json()["status"]) == (503, "unavailable")
-            words = r"(migrating to schema \d+ of \d+ \(m\d{3}_\w+\)|making the index anew)"
+            words = r"(migrating to schema \d+ of \d+ \(m\d{3}_\w+\)|rebuilding the index)"
             assert re.fullmatch(
                 rf"{words} for \d+ s(, \d+ % done)?; try again", ready.json()["detail"]
             )

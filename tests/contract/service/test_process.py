@@ -176,7 +176,7 @@ def test_no_authentication_beyond_loopback_is_refused() -> None:
         check=False,
     )
     assert refused.returncode == 2
-    assert "--auth none makes everybody an admin, so it is refused on 0.0.0.0" in refused.stderr
+    assert "--auth none makes every caller an admin, so it is refused on 0.0.0.0" in refused.stderr
 
 
 def test_service_that_could_know_nobody_makes_no_file(
@@ -188,9 +188,9 @@ def test_service_that_could_know_nobody_makes_no_file(
     refused = errand("serve", "--db", db, "--auth", "kubernetes", "--port", port)
     assert refused.returncode == 1
     assert refused.stderr.decode() == (
-        f"kais-knowledge: there is no token to ask the API server with at {token}"
-        " (KAIS_KUBE_TOKEN_FILE), so that nobody could be known;"
-        " outside of a cluster use --auth token, or none on this machine alone\n"
+        f"kais-knowledge: no ServiceAccount token at {token} (KAIS_KUBE_TOKEN_FILE):"
+        " callers cannot be authenticated."
+        " Outside a cluster use --auth token, or --auth none on localhost\n"
     )
     assert not db.exists()
 

@@ -126,7 +126,7 @@ def test_page_that_is_found_damaged_while_serving_ends_writing_and_readiness(pat
 
     store = SqliteStore(path)
     store.check()
-    words = r"the database is damaged \(.*\); it takes no more writes, restore a copy of it"
+    words = r"the database is corrupt \(.*\); the store is read-only. Restore a copy of it"
     with pytest.raises(StoreUnavailable, match=words):
         [store.fact(each.fact_id, ALL) for each in told]
     with pytest.raises(StoreUnavailable, match=words):
@@ -184,7 +184,7 @@ def test_index_that_is_damaged_unnoticed_is_said_and_made_anew_by_rebuild(
     db.close()
 
     store = SqliteStore(path)
-    words = r"the index is damaged \(.*\); .* make it anew with `kais-knowledge rebuild`"
+    words = r"the index is corrupt \(.*\); .*run `kais-knowledge rebuild`"
     with pytest.raises(StoreUnavailable, match=words):
         search(store, "ship")
     with pytest.raises(StoreUnavailable, match=words):
@@ -209,7 +209,7 @@ def test_damage_of_the_index_that_a_write_meets_takes_it_back_and_is_said(path: 
     db.execute("UPDATE posting SET data = substr(data, 2)")
     db.close()
     store = SqliteStore(path)
-    words = "the index is damaged (a row of the index has another size than it says); it takes no"
+    words = "the index is corrupt (a row of the index has another size than it says); the store"
     for content in ("the eighth, with which all are put together", "another one"):
         with pytest.raises(StoreUnavailable, match=re.escape(words)):
             store.remember([new_fact(content)], actor=PERSON)
@@ -227,7 +227,7 @@ def test_log_that_is_damaged_unnoticed_is_said_where_it_is_read(path: Path, spoi
     db.execute("UPDATE payload SET bytes = ?", (spoiled,))
     db.close()
     store = SqliteStore(path)
-    words = r"the database is damaged \(an event says nothing that can be read\)"
+    words = r"the database is corrupt \(an event says nothing that can be read\)"
     with pytest.raises(StoreUnavailable, match=words):
         store.audit((Reach("platform", subtree=True),), None, limit=10)
     with pytest.raises(StoreUnavailable, match=words):

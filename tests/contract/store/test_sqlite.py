@@ -183,7 +183,7 @@ class TestMigrations:
         SqliteStore(path).close()
         assert [record.__dict__["fields"]["doing"] for record in caplog.records] == [
             *("making a new database",) * 2,
-            *("making the index anew",) * 2,
+            *("rebuilding the index",) * 2,
         ]
 
     def test_failing_migration_rolls_back_with_its_record(self, path: Path) -> None:

@@ -194,7 +194,7 @@ CELL = ("formation", "cells", 0)
         ),
         pytest.param(
             broken(("mission",), {"$for": {"item": "x", "in": "[1]"}}),
-            "mission: a directive stands in a list's item or a mapping's value only",
+            "mission: a directive must be an item of a list or a value of a mapping",
             id="a directive at the root",
         ),
         pytest.param(

@@ -70,16 +70,16 @@ def test_change_breaks_callers(old, new, words):
     ("old", "new", "words"),
     [
         ([], [p(default="x")], "parameter 'p' was added"),
-        ([p()], [p(description="d")], "parameter 'p' was loosened or described anew"),
-        ([p(maxLength=5)], [p(maxLength=9)], "parameter 'p' was loosened or described anew"),
-        ([p(pattern="a")], [p()], "parameter 'p' was loosened or described anew"),
-        ([p()], [p(required=False)], "parameter 'p' was loosened or described anew"),
-        ([p(immutable=True)], [p()], "parameter 'p' was loosened or described anew"),
-        ([p()], [p(example="x")], "parameter 'p' was loosened or described anew"),
+        ([p()], [p(description="d")], "parameter 'p' has looser rules or a new description"),
+        ([p(maxLength=5)], [p(maxLength=9)], "parameter 'p' has looser rules or a new description"),
+        ([p(pattern="a")], [p()], "parameter 'p' has looser rules or a new description"),
+        ([p()], [p(required=False)], "parameter 'p' has looser rules or a new description"),
+        ([p(immutable=True)], [p()], "parameter 'p' has looser rules or a new description"),
+        ([p()], [p(example="x")], "parameter 'p' has looser rules or a new description"),
         (
             [p(type="enum", values=["a"])],
             [p(type="enum", values=["b", "a"])],
-            "parameter 'p' was loosened or described anew",
+            "parameter 'p' has looser rules or a new description",
         ),
     ],
 )

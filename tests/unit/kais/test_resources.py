@@ -58,11 +58,11 @@ def test_snake_case_is_not_the_apis_spelling():
 def test_names_stand_once_in_a_list_map():
     twice = [{"name": "a", "spec": TASK}, {"name": "a", "spec": TASK}]
     text = refusal(Formation, {"spec": {"cells": twice}})
-    assert text == 'Formation//: spec: cells: name "a" stands twice'
+    assert text == 'Formation//: spec: cells: name "a" is a duplicate'
 
 
 def test_unknown_kind_is_named():
-    with pytest.raises(InvalidResource, match=r"is none of kais: Blueprint, "):
+    with pytest.raises(InvalidResource, match=r"is not a kind of kais: Blueprint, "):
         kinds.read({"kind": "KnowledgeGraph"})
 
 

@@ -112,7 +112,7 @@ def test_leaf_gives(leaf, value):
 
 def test_keys_are_rendered_as_text():
     assert render({"{{ n }}": 1, "k{{ n }}": 2}) == {"3": 1, "k3": 2}
-    assert failure({"{{ n }}": 1, "3": 2}) == "formation.3: the key '3' stands twice"
+    assert failure({"{{ n }}": 1, "3": 2}) == "formation.3: the key '3' is a duplicate"
 
 
 def test_if_keeps_or_drops_a_node():
@@ -189,7 +189,9 @@ def test_leaf_does_not_compile(leaf, words):
 @pytest.mark.parametrize(
     ("tree", "words"),
     [
-        pytest.param({"$if": "n"}, "formation: a directive stands in a list's item", id="at root"),
+        pytest.param(
+            {"$if": "n"}, "formation: a directive must be an item of a list", id="at root"
+        ),
         pytest.param([{"$if": 3}], "formation[0].$if: must be an expression", id="no expression"),
         pytest.param([{"$if": "{{n}} x"}], "formation[0].$if: must be one expression", id="text"),
         pytest.param([{"$for": "x"}], "must be {item: name, in: expression}", id="no mapping"),
@@ -304,7 +306,7 @@ def test_filter_that_can_multiply_is_not_on_the_list(leaf):
 def test_loop_steps_are_counted_over_the_whole_rendering():
     many = list(range(600))
     tree = [{"$for": {"item": "x", "in": "many"}, "x": 1}, "{% for y in many %}{% endfor %}"]
-    words = "formation[1]: loops take more than 1,000 steps in all"
+    words = "formation[1]: loops take more than 1,000 steps together"
     assert failure(tree, {"many": many}) == words
 
 

@@ -11,11 +11,11 @@ from tests.fakes.clock import FakeClock
 def test_words_say_what_for_how_long_and_how_much_and_no_number_of_facts() -> None:
     clock = FakeClock()
     progress = Progress(clock.monotonic)
-    with progress.step("making the index anew"):
+    with progress.step("rebuilding the index"):
         for number in progress.over(range(200), 200):
             clock.advance(0.5)
             if number == 90:
-                assert progress.words == "making the index anew for 46 s, 45 % done"
+                assert progress.words == "rebuilding the index for 46 s, 45 % done"
 
 
 def test_long_work_is_a_line_now_and_then_and_one_at_the_end(
@@ -30,8 +30,8 @@ def test_long_work_is_a_line_now_and_then_and_one_at_the_end(
     said = [(record.getMessage(), record.__dict__["fields"]) for record in caplog.records]
     assert said == [
         ("upkeep begins", {"doing": "migrating"}),
-        ("upkeep goes on", {"doing": "migrating for 10 s, 40 % done"}),
-        ("upkeep goes on", {"doing": "migrating for 20 s, 80 % done"}),
+        ("upkeep continues", {"doing": "migrating for 10 s, 40 % done"}),
+        ("upkeep continues", {"doing": "migrating for 20 s, 80 % done"}),
         ("upkeep ended", {"doing": "migrating", "seconds": 25}),
     ]
 

@@ -67,12 +67,12 @@ def unavailable(exc: Exception) -> StoreUnavailable:
     """Map an environmental error; the message names no path and no statement."""
     if isinstance(exc, segment_codec.Unreadable):
         return StoreDamaged(
-            f"the index is damaged ({exc}); it takes no more writes, stop the service and make it"
-            " anew with `kais-knowledge rebuild`"
+            f"the index is corrupt ({exc}); the store is read-only."
+            " Stop the service and run `kais-knowledge rebuild`"
         )
     if isinstance(exc, (*_DAMAGE, event_payloads.UnreadablePayload)):
         return StoreDamaged(
-            f"the database is damaged ({exc}); it takes no more writes, restore a copy of it"
+            f"the database is corrupt ({exc}); the store is read-only. Restore a copy of it"
         )
     return StoreUnavailable(f"the database cannot be used now ({type(exc).__name__}: {exc})")
 

@@ -375,7 +375,7 @@ class Writer:
             if connections.is_passing(exc):
                 raise
             self._failure = StoreUnavailable(
-                f"a commit failed ({exc}); restart the service after the disk is mended"
+                f"a commit failed ({exc}); restart the service after the disk is repaired"
             )
             raise self._failure from exc
 

@@ -56,7 +56,7 @@ def renew_index(connection: apsw.Connection, progress: Progress | None = None) -
     made_by: Any = connection.execute(_INDEX_IS).fetchall()
     if made_by != [(postings.VERSION,)]:
         told = progress or Progress()
-        with told.step("making the index anew"), _together(connection):
+        with told.step("rebuilding the index"), _together(connection):
             _index_all(connection, told)
 
 

@@ -162,7 +162,7 @@ async def test_a_long_gap_is_listed_anew_instead_of_read_one_by_one(monkeypatch,
     await heard.sweeper.sweep(CELLS)
     assert server.asked == ["cells", "marks", "marks", "marks", "cells"]
     assert heard.told == ["a", "b", "c"]
-    assert "Cell in all namespaces: no watch told of 3 changes; listed anew" in caplog.text
+    assert "Cell in all namespaces: the watches missed 3 changes; relisted" in caplog.text
 
 
 async def test_an_event_of_what_a_list_told_is_not_told_again():

@@ -115,6 +115,6 @@ async def test_watches_that_end_begin_anew_until_they_are_told_to_stop(monkeypat
     monkeypatch.setattr(kopf, "operator", operator)
     await watches.watch(Scope((), "home"), lambda *_: None, no_login, stop=stop)
     assert begun == [True, True, True]
-    assert "kopf's watches ended and begin anew: PermissionError('pods are forbidden')" in (
+    assert "kopf's watches ended and are restarted: PermissionError('pods are forbidden')" in (
         caplog.text
     )

@@ -86,7 +86,7 @@ def choose_newer(instance: BlueprintInstance, newer: Newer, *, is_running: bool)
 
 def _breaking(newer: Newer) -> str:
     if newer.present is None or newer.target is None:
-        return "the revision that it stands on is gone, so they cannot be compared"
+        return "its revision no longer exists, so the two cannot be compared"
     return "; ".join(compatibility.compare(newer.present.spec, newer.target.spec).breaking)
 
 
@@ -136,7 +136,7 @@ def resolved(observed: BlueprintInstanceObserved) -> Wanted:
             "revision in spec.blueprintRef.revision, or make a new instance"
         )
         return conditions.false(Type.BLUEPRINT_RESOLVED, Reason.REVISION_NOT_FOUND, message)
-    message = f"stands on revision {revision.spec.revision} of Blueprint {reference.name}"
+    message = f"uses revision {revision.spec.revision} of Blueprint {reference.name}"
     message += observed.choice.note
     return conditions.true(Type.BLUEPRINT_RESOLVED, Reason.RESOLVED, message)
 

@@ -119,7 +119,7 @@ def _why_not_ready(pod: Body, ready: Mapping[str, Any]) -> tuple[Reason, str]:
     if "terminated" in state:
         return Reason.POD_FAILED, f"{name}{_last_words(state)}"
     if "running" in state:
-        why = ready.get("message") or "its readiness probe has not succeeded yet"
+        why = ready.get("message") or "its readiness probe has not passed yet"
         return Reason.WAITING_FOR_PODS, f"{name} runs and is not ready: {why}"
     return Reason.WAITING_FOR_PODS, "the pod is being started"
 

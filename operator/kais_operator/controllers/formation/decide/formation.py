@@ -212,7 +212,9 @@ def _applied(formation: Formation, decided: Sequence[ChildDecision], topology_ma
     if problems:
         words = "; ".join(problems[:_NAMED])
         return conditions.false(
-            Type.APPLIED, Reason.TOPOLOGY_INVALID, f"{words}; until it is mended nobody may talk"
+            Type.APPLIED,
+            Reason.TOPOLOGY_INVALID,
+            f"{words}; until that is fixed, no cell has peers",
         )
     count = formation.spec.cell_count
     claim = ", the workspace" if formation.spec.workspace is not None else ""

@@ -187,7 +187,7 @@ def _configured(observed: KnowledgeScopeObserved) -> Wanted:
         words = f"the knowledge service has the settings of {_path(observed)}"
         return conditions.true(Type.CONFIGURED, Reason.CONFIGURED, words + _unused(observed))
     if observed.refusal is not None:
-        words = f"the store refuses the settings: {observed.refusal}; mend the spec"
+        words = f"the knowledge service rejected the settings: {observed.refusal}; correct the spec"
         return conditions.false(Type.CONFIGURED, Reason.CONFIGURATION_FAILED, words)
     if observed.store_problem is not None:
         words = "the settings are told when the knowledge service answers"

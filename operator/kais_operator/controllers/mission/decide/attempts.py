@@ -278,7 +278,7 @@ def _lost_words(job: Body, pod: Body | None) -> str:
         return f"{status.get('reason', 'Failed')}: {status.get('message', 'no more is known')}"
     condition = (_job_condition(job) or ("", {}))[1]
     words = condition.get("message") or "its Job failed"
-    return f"{words}; its pod is gone, so nobody knows how the task ended"
+    return f"{words}; its pod is gone, so it is unknown how the task ended"
 
 
 def _end_words(state: State, ended: Mapping[str, Any]) -> str:

@@ -129,7 +129,7 @@ def _judged(observed: MissionObserved, last: Attempt, before: Try | None, now: d
     if last.is_exec:
         return _with_results(mission, last, _results_of_exec(observed, final, now), now=now)
     if last.job is None:
-        words = "its Job is gone, and nobody knows how its task ended"
+        words = "its Job is gone, so it is unknown how its task ended"
         return replace(
             last, state=State.LOST, finished_at=now, trouble=Reason.POD_FAILED, words=words
         )

@@ -117,7 +117,7 @@ def _ended(ended: Mapping[str, Any], check: Check) -> Process:
     if ended.get("reason") in _NOT_STARTED:
         return Process(failure=check_rules.cannot_run(check, words))
     if ended.get("reason") in _NODE_LOST:
-        return Process(failure="nobody knows how it ended: its container was lost")
+        return Process(failure="its container was lost, so it is unknown how it ended")
     began = attempts.parse_time(ended.get("startedAt"))
     at = attempts.parse_time(ended.get("finishedAt"))
     if ended.get("reason") == "OOMKilled":

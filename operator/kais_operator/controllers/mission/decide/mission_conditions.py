@@ -172,7 +172,8 @@ def _not_yet_recorded(standing: Standing) -> Wanted:
     refusal = standing.observed.ledger.refusal
     if refusal is not None:
         words = (
-            f"the store refuses run {standing.run_id}: {refusal}; it is told again within an hour"
+            f"the knowledge service rejected run {standing.run_id}: {refusal};"
+            " will retry within an hour"
         )
         return conditions.false(Type.RECORDED, Reason.RECORDING_REFUSED, words)
     words = f"run {standing.run_id} is being recorded"

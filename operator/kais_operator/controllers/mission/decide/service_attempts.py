@@ -49,7 +49,7 @@ def start(observed: MissionObserved, seen: Sequence[Attempt], now: datetime) -> 
     if previous is not None and previous.finished_at is not None:
         due = previous.finished_at + PAUSE
         if now < due:
-            words = "the checks are looked at again after a pause"
+            words = "the checks are evaluated again after a pause"
             return Obstacle(Reason.RETRYING, words), (), due - now
     number = previous.number + 1 if previous else 1
     begun = Attempt(number, None, State.CHECKING, now, has_begun=True, is_exec=True)

@@ -52,7 +52,7 @@ async def test_an_automatic_use_waits_until_its_mission_has_ended() -> None:
     assert condition(fake, "BlueprintResolved") == (
         "True",
         "Resolved",
-        "stands on revision 1 of Blueprint team; moves to revision 2 when the mission has ended",
+        "uses revision 1 of Blueprint team; moves to revision 2 when the mission has ended",
     )
     fake.cluster.edit(FORMATION, {"spec": {"cells": []}})
     await uses.settle(fake)
@@ -69,7 +69,7 @@ async def test_an_automatic_use_stops_at_a_revision_that_may_break_it() -> None:
     await uses.settle(fake)
     assert image(fake) == "worker:1"
     assert condition(fake, "BlueprintResolved")[2] == (
-        "stands on revision 1 of Blueprint team; updatePolicy Automatic stops here, because "
+        "uses revision 1 of Blueprint team; updatePolicy Automatic stops here, because "
         "revision 2 may break it: parameter 'count' changed its default from 1 to 4; annotate it "
         "kais.io/allow-breaking-changes=true, or name the revision in spec.blueprintRef.revision"
     )
@@ -148,7 +148,7 @@ async def test_other_uses_stay_where_they_are(spec: Body) -> None:
     await uses.edit_head(fake, formation=NEW_IMAGE)
     await uses.settle(fake)
     assert image(fake) == "worker:1"
-    assert condition(fake, "BlueprintResolved")[2] == "stands on revision 1 of Blueprint team"
+    assert condition(fake, "BlueprintResolved")[2] == "uses revision 1 of Blueprint team"
 
 
 async def test_an_automatic_use_outlives_its_blueprint() -> None:

@@ -177,7 +177,7 @@ async def test_a_topology_that_names_nobody_lets_nobody_talk() -> None:
     assert (state, reason) == ("False", "TopologyInvalid")
     assert message == (
         'topology.hub: "boss" is no cell of this formation; it has lead, scout; '
-        "until it is mended nobody may talk"
+        "until that is fixed, no cell has peers"
     )
     routes = json.loads(fake.cluster.read(ROUTES)["data"]["routes.json"])
     assert routes == {"lead-0": [], "scout-0": [], "scout-1": []}

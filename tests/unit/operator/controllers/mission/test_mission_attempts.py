@@ -259,8 +259,8 @@ LOST: dict[str, tuple[Body | None, str]] = {
     "whose pod is gone": (
         None,
         (
-            "InfrastructureFailed: attempt 1: its Job failed; its pod is gone, so nobody knows how "
-            "the task ended"
+            "InfrastructureFailed: attempt 1: its Job failed; its pod is gone, so it is unknown"
+            " how the task ended"
         ),
     ),
 }

@@ -132,7 +132,7 @@ async def test_a_round_that_fails_is_followed_by_another_after_a_pause() -> None
         "Retrying",
         (
             "attempt 1 of 2 failed: checks failed: built Failed: exit code 1: 2 tests fail; "
-            "the checks are looked at again after a pause"
+            "the checks are evaluated again after a pause"
         ),
     )
     fake.clock.advance(15)

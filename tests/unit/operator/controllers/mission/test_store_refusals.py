@@ -147,7 +147,10 @@ async def test_a_scope_whose_settings_are_refused_says_so_and_is_not_told_again(
     for _ in range(3):
         await fake.step(knowledge_scope.RECONCILER, ref)
     assert fake.knowledge.calls.count("put_scope") == 1
-    words = "the store refuses the settings: put_scope: 422: half_life_days; mend the spec"
+    words = (
+        "the knowledge service rejected the settings: put_scope: 422: half_life_days;"
+        " correct the spec"
+    )
     told = ("False", "ConfigurationFailed")
     assert teams.condition(fake, "Configured", ref) == (*told, words)
     assert teams.condition(fake, "Ready", ref) == (*told, f"Configured: {words}")
@@ -178,7 +181,7 @@ def recorded(fake: FakeWorld) -> tuple[str, str, str]:
 async def test_a_mission_whose_record_is_refused_says_so_in_the_words_of_the_store() -> None:
     fake = await refused()
     (run_id,) = fake.knowledge.runs
-    words = f"the store refuses run {run_id}: {WORDS}; it is told again within an hour"
+    words = f"the knowledge service rejected run {run_id}: {WORDS}; will retry within an hour"
     assert recorded(fake) == ("False", "RecordingRefused", words)
 
 
