@@ -30,9 +30,9 @@ from knowledge_service.routes import (
     scopes,
     usage,
 )
-from knowledge_service.routes.dependencies import Look, Services
 from knowledge_service.search.text import batch_analysis
 from knowledge_service.use_cases.readiness import Readiness
+from knowledge_service.use_cases.services import Look, Services
 from knowledge_service.workers.background import BackgroundWorker
 
 _OPENAPI = "/openapi.json"

@@ -18,19 +18,16 @@ from knowledge_client.models import (
     Source,
 )
 from knowledge_client.models.facts import Tag
-from knowledge_service.domain.access_control import lineage
 from knowledge_service.routes import facts
 from knowledge_service.routes.dependencies import (
     CallerDep,
     KeyHeader,
     OffloadDep,
     ServicesDep,
-    once,
 )
 from knowledge_service.routes.endpoint import ReferenceEndpoint
-from knowledge_service.use_cases import authorization
-from knowledge_service.use_cases import recall as use_cases_recall
-from knowledge_service.use_cases import remember as use_cases_remember
+from knowledge_service.use_cases import authorization, fact_lifecycle, idempotency
+from knowledge_service.use_cases import recall as recall_use_case
 
 router = APIRouter(tags=["reference"], route_class=ReferenceEndpoint)
 
@@ -132,10 +129,8 @@ def recall(
     body: RecallBody, services: ServicesDep, principal: CallerDep, response: Response
 ) -> list[ReferenceFact]:
     """Return facts of the scope and those above it, as far as the caller sees them."""
-    paths: tuple[str, ...] = ()
-    if body.scope is not None:
-        (named,) = authorization.readable([body.scope], principal)
-        paths = tuple(path for path in lineage(named) if principal.view.sees(path))
+    scope = body.scope
+    paths = () if scope is None else authorization.readable_lineage(scope, principal)
     question = RecallIn(
         query=body.query,
         limit=body.max_results,
@@ -144,7 +139,7 @@ def recall(
         include_closed=body.include_invalidated,
     )
     now = services.now()
-    answer = use_cases_recall.recall(services.store, principal, question, now=now, once=None)
+    answer = recall_use_case.recall(services.store, principal, question, now=now, once=None)
     if answer.receipt:
         response.headers["Kais-Receipt"] = answer.receipt
     return [reference_fact(fact) for fact in answer.facts]
@@ -165,6 +160,6 @@ def correct(
 ) -> dict[str, str]:
     """Close a fact's validity; 404 for an unknown id."""
     correction = CorrectIn(reason=body.reason, replacement=body.replacement)
-    repeat = once(key, principal, "correct", body)
-    use_cases_remember.correct(services.store, principal, body.fact_id, correction, repeat)
+    repeat = idempotency.bind_key(key, principal, "correct", body)
+    fact_lifecycle.correct(services.store, principal, body.fact_id, correction, repeat)
     return {"status": "ok"}

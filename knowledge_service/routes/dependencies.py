@@ -3,31 +3,19 @@
 from __future__ import annotations
 
 import asyncio
-import hashlib
 import re
-from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
-from datetime import datetime
+from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Annotated, TypeVar
 
-import anyio
 from fastapi import Depends, Header, Query, Request
-from pydantic import BaseModel, BeforeValidator
+from pydantic import BeforeValidator
 
-from knowledge_service.clock import Clock
 from knowledge_service.domain.access_control import Principal
-from knowledge_service.domain.facts import FactText, canonical
-from knowledge_service.errors import InvalidBody
-from knowledge_service.metrics import Metrics
-from knowledge_service.ports import Authenticator, Once, Store
-from knowledge_service.search.text import batch_analysis
-from knowledge_service.search.text.batch_analysis import Looked
-from knowledge_service.use_cases import concurrency_limits, event_stream, rate_limits
-from knowledge_service.use_cases.readiness import Readiness
+from knowledge_service.use_cases import concurrency_limits, rate_limits
+from knowledge_service.use_cases.services import Services
 
 T = TypeVar("T")
-_MAX_KEY = 255
 # What a body counts that does not say how long it is: as much as one may be (`middleware`).
 _UNSAID_BYTES = 8 * 1024 * 1024
 _DIGITS = 15  # more than any body that is let through
@@ -38,44 +26,6 @@ _ONE_FACT = frozenset({"/v1/facts", "/remember"})
 _AGAIN = re.compile(r"/v1/receipts/.*:(?:replay|diff|explain)", re.DOTALL)
 _READING = frozenset({"GET", "HEAD", "OPTIONS"})
 _BODILESS = _READING | {"DELETE"}
-# Where a request keeps its caller, who is known before the body is read.
-CALLER = "kais.caller"
-
-
-Look = Callable[[Sequence[FactText]], Looked]
-
-
-def _threads() -> ThreadPoolExecutor:
-    return ThreadPoolExecutor(sum(concurrency_limits.SLOTS.values()), thread_name_prefix="request")
-
-
-@dataclass(frozen=True)
-class Services:
-    """Everything a route may use. `wake_extractor` tells the worker that there is a new job.
-
-    `look` analyses the texts of a batch of facts.
-    """
-
-    store: Store
-    authenticator: Authenticator
-    clock: Clock
-    metrics: Metrics
-    wake_extractor: Callable[[], None]
-    readiness: Readiness
-    quotas: rate_limits.Quotas = field(default_factory=rate_limits.Quotas)
-    concurrency: concurrency_limits.Concurrency = field(
-        default_factory=concurrency_limits.Concurrency
-    )
-    listeners: event_stream.Listeners = field(default_factory=event_stream.Listeners)
-    look: Look = batch_analysis.look
-    threads: ThreadPoolExecutor = field(default_factory=_threads)
-    """As many as there are slots."""
-    probes: anyio.CapacityLimiter = field(default_factory=lambda: anyio.CapacityLimiter(2))
-    """Threads reserved for probes."""
-
-    def now(self) -> datetime:
-        """Return the time, and never one before the last write: a clock may be set back."""
-        return max(self.clock(), self.store.latest())
 
 
 @dataclass(frozen=True)
@@ -105,24 +55,20 @@ def offload(request: Request) -> Offload:
 OffloadDep = Annotated[Offload, Depends(offload)]
 
 
-async def services(request: Request) -> Services:
-    """Return the parts that `create_app` put together; async only to spare a worker thread."""
-    found: Services = request.app.state.services
-    return found
+def services(request: Request) -> Services:
+    """Stand for the parts that `create_app` put together; `Endpoint` provides them."""
+    raise NotImplementedError(request)
 
 
 ServicesDep = Annotated[Services, Depends(services)]
 
 
-async def caller(request: Request, parts: ServicesDep) -> Principal:
-    """Find out who calls, from the bearer token and nothing else; once for a request."""
-    if CALLER not in request.scope:
-        headers = request.headers
-        what = (request.method, request.scope["path"], headers.get("content-length"))
-        found = await principal_of(parts, headers.get("authorization", ""), what)
-        request.scope[CALLER] = found
-    principal: Principal = request.scope[CALLER]
-    return principal
+def caller(request: Request) -> Principal:
+    """Stand for the caller, whom `Endpoint` finds by the bearer token and nothing else."""
+    raise NotImplementedError(request)
+
+
+CallerDep = Annotated[Principal, Depends(caller)]
 
 
 async def principal_of(
@@ -162,7 +108,6 @@ def body_bytes(method: str, length: str | None) -> int:
     return int(length) if is_number else _UNSAID_BYTES
 
 
-CallerDep = Annotated[Principal, Depends(caller)]
 _Flag = Annotated[bool, BeforeValidator(lambda said: True if said == "" else said)]
 
 
@@ -182,13 +127,3 @@ Namespace = Annotated[
     Query(max_length=63, description="the run's, where several realms have one of this id"),
 ]
 KeyHeader = Annotated[str | None, Header(alias="Idempotency-Key")]
-
-
-def once(key: str | None, principal: Principal, route: str, body: BaseModel) -> Once | None:
-    """Make the key of a repeat: per principal, bound to route and body; None without a header."""
-    if key is None:
-        return None
-    if not 0 < len(key) <= _MAX_KEY:
-        raise InvalidBody(f"Idempotency-Key must have 1 to {_MAX_KEY} characters")
-    text = canonical([route, body.model_dump(mode="json", by_alias=True)])
-    return Once(principal.identity, key, hashlib.sha256(text.encode()).hexdigest())

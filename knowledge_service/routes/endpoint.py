@@ -35,8 +35,9 @@ from starlette.types import Receive, Scope, Send
 from knowledge_client.models import ProblemViolation
 from knowledge_service.errors import InvalidBody, TooLarge
 from knowledge_service.routes import dependencies, middleware, unknown_fields
-from knowledge_service.routes.dependencies import Offload, Services
+from knowledge_service.routes.dependencies import Offload
 from knowledge_service.use_cases import concurrency_limits
+from knowledge_service.use_cases.services import Services
 
 # A body of at most this many bytes is validated faster than a thread starts.
 _INLINE_BYTES = 16 * 1024

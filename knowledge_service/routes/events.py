@@ -20,12 +20,12 @@ from knowledge_service.errors import ServiceError
 from knowledge_service.routes.dependencies import (
     CallerDep,
     OffloadDep,
-    Services,
     ServicesDep,
     bearer_of,
 )
 from knowledge_service.routes.endpoint import Endpoint
 from knowledge_service.use_cases import event_stream
+from knowledge_service.use_cases.services import Services
 
 # A change is told within this; one look at the end of the log takes some microseconds.
 _LOOK_EVERY_S = 0.25

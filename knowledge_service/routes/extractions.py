@@ -7,7 +7,7 @@ from fastapi import APIRouter
 from knowledge_client.models import Extraction, ExtractionIn
 from knowledge_service.routes.dependencies import CallerDep, Namespace, ServicesDep
 from knowledge_service.routes.endpoint import Endpoint
-from knowledge_service.use_cases import runs
+from knowledge_service.use_cases import extractions
 
 router = APIRouter(prefix="/v1", tags=["extractions"], route_class=Endpoint)
 
@@ -15,7 +15,7 @@ router = APIRouter(prefix="/v1", tags=["extractions"], route_class=Endpoint)
 @router.post("/extractions", status_code=202)
 def start_extraction(body: ExtractionIn, services: ServicesDep, principal: CallerDep) -> Extraction:
     """Accept the extraction of a closed run; durable when answered, unique per run."""
-    accepted = runs.start_extraction(services.store, principal, body)
+    accepted = extractions.start_extraction(services.store, principal, body)
     services.wake_extractor()
     return accepted
 
@@ -25,4 +25,4 @@ def get_extraction(
     run_id: str, services: ServicesDep, principal: CallerDep, namespace: Namespace = None
 ) -> Extraction:
     """Read the state of a run's extraction."""
-    return runs.visible_extraction(services.store, principal, run_id, namespace)
+    return extractions.visible_extraction(services.store, principal, run_id, namespace)

@@ -18,10 +18,9 @@ from knowledge_client.models import (
     ReviewPage,
     UndoResult,
 )
-from knowledge_service.routes import pagination
-from knowledge_service.routes.dependencies import CallerDep, KeyHeader, ServicesDep, once
+from knowledge_service.routes.dependencies import CallerDep, KeyHeader, ServicesDep
 from knowledge_service.routes.endpoint import Endpoint
-from knowledge_service.use_cases import fact_lifecycle
+from knowledge_service.use_cases import fact_lifecycle, idempotency
 
 router = APIRouter(prefix="/v1", tags=["facts"], route_class=Endpoint)
 
@@ -32,7 +31,7 @@ def confirm(
     key: KeyHeader = None,
 ) -> Fact:  # fmt: skip
     """Confirm a fact; one by a person puts a flagged fact back into injection."""
-    repeat = once(key, principal, f"confirm/{fact_id}", body)
+    repeat = idempotency.bind_key(key, principal, f"confirm/{fact_id}", body)
     return fact_lifecycle.confirm(services.store, principal, fact_id, body, repeat)
 
 
@@ -42,7 +41,7 @@ def retract(
     key: KeyHeader = None,
 ) -> Fact:  # fmt: skip
     """Close a fact as wrong; its promoted copies go too, unless others confirmed them."""
-    repeat = once(key, principal, f"retract/{fact_id}", body)
+    repeat = idempotency.bind_key(key, principal, f"retract/{fact_id}", body)
     return fact_lifecycle.retract(services.store, principal, fact_id, body.reason, repeat)
 
 
@@ -52,7 +51,7 @@ def restore(
     key: KeyHeader = None,
 ) -> Fact:  # fmt: skip
     """Make a closed fact live again."""
-    repeat = once(key, principal, f"restore/{fact_id}", body)
+    repeat = idempotency.bind_key(key, principal, f"restore/{fact_id}", body)
     return fact_lifecycle.restore(services.store, principal, fact_id, body.reason, repeat)
 
 
@@ -62,7 +61,7 @@ def promote(
     key: KeyHeader = None,
 ) -> PromotionResult:  # fmt: skip
     """Copy a fact one level up, or confirm its equal there."""
-    repeat = once(key, principal, f"promote/{fact_id}", body)
+    repeat = idempotency.bind_key(key, principal, f"promote/{fact_id}", body)
     return fact_lifecycle.promote(services.store, principal, fact_id, body.reason, repeat)
 
 
@@ -72,7 +71,7 @@ def approve(
     key: KeyHeader = None,
 ) -> ApprovalResult:  # fmt: skip
     """Approve a fact; with other words, approve a successor that has them."""
-    repeat = once(key, principal, f"approve/{fact_id}", body)
+    repeat = idempotency.bind_key(key, principal, f"approve/{fact_id}", body)
     return fact_lifecycle.approve(services.store, principal, fact_id, body, repeat)
 
 
@@ -82,7 +81,7 @@ def reject(
     key: KeyHeader = None,
 ) -> Fact:  # fmt: skip
     """Reject a fact: archived, and restorable."""
-    repeat = once(key, principal, f"reject/{fact_id}", body)
+    repeat = idempotency.bind_key(key, principal, f"reject/{fact_id}", body)
     return fact_lifecycle.reject(services.store, principal, fact_id, body.reason, repeat)
 
 
@@ -92,7 +91,7 @@ def undo(
     key: KeyHeader = None,
 ) -> UndoResult:  # fmt: skip
     """Append the inverse of the last thing that was done to a fact."""
-    repeat = once(key, principal, f"undo/{fact_id}", body)
+    repeat = idempotency.bind_key(key, principal, f"undo/{fact_id}", body)
     return fact_lifecycle.undo(services.store, principal, fact_id, body.reason, repeat)
 
 
@@ -102,7 +101,7 @@ def erase(
     key: KeyHeader = None,
 ) -> ErasureResult:  # fmt: skip
     """Delete a fact's text for good, with its promoted copies."""
-    repeat = once(key, principal, f"erase/{fact_id}", body)
+    repeat = idempotency.bind_key(key, principal, f"erase/{fact_id}", body)
     return fact_lifecycle.erase(services.store, principal, fact_id, body.reason, repeat)
 
 
@@ -120,8 +119,4 @@ def reviews(
     limit: Annotated[int, Query(ge=1, le=500)] = 50,
 ) -> ReviewPage:
     """List live drafts and flagged facts in scopes that the caller reviews, newest first."""
-    before = pagination.unseal(cursor)
-    found = fact_lifecycle.review_queue(services.store, principal, limit=limit + 1, before=before)
-    page = found[:limit]
-    more = pagination.seal(page[-1].id) if len(found) > len(page) else None
-    return ReviewPage(facts=page, cursor=more)
+    return fact_lifecycle.list_reviews(services.store, principal, cursor=cursor, limit=limit)

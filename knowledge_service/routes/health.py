@@ -19,7 +19,7 @@ router = APIRouter(tags=["health"], route_class=ProbeEndpoint)
 @router.get("/healthz", responses={503: {"model": Health}})
 async def healthz(services: ServicesDep, response: Response) -> Health:
     """Say `ok` unless only a restart can help; whether the store answers is `/readyz`."""
-    return _health(services.store.check_alive, response)
+    return _health(services.readiness.check_alive, response)
 
 
 @router.get("/readyz", responses={503: {"model": Health}})

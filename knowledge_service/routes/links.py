@@ -7,11 +7,9 @@ from typing import Annotated
 from fastapi import APIRouter, Query, Response
 
 from knowledge_client.models import FactProvenance, Impact, Linked, LinkIn, LinkPage, Neighborhood
-from knowledge_service.ports import Around
-from knowledge_service.routes import pagination
-from knowledge_service.routes.dependencies import CallerDep, KeyHeader, ServicesDep, once
+from knowledge_service.routes.dependencies import CallerDep, KeyHeader, ServicesDep
 from knowledge_service.routes.endpoint import Endpoint
-from knowledge_service.use_cases import links, provenance
+from knowledge_service.use_cases import idempotency, links, provenance
 
 _REFERENCE = 1200
 Types = Annotated[list[str], Query(alias="type", max_length=32)]
@@ -26,7 +24,9 @@ def link(
     key: KeyHeader = None,
 ) -> Linked:  # fmt: skip
     """Link two facts: 201 when it is new, 200 when it is there or links a fact to itself."""
-    found = links.link(services.store, principal, body, once(key, principal, "links", body))
+    found = links.link(
+        services.store, principal, body, idempotency.bind_key(key, principal, "links", body)
+    )
     response.status_code = 201 if found.status == "created" else 200
     return found
 
@@ -53,9 +53,9 @@ def list_links(
     limit: Annotated[int, Query(ge=1, le=500)] = 100,
 ) -> LinkPage:
     """List a fact's links in both directions, newest first; closed ones are kept and shown."""
-    before = pagination.unseal(cursor)
-    page = links.links(services.store, principal, fact_id, types=types, before=before, limit=limit)
-    return page.model_copy(update={"cursor": pagination.seal(page.cursor)}) if page.cursor else page
+    return links.list_links(
+        services.store, principal, fact_id, types=types, cursor=cursor, limit=limit
+    )
 
 
 @router.get("/facts/{fact_id}/neighbors")
@@ -68,8 +68,9 @@ def neighbors(
     limit: Annotated[int, Query(ge=1, le=500)] = 50,
 ) -> Neighborhood:
     """Find the live facts up to `depth` links away, the nearest first."""
-    around = Around(fact_id, depth, limit, tuple(types))
-    return links.neighbors(services.store, principal, around)
+    return links.neighbors(
+        services.store, principal, fact_id, types=types, depth=depth, limit=limit
+    )
 
 
 @router.get("/facts/{fact_id}/why")

@@ -5,11 +5,11 @@ from __future__ import annotations
 from fastapi import APIRouter
 
 from knowledge_client.models import FactExplanation, Recalled, RecallIn, Receipt, ReplayResult
-from knowledge_service.routes.dependencies import CallerDep, KeyHeader, ServicesDep, once
+from knowledge_service.routes.dependencies import CallerDep, KeyHeader, ServicesDep
 from knowledge_service.routes.endpoint import Endpoint
-from knowledge_service.use_cases import provenance
-from knowledge_service.use_cases import recall as use_cases_recall
-from knowledge_service.use_cases import replay as use_cases_replay
+from knowledge_service.use_cases import idempotency, provenance
+from knowledge_service.use_cases import recall as recall_use_case
+from knowledge_service.use_cases import replay as replay_use_case
 
 router = APIRouter(prefix="/v1", tags=["recall"], route_class=Endpoint)
 
@@ -19,21 +19,21 @@ def recall(
     body: RecallIn, services: ServicesDep, principal: CallerDep, key: KeyHeader = None
 ) -> Recalled:
     """Return ranked facts that the caller may see, and the receipt of it."""
-    repeat = once(key, principal, "recall", body)
+    repeat = idempotency.bind_key(key, principal, "recall", body)
     now = services.now()
-    return use_cases_recall.recall(services.store, principal, body, now=now, once=repeat)
+    return recall_use_case.recall(services.store, principal, body, now=now, once=repeat)
 
 
 @router.get("/receipts/{receipt_id}:replay")
 def replay(receipt_id: str, services: ServicesDep, principal: CallerDep) -> ReplayResult:
     """Ask a recall's question again, of what was known then, and say whether it is equal."""
-    return use_cases_replay.replay(services.store, principal, receipt_id)
+    return replay_use_case.replay(services.store, principal, receipt_id)
 
 
 @router.get("/receipts/{receipt_id}:diff")
 def diff(receipt_id: str, services: ServicesDep, principal: CallerDep) -> ReplayResult:
     """Ask a recall's question again, of what is known now, and say what is different."""
-    return use_cases_replay.diff(services.store, principal, receipt_id, now=services.now())
+    return replay_use_case.diff(services.store, principal, receipt_id, now=services.now())
 
 
 @router.get("/receipts/{receipt_id}:explain")
@@ -41,7 +41,7 @@ def explain(
     receipt_id: str, fact: str, services: ServicesDep, principal: CallerDep
 ) -> FactExplanation:
     """Tell what became of a fact in a recall: why it was returned, or was not."""
-    return use_cases_replay.explain(services.store, principal, receipt_id, fact)
+    return replay_use_case.explain(services.store, principal, receipt_id, fact)
 
 
 @router.get("/receipts/{receipt_id}")

@@ -5,9 +5,9 @@ from __future__ import annotations
 from fastapi import APIRouter
 
 from knowledge_client.models import UsageCounted, UsageIn
-from knowledge_service.routes.dependencies import CallerDep, KeyHeader, ServicesDep, once
+from knowledge_service.routes.dependencies import CallerDep, KeyHeader, ServicesDep
 from knowledge_service.routes.endpoint import Endpoint
-from knowledge_service.use_cases import usage
+from knowledge_service.use_cases import idempotency, usage
 
 router = APIRouter(prefix="/v1", tags=["usage"], route_class=Endpoint)
 
@@ -17,4 +17,6 @@ def count_usage(
     body: UsageIn, services: ServicesDep, principal: CallerDep, key: KeyHeader = None
 ) -> UsageCounted:
     """Count uses of facts, for the caller's home as the observer."""
-    return usage.count(services.store, principal, body, once(key, principal, "usage", body))
+    return usage.count(
+        services.store, principal, body, idempotency.bind_key(key, principal, "usage", body)
+    )

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from kais import scopes
 from knowledge_client.models import ProblemViolation, Run, ScopeRef, Verb
-from knowledge_service.domain.access_control import Principal, Reach, View, realm_of
+from knowledge_service.domain.access_control import Principal, Reach, View, lineage, realm_of
 from knowledge_service.errors import (
     Conflict,
     Forbidden,
@@ -69,6 +69,16 @@ def readable(refs: Sequence[ScopeRef], principal: Principal) -> tuple[str, ...]:
         if not view.sees(path):
             raise _out_of_reach(path)
     return paths
+
+
+def readable_lineage(ref: ScopeRef, principal: Principal) -> tuple[str, ...]:
+    """Return a named scope and those above it that the caller may read, nearest first.
+
+    Raises:
+        ScopeForbidden: the named scope is out of reach.
+    """
+    (path,) = readable([ref], principal)
+    return tuple(each for each in lineage(path) if principal.view.sees(each))
 
 
 def writable(store: Store, ref: ScopeRef | None, principal: Principal) -> str:

@@ -13,10 +13,13 @@ from knowledge_client.models import (
     ApprovalResult,
     ApproveIn,
     ConfirmIn,
+    CorrectIn,
+    CorrectionResult,
     ErasureResult,
     Fact,
     History,
     PromotionResult,
+    ReviewPage,
     UndoResult,
     Verb,
 )
@@ -24,10 +27,35 @@ from knowledge_service.domain import redaction
 from knowledge_service.domain.access_control import PLATFORM, Principal, Reach, lineage
 from knowledge_service.errors import Forbidden
 from knowledge_service.ports import Order, Queue
-from knowledge_service.use_cases import authorization, remember
+from knowledge_service.use_cases import authorization, fact_queries, fact_validation, pagination
 
 if TYPE_CHECKING:
     from knowledge_service.ports import Once, Store
+
+_DECIDED = ("approved", "rejected")
+
+
+def correct(
+    store: Store, principal: Principal, fact_id: str, body: CorrectIn, once: Once | None
+) -> CorrectionResult:
+    """Close a fact that the caller may write to.
+
+    Raises:
+        NotFound: there is none that the caller may see.
+        Forbidden: it may be seen, not corrected.
+    """
+    fact = fact_queries.get_changeable_fact(store, principal, fact_id)
+    if not principal.may("write", fact.scope):
+        raise Forbidden(f"{principal.name} may read fact {fact_id} but not correct it")
+    _refuse_decided(principal, fact, "correct")
+    authorization.writable(store, fact.scope, principal)
+    if body.replacement:
+        fact_validation.refuse_secrets(store, fact.scope, body.replacement)
+    reason = redaction.mask(body.reason)
+    done = store.correct(
+        fact.id, reason, body.replacement, actor=authorization.actor(principal), once=once
+    )
+    return done.model_copy(update=_visible_copies(store, principal, done))
 
 
 def confirm(
@@ -49,7 +77,7 @@ def retract(
 ) -> Fact:
     """Say that a fact is wrong."""
     fact = _for_writing(store, principal, fact_id, "retract")
-    remember.refuse_decided(principal, fact, "retract")
+    _refuse_decided(principal, fact, "retract")
     return store.retract(fact.id, _order(principal, reason, once))
 
 
@@ -58,7 +86,7 @@ def restore(
 ) -> Fact:
     """Make a closed fact live again."""
     fact = _for_writing(store, principal, fact_id, "restore")
-    remember.refuse_decided(principal, fact, "restore")
+    _refuse_decided(principal, fact, "restore")
     return store.restore(fact.id, _order(principal, reason, once))
 
 
@@ -67,7 +95,7 @@ def undo(
 ) -> UndoResult:
     """Take the last operation on a fact back."""
     fact = _for_writing(store, principal, fact_id, "undo changes of")
-    remember.refuse_decided(principal, fact, "undo changes of")
+    _refuse_decided(principal, fact, "undo changes of")
     found = store.undo(fact.id, _order(principal, reason, once))
     seen = (each for each in found.changed if store.fact(each, principal.view))
     return found.model_copy(update={"changed": tuple(seen)})
@@ -96,9 +124,9 @@ def approve(
     _refuse_agents(principal, "review facts")
     for text in (body.content, body.title, *(body.tags or ())):
         if text:
-            remember.refuse_secrets(store, fact.scope, text)
+            fact_validation.refuse_secrets(store, fact.scope, text)
     done = store.approve(fact.id, _order(principal, body.reason, once), body)
-    return done.model_copy(update=remember.visible_copies(store, principal, done))
+    return done.model_copy(update=_visible_copies(store, principal, done))
 
 
 def reject(
@@ -126,23 +154,30 @@ def erase(
 
 def history(store: Store, principal: Principal, fact_id: str) -> History:
     """Return what became of a visible fact."""
-    fact = remember.visible(store, principal, fact_id)
+    fact = fact_queries.get_visible_fact(store, principal, fact_id)
     found = store.history(fact.id, principal.view)
     if found is None:
-        raise remember.no_fact(fact_id)
+        raise fact_queries.fact_not_found(fact_id)
     return found
 
 
-def review_queue(
-    store: Store, principal: Principal, *, limit: int, before: str | None
-) -> tuple[Fact, ...]:
-    """Return what waits for the caller's review."""
+def list_reviews(
+    store: Store, principal: Principal, *, cursor: str | None, limit: int
+) -> ReviewPage:
+    """Return a page of what waits for the caller's review, newest first.
+
+    Raises:
+        InvalidBody: the cursor is malformed.
+    """
+    before = pagination.decode(cursor)
     reaches = tuple(
         Reach(grant.scope, grant.subtree)
         for grant in principal.grants
         if "review" in grant.verbs or "admin" in grant.verbs
     )
-    return store.review_queue(Queue(reaches, limit, before)) if reaches else ()
+    waiting = store.review_queue(Queue(reaches, limit + 1, before)) if reaches else ()
+    page, next_cursor = pagination.split_page(waiting, limit, lambda fact: fact.id)
+    return ReviewPage(facts=page, cursor=next_cursor)
 
 
 def _for_writing(store: Store, principal: Principal, fact_id: str, doing: str) -> Fact:
@@ -153,7 +188,7 @@ def _for_writing(store: Store, principal: Principal, fact_id: str, doing: str) -
 
 def _with(store: Store, principal: Principal, fact_id: str, *, verb: Verb, doing: str) -> Fact:
     # Who would review in vain is told so: the refusal says no more than that there is a draft.
-    fact = remember.changeable(store, principal, fact_id, drafts=verb == "review")
+    fact = fact_queries.get_changeable_fact(store, principal, fact_id, drafts=verb == "review")
     if not principal.may(verb, fact.scope):
         raise Forbidden(f"{principal.name} may read fact {fact_id} but not {doing} it")
     return fact
@@ -166,3 +201,27 @@ def _refuse_agents(principal: Principal, doing: str) -> None:
 
 def _order(principal: Principal, reason: str, once: Once | None) -> Order:
     return Order(authorization.actor(principal), redaction.mask(reason), once)
+
+
+def _visible_copies(
+    store: Store, principal: Principal, done: CorrectionResult | ApprovalResult
+) -> dict[str, tuple[str, ...]]:
+    """Return the copies that an answer names, without those that the caller may not read."""
+    copies = {"copies_retracted": done.copies_retracted, "copies_flagged": done.copies_flagged}
+    return {
+        name: tuple(each for each in ids if store.fact(each, principal.view))
+        for name, ids in copies.items()
+    }
+
+
+def _refuse_decided(principal: Principal, fact: Fact, doing: str) -> None:
+    """Let pass unless an agent touches what a reviewer decided.
+
+    Raises:
+        Forbidden: it does.
+    """
+    if principal.type == "agent" and fact.review in _DECIDED:
+        raise Forbidden(
+            f"{principal.name} may not {doing} fact {fact.id}: its review is {fact.review};"
+            " remember what you know instead, and a reviewer will see both"
+        )

@@ -9,14 +9,14 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from kais import facts as kais_facts
-from knowledge_client.models import FactIn, Ref, Run, ScopeRef, Source
+from knowledge_client.models import FactIn, ProblemViolation, Ref, Run, ScopeRef, Source
 from knowledge_service.domain import aliases, facts, redaction
 from knowledge_service.domain.access_control import Principal, realm_of
 from knowledge_service.domain.facts import FactText, NewFact
-from knowledge_service.errors import InvalidBody, SecretRefused
+from knowledge_service.errors import InvalidBody, SecretRefused, TooLarge
 from knowledge_service.search.text import batch_analysis
 from knowledge_service.search.text.batch_analysis import Looked
-from knowledge_service.use_cases import authorization, remember
+from knowledge_service.use_cases import authorization, fact_queries
 
 if TYPE_CHECKING:
     from knowledge_service.ports import Store
@@ -81,14 +81,14 @@ class _Desk:
         scope = self._path(body.scope)
         source = self._source(body.source, body.run, scope)
         if body.about and aliases.is_alias(body.about):
-            about = remember.visible(self._store, self._principal, body.about)
+            about = fact_queries.get_visible_fact(self._store, self._principal, body.about)
             body = body.model_copy(update={"about": about.id})
         confidence = kais_facts.DEFAULT_CONFIDENCE if body.confidence is None else body.confidence
-        remember.refuse_beyond_limits(facts.violations(body))
+        refuse_beyond_limits(facts.violations(body))
         fact = facts.new_fact(body, scope=scope, source=source, confidence=confidence)
         if _is_masked(fact, body, source):
-            remember.refuse_beyond_limits(fact.violations)
-            remember.refuse_secrets(self._store, scope)
+            refuse_beyond_limits(fact.violations)
+            refuse_secrets(self._store, scope)
         _refuse_secret_names(body)
         return fact
 
@@ -158,7 +158,7 @@ def _source(given: Source | None, run: Run | None, principal: Principal) -> Sour
     source = given or Source(type=kind)
     named = (("mission", source.mission_id), ("experiment", source.experiment_id))
     others = tuple(Ref(type=t, id=i) for t, i in named if i)
-    refs = remember.run_refs(run) if run else ()
+    refs = run_refs(run) if run else ()
     if not (refs or source.refs or others):
         return _bare_source(source.type, principal.name)
     refs = facts.merge_refs(facts.merge_refs(refs, source.refs), others)
@@ -168,3 +168,41 @@ def _source(given: Source | None, run: Run | None, principal: Principal) -> Sour
 @functools.lru_cache(maxsize=4096)
 def _bare_source(kind: Any, actor: str) -> Source:
     return Source(type=kind, actor=actor)
+
+
+def refuse_secrets(store: Store, scope: str, text: str | None = None) -> None:
+    """Let pass where secrets are masked; with a text, also one that has none.
+
+    Raises:
+        SecretRefused: the scope wants what has secrets refused.
+    """
+    if text is not None and redaction.mask(text) == text:
+        return
+    config = store.scope_configs([scope]).get(scope)
+    if config and config.secrets == "Refuse":
+        raise SecretRefused(
+            f"scope {scope} refuses text that looks like a secret, and this does;"
+            " say where the secret is kept instead of what it is"
+        )
+
+
+def refuse_beyond_limits(found: Sequence[str]) -> None:
+    """Let pass what breaks no limit.
+
+    Raises:
+        TooLarge: the data is too large.
+        InvalidBody: anything else, all violations at once.
+    """
+    if any(violation.startswith("data has") for violation in found):
+        raise TooLarge("; ".join(found))
+    if found:
+        parts = [text.partition(" ") for text in found]
+        violations = tuple(ProblemViolation(path=path, message=said) for path, _, said in parts)
+        raise InvalidBody("the fact breaks limits", violations)
+
+
+def run_refs(run: Run) -> tuple[Ref, ...]:
+    """Return what a fact from a run points to: its mission, when it has one, and the run."""
+    mission = Ref(type="mission", id=f"{run.namespace}/{run.mission}") if run.mission else None
+    own = Ref(type="run", id=run.run_id)
+    return (mission, own) if mission else (own,)

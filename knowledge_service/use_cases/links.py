@@ -14,7 +14,7 @@ from knowledge_service.domain import redaction
 from knowledge_service.domain.access_control import Principal
 from knowledge_service.errors import Forbidden, InvalidBody, TooLarge
 from knowledge_service.ports import Around, NewLink
-from knowledge_service.use_cases import authorization, remember
+from knowledge_service.use_cases import authorization, fact_queries, pagination
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -33,8 +33,8 @@ def link(store: Store, principal: Principal, body: LinkIn, once: Once | None) ->
         Forbidden, ScopeReadOnly: the fact it starts from may be read, not written about.
         InvalidBody, TooLarge: the type is the service's own, times are in disorder, too much data.
     """
-    start = remember.visible(store, principal, body.from_)
-    end = remember.visible(store, principal, body.to)
+    start = fact_queries.get_visible_fact(store, principal, body.from_)
+    end = fact_queries.get_visible_fact(store, principal, body.to)
     _writable(store, principal, start, body.from_)
     _refuse_wrong(body)
     if start.id == end.id:
@@ -59,33 +59,47 @@ def unlink(store: Store, principal: Principal, from_: str, to: str, kind: str) -
         Forbidden, ScopeReadOnly: the fact it starts from may be read, not written about.
         InvalidBody: the type is the service's own.
     """
-    start = remember.visible(store, principal, from_)
-    end = remember.visible(store, principal, to)
+    start = fact_queries.get_visible_fact(store, principal, from_)
+    end = fact_queries.get_visible_fact(store, principal, to)
     _writable(store, principal, start, from_)
     if kind in _OURS:
         raise _of_ours(kind)
     store.unlink(start.id, end.id, kind, actor=authorization.actor(principal))
 
 
-def links(
+def list_links(
     store: Store,
     principal: Principal,
     fact_id: str,
     *,
     types: Sequence[str],
-    before: str | None,
+    cursor: str | None,
     limit: int,
 ) -> LinkPage:
-    """Return a page of a visible fact's links whose other ends are visible too."""
-    fact = remember.visible(store, principal, fact_id)
-    return store.links(fact.id, principal.view, types=types, before=before, limit=limit)
+    """Return a page of a visible fact's links whose other ends are visible too.
+
+    Raises:
+        InvalidBody: the cursor is malformed.
+    """
+    before = pagination.decode(cursor)
+    fact = fact_queries.get_visible_fact(store, principal, fact_id)
+    page = store.links(fact.id, principal.view, types=types, before=before, limit=limit)
+    next_cursor = pagination.encode(page.cursor) if page.cursor else None
+    return page.model_copy(update={"cursor": next_cursor})
 
 
-def neighbors(store: Store, principal: Principal, around: Around) -> Neighborhood:
-    """Return the facts around a visible one."""
-    fact = remember.visible(store, principal, around.fact_id)
-    settled = Around(fact.id, around.depth, around.limit, around.types)
-    return store.neighbors(settled, principal.view)
+def neighbors(
+    store: Store,
+    principal: Principal,
+    fact_id: str,
+    *,
+    types: Sequence[str],
+    depth: int,
+    limit: int,
+) -> Neighborhood:
+    """Return the live facts up to `depth` links away from a visible one, the nearest first."""
+    fact = fact_queries.get_visible_fact(store, principal, fact_id)
+    return store.neighbors(Around(fact.id, depth, limit, tuple(types)), principal.view)
 
 
 def _writable(store: Store, principal: Principal, fact: Fact, named: str) -> None:

@@ -9,7 +9,7 @@ from knowledge_client.models import FactProvenance, Impact, Receipt
 from knowledge_service.domain.access_control import Principal
 from knowledge_service.errors import NotFound
 from knowledge_service.ports import Reader
-from knowledge_service.use_cases import remember
+from knowledge_service.use_cases import fact_queries
 
 if TYPE_CHECKING:
     from knowledge_service.ports import NewReceipt, Store
@@ -21,10 +21,10 @@ def why(store: Store, principal: Principal, fact_id: str) -> FactProvenance:
     Raises:
         NotFound: there is none, or it is invisible.
     """
-    fact = remember.visible(store, principal, fact_id)
+    fact = fact_queries.get_visible_fact(store, principal, fact_id)
     found = store.why(fact.id, reader(principal))
     if found is None:
-        raise remember.no_fact(fact_id)
+        raise fact_queries.fact_not_found(fact_id)
     receipts = tuple(_visible_part(store, principal, each) for each in found.receipts)
     return found.model_copy(update={"receipts": receipts})
 
@@ -35,10 +35,10 @@ def impact(store: Store, principal: Principal, fact_id: str, *, limit: int) -> I
     Raises:
         NotFound: there is none, or it is invisible.
     """
-    fact = remember.visible(store, principal, fact_id)
+    fact = fact_queries.get_visible_fact(store, principal, fact_id)
     found = store.impact(fact.id, reader(principal), limit=limit)
     if found is None:
-        raise remember.no_fact(fact_id)
+        raise fact_queries.fact_not_found(fact_id)
     return found
 
 

@@ -42,6 +42,14 @@ class Readiness:
         if problem:
             raise StoreUnavailable(problem.detail)
 
+    def check_alive(self) -> None:
+        """Return unless only a restart can help.
+
+        Raises:
+            StoreUnavailable: with the reason.
+        """
+        self._store.check_alive()
+
     def _look(self) -> StoreUnavailable | None:
         try:
             self._store.check()

@@ -39,7 +39,7 @@ from knowledge_service.errors import Forbidden, NotFound, StoreUnavailable
 from knowledge_service.ports import Hit, NewReceipt, Once, Search
 from knowledge_service.search import ranker_version
 from knowledge_service.search.text import analyser
-from knowledge_service.use_cases import authorization, remember
+from knowledge_service.use_cases import authorization, fact_queries
 
 if TYPE_CHECKING:
     from knowledge_service.ports import Store
@@ -117,7 +117,7 @@ def recall(
         },
     )
     if body.why_not:
-        asked_about = [remember.resolved(store, reader, each) for each in body.why_not]
+        asked_about = [fact_queries.resolve_alias(store, reader, each) for each in body.why_not]
         told = _explained(store, plan, hits, receipt.facts, asked_about)
         answer = answer.model_copy(update={"why_not": told})
     return _record(

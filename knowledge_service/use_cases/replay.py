@@ -19,7 +19,7 @@ from knowledge_service.domain.access_control import Principal, Reach, View
 from knowledge_service.errors import Conflict
 from knowledge_service.search import ranker_version
 from knowledge_service.search.text import analyser
-from knowledge_service.use_cases import provenance, recall, remember
+from knowledge_service.use_cases import fact_queries, provenance, recall
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -61,7 +61,7 @@ def explain(store: Store, principal: Principal, receipt_id: str, fact_id: str) -
     found = provenance.receipt(store, principal, receipt_id)
     asked = _asked(found.receipt)
     view, seen = _seen(principal, found)
-    named = remember.resolved(store, principal, fact_id)
+    named = fact_queries.resolve_alias(store, principal, fact_id)
     return recall.explained(store, view, seen, asked, named)
 
 

@@ -1,26 +1,30 @@
-"""Runs, their episodes and their extraction: who may say what about which."""
+"""Runs with their episodes, and the statistics of runs and scopes."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from knowledge_client.models import (
+    BlueprintName,
+    BlueprintStats,
+    EpisodePage,
     EpisodesAccepted,
     EpisodesIn,
-    Extraction,
-    ExtractionIn,
     ProblemViolation,
     Run,
     RunIn,
+    RunPage,
+    Stats,
+    StatsIn,
 )
 from knowledge_service.domain import facts, redaction
 from knowledge_service.domain.access_control import EVERYTHING, PLATFORM, Principal, realm_of
 from knowledge_service.domain.run_merge import MAX_COUNTER_NAME, RunKey, key_of
-from knowledge_service.errors import Conflict, Forbidden, InvalidBody, NotFound, TooLarge
-from knowledge_service.use_cases import authorization
+from knowledge_service.errors import Forbidden, InvalidBody, TooLarge
+from knowledge_service.ports import RunListing
+from knowledge_service.use_cases import authorization, pagination
 
 if TYPE_CHECKING:
     from knowledge_service.ports import Once, Store
@@ -103,35 +107,69 @@ def add_episodes(
     )
 
 
-def start_extraction(store: Store, principal: Principal, body: ExtractionIn) -> Extraction:
-    """Accept the extraction of a closed run; a repeat returns the state of the first.
+def list_episodes(
+    store: Store,
+    principal: Principal,
+    run_id: str,
+    *,
+    namespace: str | None,
+    cursor: str | None,
+    limit: int,
+) -> EpisodePage:
+    """Return a page of a run's record, by `seq`.
 
     Raises:
-        Conflict: the run is still open.
+        NotFound, Conflict: as `visible_run`.
+        InvalidBody: the cursor is malformed.
     """
-    run = visible_run(store, principal, body.run_id, body.namespace)
-    authorization.require(principal, "extract", run.scope)
-    if run.outcome is None:
-        raise Conflict(f"run {run.run_id} is still open; close it with its outcome first")
-    return store.accept_extraction(
-        key_of(run), body.max_facts, actor=authorization.actor(principal)
+    run = visible_run(store, principal, run_id, namespace)
+    after = pagination.decode_number(cursor)
+    episodes = store.episodes(key_of(run), after=after, limit=limit + 1)
+    page, next_cursor = pagination.split_page(episodes, limit, lambda episode: str(episode.seq))
+    return EpisodePage(episodes=page, cursor=next_cursor)
+
+
+def list_runs(
+    store: Store,
+    principal: Principal,
+    *,
+    namespace: str | None,
+    blueprint: str | None,
+    cursor: str | None,
+    limit: int,
+) -> RunPage:
+    """Return a page of visible runs, the one opened last first.
+
+    Raises:
+        InvalidBody: the cursor is malformed, or names a run that the caller does not see.
+    """
+    position = pagination.decode(cursor)
+    before = RunKey(*position.partition(" ")[::2]) if position else None
+    if before and store.run(before, principal.view) is None:
+        raise pagination.invalid_cursor()  # reveals nothing of another's run
+    listing = RunListing(principal.view, limit + 1, namespace, blueprint, before=before)
+    runs, next_cursor = pagination.split_page(
+        store.list_runs(listing), limit, lambda run: " ".join(key_of(run))
     )
+    return RunPage(runs=runs, cursor=next_cursor)
 
 
-def visible_extraction(
-    store: Store, principal: Principal, run_id: str, namespace: str | None = None
-) -> Extraction:
-    """Return the state of an extraction whose run the caller may read.
+def blueprint_stats(store: Store, principal: Principal, blueprint: BlueprintName) -> BlueprintStats:
+    """Count the visible runs of one Blueprint, by parameter too; zeros for an unknown one."""
+    stats = store.blueprint_stats([blueprint], principal.view)[0]
+    parameters = store.parameter_stats(blueprint, principal.view)
+    return stats.model_copy(update={"parameters": parameters})
+
+
+def batch_stats(store: Store, principal: Principal, body: StatsIn) -> Stats:
+    """Count the visible runs of Blueprints and the facts of scopes, in the order of the body.
 
     Raises:
-        NotFound: nobody asked for one, or the run is another's.
-        Conflict: several realms have a run of that id.
+        ScopeForbidden: a scope is out of reach.
     """
-    runs = store.runs_named(run_id, principal.view)
-    found = None
-    with suppress(NotFound):
-        run = authorization.one_run(run_id, runs, namespace=namespace, near=principal.home)
-        found = store.extraction(key_of(run))
-    if found is None:
-        raise NotFound(f"no extraction of run {run_id} exists or it is not yours")
-    return found
+    paths = tuple(authorization.path_of(path, principal, "scopes") for path in body.scopes)
+    authorization.readable(paths, principal)
+    return Stats(
+        blueprints=store.blueprint_stats(body.blueprints, principal.view),
+        scopes=store.scope_stats(paths, principal.view),
+    )

@@ -8,7 +8,7 @@ from knowledge_client.models import UsageCounted, UsageIn
 from knowledge_service.domain.access_control import Principal
 from knowledge_service.errors import Forbidden
 from knowledge_service.ports import Use
-from knowledge_service.use_cases import remember
+from knowledge_service.use_cases import fact_queries
 
 if TYPE_CHECKING:
     from knowledge_service.ports import Once, Store
@@ -30,7 +30,9 @@ def count(store: Store, principal: Principal, body: UsageIn, once: Once | None) 
                 f"{principal.name} is an agent; {use.kind!r} is counted by recalls and by the "
                 "ends of runs, an agent tells what it consulted, applied or prevented"
             )
-    facts = {each: remember.visible(store, principal, each).id for each in _named(body)}
+    facts = {
+        each: fact_queries.get_visible_fact(store, principal, each).id for each in _named(body)
+    }
     uses = [Use(facts[use.fact], use.kind, use.count) for use in body.uses]
     counted = store.count_usage(uses, observer=principal.home, actor=principal.name, once=once)
     return UsageCounted(counted=counted)

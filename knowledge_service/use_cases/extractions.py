@@ -1,0 +1,49 @@
+"""Extractions: start one for a closed run, and read its state."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from typing import TYPE_CHECKING
+
+from knowledge_client.models import Extraction, ExtractionIn
+from knowledge_service.domain.access_control import Principal
+from knowledge_service.domain.run_merge import key_of
+from knowledge_service.errors import Conflict, NotFound
+from knowledge_service.use_cases import authorization, runs
+
+if TYPE_CHECKING:
+    from knowledge_service.ports import Store
+
+
+def start_extraction(store: Store, principal: Principal, body: ExtractionIn) -> Extraction:
+    """Accept the extraction of a closed run; a repeat returns the state of the first.
+
+    Raises:
+        Conflict: the run is still open.
+    """
+    run = runs.visible_run(store, principal, body.run_id, body.namespace)
+    authorization.require(principal, "extract", run.scope)
+    if run.outcome is None:
+        raise Conflict(f"run {run.run_id} is still open; close it with its outcome first")
+    return store.accept_extraction(
+        key_of(run), body.max_facts, actor=authorization.actor(principal)
+    )
+
+
+def visible_extraction(
+    store: Store, principal: Principal, run_id: str, namespace: str | None = None
+) -> Extraction:
+    """Return the state of an extraction whose run the caller may read.
+
+    Raises:
+        NotFound: nobody asked for one, or the run is another's.
+        Conflict: several realms have a run of that id.
+    """
+    named = store.runs_named(run_id, principal.view)
+    found = None
+    with suppress(NotFound):
+        run = authorization.one_run(run_id, named, namespace=namespace, near=principal.home)
+        found = store.extraction(key_of(run))
+    if found is None:
+        raise NotFound(f"no extraction of run {run_id} exists or it is not yours")
+    return found

@@ -1,0 +1,142 @@
+"""Read facts: one by its id or alias, or a page of them.
+
+A fact that the caller may not see is refused like one that does not exist.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from datetime import datetime
+from typing import TYPE_CHECKING, Literal
+
+from pydantic import BaseModel, Field
+
+from knowledge_client.base_model import UtcDatetime
+from knowledge_client.models import Fact, FactPage
+from knowledge_service.domain import aliases
+from knowledge_service.domain.access_control import Principal, View, lineage
+from knowledge_service.errors import Conflict, NotFound
+from knowledge_service.ports import Listing
+from knowledge_service.use_cases import authorization, pagination
+
+if TYPE_CHECKING:
+    from knowledge_service.ports import Store
+
+
+class FactFilters(BaseModel):
+    """Which facts to list; each filter narrows."""
+
+    scope: str | None = None
+    kind: str | None = None
+    tag: str | None = None
+    lifecycle: Literal["live", "superseded", "retracted", "archived"] | None = None
+    source: str | None = None
+    review: Literal["none", "draft", "approved", "rejected"] | None = None
+    valid_at: UtcDatetime | None = None
+    known_at: UtcDatetime | None = None
+    cursor: str | None = None
+    limit: int = Field(default=50, ge=1, le=500)
+
+
+def list_facts(store: Store, principal: Principal, filters: FactFilters) -> FactPage:
+    """Return a page of visible facts, newest first.
+
+    Raises:
+        InvalidBody: the cursor or the scope is malformed.
+        ScopeForbidden: the named scope is out of reach.
+    """
+    scopes = authorization.readable([filters.scope], principal) if filters.scope else None
+    listing = Listing(
+        view=principal.view,
+        limit=filters.limit + 1,
+        scopes=scopes,
+        kind=filters.kind,
+        tag=filters.tag,
+        lifecycle=filters.lifecycle,
+        source=filters.source,
+        before=pagination.decode(filters.cursor),
+        review=filters.review,
+        valid_at=filters.valid_at,
+        known_at=filters.known_at,
+    )
+    facts, cursor = pagination.split_page(
+        store.list_facts(listing), filters.limit, lambda fact: fact.id
+    )
+    return FactPage(facts=facts, cursor=cursor)
+
+
+def get_visible_fact(
+    store: Store, principal: Principal, reference: str, *, known_at: datetime | None = None
+) -> Fact:
+    """Return a fact that the caller may see, by its id or an alias (`alias:<namespace>:<value>`).
+
+    With `known_at`, as it was known then. An alias that several facts have means the one in the
+    nearest scope of the caller's own path.
+
+    Raises:
+        NotFound: the fact does not exist or is not visible.
+        Conflict: several facts have the alias, none of them on the caller's own path.
+    """
+    fact = _find_fact(store, principal, reference, principal.view, known_at)
+    if fact is None:
+        raise fact_not_found(reference)
+    return fact
+
+
+def get_changeable_fact(
+    store: Store, principal: Principal, reference: str, *, drafts: bool = False
+) -> Fact:
+    """Return a fact that the caller may see, or one that it wrote and no longer sees.
+
+    An agent sees no draft, but may correct or retract its own. With `drafts`, the drafts of others
+    count as visible.
+
+    Raises:
+        NotFound, Conflict: as `get_visible_fact`.
+    """
+    view = dataclasses.replace(principal.view, drafts=True)
+    fact = _find_fact(store, principal, reference, view, None)
+    if fact is None:
+        raise fact_not_found(reference)
+    is_own = fact.source.actor == principal.name
+    if not (drafts or is_own or principal.view.shows(fact.scope, fact.review)):
+        raise fact_not_found(reference)
+    return fact
+
+
+def resolve_alias(store: Store, principal: Principal, reference: str) -> str:
+    """Return the id of the fact that has an alias; any other reference is returned unchanged.
+
+    Raises:
+        Conflict: several facts have the alias, none of them on the caller's own path.
+    """
+    if not aliases.is_alias(reference):
+        return reference
+    return _id_of_alias(store, principal, reference, principal.view) or reference
+
+
+def fact_not_found(reference: str) -> NotFound:
+    """Return the refusal for a fact that does not exist or is not visible."""
+    return NotFound(f"fact {reference} does not exist or is not visible to you")
+
+
+def _find_fact(
+    store: Store, principal: Principal, reference: str, view: View, known_at: datetime | None
+) -> Fact | None:
+    is_alias = aliases.is_alias(reference)
+    fact_id = _id_of_alias(store, principal, reference, view) if is_alias else reference
+    return store.fact(fact_id, view, known_at) if fact_id else None
+
+
+def _id_of_alias(store: Store, principal: Principal, reference: str, view: View) -> str | None:
+    alias = aliases.parse(reference)
+    ids = dict(store.named(alias, view)) if alias else {}
+    nearest = next((ids[path] for path in lineage(principal.home) if path in ids), None)
+    if nearest or not ids:
+        return nearest
+    if len(ids) > 1:
+        raise Conflict(
+            f"{reference} is the name of a fact in each of {', '.join(sorted(ids))};"
+            " give the id of the one you mean"
+        )
+    return next(iter(ids.values()))

@@ -1,0 +1,55 @@
+"""The parts of the service that an endpoint passes to use cases."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from datetime import datetime
+
+import anyio
+
+from knowledge_service.clock import Clock
+from knowledge_service.domain.facts import FactText
+from knowledge_service.metrics import Metrics
+from knowledge_service.ports import Authenticator, Store
+from knowledge_service.search.text import batch_analysis
+from knowledge_service.search.text.batch_analysis import Looked
+from knowledge_service.use_cases import concurrency_limits, event_stream, rate_limits
+from knowledge_service.use_cases.readiness import Readiness
+
+Look = Callable[[Sequence[FactText]], Looked]
+
+
+def _threads() -> ThreadPoolExecutor:
+    return ThreadPoolExecutor(sum(concurrency_limits.SLOTS.values()), thread_name_prefix="request")
+
+
+@dataclass(frozen=True)
+class Services:
+    """Everything that an endpoint needs.
+
+    Endpoints hand `store` to use cases and never call it. `wake_extractor` announces a new
+    extraction to its worker; `look` analyses the texts of a batch of facts.
+    """
+
+    store: Store
+    authenticator: Authenticator
+    clock: Clock
+    metrics: Metrics
+    wake_extractor: Callable[[], None]
+    readiness: Readiness
+    quotas: rate_limits.Quotas = field(default_factory=rate_limits.Quotas)
+    concurrency: concurrency_limits.Concurrency = field(
+        default_factory=concurrency_limits.Concurrency
+    )
+    listeners: event_stream.Listeners = field(default_factory=event_stream.Listeners)
+    look: Look = batch_analysis.look
+    threads: ThreadPoolExecutor = field(default_factory=_threads)
+    """One thread for each slot of the concurrency limits."""
+    probes: anyio.CapacityLimiter = field(default_factory=lambda: anyio.CapacityLimiter(2))
+    """Threads reserved for probes."""
+
+    def now(self) -> datetime:
+        """Return the time, but never one before the last write: a clock may be set back."""
+        return max(self.clock(), self.store.latest())
