@@ -18,10 +18,15 @@ from kais_cli.facts.detail_view import pluralise
 from knowledge_client import models
 
 _ALIAS = "alias:"
-_STORED_FIELDS = (
-    "content", "kind", "title", "data", "schema", "subject", "predicate", "tags", "aliases",
-    "confidence", "expires_at", "valid_from", "valid_until",
-)  # fmt: skip
+# What a caller may state, but no line of a file: where, under which run, in whose name.
+_DECIDED_FIELDS = frozenset(
+    {"scope", "about", "position", "source", "review", "force", "run", "attempt"}
+)
+_STORED_FIELDS = tuple(
+    declared.alias or name
+    for name, declared in models.FactIn.model_fields.items()
+    if name not in _DECIDED_FIELDS
+)
 _INTERPRETED_FIELDS = (
     "id",
     "about",

@@ -9,26 +9,34 @@ import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import InitVar, dataclass
 from datetime import UTC, datetime, timedelta
-from typing import Any, ClassVar, Literal, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 from kais import facts
 from knowledge_client.models import AliasIn, ApproveIn, Fact, FactIn, Ref, Source
 from knowledge_service.domain import (
     conversation_metadata,
+    fact_fields,
     promotion,
     prompt_injection,
     redaction,
     signs,
 )
 from knowledge_service.domain.access_control import PLATFORM
+from knowledge_service.domain.fact_fields import FactFields
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MICROSECOND = timedelta(microseconds=1)
 _CANONICAL = json.JSONEncoder(sort_keys=True, separators=(",", ":"), ensure_ascii=False)
 
 
-@dataclass(frozen=True)
-class NewFact:
+# Masked and judged in one go, apart from the texts that are judged together.
+_MASKS = tuple((each.name, each.mask) for each in fact_fields.STORED_FIELDS if each.mask)
+_MASKS_BESIDE_CONTENT = tuple(each for each in _MASKS if each[0] != "content")
+_JUDGED = tuple(name for name, _ in _MASKS if name not in ("title", "content", "tags"))
+
+
+@dataclass(frozen=True, kw_only=True)
+class NewFact(FactFields):
     """A fact that may be stored: source and scope settled by the service, and both gates passed.
 
     Whatever its source is, secrets are masked, and instructions in its text are added to
@@ -38,25 +46,8 @@ class NewFact:
     """
 
     scope: str
-    kind: str
-    content: str
-    title: str | None
-    data: Any
-    schema: str | None
-    about: str | None
-    position: int | None
-    subject: str | None
-    predicate: str | None
-    tags: tuple[str, ...]
-    confidence: float
-    source: Source
-    expires_at: datetime | None
-    valid_from: datetime | None
-    valid_until: datetime | None
     session: str | None = None
     aliases: tuple[AliasIn, ...] = ()
-    review: Literal["none", "draft"] = "none"
-    flags: tuple[str, ...] = ()
     force: bool = False
     quoted: InitVar[tuple[str, ...]] = ()
     terms: ClassVar[bytes | None] = None
@@ -69,23 +60,19 @@ class NewFact:
         """Pass the gates."""
         signed = signs.of(self.content)
         refs = [text for ref in self.source.refs for text in (ref.type, ref.id)]
+        values = self.__dict__
         earned = prompt_injection.flags_of(
-            *self._prose(signed), self.subject, self.predicate, self.data, " ".join(self.tags),
-            self.schema, self.about, *refs, *quoted,
+            *self._prose(signed), " ".join(self.tags), *(values[name] for name in _JUDGED),
+            *refs, *quoted,
         )  # fmt: skip
-        # The class is frozen, so that setting a field is a call; all of them are set at once.
-        self.__dict__.update(
-            content=redaction.mask(self.content) if signed & signs.SECRET else self.content,
-            title=_masked(self.title),
-            data=None if self.data is None else redaction.mask_tree(self.data),
-            schema=redaction.mask_known(self.schema) if self.schema else None,
-            about=redaction.mask_known(self.about) if self.about else None,
-            subject=_masked(self.subject),
-            predicate=_masked(self.predicate),
-            tags=_tags(self.tags) if self.tags else (),
-            source=_masked_source(self.source),
-            flags=merged_flags(self.flags, earned),
-        )
+        # The class is frozen, and setting a field of such a class is a call.
+        masks = _MASKS if signed & signs.SECRET else _MASKS_BESIDE_CONTENT
+        for name, mask in masks:
+            value = values[name]
+            if value is not None:
+                values[name] = mask(value)
+        values["source"] = _masked_source(self.source)
+        values["flags"] = merged_flags(self.flags, earned)
 
     def _prose(self, signed: int) -> tuple[str | None, ...]:
         """Return what the gate for instructions reads of content and title.
@@ -141,28 +128,8 @@ class NewFact:
 
 def new_fact(body: FactIn, *, scope: str, source: Source, confidence: float) -> NewFact:
     """Set the scope, source and confidence of a submitted fact."""
-    return NewFact(
-        scope=scope,
-        kind=body.kind,
-        content=body.content,
-        title=body.title,
-        data=body.data,
-        schema=body.schema_,
-        about=body.about,
-        position=body.position,
-        subject=body.subject,
-        predicate=body.predicate,
-        tags=body.tags,
-        confidence=confidence,
-        source=source,
-        expires_at=body.expires_at,
-        valid_from=body.valid_from,
-        valid_until=body.valid_until,
-        session=body.run,
-        aliases=body.aliases,
-        review=body.review,
-        force=body.force,
-    )
+    stated = fact_fields.stated_values(body) | {"source": source, "confidence": confidence}
+    return NewFact(**stated, scope=scope, session=body.run, aliases=body.aliases, force=body.force)
 
 
 def violations(body: FactIn) -> list[str]:
@@ -235,14 +202,6 @@ def from_text(body: FactIn, template: NewFact, *, content_hash: bytes, terms: by
     return new
 
 
-def _tags(given: tuple[str, ...]) -> tuple[str, ...]:
-    return tuple(facts.merged_tags((), map(redaction.mask, given)))
-
-
-def _masked(text: str | None) -> str | None:
-    return redaction.mask(text) if text else None
-
-
 def _masked_source(source: Source) -> Source:
     if not source.refs:
         return source
@@ -261,26 +220,15 @@ def replacement(old: Fact, content: str, actor: str) -> NewFact:
     New content and actor, everything else inherited; the title goes, because it may say what was
     wrong. Flags stay: only a person's approval lifts them. A draft stays one.
     """
-    return NewFact(
-        scope=old.scope,
-        kind=old.kind,
-        content=content,
-        title=None,
-        data=old.data,
-        schema=old.schema_,
-        about=old.about,
-        position=old.position,
-        subject=old.subject,
-        predicate=old.predicate,
-        tags=old.tags,
-        confidence=old.confidence,
-        source=old.source.model_copy(update={"actor": actor}),
-        expires_at=old.expires_at,
-        valid_from=None,
-        valid_until=None,
-        review="draft" if old.review == "draft" else "none",
-        flags=old.flags,
-    )
+    stated = fact_fields.stated_values(old) | {
+        "content": content,
+        "title": None,
+        "source": old.source.model_copy(update={"actor": actor}),
+        "valid_from": None,
+        "valid_until": None,
+        "review": "draft" if old.review == "draft" else "none",
+    }
+    return NewFact(**stated, scope=old.scope)
 
 
 def edited(old: Fact, edits: ApproveIn, actor: str) -> NewFact:
@@ -306,24 +254,15 @@ def promoted(fact: Fact, target: str, *, about: str | None, actor: str) -> NewFa
     An approval below lifts no flag above: there the copy's words are for other people to judge.
     """
     refs = () if target == PLATFORM else fact.source.refs
-    return NewFact(
-        scope=target,
-        kind=fact.kind,
-        content=fact.content,
-        title=fact.title,
-        data=fact.data,
-        schema=fact.schema_,
-        about=about,
-        position=fact.position if about else None,
-        subject=fact.subject,
-        predicate=fact.predicate,
-        tags=fact.tags,
-        confidence=round(fact.confidence * promotion.FACTOR, 6),
-        source=Source(type="promoted", refs=refs, actor=actor),
-        expires_at=fact.expires_at,
-        valid_from=fact.valid_from,
-        valid_until=fact.valid_until,
-    )
+    stated = fact_fields.stated_values(fact) | {
+        "about": about,
+        "position": fact.position if about else None,
+        "confidence": round(fact.confidence * promotion.FACTOR, 6),
+        "source": Source(type="promoted", refs=refs, actor=actor),
+        "flags": (),
+        "review": "none",
+    }
+    return NewFact(**stated, scope=target)
 
 
 def hash_of(fact: Fact) -> bytes:

@@ -1,89 +1,75 @@
-"""A fact as the log has it."""
+"""The payload of a recorded fact, made from the list of `fact_fields`."""
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Sequence
 from typing import Any
 
 import msgspec
 
+from knowledge_client.models import Source
+from knowledge_service.domain.fact_fields import NAMES, STORED_FIELDS, Encoding
 from knowledge_service.domain.facts import NewFact
 from knowledge_service.event_log import times
 
-
-def fields(
-    new: NewFact, fact_id: str, sources: dict[int, dict[str, Any]] | None = None
-) -> dict[str, Any]:
-    """Write a fact; what it has not is left out. `sources` remembers those of facts before it."""
-    known = {} if sources is None else sources
-    source = known.get(id(new.source))
-    if source is None:
-        source = new.source.model_dump(mode="json", exclude_none=True)
-        known[id(new.source)] = source
-    given = {
-        "fact": fact_id, "kind": new.kind, "title": new.title, "content": new.content,
-        "data": new.data, "schema": new.schema, "about": new.about, "position": new.position,
-        "subject": new.subject, "predicate": new.predicate, "tags": new.tags,
-        "confidence": new.confidence,
-        "source": source,
-        "expires_at": times.to_us(new.expires_at), "valid_from": times.to_us(new.valid_from),
-        "valid_until": times.to_us(new.valid_until), "flags": new.flags or None,
-        "review": None if new.review == "none" else new.review,
-    }  # fmt: skip
-    return {name: value for name, value in given.items() if value is not None}
+_values_of = operator.attrgetter(*NAMES)
+_SOURCE = next(at for at, each in enumerate(STORED_FIELDS) if each.encoding is Encoding.SOURCE)
+_TIMES = tuple(at for at, each in enumerate(STORED_FIELDS) if each.encoding is Encoding.TIME)
+_DEFAULTS = tuple(
+    (at, each.default) for at, each in enumerate(STORED_FIELDS) if each.default is not None
+)
+# Positional, without types: the values are checked already, and a default is left out.
+_Line: Any = msgspec.defstruct(
+    "_Line", [(name, Any, None) for name in NAMES], omit_defaults=True, gc=False
+)
+_JSON_ENCODER = msgspec.json.Encoder()
 
 
-class _Line(msgspec.Struct, omit_defaults=True, kw_only=True, gc=False):
-    """The names of `fields` in their order, behind the fact's id."""
+def payload_values(new: NewFact, source: Any) -> list[Any]:
+    """Return a fact's values as a payload has them, in the order of `NAMES`; None is left out.
 
-    kind: str
-    title: str | None = None
-    content: str
-    data: Any = None
-    schema: str | None = None
-    about: str | None = None
-    position: int | None = None
-    subject: str | None = None
-    predicate: str | None = None
-    tags: tuple[str, ...]
-    confidence: float
-    source: msgspec.Raw
-    expires_at: int | None = None
-    valid_from: int | None = None
-    valid_until: int | None = None
-    flags: tuple[str, ...] | None = None
-    review: str | None = None
+    `source` is `encode_source` of its source, in the form that the caller needs.
+    """
+    values = list(_values_of(new))
+    values[_SOURCE] = source
+    for at in _TIMES:
+        if values[at] is not None:
+            values[at] = times.to_us(values[at])
+    for at, default in _DEFAULTS:
+        if values[at] == default:
+            values[at] = None
+    return values
+
+
+def encode_source(source: Source) -> dict[str, Any]:
+    """Return a source as a payload has it."""
+    return source.model_dump(mode="json", exclude_none=True)
+
+
+def fields(new: NewFact, fact_id: str) -> dict[str, Any]:
+    """Return the payload of a recorded fact, up to its number."""
+    values = zip(NAMES, payload_values(new, encode_source(new.source)), strict=True)
+    return {"fact": fact_id, **{name: value for name, value in values if value is not None}}
 
 
 def encode_without_ids(facts: Sequence[NewFact]) -> list[bytes]:
-    """Write what `fields` says of each fact as JSON, up to its number and id, at half the cost."""
-    to_us = times.to_us
-    sources: dict[int, msgspec.Raw] = {}  # facts told together mostly share the object
-    found = []
+    """Encode what `fields` returns of each fact as JSON, without its id, at half the cost."""
+    sources: dict[int, msgspec.Raw] = {}  # facts of one call mostly share the object
+    lines = []
     for new in facts:
         source = sources.get(id(new.source))
         if source is None:
-            told = new.source.model_dump(mode="json", exclude_none=True)
-            source = sources[id(new.source)] = msgspec.Raw(msgspec.json.encode(told))
-        line = _Line(
-            kind=new.kind, title=new.title, content=new.content, data=new.data, schema=new.schema,
-            about=new.about, position=new.position, subject=new.subject, predicate=new.predicate,
-            tags=new.tags, confidence=new.confidence, source=source, flags=new.flags or None,
-            expires_at=to_us(new.expires_at), valid_from=to_us(new.valid_from),
-            valid_until=to_us(new.valid_until),
-            review=None if new.review == "none" else new.review,
-        )  # fmt: skip
-        found.append(line)
-    return _LINES.encode_lines(found).split(b"\n")[:-1]
+            encoded = msgspec.json.encode(encode_source(new.source))
+            source = sources[id(new.source)] = msgspec.Raw(encoded)
+        lines.append(_Line(*payload_values(new, source)))
+    return _JSON_ENCODER.encode_lines(lines).split(b"\n")[:-1]
 
 
 def with_ids(lines: Sequence[bytes], fact_ids: Sequence[str], first: int) -> list[bytes]:
-    """Put numbers, from the first on, and ids before what `encode_without_ids` gives."""
+    """Put numbers, from the first on, and ids before what `encode_without_ids` returns."""
     numbered = enumerate(zip(lines, fact_ids, strict=True), first)
     return [
         b'{"no":%d,"fact":"%b",%b' % (no, fact_id.encode(), line[1:])
         for no, (line, fact_id) in numbered
     ]
-
-
-_LINES = msgspec.json.Encoder()

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from kais import facts as kais_facts
+from knowledge_service.domain import fact_fields
 from knowledge_service.domain.facts import key_hash, rendering
 from knowledge_service.event_log.events import Event
 
@@ -25,10 +26,7 @@ CHANGES = (
     "fact.undone", "fact.bounded",
 )  # fmt: skip
 """Events that set columns of facts."""
-CHANGEABLE = (
-    "tags", "confidence", "lifecycle", "review", "flags", "expires_at", "valid_from", "valid_until",
-    "closed_at", "closed_reason", "closed_by",
-)  # fmt: skip
+CHANGEABLE = (*fact_fields.CHANGEABLE, "lifecycle", "closed_at", "closed_reason", "closed_by")
 """The columns of a fact that an event may set; all else of a fact never changes."""
 
 

@@ -13,8 +13,9 @@ from typing import Any, NamedTuple
 import apsw
 
 from knowledge_service.domain.facts import NewFact, canonical
-from knowledge_service.event_log import times
-from knowledge_service.store.sqlite.projections import facts
+from knowledge_service.event_log import fact_event_json
+from knowledge_service.store.sqlite.projections import fact_columns, facts
+from knowledge_service.store.sqlite.projections.fact_columns import OwnColumns
 
 # What is packed: hash, id, number, and the content to the end.
 _PACKED = b"%b%b%012d%b"
@@ -93,11 +94,15 @@ def _record(
     numbered = enumerate(zip(told.facts, told.fact_ids, strict=True), told.first)
     for no, (new, fact_id) in numbered:
         if id(new.source) not in sources:
-            given = new.source.model_dump(mode="json", exclude_none=True)
-            sources[id(new.source)] = canonical(given)
+            sources[id(new.source)] = canonical(fact_event_json.encode_source(new.source))
         # One with a title, or that was not looked at, may say more than these columns hold.
         if new.terms is None or new.title or len(told.facts) < _FEW:
-            rows.append(_row(new, (no, fact_id), told, (at, sources[id(new.source)])))
+            own = OwnColumns(
+                no, fact_id, told.scope_no, None, new.source.type, "live", at, None, None, None,
+                new.content_hash, at, told.seq,
+            )  # fmt: skip
+            payload = fact_event_json.payload_values(new, None)
+            rows.append(fact_columns.row(own, payload, sources[id(new.source)]))
             continue
         alike = _Alike(new.kind, new.tags, new.confidence, new.review, id(new.source))
         words = new.content.encode()
@@ -106,19 +111,7 @@ def _record(
     types = {id(new.source): new.source.type for new in told.facts}
     for alike, data_of in packed.items():
         source = (sources[alike.source], types[alike.source])
-        tags = facts.json_list(alike.tags)
+        tags = fact_columns.json_list(alike.tags)
         shared = (told.scope_no, alike.kind, tags, alike.confidence, *source, alike.review)
         connection.execute(_PLAIN, (apsw.carray(tuple(data_of)), *shared, at, told.seq))
     return rows
-
-
-def _row(new: NewFact, named: tuple[int, str], told: New, rest: tuple[int, str]) -> tuple[Any, ...]:
-    (no, fact_id), (at, source), to_us = named, rest, times.to_us
-    return (
-        no, fact_id, told.scope_no, new.kind, new.title, new.content,
-        None if new.data is None else canonical(new.data), new.schema, new.about,
-        new.position, new.subject, new.predicate, None, facts.json_list(new.tags), new.confidence,
-        source, new.source.type, "live", new.review, facts.json_list(new.flags),
-        to_us(new.expires_at), to_us(new.valid_from), to_us(new.valid_until), at, None, None,
-        None, new.content_hash, at, told.seq,
-    )  # fmt: skip

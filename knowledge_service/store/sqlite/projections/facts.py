@@ -10,21 +10,18 @@ from typing import Any
 import apsw
 
 from kais import facts as kais_facts
+from knowledge_service.domain.fact_fields import LISTS, NAMES
 from knowledge_service.domain.facts import canonical, content_hash
 from knowledge_service.event_log import fact_events
 from knowledge_service.event_log.events import Event
 from knowledge_service.event_log.fact_events import CHANGEABLE
+from knowledge_service.store.sqlite.projections import fact_columns
+from knowledge_service.store.sqlite.projections.fact_columns import OwnColumns
 
 Part = Mapping[str, Any]
 Hashes = Sequence[tuple[bytes, bytes | None]]
 
-_RECORD = """INSERT INTO fact(fact_no, id, scope_no, kind, title, content, data, schema, about,
-  position, subject, predicate, key_hash, tags, confidence, source, source_type, lifecycle, review,
-  flags, expires_at, valid_from, valid_until, recorded_at, closed_at, closed_reason, closed_by,
-  content_hash, changed_at, changed_seq)
-  VALUES(?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?,
-  ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"""
-_LIFECYCLE = 17  # its place among the columns above
+_LIFECYCLE = OwnColumns._fields.index("lifecycle")
 _TAG = "INSERT OR IGNORE INTO fact_tag(scope_no, tag, fact_no) VALUES(?, ?, ?)"
 _UNTAG = "DELETE FROM fact_tag WHERE scope_no = ? AND tag = ? AND fact_no = ?"
 _COUNT = "UPDATE scope SET live_facts = live_facts + ?, last_write_at = ? WHERE scope_no = ?"
@@ -35,7 +32,6 @@ _UNDONE_ONE = """UPDATE fact_event SET undone = 1 WHERE op = ?
 _UNCONFIRM = "DELETE FROM confirmation WHERE fact_no = ? AND seq = ?"
 _UNREVIEW = "DELETE FROM review WHERE fact_no = ? AND seq = ?"
 _NUMBER = "SELECT fact_no FROM fact WHERE id = ?"
-_JSON = ("tags", "flags")
 _COLUMNS = ", ".join(CHANGEABLE)
 _NOW = f"SELECT fact_no, scope_no, {_COLUMNS} FROM fact WHERE id = ?"
 _PAST = f"""INSERT INTO fact_past(fact_no, version, since, until, seq, until_seq, {_COLUMNS})
@@ -87,8 +83,8 @@ def record_all(connection: apsw.Connection, told: Sequence[tuple[Event, Hashes]]
 
 
 def insert(connection: apsw.Connection, rows: Sequence[tuple[Any, ...]]) -> None:
-    """Write rows of all columns, in the order of `_RECORD`."""
-    connection.executemany(_RECORD, rows)
+    """Write rows that `fact_columns.row` made."""
+    connection.executemany(fact_columns.INSERT, rows)
 
 
 def enter(connection: apsw.Connection, events: Sequence[tuple[int, int, int, int]]) -> None:
@@ -118,32 +114,19 @@ def count(connection: apsw.Connection, live: Mapping[Any, int], at: int) -> None
 def _rows(event: Event, hashes: Hashes) -> list[tuple[Any, ...]]:
     scope_no, at, seq = event.scope_no, event.at, event.seq
     rows: list[tuple[Any, ...]] = []
-    sources: dict[int, str] = {}  # facts told together mostly share the object
+    sources: dict[int, str] = {}  # facts of one call mostly share the object
     for part, (content, key) in zip(event.known(), hashes, strict=True):
         source, lifecycle = part["source"], part.get("lifecycle", "live")
-        told = sources.get(id(source))
-        if told is None:
-            told = sources[id(source)] = canonical(source)
+        source_json = sources.get(id(source))
+        if source_json is None:
+            source_json = sources[id(source)] = canonical(source)
         closed_at = None if lifecycle == "live" else at
-        data = part.get("data")
-        rows.append(
-            (
-                part["no"], part["fact"], scope_no, part["kind"], part.get("title"),
-                part["content"], None if data is None else canonical(data), part.get("schema"),
-                part.get("about"), part.get("position"), part.get("subject"),
-                part.get("predicate"), key, json_list(part["tags"]), part["confidence"],
-                told, source["type"], lifecycle, part.get("review", "none"),
-                json_list(part.get("flags")), part.get("expires_at"), part.get("valid_from"),
-                part.get("valid_until"), at, closed_at, part.get("closed_reason"),
-                event.actor if closed_at else None, content, at, seq,
-            )
+        own = OwnColumns(
+            part["no"], part["fact"], scope_no, key, source["type"], lifecycle, at, closed_at,
+            part.get("closed_reason"), event.actor if closed_at else None, content, at, seq,
         )  # fmt: skip
+        rows.append(fact_columns.row(own, [part.get(name) for name in NAMES], source_json))
     return rows
-
-
-def json_list(found: Any) -> str:
-    """Write a list; nearly every one is empty."""
-    return canonical(found) if found else "[]"
 
 
 def changed(connection: apsw.Connection, event: Event) -> None:
@@ -188,7 +171,7 @@ def _change(connection: apsw.Connection, event: Event, part: Part) -> tuple[int,
         return None
     fact_no, scope_no = int(row[0]), int(row[1])
     old = dict(zip(CHANGEABLE, row[2:], strict=True))
-    values = {k: canonical(v) if k in _JSON else v for k, v in part.get("set", {}).items()}
+    values = {k: canonical(v) if k in LISTS else v for k, v in part.get("set", {}).items()}
     change = fact_events.change_of(old, values)
     if change is None:
         return fact_no, scope_no, 0

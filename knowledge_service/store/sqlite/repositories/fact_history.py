@@ -7,6 +7,7 @@ from typing import Any
 import apsw
 
 from knowledge_client.models import History, HistoryEntry
+from knowledge_service.domain import fact_fields
 from knowledge_service.domain.access_control import View
 from knowledge_service.event_log import event_payloads, fact_events, legacy_rows, times
 from knowledge_service.store.sqlite.repositories import base, fact_rows
@@ -23,16 +24,16 @@ _EVENTS_SEEN = """SELECT e.type, e.actor, e.at, p.salt, p.bytes
   CROSS JOIN event e USING(seq) CROSS JOIN payload p USING(seq) ORDER BY x.seq"""
 _SCOPE = """SELECT s.path, f.review FROM fact f JOIN scope s USING(scope_no)
   WHERE f.id = ? AND s.retired_at IS NULL"""
-_TIMES = ("closed_at", "expires_at", "valid_from", "valid_until")
+_TIMES = fact_fields.TIMES | {"closed_at"}
 _OTHERS = ("from", "to", "origin", "copy", "was")
 
 
 def history(connection: apsw.Connection, fact_id: str, view: View) -> History | None:
     """Return a visible fact's history; None when it is not visible."""
     row: Any = next(iter(connection.execute(_BY_ID, (fact_id,))), None)
-    if row is None or not view.shows(row[1], fact_rows.fact(row).review):
+    if row is None or not view.shows(row[fact_rows.SCOPE], fact_rows.fact(row).review):
         return None
-    number = row[22]
+    number = row[fact_rows.NUMBER]
     moments: list[Any] = [at for (at,) in connection.execute(_SINCE, (number,))]
     moments += [at for (at,) in connection.execute(_CHANGED, (number,))]
     versions = [next(fact_rows.facts(connection, _THEN, (fact_id, at))) for at in moments]

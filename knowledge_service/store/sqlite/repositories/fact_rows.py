@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import functools
 import json
-import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
@@ -13,18 +12,19 @@ import apsw
 
 from knowledge_client import base_model
 from knowledge_client.models import Fact, Source
+from knowledge_service.domain.fact_fields import STORED_FIELDS, Encoding
 from knowledge_service.event_log import times
+from knowledge_service.event_log.fact_events import CHANGEABLE
 
-COLUMNS = """f.id, s.path, f.kind, f.title, f.content, f.data, f.schema, f.about, f.position,
-  f.subject, f.predicate, f.tags, f.confidence, f.source, f.lifecycle, f.review, f.flags,
-  f.expires_at, f.valid_from, f.valid_until, f.recorded_at, f.closed_at, f.fact_no, f.closed_reason,
-  f.version"""
+_FIELDS = tuple(Fact.model_fields)
+_COLUMN_OF = {each.attribute: each.name for each in STORED_FIELDS}
+_NAMES = tuple(_COLUMN_OF.get(attribute, attribute) for attribute in _FIELDS)
+_VERSIONED = frozenset((*CHANGEABLE, "version"))
+SCOPE, NUMBER = _FIELDS.index("scope"), len(_FIELDS)
+"""Where a row has the scope's path and the fact's number."""
 FROM = "FROM fact f JOIN scope s USING(scope_no)"
-SELECT = f"SELECT {COLUMNS} {FROM}"
-_VERSIONED = (
-    "tags", "confidence", "lifecycle", "review", "flags", "expires_at", "valid_from", "valid_until",
-    "closed_at", "closed_reason", "version",
-)  # fmt: skip
+_COLUMNS = ", ".join("s.path" if name == "scope" else f"f.{name}" for name in _NAMES)
+SELECT = f"SELECT {_COLUMNS}, f.fact_no {FROM}"
 UNREVIEWED = "('draft', 'rejected')"
 """`visibility.UNREVIEWED` as SQL."""
 _BY_NUMBERS = f"{SELECT} WHERE f.fact_no IN (SELECT value FROM json_each(?1))"
@@ -32,12 +32,15 @@ _BY_NUMBERS = f"{SELECT} WHERE f.fact_no IN (SELECT value FROM json_each(?1))"
 
 def select_as_of(mark: str) -> str:
     """Return the query for facts as they were known at the moment that is bound to `mark`."""
-    columns = COLUMNS
-    for name in _VERSIONED:
-        then = f"CASE WHEN p.fact_no IS NULL THEN f.{name} ELSE p.{name} END AS {name}"
-        columns = re.sub(rf"\bf\.{name}\b", then, columns, count=1)
-    return f"""SELECT {columns} {FROM} LEFT JOIN fact_past p
+    columns = ", ".join(map(_column_as_of, _NAMES))
+    return f"""SELECT {columns}, f.fact_no {FROM} LEFT JOIN fact_past p
       ON p.fact_no = f.fact_no AND p.since <= {mark} AND p.until > {mark}"""
+
+
+def _column_as_of(name: str) -> str:
+    if name in _VERSIONED:
+        return f"CASE WHEN p.fact_no IS NULL THEN f.{name} ELSE p.{name} END AS {name}"
+    return "s.path" if name == "scope" else f"f.{name}"
 
 
 _BY_NUMBERS_AS_OF = f"""{select_as_of("?2")} WHERE f.recorded_at <= ?2
@@ -45,35 +48,15 @@ _BY_NUMBERS_AS_OF = f"""{select_as_of("?2")} WHERE f.recorded_at <= ?2
 
 
 def fact(row: Sequence[Any]) -> Fact:
-    """Build a fact from the columns above; they were checked when they were written."""
+    """Make a fact of the columns of `SELECT`; they were checked when they were written."""
+    values = list(row)
+    for at, decode in _DECODERS:
+        value = values[at]
+        if value is not None:
+            values[at] = decode(value)
     return base_model.construct_unchecked(
         Fact,
-        {
-            "id": row[0],
-            "scope": row[1],
-            "kind": row[2],
-            "title": row[3],
-            "content": row[4],
-            "data": None if row[5] is None else json.loads(row[5]),
-            "schema_": row[6],
-            "about": row[7],
-            "position": row[8],
-            "subject": row[9],
-            "predicate": row[10],
-            "tags": _list(row[11]),
-            "confidence": row[12],
-            "source": _source(row[13]),
-            "lifecycle": row[14],
-            "review": row[15],
-            "flags": _list(row[16]),
-            "expires_at": times.from_us(row[17]),
-            "valid_from": times.from_us(row[18]),
-            "valid_until": times.from_us(row[19]),
-            "recorded_at": times.from_us(row[20]),
-            "closed_at": times.from_us(row[21]),
-            "closed_reason": row[23],
-            "version": row[24],
-        },
+        dict(zip(_FIELDS, values, strict=False)),  # the number is no field
     )
 
 
@@ -88,6 +71,20 @@ def _source(text: str) -> Source:
 
 _SHORT = 200
 _known = functools.lru_cache(maxsize=1024)(Source.model_validate_json)
+_DECODER_OF: Mapping[Encoding, Callable[[Any], Any]] = {
+    Encoding.TIME: times.from_us,
+    Encoding.JSON: json.loads,
+    Encoding.TEXTS: _list,
+    Encoding.SOURCE: _source,
+}
+_ENCODING_OF = {each.attribute: each.encoding for each in STORED_FIELDS} | dict.fromkeys(
+    ("recorded_at", "closed_at"), Encoding.TIME
+)
+_DECODERS = tuple(
+    (at, _DECODER_OF[_ENCODING_OF[name]])
+    for at, name in enumerate(_FIELDS)
+    if _ENCODING_OF.get(name) in _DECODER_OF
+)
 
 
 def facts(connection: apsw.Connection, sql: str, bindings: Sequence[Any]) -> Iterator[Fact]:
@@ -105,4 +102,4 @@ def by_numbers(
         found = connection.execute(_BY_NUMBERS, (named,))
     else:
         found = connection.execute(_BY_NUMBERS_AS_OF, (named, times.to_us(known_at)))
-    return {row[22]: fact(row) for row in found}
+    return {row[NUMBER]: fact(row) for row in found}

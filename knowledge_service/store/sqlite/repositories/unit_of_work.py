@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from knowledge_client.models import Fact, ScopeConfig
+from knowledge_service.domain import fact_fields
 from knowledge_service.domain.facts import NewFact
 from knowledge_service.event_log import event_payloads, fact_event_json, fact_events
 from knowledge_service.event_log.events import Event
@@ -210,7 +211,7 @@ class SqliteUnitOfWork:
         if row is None:
             return None
         found = dict(zip(fact_events.CHANGEABLE, row, strict=True))
-        return found | {name: json.loads(found[name]) for name in ("tags", "flags")}
+        return found | {name: json.loads(found[name]) for name in fact_fields.LISTS}
 
     def closer(self, fact_id: str) -> Closer | None:
         """Read the last event that closed the fact."""

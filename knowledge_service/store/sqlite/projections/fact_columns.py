@@ -1,0 +1,61 @@
+"""The columns of the fact table, made from the list of `fact_fields`: a row as it is inserted."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+from knowledge_service.domain.fact_fields import NAMES, STORED_FIELDS, Encoding
+from knowledge_service.domain.facts import canonical
+
+_SOURCE = next(at for at, each in enumerate(STORED_FIELDS) if each.encoding is Encoding.SOURCE)
+_JSON = tuple(at for at, each in enumerate(STORED_FIELDS) if each.encoding is Encoding.JSON)
+_LISTS = tuple(at for at, each in enumerate(STORED_FIELDS) if each.encoding is Encoding.TEXTS)
+_DEFAULTS = tuple(
+    (at, each.default)
+    for at, each in enumerate(STORED_FIELDS)
+    if each.default is not None and each.encoding is Encoding.PLAIN
+)
+
+
+class OwnColumns(NamedTuple):
+    """What the store adds to a fact."""
+
+    fact_no: int
+    id: str
+    scope_no: int | None
+    key_hash: bytes | None
+    source_type: str
+    lifecycle: str
+    recorded_at: int
+    closed_at: int | None
+    closed_reason: str | None
+    closed_by: str | None
+    content_hash: bytes
+    changed_at: int
+    changed_seq: int
+
+
+_COLUMNS = (*OwnColumns._fields, *NAMES)
+INSERT = f"INSERT INTO fact({', '.join(_COLUMNS)}) VALUES({', '.join('?' * len(_COLUMNS))})"
+"""Takes what `row` returns."""
+
+
+def row(own: OwnColumns, payload: Sequence[Any], source_json: str) -> tuple[Any, ...]:
+    """Return the row of a fact whose payload has these values, in the order of `NAMES`."""
+    columns = list(payload)
+    columns[_SOURCE] = source_json
+    for at in _JSON:
+        if columns[at] is not None:
+            columns[at] = canonical(columns[at])
+    for at in _LISTS:
+        columns[at] = json_list(columns[at])
+    for at, default in _DEFAULTS:
+        if columns[at] is None:
+            columns[at] = default
+    return (*own, *columns)
+
+
+def json_list(values: Any) -> str:
+    """Encode a list; nearly every one is empty."""
+    return canonical(values) if values else "[]"
