@@ -60,40 +60,16 @@ class CorrectBody(WireModel):
     replacement: str | None = Field(default=None, min_length=1, max_length=8192)
 
 
-class ReferenceFact(WireModel):
-    """A recalled fact as the reference's clients read it, with all else that is known of it.
+class ReferenceFact(RecalledFact):
+    """A recalled fact as the reference's clients read it, with all other fields of a fact.
 
     `scope` is `{level, realm_id?, formation_id?, cell_id?}`. `source` names the mission or the
     experiment beside its references. `valid_from` is when it was recorded unless it says more.
     """
 
-    id: str
-    content: str
-    scope: dict[str, str]
-    source: dict[str, Any]
-    confidence: float
+    scope: dict[str, str]  # type: ignore[assignment]
+    source: dict[str, Any]  # type: ignore[assignment]
     valid_from: UtcDatetime
-    valid_until: UtcDatetime | None
-    tags: tuple[str, ...]
-    kind: str
-    title: str | None
-    data: Any
-    schema_: str | None = Field(alias="schema")
-    about: str | None
-    position: int | None
-    subject: str | None
-    predicate: str | None
-    lifecycle: str
-    review: str
-    flags: tuple[str, ...]
-    expires_at: UtcDatetime | None
-    recorded_at: UtcDatetime
-    closed_at: UtcDatetime | None
-    closed_reason: str | None
-    version: int
-    rank: int
-    score: float
-    parts: dict[str, float]
 
 
 def reference_fact(fact: RecalledFact) -> ReferenceFact:

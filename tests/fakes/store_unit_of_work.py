@@ -9,9 +9,10 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 from knowledge_client.models import Fact, ScopeConfig
-from knowledge_service.domain import capacity
+from knowledge_service.domain import capacity, fact_fields
+from knowledge_service.domain.fact_fields import LISTS, STORED_FIELDS
 from knowledge_service.domain.facts import NewFact, canonical
-from knowledge_service.event_log import times
+from knowledge_service.event_log import fact_events, times
 from knowledge_service.event_log.events import Event
 from knowledge_service.fact_operations.unit_of_work import (
     ActivePromotion,
@@ -28,7 +29,8 @@ from knowledge_service.search.text import analyser
 if TYPE_CHECKING:
     from tests.fakes.store_base import Base
 
-_TIMES = ("closed_at", "expires_at", "valid_from", "valid_until")
+_TIMES = fact_fields.TIMES | {"closed_at"}
+_PLAIN = frozenset(fact_events.CHANGEABLE) - _TIMES - {"closed_by"}
 _ENDS = ("fact", "from", "to", "origin", "copy")
 
 
@@ -183,29 +185,14 @@ class MemoryUnitOfWork:
         event = self._append("fact.recorded", actor, [{"fact": fact_id, **given}])
         now = times.from_us(event.at)
         closed = given.get("lifecycle", "live") != "live"
+        values = {each.attribute: getattr(new, each.name) for each in STORED_FIELDS}
+        if "valid_until" in given:
+            values["valid_until"] = times.from_us(given["valid_until"])
         fact = Fact(
+            **values,
             id=fact_id,
             scope=new.scope,
-            kind=new.kind,
-            title=new.title,
-            content=new.content,
-            data=new.data,
-            schema_=new.schema,
-            about=new.about,
-            position=new.position,
-            subject=new.subject,
-            predicate=new.predicate,
-            tags=new.tags,
-            confidence=new.confidence,
-            source=new.source,
             lifecycle=given.get("lifecycle", "live"),
-            review=new.review,
-            flags=new.flags,
-            expires_at=new.expires_at,
-            valid_from=new.valid_from,
-            valid_until=times.from_us(given["valid_until"])
-            if "valid_until" in given
-            else new.valid_until,
             recorded_at=now,
             closed_at=now if closed else None,
             closed_reason=given.get("closed_reason"),
@@ -233,10 +220,7 @@ class MemoryUnitOfWork:
     def before(self, fact_id: str, seq: int) -> Mapping[str, Any] | None:
         for version in self._book.past.get(fact_id, []):
             if version.until_seq == seq:
-                names = (
-                    "tags", "confidence", "lifecycle", "review", "flags", "closed_reason",
-                )  # fmt: skip
-                plain = {name: getattr(version.fact, name) for name in names}
+                plain = {name: getattr(version.fact, name) for name in _PLAIN}
                 return plain | {n: times.to_us(getattr(version.fact, n)) for n in _TIMES}
         return None
 
@@ -308,7 +292,7 @@ class MemoryUnitOfWork:
         for name in _TIMES:
             if name in given:
                 given[name] = times.from_us(given[name])
-        for name in ("tags", "flags"):
+        for name in LISTS:
             if name in given:
                 given[name] = tuple(given[name])
         new = row.fact.model_copy(update=given)
