@@ -18,19 +18,19 @@ from kais_operator.controllers.base import Controller
 from kais_operator.informer import watch_targets
 from kais_operator.informer.cache import Cache
 from kais_operator.informer.cached_cluster import CachedCluster
-from kais_operator.informer.list_client import Listing
-from kais_operator.informer.watch_heartbeat import WatchProbe
+from kais_operator.informer.list_client import ListClient
+from kais_operator.informer.watch_heartbeat import WatchHeartbeat
 from kais_operator.knowledge import client
 from kais_operator.knowledge.sync_state import StoreMemory
 from kais_operator.kubernetes import api_client, credentials, pod_exec
 from kais_operator.kubernetes.cluster import ApiCluster
-from kais_operator.manager.leader_election import Election
-from kais_operator.manager.leader_session import Office
+from kais_operator.manager.leader_election import LeaderElection
+from kais_operator.manager.leader_session import ManagerDependencies
 from kais_operator.manager.lifecycle import Lifecycle
 from kais_operator.manager.metrics import Metrics
 from kais_operator.manager.probes import HealthServer
 from kais_operator.ports import Placement, World
-from kais_operator.rendering.renderer import PATIENCE_S, WorkerRenderer
+from kais_operator.rendering.renderer import WAIT_S, WorkerRenderer
 from kais_rendering.client import RenderClient
 from kais_rendering.pool import RenderPool
 
@@ -39,8 +39,8 @@ logger = logging.getLogger("kais_operator")
 
 
 @contextlib.asynccontextmanager
-async def assembled(
-    config: settings.Settings, reconcilers: Mapping[str, Controller]
+async def build_operator(
+    config: settings.Settings, controllers: Mapping[str, Controller]
 ) -> AsyncIterator[Lifecycle]:
     """Build the operator, serve its health, and close everything at the end of the block.
 
@@ -49,32 +49,41 @@ async def assembled(
     """
     clock = SystemClock()
     async with contextlib.AsyncExitStack() as stack:
-        link = await api_client.connect(config.kubeconfig)
-        stack.push_async_callback(link.close)
+        cluster_client = await api_client.connect(config.kubeconfig)
+        stack.push_async_callback(cluster_client.close)
         store = client.connect(config.knowledge_url, token_file=config.knowledge_token_file)
         stack.push_async_callback(store.aclose)
         metrics = Metrics()
-        metrics.watch_requests(link.requests)
+        metrics.export_requests(cluster_client.requests)
         workers = RenderClient(config.renderer_socket) if config.renderer_socket else RenderPool()
-        renderer = WorkerRenderer(workers, count=metrics.rendered, patience_s=PATIENCE_S)
+        renderer = WorkerRenderer(workers, count=metrics.record_render, wait_s=WAIT_S)
         stack.push_async_callback(renderer.close)
         await renderer.start()
-        election = Election(
-            link, namespace=config.operator_namespace, identity=config.identity, clock=clock
+        leader_election = LeaderElection(
+            cluster_client,
+            namespace=config.operator_namespace,
+            identity=config.identity,
+            clock=clock,
         )
         memory = StoreMemory(clock)
         cache = Cache(
-            labelled=watch_targets.CHILDREN, owned=("ConfigMap",), home=config.operator_namespace
+            labelled=watch_targets.CHILD_KINDS,
+            owned=("ConfigMap",),
+            operator_namespace=config.operator_namespace,
         )
-        running = pod_exec.ApiContainers(link, leads=election.leads, clock=clock)
-        stack.push_async_callback(running.close)
+        pod_containers = pod_exec.ApiContainers(
+            cluster_client, is_leader=leader_election.is_leader, clock=clock
+        )
+        stack.push_async_callback(pod_containers.close)
         world = World(
-            cluster=CachedCluster(ApiCluster(link, leads=election.leads, clock=clock), cache),
-            knowledge=client.NotedKnowledge(
+            cluster=CachedCluster(
+                ApiCluster(cluster_client, is_leader=leader_election.is_leader, clock=clock), cache
+            ),
+            knowledge=client.MonitoredKnowledge(
                 store,
                 memory,
-                count_run=metrics.run_told,
-                count_extraction=metrics.extraction_asked,
+                count_run=metrics.record_run,
+                count_extraction=metrics.record_extraction,
             ),
             memory=memory,
             renderer=renderer,
@@ -87,22 +96,25 @@ async def assembled(
                 config.allowed_additions,
                 has_spawn_policy=config.has_spawn_policy,
             ),
-            containers=running,
+            containers=pod_containers,
         )
-        probe = WatchProbe(
-            link, namespace=config.operator_namespace, leads=election.leads, clock=clock
+        heartbeat = WatchHeartbeat(
+            cluster_client,
+            namespace=config.operator_namespace,
+            is_leader=leader_election.is_leader,
+            clock=clock,
         )
-        office = Office(
+        dependencies = ManagerDependencies(
             world=world,
-            memory=memory,
-            listing=Listing(link),
+            sync_state=memory,
+            list_client=ListClient(cluster_client),
             cache=cache,
-            reconcilers=reconcilers,
+            controllers=controllers,
             metrics=metrics,
-            probe=probe,
-            login=lambda: credentials.login_of(link.configuration),
+            heartbeat=heartbeat,
+            login=lambda: credentials.read_credentials(cluster_client.configuration),
         )
-        lifecycle = Lifecycle(election, office)
+        lifecycle = Lifecycle(leader_election, dependencies)
         health = HealthServer(
             metrics,
             lambda: workers.problem() or lifecycle.problem(),
@@ -121,7 +133,7 @@ async def run(config: settings.Settings) -> None:
     Raises:
         OperatorError, OSError: It could not start, or its watches ended.
     """
-    async with assembled(config, registry.CONTROLLERS) as lifecycle:
+    async with build_operator(config, registry.CONTROLLERS) as lifecycle:
         lifecycle.stop_on_signals()
         await lifecycle.run()
 

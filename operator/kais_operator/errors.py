@@ -47,9 +47,9 @@ class RenderingPending(NotReady):
         done: Ends when the answer is there to be asked for again.
     """
 
-    def __init__(self, done: asyncio.Future[Any]) -> None:
+    def __init__(self, completion: asyncio.Future[Any]) -> None:
         super().__init__("a template is being rendered", requeue_after_s=_ANSWERED_S)
-        self.done = done
+        self.completion = completion
 
 
 class NotLeading(OperatorError):
@@ -124,6 +124,6 @@ def log_level(exc: BaseException, *, otherwise: int = logging.WARNING) -> int:
     A namespace that is being deleted refuses new objects; that is no failure.
     """
     causes = (exc, exc.__cause__)
-    if any(isinstance(one, NamespaceTerminating) for one in causes):
+    if any(isinstance(error, NamespaceTerminating) for error in causes):
         return logging.INFO
-    return logging.ERROR if any(isinstance(one, Forbidden) for one in causes) else otherwise
+    return logging.ERROR if any(isinstance(error, Forbidden) for error in causes) else otherwise

@@ -17,13 +17,15 @@ from pathlib import Path
 from kais import workspace_paths
 
 
-def look(paths: Sequence[str], *, workspace: str = workspace_paths.WORKSPACE) -> tuple[int, str]:
+def check_paths(
+    paths: Sequence[str], *, workspace: str = workspace_paths.WORKSPACE
+) -> tuple[int, str]:
     """Look for the paths; gives the exit status and what to print."""
     root = Path(workspace).resolve()
     outside, missing = [], []
     for path in paths:
-        located = workspace_paths.located(path, workspace=workspace)
-        target = None if located is None else Path(os.path.realpath(located))
+        candidate = workspace_paths.located(path, workspace=workspace)
+        target = None if candidate is None else Path(os.path.realpath(candidate))
         if target is None or not target.is_relative_to(root):
             outside.append(path)
         elif not target.exists():
@@ -36,9 +38,9 @@ def look(paths: Sequence[str], *, workspace: str = workspace_paths.WORKSPACE) ->
 def main() -> None:
     """Run as a program."""
     paths = [text for text in sys.argv[1:] if text != "--"]
-    status, words = look(paths)
-    if words:
-        print(words)  # noqa: T201 - what the check says
+    status, message = check_paths(paths)
+    if message:
+        print(message)  # noqa: T201 - what the check says
     sys.exit(status)
 
 

@@ -17,7 +17,7 @@ _IN_CLUSTER = Path("/var/run/secrets/kubernetes.io/serviceaccount")
 _HOME_CONFIG = Path("~/.kube/config")
 _DEFAULT_URL = "http://127.0.0.1:8000"
 _LEVELS = ("DEBUG", "INFO", "WARNING", "ERROR")
-_MOST_PORT = 65535
+_MAX_PORT = 65535
 
 
 class SettingsError(ValueError):
@@ -78,13 +78,13 @@ def from_environment(environ: Mapping[str, str] | None = None) -> Settings:
         log_level=_level(env.get("KAIS_LOG_LEVEL") or "INFO"),
         check_image=env.get("KAIS_CHECK_IMAGE")
         or f"localhost/kais/operator:{metadata.version('kais')}",
-        has_spawn_policy=_switch(env, "KAIS_SPAWN_POLICY"),
+        has_spawn_policy=_boolean(env, "KAIS_SPAWN_POLICY"),
         allowed_additions=_paths(env.get("KAIS_ALLOWED_ADDITIONS", "")),
         renderer_socket=_socket(env.get("KAIS_RENDERER_SOCKET", "")),
     )
 
 
-def _switch(env: Mapping[str, str], name: str) -> bool:
+def _boolean(env: Mapping[str, str], name: str) -> bool:
     value = env.get(name) or "false"
     if value not in ("true", "false"):
         raise SettingsError(f"{name}: {value!r} is neither true nor false")
@@ -92,9 +92,9 @@ def _switch(env: Mapping[str, str], name: str) -> bool:
 
 
 def _kubeconfig(env: Mapping[str, str]) -> str | None:
-    named = env.get("KUBECONFIG")
-    if named:
-        return named
+    paths = env.get("KUBECONFIG")
+    if paths:
+        return paths
     if env.get("KUBERNETES_SERVICE_HOST") and (_IN_CLUSTER / "token").exists():
         return None
     home = _HOME_CONFIG.expanduser()
@@ -142,7 +142,7 @@ def _url(env: Mapping[str, str], name: str, default: str) -> str:
 
 
 def _port(text: str) -> int:
-    if not text.isdigit() or int(text) > _MOST_PORT:
+    if not text.isdigit() or int(text) > _MAX_PORT:
         raise SettingsError(f"KAIS_METRICS_PORT: {text!r} is no port; 0 picks a free one")
     return int(text)
 

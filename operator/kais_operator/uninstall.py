@@ -20,31 +20,33 @@ from kais import labels, uninstall_rules
 from kais_operator import errors, settings
 from kais_operator.clock import SystemClock
 from kais_operator.kubernetes import api_client, api_paths
-from kais_operator.kubernetes.api_client import MERGE_PATCH, Connection
+from kais_operator.kubernetes.api_client import MERGE_PATCH, ApiClient
 from kais_operator.planning.plan import Body, ObjectRef
 
-_END_S = 60.0
+_RUNS_TIMEOUT_S = 60.0
 """How long runs may take to end: a pod's grace period is 30 s unless its image says otherwise."""
-_STOP_S = 60.0
-_LOOK_S = 1.0
-_TRIES = 5  # of a write that conflicts with another one
+_PODS_TIMEOUT_S = 60.0
+_POLL_S = 1.0
+_MAX_ATTEMPTS = 5  # of a write that conflicts with another one
 
 
 class Uninstall:
     """One uninstall over a connection; `namespaces` is empty for the whole cluster."""
 
     def __init__(
-        self, link: Connection, namespaces: Sequence[str], say: Callable[[str], None]
+        self, api_client: ApiClient, namespaces: Sequence[str], report: Callable[[str], None]
     ) -> None:
-        self._link = link
+        self._api_client = api_client
         self._namespaces: Sequence[str | None] = namespaces or (None,)
-        self._say = say
+        self._report = report
 
     async def run(self, *, home: str, deployment: str, selector: str) -> None:
         """Take all steps in order."""
         if await self._is_led(home):
             await self._abort()
-            await self._wait(self._count_runs, "runs to end and to be recorded", _END_S)
+            await self._wait_until_none(
+                self._count_runs, "runs to end and to be recorded", _RUNS_TIMEOUT_S
+            )
         await self._stop(home, deployment, selector)
         await self._delete_jobs()
         for kind in uninstall_rules.FINALIZED_KINDS:
@@ -53,19 +55,19 @@ class Uninstall:
     async def _is_led(self, home: str) -> bool:
         ref = ObjectRef("Lease", home, labels.LEASE)
         try:
-            lease = await self._link.call("GET", api_paths.single(ref))
+            lease = await self._api_client.call("GET", api_paths.single(ref))
         except errors.NotFound:
             return False
         return uninstall_rules.is_led(lease, SystemClock().now())
 
     async def _abort(self) -> None:
-        for mission in await self._all("Mission"):
+        for mission in await self._list_all("Mission"):
             patch = uninstall_rules.abort(mission)
             if patch is not None and await self._patch("Mission", mission, patch):
-                self._say(f"{_name('Mission', mission)}: its run is aborted")
+                self._report(f"{_name('Mission', mission)}: its run is aborted")
 
     async def _count_runs(self) -> int:
-        return sum(map(uninstall_rules.is_unsettled, await self._all("Mission")))
+        return sum(map(uninstall_rules.is_unsettled, await self._list_all("Mission")))
 
     async def _stop(self, home: str, name: str, selector: str) -> None:
         """Delete the Deployment: to scale it would leave a field that Helm conflicts with.
@@ -75,61 +77,69 @@ class Uninstall:
         path = api_paths.single(ObjectRef("Deployment", home, name))
         options = {"propagationPolicy": "Background"}
         try:
-            await self._link.call("DELETE", path, body=options)
+            await self._api_client.call("DELETE", path, body=options)
         except errors.NotFound:
             return  # it runs elsewhere, such as on a laptop
-        self._say(f"Deployment/{home}/{name}: deleted")
+        self._report(f"Deployment/{home}/{name}: deleted")
 
         async def count_pods() -> int:
             return len(await self._list("Pod", home, selector))
 
-        await self._wait(count_pods, "the operator's pods to go", _STOP_S)
+        await self._wait_until_none(count_pods, "the operator's pods to go", _PODS_TIMEOUT_S)
 
     async def _delete_jobs(self) -> None:
-        for job in await self._all("Job"):
+        for job in await self._list_all("Job"):
             if uninstall_rules.is_orphaned(job):
                 options = {"propagationPolicy": "Background"}
                 with contextlib.suppress(errors.NotFound):
-                    await self._link.call("DELETE", _path("Job", job), body=options)
-                self._say(f"{_name('Job', job)}: deleted; its run did not end")
+                    await self._api_client.call("DELETE", _path("Job", job), body=options)
+                self._report(f"{_name('Job', job)}: deleted; its run did not end")
 
     async def _release(self, kind: str) -> None:
-        for _ in range(_TRIES):
-            finalized = [body for body in await self._all(kind) if uninstall_rules.release(body)]
+        for _ in range(_MAX_ATTEMPTS):
+            finalized = [
+                body for body in await self._list_all(kind) if uninstall_rules.release(body)
+            ]
             if not finalized:
                 return
             for body in finalized:
                 if await self._patch(kind, body, uninstall_rules.release(body) or {}):
-                    self._say(f"{_name(kind, body)}: finalizer removed")
+                    self._report(f"{_name(kind, body)}: finalizer removed")
         raise errors.Conflict(f"another client keeps writing the finalizers of {kind} objects")
 
     async def _patch(self, kind: str, body: Body, patch: Body) -> bool:
         """Write a patch; False for an object that is gone or was written meanwhile."""
         try:
-            await self._link.call("PATCH", _path(kind, body), body=patch, content_type=MERGE_PATCH)
+            await self._api_client.call(
+                "PATCH", _path(kind, body), body=patch, content_type=MERGE_PATCH
+            )
         except (errors.NotFound, errors.Conflict):
             return False
         return True
 
-    async def _all(self, kind: str) -> list[Body]:
-        return [body for one in self._namespaces for body in await self._list(kind, one)]
+    async def _list_all(self, kind: str) -> list[Body]:
+        return [
+            body for namespace in self._namespaces for body in await self._list(kind, namespace)
+        ]
 
     async def _list(self, kind: str, namespace: str | None, selector: str = "") -> list[Body]:
         query = {"labelSelector": selector} if selector else {}
         path = api_paths.collection(kind, namespace)
         try:
-            page = await self._link.call("GET", path, query=query)
+            page = await self._api_client.call("GET", path, query=query)
         except errors.NotFound:
             return []  # the kind is gone, or the namespace
         return list(page.get("items") or [])
 
-    async def _wait(self, count: Callable[[], Awaitable[int]], what: str, limit_s: float) -> None:
+    async def _wait_until_none(
+        self, count: Callable[[], Awaitable[int]], description: str, limit_s: float
+    ) -> None:
         deadline = asyncio.get_running_loop().time() + limit_s
-        while left := await count():
+        while remaining := await count():
             if asyncio.get_running_loop().time() > deadline:
-                self._say(f"waited {limit_s:.0f} s for {what}: {left} are left")
+                self._report(f"waited {limit_s:.0f} s for {description}: {remaining} are left")
                 return
-            await asyncio.sleep(_LOOK_S)
+            await asyncio.sleep(_POLL_S)
 
 
 def _path(kind: str, body: Body) -> str:
@@ -143,15 +153,15 @@ def _name(kind: str, body: Body) -> str:
 
 async def run(config: settings.Settings, deployment: str, selector: str) -> None:
     """Log in, and take all steps."""
-    link = await api_client.connect(config.kubeconfig)
+    client = await api_client.connect(config.kubeconfig)
     try:
-        steps = Uninstall(link, config.watch_namespaces, _say)
+        steps = Uninstall(client, config.watch_namespaces, _report)
         await steps.run(home=config.operator_namespace, deployment=deployment, selector=selector)
     finally:
-        await link.close()
+        await client.close()
 
 
-def _say(text: str) -> None:
+def _report(text: str) -> None:
     sys.stdout.write(f"{text}\n")
     sys.stdout.flush()
 

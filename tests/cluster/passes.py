@@ -9,7 +9,7 @@ from kais_operator import errors
 from kais_operator.apply import executor, status
 from kais_operator.clock import SystemClock
 from kais_operator.controllers.base import Controller
-from kais_operator.knowledge.client import NotedKnowledge
+from kais_operator.knowledge.client import MonitoredKnowledge
 from kais_operator.knowledge.sync_state import StoreMemory
 from kais_operator.kubernetes import api_client
 from kais_operator.kubernetes.cluster import ApiCluster
@@ -20,15 +20,15 @@ from tests.fakes.knowledge import FakeKnowledge
 from tests.fakes.renderer import InProcessRenderer
 
 
-async def connected(kubeconfig: Path) -> tuple[World, api_client.Connection]:
+async def connected(kubeconfig: Path) -> tuple[World, api_client.ApiClient]:
     """Give a world over a real cluster and a store in memory; the caller closes the connection."""
     clock = SystemClock()
     link = await api_client.connect(str(kubeconfig))
     memory = StoreMemory(clock)
-    cluster = ApiCluster(link, leads=lambda: True, clock=clock)
-    knowledge = NotedKnowledge(FakeKnowledge(), memory)
+    cluster = ApiCluster(link, is_leader=lambda: True, clock=clock)
+    knowledge = MonitoredKnowledge(FakeKnowledge(), memory)
     place = Placement(operator_namespace="default", knowledge_url="http://knowledge:8000")
-    running = ApiContainers(link, leads=lambda: True, clock=clock)
+    running = ApiContainers(link, is_leader=lambda: True, clock=clock)
     made = World(cluster, knowledge, memory, InProcessRenderer(), clock, place, running)
     return made, link
 

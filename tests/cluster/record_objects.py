@@ -32,7 +32,7 @@ from kais_operator.controllers.cell.observe import cell
 from kais_operator.controllers.formation import observe as formation
 from kais_operator.controllers.knowledge_scope import observe as knowledge_scope
 from kais_operator.controllers.mission.observe import mission
-from kais_operator.knowledge.client import NotedKnowledge
+from kais_operator.knowledge.client import MonitoredKnowledge
 from kais_operator.manager import leader_election
 from kais_operator.planning.plan import Body, ObjectRef
 from kais_operator.ports import World
@@ -129,7 +129,7 @@ class Recording:
             await executor.execute(plan, self.world)
             if seen.body is not None:
                 await passes.status.write(self.world.cluster, seen.body, plan.status)
-                await executor.announce(plan, seen.body, self.world)
+                await executor.emit_events(plan, seen.body, self.world)
         except errors.Conflict:
             return  # the next pass sees what changed meanwhile
 
@@ -279,15 +279,15 @@ async def record(plane: ControlPlane) -> dict[str, Any]:
     clock: Any = SystemClock()
     knowledge = FakeKnowledge(clock=clock)
     knowledge.facts = [recalled_fact("fact-1", "The build needs Java 21.", at=clock.now())]
-    noted = NotedKnowledge(knowledge, world.memory)
+    noted = MonitoredKnowledge(knowledge, world.memory)
     world = replace(world, knowledge=noted, containers=FakeContainers(clock))
     plane.kubectl("create", "namespace", NAMESPACE)
     recording = Recording(plane, world, knowledge)
     try:
-        election = leader_election.Election(
+        election = leader_election.LeaderElection(
             link, namespace=NAMESPACE, identity="operator-1_1", clock=clock
         )
-        await election.stand()
+        await election.acquire()
         await live(recording)
         return dumped(recording)
     finally:

@@ -33,7 +33,7 @@ class TestApiCluster(ClusterPortSuite):
     @pytest.fixture
     async def cluster(self, control_plane, lead: Lead) -> AsyncIterator[ApiCluster]:
         link = await api_client.connect(str(control_plane.kubeconfig))
-        yield ApiCluster(link, leads=lead, clock=SystemClock())
+        yield ApiCluster(link, is_leader=lead, clock=SystemClock())
         await link.close()
 
     async def test_what_the_schema_refuses_is_invalid_in_the_servers_words(
@@ -85,7 +85,7 @@ async def test_a_server_that_is_not_there_is_unavailable(tmp_path, control_plane
     elsewhere = tmp_path / "kubeconfig"
     elsewhere.write_text(text)
     link = await api_client.connect(str(elsewhere))
-    cluster = ApiCluster(link, leads=lambda: True, clock=SystemClock())
+    cluster = ApiCluster(link, is_leader=lambda: True, clock=SystemClock())
     with pytest.raises(errors.ClusterUnavailable, match="no answer from the API server"):
         await cluster.get(ObjectRef("ConfigMap", "default", "m"))
     await link.close()

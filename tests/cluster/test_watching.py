@@ -15,9 +15,9 @@ from kais import labels
 from kais_operator.clock import SystemClock
 from kais_operator.informer import event_intake, list_client, relist, watch_targets
 from kais_operator.informer.cache import Cache
-from kais_operator.informer.list_client import Listing, Subject
-from kais_operator.informer.relist import Sweeper
-from kais_operator.informer.watch_health import Freshness
+from kais_operator.informer.list_client import ListClient, WatchTarget
+from kais_operator.informer.relist import Relister
+from kais_operator.informer.watch_health import WatchHealth
 from kais_operator.kubernetes import api_client, credentials
 from kais_operator.kubernetes.cluster import ApiCluster
 from kais_operator.manager import watches
@@ -30,15 +30,15 @@ pytestmark = pytest.mark.cluster
 
 
 @pytest.fixture
-async def link(control_plane: ControlPlane) -> AsyncIterator[api_client.Connection]:
+async def link(control_plane: ControlPlane) -> AsyncIterator[api_client.ApiClient]:
     made = await api_client.connect(str(control_plane.kubeconfig))
     yield made
     await made.close()
 
 
 @pytest.fixture
-def cluster(link: api_client.Connection) -> ApiCluster:
-    return ApiCluster(link, leads=lambda: True, clock=SystemClock())
+def cluster(link: api_client.ApiClient) -> ApiCluster:
+    return ApiCluster(link, is_leader=lambda: True, clock=SystemClock())
 
 
 @pytest.fixture
@@ -52,7 +52,7 @@ def proxy(control_plane: ControlPlane) -> Iterator[Proxy]:
 @pytest.fixture
 async def proxied(
     control_plane: ControlPlane, proxy: Proxy, tmp_path: Path
-) -> AsyncIterator[api_client.Connection]:
+) -> AsyncIterator[api_client.ApiClient]:
     """A connection through the proxy, for kopf; sweeps go past it."""
     text = control_plane.kubeconfig.read_text()
     elsewhere = tmp_path / "kubeconfig"
@@ -65,14 +65,14 @@ async def proxied(
 class Memory:
     """Memory of the ConfigMaps of one namespace, and who fills it."""
 
-    def __init__(self, link: api_client.Connection, namespace: str) -> None:
+    def __init__(self, link: api_client.ApiClient, namespace: str) -> None:
         self.namespace = namespace
-        self.subject = Subject("ConfigMap", namespace, watch_targets.CHILD_SELECTOR)
+        self.subject = WatchTarget("ConfigMap", namespace, watch_targets.CHILD_SELECTOR)
         self.told: list[str] = []
-        self.cache = Cache(labelled=watch_targets.CHILDREN)
-        fresh = Freshness(SystemClock(), watches=[("ConfigMap", namespace)])
-        self.ear = event_intake.Ear(self.cache, fresh, self._hear)
-        self.sweeper = Sweeper(Listing(link), self.cache, self.ear)
+        self.cache = Cache(labelled=watch_targets.CHILD_KINDS)
+        fresh = WatchHealth(SystemClock(), watches=[("ConfigMap", namespace)])
+        self.ear = event_intake.EventIntake(self.cache, fresh, self._hear)
+        self.sweeper = Relister(ListClient(link), self.cache, self.ear)
 
     def _hear(self, kind: str, body: Body, is_gone: bool) -> None:
         if kind == "ConfigMap":
@@ -82,18 +82,23 @@ class Memory:
         return [b["metadata"]["name"] for b in self.cache.find("ConfigMap", self.namespace, {})]
 
     @contextlib.asynccontextmanager
-    async def watched(self, watching: api_client.Connection) -> AsyncIterator[None]:
+    async def watched(self, watching: api_client.ApiClient) -> AsyncIterator[None]:
         """Have kopf watch, as a term does."""
         loop = asyncio.get_running_loop()
         stop = threading.Event()
 
         def happened(kind: str, body: Body, is_gone: bool) -> None:
-            loop.call_soon_threadsafe(lambda: self.ear.happened(kind, body, is_gone=is_gone))
+            loop.call_soon_threadsafe(
+                lambda: self.ear.on_watch_event(kind, body, is_deleted=is_gone)
+            )
 
-        scope = watches.Scope((self.namespace,), self.namespace)
+        scope = watches.WatchScope((self.namespace,), self.namespace)
         task = asyncio.create_task(
             watches.watch(
-                scope, happened, lambda: credentials.login_of(watching.configuration), stop=stop
+                scope,
+                happened,
+                lambda: credentials.read_credentials(watching.configuration),
+                stop=stop,
             )
         )
         try:
@@ -127,7 +132,7 @@ async def test_kopf_tells_what_happens_after_a_list_and_nothing_twice(link, clus
         cluster_port.config_map(namespace, "other", labels={labels.MANAGED_BY: "another"})
     )
     memory = Memory(link, namespace)
-    await memory.sweeper.fill(memory.subject)
+    await memory.sweeper.load(memory.subject)
     async with memory.watched(link):
         made = await cluster.create(config_map(namespace, "b"))
         await until(lambda: memory.told == ["a", "b"], what="the event")
@@ -152,15 +157,15 @@ async def test_an_object_that_leaves_the_selection_is_told_to_be_gone(link, clus
 async def test_a_sweep_in_pages_finds_what_went_and_came_while_nobody_watched(
     link, cluster, namespace, monkeypatch
 ):
-    monkeypatch.setattr(relist, "GRACE_S", 0.01)
-    monkeypatch.setattr(list_client, "_MARKS_PAGE", 2)
-    monkeypatch.setattr(list_client, "PAGE", 2)
+    monkeypatch.setattr(relist, "WATCH_GRACE_S", 0.01)
+    monkeypatch.setattr(list_client, "_METADATA_PAGE_SIZE", 2)
+    monkeypatch.setattr(list_client, "PAGE_SIZE", 2)
     made = {name: await cluster.create(config_map(namespace, name)) for name in ("a", "b", "c")}
     memory = Memory(link, namespace)
-    await memory.sweeper.fill(memory.subject)
+    await memory.sweeper.load(memory.subject)
     await remove(cluster, made["b"])
     await cluster.create(config_map(namespace, "d"))
-    await memory.sweeper.sweep(memory.subject)
+    await memory.sweeper.verify(memory.subject)
     assert memory.told == ["a", "b", "c", "b gone", "d"]
     assert memory.names() == ["a", "c", "d"]
 
@@ -183,9 +188,9 @@ async def test_what_went_while_the_watch_was_cut_is_forgotten(
 async def test_a_watch_that_falls_silent_is_made_up_for_by_sweeps(
     link, cluster, namespace, proxy, proxied, monkeypatch
 ):
-    monkeypatch.setattr(relist, "SOON_S", 1)
-    monkeypatch.setattr(relist, "EVERY_S", 1)
-    monkeypatch.setattr(relist, "GRACE_S", 1)
+    monkeypatch.setattr(relist, "FIRST_RELIST_S", 1)
+    monkeypatch.setattr(relist, "RELIST_PERIOD_S", 1)
+    monkeypatch.setattr(relist, "WATCH_GRACE_S", 1)
     made = await cluster.create(config_map(namespace, "a"))
     memory = Memory(link, namespace)
     async with memory.watched(proxied):

@@ -41,5 +41,5 @@ class TestCachedCluster(ClusterPortSuite):
     def cluster(self, lead: Lead) -> CachedCluster:
         cache = Cache(labelled=["ConfigMap"])
         for kind in ("ConfigMap", "Formation"):
-            cache.listed(kind, None, seen=set(), version="0")
+            cache.complete_list(kind, None, uids=set(), version="0")
         return CachedCluster(FakeCluster(leads=lead), cache)

@@ -10,8 +10,8 @@ from kubernetes.aio.client.configuration import Configuration
 
 from kais_operator import errors
 from kais_operator.kubernetes import pod_logs
-from kais_operator.kubernetes.api_client import Connection
-from kais_operator.kubernetes.event_loop_thread import SideLoop
+from kais_operator.kubernetes.api_client import ApiClient
+from kais_operator.kubernetes.event_loop_thread import EventLoopThread
 from kais_operator.kubernetes.pod_logs import LogReader
 from kais_operator.planning.container_results import Log
 from kais_operator.planning.plan import ObjectRef
@@ -66,18 +66,18 @@ async def server() -> AsyncIterator[tuple[Server, LogReader]]:
     host, port = runner.addresses[0][:2]
     configuration = Configuration(client_session_kwargs={"trust_env": False})
     configuration.host = f"http://{host}:{port}"
-    link = Connection(configuration)
-    side, twin = SideLoop("logs"), link.twin()
-    yield made, LogReader(link, twin, side, patience_s=5.0)
+    link = ApiClient(configuration)
+    side, twin = EventLoopThread("logs"), link.clone()
+    yield made, LogReader(link, twin, side, timeout_s=5.0)
     made.released.set()
-    await side.close(last=twin.close())
+    await side.close(cleanup=twin.close())
     await link.close()
     await runner.cleanup()
 
 
 async def taken(logs: LogReader, pod: ObjectRef = POD, container: str = "check-0") -> Log:
     for _ in range(2000):
-        log = logs.take(pod, container)
+        log = logs.pop_or_start(pod, container)
         if log is not None:
             return log
         await asyncio.sleep(0.01)
@@ -106,7 +106,7 @@ async def test_no_limit_that_cuts_the_end_is_asked_for(server: tuple[Server, Log
     api.printing(b"fine \xff\n")
     assert await taken(logs) == Log("fine �\n")
     assert "limitBytes" not in api.requests[0].query
-    assert int(api.requests[0].query["tailLines"]) >= pod_logs.KEPT_BYTES
+    assert int(api.requests[0].query["tailLines"]) >= pod_logs.TAIL_BYTES
 
 
 async def test_a_character_that_the_cut_halves_is_left_out(
@@ -131,9 +131,9 @@ async def test_a_log_of_more_than_16_mib_is_a_problem_and_no_text(
 
 async def test_a_log_that_does_not_end_is_a_problem(server: tuple[Server, LogReader]) -> None:
     _, logs = server
-    logs._patience_s = 0.2  # the real one would take ten seconds
+    logs._timeout_s = 0.2  # the real one would take ten seconds
     assert await taken(logs) == Log(problem="its log was not read within 0.2 s")
-    assert pod_logs.PATIENCE_S == 10
+    assert pod_logs.READ_TIMEOUT_S == 10
 
 
 async def test_a_log_that_is_gone_is_a_problem_and_one_that_cannot_be_had_now_is_tried_again(
@@ -176,7 +176,7 @@ async def test_logs_that_hang_in_one_namespace_hold_up_no_other(
 ) -> None:
     api, logs = server
     for number in range(40):
-        logs.take(ObjectRef("Pod", "greedy", f"pod-{number}"), "check-0")
+        logs.pop_or_start(ObjectRef("Pod", "greedy", f"pod-{number}"), "check-0")
     await until(lambda: len(api.requests) == 2)
     api.printing(b"fine")
     assert (await taken(logs)).text == "fine"
@@ -192,9 +192,9 @@ async def test_logs_that_nobody_takes_are_forgotten_from_the_namespace_with_most
 ) -> None:
     api, logs = server
     api.printing(b"x")
-    logs.take(POD, "check-0")
+    logs.pop_or_start(POD, "check-0")
     for number in range(150):
-        logs.take(ObjectRef("Pod", "greedy", f"pod-{number}"), "check-0")
+        logs.pop_or_start(ObjectRef("Pod", "greedy", f"pod-{number}"), "check-0")
         await until(lambda count=number + 2: len(api.requests) == count)
         await until(lambda: all(read.done() for read in logs._reads.values()))
     assert len(logs._reads) <= 65

@@ -10,7 +10,7 @@ from kubernetes.aio.client.configuration import Configuration
 
 from kais_operator import errors
 from kais_operator.clock import SystemClock
-from kais_operator.kubernetes.api_client import Connection
+from kais_operator.kubernetes.api_client import ApiClient
 from kais_operator.kubernetes.pod_exec import ApiContainers
 from kais_operator.planning.container_results import Process
 from kais_operator.planning.plan import ObjectRef, RunInContainer
@@ -64,8 +64,8 @@ async def server() -> AsyncIterator[tuple[Server, ApiContainers]]:
     host, port = runner.addresses[0][:2]
     configuration = Configuration(client_session_kwargs={"trust_env": False})
     configuration.host = f"http://{host}:{port}"
-    link = Connection(configuration)
-    containers = ApiContainers(link, leads=lambda: made.leads, clock=SystemClock())
+    link = ApiClient(configuration)
+    containers = ApiContainers(link, is_leader=lambda: made.leads, clock=SystemClock())
     yield made, containers
     await containers.close()
     await link.close()

@@ -8,7 +8,7 @@ from typing import Any
 
 from kais_operator.apply import executor, status
 from kais_operator.controllers.base import Controller
-from kais_operator.knowledge.client import NotedKnowledge
+from kais_operator.knowledge.client import MonitoredKnowledge
 from kais_operator.knowledge.sync_state import StoreMemory
 from kais_operator.planning.plan import Body, ObjectRef, Plan
 from kais_operator.ports import Placement, World
@@ -38,10 +38,10 @@ class FakeWorld:
             return None
         plan = reconciler.decide(seen.observed, self.clock.now())
         executed = await executor.execute(plan, self.world)
-        plan = executed.result(plan)
+        plan = executed.completed_plan(plan)
         if seen.body is not None:
             await status.write(self.world.cluster, seen.body, plan.status)
-            await executor.announce(plan, seen.body, self.world)
+            await executor.emit_events(plan, seen.body, self.world)
         return plan
 
     async def settle(
@@ -80,7 +80,7 @@ def fake_world(
         check_image="kais/operator:1",
         has_spawn_policy=has_spawn_policy,
     )
-    noted = NotedKnowledge(knowledge, memory)
+    noted = MonitoredKnowledge(knowledge, memory)
     containers = FakeContainers(clock, rights=rights)
     world = World(
         cluster, noted, memory, renderer or InProcessRenderer(), clock, placement, containers
@@ -91,5 +91,5 @@ def fake_world(
 def restarted(fake: FakeWorld) -> FakeWorld:
     """Give the same cluster and store to an operator that remembers nothing."""
     memory = StoreMemory(fake.clock)
-    noted = NotedKnowledge(fake.knowledge, memory)
+    noted = MonitoredKnowledge(fake.knowledge, memory)
     return replace(fake, memory=memory, world=replace(fake.world, memory=memory, knowledge=noted))

@@ -17,7 +17,9 @@ _ABOUT_WRITING = (conditions.Type.APPLIED, conditions.Type.STARTED)
 _LIMIT = 4096
 
 
-def into_status(status: Body | None, read: Body, *, message: str, now: datetime) -> Body | None:
+def with_refusal(
+    status: Body | None, observed: Body, *, message: str, now: datetime
+) -> Body | None:
     """Give the decided status with the refusal in it; None when no status was decided.
 
     A mission that has started stays Started: then only its summary tells.
@@ -25,48 +27,48 @@ def into_status(status: Body | None, read: Body, *, message: str, now: datetime)
     if status is None or not status.get("conditions"):
         return status
     decided = list(status["conditions"])
-    before = {c["type"]: c for c in (read.get("status") or {}).get("conditions") or ()}
+    previous = {c["type"]: c for c in (observed.get("status") or {}).get("conditions") or ()}
     summary = decided[-1]["type"]
     changed = [
-        _refused(condition, before.get(condition["type"]), message=message, now=now)
-        if condition["type"] == summary or _is_about_writing(condition, before)
+        _refused(condition, previous.get(condition["type"]), message=message, now=now)
+        if condition["type"] == summary or _is_about_writing(condition, previous)
         else condition
         for condition in decided
     ]
     return {**status, "conditions": changed}
 
 
-def beside_trouble(status: Body | None, refusal: str | None) -> Body | None:
+def append_refusal(status: Body | None, refusal: str | None) -> Body | None:
     """Add a refusal to the decided message of why writing failed, and where that is repeated."""
     decided = (status or {}).get("conditions") or ()
-    trouble = next((c for c in decided if c["type"] == conditions.Type.APPLIED), None)
-    if status is None or refusal is None or trouble is None or trouble["status"] != "False":
+    failed = next((c for c in decided if c["type"] == conditions.Type.APPLIED), None)
+    if status is None or refusal is None or failed is None or failed["status"] != "False":
         return status
     added = f"; the API server refuses to apply what is declared: {refusal}"
     changed = [
         {**condition, "message": f"{condition['message']}{added}"[:_LIMIT]}
-        if condition["reason"] == trouble["reason"]
-        and condition["message"].endswith(trouble["message"])
+        if condition["reason"] == failed["reason"]
+        and condition["message"].endswith(failed["message"])
         else condition
         for condition in decided
     ]
     return {**status, "conditions": changed}
 
 
-def _is_about_writing(condition: Body, before: dict[str, Body]) -> bool:
+def _is_about_writing(condition: Body, previous: dict[str, Body]) -> bool:
     type_ = condition["type"]
     if type_ == conditions.Type.STARTED:
-        return before.get(type_, {}).get("status") != "True"
+        return previous.get(type_, {}).get("status") != "True"
     return type_ in _ABOUT_WRITING
 
 
-def _refused(condition: Body, before: Body | None, *, message: str, now: datetime) -> Body:
-    kept = before is not None and before["status"] == "False"
+def _refused(condition: Body, previous: Body | None, *, message: str, now: datetime) -> Body:
+    was_false = previous is not None and previous["status"] == "False"
     at = now.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
     return {
         **condition,
         "status": "False",
         "reason": conditions.Reason.APPLY_FAILED.value,
         "message": message[:_LIMIT],
-        "lastTransitionTime": before["lastTransitionTime"] if before and kept else at,
+        "lastTransitionTime": previous["lastTransitionTime"] if previous and was_false else at,
     }

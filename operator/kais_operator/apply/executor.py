@@ -36,7 +36,7 @@ _FINAL = (
 
 A missing right or quota is somebody's to mend, and so is the address of another server.
 """
-_WORDS_LIMIT = 2048
+_MESSAGE_LIMIT = 2048
 
 
 @dataclass(frozen=True)
@@ -54,38 +54,38 @@ class Executed:
     """
 
     store_problem: str | None = None
-    told_store: bool = False
-    written: tuple[Body, ...] = ()
+    called_store: bool = False
+    written_objects: tuple[Body, ...] = ()
     wrote: bool = False
-    met_namesake: bool = False
+    met_existing_object: bool = False
     events: tuple[plans.EmitEvent, ...] = ()
     refused_apply: str | None = None
 
-    def result(self, plan: plans.Plan) -> plans.Plan:
+    def completed_plan(self, plan: plans.Plan) -> plans.Plan:
         """Give the Plan with what only its execution could say: events and a refused apply."""
-        status = apply_failed_status.beside_trouble(plan.status, self.refused_apply)
+        status = apply_failed_status.append_refusal(plan.status, self.refused_apply)
         return replace(plan, actions=(*plan.actions, *self.events), status=status)
 
 
-class _Pass:
+class _Execution:
     """The running state of one execution."""
 
     def __init__(self, world: World) -> None:
         self.world = world
         self.store_problem: str | None = None
         self.refusal: str | None = None
-        self.told_store = False
-        self.written: list[Body] = []
+        self.called_store = False
+        self.written_objects: list[Body] = []
         self.wrote = False
-        self.met_namesake = False
+        self.met_existing_object = False
         self.events: list[plans.EmitEvent] = []
         self.refused_apply: str | None = None
 
-    async def do(self, action: plans.Action) -> None:
+    async def apply_action(self, action: plans.Action) -> None:
         if isinstance(action, plans.InjectKnowledge):
             await self._inject(action)
         elif type(action) in knowledge_actions.ACTIONS:
-            await self._tell(action)
+            await self._call_store(action)
         elif isinstance(action, plans.SetAside):
             await self._set_aside(action)
         elif self._waits_for_store(action):
@@ -93,11 +93,11 @@ class _Pass:
         elif type(action) in cluster_actions.ACTIONS:
             await self._write(action)
         elif isinstance(action, plans.RunInContainer | plans.EndCommands):
-            self._command(action)
+            self._run_command(action)
         elif isinstance(action, plans.RefreshStatistics) and self.store_problem is None:
             self.world.memory.want_fresh(action.namespace, action.blueprint, soon=action.soon)
 
-    def _command(self, action: plans.RunInContainer | plans.EndCommands) -> None:
+    def _run_command(self, action: plans.RunInContainer | plans.EndCommands) -> None:
         if isinstance(action, plans.RunInContainer):
             self.world.containers.run(action)
         else:
@@ -105,9 +105,9 @@ class _Pass:
 
     async def _write(self, action: plans.Action) -> None:
         try:
-            self._note(await cluster_actions.ACTIONS[type(action)](self.world, action))
+            self._record_write(await cluster_actions.ACTIONS[type(action)](self.world, action))
         except errors.AlreadyExists:
-            self.met_namesake = True
+            self.met_existing_object = True
         except errors.Invalid as exc:
             if not isinstance(action, plans.Apply) or action.if_invalid is None:
                 raise
@@ -123,7 +123,7 @@ class _Pass:
             else:
                 await self._write(action)
 
-    async def _tell(self, action: plans.Action) -> None:
+    async def _call_store(self, action: plans.Action) -> None:
         if self.store_problem is not None:
             return
         try:
@@ -132,38 +132,38 @@ class _Pass:
             self.store_problem = str(exc)
             if isinstance(exc, _FINAL) and exc.problem is not None:
                 self.refusal = str(exc)
-                self._note_refusal(action)
+                self._record_refusal(action)
             return
-        self.told_store = True
+        self.called_store = True
 
-    def _note_refusal(self, action: plans.Action) -> None:
-        of_a_run = plans.PutRun | plans.RecordEpisodes | plans.RequestExtraction
-        if isinstance(action, of_a_run | plans.PutScope):
+    def _record_refusal(self, action: plans.Action) -> None:
+        run_actions = plans.PutRun | plans.RecordEpisodes | plans.RequestExtraction
+        if isinstance(action, run_actions | plans.PutScope):
             self.world.memory.note_refusal(action.key, self.refusal or "")
 
     async def _set_aside(self, action: plans.SetAside) -> None:
         if self.refusal is None:
             return
         logger.warning("%s is set aside, the store refuses it: %s", action.ref, self.refusal)
-        words = {labels.REFUSED: self.refusal[:_WORDS_LIMIT]}
-        kept = plans.PatchMetadata(action.ref, action.resource_version, annotations=words)
-        self._note(await cluster_actions.patch_metadata(self.world, kept))
+        annotations = {labels.REFUSED: self.refusal[:_MESSAGE_LIMIT]}
+        patch = plans.PatchMetadata(action.ref, action.resource_version, annotations=annotations)
+        self._record_write(await cluster_actions.patch_metadata(self.world, patch))
 
     async def _inject(self, action: plans.InjectKnowledge) -> None:
-        filled = await knowledge_injection.fill(
-            action, self.world.knowledge, away=self.store_problem
+        filled = await knowledge_injection.fill_map(
+            action, self.world.knowledge, store_problem=self.store_problem
         )
         if filled.problem is not None:
             logger.warning("no knowledge in %s: %s", filled.name, filled.problem)
         try:
-            self._note(await self.world.cluster.create(filled.body))
+            self._record_write(await self.world.cluster.create(filled.body))
         except errors.AlreadyExists:
-            self.met_namesake = True
+            self.met_existing_object = True
 
-    def _note(self, written: Body | None) -> None:
+    def _record_write(self, body: Body | None) -> None:
         self.wrote = True
-        if written is not None:
-            self.written.append(written)
+        if body is not None:
+            self.written_objects.append(body)
 
     def _waits_for_store(self, action: plans.Action) -> bool:
         """Keep a finalizer or a record while a store call of the same Plan has failed."""
@@ -181,28 +181,28 @@ async def execute(plan: plans.Plan, world: World) -> Executed:
         ClusterError: a write was refused or not answered; later actions were not tried.
         NotLeading: the Lease is lost; nothing was sent.
     """
-    running = _Pass(world)
+    execution = _Execution(world)
     for action in plan.actions:
-        await running.do(action)
+        await execution.apply_action(action)
     return Executed(
-        store_problem=running.store_problem,
-        told_store=running.told_store,
-        written=tuple(running.written),
-        wrote=running.wrote,
-        met_namesake=running.met_namesake,
-        events=tuple(running.events),
-        refused_apply=running.refused_apply,
+        store_problem=execution.store_problem,
+        called_store=execution.called_store,
+        written_objects=tuple(execution.written_objects),
+        wrote=execution.wrote,
+        met_existing_object=execution.met_existing_object,
+        events=tuple(execution.events),
+        refused_apply=execution.refused_apply,
     )
 
 
-async def announce(plan: plans.Plan, about: Body, world: World) -> None:
+async def emit_events(plan: plans.Plan, involved: Body, world: World) -> None:
     """Write the Plan's Events; one that fails is logged and forgotten, as status tells all."""
     for action in plan.actions:
         if not isinstance(action, plans.EmitEvent):
             continue
         try:
             await world.cluster.emit(
-                about, severity=action.type, reason=action.reason, message=action.message
+                involved, severity=action.type, reason=action.reason, message=action.message
             )
         except errors.OperatorError as exc:
             logger.log(errors.log_level(exc), "event %s was not written: %s", action.reason, exc)

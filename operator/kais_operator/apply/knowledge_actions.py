@@ -33,7 +33,7 @@ async def _delete_scope(world: World, action: plans.DeleteScope) -> None:
 
 async def _put_run(world: World, action: plans.PutRun) -> None:
     try:
-        await _put_where_it_is(world, action)
+        await _put_run_in_recorded_scope(world, action)
     except errors.Conflict as exc:
         if exc.code == errors.ErrorCode.CONFLICT and action.run.outcome is not None:
             raise  # the ledger has another run under this id, so nothing of this one is told
@@ -45,7 +45,7 @@ async def _put_run(world: World, action: plans.PutRun) -> None:
         world.memory.note_run_closed(action.run.namespace, action.run_id)
 
 
-async def _put_where_it_is(world: World, action: plans.PutRun) -> None:
+async def _put_run_in_recorded_scope(world: World, action: plans.PutRun) -> None:
     """Open or close a run; one that was opened in another scope is closed there.
 
     Nothing says any more where a team stood that went before its mission, but the ledger.
@@ -55,21 +55,21 @@ async def _put_where_it_is(world: World, action: plans.PutRun) -> None:
     except errors.Conflict as exc:
         if action.run.outcome is None or exc.code != errors.ErrorCode.CONFLICT:
             raise
-        known = await _ledgers_word(world, action)
-        if known is None or known.scope == action.run.scope:
+        recorded = await _recorded_run(world, action)
+        if recorded is None or recorded.scope == action.run.scope:
             raise
-        moved = action.run.model_copy(update={"scope": known.scope})
+        moved = action.run.model_copy(update={"scope": recorded.scope})
         await world.knowledge.put_run(action.run_id, moved)
 
 
-async def _ledgers_word(world: World, action: plans.PutRun) -> models.Run | None:
+async def _recorded_run(world: World, action: plans.PutRun) -> models.Run | None:
     """Give the run as the ledger has it; None when it has none, or another mission's."""
     try:
-        known = await world.knowledge.get_run(action.run_id, namespace=action.run.namespace)
+        recorded = await world.knowledge.get_run(action.run_id, namespace=action.run.namespace)
     except errors.NotFound:
         return None
-    given = (action.run.kind, action.run.mission)
-    return known if (known.kind, known.mission) == given else None
+    identity = (action.run.kind, action.run.mission)
+    return recorded if (recorded.kind, recorded.mission) == identity else None
 
 
 async def _close_run(world: World, action: plans.CloseRun) -> None:
@@ -109,8 +109,8 @@ async def _request_extraction(world: World, action: plans.RequestExtraction) -> 
     world.memory.note_extraction_accepted(action.namespace, action.run_id)
 
 
-_Tell = Callable[[World, Any], Awaitable[None]]
-ACTIONS: Mapping[type, _Tell] = {
+_StoreCall = Callable[[World, Any], Awaitable[None]]
+ACTIONS: Mapping[type, _StoreCall] = {
     plans.RegisterPrincipal: _register_principal,
     plans.PutScope: _put_scope,
     plans.DeleteScope: _delete_scope,

@@ -25,7 +25,7 @@ NOTE = (
 
 
 @dataclass(frozen=True)
-class Filled:
+class FilledMap:
     """The map to create, and why it holds no facts when the store is the reason."""
 
     body: Body
@@ -38,27 +38,33 @@ class Filled:
         return f"ConfigMap/{metadata.get('namespace', '')}/{metadata['name']}"
 
 
-async def fill(action: InjectKnowledge, knowledge: Knowledge, *, away: str | None) -> Filled:
+async def fill_map(
+    action: InjectKnowledge, knowledge: Knowledge, *, store_problem: str | None
+) -> FilledMap:
     """Recall and write the answer into the map's body; `away` says that the store is known away."""
     if action.recall is None:
-        return Filled(_with(action.map_body, _content(None, None, "injection is off")), None)
-    if away is not None:
-        return _without_facts(action, away)
+        return FilledMap(
+            _with_content(action.map_body, _content(None, None, "injection is off")), None
+        )
+    if store_problem is not None:
+        return _without_facts(action, store_problem)
     try:
         recalled = await knowledge.recall(action.recall, idempotency_key=action.idempotency_key)
     except errors.KnowledgeError as exc:
         return _without_facts(action, str(exc))
-    return Filled(_with(action.map_body, _content(recalled, action.recall.run, None)), None)
+    return FilledMap(
+        _with_content(action.map_body, _content(recalled, action.recall.run, None)), None
+    )
 
 
-def _without_facts(action: InjectKnowledge, problem: str) -> Filled:
+def _without_facts(action: InjectKnowledge, problem: str) -> FilledMap:
     run = action.recall.run if action.recall else None
-    body = _with(action.map_body, _content(None, run, problem))
+    body = _with_content(action.map_body, _content(None, run, problem))
     body["metadata"]["annotations"][labels.INJECTION_PROBLEM] = problem
-    return Filled(body, problem)
+    return FilledMap(body, problem)
 
 
-def _with(map_body: Body, content: Body) -> Body:
+def _with_content(map_body: Body, content: Body) -> Body:
     body = copy.deepcopy(map_body)
     annotations = body["metadata"].setdefault("annotations", {})
     annotations[labels.RECEIPT] = content["receipt"] or ""
@@ -78,11 +84,11 @@ def _content(recalled: models.Recalled | None, run: str | None, reason: str | No
     }
     if reason is not None:
         content["reason"] = reason
-    used = len(_dump(content).encode())
+    size_bytes = len(_dump(content).encode())
     for fact in recalled.facts if recalled else ():
         entry = _entry(fact)
-        used += len(_dump(entry).encode()) + 1
-        if used > LIMIT_BYTES:
+        size_bytes += len(_dump(entry).encode()) + 1
+        if size_bytes > LIMIT_BYTES:
             content["reason"] = "the best ranked facts that fit; the others were left out"
             break
         content["facts"].append(entry)

@@ -33,8 +33,8 @@ INDEXED = (
     labels.MISSION,
 )
 """Labels that lists ask for; a list by another label looks at every object of the namespace."""
-_BURIED = 10_000  # an arbitrary size: far more deletions than a watch can be late by
-_FOREVER = ""
+_MAX_TOMBSTONES = 10_000  # an arbitrary size: far more deletions than a watch can be late by
+_ANY_VERSION = ""
 _T = TypeVar("_T")
 _V = TypeVar("_V")
 _Names = dict[str, "_Entry"]
@@ -45,20 +45,20 @@ _Key = tuple[str, str, str, str]  # kind, namespace, label, value
 class _Entry:
     uid: str
     version: str
-    packed: bytes
-    pattern: bytes
-    is_told: bool
+    compressed: bytes
+    dictionary: bytes
+    is_confirmed: bool
     keys: tuple[_Key, ...]
 
 
-def is_newer(version: str, than: str) -> bool:
+def is_newer(version: str, other: str) -> bool:
     """Whether a resourceVersion is later than another of the same kind.
 
     Kubernetes promises that they can be compared as numbers; of others the last one heard wins.
     """
-    if version.isdigit() and than.isdigit():
-        return int(version) > int(than)
-    return version != than
+    if version.isdigit() and other.isdigit():
+        return int(version) > int(other)
+    return version != other
 
 
 class Cache:
@@ -74,11 +74,11 @@ class Cache:
     """
 
     def __init__(
-        self, *, labelled: Iterable[str], owned: Iterable[str] = (), home: str = ""
+        self, *, labelled: Iterable[str], owned: Iterable[str] = (), operator_namespace: str = ""
     ) -> None:
         self._labelled = frozenset(labelled)
         self._owned = frozenset(owned)
-        self._home = home
+        self._operator_namespace = operator_namespace
         self.clear()
 
     def clear(self) -> None:
@@ -86,11 +86,11 @@ class Cache:
         self._listed: set[tuple[str, str | None]] = set()
         self._names: dict[tuple[str, str], _Names] = {}
         self._by_label: dict[_Key, str | set[str]] = {}
-        self._buried: OrderedDict[str, str] = OrderedDict()
-        self._gone: OrderedDict[ObjectRef, None] = OrderedDict()
+        self._tombstones: OrderedDict[str, str] = OrderedDict()
+        self._deleted: OrderedDict[ObjectRef, None] = OrderedDict()
         self._owners: set[str] = set()
         self._changed_realms: set[str] = set()
-        self._patterns: dict[str, bytes] = {}
+        self._dictionaries: dict[str, bytes] = {}
         self.accounts = AccountIndex()
 
     # What is asked
@@ -103,54 +103,69 @@ class Cache:
         """Whether every object of a kind is watched, not only those with our label."""
         return kind not in self._labelled
 
-    def tells_of(self, body: Body) -> bool:
+    def is_watched(self, body: Body) -> bool:
         """Whether the watches tell of this object, so that it may be kept here."""
         metadata = body["metadata"]
         if not self.covers(body["kind"], metadata.get("namespace") or ""):
             return False
-        return self.keeps(body)
+        return self.is_cacheable(body)
 
-    def keeps(self, body: Body) -> bool:
+    def is_cacheable(self, body: Body) -> bool:
         """Whether an object that is watched is kept here too."""
         metadata = body["metadata"]
-        carried = metadata.get("labels") or {}
-        if not self.is_complete(body["kind"]) and carried.get(labels.MANAGED_BY) != labels.MANAGER:
+        object_labels = metadata.get("labels") or {}
+        if (
+            not self.is_complete(body["kind"])
+            and object_labels.get(labels.MANAGED_BY) != labels.MANAGER
+        ):
             return False
         owners = metadata.get("ownerReferences") or ()
         is_controlled = any(o.get("controller") and _is_of_ours(o) for o in owners)
-        return self.keeps_labelled(_ref(body), is_controlled=is_controlled)
+        return self.is_cacheable_child(_ref(body), is_controlled=is_controlled)
 
-    def keeps_labelled(self, ref: ObjectRef, *, is_controlled: bool) -> bool:
+    def is_cacheable_child(self, ref: ObjectRef, *, is_controlled: bool) -> bool:
         """Whether an object with our label is kept, which one of ours controls or not."""
-        return is_controlled or ref.kind not in self._owned or ref.namespace == self._home
+        return (
+            is_controlled
+            or ref.kind not in self._owned
+            or ref.namespace == self._operator_namespace
+        )
 
     def get(self, ref: ObjectRef) -> Body | None:
         """Read one object; None when nothing was heard of it."""
         entry = self._entry(ref)
-        return None if entry is None else _read(entry)
+        return None if entry is None else _decode(entry)
 
     def version(self, ref: ObjectRef) -> str | None:
         """Give the resourceVersion last heard."""
         entry = self._entry(ref)
         return None if entry is None else entry.version
 
-    def is_gone(self, ref: ObjectRef) -> bool:
+    def is_deleted(self, ref: ObjectRef) -> bool:
         """Whether an object of that name was heard to go, and nothing of a successor."""
-        return self.is_complete(ref.kind) and ref in self._gone
+        return self.is_complete(ref.kind) and ref in self._deleted
 
-    def find(self, kind: str, namespace: str | None, wanted: Mapping[str, str]) -> list[Body]:
+    def find(self, kind: str, namespace: str | None, selector: Mapping[str, str]) -> list[Body]:
         """Read the objects that carry all of these labels, in the order of their names."""
         if namespace is None:
-            spaces = sorted(space for of, space in self._names if of == kind)
-            return [body for space in spaces for body in self.find(kind, space, wanted)]
+            namespaces = sorted(
+                cached_namespace
+                for cached_kind, cached_namespace in self._names
+                if cached_kind == kind
+            )
+            return [
+                body
+                for cached_namespace in namespaces
+                for body in self.find(kind, cached_namespace, selector)
+            ]
         entries = self._names.get((kind, namespace), {})
         names: Iterable[str] = entries
         for label in INDEXED:
-            if label in wanted:
-                names = self._labelled_with((kind, namespace, label, wanted[label]))
+            if label in selector:
+                names = self._names_with_label((kind, namespace, label, selector[label]))
                 break
-        found = [_read(entries[name]) for name in sorted(names)]
-        return [body for body in found if _carries(body, wanted)] if wanted else found
+        bodies = [_decode(entries[name]) for name in sorted(names)]
+        return [body for body in bodies if _has_labels(body, selector)] if selector else bodies
 
     def has_new_objects(self, namespace: str) -> bool:
         """Whether objects of ours came whose owner was not known; asking forgets it.
@@ -163,13 +178,13 @@ class Cache:
 
     # What is heard
 
-    def let_go(self, body: Body) -> bool:
+    def evict(self, body: Body) -> bool:
         """Forget an object that is not kept any more; gives whether it was here."""
-        known = self._entry(_ref(body))
+        entry = self._entry(_ref(body))
         self._drop(_ref(body))
-        return known is not None
+        return entry is not None
 
-    def put(self, body: Body, *, is_told: bool) -> bool:
+    def put(self, body: Body, *, is_confirmed: bool) -> bool:
         """Take in a state of an object; gives False for one that is not newer than what is here.
 
         `is_told` says that it came over the watch, as it does for each state in the end.
@@ -177,23 +192,29 @@ class Cache:
         ref = _ref(body)
         metadata = body["metadata"]
         uid, version = metadata["uid"], metadata["resourceVersion"]
-        buried = self._buried.get(uid)
-        if buried is not None and (buried == _FOREVER or not is_newer(version, buried)):
+        tombstone = self._tombstones.get(uid)
+        if tombstone is not None and (
+            tombstone == _ANY_VERSION or not is_newer(version, tombstone)
+        ):
             return False
-        known = self._entry(ref)
-        if known is not None and not is_newer(version, known.version):
-            known.is_told = known.is_told or (is_told and version == known.version)
+        cached = self._entry(ref)
+        if cached is not None and not is_newer(version, cached.version):
+            cached.is_confirmed = cached.is_confirmed or (
+                is_confirmed and version == cached.version
+            )
             return False
-        if self.is_complete(ref.kind) and (known is None or known.uid != uid):
-            self._note_new(ref, metadata)
+        if self.is_complete(ref.kind) and (cached is None or cached.uid != uid):
+            self._record_new(ref, metadata)
         self._drop(ref)
-        self._gone.pop(ref, None)
-        keys = tuple(_keys(ref, metadata))
-        content = json.encode(_slim(body))
-        pattern = self._patterns.setdefault(ref.kind, content[-compression.PATTERN_BYTES :])
+        self._deleted.pop(ref, None)
+        keys = tuple(_label_keys(ref, metadata))
+        content = json.encode(_without_managed_fields(body))
+        dictionary = self._dictionaries.setdefault(
+            ref.kind, content[-compression.DICTIONARY_BYTES :]
+        )
         name = sys.intern(ref.name)
         self._names.setdefault((ref.kind, ref.namespace), {})[name] = _Entry(
-            uid, version, compression.pack(content, pattern), pattern, is_told, keys
+            uid, version, compression.compress(content, dictionary), dictionary, is_confirmed, keys
         )
         for key in keys:
             self._index(key, name)
@@ -202,43 +223,43 @@ class Cache:
             self._owners.add(uid)
         return True
 
-    def gone(self, body: Body) -> None:
+    def record_deletion(self, body: Body) -> None:
         """Take in that an object went, or left what is watched, in the state that the event has."""
         ref = _ref(body)
         metadata = body["metadata"]
-        self._bury(metadata["uid"], metadata["resourceVersion"])
-        known = self._entry(ref)
-        if known is None:
-            self._note_gone(ref)
-        elif known.uid == metadata["uid"] and not is_newer(
-            known.version, metadata["resourceVersion"]
+        self._add_tombstone(metadata["uid"], metadata["resourceVersion"])
+        cached = self._entry(ref)
+        if cached is None:
+            self._record_deleted(ref)
+        elif cached.uid == metadata["uid"] and not is_newer(
+            cached.version, metadata["resourceVersion"]
         ):
             self._drop(ref)
-            self._note_gone(ref)
+            self._record_deleted(ref)
 
-    def deleted(self, ref: ObjectRef, uid: str) -> None:
+    def remove(self, ref: ObjectRef, uid: str) -> None:
         """Take in that the API server has no object of that uid any more."""
-        self._bury(uid, _FOREVER)
-        known = self._entry(ref)
-        if known is not None and known.uid == uid:
+        self._add_tombstone(uid, _ANY_VERSION)
+        cached = self._entry(ref)
+        if cached is not None and cached.uid == uid:
             self._drop(ref)
-            self._note_gone(ref)
+            self._record_deleted(ref)
 
-    def is_told(self, body: Body) -> bool:
+    def is_confirmed(self, body: Body) -> bool:
         """Whether the watch has told the very state of this object."""
-        known = self._entry(_ref(body))
+        cached = self._entry(_ref(body))
         version = body["metadata"]["resourceVersion"]
-        return known is not None and known.version == version and known.is_told
+        return cached is not None and cached.version == version and cached.is_confirmed
 
-    def has_heard(self, ref: ObjectRef, version: str) -> bool:
+    def has_version(self, ref: ObjectRef, version: str) -> bool:
         """Whether this state of an object was told, or memory has a later one."""
-        known = self._entry(ref)
-        if known is None or known.version == version:
-            return known is not None and known.is_told
-        return is_newer(known.version, version)
+        cached = self._entry(ref)
+        if cached is None or cached.version == version:
+            return cached is not None and cached.is_confirmed
+        return is_newer(cached.version, version)
 
-    def listed(
-        self, kind: str, namespace: str | None, *, seen: set[str], version: str
+    def complete_list(
+        self, kind: str, namespace: str | None, *, uids: set[str], version: str
     ) -> list[Body]:
         """End a list: keep the objects with these uids, and those that came after it.
 
@@ -246,16 +267,16 @@ class Cache:
             What went since the last list without a word.
         """
         self._listed.add((kind, namespace))
-        lost: list[Body] = []
-        for of, space in list(self._names):
-            if of != kind or namespace not in (None, space):
+        deleted: list[Body] = []
+        for cached_kind, cached_namespace in list(self._names):
+            if cached_kind != kind or namespace not in (None, cached_namespace):
                 continue
-            for name, entry in list(self._names[of, space].items()):
-                if entry.uid not in seen and not is_newer(entry.version, version):
-                    lost.append(_read(entry))
-                    self._drop(ObjectRef(kind, space, name))
-                    self._note_gone(ObjectRef(kind, space, name))
-        return lost
+            for name, entry in list(self._names[cached_kind, cached_namespace].items()):
+                if entry.uid not in uids and not is_newer(entry.version, version):
+                    deleted.append(_decode(entry))
+                    self._drop(ObjectRef(kind, cached_namespace, name))
+                    self._record_deleted(ObjectRef(kind, cached_namespace, name))
+        return deleted
 
     # Inside
 
@@ -271,47 +292,47 @@ class Cache:
         if not names:
             del self._names[ref.kind, ref.namespace]
         for key in entry.keys:
-            known = self._by_label[key]
-            if isinstance(known, set):
-                known.remove(ref.name)
-            if isinstance(known, str) or not known:
+            label_names = self._by_label[key]
+            if isinstance(label_names, set):
+                label_names.remove(ref.name)
+            if isinstance(label_names, str) or not label_names:
                 del self._by_label[key]
 
-    def _labelled_with(self, key: _Key) -> Iterable[str]:
-        found = self._by_label.get(key, ())
-        return (found,) if isinstance(found, str) else found
+    def _names_with_label(self, key: _Key) -> Iterable[str]:
+        label_names = self._by_label.get(key, ())
+        return (label_names,) if isinstance(label_names, str) else label_names
 
     def _index(self, key: _Key, name: str) -> None:
         """Add a name to a label's; most labels name one object of a kind, kept without a set."""
-        known = self._by_label.setdefault(key, name)
-        if isinstance(known, set):
-            known.add(name)
-        elif known != name:
-            self._by_label[key] = {known, name}
+        label_names = self._by_label.setdefault(key, name)
+        if isinstance(label_names, set):
+            label_names.add(name)
+        elif label_names != name:
+            self._by_label[key] = {label_names, name}
 
-    def _note_new(self, ref: ObjectRef, metadata: Body) -> None:
+    def _record_new(self, ref: ObjectRef, metadata: Body) -> None:
         owners = metadata.get("ownerReferences") or ()
         if not any(owner.get("uid") in self._owners for owner in owners):
             self._changed_realms.add(ref.namespace)
 
-    def _note_gone(self, ref: ObjectRef) -> None:
+    def _record_deleted(self, ref: ObjectRef) -> None:
         self.accounts.drop(ref.kind, ref.namespace, ref.name)
-        _remember(self._gone, ref, None)
+        _set_bounded(self._deleted, ref, None)
 
-    def _bury(self, uid: str, version: str) -> None:
-        if self._buried.get(uid) != _FOREVER:
-            _remember(self._buried, uid, version)
-
-
-def _remember(memory: OrderedDict[_T, _V], key: _T, value: _V) -> None:
-    memory[key] = value
-    memory.move_to_end(key)
-    if len(memory) > _BURIED:
-        memory.popitem(last=False)
+    def _add_tombstone(self, uid: str, version: str) -> None:
+        if self._tombstones.get(uid) != _ANY_VERSION:
+            _set_bounded(self._tombstones, uid, version)
 
 
-def _read(entry: _Entry) -> Body:
-    body: Body = json.decode(compression.unpack(entry.packed, entry.pattern))
+def _set_bounded(entries: OrderedDict[_T, _V], key: _T, value: _V) -> None:
+    entries[key] = value
+    entries.move_to_end(key)
+    if len(entries) > _MAX_TOMBSTONES:
+        entries.popitem(last=False)
+
+
+def _decode(entry: _Entry) -> Body:
+    body: Body = json.decode(compression.decompress(entry.compressed, entry.dictionary))
     return body
 
 
@@ -319,21 +340,21 @@ def _is_of_ours(owner: Body) -> bool:
     return str(owner.get("apiVersion", "")).startswith(f"{API_GROUP}/")
 
 
-def _slim(body: Body) -> Body:
+def _without_managed_fields(body: Body) -> Body:
     metadata = {k: v for k, v in body["metadata"].items() if k != "managedFields"}
     return {**body, "metadata": metadata}
 
 
-def _keys(ref: ObjectRef, metadata: Body) -> Iterator[_Key]:
-    carried = metadata.get("labels") or {}
+def _label_keys(ref: ObjectRef, metadata: Body) -> Iterator[_Key]:
+    object_labels = metadata.get("labels") or {}
     for label in INDEXED:
-        if label in carried:
-            yield ref.kind, sys.intern(ref.namespace), label, sys.intern(carried[label])
+        if label in object_labels:
+            yield ref.kind, sys.intern(ref.namespace), label, sys.intern(object_labels[label])
 
 
-def _carries(body: Body, wanted: Mapping[str, str]) -> bool:
-    carried = body["metadata"].get("labels") or {}
-    return all(carried.get(label) == value for label, value in wanted.items())
+def _has_labels(body: Body, selector: Mapping[str, str]) -> bool:
+    object_labels = body["metadata"].get("labels") or {}
+    return all(object_labels.get(label) == value for label, value in selector.items())
 
 
 def _ref(body: Body) -> ObjectRef:

@@ -24,8 +24,8 @@ from kais_operator.ports import Cluster
 
 _W = TypeVar("_W")
 _EQUALS = re.compile(r"[A-Za-z0-9./_-]+==?[A-Za-z0-9._-]*")
-_TAKEN = 1_000  # names of children that others have; an arbitrary bound
-_CONFIRMED = frozenset({"Job"})
+_MAX_FOREIGN_NAMES = 1_000  # names of children that others have; an arbitrary bound
+_OWNER_CONFIRMED_KINDS = frozenset({"Job"})
 """Kinds whose creation starts something that cannot be taken back: their owner is read first."""
 _STALE = (errors.AlreadyExists, errors.Conflict, errors.NotFound)
 
@@ -36,42 +36,44 @@ class CachedCluster:
     def __init__(self, live: Cluster, cache: Cache) -> None:
         self._live = live
         self._cache = cache
-        self._taken: OrderedDict[ObjectRef, None] = OrderedDict()
-        self._realms: dict[str, Body] = {}
+        self._foreign_names: OrderedDict[ObjectRef, None] = OrderedDict()
+        self._namespaces: dict[str, Body] = {}
 
     async def get(self, ref: ObjectRef, *, fresh: bool = False) -> Body | None:
         """Read one object; None when it is missing, which is never said from memory alone."""
         if fresh:
-            return await self._ask(ref)
+            return await self._fetch(ref)
         if ref.kind == "Namespace":
-            return await self._realm(ref)
-        found = self._remembered(ref)
-        if found is not None or self._cache.is_gone(ref):
-            return found
-        return await self._ask(ref)
+            return await self._namespace(ref)
+        body = self._cached(ref)
+        if body is not None or self._cache.is_deleted(ref):
+            return body
+        return await self._fetch(ref)
 
     async def get_child(self, ref: ObjectRef) -> Body | None:
         """Read what bears the name of a child of ours."""
-        found = self._remembered(ref)
-        is_known = self._cache.covers(ref.kind, ref.namespace) and ref not in self._taken
-        if found is not None or is_known:
-            return found
-        found = await self._ask(ref)
-        if found is None or self._cache.tells_of(found):
-            self._taken.pop(ref, None)
-        return found
+        body = self._cached(ref)
+        is_authoritative = (
+            self._cache.covers(ref.kind, ref.namespace) and ref not in self._foreign_names
+        )
+        if body is not None or is_authoritative:
+            return body
+        body = await self._fetch(ref)
+        if body is None or self._cache.is_watched(body):
+            self._foreign_names.pop(ref, None)
+        return body
 
     async def list(
         self, kind: str, namespace: str | None, *, labels: str = "", fresh: bool = False
     ) -> Sequence[Body]:
         """List objects; of kinds that are watched by our label only those that carry it."""
-        wanted = _equalities(labels)
-        if not fresh and wanted is not None and self._cache.covers(kind, namespace):
-            return self._cache.find(kind, namespace, wanted)
-        found = await self._live.list(kind, namespace, labels=labels)
-        for body in found:
-            self._note(body)
-        return found
+        selector = _equality_selector(labels)
+        if not fresh and selector is not None and self._cache.covers(kind, namespace):
+            return self._cache.find(kind, namespace, selector)
+        bodies = await self._live.list(kind, namespace, labels=labels)
+        for body in bodies:
+            self._cache_body(body)
+        return bodies
 
     async def scopes_of_borrowers(
         self, namespace: str, account: str, *, besides: str
@@ -84,50 +86,54 @@ class CachedCluster:
     async def create(self, body: Body) -> Body:
         """Create an object; raises AlreadyExists, and NotReady when its owner is not as read."""
         ref = _ref(body)
-        if ref.kind in _CONFIRMED:
+        if ref.kind in _OWNER_CONFIRMED_KINDS:
             await self._confirm_owner(body)
         try:
-            return self._note(await self._live.create(body))
+            return self._cache_body(await self._live.create(body))
         except errors.AlreadyExists:
-            found = await self._ask(ref)
-            if found is not None and not self._cache.tells_of(found):
-                self._note_taken(ref)
+            existing = await self._fetch(ref)
+            if existing is not None and not self._cache.is_watched(existing):
+                self._record_foreign_name(ref)
             raise
 
     async def apply(self, body: Body, *, uid: str) -> Body:
         """Apply server-side to exactly the object with this UID; raises Conflict."""
-        return self._note(await self._checked(_ref(body), self._live.apply(body, uid=uid)))
+        return self._cache_body(
+            await self._fetch_on_conflict(_ref(body), self._live.apply(body, uid=uid))
+        )
 
     async def patch_metadata(self, ref: ObjectRef, patch: Body, *, resource_version: str) -> Body:
         """Merge-patch metadata on exactly this resourceVersion; raises Conflict."""
-        writing = self._live.patch_metadata(ref, patch, resource_version=resource_version)
-        patched = await self._checked(ref, writing)
-        if _is_finished(patched["metadata"]):
-            self._cache.deleted(ref, patched["metadata"]["uid"])
+        write = self._live.patch_metadata(ref, patch, resource_version=resource_version)
+        patched = await self._fetch_on_conflict(ref, write)
+        if _is_finalized(patched["metadata"]):
+            self._cache.remove(ref, patched["metadata"]["uid"])
             return patched
-        return self._note(patched)
+        return self._cache_body(patched)
 
     async def patch_spec(
         self, ref: ObjectRef, patch: Body, *, metadata: Body, resource_version: str
     ) -> Body:
         """Merge-patch a spec and metadata on exactly this resourceVersion; raises Conflict."""
-        writing = self._live.patch_spec(
+        write = self._live.patch_spec(
             ref, patch, metadata=metadata, resource_version=resource_version
         )
-        return self._note(await self._checked(ref, writing))
+        return self._cache_body(await self._fetch_on_conflict(ref, write))
 
     async def apply_status(self, body: Body) -> Body:
         """Apply the status subresource."""
-        return self._note(await self._checked(_ref(body), self._live.apply_status(body)))
+        return self._cache_body(
+            await self._fetch_on_conflict(_ref(body), self._live.apply_status(body))
+        )
 
     async def delete(self, ref: ObjectRef, *, uid: str) -> Body | None:
         """Delete with a UID precondition; gives what finalizers hold, None when it is gone."""
-        left = await self._checked(ref, self._live.delete(ref, uid=uid))
-        if left is None:
-            self._cache.deleted(ref, uid)
+        remaining = await self._fetch_on_conflict(ref, self._live.delete(ref, uid=uid))
+        if remaining is None:
+            self._cache.remove(ref, uid)
         else:
-            self._note(left)
-        return left
+            self._cache_body(remaining)
+        return remaining
 
     async def events_about(self, ref: ObjectRef, *, uid: str) -> Sequence[Body]:
         """Read the Events about exactly this object; no watch tells of Events."""
@@ -139,63 +145,63 @@ class CachedCluster:
 
     # Inside
 
-    def _remembered(self, ref: ObjectRef) -> Body | None:
+    def _cached(self, ref: ObjectRef) -> Body | None:
         return self._cache.get(ref) if self._cache.covers(ref.kind, ref.namespace) else None
 
-    def _note(self, body: Body) -> Body:
-        if self._cache.tells_of(body):
-            self._cache.put(body, is_told=False)
+    def _cache_body(self, body: Body) -> Body:
+        if self._cache.is_watched(body):
+            self._cache.put(body, is_confirmed=False)
         return body
 
-    def _note_taken(self, ref: ObjectRef) -> None:
-        self._taken[ref] = None
-        if len(self._taken) > _TAKEN:
-            self._taken.popitem(last=False)
+    def _record_foreign_name(self, ref: ObjectRef) -> None:
+        self._foreign_names[ref] = None
+        if len(self._foreign_names) > _MAX_FOREIGN_NAMES:
+            self._foreign_names.popitem(last=False)
 
-    async def _ask(self, ref: ObjectRef) -> Body | None:
+    async def _fetch(self, ref: ObjectRef) -> Body | None:
         """Read from the API server, and remember what it says."""
-        before = self._cache.get(ref)
-        found = await self._live.get(ref)
-        if found is not None:
-            return self._note(found)
-        if before is not None:
-            self._cache.deleted(ref, before["metadata"]["uid"])
+        cached = self._cache.get(ref)
+        body = await self._live.get(ref)
+        if body is not None:
+            return self._cache_body(body)
+        if cached is not None:
+            self._cache.remove(ref, cached["metadata"]["uid"])
         return None
 
-    async def _checked(self, ref: ObjectRef, writing: Awaitable[_W]) -> _W:
+    async def _fetch_on_conflict(self, ref: ObjectRef, write: Awaitable[_W]) -> _W:
         """Await a write; one that met another state than decided upon has the object read anew."""
         try:
-            return await writing
+            return await write
         except _STALE:
-            await self._ask(ref)
+            await self._fetch(ref)
             raise
 
-    async def _realm(self, ref: ObjectRef) -> Body | None:
+    async def _namespace(self, ref: ObjectRef) -> Body | None:
         """Read a namespace again only when objects came that may belong to a successor of it."""
-        is_known = self._cache.covers("Cell", ref.name) and not self._cache.has_new_objects(
+        is_current = self._cache.covers("Cell", ref.name) and not self._cache.has_new_objects(
             ref.name
         )
-        if is_known and ref.name in self._realms:
-            return self._realms[ref.name]
-        self._realms.pop(ref.name, None)
-        found = await self._live.get(ref)
-        if found is not None:
-            self._realms[ref.name] = found
-        return found
+        if is_current and ref.name in self._namespaces:
+            return self._namespaces[ref.name]
+        self._namespaces.pop(ref.name, None)
+        namespace = await self._live.get(ref)
+        if namespace is not None:
+            self._namespaces[ref.name] = namespace
+        return namespace
 
     async def _confirm_owner(self, body: Body) -> None:
         """Read the owner of what is created; decide again when it is not as memory had it."""
         ref = _controller(body)
         if ref is None or not self._cache.covers(ref.kind, ref.namespace):
             return
-        known = self._cache.version(ref)
-        live = await self._ask(ref)
-        if live is None or live["metadata"]["resourceVersion"] != known:
-            what = f"{body['kind']}/{ref.namespace}/{body['metadata']['name']}"
-            raise errors.NotReady(f"{what} waits: {ref} has changed", requeue_after_s=0.0)
+        cached_version = self._cache.version(ref)
+        live = await self._fetch(ref)
+        if live is None or live["metadata"]["resourceVersion"] != cached_version:
+            child = f"{body['kind']}/{ref.namespace}/{body['metadata']['name']}"
+            raise errors.NotReady(f"{child} waits: {ref} has changed", requeue_after_s=0.0)
 
 
-def _is_finished(metadata: Body) -> bool:
+def _is_finalized(metadata: Body) -> bool:
     """Whether an object is gone with the last finalizer that held it."""
     is_held = metadata.get("finalizers") or metadata.get("deletionGracePeriodSeconds")
     return "deletionTimestamp" in metadata and not is_held
@@ -209,15 +215,15 @@ def _controller(body: Body) -> ObjectRef | None:
     return None
 
 
-def _equalities(selector: str) -> Mapping[str, str] | None:
+def _equality_selector(selector: str) -> Mapping[str, str] | None:
     """Read a selector of equalities; None for one that says more."""
-    wanted = {}
+    equalities = {}
     for term in filter(None, selector.split(",")):
         if not _EQUALS.fullmatch(term):
             return None
         label, _, value = term.partition("=")
-        wanted[label] = value.lstrip("=")
-    return wanted
+        equalities[label] = value.lstrip("=")
+    return equalities
 
 
 def _ref(body: Body) -> ObjectRef:

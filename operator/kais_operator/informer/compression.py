@@ -11,18 +11,18 @@ import zlib
 _WINDOW = -12  # 4 KiB without header: as long as the texts of most objects
 _MEMORY = 5
 _FASTEST = 1
-PATTERN_BYTES = 4096
+DICTIONARY_BYTES = 4096
 """What is before the last so many bytes of a pattern is out of the window."""
 
 
-def pack(text: bytes, pattern: bytes) -> bytes:
+def compress(text: bytes, dictionary: bytes) -> bytes:
     """Pack a text against a pattern."""
-    packer = zlib.compressobj(
-        _FASTEST, zlib.DEFLATED, _WINDOW, _MEMORY, zlib.Z_DEFAULT_STRATEGY, pattern
+    compressor = zlib.compressobj(
+        _FASTEST, zlib.DEFLATED, _WINDOW, _MEMORY, zlib.Z_DEFAULT_STRATEGY, dictionary
     )
-    return packer.compress(text) + packer.flush()
+    return compressor.compress(text) + compressor.flush()
 
 
-def unpack(packed: bytes, pattern: bytes) -> bytes:
+def decompress(compressed: bytes, dictionary: bytes) -> bytes:
     """Give the text back; the pattern must be the one that it was packed against."""
-    return zlib.decompressobj(_WINDOW, pattern).decompress(packed)
+    return zlib.decompressobj(_WINDOW, dictionary).decompress(compressed)

@@ -15,16 +15,16 @@ import msgspec
 from kais.resources.base import API_GROUP
 from kais_operator import errors
 from kais_operator.kubernetes import api_paths
-from kais_operator.kubernetes.api_client import Connection
+from kais_operator.kubernetes.api_client import ApiClient
 from kais_operator.planning.plan import Body, ObjectRef
 
-PAGE = 250
-_MARKS_PAGE = 500
-_MARKS = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1,application/json"
+PAGE_SIZE = 250
+_METADATA_PAGE_SIZE = 500
+_METADATA_ONLY = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1,application/json"
 
 
 @dataclass(frozen=True)
-class Subject:
+class WatchTarget:
     """What one list is about; the namespace is None for all, the selector may be empty."""
 
     kind: str
@@ -36,7 +36,7 @@ class Subject:
 
 
 @dataclass(frozen=True, slots=True)
-class Mark:
+class ObjectVersion:
     """One object's name and state, and whether an object of ours controls it."""
 
     ref: ObjectRef
@@ -46,11 +46,11 @@ class Mark:
 
 
 @dataclass(frozen=True)
-class Marks:
+class ObjectVersions:
     """All objects of a subject at one version of the cluster."""
 
     version: str
-    found: tuple[Mark, ...]
+    objects: tuple[ObjectVersion, ...]
 
 
 class _Owner(msgspec.Struct):
@@ -70,46 +70,46 @@ class _Item(msgspec.Struct):
     metadata: _Metadata
 
 
-class _Of(msgspec.Struct, rename={"following": "continue"}):
+class _ListMetadata(msgspec.Struct, rename={"following": "continue"}):
     resourceVersion: str = ""  # noqa: N815 (as the API has it)
     following: str = ""
 
 
 class _Page(msgspec.Struct):
-    metadata: _Of
+    metadata: _ListMetadata
     items: list[_Item] | None = None
 
 
 _DECODER = msgspec.json.Decoder(_Page)
 
 
-class Listing:
+class ListClient:
     """Lists over a connection; every method raises ClusterError."""
 
-    def __init__(self, connection: Connection) -> None:
-        self._connection = connection
+    def __init__(self, api_client: ApiClient) -> None:
+        self._api_client = api_client
 
-    async def pages(self, subject: Subject) -> AsyncIterator[tuple[list[Body], str]]:
+    async def pages(self, target: WatchTarget) -> AsyncIterator[tuple[list[Body], str]]:
         """Give whole objects, page by page, each with the version that the list is of."""
-        kind, path = subject.kind, api_paths.collection(subject.kind, subject.namespace)
-        named = {"apiVersion": api_paths.RESOURCES[kind].api_version, "kind": kind}
-        query = _query(subject, PAGE)
+        kind, path = target.kind, api_paths.collection(target.kind, target.namespace)
+        type_meta = {"apiVersion": api_paths.RESOURCES[kind].api_version, "kind": kind}
+        query = _query(target, PAGE_SIZE)
         while True:
-            page = await self._connection.call("GET", path, query=query)
-            items = [{**named, **item} for item in page.get("items") or ()]
+            page = await self._api_client.call("GET", path, query=query)
+            items = [{**type_meta, **item} for item in page.get("items") or ()]
             yield items, str(page["metadata"]["resourceVersion"])
             following = page["metadata"].get("continue")
             if not following:
                 return
             query["continue"] = following
 
-    async def marks(self, subject: Subject) -> Marks:
+    async def versions(self, target: WatchTarget) -> ObjectVersions:
         """Give the names and states of all objects."""
-        path = api_paths.collection(subject.kind, subject.namespace)
-        query = _query(subject, _MARKS_PAGE)
-        found: list[Mark] = []
+        path = api_paths.collection(target.kind, target.namespace)
+        query = _query(target, _METADATA_PAGE_SIZE)
+        objects: list[ObjectVersion] = []
         while True:
-            content = await self._connection.content(path, query=query, accept=_MARKS)
+            content = await self._api_client.get_bytes(path, query=query, accept=_METADATA_ONLY)
             try:
                 page = _DECODER.decode(content)
             except msgspec.DecodeError as exc:
@@ -117,17 +117,21 @@ class Listing:
                     f"GET {path}: the answer is no list: {exc}"
                 ) from exc
             for item in page.items or ():
-                of = item.metadata
-                ref = ObjectRef(subject.kind, of.namespace, of.name)
-                found.append(Mark(ref, of.uid, of.resourceVersion, _is_controlled(of)))
+                metadata = item.metadata
+                ref = ObjectRef(target.kind, metadata.namespace, metadata.name)
+                objects.append(
+                    ObjectVersion(
+                        ref, metadata.uid, metadata.resourceVersion, _is_controlled(metadata)
+                    )
+                )
             if not page.metadata.following:
-                return Marks(page.metadata.resourceVersion, tuple(found))
+                return ObjectVersions(page.metadata.resourceVersion, tuple(objects))
             query["continue"] = page.metadata.following
 
     async def read(self, ref: ObjectRef) -> Body | None:
         """Read one object as it is now; None when it is gone."""
         try:
-            return await self._connection.call("GET", api_paths.single(ref))
+            return await self._api_client.call("GET", api_paths.single(ref))
         except errors.NotFound:
             return None
 
@@ -137,6 +141,6 @@ def _is_controlled(metadata: _Metadata) -> bool:
     return any(o.controller and o.apiVersion.startswith(f"{API_GROUP}/") for o in owners)
 
 
-def _query(subject: Subject, page: int) -> dict[str, str]:
-    selected = {"labelSelector": subject.selector} if subject.selector else {}
-    return {"limit": str(page), **selected}
+def _query(target: WatchTarget, page_size: int) -> dict[str, str]:
+    selected = {"labelSelector": target.selector} if target.selector else {}
+    return {"limit": str(page_size), **selected}

@@ -16,114 +16,122 @@ import random
 
 from kais_operator import errors
 from kais_operator.informer.cache import Cache
-from kais_operator.informer.event_intake import Ear
-from kais_operator.informer.list_client import Listing, Mark, Subject
+from kais_operator.informer.event_intake import EventIntake
+from kais_operator.informer.list_client import ListClient, ObjectVersion, WatchTarget
 
 logger = logging.getLogger(__name__)
 
-EVERY_S = 45.0
-SOON_S = 5.0
+RELIST_PERIOD_S = 45.0
+FIRST_RELIST_S = 5.0
 """The first sweep closes the gap between our first list and the begin of the watch."""
-GRACE_S = 5.0
+WATCH_GRACE_S = 5.0
 """A watch may be late by this; then what it did not tell is asked for."""
-AT_ONCE = 2
+MAX_CONCURRENT_LISTS = 2
 """So many kinds are listed at a time: a page of objects takes some MiB until it is read."""
-_AGAIN_S = (0.5, 10.0)
+_RETRY_RANGE_S = (0.5, 10.0)
 """The first and the longest pause before what failed is tried again."""
-_MANY = 50
+_FULL_LIST_THRESHOLD = 50
 """From so many late objects on, the kind is listed anew instead of reading each."""
 
 
-class Sweeper:
+class Relister:
     """Lists and sweeps every subject; `run` it in a task."""
 
-    def __init__(self, listing: Listing, cache: Cache, ear: Ear) -> None:
-        self._listing = listing
+    def __init__(self, list_client: ListClient, cache: Cache, event_intake: EventIntake) -> None:
+        self._list_client = list_client
         self._cache = cache
-        self._ear = ear
-        self._turns = asyncio.Semaphore(AT_ONCE)
-        self._said: dict[Subject, str] = {}
+        self._event_intake = event_intake
+        self._list_slots = asyncio.Semaphore(MAX_CONCURRENT_LISTS)
+        self._logged: dict[WatchTarget, str] = {}
 
-    async def run(self, wanted: tuple[Subject, ...]) -> None:
+    async def run(self, targets: tuple[WatchTarget, ...]) -> None:
         """Keep memory right until it is cancelled."""
         async with asyncio.TaskGroup() as group:
-            for subject in wanted:
-                group.create_task(self._tend(subject))
+            for target in targets:
+                group.create_task(self._relist_loop(target))
 
-    async def fill(self, subject: Subject) -> None:
+    async def load(self, target: WatchTarget) -> None:
         """Tell every object of a subject, and what is no longer among them.
 
         Raises:
             ClusterError: The list was refused or broke; what it gave so far is told.
         """
-        seen: set[str] = set()
+        uids: set[str] = set()
         version = ""
-        async with self._turns:
-            async for items, version in self._listing.pages(subject):  # noqa: B007 (the last counts)
+        async with self._list_slots:
+            async for items, version in self._list_client.pages(target):  # noqa: B007 (the last counts)
                 for item in items:
-                    seen.add(item["metadata"]["uid"])
-                    self._ear.listed(subject.kind, item)
-        self._ear.list_ended(subject.kind, subject.namespace, seen=seen, version=version)
+                    uids.add(item["metadata"]["uid"])
+                    self._event_intake.on_listed(target.kind, item)
+        self._event_intake.on_list_end(target.kind, target.namespace, uids=uids, version=version)
 
-    async def sweep(self, subject: Subject) -> None:
+    async def verify(self, target: WatchTarget) -> None:
         """Compare memory with the cluster, and tell what no watch told.
 
         Raises:
             ClusterError: A list or a read was refused, or broke.
         """
-        async with self._turns:
-            marks = await self._listing.marks(subject)
-        seen = {mark.uid for mark in marks.found}
-        self._ear.list_ended(subject.kind, subject.namespace, seen=seen, version=marks.version)
-        late = self._untold(marks.found)
-        if not late:
-            return
-        await asyncio.sleep(GRACE_S)
-        late = self._untold(late)
-        if len(late) > _MANY:
-            logger.warning("%s: the watches missed %d changes; relisted", subject, len(late))
-            await self.fill(subject)
-            return
-        for mark in late:
-            await self._ask(mark)
-
-    def _untold(self, marks: tuple[Mark, ...]) -> tuple[Mark, ...]:
-        kept = (
-            m for m in marks if self._cache.keeps_labelled(m.ref, is_controlled=m.is_controlled)
+        async with self._list_slots:
+            listed = await self._list_client.versions(target)
+        uids = {change.uid for change in listed.objects}
+        self._event_intake.on_list_end(
+            target.kind, target.namespace, uids=uids, version=listed.version
         )
-        return tuple(mark for mark in kept if not self._cache.has_heard(mark.ref, mark.version))
+        missed = self._missed_changes(listed.objects)
+        if not missed:
+            return
+        await asyncio.sleep(WATCH_GRACE_S)
+        missed = self._missed_changes(missed)
+        if len(missed) > _FULL_LIST_THRESHOLD:
+            logger.warning("%s: the watches missed %d changes; relisted", target, len(missed))
+            await self.load(target)
+            return
+        for change in missed:
+            await self._refetch(change)
 
-    async def _ask(self, mark: Mark) -> None:
-        async with self._turns:
-            body = await self._listing.read(mark.ref)
-        if body is not None and self._cache.tells_of(body) and not self._cache.is_told(body):
-            logger.warning("%s: no watch told of its change; read", mark.ref)
-            self._ear.listed(mark.ref.kind, body)
+    def _missed_changes(self, versions: tuple[ObjectVersion, ...]) -> tuple[ObjectVersion, ...]:
+        expected = (
+            m
+            for m in versions
+            if self._cache.is_cacheable_child(m.ref, is_controlled=m.is_controlled)
+        )
+        return tuple(
+            version
+            for version in expected
+            if not self._cache.has_version(version.ref, version.version)
+        )
 
-    async def _tend(self, subject: Subject) -> None:
-        first, longest = _AGAIN_S
-        again_s = first
-        while not await self._tried(subject, is_first=True):
-            await asyncio.sleep(_spread(again_s))
-            again_s = min(again_s * 2, longest)
-        pause_s = SOON_S
+    async def _refetch(self, change: ObjectVersion) -> None:
+        async with self._list_slots:
+            body = await self._list_client.read(change.ref)
+        if body is not None and self._cache.is_watched(body) and not self._cache.is_confirmed(body):
+            logger.warning("%s: no watch told of its change; read", change.ref)
+            self._event_intake.on_listed(change.ref.kind, body)
+
+    async def _relist_loop(self, target: WatchTarget) -> None:
+        shortest_s, longest_s = _RETRY_RANGE_S
+        retry_s = shortest_s
+        while not await self._try_list(target, is_first=True):
+            await asyncio.sleep(_with_jitter(retry_s))
+            retry_s = min(retry_s * 2, longest_s)
+        pause_s = FIRST_RELIST_S
         while True:
-            await asyncio.sleep(_spread(pause_s))
-            pause_s = EVERY_S if await self._tried(subject, is_first=False) else longest
+            await asyncio.sleep(_with_jitter(pause_s))
+            pause_s = RELIST_PERIOD_S if await self._try_list(target, is_first=False) else longest_s
 
-    async def _tried(self, subject: Subject, *, is_first: bool) -> bool:
+    async def _try_list(self, target: WatchTarget, *, is_first: bool) -> bool:
         """List or sweep; a failure is logged once, however often it comes."""
         try:
-            await (self.fill(subject) if is_first else self.sweep(subject))
+            await (self.load(target) if is_first else self.verify(target))
         except errors.ClusterError as exc:
-            if self._said.get(subject) != str(exc):
-                logger.log(errors.log_level(exc), "%s: %s", subject, exc)
-            self._said[subject] = str(exc)
+            if self._logged.get(target) != str(exc):
+                logger.log(errors.log_level(exc), "%s: %s", target, exc)
+            self._logged[target] = str(exc)
             return False
-        self._said.pop(subject, None)
+        self._logged.pop(target, None)
         return True
 
 
-def _spread(pause_s: float) -> float:
+def _with_jitter(pause_s: float) -> float:
     """Shorten a pause a little, so that not all kinds are listed at once again."""
     return pause_s * random.uniform(0.8, 1)  # noqa: S311 (a spread)

@@ -17,42 +17,42 @@ from kais_operator.ports import Clock
 
 logger = logging.getLogger(__name__)
 
-TOUCH_S = 30.0
+HEARTBEAT_PERIOD_S = 30.0
 STALE_S = 180.0
-Touch = Callable[[], Awaitable[None]]
+HeartbeatWriter = Callable[[], Awaitable[None]]
 Watch = tuple[str, str | None]
 """A kind and where; None for all namespaces."""
 
 
-class Freshness:
+class WatchHealth:
     """What came over the watches, and when."""
 
     def __init__(self, clock: Clock, *, watches: Iterable[Watch]) -> None:
         self._clock = clock
         self._unlisted = set(watches)
         self._listed_at: dict[Watch, float] = {}
-        self._last: dict[str, float] = {}
-        self._echo_at: float | None = None
+        self._last_event_at: dict[str, float] = {}
+        self._heartbeat_at: float | None = None
         self._all_listed = asyncio.Event()
 
-    def note(self, kind: str) -> None:
+    def record_event(self, kind: str) -> None:
         """Note an event of a kind."""
-        self._last[kind] = self._clock.monotonic()
+        self._last_event_at[kind] = self._clock.monotonic()
 
-    def note_listed(self, kind: str, namespace: str | None) -> None:
+    def record_list(self, kind: str, namespace: str | None) -> None:
         """Note that a list is whole, the first or one that memory was compared with."""
         self._listed_at[kind, namespace] = self._clock.monotonic()
         self._unlisted.discard((kind, namespace))
         if not self._unlisted:
             self._all_listed.set()
 
-    def note_echo(self) -> None:
+    def record_heartbeat(self) -> None:
         """Note an event of our own Lease."""
-        self._echo_at = self._clock.monotonic()
+        self._heartbeat_at = self._clock.monotonic()
 
-    def age_s(self, kind: str) -> float:
+    def event_age_s(self, kind: str) -> float:
         """Say how long ago the last event of a kind came; -1 before the first."""
-        last = self._last.get(kind)
+        last = self._last_event_at.get(kind)
         return -1.0 if last is None else self._clock.monotonic() - last
 
     def problem(self) -> str | None:
@@ -60,11 +60,11 @@ class Freshness:
         if self._unlisted:
             kinds = sorted({kind for kind, _ in self._unlisted})
             return f"the first list is missing: {', '.join(kinds)}"
-        if self._echo_at is None:
+        if self._heartbeat_at is None:
             return "the watch of our own Lease has not begun"
         now = self._clock.monotonic()
-        if now - self._echo_at > STALE_S:
-            silence_s = now - self._echo_at
+        if now - self._heartbeat_at > STALE_S:
+            silence_s = now - self._heartbeat_at
             return f"no watch event for {silence_s:.0f} s, though our own Lease was touched"
         silent = {kind: now - at for (kind, _), at in self._listed_at.items() if now - at > STALE_S}
         if silent:
@@ -77,23 +77,23 @@ class Freshness:
         """Whether all first lists are whole."""
         return self._all_listed.is_set()
 
-    async def wait_listed(self, *, within_s: float | None = None) -> None:
+    async def wait_listed(self, *, timeout_s: float | None = None) -> None:
         """Wait for all first lists, but not for longer than this."""
         try:
-            async with asyncio.timeout(within_s):
+            async with asyncio.timeout(timeout_s):
                 await self._all_listed.wait()
         except TimeoutError:
             logger.warning("%s; working without it", self.problem())
 
-    async def run(self, touch: Touch) -> None:
+    async def run(self, write_heartbeat: HeartbeatWriter) -> None:
         """Touch the Lease, again and again."""
         while True:
-            await _tried(touch)
-            await asyncio.sleep(TOUCH_S)
+            await _write_or_log(write_heartbeat)
+            await asyncio.sleep(HEARTBEAT_PERIOD_S)
 
 
-async def _tried(touch: Touch) -> None:
+async def _write_or_log(write_heartbeat: HeartbeatWriter) -> None:
     try:
-        await touch()
+        await write_heartbeat()
     except (errors.ClusterError, errors.NotLeading) as exc:
         logger.log(errors.log_level(exc), "the Lease of the watch probe was not touched: %s", exc)

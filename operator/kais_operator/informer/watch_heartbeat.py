@@ -7,32 +7,32 @@ from collections.abc import Callable
 from kais import labels
 from kais_operator import errors
 from kais_operator.kubernetes import api_paths
-from kais_operator.kubernetes.api_client import APPLY_PATCH, Connection
+from kais_operator.kubernetes.api_client import APPLY_PATCH, ApiClient
 from kais_operator.planning.plan import ObjectRef
 from kais_operator.ports import Clock
 
 LEASE = f"{labels.LEASE}-watch"
 
 
-class WatchProbe:
+class WatchHeartbeat:
     """Stands beside the Cluster port, for what no controller needs."""
 
     def __init__(
         self,
-        connection: Connection,
+        api_client: ApiClient,
         *,
         namespace: str,
-        leads: Callable[[], bool],
+        is_leader: Callable[[], bool],
         clock: Clock,
     ) -> None:
-        self._connection = connection
+        self._api_client = api_client
         self._ref = ObjectRef("Lease", namespace, LEASE)
-        self._leads = leads
+        self._is_leader = is_leader
         self._clock = clock
 
-    async def touch(self) -> None:
+    async def write(self) -> None:
         """Write the time into the Lease; raises NotLeading and ClusterError."""
-        if not self._leads():
+        if not self._is_leader():
             raise errors.NotLeading(f"the Lease is lost; {self._ref} was not touched")
         body = {
             "apiVersion": "coordination.k8s.io/v1",
@@ -45,6 +45,6 @@ class WatchProbe:
             "spec": {"renewTime": self._clock.now().strftime("%Y-%m-%dT%H:%M:%S.%fZ")},
         }
         query = {"force": "true", "fieldManager": labels.MANAGER_CHILDREN}
-        await self._connection.call(
+        await self._api_client.call(
             "PATCH", api_paths.single(self._ref), query=query, body=body, content_type=APPLY_PATCH
         )

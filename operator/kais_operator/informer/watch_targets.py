@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from kais import labels
-from kais_operator.informer.list_client import Subject
+from kais_operator.informer.list_client import WatchTarget
 
 KINDS = (
     "Blueprint",
@@ -16,7 +16,7 @@ KINDS = (
     "Mission",
     "KnowledgeScope",
 )
-CHILDREN = (
+CHILD_KINDS = (
     "Deployment",
     "Job",
     "Pod",
@@ -25,22 +25,22 @@ CHILDREN = (
     "ServiceAccount",
     "PersistentVolumeClaim",
 )
-WATCHED_WHOLE = frozenset({"ServiceAccount"})
+WATCHED_WITHOUT_LABEL = frozenset({"ServiceAccount"})
 """Children of which those without our label are watched too, and not kept: cells borrow them."""
 CHILD_SELECTOR = f"{labels.MANAGED_BY}={labels.MANAGER}"
-PROBE = "Lease"
+HEARTBEAT_KIND = "Lease"
 """The watch probe's kind; its events go the same way as all others, and no list replaces them."""
 
 
-def subjects(namespaces: tuple[str, ...], *, operator_namespace: str) -> Iterator[Subject]:
+def list_targets(namespaces: tuple[str, ...], *, operator_namespace: str) -> Iterator[WatchTarget]:
     """Name what memory holds; all of the cluster when no namespace is named.
 
     The seven kinds whole, children by our managed-by label.
     """
     for namespace in namespaces or (None,):
         for kind in KINDS:
-            yield Subject(kind, namespace)
-        for kind in CHILDREN:
-            yield Subject(kind, namespace, CHILD_SELECTOR)
+            yield WatchTarget(kind, namespace)
+        for kind in CHILD_KINDS:
+            yield WatchTarget(kind, namespace, CHILD_SELECTOR)
     if namespaces and operator_namespace not in namespaces:
-        yield Subject("ConfigMap", operator_namespace, CHILD_SELECTOR)
+        yield WatchTarget("ConfigMap", operator_namespace, CHILD_SELECTOR)

@@ -9,7 +9,7 @@ from collections.abc import Awaitable, Callable
 from typing import TypeVar
 
 from kais_operator.knowledge.sync_state import StoreMemory
-from kais_operator.knowledge.transport import StoreTransport
+from kais_operator.knowledge.transport import AiohttpTransport
 from kais_operator.ports import Knowledge
 from knowledge_client import AsyncKnowledgeClient, errors, models, retries
 
@@ -28,7 +28,7 @@ def connect(url: str, *, token_file: str | None) -> AsyncKnowledgeClient:
         token_file=token_file,
         timeout_s=TIMEOUT_S,
         retries=retries.NO_RETRIES,
-        transport=StoreTransport(url),
+        transport=AiohttpTransport(url),
     )
 
 
@@ -43,7 +43,7 @@ def _seconds(run: models.RunIn) -> float | None:
     return max(0.0, (run.finished_at - run.started_at).total_seconds())
 
 
-class NotedKnowledge:
+class MonitoredKnowledge:
     """The Knowledge port over another one; keeps `memory.store_problem()` true.
 
     `count_run` gets the outcome of each run that the store took as ended, `opened` for one that
@@ -64,7 +64,7 @@ class NotedKnowledge:
         self._count_run = count_run
         self._count_extraction = count_extraction
 
-    async def _noted(self, call: Awaitable[T]) -> T:
+    async def _monitor(self, call: Awaitable[T]) -> T:
         try:
             answer = await call
         except errors.KnowledgeUnavailable as exc:
@@ -78,50 +78,50 @@ class NotedKnowledge:
 
     async def whoami(self) -> models.WhoAmI:
         """Tell who the operator is to the store, and which store it is."""
-        return await self._noted(self._inner.whoami())
+        return await self._monitor(self._inner.whoami())
 
     async def put_principal(self, principal: models.PrincipalIn) -> models.PrincipalIn:
         """Register who a caller is."""
-        return await self._noted(self._inner.put_principal(principal))
+        return await self._monitor(self._inner.put_principal(principal))
 
     async def put_scope(self, path: str, config: models.ScopeConfig) -> models.ScopeOut:
         """Configure a scope."""
-        return await self._noted(self._inner.put_scope(path, config))
+        return await self._monitor(self._inner.put_scope(path, config))
 
     async def delete_scope(self, path: str, *, erase: bool = False) -> None:
         """Retire exactly this scope's knowledge, or erase it."""
-        await self._noted(self._inner.delete_scope(path, erase=erase))
+        await self._monitor(self._inner.delete_scope(path, erase=erase))
 
     async def list_scopes(
         self, *, cursor: str | None = None, limit: int | None = None
     ) -> models.ScopePage:
         """Page through the scopes of the store."""
-        return await self._noted(self._inner.list_scopes(cursor=cursor, limit=limit))
+        return await self._monitor(self._inner.list_scopes(cursor=cursor, limit=limit))
 
     async def put_run(self, run_id: str, run: models.RunIn) -> models.Run:
         """Open a run or close it."""
-        taken = await self._noted(self._inner.put_run(run_id, run))
+        recorded_run = await self._monitor(self._inner.put_run(run_id, run))
         self._count_run(run.outcome or "opened", _seconds(run))
-        return taken
+        return recorded_run
 
     async def get_run(self, run_id: str, *, namespace: str | None = None) -> models.Run:
         """Read a run; an id names one in each namespace."""
-        return await self._noted(self._inner.get_run(run_id, namespace=namespace))
+        return await self._monitor(self._inner.get_run(run_id, namespace=namespace))
 
     async def add_episodes(self, episodes: models.EpisodesIn) -> models.EpisodesAccepted:
         """Add to a run's record."""
-        return await self._noted(self._inner.add_episodes(episodes))
+        return await self._monitor(self._inner.add_episodes(episodes))
 
     async def recall(
         self, query: models.RecallIn, *, idempotency_key: str | None = None
     ) -> models.Recalled:
         """Recall, with the same answer for the same key."""
-        return await self._noted(self._inner.recall(query, idempotency_key=idempotency_key))
+        return await self._monitor(self._inner.recall(query, idempotency_key=idempotency_key))
 
     async def start_extraction(self, request: models.ExtractionIn) -> models.Extraction:
         """Hand over a run's extraction."""
         try:
-            accepted = await self._noted(self._inner.start_extraction(request))
+            accepted = await self._monitor(self._inner.start_extraction(request))
         except errors.KnowledgeError:
             self._count_extraction("failed")
             raise
@@ -132,8 +132,8 @@ class NotedKnowledge:
         self, run_id: str, *, namespace: str | None = None
     ) -> models.Extraction:
         """Read the state of the extraction of a run of that namespace."""
-        return await self._noted(self._inner.get_extraction(run_id, namespace=namespace))
+        return await self._monitor(self._inner.get_extraction(run_id, namespace=namespace))
 
     async def stats_batch(self, request: models.StatsIn) -> models.Stats:
         """Read statistics of many objects in one call."""
-        return await self._noted(self._inner.stats_batch(request))
+        return await self._monitor(self._inner.stats_batch(request))

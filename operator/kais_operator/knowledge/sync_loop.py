@@ -19,18 +19,18 @@ from knowledge_client import errors, models
 
 logger = logging.getLogger(__name__)
 
-TICK_S = 5.0
-SETTLE_S = 1.0
+PERIOD_S = 5.0
+COALESCE_S = 1.0
 """What changes together is read together: several runs' ends, and the facts of one."""
-REPEAT_S = 600.0
+REGISTRATION_PERIOD_S = 600.0
 """Registrations are a projection of the cluster and repeated this often (knowledge.md)."""
 
-StatsChanged = Callable[[list[tuple[str, str]], list[str]], Awaitable[None]]
-ToldAgain = Callable[[], Awaitable[None]]
-WentAway = Callable[[], Awaitable[None]]
+StatsCallback = Callable[[list[tuple[str, str]], list[str]], Awaitable[None]]
+RegistrationCallback = Callable[[], Awaitable[None]]
+UnavailableCallback = Callable[[], Awaitable[None]]
 
 
-class StoreWatch:
+class KnowledgeSync:
     """The background look at the store.
 
     `stats_changed` gets the Blueprints (namespace, name) and the scope paths whose numbers moved;
@@ -41,96 +41,96 @@ class StoreWatch:
     def __init__(
         self,
         knowledge: Knowledge,
-        memory: StoreMemory,
+        sync_state: StoreMemory,
         clock: Clock,
         *,
-        stats_changed: StatsChanged,
-        tell_again: ToldAgain,
-        went_away: WentAway,
+        on_stats_change: StatsCallback,
+        repeat_registrations: RegistrationCallback,
+        on_unavailable: UnavailableCallback,
     ) -> None:
         self._knowledge = knowledge
-        self._memory = memory
+        self._sync_state = sync_state
         self._clock = clock
-        self._stats_changed = stats_changed
-        self._tell_again = tell_again
-        self._went_away = went_away
-        self._is_away = False
-        self._repeated_at = clock.monotonic()
-        self._is_known = False
-        self._has_learnt = False
-        self._said = ""
+        self._on_stats_change = on_stats_change
+        self._repeat_registrations = repeat_registrations
+        self._on_unavailable = on_unavailable
+        self._is_unavailable = False
+        self._registered_at = clock.monotonic()
+        self._is_identified = False
+        self._has_loaded_scopes = False
+        self._last_logged = ""
 
     async def run(self) -> None:
         """Look every `TICK_S`, and soon after something is wanted, until cancelled."""
         while True:
-            self._memory.wanted.clear()
-            await self.tick()
+            self._sync_state.wanted.clear()
+            await self.sync_once()
             try:
-                async with asyncio.timeout(TICK_S):
-                    await self._memory.wanted.wait()
+                async with asyncio.timeout(PERIOD_S):
+                    await self._sync_state.wanted.wait()
             except TimeoutError:
                 continue
-            await asyncio.sleep(SETTLE_S)
+            await asyncio.sleep(COALESCE_S)
 
-    async def tick(self) -> None:
+    async def sync_once(self) -> None:
         """Look once; a store that is away or refuses is logged and looked at again."""
         try:
-            await self._look()
-            if self._is_away:
+            await self._sync()
+            if self._is_unavailable:
                 logger.info("the knowledge service serves again")
-            self._is_away = False
+            self._is_unavailable = False
         except errors.KnowledgeError as exc:
-            self._is_known = False
-            if str(exc) != self._said:
+            self._is_identified = False
+            if str(exc) != self._last_logged:
                 logger.warning("the knowledge service does not serve: %s", exc)
-            self._said = str(exc)
-            if not self._is_away:
-                self._is_away = True
-                await self._went_away()
+            self._last_logged = str(exc)
+            if not self._is_unavailable:
+                self._is_unavailable = True
+                await self._on_unavailable()
 
-    async def _look(self) -> None:
-        if self._memory.store_problem() is not None:
-            self._is_known = False
-        is_time = self._clock.monotonic() - self._repeated_at >= REPEAT_S
-        if not self._is_known or is_time:
-            await self._meet(is_time=is_time)
-        request = self._memory.due()
+    async def _sync(self) -> None:
+        if self._sync_state.store_problem() is not None:
+            self._is_identified = False
+        is_registration_due = self._clock.monotonic() - self._registered_at >= REGISTRATION_PERIOD_S
+        if not self._is_identified or is_registration_due:
+            await self._check_identity(is_registration_due=is_registration_due)
+        request = self._sync_state.due()
         if request.blueprints or request.scopes:
-            await self._read(request)
+            await self._refresh_stats(request)
 
-    async def _meet(self, *, is_time: bool) -> None:
-        me = await self._knowledge.whoami()
-        is_other = self._memory.note_store(me.store)
-        if is_other or not self._has_learnt:
-            await self._learn()
-        self._is_known, self._said = True, ""
-        if is_time:
-            self._memory.forget_registrations()
-            self._repeated_at = self._clock.monotonic()
-        if is_other or is_time:
-            reason = "another store answers" if is_other else "it is time again"
+    async def _check_identity(self, *, is_registration_due: bool) -> None:
+        identity = await self._knowledge.whoami()
+        is_new_store = self._sync_state.note_store(identity.store)
+        if is_new_store or not self._has_loaded_scopes:
+            await self._load_configured_scopes()
+        self._is_identified, self._last_logged = True, ""
+        if is_registration_due:
+            self._sync_state.forget_registrations()
+            self._registered_at = self._clock.monotonic()
+        if is_new_store or is_registration_due:
+            reason = "another store answers" if is_new_store else "it is time again"
             logger.info("sending everything to the knowledge service again: %s", reason)
-            await self._tell_again()
+            await self._repeat_registrations()
 
-    async def _learn(self) -> None:
+    async def _load_configured_scopes(self) -> None:
         """Read which scopes have settings: their objects may be gone since the last operator."""
         cursor: str | None = None
         while True:
             page = await self._knowledge.list_scopes(cursor=cursor)
             for scope in page.scopes:
                 if scope.declared:
-                    self._memory.note_settings(scope.path, scope.config)
+                    self._sync_state.note_settings(scope.path, scope.config)
             cursor = page.cursor
             if cursor is None:
                 break
-        self._has_learnt = True
+        self._has_loaded_scopes = True
 
-    async def _read(self, request: models.StatsIn) -> None:
+    async def _refresh_stats(self, request: models.StatsIn) -> None:
         try:
             stats = await self._knowledge.stats_batch(request)
         except errors.KnowledgeError:
-            self._memory.note_unread(request)
+            self._sync_state.note_unread(request)
             raise
-        blueprints, scopes = self._memory.note_stats(stats)
+        blueprints, scopes = self._sync_state.note_stats(stats)
         if blueprints or scopes:
-            await self._stats_changed(blueprints, scopes)
+            await self._on_stats_change(blueprints, scopes)

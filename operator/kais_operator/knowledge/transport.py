@@ -16,13 +16,13 @@ import aiohttp
 import httpx
 from yarl import URL
 
-_OWN = frozenset({b"host", b"content-length", b"connection", b"accept-encoding"})
+_TRANSPORT_HEADERS = frozenset({b"host", b"content-length", b"connection", b"accept-encoding"})
 """Headers that the library underneath writes itself; answers are small and come uncompressed."""
-KEPT_S = 3.0
+KEEPALIVE_S = 3.0
 """So long an idle connection is kept. The store closes it after 5 s: what comes then is lost."""
 
 
-class StoreTransport(httpx.AsyncBaseTransport):
+class AiohttpTransport(httpx.AsyncBaseTransport):
     """Sends the client's requests to one address, through the environment's proxy if it has one."""
 
     def __init__(self, url: str) -> None:
@@ -37,10 +37,12 @@ class StoreTransport(httpx.AsyncBaseTransport):
         """Send one request and read its whole answer."""
         limits = request.extensions.get("timeout", {})
         headers = [
-            (k.decode(), v.decode()) for k, v in request.headers.raw if k.lower() not in _OWN
+            (k.decode(), v.decode())
+            for k, v in request.headers.raw
+            if k.lower() not in _TRANSPORT_HEADERS
         ]
-        with _as_httpx(request):
-            async with self._opened().request(
+        with _map_errors(request):
+            async with self._open_session().request(
                 request.method,
                 URL(str(request.url), encoded=True),
                 headers=[*headers, ("Accept-Encoding", "identity")],
@@ -61,33 +63,33 @@ class StoreTransport(httpx.AsyncBaseTransport):
         if self._session is not None:
             await self._session.close()
 
-    def _opened(self) -> aiohttp.ClientSession:
+    def _open_session(self) -> aiohttp.ClientSession:
         """Give the session, opened with the first request, when the event loop runs."""
         if self._session is None:
             secured = httpx.create_ssl_context() if self._is_secure else True
-            connector = aiohttp.TCPConnector(ssl=secured, keepalive_timeout=KEPT_S)
+            connector = aiohttp.TCPConnector(ssl=secured, keepalive_timeout=KEEPALIVE_S)
             self._session = aiohttp.ClientSession(connector=connector, auto_decompress=False)
         return self._session
 
 
 @contextlib.contextmanager
-def _as_httpx(request: httpx.Request) -> Iterator[None]:
+def _map_errors(request: httpx.Request) -> Iterator[None]:
     """Name what aiohttp raises as httpx would."""
     try:
         yield
     except aiohttp.ConnectionTimeoutError as exc:
-        raise httpx.ConnectTimeout(_said(exc), request=request) from exc
+        raise httpx.ConnectTimeout(_error_message(exc), request=request) from exc
     except TimeoutError as exc:
-        raise httpx.ReadTimeout(_said(exc), request=request) from exc
+        raise httpx.ReadTimeout(_error_message(exc), request=request) from exc
     except (aiohttp.InvalidURL, aiohttp.NonHttpUrlClientError) as exc:
-        raise httpx.UnsupportedProtocol(_said(exc), request=request) from exc
+        raise httpx.UnsupportedProtocol(_error_message(exc), request=request) from exc
     except aiohttp.ClientConnectorError as exc:
-        raise httpx.ConnectError(_said(exc), request=request) from exc
+        raise httpx.ConnectError(_error_message(exc), request=request) from exc
     except (aiohttp.ClientError, OSError) as exc:
-        raise httpx.RemoteProtocolError(_said(exc), request=request) from exc
+        raise httpx.RemoteProtocolError(_error_message(exc), request=request) from exc
 
 
-def _said(exc: Exception) -> str:
+def _error_message(exc: Exception) -> str:
     """Say why; of a connection that was not made, only what the system says: the rest is known."""
     if isinstance(exc, aiohttp.ClientConnectorError):
         cause = exc.os_error

@@ -20,30 +20,30 @@ from kais.scopes import Scope
 from kais_operator.controllers.cell.decide import cell_identity
 from kais_operator.planning.plan import Body
 
-_ENOUGH = 2
+_MAX_CELLS_PER_SCOPE = 2
 """Two that differ have the nearest common scope of any number in the same place."""
 _Key = tuple[str, str]  # namespace and name
-_Place = tuple[str | None, str]  # formationRef and the cell's name in its scope
+_Location = tuple[str | None, str]  # formationRef and the cell's name in its scope
 
 
 @dataclass
 class _Account:
     """The cells that borrow one account: how many are at each place, by formation."""
 
-    places: dict[str | None, Counter[str]] = field(default_factory=dict)
+    locations: dict[str | None, Counter[str]] = field(default_factory=dict)
 
-    def add(self, place: _Place) -> None:
-        formation, cell = place
-        self.places.setdefault(formation, Counter())[cell] += 1
+    def add(self, location: _Location) -> None:
+        formation, cell = location
+        self.locations.setdefault(formation, Counter())[cell] += 1
 
-    def remove(self, place: _Place) -> None:
-        formation, cell = place
-        cells = self.places[formation]
+    def remove(self, location: _Location) -> None:
+        formation, cell = location
+        cells = self.locations[formation]
         cells[cell] -= 1
         if not cells[cell]:
             del cells[cell]
         if not cells:
-            del self.places[formation]
+            del self.locations[formation]
 
 
 @dataclass(frozen=True)
@@ -51,7 +51,7 @@ class _Borrower:
     """A cell as it was counted, and the state of it that this stands on."""
 
     account: _Key
-    place: _Place
+    location: _Location
     state: Any
 
 
@@ -83,24 +83,35 @@ class AccountIndex:
         At most four are given, two in each of two formation scopes: the nearest common scope of
         these is that of all.
         """
-        found = self._accounts.get((namespace, account))
-        if found is None:
+        borrowers = self._accounts.get((namespace, account))
+        if borrowers is None:
             return []
-        own = self._borrowers.get((namespace, besides))
-        place = own.place if own is not None and own.account == (namespace, account) else None
+        excluded_borrower = self._borrowers.get((namespace, besides))
+        excluded_location = (
+            excluded_borrower.location
+            if excluded_borrower is not None and excluded_borrower.account == (namespace, account)
+            else None
+        )
         by_segment: dict[str | None, set[str]] = {}
-        for formation, cells in found.places.items():
+        for formation, cells in borrowers.locations.items():
             segment = None if formation is None else self._segment(namespace, formation)
             names = by_segment.setdefault(segment, set())
-            if len(names) < _ENOUGH:
-                without = place[1] if place is not None and place[0] == formation else None
-                names.update(_others(cells, without))
-            if len([one for one in by_segment.values() if one]) == _ENOUGH:
+            if len(names) < _MAX_CELLS_PER_SCOPE:
+                excluded_cell = (
+                    excluded_location[1]
+                    if excluded_location is not None and excluded_location[0] == formation
+                    else None
+                )
+                names.update(_other_cells(cells, excluded_cell))
+            if (
+                len([segment_names for segment_names in by_segment.values() if segment_names])
+                == _MAX_CELLS_PER_SCOPE
+            ):
                 break
         return [
             Scope(namespace, segment, name)
             for segment, names in by_segment.items()
-            for name in sorted(names)[:_ENOUGH]
+            for name in sorted(names)[:_MAX_CELLS_PER_SCOPE]
         ]
 
     def _segment(self, namespace: str, formation: str) -> str:
@@ -111,37 +122,37 @@ class AccountIndex:
         metadata = body["metadata"]
         key = (metadata.get("namespace") or "", metadata["name"])
         account = (body.get("spec") or {}).get("serviceAccountName")
-        known = self._borrowers.get(key)
+        previous = self._borrowers.get(key)
         if account is None or metadata.get("deletionTimestamp"):
             self._drop_cell(key)
             return
         state = (metadata["uid"], metadata.get("generation"), metadata.get("labels"))
-        if known is not None and known.state == state:
+        if previous is not None and previous.state == state:
             return
         self._drop_cell(key)
         try:
             cell = Cell.from_dict(body)
         except InvalidResource:
             return
-        place = _place(cell)
-        self._borrowers[key] = _Borrower((key[0], account), place, state)
-        self._accounts.setdefault((key[0], account), _Account()).add(place)
+        location = _location(cell)
+        self._borrowers[key] = _Borrower((key[0], account), location, state)
+        self._accounts.setdefault((key[0], account), _Account()).add(location)
 
     def _drop_cell(self, key: _Key) -> None:
-        known = self._borrowers.pop(key, None)
-        if known is None:
+        previous = self._borrowers.pop(key, None)
+        if previous is None:
             return
-        account = self._accounts[known.account]
-        account.remove(known.place)
-        if not account.places:
-            del self._accounts[known.account]
+        account = self._accounts[previous.account]
+        account.remove(previous.location)
+        if not account.locations:
+            del self._accounts[previous.account]
 
     def _put_formation(self, body: Body) -> None:
         metadata = body["metadata"]
         key = (metadata.get("namespace") or "", metadata["name"])
         state = (metadata["uid"], metadata.get("generation"), metadata.get("labels"))
-        known = self._segments.get(key)
-        if known is not None and known[0] == state:
+        previous = self._segments.get(key)
+        if previous is not None and previous[0] == state:
             return
         try:
             segment = cell_identity.formation_segment(Formation.from_dict(body))
@@ -151,14 +162,14 @@ class AccountIndex:
         self._segments[key] = (state, segment)
 
 
-def _place(cell: Cell) -> _Place:
+def _location(cell: Cell) -> _Location:
     """Say where a cell is: in its formation by its short name, or alone by its own."""
     if cell.spec.formation_ref is None:
         return None, cell.metadata.name
     return cell.spec.formation_ref, cell_identity.segment(cell_identity.short_name(cell))
 
 
-def _others(cells: Counter[str], without: str | None) -> Iterator[str]:
+def _other_cells(cells: Counter[str], excluded: str | None) -> Iterator[str]:
     """Name some different places; `without` is one cell's, which does not count itself."""
-    others = (cell for cell, count in cells.items() if count - (cell == without) > 0)
-    return itertools.islice(others, _ENOUGH)
+    cell_names = (cell for cell, count in cells.items() if count - (cell == excluded) > 0)
+    return itertools.islice(cell_names, _MAX_CELLS_PER_SCOPE)

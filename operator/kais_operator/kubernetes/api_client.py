@@ -33,7 +33,7 @@ _STREAM = aiohttp.ClientTimeout(total=None, sock_connect=_CONNECT_S)
 """No total limit: the reader of a stream sets one."""
 _SOCKET_CLOSE = aiohttp.ClientWSTimeout(ws_close=1.0)
 """A side that goes on sending does not answer a goodbye: it is not waited for."""
-_FIRST_REFUSAL = 300
+_FIRST_ERROR_STATUS = 300
 _PLURALS = frozenset(resource.plural for resource in api_paths.RESOURCES.values())
 _NO_CONTENT: dict[str, Any] = {}
 _logins: Any = config  # these functions of the library have no annotations
@@ -51,7 +51,7 @@ class _Transport(RESTClientObject):
         return session
 
 
-class Connection:
+class ApiClient:
     """An open connection; `close` it. Made by `connect`.
 
     Attributes:
@@ -65,12 +65,12 @@ class Connection:
         self._refresher: asyncio.Task[None] | None = None
         self.requests: Counter[str] = Counter()
 
-    def twin(self) -> Connection:
+    def clone(self) -> ApiClient:
         """Give a connection with the same login, for another event loop; close it there.
 
         Its requests are counted by who sends them.
         """
-        return Connection(self.configuration)
+        return ApiClient(self.configuration)
 
     def refresh_with(self, loader: Any) -> None:
         """Keep the login of a kubeconfig fresh; logins by certificate or token need nothing."""
@@ -99,38 +99,40 @@ class Connection:
         Raises:
             ClusterError: the mapping is that of `cluster_failures`.
         """
-        what = f"{method} {path}"
+        operation = f"{method} {path}"
         self.requests[_verb(method, path)] += 1
-        async with self._answer(
-            method, _with(path, query), body, content_type=content_type, limits=_TIMEOUT
+        async with self._send(
+            method, _with_query(path, query), body, content_type=content_type, limits=_TIMEOUT
         ) as response:
             try:
                 content = await response.read()
-                answer: dict[str, Any] = json.decode(content) if content else _NO_CONTENT
+                content_object: dict[str, Any] = json.decode(content) if content else _NO_CONTENT
             except DecodeError as exc:
-                raise errors.ClusterUnavailable(f"{what}: the answer is no JSON: {exc}") from exc
+                raise errors.ClusterUnavailable(
+                    f"{operation}: the answer is no JSON: {exc}"
+                ) from exc
             except api_errors.CONNECTION as exc:
-                raise api_errors.translate(exc, what=what) from exc
-        return answer
+                raise api_errors.translate(exc, operation=operation) from exc
+        return content_object
 
-    async def content(self, path: str, *, query: Mapping[str, str], accept: str) -> bytes:
+    async def get_bytes(self, path: str, *, query: Mapping[str, str], accept: str) -> bytes:
         """Send one request for another form of an answer, and give its bytes.
 
         Raises:
             ClusterError: the mapping is that of `cluster_failures`.
         """
         self.requests[_verb("GET", path)] += 1
-        async with self._answer(
-            "GET", _with(path, query), None, limits=_TIMEOUT, accept=accept
+        async with self._send(
+            "GET", _with_query(path, query), None, limits=_TIMEOUT, accept=accept
         ) as response:
             try:
                 content: bytes = await response.read()
             except api_errors.CONNECTION as exc:
-                raise api_errors.translate(exc, what=f"GET {path}") from exc
+                raise api_errors.translate(exc, operation=f"GET {path}") from exc
         return content
 
     @contextlib.asynccontextmanager
-    async def chunks(
+    async def stream(
         self, path: str, *, query: Mapping[str, str]
     ) -> AsyncIterator[AsyncIterator[bytes]]:
         """Send one request and give the answer's bytes as they come, for as long as they come.
@@ -138,14 +140,14 @@ class Connection:
         Raises:
             ClusterError: the mapping is that of `cluster_failures`.
         """
-        async with self._answer("GET", _with(path, query), None, limits=_STREAM) as response:
+        async with self._send("GET", _with_query(path, query), None, limits=_STREAM) as response:
             try:
                 yield response.content.iter_any()
             except api_errors.CONNECTION as exc:
-                raise api_errors.translate(exc, what=f"GET {path}") from exc
+                raise api_errors.translate(exc, operation=f"GET {path}") from exc
 
     @contextlib.asynccontextmanager
-    async def socket(
+    async def open_websocket(
         self, path: str, *, query: Sequence[tuple[str, str]], protocol: str
     ) -> AsyncIterator[aiohttp.ClientWebSocketResponse]:
         """Open a WebSocket; a frame of more than 4 MiB ends it.
@@ -154,7 +156,7 @@ class Connection:
             ClusterError: It was refused, or broke.
         """
         self.requests["connect"] += 1
-        what = f"CONNECT {path}"
+        operation = f"CONNECT {path}"
         settings: Any = self.configuration
         try:
             logins: Any = await settings.auth_settings()
@@ -169,12 +171,12 @@ class Connection:
             ) as opened:
                 yield opened
         except aiohttp.WSServerHandshakeError as exc:
-            raise api_errors.from_status(exc.status, b"", what=what) from exc
+            raise api_errors.from_status(exc.status, b"", operation=operation) from exc
         except (*api_errors.CONNECTION, *api_errors.CLIENT) as exc:
-            raise api_errors.translate(exc, what=what) from exc
+            raise api_errors.translate(exc, operation=operation) from exc
 
     @contextlib.asynccontextmanager
-    async def _answer(
+    async def _send(
         self,
         method: str,
         path: str,
@@ -187,7 +189,7 @@ class Connection:
         """Send a request, and give the answer unless it is a refusal."""
         # Compressing costs both sides more than it saves: answers are small or nearby.
         headers = {"Accept": accept, "Accept-Encoding": "identity", "Content-Type": content_type}
-        what = f"{method} {path.partition('?')[0]}"
+        operation = f"{method} {path.partition('?')[0]}"
         settings: Any = self.configuration
         try:
             logins: Any = await settings.auth_settings()
@@ -203,14 +205,16 @@ class Connection:
                 server_hostname=settings.tls_server_name or None,
             )
         except (*api_errors.CONNECTION, *api_errors.CLIENT) as exc:
-            raise api_errors.translate(exc, what=what) from exc
+            raise api_errors.translate(exc, operation=operation) from exc
         async with response:
-            if response.status >= _FIRST_REFUSAL:
-                raise api_errors.from_status(response.status, await _words(response), what=what)
+            if response.status >= _FIRST_ERROR_STATUS:
+                raise api_errors.from_status(
+                    response.status, await _error_body(response), operation=operation
+                )
             yield response
 
 
-async def _words(response: aiohttp.ClientResponse) -> bytes:
+async def _error_body(response: aiohttp.ClientResponse) -> bytes:
     """Read the words of a refusal; none when the connection breaks over them."""
     try:
         return await response.read()
@@ -228,11 +232,11 @@ def _verb(method: str, path: str) -> str:
     return {"POST": "create", "DELETE": "delete"}.get(method, method.lower())
 
 
-def _with(path: str, query: Mapping[str, str] | None) -> str:
+def _with_query(path: str, query: Mapping[str, str] | None) -> str:
     return path + (f"?{urlencode(query)}" if query else "")
 
 
-async def connect(kubeconfig: str | None) -> Connection:
+async def connect(kubeconfig: str | None) -> ApiClient:
     """Log in by a kubeconfig (paths joined by ":"), or by the pod's own token when None.
 
     Raises:
@@ -244,18 +248,20 @@ async def connect(kubeconfig: str | None) -> Connection:
     try:
         if kubeconfig is None:
             _logins.load_incluster_config(client_configuration=configuration)
-            return _through_proxy(configuration)
+            return _with_proxy(configuration)
         loader = await _logins.load_kube_config(
             kubeconfig,
             context=_current_context(kubeconfig),
             client_configuration=configuration,
         )
     except config.ConfigException as exc:
-        where = kubeconfig or "the pod's own token"
-        raise errors.ClusterUnavailable(f"no login to the cluster by {where}: {exc}") from exc
-    connection = _through_proxy(configuration)
-    connection.refresh_with(loader)
-    return connection
+        login_source = kubeconfig or "the pod's own token"
+        raise errors.ClusterUnavailable(
+            f"no login to the cluster by {login_source}: {exc}"
+        ) from exc
+    api_client = _with_proxy(configuration)
+    api_client.refresh_with(loader)
+    return api_client
 
 
 def _current_context(kubeconfig: str) -> str | None:
@@ -265,16 +271,16 @@ def _current_context(kubeconfig: str) -> str | None:
     """
     for path in filter(None, kubeconfig.split(":")):
         merged = _merger(path).config
-        found = merged.value.get("current-context") if merged is not None else None
-        if found:
-            return str(found)
+        context = merged.value.get("current-context") if merged is not None else None
+        if context:
+            return str(context)
     return None
 
 
-def _through_proxy(configuration: Configuration) -> Connection:
+def _with_proxy(configuration: Configuration) -> ApiClient:
     """Use the environment's proxy for this address, if the login names none."""
     settings: Any = configuration
     address = urlsplit(settings.host)
     if not settings.proxy and not request.proxy_bypass(address.hostname or ""):
         settings.proxy = request.getproxies().get(address.scheme)
-    return Connection(configuration)
+    return ApiClient(configuration)

@@ -16,35 +16,35 @@ CONNECTION = (aiohttp.ClientError, OSError, asyncio.TimeoutError)
 CLIENT = (exceptions.OpenApiException,)
 """What the official client raises."""
 _TRY_LATER = frozenset({401, 408, 429})
-_GONE = 410  # a continued list is too old: it is read again from its start
-_NOT_FOUND = 404
-_FORBIDDEN = 403
-_CONFLICT = 409
+_STATUS_GONE = 410  # a continued list is too old: it is read again from its start
+_STATUS_NOT_FOUND = 404
+_STATUS_FORBIDDEN = 403
+_STATUS_CONFLICT = 409
 
 
-def from_status(status: int, body: bytes, *, what: str) -> errors.ClusterError:
+def from_status(status: int, body: bytes, *, operation: str) -> errors.ClusterError:
     """Choose the error for an answer of 300 and above; its words come from the Status object."""
     answer = _status_object(body)
-    text = f"{what}: {answer.get('message') or f'the API server answered {status}'}"
+    message = f"{operation}: {answer.get('message') or f'the API server answered {status}'}"
     if status in _TRY_LATER or status >= 500:  # noqa: PLR2004 (server errors)
-        return errors.ClusterUnavailable(text)
-    return _refusal(status, answer)(text)
+        return errors.ClusterUnavailable(message)
+    return _refusal(status, answer)(message)
 
 
 def _refusal(status: int, answer: dict[str, Any]) -> type[errors.ClusterError]:
-    if status == _CONFLICT and answer.get("reason") == "AlreadyExists":
+    if status == _STATUS_CONFLICT and answer.get("reason") == "AlreadyExists":
         return errors.AlreadyExists
-    if status == _FORBIDDEN and _namespace_terminates(answer):
+    if status == _STATUS_FORBIDDEN and _namespace_terminates(answer):
         return errors.NamespaceTerminating
     return {
-        _NOT_FOUND: errors.NotFound,
-        _FORBIDDEN: errors.Forbidden,
-        _CONFLICT: errors.Conflict,
-        _GONE: errors.Expired,
+        _STATUS_NOT_FOUND: errors.NotFound,
+        _STATUS_FORBIDDEN: errors.Forbidden,
+        _STATUS_CONFLICT: errors.Conflict,
+        _STATUS_GONE: errors.Expired,
     }.get(status, errors.Invalid)
 
 
-def translate(exc: BaseException, *, what: str) -> errors.ClusterError:
+def translate(exc: BaseException, *, operation: str) -> errors.ClusterError:
     """Give our error for one that was raised instead of an answer.
 
     An ApiException that carries a status is judged by it; a connection's failure is always
@@ -52,12 +52,14 @@ def translate(exc: BaseException, *, what: str) -> errors.ClusterError:
     """
     if isinstance(exc, exceptions.ApiException) and exc.status:
         body = exc.body or b""
-        return from_status(exc.status, body.encode() if isinstance(body, str) else body, what=what)
+        return from_status(
+            exc.status, body.encode() if isinstance(body, str) else body, operation=operation
+        )
     if isinstance(exc, (exceptions.ApiException, *CONNECTION)):
-        words = str(exc) or type(exc).__name__
-        return errors.ClusterUnavailable(f"{what}: no answer from the API server: {words}")
+        message = str(exc) or type(exc).__name__
+        return errors.ClusterUnavailable(f"{operation}: no answer from the API server: {message}")
     if isinstance(exc, exceptions.OpenApiException):
-        return errors.Invalid(f"{what}: the client refuses the call: {exc}")
+        return errors.Invalid(f"{operation}: the client refuses the call: {exc}")
     raise TypeError(f"{type(exc).__name__} is no failure of the cluster") from exc
 
 

@@ -15,30 +15,32 @@ from kais.scopes import Scope
 from kais_operator import errors
 from kais_operator.kubernetes import api_paths, managed_fields
 from kais_operator.kubernetes.account_index import AccountIndex
-from kais_operator.kubernetes.api_client import APPLY_PATCH, MERGE_PATCH, Connection
+from kais_operator.kubernetes.api_client import APPLY_PATCH, MERGE_PATCH, ApiClient
 from kais_operator.planning.plan import Body, ObjectRef
 from kais_operator.ports import Clock
 
 _PAGE = "500"
 _MESSAGE_LIMIT = 1024  # the API's bound of an Event's message
-_FORCED = {"force": "true", "fieldManager": names.MANAGER_CHILDREN}
-_STATUS = {"force": "true", "fieldManager": names.MANAGER_STATUS}
-_MARKS = {"fieldManager": names.MANAGER_METADATA}
-_BY_US = {"fieldManager": names.MANAGER_CHILDREN}
+_APPLY_QUERY = {"force": "true", "fieldManager": names.MANAGER_CHILDREN}
+_STATUS_QUERY = {"force": "true", "fieldManager": names.MANAGER_STATUS}
+_METADATA_QUERY = {"fieldManager": names.MANAGER_METADATA}
+_CREATE_QUERY = {"fieldManager": names.MANAGER_CHILDREN}
 
 
 class ApiCluster:
     """The Cluster port over one connection."""
 
-    def __init__(self, connection: Connection, *, leads: Callable[[], bool], clock: Clock) -> None:
-        self._connection = connection
-        self._leads = leads
+    def __init__(
+        self, api_client: ApiClient, *, is_leader: Callable[[], bool], clock: Clock
+    ) -> None:
+        self._api_client = api_client
+        self._is_leader = is_leader
         self._clock = clock
 
     async def get(self, ref: ObjectRef, *, fresh: bool = True) -> Body | None:
         """Read one object; None when it is missing."""
         try:
-            return await self._connection.call("GET", api_paths.single(ref))
+            return await self._api_client.call("GET", api_paths.single(ref))
         except errors.NotFound:
             return None
 
@@ -52,16 +54,16 @@ class ApiCluster:
         """List objects of one kind, in pages; items carry their kind as single objects do."""
         query = {"limit": _PAGE} | ({"labelSelector": labels} if labels else {})
         path = api_paths.collection(kind, namespace)
-        found: list[Body] = []
+        items: list[Body] = []
         while True:
-            page = await self._connection.call("GET", path, query=query)
-            found.extend(page.get("items") or [])
-            following = page.get("metadata", {}).get("continue")
-            if not following:
+            page = await self._api_client.call("GET", path, query=query)
+            items.extend(page.get("items") or [])
+            continue_token = page.get("metadata", {}).get("continue")
+            if not continue_token:
                 break
-            query["continue"] = following
-        told = {"apiVersion": api_paths.RESOURCES[kind].api_version, "kind": kind}
-        return [{**told, **item} for item in found]
+            query["continue"] = continue_token
+        type_meta = {"apiVersion": api_paths.RESOURCES[kind].api_version, "kind": kind}
+        return [{**type_meta, **item} for item in items]
 
     async def scopes_of_borrowers(
         self, namespace: str, account: str, *, besides: str
@@ -77,7 +79,7 @@ class ApiCluster:
         """Create an object; raises AlreadyExists."""
         ref = ref_of(body)
         path = api_paths.collection(ref.kind, ref.namespace)
-        return await self._write("POST", path, query=_BY_US, body=body)
+        return await self._write("POST", path, query=_CREATE_QUERY, body=body)
 
     async def apply(self, body: Body, *, uid: str) -> Body:
         """Apply server-side, forced, to exactly the object with this UID; raises Conflict."""
@@ -86,13 +88,13 @@ class ApiCluster:
         live = await self.get(ref)
         if live is None or live["metadata"]["uid"] != uid:
             raise errors.Conflict(f"{ref} is no longer the object with uid {uid}")
-        handover = managed_fields.handover(live)
-        if handover is not None:
-            await self._write("PATCH", path, body=handover, content_type=MERGE_PATCH)
+        migration = managed_fields.migration_patch(live)
+        if migration is not None:
+            await self._write("PATCH", path, body=migration, content_type=MERGE_PATCH)
         metadata = {**body["metadata"], "uid": uid}
         applied = {**body, "metadata": metadata}
         return await self._write(
-            "PATCH", path, query=_FORCED, body=applied, content_type=APPLY_PATCH
+            "PATCH", path, query=_APPLY_QUERY, body=applied, content_type=APPLY_PATCH
         )
 
     async def patch_metadata(self, ref: ObjectRef, patch: Body, *, resource_version: str) -> Body:
@@ -100,7 +102,7 @@ class ApiCluster:
         return await self._write(
             "PATCH",
             api_paths.single(ref),
-            query=_MARKS,
+            query=_METADATA_QUERY,
             body={"metadata": {**patch, "resourceVersion": resource_version}},
             content_type=MERGE_PATCH,
         )
@@ -113,7 +115,7 @@ class ApiCluster:
         return await self._write(
             "PATCH",
             api_paths.single(ref),
-            query=_MARKS,
+            query=_METADATA_QUERY,
             body={"metadata": versioned, "spec": patch},
             content_type=MERGE_PATCH,
         )
@@ -121,7 +123,9 @@ class ApiCluster:
     async def apply_status(self, body: Body) -> Body:
         """Apply the status subresource server-side."""
         path = f"{api_paths.single(ref_of(body))}/status"
-        return await self._write("PATCH", path, query=_STATUS, body=body, content_type=APPLY_PATCH)
+        return await self._write(
+            "PATCH", path, query=_STATUS_QUERY, body=body, content_type=APPLY_PATCH
+        )
 
     async def delete(self, ref: ObjectRef, *, uid: str) -> Body | None:
         """Delete with a UID precondition; gives what is held back, None when it is gone."""
@@ -139,7 +143,7 @@ class ApiCluster:
         selector = f"involvedObject.uid={uid},involvedObject.name={ref.name}"
         query = {"limit": _PAGE, "fieldSelector": selector}
         path = api_paths.collection("Event", ref.namespace)
-        page = await self._connection.call("GET", path, query=query)
+        page = await self._api_client.call("GET", path, query=query)
         return sorted(page.get("items") or [], key=_last_seen)
 
     async def emit(self, about: Body, *, severity: str, reason: str, message: str) -> None:
@@ -172,9 +176,9 @@ class ApiCluster:
         await self._write("POST", api_paths.collection("Event", namespace), body=body)
 
     async def _write(self, method: str, path: str, **request: Any) -> Body:
-        if not self._leads():
+        if not self._is_leader():
             raise errors.NotLeading(f"the Lease is lost; {method} {path} was not sent")
-        return await self._connection.call(method, path, **request)
+        return await self._api_client.call(method, path, **request)
 
 
 def ref_of(body: Body) -> ObjectRef:

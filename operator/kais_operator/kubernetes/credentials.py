@@ -9,7 +9,7 @@ from kubernetes.aio.client.configuration import Configuration
 
 
 @dataclass(frozen=True)
-class Login:
+class Credentials:
     """How to reach the API server and as whom, at this moment; tokens are read again each time."""
 
     server: str
@@ -24,12 +24,12 @@ class Login:
     proxy_url: str | None
 
 
-async def login_of(configuration: Configuration) -> Login:
+async def read_credentials(configuration: Configuration) -> Credentials:
     """Read the login out of a configuration, with a fresh token when it has one."""
     settings: Any = configuration
     header = await settings.get_api_key_with_prefix("BearerToken") or ""
     scheme, _, token = header.rpartition(" ")
-    return Login(
+    return Credentials(
         server=settings.host,
         ca_path=settings.ssl_ca_cert or None,
         is_insecure=not settings.verify_ssl,

@@ -12,11 +12,11 @@ from concurrent.futures import Future
 from typing import Any, TypeVar
 
 T = TypeVar("T")
-_END_S = 5.0
+_STOP_TIMEOUT_S = 5.0
 """What is still running after this long at the end is left to the process's own end."""
 
 
-class SideLoop:
+class EventLoopThread:
     """A loop that starts with its first work; `close` cancels what runs in it."""
 
     def __init__(self, name: str) -> None:
@@ -24,21 +24,21 @@ class SideLoop:
         self._loop: asyncio.AbstractEventLoop | None = None
         self._thread: threading.Thread | None = None
 
-    def submit(self, work: Coroutine[Any, Any, T]) -> Future[T]:
+    def submit(self, coroutine: Coroutine[Any, Any, T]) -> Future[T]:
         """Start work in the thread; the future may be asked from any thread, and cancelled."""
-        return asyncio.run_coroutine_threadsafe(work, self._started())
+        return asyncio.run_coroutine_threadsafe(coroutine, self._started())
 
-    async def close(self, *, last: Coroutine[Any, Any, None]) -> None:
+    async def close(self, *, cleanup: Coroutine[Any, Any, None]) -> None:
         """Cancel what runs, do one `last` thing in the thread, and wait for its end."""
         if self._loop is None or self._thread is None:
-            last.close()
+            cleanup.close()
             return
         loop, thread = self._loop, self._thread
         self._loop = self._thread = None
-        ended = asyncio.run_coroutine_threadsafe(_end(last), loop)
-        await asyncio.wait([asyncio.wrap_future(ended)], timeout=_END_S)
+        ended = asyncio.run_coroutine_threadsafe(_end(cleanup), loop)
+        await asyncio.wait([asyncio.wrap_future(ended)], timeout=_STOP_TIMEOUT_S)
         loop.call_soon_threadsafe(loop.stop)
-        await asyncio.to_thread(thread.join, _END_S)
+        await asyncio.to_thread(thread.join, _STOP_TIMEOUT_S)
 
     def _started(self) -> asyncio.AbstractEventLoop:
         if self._loop is None:

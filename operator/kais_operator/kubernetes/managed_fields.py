@@ -22,7 +22,7 @@ from kais_operator.planning.plan import Body
 _SPEC = "f:spec"
 
 
-def handover(live: Body) -> Body | None:
+def migration_patch(live: Body) -> Body | None:
     """Give the merge patch that makes these fields applied ones; None when there are none.
 
     Carries the resourceVersion: the list of owners is replaced whole.
@@ -31,44 +31,44 @@ def handover(live: Body) -> Body | None:
     entries: list[Body] = metadata.get("managedFields") or []
     created = [entry for entry in entries if _is_our_update(entry)]
     is_ours_alone = str(live.get("apiVersion", "")).startswith(f"{API_GROUP}/")
-    meddled = [e for e in entries if is_ours_alone and _is_others_spec(e)]
-    if not created and not meddled:
+    foreign = [e for e in entries if is_ours_alone and _is_foreign_spec(e)]
+    if not created and not foreign:
         return None
     applied = [entry for entry in entries if _is_our_apply(entry)]
     fields: Body = {}
     for entry in [*created, *applied]:
         fields = _union(fields, entry.get("fieldsV1") or {})
-    for entry in meddled:
+    for entry in foreign:
         fields = _union(fields, {_SPEC: entry["fieldsV1"][_SPEC]})
-    first = [*created, *applied, *meddled][0]
+    first = [*created, *applied, *foreign][0]
     joined = {
         **copy.deepcopy(first),
         "manager": labels.MANAGER_CHILDREN,
         "operation": "Apply",
         "fieldsV1": fields,
     }
-    others = [
-        _without_spec(entry) if entry in meddled else entry
+    remaining = [
+        _without_spec(entry) if entry in foreign else entry
         for entry in entries
         if entry not in created and entry not in applied
     ]
-    others = [entry for entry in others if entry.get("fieldsV1")]
+    remaining = [entry for entry in remaining if entry.get("fieldsV1")]
     return {
         "metadata": {
             "resourceVersion": metadata["resourceVersion"],
-            "managedFields": [joined, *others],
+            "managedFields": [joined, *remaining],
         }
     }
 
 
-def _is_others_spec(entry: Body) -> bool:
+def _is_foreign_spec(entry: Body) -> bool:
     is_main = not entry.get("subresource")
     return is_main and not _is_ours(entry) and _SPEC in (entry.get("fieldsV1") or {})
 
 
 def _without_spec(entry: Body) -> Body:
-    kept = {key: value for key, value in entry["fieldsV1"].items() if key != _SPEC}
-    return {**entry, "fieldsV1": kept}
+    fields = {key: value for key, value in entry["fieldsV1"].items() if key != _SPEC}
+    return {**entry, "fieldsV1": fields}
 
 
 def _is_our_update(entry: Body) -> bool:
@@ -83,9 +83,9 @@ def _is_ours(entry: Body) -> bool:
     return entry.get("manager") == labels.MANAGER_CHILDREN and not entry.get("subresource")
 
 
-def _union(one: Body, other: Body) -> Body:
+def _union(left: Body, right: Body) -> Body:
     """Join two sets of field paths, which are trees of dicts."""
-    joined: dict[str, Any] = dict(one)
-    for key, value in other.items():
+    joined: dict[str, Any] = dict(left)
+    for key, value in right.items():
         joined[key] = _union(joined[key], value) if key in joined else value
     return joined

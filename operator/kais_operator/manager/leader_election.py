@@ -16,7 +16,7 @@ from typing import Any
 from kais import labels
 from kais_operator import errors
 from kais_operator.kubernetes import api_paths
-from kais_operator.kubernetes.api_client import MERGE_PATCH, Connection
+from kais_operator.kubernetes.api_client import MERGE_PATCH, ApiClient
 from kais_operator.planning.plan import Body, ObjectRef
 from kais_operator.ports import Clock
 
@@ -27,17 +27,17 @@ logger = logging.getLogger(__name__)
 class Timing:
     """Seconds: how long a Lease holds, how long its holder tries to renew, and how often."""
 
-    duration_s: float = 15.0
-    renew_within_s: float = 10.0
-    retry_s: float = 2.0
+    lease_duration_s: float = 15.0
+    renew_deadline_s: float = 10.0
+    retry_period_s: float = 2.0
 
 
-class Election:
+class LeaderElection:
     """Stands for one Lease; `leads()` is true while it is ours by the monotonic clock."""
 
     def __init__(
         self,
-        connection: Connection,
+        api_client: ApiClient,
         *,
         namespace: str,
         identity: str,
@@ -45,49 +45,49 @@ class Election:
         timing: Timing = Timing(),
         name: str = labels.LEASE,
     ) -> None:
-        self._connection = connection
+        self._api_client = api_client
         self._ref = ObjectRef("Lease", namespace, name)
         self._identity = identity
         self._clock = clock
         self._timing = timing
         self._renewed_at: float | None = None
-        self._seen: tuple[str, float] | None = None
+        self._last_observed: tuple[str, float] | None = None
         self._version = ""
-        self._said = ""
+        self._last_logged = ""
 
-    def leads(self) -> bool:
+    def is_leader(self) -> bool:
         """Whether the Lease is ours now; each write asks this."""
         return (
             self._renewed_at is not None
-            and self._clock.monotonic() - self._renewed_at < self._timing.renew_within_s
+            and self._clock.monotonic() - self._renewed_at < self._timing.renew_deadline_s
         )
 
-    async def stand(self) -> None:
+    async def acquire(self) -> None:
         """Return as soon as we lead."""
-        while not await self._try_to_take():  # noqa: ASYNC110 (a Lease can only be polled)
-            await asyncio.sleep(self._timing.retry_s)
+        while not await self._try_acquire():  # noqa: ASYNC110 (a Lease can only be polled)
+            await asyncio.sleep(self._timing.retry_period_s)
         logger.info("leading as %s", self._identity)
 
-    async def hold(self) -> None:
+    async def renew_until_lost(self) -> None:
         """Renew until the Lease is lost, then return."""
         while True:
-            await asyncio.sleep(self._timing.retry_s)
+            await asyncio.sleep(self._timing.retry_period_s)
             try:
                 await self._renew()
             except errors.Conflict as exc:
-                if not await self._is_still_ours():
+                if not await self._is_still_holder():
                     logger.warning("lost %s: %s", self._ref, exc)
                     break
             except (errors.ClusterError, TimeoutError) as exc:
                 logger.log(errors.log_level(exc), "%s not renewed: %s", self._ref, exc)
-            if not self.leads():
+            if not self.is_leader():
                 logger.warning("lost %s: no renewal within its time", self._ref)
                 break
         self._renewed_at = None
 
     async def release(self) -> None:
         """Give the Lease up if it is ours, so that a successor need not wait."""
-        if not self.leads():
+        if not self.is_leader():
             return
         self._renewed_at = None
         patch = {"holderIdentity": None, "leaseDurationSeconds": 1}
@@ -95,34 +95,34 @@ class Election:
             try:
                 await self._patch(patch)
             except errors.Conflict:  # a renewal was under way when it was cancelled
-                if await self._is_still_ours():
+                if await self._is_still_holder():
                     await self._patch(patch)
         except errors.ClusterError as exc:
             logger.log(errors.log_level(exc), "%s not released: %s", self._ref, exc)
 
-    async def _try_to_take(self) -> bool:
-        asked_at = self._clock.monotonic()
+    async def _try_acquire(self) -> bool:
+        requested_at = self._clock.monotonic()
         try:
             lease = await self._read()
             if lease is None:
                 lease = await self._create()
-            elif not self._is_free(lease):
-                self._say_once(f"standing by: {lease['spec']['holderIdentity']} leads")
+            elif not self._is_available(lease):
+                self._log_once(f"standing by: {lease['spec']['holderIdentity']} leads")
                 return False
             else:
-                lease = await self._take(lease)
+                lease = await self._take_over(lease)
         except errors.ClusterError as exc:
-            self._say_once(f"standing by: {exc}", errors.log_level(exc, otherwise=logging.INFO))
+            self._log_once(f"standing by: {exc}", errors.log_level(exc, otherwise=logging.INFO))
             return False
-        self._note(lease, asked_at)
+        self._record_renewal(lease, requested_at)
         return True
 
-    def _say_once(self, text: str, level: int = logging.INFO) -> None:
-        if text != self._said:
+    def _log_once(self, text: str, level: int = logging.INFO) -> None:
+        if text != self._last_logged:
             logger.log(level, "%s", text)
-        self._said = text
+        self._last_logged = text
 
-    def _is_free(self, lease: Body) -> bool:
+    def _is_available(self, lease: Body) -> bool:
         """Whether nobody holds it, or its holder did not renew it while we watched."""
         spec = lease.get("spec") or {}
         holder = spec.get("holderIdentity")
@@ -130,14 +130,14 @@ class Election:
             return True
         version = lease["metadata"]["resourceVersion"]
         now = self._clock.monotonic()
-        if self._seen is None or self._seen[0] != version:
-            self._seen = (version, now)
+        if self._last_observed is None or self._last_observed[0] != version:
+            self._last_observed = (version, now)
             return False
-        return now - self._seen[1] >= float(spec.get("leaseDurationSeconds") or 0)
+        return now - self._last_observed[1] >= float(spec.get("leaseDurationSeconds") or 0)
 
     async def _read(self) -> Body | None:
         try:
-            return await self._connection.call("GET", api_paths.single(self._ref))
+            return await self._api_client.call("GET", api_paths.single(self._ref))
         except errors.NotFound:
             return None
 
@@ -146,24 +146,24 @@ class Election:
             "apiVersion": "coordination.k8s.io/v1",
             "kind": "Lease",
             "metadata": {"name": self._ref.name, "namespace": self._ref.namespace},
-            "spec": {**self._spec(), "acquireTime": self._stamp(), "leaseTransitions": 0},
+            "spec": {**self._spec(), "acquireTime": self._timestamp(), "leaseTransitions": 0},
         }
         path = api_paths.collection("Lease", self._ref.namespace)
-        return await self._connection.call("POST", path, body=body)
+        return await self._api_client.call("POST", path, body=body)
 
-    async def _take(self, lease: Body) -> Body:
+    async def _take_over(self, lease: Body) -> Body:
         self._version = lease["metadata"]["resourceVersion"]
         transitions = (lease.get("spec") or {}).get("leaseTransitions") or 0
         return await self._patch(
-            {**self._spec(), "acquireTime": self._stamp(), "leaseTransitions": transitions + 1}
+            {**self._spec(), "acquireTime": self._timestamp(), "leaseTransitions": transitions + 1}
         )
 
     async def _renew(self) -> None:
-        asked_at = self._clock.monotonic()
-        async with asyncio.timeout(self._timing.renew_within_s):
-            self._note(await self._patch(self._spec()), asked_at)
+        requested_at = self._clock.monotonic()
+        async with asyncio.timeout(self._timing.renew_deadline_s):
+            self._record_renewal(await self._patch(self._spec()), requested_at)
 
-    async def _is_still_ours(self) -> bool:
+    async def _is_still_holder(self) -> bool:
         """Look who holds it: a renewal whose answer was lost conflicts with itself."""
         try:
             lease = await self._read()
@@ -175,24 +175,24 @@ class Election:
         return True
 
     async def _patch(self, spec: dict[str, Any]) -> Body:
-        return await self._connection.call(
+        return await self._api_client.call(
             "PATCH",
             api_paths.single(self._ref),
             body={"metadata": {"resourceVersion": self._version}, "spec": spec},
             content_type=MERGE_PATCH,
         )
 
-    def _note(self, lease: Body, asked_at: float) -> None:
+    def _record_renewal(self, lease: Body, requested_at: float) -> None:
         """Count from when we asked: that is what others may count from at the latest."""
         self._version = lease["metadata"]["resourceVersion"]
-        self._renewed_at = asked_at
+        self._renewed_at = requested_at
 
     def _spec(self) -> Body:
         return {
             "holderIdentity": self._identity,
-            "leaseDurationSeconds": max(1, round(self._timing.duration_s)),
-            "renewTime": self._stamp(),
+            "leaseDurationSeconds": max(1, round(self._timing.lease_duration_s)),
+            "renewTime": self._timestamp(),
         }
 
-    def _stamp(self) -> str:
+    def _timestamp(self) -> str:
         return self._clock.now().strftime("%Y-%m-%dT%H:%M:%S.%fZ")

@@ -13,18 +13,18 @@ from collections.abc import Callable, Coroutine
 from typing import Protocol
 
 from kais_operator.informer import watch_targets
-from kais_operator.manager.leader_session import Office, Term
+from kais_operator.manager.leader_session import LeaderSession, ManagerDependencies
 
 logger = logging.getLogger(__name__)
 
 
-class Election(Protocol):
+class LeaderElection(Protocol):
     """The Lease, as `adapters.lease.Election` holds it."""
 
-    async def stand(self) -> None:
+    async def acquire(self) -> None:
         """Return as soon as we lead."""
 
-    def hold(self) -> Coroutine[None, None, None]:
+    def renew_until_lost(self) -> Coroutine[None, None, None]:
         """Renew until the Lease is lost, then return."""
 
     async def release(self) -> None:
@@ -34,30 +34,32 @@ class Election(Protocol):
 class Lifecycle:
     """Runs terms; `problem` is what readiness asks."""
 
-    def __init__(self, election: Election, office: Office) -> None:
+    def __init__(self, election: LeaderElection, dependencies: ManagerDependencies) -> None:
         self._election = election
-        self._office = office
-        self._term: Term | None = None
+        self._dependencies = dependencies
+        self._session: LeaderSession | None = None
         self.stop = asyncio.Event()
-        office.metrics.watch_queue(self.depth, self.queue_age_s)
-        for kind in (*watch_targets.KINDS, *watch_targets.CHILDREN):
-            office.metrics.watch_kind(kind, self.age_s(kind))
+        dependencies.metrics.export_queue(self.depth, self.queue_age_s)
+        for kind in (*watch_targets.KINDS, *watch_targets.CHILD_KINDS):
+            dependencies.metrics.export_watch_age(kind, self.event_age_s(kind))
 
     def problem(self) -> str | None:
         """Say why the operator is not ready: standby is ready, a leader with stale watches not."""
-        return None if self._term is None else self._term.problem()
+        return None if self._session is None else self._session.problem()
 
     def depth(self) -> float:
         """How many keys wait; 0 in standby."""
-        return 0.0 if self._term is None else float(self._term.queue.depth)
+        return 0.0 if self._session is None else float(self._session.queue.depth)
 
     def queue_age_s(self) -> float:
         """How long the key that is due longest waits; 0 in standby."""
-        return 0.0 if self._term is None else self._term.queue.age_s
+        return 0.0 if self._session is None else self._session.queue.oldest_age_s
 
-    def age_s(self, kind: str) -> Callable[[], float]:
+    def event_age_s(self, kind: str) -> Callable[[], float]:
         """Give the function that says how old the last event of a kind is; -1 without one."""
-        return lambda: -1.0 if self._term is None else self._term.freshness.age_s(kind)
+        return lambda: (
+            -1.0 if self._session is None else self._session.watch_health.event_age_s(kind)
+        )
 
     async def run(self) -> None:
         """Stand and lead in turns until `stop` is set.
@@ -66,15 +68,15 @@ class Lifecycle:
             Exception: Whatever ended a term on its own; the Lease is released first.
         """
         while not self.stop.is_set():
-            if not await self._won():
+            if not await self._acquire_or_stop():
                 return
-            term = self._term = Term(self._office)
+            session = self._session = LeaderSession(self._dependencies)
             try:
-                await term.run(self._election.hold(), self.stop)
+                await session.run(self._election.renew_until_lost(), self.stop)
             finally:
-                self._term = None
+                self._session = None
                 await self._election.release()
-                await term.close()
+                await session.close()
 
     def stop_on_signals(self) -> None:
         """Have SIGTERM and SIGINT set `stop`."""
@@ -82,17 +84,17 @@ class Lifecycle:
         for number in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(number, self.stop.set)
 
-    async def _won(self) -> bool:
-        standing = asyncio.create_task(self._election.stand())
+    async def _acquire_or_stop(self) -> bool:
+        acquisition = asyncio.create_task(self._election.acquire())
         stopping = asyncio.create_task(self.stop.wait())
         try:
-            await asyncio.wait([standing, stopping], return_when=asyncio.FIRST_COMPLETED)
-            if standing.done():
-                standing.result()
-            return standing.done() and not self.stop.is_set()
+            await asyncio.wait([acquisition, stopping], return_when=asyncio.FIRST_COMPLETED)
+            if acquisition.done():
+                acquisition.result()
+            return acquisition.done() and not self.stop.is_set()
         finally:
-            for task in (standing, stopping):
+            for task in (acquisition, stopping):
                 task.cancel()
-            await asyncio.gather(standing, stopping, return_exceptions=True)
+            await asyncio.gather(acquisition, stopping, return_exceptions=True)
             if self.stop.is_set():
                 await self._election.release()

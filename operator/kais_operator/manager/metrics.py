@@ -17,7 +17,7 @@ class Metrics:
 
     def __init__(self) -> None:
         self.registry = prometheus_client.CollectorRegistry()
-        self._passes = prometheus_client.Counter(
+        self._reconciles = prometheus_client.Counter(
             "kais_reconcile",
             "Passes by kind and result",
             ("kind", "result"),
@@ -30,7 +30,7 @@ class Metrics:
             buckets=(0.005, 0.02, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 10),
             registry=self.registry,
         )
-        self._age = prometheus_client.Gauge(
+        self._watch_age = prometheus_client.Gauge(
             "kais_watch_last_event_age_seconds",
             "Seconds since the last watch event",
             ("kind",),
@@ -64,38 +64,38 @@ class Metrics:
         )
         info.labels(version=metadata.version("kais")).set(1)
 
-    def reconciled(self, key: ObjectRef, *, result: str, seconds: float) -> None:
+    def record_reconcile(self, key: ObjectRef, *, result: str, seconds: float) -> None:
         """Count one pass; what `WorkQueue` wants of an observer."""
-        self._passes.labels(kind=key.kind, result=result).inc()
+        self._reconciles.labels(kind=key.kind, result=result).inc()
         self._seconds.labels(kind=key.kind).observe(seconds)
 
-    def watch_queue(self, depth: Callable[[], float], age_s: Callable[[], float]) -> None:
+    def export_queue(self, depth: Callable[[], float], age_s: Callable[[], float]) -> None:
         """Export how many keys wait, and how late the latest of them is."""
         self._gauge("kais_queue_depth", "Keys that wait, those for later included", depth)
         self._gauge(
             "kais_queue_oldest_age_seconds", "How long the key that is due longest waits", age_s
         )
 
-    def watch_kind(self, kind: str, age_s: Callable[[], float]) -> None:
+    def export_watch_age(self, kind: str, age_s: Callable[[], float]) -> None:
         """Export how long ago the last event of a kind came."""
-        self._age.labels(kind=kind).set_function(age_s)
+        self._watch_age.labels(kind=kind).set_function(age_s)
 
-    def watch_requests(self, sent: Mapping[str, int]) -> None:
+    def export_requests(self, sent: Mapping[str, int]) -> None:
         """Export how many requests went to the API server, by verb; `sent` is read when asked."""
-        self.registry.register(_Requests(sent))
+        self.registry.register(_RequestCollector(sent))
 
-    def rendered(self, operation: str, result: str, seconds: float) -> None:
+    def record_render(self, operation: str, result: str, seconds: float) -> None:
         """Count one request to the render workers; see `adapters.renderer`."""
         self._renders.labels(operation=operation, result=result).inc()
         self._render_seconds.labels(operation=operation).observe(seconds)
 
-    def run_told(self, outcome: str, seconds: float | None) -> None:
+    def record_run(self, outcome: str, seconds: float | None) -> None:
         """Count a run that the store took; `seconds` is None unless it started and ended."""
         self._runs.labels(outcome=outcome).inc()
         if seconds is not None:
             self._mission_seconds.labels(outcome=outcome).observe(seconds)
 
-    def extraction_asked(self, result: str) -> None:
+    def record_extraction(self, result: str) -> None:
         """Count a run handed over for extraction; see `adapters.knowledge`."""
         self._extractions.labels(result=result).inc()
 
@@ -110,7 +110,7 @@ class Metrics:
         prometheus_client.Gauge(name, text, registry=self.registry).set_function(read)
 
 
-class _Requests(Collector):
+class _RequestCollector(Collector):
     """Counts that somebody else keeps."""
 
     def __init__(self, sent: Mapping[str, int]) -> None:

@@ -18,77 +18,79 @@ from collections.abc import Callable, Iterator
 from kais_operator.informer.cache import is_newer
 from kais_operator.planning.plan import Body, ObjectRef
 
-_BOUND = 5_000  # an arbitrary size: far more than the writes of a watch's delay
-_MOVES = frozenset({"resourceVersion", "managedFields"})
+_MAX_VERSIONS = 5_000  # an arbitrary size: far more than the writes of a watch's delay
+_VOLATILE_METADATA = frozenset({"resourceVersion", "managedFields"})
 
 
-class Echoes:
+class OwnWriteFilter:
     """The state up to which a key has seen each object that it wrote."""
 
     def __init__(self) -> None:
         self._versions: OrderedDict[tuple[ObjectRef, ObjectRef], str] = OrderedDict()
 
-    def note(self, written: Body, *, seen_by: ObjectRef) -> None:
+    def record_write(self, body: Body, *, key: ObjectRef) -> None:
         """Note that a key looks again after this write."""
-        metadata = written["metadata"]
-        ref = ObjectRef(written["kind"], metadata.get("namespace") or "", metadata["name"])
-        self._versions[ref, seen_by] = metadata["resourceVersion"]
-        self._versions.move_to_end((ref, seen_by))
-        if len(self._versions) > _BOUND:
+        metadata = body["metadata"]
+        ref = ObjectRef(body["kind"], metadata.get("namespace") or "", metadata["name"])
+        self._versions[ref, key] = metadata["resourceVersion"]
+        self._versions.move_to_end((ref, key))
+        if len(self._versions) > _MAX_VERSIONS:
             self._versions.popitem(last=False)
 
-    def note_status(self, ref: ObjectRef, *, read: Body, written: Body) -> None:
+    def record_status_write(self, ref: ObjectRef, *, observed: Body, updated: Body) -> None:
         """Note a status write, if it met the object as it was read."""
-        if _decided_upon(read) == _decided_upon(written):
-            self.note(written, seen_by=ref)
+        if _decision_inputs(observed) == _decision_inputs(updated):
+            self.record_write(updated, key=ref)
 
-    def is_echo(self, ref: ObjectRef, version: str, *, to: ObjectRef) -> bool:
+    def is_own_write(self, ref: ObjectRef, version: str, *, key: ObjectRef) -> bool:
         """Whether this state of an object tells a key nothing new."""
-        seen = self._versions.get((ref, to))
-        return seen is not None and not is_newer(version, seen)
+        written_version = self._versions.get((ref, key))
+        return written_version is not None and not is_newer(version, written_version)
 
 
-class Triggers:
+class EventEnqueuer:
     """Between events and the queue: passes on what is worth a look."""
 
-    def __init__(self, echoes: Echoes, add: Callable[[ObjectRef, float], None]) -> None:
-        self._echoes = echoes
+    def __init__(self, own_writes: OwnWriteFilter, add: Callable[[ObjectRef, float], None]) -> None:
+        self._own_writes = own_writes
         self._add = add
-        self._held: dict[ObjectRef | None, list[tuple[ObjectRef, ObjectRef, str, float]]] = {}
+        self._deferred: dict[ObjectRef | None, list[tuple[ObjectRef, ObjectRef, str, float]]] = {}
 
-    def tell(
+    def enqueue(
         self,
         key: ObjectRef,
         *,
-        of: ObjectRef,
+        source: ObjectRef,
         version: str | None,
-        after_s: float,
-        made_by: ObjectRef | None = None,
+        delay_s: float,
+        creator: ObjectRef | None = None,
     ) -> None:
         """Have a key look because of an object's state; no version stands for its end.
 
         With `made_by` it waits for the end of that one's look: who makes comes first.
         """
         if version is None:
-            self._add(key, after_s)
-        elif not self._echoes.is_echo(of, version, to=key):
-            by = key if key in self._held else made_by
-            if by in self._held:
-                self._held[by].append((key, of, version, after_s))
+            self._add(key, delay_s)
+        elif not self._own_writes.is_own_write(source, version, key=key):
+            reconciling_key = key if key in self._deferred else creator
+            if reconciling_key in self._deferred:
+                self._deferred[reconciling_key].append((key, source, version, delay_s))
             else:
-                self._add(key, after_s)
+                self._add(key, delay_s)
 
     @contextlib.contextmanager
-    def looking(self, key: ObjectRef) -> Iterator[None]:
+    def reconciling(self, key: ObjectRef) -> Iterator[None]:
         """Hold back what concerns a key while it looks."""
-        self._held[key] = []
+        self._deferred[key] = []
         try:
             yield
         finally:
-            for whose, of, version, after_s in self._held.pop(key):
-                self.tell(whose, of=of, version=version, after_s=after_s)
+            for target, source, version, delay_s in self._deferred.pop(key):
+                self.enqueue(target, source=source, version=version, delay_s=delay_s)
 
 
-def _decided_upon(body: Body) -> tuple[object, object]:
-    metadata = {key: value for key, value in body["metadata"].items() if key not in _MOVES}
+def _decision_inputs(body: Body) -> tuple[object, object]:
+    metadata = {
+        key: value for key, value in body["metadata"].items() if key not in _VOLATILE_METADATA
+    }
     return metadata, body.get("spec")

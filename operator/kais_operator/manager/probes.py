@@ -13,7 +13,7 @@ from aiohttp import web
 from kais_operator.manager.metrics import Metrics
 
 _LAG_TICK_S = 0.5
-_PLAIN = {"Content-Type": "text/plain; version=0.0.4; charset=utf-8"}
+_METRICS_HEADERS = {"Content-Type": "text/plain; version=0.0.4; charset=utf-8"}
 
 
 class HealthServer:
@@ -27,26 +27,26 @@ class HealthServer:
         self._host = host
         self._port = port
         self._runner: web.AppRunner | None = None
-        self._lag: asyncio.Task[None] | None = None
+        self._lag_task: asyncio.Task[None] | None = None
 
     async def start(self) -> int:
         """Listen, and give the port; raises OSError when it is taken."""
         app = web.Application()
         app.router.add_get("/healthz", self._healthz)
         app.router.add_get("/readyz", self._readyz)
-        app.router.add_get("/metrics", self._render)
+        app.router.add_get("/metrics", self._metrics_page)
         self._runner = web.AppRunner(app, access_log=None)
         await self._runner.setup()
         site = web.TCPSite(self._runner, self._host, self._port)
         await site.start()
-        self._lag = asyncio.create_task(self._measure_lag())
+        self._lag_task = asyncio.create_task(self._measure_lag())
         return int(self._runner.addresses[0][1])
 
     async def close(self) -> None:
         """Stop listening."""
-        if self._lag is not None:
-            self._lag.cancel()
-            await asyncio.gather(self._lag, return_exceptions=True)
+        if self._lag_task is not None:
+            self._lag_task.cancel()
+            await asyncio.gather(self._lag_task, return_exceptions=True)
         if self._runner is not None:
             await self._runner.cleanup()
 
@@ -59,8 +59,8 @@ class HealthServer:
             return web.Response(text="ready\n")
         return web.Response(text=f"{problem}\n", status=503)
 
-    async def _render(self, _: web.Request) -> web.Response:
-        return web.Response(body=self._metrics.render(), headers=_PLAIN)
+    async def _metrics_page(self, _: web.Request) -> web.Response:
+        return web.Response(body=self._metrics.render(), headers=_METRICS_HEADERS)
 
     async def _measure_lag(self) -> None:
         loop = asyncio.get_running_loop()

@@ -15,8 +15,8 @@ from kais import labels
 from kais_operator import errors
 from kais_operator.apply import apply_failed_status, executor, status
 from kais_operator.controllers.base import Controller, Observation
-from kais_operator.manager.predicates import Echoes
-from kais_operator.manager.status_debounce import FirstWords
+from kais_operator.manager.predicates import OwnWriteFilter
+from kais_operator.manager.status_debounce import StatusDebounce
 from kais_operator.manager.workqueue import Backoff
 from kais_operator.planning.plan import Body, EmitEvent, ObjectRef, Plan
 from kais_operator.ports import World
@@ -24,42 +24,42 @@ from knowledge_client.errors import KnowledgeError
 
 logger = logging.getLogger(__name__)
 
-STORE_CAP_S = 30.0
+STORE_BACKOFF_CAP_S = 30.0
 """What waits for the store is tried again at most this late."""
-RENDERER_CAP_S = 30.0
+RENDERER_BACKOFF_CAP_S = 30.0
 """The same for what waits for the renderer."""
-NAMESAKE_S = 1.0
-TERMINATING_S = 10.0
-LEADING_S = 2.0
+NAME_CONFLICT_RETRY_S = 1.0
+TERMINATING_RETRY_S = 10.0
+NOT_LEADING_RETRY_S = 2.0
 """A renewal that comes late makes the Lease ours again, within the same term; a term that ends
 forgets its keys."""
-WROTE_S = 1.0
+BUSY_RETRY_S = 1.0
 """When a key is looked at again that still found something to do after its rounds."""
-ROUNDS = 4
+MAX_ITERATIONS = 4
 """So often one pass looks and acts: what it wrote may be what the next step waits for."""
-REFUSED_AGAIN_S = 1800.0
+FORBIDDEN_EVENT_PERIOD_S = 1800.0
 """When a refusal that lasts is an Event again: the API server keeps Events for an hour."""
-RESTLESS = 20
+MAX_BUSY_ITERATIONS = 20
 """After so many rounds in a row that found something to do, a key is slowed down."""
 
 
 @dataclass(frozen=True)
-class _Step:
+class _Iteration:
     """What one round left: when to look again, and whether at once because it acted."""
 
-    next_look_s: float | None
-    goes_on: bool = False
+    requeue_after_s: float | None
+    is_unfinished: bool = False
 
 
 @dataclass(frozen=True)
-class _News:
+class _PendingEvents:
     """Events that a round decided, and the object as it was then."""
 
     events: tuple[EmitEvent, ...]
-    about: Body
+    involved: Body
 
 
-class Passes:
+class Reconciler:
     """Runs passes; what the queue calls for each key.
 
     `look_again` is called with a key whose pass ended because it would have had to wait.
@@ -68,21 +68,21 @@ class Passes:
     def __init__(
         self,
         world: World,
-        reconcilers: Mapping[str, Controller],
-        echoes: Echoes,
+        controllers: Mapping[str, Controller],
+        own_writes: OwnWriteFilter,
         *,
-        look_again: Callable[[ObjectRef], None],
+        requeue: Callable[[ObjectRef], None],
     ) -> None:
         self._world = world
-        self._look_again = look_again
-        self._reconcilers = reconcilers
-        self._echoes = echoes
-        self._restless: dict[ObjectRef, int] = {}
+        self._requeue = requeue
+        self._controllers = controllers
+        self._own_writes = own_writes
+        self._busy_iterations: dict[ObjectRef, int] = {}
         self._announced: dict[ObjectRef, frozenset[EmitEvent]] = {}
-        self._looked_at: dict[ObjectRef, Body] = {}
-        self._news: dict[ObjectRef, list[_News]] = {}
-        self._refused: dict[ObjectRef, tuple[str, float]] = {}
-        self._first_words = FirstWords(world.clock.monotonic)
+        self._observed_bodies: dict[ObjectRef, Body] = {}
+        self._pending_events: dict[ObjectRef, list[_PendingEvents]] = {}
+        self._forbidden: dict[ObjectRef, tuple[str, float]] = {}
+        self._status_debounce = StatusDebounce(world.clock.monotonic)
 
     async def __call__(self, key: ObjectRef) -> float | None:
         """Make one pass; gives the seconds to the next look, None to wait for an event.
@@ -90,184 +90,203 @@ class Passes:
         Raises:
             Backoff: The pass shall be repeated, later each time.
         """
-        reconciler = self._reconcilers.get(key.kind)
-        if reconciler is None:
+        controller = self._controllers.get(key.kind)
+        if controller is None:
             return None
         try:
-            return await self._judged(reconciler, key)
+            return await self._run_guarded(controller, key)
         except asyncio.CancelledError:
-            self._news.pop(key, None)  # who cancels a pass does not wait for its Events
+            self._pending_events.pop(key, None)  # who cancels a pass does not wait for its Events
             raise
         except Exception as exc:
             # Nothing is judged here: what ends a pass is told with its fields, and goes on.
             self._log_failure(key, exc)
-            self._note_forbidden(key, exc)
+            self._record_forbidden(key, exc)
             raise
         finally:
-            self._looked_at.pop(key, None)
-            for news in self._news.pop(key, ()):
-                await executor.announce(Plan(news.events), news.about, self._world)
+            self._observed_bodies.pop(key, None)
+            for pending in self._pending_events.pop(key, ()):
+                await executor.emit_events(Plan(pending.events), pending.involved, self._world)
 
-    async def _judged(self, reconciler: Controller, key: ObjectRef) -> float | None:
+    async def _run_guarded(self, controller: Controller, key: ObjectRef) -> float | None:
         """Make a pass, and turn what it raises into a delay or a Backoff."""
         try:
-            next_look_s = await self._pass(reconciler, key)
+            requeue_after_s = await self._reconcile(controller, key)
         except errors.RenderingPending as exc:
-            exc.done.add_done_callback(lambda _: self._look_again(key))
+            exc.completion.add_done_callback(lambda _: self._requeue(key))
             return exc.requeue_after_s
         except errors.NotReady as exc:
             return exc.requeue_after_s
         except errors.NotLeading as exc:
             self._log_failure(key, exc)
-            return LEADING_S
+            return NOT_LEADING_RETRY_S
         except errors.NamespaceTerminating as exc:
             self._log_failure(key, exc)
-            return TERMINATING_S
+            return TERMINATING_RETRY_S
         except errors.RendererUnavailable as exc:
-            raise Backoff(str(exc), cap_s=RENDERER_CAP_S) from exc
+            raise Backoff(str(exc), cap_s=RENDERER_BACKOFF_CAP_S) from exc
         except errors.OperatorError as exc:
             raise Backoff(str(exc)) from exc
         except KnowledgeError as exc:
-            raise Backoff(str(exc), cap_s=STORE_CAP_S) from exc
-        self._note_allowed(key)
-        return next_look_s
+            raise Backoff(str(exc), cap_s=STORE_BACKOFF_CAP_S) from exc
+        self._record_allowed(key)
+        return requeue_after_s
 
     def _log_failure(self, key: ObjectRef, exc: Exception) -> None:
         level = errors.log_level(exc, otherwise=logging.INFO)
-        _log(key, self._looked_at.get(key), _reason(exc), str(exc), level=level)
+        _log(key, self._observed_bodies.get(key), _reason(exc), str(exc), level=level)
 
-    def _note_forbidden(self, key: ObjectRef, exc: Exception) -> None:
+    def _record_forbidden(self, key: ObjectRef, exc: Exception) -> None:
         """Have a Warning Event written about a 403, and again while it lasts."""
         if not isinstance(exc.__cause__, errors.Forbidden):
             return
         message, now_s = str(exc), self._world.clock.monotonic()
-        last_message, last_s = self._refused.get(key, ("", 0.0))
-        body = self._looked_at.get(key)
-        if body is None or (message == last_message and now_s - last_s < REFUSED_AGAIN_S):
+        last_message, last_s = self._forbidden.get(key, ("", 0.0))
+        body = self._observed_bodies.get(key)
+        if body is None or (message == last_message and now_s - last_s < FORBIDDEN_EVENT_PERIOD_S):
             return
-        self._refused[key] = (message, now_s)
+        self._forbidden[key] = (message, now_s)
         event = EmitEvent("Warning", labels.EVENT_FORBIDDEN, message)
-        self._news.setdefault(key, []).append(_News((event,), body))
+        self._pending_events.setdefault(key, []).append(_PendingEvents((event,), body))
 
-    def _note_allowed(self, key: ObjectRef) -> None:
-        message, _ = self._refused.pop(key, ("", 0.0))
-        body = self._looked_at.get(key)
+    def _record_allowed(self, key: ObjectRef) -> None:
+        message, _ = self._forbidden.pop(key, ("", 0.0))
+        body = self._observed_bodies.get(key)
         if message and body is not None:
             event = EmitEvent("Normal", labels.EVENT_ALLOWED, f"no longer refused: {message}")
-            self._news.setdefault(key, []).append(_News((event,), body))
+            self._pending_events.setdefault(key, []).append(_PendingEvents((event,), body))
 
-    async def _pass(self, reconciler: Controller, key: ObjectRef) -> float | None:
+    async def _reconcile(self, controller: Controller, key: ObjectRef) -> float | None:
         """Look and act until nothing is left to do, then write the status."""
-        step = await self._round(reconciler, key)
-        for _ in range(ROUNDS - 1):
-            if not step.goes_on:
+        iteration = await self._iterate(controller, key)
+        for _ in range(MAX_ITERATIONS - 1):
+            if not iteration.is_unfinished:
                 break
-            step = await self._round(reconciler, key)
-        return step.next_look_s
+            iteration = await self._iterate(controller, key)
+        return iteration.requeue_after_s
 
-    async def _round(self, reconciler: Controller, key: ObjectRef) -> _Step:
-        seen = await reconciler.observe(self._world, key)
-        if seen is None:
+    async def _iterate(self, controller: Controller, key: ObjectRef) -> _Iteration:
+        observation = await controller.observe(self._world, key)
+        if observation is None:
             self._forget(key)
-            return _Step(None)
-        if seen.body is not None:
-            self._looked_at[key] = seen.body
-        plan = reconciler.decide(seen.observed, self._world.clock.now())
+            return _Iteration(None)
+        if observation.body is not None:
+            self._observed_bodies[key] = observation.body
+        plan = controller.decide(observation.observed, self._world.clock.now())
         try:
             executed = await executor.execute(plan, self._world)
         except (errors.Forbidden, errors.Invalid) as exc:
-            await self._tell_refusal(key, seen, plan, exc)
+            await self._write_refusal(key, observation, plan, exc)
             raise Backoff(str(exc), within_s=_seconds(plan.requeue_after)) from exc
-        plan = executed.result(plan)
-        for written in executed.written:
-            self._echoes.note(written, seen_by=key)
-        if executed.wrote or executed.told_store:
-            _log(key, seen.body, "Acted", _acts(plan))
-        if self._moves_on(key, executed):
-            self._announce(key, seen, plan, is_told=False)
-            return _Step(_sooner(WROTE_S, _seconds(plan.requeue_after)), goes_on=True)
-        held_s = await self._tell(key, seen, plan)
-        following = self._next_look(key, plan, executed)
-        return _Step(_sooner(held_s, following) if held_s > 0 else following)
+        plan = executed.completed_plan(plan)
+        for body in executed.written_objects:
+            self._own_writes.record_write(body, key=key)
+        if executed.wrote or executed.called_store:
+            _log(key, observation.body, "Acted", _action_names(plan))
+        if self._should_iterate_again(key, executed):
+            self._add_events(key, observation, plan, is_status_written=False)
+            return _Iteration(
+                _earlier(BUSY_RETRY_S, _seconds(plan.requeue_after)), is_unfinished=True
+            )
+        debounce_s = await self._report_status(key, observation, plan)
+        requeue_after_s = self._requeue_after_s(key, plan, executed)
+        return _Iteration(
+            _earlier(debounce_s, requeue_after_s) if debounce_s > 0 else requeue_after_s
+        )
 
-    async def _tell(self, key: ObjectRef, seen: Observation, plan: Plan) -> float:
+    async def _report_status(self, key: ObjectRef, observation: Observation, plan: Plan) -> float:
         """Write the status, or say how long it still waits for the children's first words."""
-        held_s = self._first_words.held_s(key, seen.body or {}, plan.status)
-        if held_s <= 0 and await self._write_status(key, seen, plan.status):
-            _log(key, seen.body, "StatusWritten", "")
-            self._announce(key, seen, plan, is_told=True)
-        return held_s
+        debounce_s = self._status_debounce.remaining_s(key, observation.body or {}, plan.status)
+        if debounce_s <= 0 and await self._write_status(key, observation, plan.status):
+            _log(key, observation.body, "StatusWritten", "")
+            self._add_events(key, observation, plan, is_status_written=True)
+        return debounce_s
 
     def _forget(self, key: ObjectRef) -> None:
-        self._restless.pop(key, None)
+        self._busy_iterations.pop(key, None)
         self._announced.pop(key, None)
-        self._refused.pop(key, None)
-        self._first_words.forget(key)
+        self._forbidden.pop(key, None)
+        self._status_debounce.forget(key)
         self._world.containers.end_commands(key)
 
-    def _moves_on(self, key: ObjectRef, executed: executor.Executed) -> bool:
+    def _should_iterate_again(self, key: ObjectRef, executed: executor.Executed) -> bool:
         """Whether the next look comes so soon that it shall write the status, not this one.
 
         A pass that did something decided its status before; the pass that finds nothing left to
         do says how things stand. A key that never gets there tells its status all the same.
         """
-        did = executed.told_store or executed.wrote
-        if executed.store_problem is not None or not did:
-            self._restless.pop(key, None)
+        has_acted = executed.called_store or executed.wrote
+        if executed.store_problem is not None or not has_acted:
+            self._busy_iterations.pop(key, None)
             return False
-        self._restless[key] = self._restless.get(key, 0) + 1
-        return self._restless[key] <= RESTLESS
+        self._busy_iterations[key] = self._busy_iterations.get(key, 0) + 1
+        return self._busy_iterations[key] <= MAX_BUSY_ITERATIONS
 
-    def _next_look(self, key: ObjectRef, plan: Plan, executed: executor.Executed) -> float | None:
-        due = _seconds(plan.requeue_after)
+    def _requeue_after_s(
+        self, key: ObjectRef, plan: Plan, executed: executor.Executed
+    ) -> float | None:
+        requeue_after_s = _seconds(plan.requeue_after)
         if executed.store_problem is not None:
-            raise Backoff(executed.store_problem, cap_s=STORE_CAP_S, within_s=due)
-        if self._restless.get(key, 0) > RESTLESS:
-            raise Backoff(f"{RESTLESS} looks in a row found something to do", within_s=due)
-        return _sooner(NAMESAKE_S, due) if executed.met_namesake else due
+            raise Backoff(
+                executed.store_problem, cap_s=STORE_BACKOFF_CAP_S, within_s=requeue_after_s
+            )
+        if self._busy_iterations.get(key, 0) > MAX_BUSY_ITERATIONS:
+            raise Backoff(
+                f"{MAX_BUSY_ITERATIONS} looks in a row found something to do",
+                within_s=requeue_after_s,
+            )
+        return (
+            _earlier(NAME_CONFLICT_RETRY_S, requeue_after_s)
+            if executed.met_existing_object
+            else requeue_after_s
+        )
 
-    def _announce(self, key: ObjectRef, seen: Observation, plan: Plan, *, is_told: bool) -> None:
+    def _add_events(
+        self, key: ObjectRef, observation: Observation, plan: Plan, *, is_status_written: bool
+    ) -> None:
         """Have the Plan's Events written at the pass's end, each once until the status tells it.
 
         They are for people: nothing that is waited for shall wait for them.
         """
         events = tuple(a for a in plan.actions if isinstance(a, EmitEvent))
-        known = self._announced.pop(key, frozenset())
-        if seen.body is not None:
-            new = tuple(event for event in events if event not in known)
-            self._news.setdefault(key, []).append(_News(new, seen.body))
-        if not is_told and (known or events):
-            self._announced[key] = known | set(events)
+        announced = self._announced.pop(key, frozenset())
+        if observation.body is not None:
+            new = tuple(event for event in events if event not in announced)
+            self._pending_events.setdefault(key, []).append(_PendingEvents(new, observation.body))
+        if not is_status_written and (announced or events):
+            self._announced[key] = announced | set(events)
 
-    async def _write_status(self, key: ObjectRef, seen: Observation, wanted: Body | None) -> bool:
-        if seen.body is None:
+    async def _write_status(
+        self, key: ObjectRef, observation: Observation, new_status: Body | None
+    ) -> bool:
+        if observation.body is None:
             return False
         try:
-            written = await status.write(self._world.cluster, seen.body, wanted)
+            updated = await status.write(self._world.cluster, observation.body, new_status)
         except errors.NotFound:
             return False  # gone since it was read
-        if written is None:
+        if updated is None:
             return False
-        self._echoes.note_status(key, read=seen.body, written=written)
+        self._own_writes.record_status_write(key, observed=observation.body, updated=updated)
         return True
 
-    async def _tell_refusal(
-        self, key: ObjectRef, seen: Observation, plan: Plan, exc: errors.ClusterError
+    async def _write_refusal(
+        self, key: ObjectRef, observation: Observation, plan: Plan, exc: errors.ClusterError
     ) -> None:
-        if seen.body is None:
+        if observation.body is None:
             return
-        told = apply_failed_status.into_status(
-            plan.status, seen.body, message=str(exc), now=self._world.clock.now()
+        refused_status = apply_failed_status.with_refusal(
+            plan.status, observation.body, message=str(exc), now=self._world.clock.now()
         )
-        await self._write_status(key, seen, told)
+        await self._write_status(key, observation, refused_status)
 
 
 def _seconds(delay: timedelta | None) -> float | None:
     return None if delay is None else max(0.0, delay.total_seconds())
 
 
-def _sooner(one: float, other: float | None) -> float:
-    return one if other is None else min(one, other)
+def _earlier(first_s: float, second_s: float | None) -> float:
+    return first_s if second_s is None else min(first_s, second_s)
 
 
 def _reason(exc: Exception) -> str:
@@ -279,13 +298,13 @@ def _reason(exc: Exception) -> str:
         return type(exc).__name__
     if exc.__cause__ is not None:
         return type(exc.__cause__).__name__
-    return "StoreUnavailable" if exc.cap_s == STORE_CAP_S else "Restless"
+    return "StoreUnavailable" if exc.cap_s == STORE_BACKOFF_CAP_S else "Restless"
 
 
-def _acts(plan: Plan) -> str:
+def _action_names(plan: Plan) -> str:
     """Name what a Plan did, in its order and each kind of act once."""
-    acts = [type(action).__name__ for action in plan.actions if not isinstance(action, EmitEvent)]
-    return ", ".join(dict.fromkeys(acts))
+    names = [type(action).__name__ for action in plan.actions if not isinstance(action, EmitEvent)]
+    return ", ".join(dict.fromkeys(names))
 
 
 def _log(

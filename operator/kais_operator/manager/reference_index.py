@@ -16,12 +16,12 @@ from kais import labels, names
 from kais_operator.planning import run_stamps
 from kais_operator.planning.plan import Body, ObjectRef
 
-_MOVES = frozenset({"resourceVersion", "managedFields"})
-Home = tuple[str | None, str | None]
+_VOLATILE_METADATA = frozenset({"resourceVersion", "managedFields"})
+FormationScope = tuple[str | None, str | None]
 """The scope that a formation names, and the Blueprint that it was made from."""
 
 
-class References:
+class ReferenceIndex:
     """The index; fed with every watch event of the kinds that refer to others."""
 
     def __init__(self) -> None:
@@ -31,32 +31,32 @@ class References:
         self._borrowers: dict[ObjectRef, set[ObjectRef]] = {}
         self._by_label: dict[ObjectRef, ObjectRef] = {}
         self._namespaces: dict[str, set[ObjectRef]] = {}
-        self._homes: dict[ObjectRef, Home] = {}
-        self._moved: ObjectRef | None = None
+        self._formation_scopes: dict[ObjectRef, FormationScope] = {}
+        self._rescoped_formation: ObjectRef | None = None
         self._under_way: set[ObjectRef] = set()
-        self._shown: dict[ObjectRef, int] = {}
-        self._turned: ObjectRef | None = None
+        self._fingerprints: dict[ObjectRef, int] = {}
+        self._changed_object: ObjectRef | None = None
 
-    def note(self, ref: ObjectRef, body: Body, *, is_gone: bool) -> None:
+    def update(self, ref: ObjectRef, body: Body, *, is_deleted: bool) -> None:
         """Take in one watch event."""
         self._forget(ref)
-        self._moved = None
-        self._note_shown(ref, None if is_gone else body)
+        self._rescoped_formation = None
+        self._update_fingerprint(ref, None if is_deleted else body)
         if ref.kind == "KnowledgeScope":
             scopes = self._namespaces.setdefault(ref.namespace, set())
-            scopes.discard(ref) if is_gone else scopes.add(ref)
+            scopes.discard(ref) if is_deleted else scopes.add(ref)
         if ref.kind == "Formation":
-            self._note_home(ref, None if is_gone else _home(body))
-        if is_gone:
+            self._update_formation_scope(ref, None if is_deleted else _formation_scope(body))
+        if is_deleted:
             return
-        short = names.label_value(ref.name)
-        if short != ref.name:
-            self._by_label[ObjectRef(ref.kind, ref.namespace, short)] = ref
+        label_value = names.label_value(ref.name)
+        if label_value != ref.name:
+            self._by_label[ObjectRef(ref.kind, ref.namespace, label_value)] = ref
         account = (body.get("spec") or {}).get("serviceAccountName") if ref.kind == "Cell" else None
         if account:
-            borrowed = ObjectRef("ServiceAccount", ref.namespace, str(account))
-            self._accounts[ref] = borrowed
-            self._borrowers.setdefault(borrowed, set()).add(ref)
+            account_ref = ObjectRef("ServiceAccount", ref.namespace, str(account))
+            self._accounts[ref] = account_ref
+            self._borrowers.setdefault(account_ref, set()).add(ref)
         target = _target(ref, body)
         if target is not None:
             self._targets[ref] = target
@@ -72,13 +72,13 @@ class References:
         """Name the cells that borrow the account."""
         return frozenset(self._borrowers.get(account, ()))
 
-    def is_reworded(self, ref: ObjectRef) -> bool:
+    def only_message_changed(self, ref: ObjectRef) -> bool:
         """Whether the last event changed nothing of this object but words of its status."""
-        return ref in self._shown and ref != self._turned
+        return ref in self._fingerprints and ref != self._changed_object
 
     def cells_to_register(self, formation: ObjectRef) -> frozenset[ObjectRef]:
         """Name the cells of a formation if the last event gave them another home."""
-        if formation != self._moved:
+        if formation != self._rescoped_formation:
             return frozenset()
         return frozenset(r for r in self._referrers.get(formation, ()) if r.kind == "Cell")
 
@@ -92,52 +92,56 @@ class References:
 
     def by_label(self, kind: str, namespace: str, value: str) -> ObjectRef:
         """Name the object that a label's value means; long names are cut in labels."""
-        told = ObjectRef(kind, namespace, value)
-        return self._by_label.get(told, told)
+        labelled_ref = ObjectRef(kind, namespace, value)
+        return self._by_label.get(labelled_ref, labelled_ref)
 
-    def _note_home(self, formation: ObjectRef, home: Home | None) -> None:
-        before = self._homes.pop(formation, None)
-        if home is not None:
-            self._homes[formation] = home
-        if home != before:
-            self._moved = formation
+    def _update_formation_scope(
+        self, formation: ObjectRef, formation_scope: FormationScope | None
+    ) -> None:
+        previous = self._formation_scopes.pop(formation, None)
+        if formation_scope is not None:
+            self._formation_scopes[formation] = formation_scope
+        if formation_scope != previous:
+            self._rescoped_formation = formation
 
-    def _note_shown(self, ref: ObjectRef, body: Body | None) -> None:
-        before = self._shown.pop(ref, None)
+    def _update_fingerprint(self, ref: ObjectRef, body: Body | None) -> None:
+        previous = self._fingerprints.pop(ref, None)
         if body is not None:
-            self._shown[ref] = _shown(body)
-        self._turned = ref if self._shown.get(ref) != before else None
+            self._fingerprints[ref] = _fingerprint(body)
+        self._changed_object = ref if self._fingerprints.get(ref) != previous else None
 
     def _forget(self, ref: ObjectRef) -> None:
         self._by_label.pop(ObjectRef(ref.kind, ref.namespace, names.label_value(ref.name)), None)
         self._under_way.discard(ref)
-        _take_out(ref, self._targets, self._referrers)
-        _take_out(ref, self._accounts, self._borrowers)
+        _remove(ref, self._targets, self._referrers)
+        _remove(ref, self._accounts, self._borrowers)
 
 
-def _take_out(
+def _remove(
     ref: ObjectRef,
     targets: dict[ObjectRef, ObjectRef],
     index: dict[ObjectRef, set[ObjectRef]],
 ) -> None:
     target = targets.pop(ref, None)
     if target is not None:
-        waiting = index[target]
-        waiting.discard(ref)
-        if not waiting:
+        referrers = index[target]
+        referrers.discard(ref)
+        if not referrers:
             del index[target]
 
 
-def _shown(body: Body) -> int:
+def _fingerprint(body: Body) -> int:
     """Give a mark of what others act upon: all but how the status words it."""
     status = body.get("status") or {}
-    found = [(c["type"], c["status"], c.get("reason")) for c in status.get("conditions") or ()]
-    metadata = {key: value for key, value in body["metadata"].items() if key not in _MOVES}
-    told = (status.get("phase"), status.get("outcome"), status.get("attempt"), found)
-    return hash(json.encode([metadata, body.get("spec"), told]))
+    conditions = [(c["type"], c["status"], c.get("reason")) for c in status.get("conditions") or ()]
+    metadata = {
+        key: value for key, value in body["metadata"].items() if key not in _VOLATILE_METADATA
+    }
+    visible_status = (status.get("phase"), status.get("outcome"), status.get("attempt"), conditions)
+    return hash(json.encode([metadata, body.get("spec"), visible_status]))
 
 
-def _home(body: Body) -> Home:
+def _formation_scope(body: Body) -> FormationScope:
     """Give what a formation's scope is made of."""
     knowledge = (body.get("spec") or {}).get("knowledge") or {}
     return knowledge.get("scope"), (body["metadata"].get("labels") or {}).get(labels.BLUEPRINT)
@@ -168,8 +172,8 @@ def _target_of_instance(ref: ObjectRef, body: Body) -> ObjectRef | None:
     spec = body.get("spec") or {}
     name = _name(spec.get("blueprintRef"))
     follows = spec.get("updatePolicy") == "Automatic"
-    has_begun = labels.RUN_ID in _own_annotations(ref, body)
-    if not name or (has_begun and not follows):
+    is_started = labels.RUN_ID in _own_annotations(ref, body)
+    if not name or (is_started and not follows):
         return None
     return ObjectRef("Blueprint", ref.namespace, name)
 

@@ -12,38 +12,38 @@ from collections.abc import Callable, Mapping
 from kais_operator.planning import status_and_events
 from kais_operator.planning.plan import Body, ObjectRef
 
-HELD_S: Mapping[str, float] = {"Cell": 0.3}
+DEBOUNCE_S: Mapping[str, float] = {"Cell": 0.3}
 """A cell's pod is named by then. A formation that waits like this is looked at more often, and is
 told of no less often (measured)."""
 
 
-class FirstWords:
+class StatusDebounce:
     """Remembers since when an object has had nothing to say but that it waits."""
 
     def __init__(self, monotonic: Callable[[], float]) -> None:
         self._monotonic = monotonic
-        self._since: dict[ObjectRef, float] = {}
+        self._waiting_since: dict[ObjectRef, float] = {}
 
-    def held_s(self, key: ObjectRef, read: Body, wanted: Body | None) -> float:
+    def remaining_s(self, key: ObjectRef, observed: Body, status: Body | None) -> float:
         """Say how long this status shall still wait; 0 to write it now."""
-        longest = HELD_S.get(key.kind, 0.0)
-        if not longest or read.get("status") or not _only_waits(wanted):
+        debounce_s = DEBOUNCE_S.get(key.kind, 0.0)
+        if not debounce_s or observed.get("status") or not _is_only_waiting(status):
             self.forget(key)
             return 0.0
         now = self._monotonic()
-        left = self._since.setdefault(key, now) + longest - now
-        if left <= 0:
+        remaining_s = self._waiting_since.setdefault(key, now) + debounce_s - now
+        if remaining_s <= 0:
             self.forget(key)
-        return max(0.0, left)
+        return max(0.0, remaining_s)
 
     def forget(self, key: ObjectRef) -> None:
         """Forget an object that has a status, or is gone."""
-        self._since.pop(key, None)
+        self._waiting_since.pop(key, None)
 
 
-def _only_waits(status: Body | None) -> bool:
+def _is_only_waiting(status: Body | None) -> bool:
     """Whether no condition tells of trouble, and the summary, which is the last, is not True."""
-    told = (status or {}).get("conditions")
-    if not told or told[-1]["status"] == "True":
+    conditions = (status or {}).get("conditions")
+    if not conditions or conditions[-1]["status"] == "True":
         return False
-    return all(one["reason"] not in status_and_events.TROUBLES for one in told)
+    return all(condition["reason"] not in status_and_events.TROUBLES for condition in conditions)

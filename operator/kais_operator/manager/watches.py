@@ -19,20 +19,23 @@ import kopf
 from kais import labels
 from kais_operator.informer import watch_targets
 from kais_operator.kubernetes import api_paths
-from kais_operator.kubernetes.credentials import Login
+from kais_operator.kubernetes.credentials import Credentials
 from kais_operator.planning.plan import Body
 
 logger = logging.getLogger(__name__)
 
-KINDS = (*watch_targets.KINDS, *watch_targets.CHILDREN, watch_targets.PROBE)
-_SELECTED = (*sorted({*watch_targets.CHILDREN} - watch_targets.WATCHED_WHOLE), watch_targets.PROBE)
-_PAUSE_S = 5.0
+WATCHED_KINDS = (*watch_targets.KINDS, *watch_targets.CHILD_KINDS, watch_targets.HEARTBEAT_KIND)
+_LABEL_SELECTED_KINDS = (
+    *sorted({*watch_targets.CHILD_KINDS} - watch_targets.WATCHED_WITHOUT_LABEL),
+    watch_targets.HEARTBEAT_KIND,
+)
+_RESTART_DELAY_S = 5.0
 """kopf ends with the first kind that it is refused; so soon it begins anew."""
-Happened = Callable[[str, Body, bool], None]
+EventCallback = Callable[[str, Body, bool], None]
 """Takes kind, body and whether the object is gone; called in the watches' thread."""
 
 
-class _NoDiffs(kopf.DiffBaseStorage):
+class _NoDiffBase(kopf.DiffBaseStorage):
     """Keeps no state to compare with: low-level handlers are called for each event.
 
     What kopf does otherwise, copy each object twice and compare, took a third of its time.
@@ -72,7 +75,7 @@ class _NoProgress(kopf.ProgressStorage):
 
 
 @dataclass(frozen=True)
-class Scope:
+class WatchScope:
     """Where is watched: all of the cluster when no namespace is named.
 
     kopf watches every kind in every namespace that it watches at all, so what it tells of more than
@@ -89,10 +92,10 @@ class Scope:
             return ()
         return tuple(sorted({*self.namespaces, self.operator_namespace}))
 
-    def has(self, kind: str, namespace: str) -> bool:
+    def covers(self, kind: str, namespace: str) -> bool:
         """Whether an object of this kind concerns us there."""
         is_home = namespace == self.operator_namespace
-        if kind == watch_targets.PROBE:
+        if kind == watch_targets.HEARTBEAT_KIND:
             return is_home
         return (
             not self.namespaces or namespace in self.namespaces or (kind == "ConfigMap" and is_home)
@@ -100,12 +103,12 @@ class Scope:
 
 
 def build_registry(
-    scope: Scope, happened: Happened, login: Callable[[], Awaitable[Login]]
+    scope: WatchScope, on_event: EventCallback, login: Callable[[], Awaitable[Credentials]]
 ) -> kopf.OperatorRegistry:
     """Register one event handler per watched kind, and the login."""
     registry = kopf.OperatorRegistry()
-    for kind in KINDS:
-        _register(registry, kind, scope, happened)
+    for kind in WATCHED_KINDS:
+        _register(registry, kind, scope, on_event)
 
     async def log_in(**_: Any) -> kopf.ConnectionInfo:
         return _connection_info(await login())
@@ -124,19 +127,19 @@ def build_settings(*, is_namespaced: bool) -> kopf.OperatorSettings:
     settings.watching.chunk_size = 100
     settings.queueing.error_delays = (1, 1, 2, 3, 5, 8, 13, 21, 34, 60)
     settings.posting.enabled = False
-    settings.persistence.diffbase_storage = _NoDiffs()
+    settings.persistence.diffbase_storage = _NoDiffBase()
     settings.persistence.progress_storage = _NoProgress()
     settings.scanning.disabled = is_namespaced
-    for kind in _SELECTED:
+    for kind in _LABEL_SELECTED_KINDS:
         group, version, plural = _resource(kind)
         settings.watching.label_selectors[group, version, plural] = watch_targets.CHILD_SELECTOR
     return settings
 
 
 async def watch(
-    scope: Scope,
-    happened: Happened,
-    login: Callable[[], Awaitable[Login]],
+    scope: WatchScope,
+    on_event: EventCallback,
+    login: Callable[[], Awaitable[Credentials]],
     *,
     stop: threading.Event,
 ) -> None:
@@ -146,25 +149,27 @@ async def watch(
     when it stops it cancels every task of its loop, ours too. Cancelling this leaves the thread to
     its `stop`.
     """
-    await asyncio.to_thread(_watch_until, scope, happened, login, stop)
+    await asyncio.to_thread(_watch_until, scope, on_event, login, stop)
 
 
 def _watch_until(
-    scope: Scope,
-    happened: Happened,
-    login: Callable[[], Awaitable[Login]],
+    scope: WatchScope,
+    on_event: EventCallback,
+    login: Callable[[], Awaitable[Credentials]],
     stop: threading.Event,
 ) -> None:
     while not stop.is_set():
-        registry = build_registry(scope, happened, login)
+        registry = build_registry(scope, on_event, login)
         try:
-            asyncio.run(_kopf(registry, scope, stop))
+            asyncio.run(_run_kopf(registry, scope, stop))
         except Exception as exc:  # noqa: BLE001 (whatever ended kopf, no event may be the last)
             logger.warning("kopf's watches ended and are restarted: %r", exc)
-        stop.wait(_PAUSE_S)
+        stop.wait(_RESTART_DELAY_S)
 
 
-async def _kopf(registry: kopf.OperatorRegistry, scope: Scope, stop: threading.Event) -> None:
+async def _run_kopf(
+    registry: kopf.OperatorRegistry, scope: WatchScope, stop: threading.Event
+) -> None:
     await kopf.operator(
         registry=registry,
         settings=build_settings(is_namespaced=bool(scope.namespaces)),
@@ -177,27 +182,29 @@ async def _kopf(registry: kopf.OperatorRegistry, scope: Scope, stop: threading.E
     )
 
 
-def _register(registry: kopf.OperatorRegistry, kind: str, scope: Scope, happened: Happened) -> None:
+def _register(
+    registry: kopf.OperatorRegistry, kind: str, scope: WatchScope, on_event: EventCallback
+) -> None:
     async def handle(event: Any, **_: Any) -> None:
-        body = _taken(event)
-        if scope.has(kind, body["metadata"].get("namespace") or ""):
-            happened(kind, body, event["type"] == "DELETED")
+        body = _detach_object(event)
+        if scope.covers(kind, body["metadata"].get("namespace") or ""):
+            on_event(kind, body, event["type"] == "DELETED")
 
     group, version, plural = _resource(kind)
     kopf.on.event(group, version, plural, registry=registry, id=kind.lower())(handle)
 
 
-def _taken(event: Any) -> Body:
+def _detach_object(event: Any) -> Body:
     """Take the object out of an event, and leave kopf its metadata.
 
     kopf holds each object's last event for some seconds, in case another one follows. When it
     begins it does so for all objects at once, whole, and what that takes is never given back.
     """
-    theirs = event["object"]
-    theirs["metadata"].pop("managedFields", None)
-    body = dict(theirs)
+    kopf_body = event["object"]
+    kopf_body["metadata"].pop("managedFields", None)
+    body = dict(kopf_body)
     for name in body.keys() - {"apiVersion", "kind", "metadata"}:
-        del theirs[name]
+        del kopf_body[name]
     return body
 
 
@@ -207,7 +214,7 @@ def _resource(kind: str) -> tuple[str, str, str]:
     return group, version, resource.plural
 
 
-def _connection_info(login: Login) -> kopf.ConnectionInfo:
+def _connection_info(login: Credentials) -> kopf.ConnectionInfo:
     return kopf.ConnectionInfo(
         server=login.server,
         ca_path=login.ca_path,

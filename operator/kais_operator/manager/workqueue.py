@@ -45,18 +45,18 @@ class Observer(Protocol[K_contra]):
         """Take note; must not block or raise."""
 
 
-def _no_patience(_: object) -> float:
+def _no_priority_delay(_: object) -> float:
     """Let nobody go first."""
     return 0.0
 
 
-def backoff_s(failures: int, *, cap_s: float, dice: float) -> float:
+def backoff_s(failures: int, *, cap_s: float, jitter: float) -> float:
     """Give the pause after the `failures`-th failure in a row; `dice` in [0, 1) spreads it.
 
     Doubles from `FIRST_BACKOFF_S` up to `cap_s`, each between half and all of that.
     """
-    longest = min(cap_s, FIRST_BACKOFF_S * 2.0 ** min(failures - 1, 30))
-    return longest * (0.5 + dice / 2)
+    ceiling_s = min(cap_s, FIRST_BACKOFF_S * 2.0 ** min(failures - 1, 30))
+    return ceiling_s * (0.5 + jitter / 2)
 
 
 class Schedule(Generic[K]):
@@ -67,7 +67,7 @@ class Schedule(Generic[K]):
     """
 
     def __init__(self) -> None:
-        self._later: list[tuple[float, int, float, K]] = []
+        self._delayed: list[tuple[float, int, float, K]] = []
         self._due: list[tuple[float, int, float, K]] = []
         self._waiting: dict[K, tuple[float, float]] = {}  # when, and how urgent once it is due
         self._running: set[K] = set()
@@ -81,25 +81,25 @@ class Schedule(Generic[K]):
         """How many keys were taken and not yet done."""
         return len(self._running)
 
-    def add(self, key: K, *, at: float, patience_s: float = 0.0) -> None:
+    def add(self, key: K, *, at: float, priority_delay_s: float = 0.0) -> None:
         """Have a key run at a time or soon after; of two times the earlier wins."""
-        known = self._waiting.get(key)
-        wanted = (at, at + patience_s)
-        if known is not None:
-            wanted = (min(at, known[0]), min(wanted[1], known[1]))
-        if wanted == known:
+        queued = self._waiting.get(key)
+        requested = (at, at + priority_delay_s)
+        if queued is not None:
+            requested = (min(at, queued[0]), min(requested[1], queued[1]))
+        if requested == queued:
             return
-        self._waiting[key] = wanted
+        self._waiting[key] = requested
         if key not in self._running:
             self._push(key)
 
-    def take(self, now: float) -> K | None:
+    def pop_due(self, now: float) -> K | None:
         """Take the most urgent key that is due and does not run; None when none is due.
 
         `now` never goes back: what was due once stays due.
         """
-        while self._later and self._later[0][0] <= now:
-            at, order, urgency, key = heapq.heappop(self._later)
+        while self._delayed and self._delayed[0][0] <= now:
+            at, order, urgency, key = heapq.heappop(self._delayed)
             if self._is_valid(key, at, urgency):
                 heapq.heappush(self._due, (urgency, order, at, key))
         self._drop_stale()
@@ -110,30 +110,30 @@ class Schedule(Generic[K]):
         self._running.add(key)
         return key
 
-    def done(self, key: K) -> None:
+    def finish(self, key: K) -> None:
         """End the run of a key; what was added meanwhile waits from now on."""
         self._running.remove(key)
         if key in self._waiting:
             self._push(key)
 
-    def late_s(self, now: float) -> float:
+    def oldest_age_s(self, now: float) -> float:
         """Say how long the key that is due longest, and does not run, has been due; 0 if none."""
-        since = [at for urgency, _, at, key in self._due if self._is_valid(key, at, urgency)]
-        following = self.next_at()
-        if following is not None:
-            since.append(following)
-        return max(0.0, now - min(since, default=now))
+        due_times = [at for urgency, _, at, key in self._due if self._is_valid(key, at, urgency)]
+        next_due = self.next_due_at()
+        if next_due is not None:
+            due_times.append(next_due)
+        return max(0.0, now - min(due_times, default=now))
 
-    def next_at(self) -> float | None:
+    def next_due_at(self) -> float | None:
         """Say when the next key is due; None when none waits but for a run's end."""
         self._drop_stale()
         if self._due:
             return self._due[0][2]
-        return self._later[0][0] if self._later else None
+        return self._delayed[0][0] if self._delayed else None
 
     def _push(self, key: K) -> None:
         at, urgency = self._waiting[key]
-        heapq.heappush(self._later, (at, next(self._order), urgency, key))
+        heapq.heappush(self._delayed, (at, next(self._order), urgency, key))
 
     def _is_valid(self, key: K, at: float, urgency: float) -> bool:
         """Whether no other time, and no run, has made an entry void."""
@@ -142,10 +142,10 @@ class Schedule(Generic[K]):
     def _drop_stale(self) -> None:
         while self._due and not self._is_valid(self._due[0][3], self._due[0][2], self._due[0][0]):
             heapq.heappop(self._due)
-        while self._later and not self._is_valid(
-            self._later[0][3], self._later[0][0], self._later[0][2]
+        while self._delayed and not self._is_valid(
+            self._delayed[0][3], self._delayed[0][0], self._delayed[0][2]
         ):
-            heapq.heappop(self._later)
+            heapq.heappop(self._delayed)
 
 
 class WorkQueue(Generic[K]):
@@ -157,20 +157,20 @@ class WorkQueue(Generic[K]):
 
     def __init__(
         self,
-        work: Callable[[K], Awaitable[float | None]],
+        reconcile: Callable[[K], Awaitable[float | None]],
         *,
         monotonic: Callable[[], float],
         jitter: Callable[[], float],
         workers: int = 16,
         observer: Observer[K] | None = None,
-        patience_s: Callable[[K], float] = _no_patience,
+        priority_delay_s: Callable[[K], float] = _no_priority_delay,
     ) -> None:
-        self._work = work
+        self._reconcile = reconcile
         self._monotonic = monotonic
         self._jitter = jitter
         self._workers = workers
         self._observer = observer
-        self._patience_s = patience_s
+        self._priority_delay_s = priority_delay_s
         self._schedule: Schedule[K] = Schedule()
         self._failures: dict[K, int] = {}
         self._tasks: set[asyncio.Task[None]] = set()
@@ -183,13 +183,13 @@ class WorkQueue(Generic[K]):
         return len(self._schedule)
 
     @property
-    def age_s(self) -> float:
+    def oldest_age_s(self) -> float:
         """How long the key that is due longest has waited for a worker; 0 when none does."""
-        return self._schedule.late_s(self._monotonic())
+        return self._schedule.oldest_age_s(self._monotonic())
 
-    def add(self, key: K, *, after: float = 0.0) -> None:
+    def add(self, key: K, *, delay_s: float = 0.0) -> None:
         """Have a key run in `after` seconds, or earlier if it waits for that already."""
-        self._add(key, after=after)
+        self._add(key, delay_s=delay_s)
         self._wake.set()
 
     def stop(self) -> None:
@@ -203,7 +203,7 @@ class WorkQueue(Generic[K]):
             while not self._stopping:
                 self._wake.clear()
                 self._start_due()
-                await self._sleep()
+                await self._wait_for_change()
             if self._tasks:
                 await asyncio.wait(self._tasks)
         finally:
@@ -211,27 +211,27 @@ class WorkQueue(Generic[K]):
                 task.cancel()
             await asyncio.gather(*self._tasks, return_exceptions=True)
 
-    def _add(self, key: K, *, after: float) -> None:
-        patience_s = self._patience_s(key) if after > 0 else 0.0
-        self._schedule.add(key, at=self._monotonic() + after, patience_s=patience_s)
+    def _add(self, key: K, *, delay_s: float) -> None:
+        priority_delay_s = self._priority_delay_s(key) if delay_s > 0 else 0.0
+        self._schedule.add(key, at=self._monotonic() + delay_s, priority_delay_s=priority_delay_s)
 
     def _start_due(self) -> None:
         while len(self._tasks) < self._workers:
-            key = self._schedule.take(self._monotonic())
+            key = self._schedule.pop_due(self._monotonic())
             if key is None:
                 return
-            task = asyncio.create_task(self._run_one(key))
+            task = asyncio.create_task(self._reconcile_key(key))
             self._tasks.add(task)
-            task.add_done_callback(self._ended)
+            task.add_done_callback(self._on_task_done)
 
-    def _ended(self, task: asyncio.Task[None]) -> None:
+    def _on_task_done(self, task: asyncio.Task[None]) -> None:
         self._tasks.discard(task)
         self._wake.set()
 
-    async def _sleep(self) -> None:
+    async def _wait_for_change(self) -> None:
         """Wait for an add, a run's end, or the next key's time."""
         timeout: float | None = None
-        at = self._schedule.next_at()
+        at = self._schedule.next_due_at()
         if at is not None and len(self._tasks) < self._workers:
             timeout = max(0.0, at - self._monotonic())
         try:
@@ -240,31 +240,31 @@ class WorkQueue(Generic[K]):
         except TimeoutError:
             return
 
-    async def _run_one(self, key: K) -> None:
-        began = self._monotonic()
+    async def _reconcile_key(self, key: K) -> None:
+        started_at = self._monotonic()
         result = "ok"
-        again: float | None = None
+        next_delay_s: float | None = None
         try:
-            again = await self._work(key)
+            next_delay_s = await self._reconcile(key)
             self._failures.pop(key, None)
         except Backoff as exc:
             result = "retry"
-            again = self._backoff(key, cap_s=exc.cap_s)
+            next_delay_s = self._backoff(key, cap_s=exc.cap_s)
             if exc.within_s is not None:
-                again = min(again, exc.within_s)
-            logger.info("%s again in %.1f s", key, again)
+                next_delay_s = min(next_delay_s, exc.within_s)
+            logger.info("%s again in %.1f s", key, next_delay_s)
         except Exception:
             # A bug met on one key must not stop the work on the others.
             result = "error"
-            again = self._backoff(key, cap_s=BACKOFF_CAP_S)
-            logger.exception("%s failed; again in %.1f s", key, again)
+            next_delay_s = self._backoff(key, cap_s=BACKOFF_CAP_S)
+            logger.exception("%s failed; again in %.1f s", key, next_delay_s)
         finally:
-            self._schedule.done(key)
-            if again is not None and not self._stopping:
-                self._add(key, after=again)
+            self._schedule.finish(key)
+            if next_delay_s is not None and not self._stopping:
+                self._add(key, delay_s=next_delay_s)
         if self._observer is not None:
-            self._observer(key, result=result, seconds=self._monotonic() - began)
+            self._observer(key, result=result, seconds=self._monotonic() - started_at)
 
     def _backoff(self, key: K, *, cap_s: float) -> float:
         self._failures[key] = self._failures.get(key, 0) + 1
-        return backoff_s(self._failures[key], cap_s=cap_s, dice=self._jitter())
+        return backoff_s(self._failures[key], cap_s=cap_s, jitter=self._jitter())

@@ -14,7 +14,7 @@ from kais_operator import errors
 
 FIRST_PAUSE_S = 60.0
 LONGEST_PAUSE_S = 3600.0
-_REMEMBERED = 1000  # arbitrary; one that is forgotten is only tried early
+_MAX_FAILURES = 1000  # arbitrary; one that is forgotten is only tried early
 
 
 @dataclass(frozen=True)
@@ -42,14 +42,14 @@ class RenderFailures:
             if failure is not None and self._monotonic() < failure.retry_at_s:
                 raise self._error_of(failure)
 
-    def note(self, key: bytes, error: errors.RenderingFailed) -> errors.RenderingFailed:
+    def record(self, key: bytes, error: errors.RenderingFailed) -> errors.RenderingFailed:
         """Remember a failure; gives it with the time after which it is tried again."""
-        before = self._failures.pop(key, None)
-        count = before.count + 1 if before is not None else 1
+        previous = self._failures.pop(key, None)
+        count = previous.count + 1 if previous is not None else 1
         pause_s = min(LONGEST_PAUSE_S, FIRST_PAUSE_S * 2.0 ** min(count - 1, 30))
         failure = _Failure(error, count, self._monotonic() + pause_s)
         self._failures[key] = failure
-        if len(self._failures) > _REMEMBERED:
+        if len(self._failures) > _MAX_FAILURES:
             self._failures.popitem(last=False)
         return self._error_of(failure)
 

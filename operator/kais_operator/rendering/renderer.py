@@ -28,10 +28,10 @@ from kais_rendering.errors import RendererUnavailable, RenderingFailed
 from kais_rendering.process import Answer
 from kais_rendering.server import Pool
 
-_KEPT_REPORTS = 1000  # arbitrary, some KiB each at most and far more than Blueprints are edited
-_KEPT_RENDERINGS = 200  # arbitrary: the uses that are being looked at, some KiB each
-_KEPT_MATCHES = 200  # arbitrary: the checks that are being judged
-PATIENCE_S = 0.1
+_MAX_REPORTS = 1000  # arbitrary, some KiB each at most and far more than Blueprints are edited
+_MAX_RENDERINGS = 200  # arbitrary: the uses that are being looked at, some KiB each
+_MAX_MATCHES = 200  # arbitrary: the checks that are being judged
+WAIT_S = 0.1
 """So long a pass of the operator waits for an answer; most take some milliseconds."""
 
 
@@ -50,7 +50,7 @@ class _Request:
 
     body: dict[str, Any]
     namespace: str
-    failing: bytes
+    failure_key: bytes
 
 
 class WorkerRenderer:
@@ -64,11 +64,11 @@ class WorkerRenderer:
         pool: Pool,
         *,
         count: Count = _uncounted,
-        patience_s: float | None = None,
+        wait_s: float | None = None,
         monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
         self._count = count
-        self._patience_s = patience_s
+        self._wait_s = wait_s
         self._failures = RenderFailures(monotonic)
         self._pending: dict[bytes, asyncio.Task[Answer | errors.OperatorError]] = {}
         self._pool = pool
@@ -95,8 +95,8 @@ class WorkerRenderer:
             RenderingPending: It takes longer than the patience.
             RendererUnavailable: No worker could be reached for a while.
         """
-        request = _Request({"op": "compile", "spec": spec}, namespace, failing=_key(spec))
-        answer = await self._ask_once(request, self._reports, keep=_KEPT_REPORTS)
+        request = _Request({"op": "compile", "spec": spec}, namespace, failure_key=_key(spec))
+        answer = await self._request_cached(request, self._reports, cache_size=_MAX_REPORTS)
         return blueprints.CompileReport.from_dict(answer)
 
     async def render(  # noqa: PLR0913 - the names that a template finds in scope
@@ -129,9 +129,9 @@ class WorkerRenderer:
             "namespace": namespace,
             "previous": previous,
         }
-        failing = _key([spec, parameters, previous])
-        request = _Request({"op": "render", "arguments": arguments}, namespace, failing)
-        answer = await self._ask_once(request, self._renderings, keep=_KEPT_RENDERINGS)
+        failure_key = _key([spec, parameters, previous])
+        request = _Request({"op": "render", "arguments": arguments}, namespace, failure_key)
+        answer = await self._request_cached(request, self._renderings, cache_size=_MAX_RENDERINGS)
         return blueprints.read_rendering(answer)
 
     async def find(self, pattern: str, text: str, *, ignore_case: bool, namespace: str) -> bool:
@@ -144,28 +144,28 @@ class WorkerRenderer:
             ValueError: It is no regular expression.
         """
         body = {"op": "find", "pattern": pattern, "text": text, "ignore_case": ignore_case}
-        request = _Request(body, namespace, failing=_key(body))
-        answer = await self._ask_once(request, self._matches, keep=_KEPT_MATCHES)
+        request = _Request(body, namespace, failure_key=_key(body))
+        answer = await self._request_cached(request, self._matches, cache_size=_MAX_MATCHES)
         if "problem" in answer:
             raise ValueError(answer["problem"])
         return bool(answer["found"])
 
-    async def _ask_once(
-        self, request: _Request, known: OrderedDict[bytes, Answer], *, keep: int
+    async def _request_cached(
+        self, request: _Request, cache: OrderedDict[bytes, Answer], *, cache_size: int
     ) -> Answer:
         """Ask, unless the answer to the very same request is known, pending, or put off."""
         line = json.encode(request.body)
         key = _hash(line)
-        if key in known:
-            known.move_to_end(key)
-            return known[key]
-        self._failures.raise_if_paused(request.failing)
+        if key in cache:
+            cache.move_to_end(key)
+            return cache[key]
+        self._failures.raise_if_paused(request.failure_key)
         task = self._pending.get(key)
         if task is None:
-            task = asyncio.create_task(self._ask(request, line))
+            task = asyncio.create_task(self._send(request, line))
             self._pending[key] = task
-            task.add_done_callback(functools.partial(self._keep, key, known, keep))
-        await asyncio.wait({task}, timeout=self._patience_s)
+            task.add_done_callback(functools.partial(self._cache_answer, key, cache, cache_size))
+        await asyncio.wait({task}, timeout=self._wait_s)
         if not task.done():
             raise errors.RenderingPending(task)
         outcome = task.result()
@@ -173,31 +173,31 @@ class WorkerRenderer:
             raise outcome
         return outcome
 
-    async def _ask(
+    async def _send(
         self,
         request: _Request,
         line: bytes,
     ) -> Answer | errors.OperatorError:
         """Have a request answered; a failure is given, for who asked may have left."""
-        operation, began_s = request.body["op"], time.perf_counter()
+        operation, started_s = request.body["op"], time.perf_counter()
         try:
             answer = await self._pool.ask(line, namespace=request.namespace)
         except RenderingFailed as exc:
-            self._count(operation, exc.cap, time.perf_counter() - began_s)
+            self._count(operation, exc.cap, time.perf_counter() - started_s)
             failed = errors.RenderingFailed(str(exc), cap=exc.cap)
-            return self._failures.note(request.failing, failed)
+            return self._failures.record(request.failure_key, failed)
         except RendererUnavailable as exc:
-            self._count(operation, "unavailable", time.perf_counter() - began_s)
+            self._count(operation, "unavailable", time.perf_counter() - started_s)
             return errors.RendererUnavailable(str(exc))
-        self._count(operation, "ok", time.perf_counter() - began_s)
-        self._failures.clear(request.failing)
+        self._count(operation, "ok", time.perf_counter() - started_s)
+        self._failures.clear(request.failure_key)
         return answer
 
-    def _keep(
+    def _cache_answer(
         self,
         key: bytes,
-        known: OrderedDict[bytes, Answer],
-        keep: int,
+        cache: OrderedDict[bytes, Answer],
+        cache_size: int,
         task: asyncio.Task[Answer | errors.OperatorError],
     ) -> None:
         """Keep an answer, whether or not a pass still waits for it."""
@@ -206,9 +206,9 @@ class WorkerRenderer:
             return
         outcome = task.result()
         if not isinstance(outcome, errors.OperatorError):
-            known[key] = outcome
-            if len(known) > keep:
-                known.popitem(last=False)
+            cache[key] = outcome
+            if len(cache) > cache_size:
+                cache.popitem(last=False)
 
 
 def _key(value: Any) -> bytes:

@@ -64,7 +64,7 @@ async def test_a_decision_that_lacks_a_right_of_the_chart_fails_its_test(way: Ri
 
 
 @ways
-@pytest.mark.parametrize("kind", watches.KINDS)
+@pytest.mark.parametrize("kind", watches.WATCHED_KINDS)
 def test_whatever_is_watched_may_be_listed_and_watched(way: Rights, kind: str) -> None:
     for namespace in ("demo", rights.HOME):
         for verb in ("list", "watch"):
@@ -77,7 +77,7 @@ def test_the_leases_of_election_and_of_the_watch_probe_may_be_written(
     way: Rights, verb: str
 ) -> None:
     for name in ("kais-operator", watch_heartbeat.LEASE):
-        way.require(verb, ObjectRef(watch_targets.PROBE, rights.HOME, name))
+        way.require(verb, ObjectRef(watch_targets.HEARTBEAT_KIND, rights.HOME, name))
 
 
 @ways

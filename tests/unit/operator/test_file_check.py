@@ -14,7 +14,7 @@ Look = Callable[[list[str], Path], tuple[int, str]]
 
 
 def by_program(paths: list[str], workspace: Path) -> tuple[int, str]:
-    return file_check.look(paths, workspace=str(workspace))
+    return file_check.check_paths(paths, workspace=str(workspace))
 
 
 def by_shell(shell: str) -> Look:

@@ -55,7 +55,7 @@ async def test_actions_happen_in_the_order_of_the_plan(fakes):
 async def test_a_namesake_is_no_failure(fakes):
     fakes.cluster.put(config_map())
     executed = await executor.execute(Plan((plans.Create(config_map()),)), fakes.world)
-    assert executed.met_namesake
+    assert executed.met_existing_object
     assert not executed.wrote
 
 
@@ -115,7 +115,7 @@ async def test_what_the_store_took_is_remembered(fakes):
     )
     executed = await executor.execute(plan, fakes.world)
     memory = fakes.memory
-    assert executed.told_store
+    assert executed.called_store
     assert memory.is_registered(principal)
     assert memory.is_configured("realm:demo", models.ScopeConfig())
     assert memory.is_run_open("demo", "r")
@@ -150,7 +150,7 @@ async def test_events_come_apart_and_one_that_fails_is_forgotten(fakes):
     await executor.execute(plan, fakes.world)
     assert fakes.cluster.events == []
     fakes.cluster.fail("emit", errors.ClusterUnavailable("gone"))
-    await executor.announce(plan, about, fakes.world)
+    await executor.emit_events(plan, about, fakes.world)
     assert [event["reason"] for event in fakes.cluster.events] == ["Two"]
 
 
@@ -159,7 +159,7 @@ async def test_an_event_in_a_namespace_that_goes_is_no_warning_in_the_log(fakes,
     about = fakes.cluster.put(config_map())
     fakes.cluster.fail("emit", errors.NamespaceTerminating("it is being terminated"))
     plan = Plan((plans.EmitEvent("Normal", "One", "m"),))
-    await executor.announce(plan, about, fakes.world)
+    await executor.emit_events(plan, about, fakes.world)
     assert [(one.levelname, one.getMessage()) for one in caplog.records] == [
         ("INFO", "event One was not written: it is being terminated")
     ]

@@ -61,7 +61,7 @@ def by_type(status: dict | None) -> dict[str, dict]:
 def test_a_refusal_takes_the_place_of_applied_and_of_the_summary():
     decided = told(condition("Applied"), condition("CellsReady"), condition("Ready"))
     found = by_type(
-        apply_failed_status.into_status(
+        apply_failed_status.with_refusal(
             decided, formation(), message="exceeded quota: none", now=START
         )
     )
@@ -75,7 +75,7 @@ def test_a_refusal_takes_the_place_of_applied_and_of_the_summary():
 def test_a_refusal_that_lasts_keeps_its_time():
     before = {**formation(), "status": told(condition("Applied", "False"), condition("Ready"))}
     decided = told(condition("Applied"), condition("Ready"))
-    found = by_type(apply_failed_status.into_status(decided, before, message="no", now=START))
+    found = by_type(apply_failed_status.with_refusal(decided, before, message="no", now=START))
     assert found["Applied"]["lastTransitionTime"] == "2026-01-01T00:00:00Z"
     assert found["Ready"]["lastTransitionTime"] == "2026-03-01T12:00:00Z"
 
@@ -83,10 +83,10 @@ def test_a_refusal_that_lasts_keeps_its_time():
 def test_a_mission_that_has_started_stays_started():
     before = {**formation(), "status": told(condition("Started"))}
     decided = told(condition("Started"), condition("Succeeded", "Unknown"))
-    found = by_type(apply_failed_status.into_status(decided, before, message="no", now=START))
+    found = by_type(apply_failed_status.with_refusal(decided, before, message="no", now=START))
     assert found["Started"]["status"] == "True"
     assert found["Succeeded"]["reason"] == "ApplyFailed"
 
 
 def test_without_a_decided_status_there_is_nothing_to_tell():
-    assert apply_failed_status.into_status(None, formation(), message="no", now=START) is None
+    assert apply_failed_status.with_refusal(None, formation(), message="no", now=START) is None

@@ -10,8 +10,8 @@ from kais import labels
 from kais_operator import errors
 from kais_operator.informer.cache import Cache
 from kais_operator.informer.cached_cluster import CachedCluster
-from kais_operator.informer.event_intake import Ear
-from kais_operator.informer.watch_health import Freshness
+from kais_operator.informer.event_intake import EventIntake
+from kais_operator.informer.watch_health import WatchHealth
 from kais_operator.planning.plan import Body, ObjectRef
 from tests.fakes.cluster import FakeCluster
 
@@ -42,10 +42,10 @@ def cached(live: FakeCluster, *kinds: str) -> tuple[CachedCluster, Cache]:
     cache = Cache(labelled=["ConfigMap", "Job", "ServiceAccount"])
     cluster = CachedCluster(live, cache)
     for kind in kinds:
-        cache.listed(kind, None, seen=set(), version="0")
+        cache.complete_list(kind, None, uids=set(), version="0")
         for ref in live.refs(kind):
-            if cache.tells_of(live.read(ref)):
-                cache.put(live.read(ref), is_told=True)
+            if cache.is_watched(live.read(ref)):
+                cache.put(live.read(ref), is_confirmed=True)
     return cluster, cache
 
 
@@ -62,13 +62,15 @@ async def test_a_config_map_that_only_bears_our_label_is_not_kept_but_adopted_wh
     mission = {"apiVersion": "kais.io/v1", "kind": "Mission", "controller": True, "uid": "u"}
     large = body("ConfigMap", "c", labels=OURS) | {"data": {"key": "x" * 1_000_000}}
     live = Counting(large, body("ConfigMap", "ours", labels=OURS, ownerReferences=[mission]))
-    cache = Cache(labelled=["ConfigMap"], owned=["ConfigMap"], home="kais-system")
+    cache = Cache(labelled=["ConfigMap"], owned=["ConfigMap"], operator_namespace="kais-system")
     cluster = CachedCluster(live, cache)
     heard: list[str] = []
-    ear = Ear(cache, Freshness(live.clock, watches=[]), lambda _, b, __: heard.append(name_of(b)))
-    cache.listed("ConfigMap", None, seen=set(), version="0")
+    ear = EventIntake(
+        cache, WatchHealth(live.clock, watches=[]), lambda _, b, __: heard.append(name_of(b))
+    )
+    cache.complete_list("ConfigMap", None, uids=set(), version="0")
     for ref in live.refs("ConfigMap"):
-        ear.happened("ConfigMap", live.read(ref), is_gone=False)
+        ear.on_watch_event("ConfigMap", live.read(ref), is_deleted=False)
     assert [name_of(b) for b in cache.find("ConfigMap", None, {})] == ["ours"]
     assert heard == ["ours"]
     stranger = ObjectRef("ConfigMap", "demo", "c")
@@ -87,7 +89,7 @@ def test_an_owner_of_a_group_that_begins_like_ours_keeps_no_config_map():
     for version, is_kept in (("kais.io/v1", True), ("kais.io.evil/v1", False)):
         owner = {"apiVersion": version, "kind": "Mission", "controller": True, "uid": "u"}
         candidate = body("ConfigMap", "c", labels=OURS, ownerReferences=[owner])
-        assert cache.keeps(candidate) is is_kept, version
+        assert cache.is_cacheable(candidate) is is_kept, version
 
 
 async def test_a_config_map_that_loses_its_owner_is_let_go_and_its_parents_look():
@@ -95,12 +97,14 @@ async def test_a_config_map_that_loses_its_owner_is_let_go_and_its_parents_look(
     live = Counting(body("ConfigMap", "c", labels=OURS, ownerReferences=[mission]))
     cache = Cache(labelled=["ConfigMap"], owned=["ConfigMap"])
     heard: list[str] = []
-    ear = Ear(cache, Freshness(live.clock, watches=[]), lambda _, b, __: heard.append(name_of(b)))
+    ear = EventIntake(
+        cache, WatchHealth(live.clock, watches=[]), lambda _, b, __: heard.append(name_of(b))
+    )
     ref = ObjectRef("ConfigMap", "demo", "c")
-    ear.happened("ConfigMap", live.read(ref), is_gone=False)
+    ear.on_watch_event("ConfigMap", live.read(ref), is_deleted=False)
     live.edit(ref, {"metadata": {"ownerReferences": None}})
     for _ in range(2):
-        ear.happened("ConfigMap", live.read(ref), is_gone=False)
+        ear.on_watch_event("ConfigMap", live.read(ref), is_deleted=False)
     assert cache.get(ref) is None
     assert heard == ["c", "c"]
 
@@ -109,17 +113,19 @@ async def test_an_account_of_somebody_is_told_of_and_not_kept():
     live = Counting(body("ServiceAccount", "shared"))
     cache = Cache(labelled=["ServiceAccount"])
     heard: list[str] = []
-    ear = Ear(cache, Freshness(live.clock, watches=[]), lambda _, b, __: heard.append(name_of(b)))
+    ear = EventIntake(
+        cache, WatchHealth(live.clock, watches=[]), lambda _, b, __: heard.append(name_of(b))
+    )
     account = live.read(ObjectRef("ServiceAccount", "demo", "shared"))
-    ear.happened("ServiceAccount", account, is_gone=False)
-    ear.happened("ServiceAccount", account, is_gone=True)
+    ear.on_watch_event("ServiceAccount", account, is_deleted=False)
+    ear.on_watch_event("ServiceAccount", account, is_deleted=True)
     assert heard == ["shared", "shared"]
     assert cache.find("ServiceAccount", None, {}) == []
 
 
 async def test_in_the_operators_namespace_records_without_an_owner_are_kept():
-    cache = Cache(labelled=["ConfigMap"], owned=["ConfigMap"], home="demo")
-    assert cache.keeps(body("ConfigMap", "outbox", labels=OURS))
+    cache = Cache(labelled=["ConfigMap"], owned=["ConfigMap"], operator_namespace="demo")
+    assert cache.is_cacheable(body("ConfigMap", "outbox", labels=OURS))
 
 
 def name_of(of: Body) -> str:
@@ -138,7 +144,7 @@ async def test_absence_is_never_said_from_memory_alone():
 async def test_what_was_told_to_be_gone_is_not_asked_for():
     live = Counting(body("Mission", "m"))
     cluster, cache = cached(live, "Mission")
-    cache.gone(live.read(MISSION))
+    cache.record_deletion(live.read(MISSION))
     assert await cluster.get(MISSION) is None
     assert live.reads == []
 
@@ -211,7 +217,7 @@ async def test_a_namespace_is_read_again_only_when_it_may_be_another():
     assert live.reads == [realm]
     live.vanish(realm)
     made = live.put(body("Cell", "b"))
-    cache.put(made, is_told=True)
+    cache.put(made, is_confirmed=True)
     second = await cluster.get(realm)
     assert second is not None
     assert first is not None

@@ -11,16 +11,16 @@ from kais_operator.informer import compression
 LIKE = b'{"kind":"Cell","metadata":{"name":"%d","labels":{"kais.io/formation":"team"}}}'
 
 
-@given(st.binary(max_size=10_000), st.binary(max_size=compression.PATTERN_BYTES))
+@given(st.binary(max_size=10_000), st.binary(max_size=compression.DICTIONARY_BYTES))
 def test_a_text_comes_back_to_the_letter(text, pattern):
-    assert compression.unpack(compression.pack(text, pattern), pattern) == text
+    assert compression.decompress(compression.compress(text, pattern), pattern) == text
 
 
 def test_texts_alike_take_little():
-    assert len(compression.pack(LIKE % 1234, LIKE % 1)) < len(LIKE) / 3
+    assert len(compression.compress(LIKE % 1234, LIKE % 1)) < len(LIKE) / 3
 
 
 @pytest.mark.parametrize("size", [100_000, 1_500_000])
 def test_a_text_at_the_limit_of_etcd_comes_back(size):
     text = bytes(range(256)) * (size // 256)
-    assert compression.unpack(compression.pack(text, LIKE), LIKE) == text
+    assert compression.decompress(compression.compress(text, LIKE), LIKE) == text

@@ -13,14 +13,14 @@ from msgspec import json
 from kais_operator import errors
 from kais_operator.informer import event_intake, relist, watch_targets
 from kais_operator.informer.cache import Cache
-from kais_operator.informer.list_client import Listing, Mark, Subject
-from kais_operator.informer.relist import Sweeper
-from kais_operator.informer.watch_health import Freshness
+from kais_operator.informer.list_client import ListClient, ObjectVersion, WatchTarget
+from kais_operator.informer.relist import Relister
+from kais_operator.informer.watch_health import WatchHealth
 from kais_operator.planning.plan import ObjectRef
 from tests.fakes.clock import FakeClock
 
-CELLS = Subject("Cell", None)
-GRACE_S = relist.GRACE_S
+CELLS = WatchTarget("Cell", None)
+GRACE_S = relist.WATCH_GRACE_S
 
 
 def cell(name: str, version: str) -> dict[str, Any]:
@@ -57,7 +57,7 @@ class Server:
                 return {"apiVersion": "kais.io/v1", "kind": "Cell", **one}
         raise errors.NotFound(path)
 
-    async def content(self, path: str, *, query: Mapping[str, str], accept: str) -> bytes:
+    async def get_bytes(self, path: str, *, query: Mapping[str, str], accept: str) -> bytes:
         assert "as=PartialObjectMetadataList" in accept
         self.asked.append("marks")
         if self.refusals:
@@ -71,10 +71,10 @@ class Server:
 class Heard:
     def __init__(self, server: Server) -> None:
         self.cache = Cache(labelled=())
-        self.freshness = Freshness(FakeClock(), watches=[("Cell", None)])
+        self.freshness = WatchHealth(FakeClock(), watches=[("Cell", None)])
         self.told: list[str] = []
-        self.ear = event_intake.Ear(self.cache, self.freshness, self._hear)
-        self.sweeper = Sweeper(Listing(server), self.cache, self.ear)
+        self.ear = event_intake.EventIntake(self.cache, self.freshness, self._hear)
+        self.sweeper = Relister(ListClient(server), self.cache, self.ear)
 
     def _hear(self, kind: str, body: dict[str, Any], is_gone: bool) -> None:
         self.told.append(f"{body['metadata']['name']}{' gone' if is_gone else ''}")
@@ -85,15 +85,15 @@ class Heard:
 
 @pytest.fixture(autouse=True)
 def no_grace(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(relist, "GRACE_S", 0.001)
+    monkeypatch.setattr(relist, "WATCH_GRACE_S", 0.001)
 
 
 async def test_what_went_without_a_word_is_forgotten_and_told():
     server = Server("5", cell("a", "1"), cell("b", "2"))
     heard = Heard(server)
-    await heard.sweeper.fill(CELLS)
+    await heard.sweeper.load(CELLS)
     server.has("9", cell("b", "2"))
-    await heard.sweeper.sweep(CELLS)
+    await heard.sweeper.verify(CELLS)
     assert heard.told == ["a", "b", "a gone"]
     assert heard.names() == ["b"]
 
@@ -101,9 +101,9 @@ async def test_what_went_without_a_word_is_forgotten_and_told():
 async def test_what_changed_without_a_word_is_read_and_told(caplog):
     server = Server("5", cell("a", "1"), cell("b", "2"))
     heard = Heard(server)
-    await heard.sweeper.fill(CELLS)
+    await heard.sweeper.load(CELLS)
     server.has("9", cell("a", "8"), cell("b", "2"), cell("c", "9"))
-    await heard.sweeper.sweep(CELLS)
+    await heard.sweeper.verify(CELLS)
     assert heard.told == ["a", "b", "a", "c"]
     assert heard.cache.version(ObjectRef("Cell", "demo", "a")) == "8"
     assert "Cell/demo/a: no watch told of its change; read" in caplog.text
@@ -112,21 +112,21 @@ async def test_what_changed_without_a_word_is_read_and_told(caplog):
 async def test_a_sweep_over_what_is_known_reads_nothing():
     server = Server("5", cell("a", "1"), cell("b", "2"))
     heard = Heard(server)
-    await heard.sweeper.fill(CELLS)
-    await heard.sweeper.sweep(CELLS)
+    await heard.sweeper.load(CELLS)
+    await heard.sweeper.verify(CELLS)
     assert server.asked == ["cells", "marks", "marks"]
     assert heard.told == ["a", "b"]
 
 
 async def test_a_watch_that_is_only_late_is_not_overtaken(monkeypatch):
-    monkeypatch.setattr(relist, "GRACE_S", 0.05)
+    monkeypatch.setattr(relist, "WATCH_GRACE_S", 0.05)
     server = Server("5", cell("a", "1"))
     heard = Heard(server)
-    await heard.sweeper.fill(CELLS)
+    await heard.sweeper.load(CELLS)
     server.has("9", cell("a", "8"))
-    sweeping_now = asyncio.create_task(heard.sweeper.sweep(CELLS))
+    sweeping_now = asyncio.create_task(heard.sweeper.verify(CELLS))
     await asyncio.sleep(0.01)
-    heard.ear.happened("Cell", full("a", "8"), is_gone=False)
+    heard.ear.on_watch_event("Cell", full("a", "8"), is_deleted=False)
     await sweeping_now
     assert heard.told == ["a", "a"]
     assert server.asked == ["cells", "marks"]
@@ -135,31 +135,31 @@ async def test_a_watch_that_is_only_late_is_not_overtaken(monkeypatch):
 async def test_our_own_write_is_told_when_its_event_was_missed():
     server = Server("5", cell("a", "1"))
     heard = Heard(server)
-    await heard.sweeper.fill(CELLS)
-    heard.cache.put(full("a", "8"), is_told=False)
+    await heard.sweeper.load(CELLS)
+    heard.cache.put(full("a", "8"), is_confirmed=False)
     server.has("9", cell("a", "8"))
-    await heard.sweeper.sweep(CELLS)
+    await heard.sweeper.verify(CELLS)
     assert heard.told == ["a", "a"]
 
 
 async def test_what_came_after_the_list_is_kept():
     server = Server("5")
     heard = Heard(server)
-    await heard.sweeper.fill(CELLS)
-    heard.cache.put(full("new", "12"), is_told=False)
+    await heard.sweeper.load(CELLS)
+    heard.cache.put(full("new", "12"), is_confirmed=False)
     server.has("11")
-    await heard.sweeper.sweep(CELLS)
+    await heard.sweeper.verify(CELLS)
     assert heard.names() == ["new"]
     assert heard.told == []
 
 
 async def test_a_long_gap_is_listed_anew_instead_of_read_one_by_one(monkeypatch, caplog):
-    monkeypatch.setattr(relist, "_MANY", 2)
+    monkeypatch.setattr(relist, "_FULL_LIST_THRESHOLD", 2)
     server = Server("5")
     heard = Heard(server)
-    await heard.sweeper.fill(CELLS)
+    await heard.sweeper.load(CELLS)
     server.has("9", cell("a", "6"), cell("b", "7"), cell("c", "8"))
-    await heard.sweeper.sweep(CELLS)
+    await heard.sweeper.verify(CELLS)
     assert server.asked == ["cells", "marks", "marks", "marks", "cells"]
     assert heard.told == ["a", "b", "c"]
     assert "Cell in all namespaces: the watches missed 3 changes; relisted" in caplog.text
@@ -167,26 +167,28 @@ async def test_a_long_gap_is_listed_anew_instead_of_read_one_by_one(monkeypatch,
 
 async def test_an_event_of_what_a_list_told_is_not_told_again():
     heard = Heard(Server("5", cell("a", "1")))
-    await heard.sweeper.fill(CELLS)
-    heard.ear.happened("Cell", full("a", "1"), is_gone=False)
-    heard.ear.happened("Cell", full("a", "6"), is_gone=False)
+    await heard.sweeper.load(CELLS)
+    heard.ear.on_watch_event("Cell", full("a", "1"), is_deleted=False)
+    heard.ear.on_watch_event("Cell", full("a", "6"), is_deleted=False)
     assert heard.told == ["a", "a"]
 
 
 async def test_only_news_of_a_watch_is_worth_handing_over():
     heard = Heard(Server("5", cell("a", "1"), cell("b", "2")))
-    await heard.sweeper.fill(CELLS)
-    heard.cache.put(full("b", "7"), is_told=False)
-    assert heard.ear.has_heard("Cell", full("a", "1"))
-    assert not heard.ear.has_heard("Cell", full("a", "6"))
-    assert not heard.ear.has_heard("Cell", full("b", "7")), "our own write, which no watch told"
-    assert not heard.ear.has_heard("Cell", full("c", "1"))
-    assert not heard.ear.has_heard("Lease", full("a", "1")), "the probe is told for its own sake"
+    await heard.sweeper.load(CELLS)
+    heard.cache.put(full("b", "7"), is_confirmed=False)
+    assert heard.ear.is_up_to_date("Cell", full("a", "1"))
+    assert not heard.ear.is_up_to_date("Cell", full("a", "6"))
+    assert not heard.ear.is_up_to_date("Cell", full("b", "7")), "our own write, which no watch told"
+    assert not heard.ear.is_up_to_date("Cell", full("c", "1"))
+    assert not heard.ear.is_up_to_date("Lease", full("a", "1")), (
+        "the probe is told for its own sake"
+    )
 
 
 async def test_a_list_that_fails_is_logged_once_and_tried_again(monkeypatch, caplog):
-    monkeypatch.setattr(relist, "_AGAIN_S", (0.001, 0.001))
-    monkeypatch.setattr(relist, "SOON_S", 0.001)
+    monkeypatch.setattr(relist, "_RETRY_RANGE_S", (0.001, 0.001))
+    monkeypatch.setattr(relist, "FIRST_RELIST_S", 0.001)
     server = Server("5", cell("a", "1"))
     server.refusals = [errors.ClusterUnavailable("no answer") for _ in range(3)]
     heard = Heard(server)
@@ -228,7 +230,7 @@ class SkippingLoop(asyncio.SelectorEventLoop):
 
 def test_a_silent_watch_heals_within_90_seconds(monkeypatch):
     """The watch says nothing at all: only sweeps can find the change, at the worst moment."""
-    monkeypatch.setattr(relist, "GRACE_S", GRACE_S)
+    monkeypatch.setattr(relist, "WATCH_GRACE_S", GRACE_S)
 
     async def healing_s() -> float:
         server = Server("5", cell("a", "1"))
@@ -247,18 +249,18 @@ def test_a_silent_watch_heals_within_90_seconds(monkeypatch):
 
     with asyncio.Runner(loop_factory=SkippingLoop) as runner:
         took_s = runner.run(healing_s())
-    assert relist.EVERY_S / 2 < took_s < 90, "by a sweep, and soon enough"
+    assert relist.RELIST_PERIOD_S / 2 < took_s < 90, "by a sweep, and soon enough"
 
 
 def test_what_nobody_of_ours_controls_is_not_asked_for_by_each_sweep():
-    cache = Cache(labelled=["ConfigMap"], owned=["ConfigMap"], home="kais-system")
+    cache = Cache(labelled=["ConfigMap"], owned=["ConfigMap"], operator_namespace="kais-system")
     server = Server("5")
-    ear = event_intake.Ear(cache, Freshness(FakeClock(), watches=[]), lambda *_: None)
-    sweeper = Sweeper(Listing(server), cache, ear)
-    stranger = Mark(ObjectRef("ConfigMap", "demo", "large"), "u1", "4")
-    ours = Mark(ObjectRef("ConfigMap", "demo", "ours"), "u2", "4", is_controlled=True)
-    record = Mark(ObjectRef("ConfigMap", "kais-system", "outbox"), "u3", "4")
-    assert sweeper._untold((stranger, ours, record)) == (ours, record)
+    ear = event_intake.EventIntake(cache, WatchHealth(FakeClock(), watches=[]), lambda *_: None)
+    sweeper = Relister(ListClient(server), cache, ear)
+    stranger = ObjectVersion(ObjectRef("ConfigMap", "demo", "large"), "u1", "4")
+    ours = ObjectVersion(ObjectRef("ConfigMap", "demo", "ours"), "u2", "4", is_controlled=True)
+    record = ObjectVersion(ObjectRef("ConfigMap", "kais-system", "outbox"), "u3", "4")
+    assert sweeper._missed_changes((stranger, ours, record)) == (ours, record)
 
 
 async def test_a_mark_says_whether_an_object_of_ours_controls_it():
@@ -272,14 +274,14 @@ async def test_a_mark_says_whether_an_object_of_ours_controls_it():
     ):
         of = cell("a", "1")
         of["metadata"]["ownerReferences"] = owners
-        marks = await Listing(Server("5", of)).marks(CELLS)
-        assert [mark.is_controlled for mark in marks.found] == [expected], owners
+        marks = await ListClient(Server("5", of)).versions(CELLS)
+        assert [mark.is_controlled for mark in marks.objects] == [expected], owners
 
 
 def test_our_kinds_are_held_whole_and_children_by_our_label():
     wanted = {
         (s.kind, s.namespace): s.selector
-        for s in watch_targets.subjects((), operator_namespace="o")
+        for s in watch_targets.list_targets((), operator_namespace="o")
     }
     assert wanted["Mission", None] == ""
     assert wanted["Pod", None] == "app.kubernetes.io/managed-by=kais"
@@ -288,7 +290,8 @@ def test_our_kinds_are_held_whole_and_children_by_our_label():
 
 def test_the_outbox_is_held_where_the_operator_is():
     wanted = [
-        (s.kind, s.namespace) for s in watch_targets.subjects(("a", "b"), operator_namespace="o")
+        (s.kind, s.namespace)
+        for s in watch_targets.list_targets(("a", "b"), operator_namespace="o")
     ]
     assert ("ConfigMap", "o") in wanted
     assert len(wanted) == 2 * 14 + 1

@@ -8,7 +8,7 @@ import logging
 import pytest
 
 from kais_operator.knowledge import sync_loop
-from kais_operator.knowledge.sync_loop import StoreWatch
+from kais_operator.knowledge.sync_loop import KnowledgeSync
 from kais_operator.knowledge.sync_state import FRESH_S, POLL_S
 from knowledge_client import models
 from tests.fakes import world as worlds
@@ -43,14 +43,14 @@ def heard() -> Heard:
 
 
 @pytest.fixture
-def watch(fakes: worlds.FakeWorld, heard: Heard) -> StoreWatch:
-    return StoreWatch(
+def watch(fakes: worlds.FakeWorld, heard: Heard) -> KnowledgeSync:
+    return KnowledgeSync(
         fakes.world.knowledge,
         fakes.memory,
         fakes.clock,
-        stats_changed=heard.stats_changed,
-        tell_again=heard.tell_again,
-        went_away=heard.went_away,
+        on_stats_change=heard.stats_changed,
+        repeat_registrations=heard.tell_again,
+        on_unavailable=heard.went_away,
     )
 
 
@@ -68,7 +68,7 @@ async def test_wanted_statistics_come_in_one_batch_and_changes_are_told(fakes, w
     assert fakes.memory.scope_stats("realm:demo") is None
     await open_run(fakes)
     fakes.knowledge.calls.clear()
-    await watch.tick()
+    await watch.sync_once()
     assert fakes.knowledge.calls == ["whoami", "list_scopes", "stats_batch"]
     assert heard.changed == [([("demo", "bp"), ("demo", "other")], ["realm:demo"])]
     stats = fakes.memory.blueprint_stats("demo", "bp")
@@ -78,73 +78,73 @@ async def test_wanted_statistics_come_in_one_batch_and_changes_are_told(fakes, w
 
 async def test_equal_numbers_are_not_told_again(fakes, watch, heard):
     fakes.memory.blueprint_stats("demo", "bp")
-    await watch.tick()
+    await watch.sync_once()
     fakes.clock.advance(POLL_S)
-    await watch.tick()
+    await watch.sync_once()
     assert len(heard.changed) == 1
 
 
 async def test_the_first_run_that_ends_is_told_at_once(fakes, watch, heard):
     fakes.memory.blueprint_stats("demo", "bp")
     fakes.memory.scope_stats("realm:demo/formation:bp")
-    await watch.tick()
+    await watch.sync_once()
     await open_run(fakes)
     fakes.memory.want_fresh("demo", "bp", soon=True)
-    fakes.clock.advance(sync_loop.SETTLE_S)
-    await watch.tick()
+    fakes.clock.advance(sync_loop.COALESCE_S)
+    await watch.sync_once()
     assert [told for told, _ in heard.changed] == [[("demo", "bp")], [("demo", "bp")]]
 
 
 async def test_a_change_is_told_at_most_every_half_minute(fakes, watch, heard):
     fakes.memory.blueprint_stats("demo", "bp")
-    await watch.tick()
+    await watch.sync_once()
     for number in range(2):
         await open_run(fakes, f"r{number}")
         fakes.memory.want_fresh("demo", "bp", soon=True)
-        await watch.tick()
+        await watch.sync_once()
     assert len(heard.changed) == 2
     fakes.clock.advance(FRESH_S - 1)
-    await watch.tick()
+    await watch.sync_once()
     assert len(heard.changed) == 2
     fakes.clock.advance(1)
-    await watch.tick()
+    await watch.sync_once()
     assert heard.changed[2] == ([("demo", "bp")], [])
 
 
 async def test_a_run_that_begins_does_not_delay_the_telling_of_its_end(fakes, watch, heard):
     fakes.memory.blueprint_stats("demo", "bp")
-    await watch.tick()
+    await watch.sync_once()
     await open_run(fakes)
     fakes.memory.want_fresh("demo", "bp", soon=False)
     fakes.clock.advance(FRESH_S - 1)
-    await watch.tick()
+    await watch.sync_once()
     assert len(heard.changed) == 1
     fakes.memory.want_fresh("demo", "bp", soon=True)
-    await watch.tick()
+    await watch.sync_once()
     assert len(heard.changed) == 2
 
 
 async def test_a_run_that_goes_on_is_told_after_half_a_minute(fakes, watch, heard):
     fakes.memory.blueprint_stats("demo", "bp")
-    await watch.tick()
+    await watch.sync_once()
     await open_run(fakes)
     fakes.memory.want_fresh("demo", "bp", soon=False)
     fakes.clock.advance(FRESH_S)
-    await watch.tick()
+    await watch.sync_once()
     assert heard.changed[1] == ([("demo", "bp")], [])
 
 
 async def test_the_end_of_a_run_has_the_scopes_of_its_realm_read(fakes, watch):
     for path in ("realm:demo", "realm:demo/formation:bp", "realm:demo2"):
         fakes.memory.scope_stats(path)
-    await watch.tick()
+    await watch.sync_once()
     fakes.memory.want_fresh("demo", None, soon=True)
     assert fakes.memory.due().scopes == ("realm:demo", "realm:demo/formation:bp")
 
 
 async def test_what_is_wanted_is_read_without_waiting_for_the_next_tick(fakes, watch, monkeypatch):
-    monkeypatch.setattr(sync_loop, "TICK_S", 60)
-    monkeypatch.setattr(sync_loop, "SETTLE_S", 0)
+    monkeypatch.setattr(sync_loop, "PERIOD_S", 60)
+    monkeypatch.setattr(sync_loop, "COALESCE_S", 0)
     running = asyncio.create_task(watch.run())
     await asyncio.sleep(0.01)
     fakes.memory.blueprint_stats("demo", "bp")
@@ -155,7 +155,7 @@ async def test_what_is_wanted_is_read_without_waiting_for_the_next_tick(fakes, w
 
 async def test_a_blueprint_that_changes_during_the_batch_is_read_again(fakes, watch, heard):
     fakes.memory.blueprint_stats("demo", "bp")
-    await watch.tick()
+    await watch.sync_once()
     fakes.memory.want_fresh("demo", "bp", soon=True)
     request = fakes.memory.due()
     fakes.memory.want_fresh("demo", "bp", soon=True)
@@ -164,54 +164,54 @@ async def test_a_blueprint_that_changes_during_the_batch_is_read_again(fakes, wa
 
 
 async def test_a_store_that_goes_away_is_told_once(fakes, watch, heard):
-    await watch.tick()
+    await watch.sync_once()
     fakes.knowledge.away = True
     fakes.memory.blueprint_stats("demo", "bp")
-    await watch.tick()
-    await watch.tick()
+    await watch.sync_once()
+    await watch.sync_once()
     assert heard.away == 1
     fakes.knowledge.away = False
-    await watch.tick()
+    await watch.sync_once()
     fakes.knowledge.away = True
     fakes.memory.note_problem("gone")
-    await watch.tick()
+    await watch.sync_once()
     assert heard.away == 2
 
 
 async def test_a_store_that_serves_again_is_logged_once(fakes, watch, caplog):
     caplog.set_level(logging.INFO)
     fakes.knowledge.away = True
-    await watch.tick()
+    await watch.sync_once()
     assert "serves again" not in caplog.text
     fakes.knowledge.away = False
-    await watch.tick()
-    await watch.tick()
+    await watch.sync_once()
+    await watch.sync_once()
     assert caplog.text.count("the knowledge service serves again") == 1
 
 
 async def test_a_batch_without_an_answer_is_asked_again(fakes, watch, heard, caplog):
     fakes.memory.blueprint_stats("demo", "bp")
-    await watch.tick()
+    await watch.sync_once()
     fakes.memory.want_fresh("demo", "bp", soon=True)
     fakes.knowledge.away = True
-    await watch.tick()
+    await watch.sync_once()
     assert "the knowledge service does not serve: stats_batch" in caplog.text
     fakes.knowledge.away = False
     await open_run(fakes)
-    await watch.tick()
+    await watch.sync_once()
     assert heard.changed[-1] == ([("demo", "bp")], [])
 
 
 async def test_another_store_has_all_told_again(fakes, watch, heard):
-    await watch.tick()
+    await watch.sync_once()
     fakes.memory.note_configured("realm:demo", CONFIG)
     fakes.memory.note_run_closed("demo", "r")
     fakes.knowledge.away = True
     fakes.memory.note_problem("gone")
-    await watch.tick()
+    await watch.sync_once()
     fakes.knowledge.away = False
     fakes.knowledge.store = models.StoreIdentity(id="store-1", epoch=2)
-    await watch.tick()
+    await watch.sync_once()
     assert heard.again == 1
     assert not fakes.memory.is_configured("realm:demo", CONFIG)
     assert not fakes.memory.is_run_closed("demo", "r")
@@ -220,33 +220,33 @@ async def test_another_store_has_all_told_again(fakes, watch, heard):
 async def test_the_numbers_of_another_store_are_asked_for(fakes, watch, heard):
     fakes.memory.blueprint_stats("demo", "bp")
     fakes.memory.scope_stats("realm:demo")
-    await watch.tick()
+    await watch.sync_once()
     fakes.knowledge.store = models.StoreIdentity(id="store-1", epoch=2)
     fakes.memory.note_problem("gone")
-    await watch.tick()
+    await watch.sync_once()
     assert heard.changed[1] == ([("demo", "bp")], ["realm:demo"])
 
 
 async def test_the_same_store_that_comes_back_needs_nothing_again(fakes, watch, heard):
-    await watch.tick()
+    await watch.sync_once()
     fakes.memory.note_configured("realm:demo", CONFIG)
     fakes.memory.note_problem("gone")
-    await watch.tick()
+    await watch.sync_once()
     assert heard.again == 0
     assert fakes.memory.is_configured("realm:demo", CONFIG)
     assert fakes.memory.store_problem() is None
 
 
 async def test_registrations_are_repeated_every_ten_minutes(fakes, watch, heard):
-    await watch.tick()
+    await watch.sync_once()
     fakes.memory.note_configured("realm:demo", CONFIG)
     fakes.memory.note_run_open("demo", "r")
-    fakes.clock.advance(sync_loop.REPEAT_S)
-    await watch.tick()
+    fakes.clock.advance(sync_loop.REGISTRATION_PERIOD_S)
+    await watch.sync_once()
     assert heard.again == 1
     assert not fakes.memory.is_configured("realm:demo", CONFIG)
     assert fakes.memory.is_run_open("demo", "r")
-    await watch.tick()
+    await watch.sync_once()
     assert heard.again == 1
 
 

@@ -130,4 +130,4 @@ async def test_an_answer_that_comes_compressed_all_the_same_is_read(serve):
 
 def test_an_idle_connection_is_left_before_the_store_closes_it():
     kept_by_the_store_s = uvicorn.Config("app").timeout_keep_alive
-    assert kept_by_the_store_s - transport.KEPT_S > 1
+    assert kept_by_the_store_s - transport.KEEPALIVE_S > 1

@@ -121,13 +121,13 @@ def test_a_thousand_cells_are_answered_as_fast_as_two(monkeypatch: pytest.Monkey
     uses = {f"use-{number}": formation(f"use-{number}", "doctor") for number in range(900)}
     cache = Cache(labelled=())
     for body in (*TEAMS.values(), *cells, *uses.values(), *(cell(name, 0) for name in uses)):
-        cache.put(body, is_told=True)
+        cache.put(body, is_confirmed=True)
     read: list[Any] = []
     monkeypatch.setattr(account_index, "Cell", read)
     began = time.process_time()
     for body in cells:
         body["metadata"]["resourceVersion"] = "2"
-        assert cache.put(body, is_told=True)
+        assert cache.put(body, is_confirmed=True)
         cache.accounts.scopes("demo", "shared", besides=body["metadata"]["name"])
     took_ms = (time.process_time() - began) * 1000 / len(cells)
     assert took_ms < 5, "a list of all was 90 ms"
@@ -136,12 +136,12 @@ def test_a_thousand_cells_are_answered_as_fast_as_two(monkeypatch: pytest.Monkey
 
 def test_memory_feeds_the_index_and_takes_from_it_what_goes() -> None:
     cache = Cache(labelled=())
-    cache.put(cell("one", 0), is_told=True)
-    cache.put(cell("one", 1), is_told=True)
+    cache.put(cell("one", 0), is_confirmed=True)
+    cache.put(cell("one", 1), is_confirmed=True)
     assert len(cache.accounts.scopes("demo", "shared", besides="one-lead-0")) == 1
-    cache.put(cell("one", 1, version=2), is_told=True)
+    cache.put(cell("one", 1, version=2), is_confirmed=True)
     assert len(cache.accounts.scopes("demo", "shared", besides="one-lead-0")) == 1
-    cache.deleted(ObjectRef("Cell", "demo", "one-lead-1"), "uid-Cell-one-lead-1")
+    cache.remove(ObjectRef("Cell", "demo", "one-lead-1"), "uid-Cell-one-lead-1")
     assert cache.accounts.scopes("demo", "shared", besides="one-lead-0") == []
     cache.clear()
     assert cache.accounts.scopes("demo", "shared", besides="") == []

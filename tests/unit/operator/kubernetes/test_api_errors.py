@@ -43,7 +43,7 @@ def test_every_error_of_aiohttp_means_no_answer(cls):
     ids=lambda e: type(e).__name__,
 )
 def test_a_broken_connection_is_unavailable(exc):
-    error = api_errors.translate(exc, what="GET /api")
+    error = api_errors.translate(exc, operation="GET /api")
     assert type(error) is errors.ClusterUnavailable
     assert str(error).startswith("GET /api: no answer from the API server: ")
 
@@ -57,12 +57,12 @@ def test_every_error_of_the_official_client_is_mapped(cls):
     expected = (
         errors.ClusterUnavailable if issubclass(cls, exceptions.ApiException) else errors.Invalid
     )
-    assert type(api_errors.translate(exc, what="GET /api")) is expected
+    assert type(api_errors.translate(exc, operation="GET /api")) is expected
 
 
 def test_an_api_exception_with_a_status_is_judged_by_it():
     exc = exceptions.ApiException(status=404, reason="Not Found")
-    assert type(api_errors.translate(exc, what="GET /api")) is errors.NotFound
+    assert type(api_errors.translate(exc, operation="GET /api")) is errors.NotFound
 
 
 STATUS_CASES = {
@@ -91,21 +91,23 @@ STATUS_CASES = {
 )
 def test_an_answers_status_has_one_error(status, answer, expected):
     body = json.dumps({"kind": "Status", "message": "the server's words", **answer}).encode()
-    error = api_errors.from_status(status, body, what="PATCH /x")
+    error = api_errors.from_status(status, body, operation="PATCH /x")
     assert type(error) is expected
     assert str(error) == "PATCH /x: the server's words"
 
 
 def test_every_status_of_http_has_an_error():
     for status in range(300, 600):
-        assert isinstance(api_errors.from_status(status, b"", what="GET /x"), errors.ClusterError)
+        assert isinstance(
+            api_errors.from_status(status, b"", operation="GET /x"), errors.ClusterError
+        )
 
 
 def test_an_answer_that_is_no_json_is_quoted():
-    error = api_errors.from_status(502, b"<html>bad gateway", what="GET /x")
+    error = api_errors.from_status(502, b"<html>bad gateway", operation="GET /x")
     assert str(error) == "GET /x: <html>bad gateway"
 
 
 def test_what_is_no_failure_of_the_cluster_is_a_bug():
     with pytest.raises(TypeError, match="KeyError is no failure of the cluster"):
-        api_errors.translate(KeyError("x"), what="GET /x")
+        api_errors.translate(KeyError("x"), operation="GET /x")

@@ -16,7 +16,7 @@ def live(*entries: dict) -> dict:
 def test_what_we_created_becomes_what_we_applied():
     ours = entry("kais-operator", "Update", {"f:spec": {"f:a": {}}})
     user = entry("kubectl", "Update", {"f:metadata": {}})
-    patch = managed_fields.handover(live(user, ours))
+    patch = managed_fields.migration_patch(live(user, ours))
     assert patch is not None
     assert patch["metadata"]["resourceVersion"] == "7"
     assert patch["metadata"]["managedFields"] == [{**ours, "operation": "Apply"}, user]
@@ -25,7 +25,7 @@ def test_what_we_created_becomes_what_we_applied():
 def test_an_apply_that_is_there_already_is_joined():
     created = entry("kais-operator", "Update", {"f:spec": {"f:a": {}}})
     applied = entry("kais-operator", "Apply", {"f:spec": {"f:b": {}}})
-    patch = managed_fields.handover(live(created, applied))
+    patch = managed_fields.migration_patch(live(created, applied))
     assert patch is not None
     (joined,) = patch["metadata"]["managedFields"]
     assert joined["fieldsV1"] == {"f:spec": {"f:a": {}, "f:b": {}}}
@@ -37,8 +37,8 @@ def test_status_metadata_and_others_are_left_alone():
         entry("kais-operator-metadata", "Update", {"f:metadata": {}}),
         entry("kais-operator", "Apply", {"f:spec": {}}),
     )
-    assert managed_fields.handover(live(*entries)) is None
-    assert managed_fields.handover({"metadata": {"resourceVersion": "1"}}) is None
+    assert managed_fields.migration_patch(live(*entries)) is None
+    assert managed_fields.migration_patch({"metadata": {"resourceVersion": "1"}}) is None
 
 
 def test_what_others_wrote_into_the_spec_of_our_kinds_becomes_ours_and_the_rest_stays_theirs():
@@ -47,7 +47,7 @@ def test_what_others_wrote_into_the_spec_of_our_kinds_becomes_ours_and_the_rest_
     editor = entry("editor", "Update", {"f:spec": {"f:c": {}}})
     status = entry("kais-operator-status", "Apply", {"f:status": {}}, subresource="status")
     body = {**live(user, status, ours, editor), "apiVersion": "kais.io/v1"}
-    patch = managed_fields.handover(body)
+    patch = managed_fields.migration_patch(body)
     assert patch is not None
     joined, kept, untouched = patch["metadata"]["managedFields"]
     assert (joined["manager"], joined["operation"]) == ("kais-operator", "Apply")
@@ -58,4 +58,4 @@ def test_what_others_wrote_into_the_spec_of_our_kinds_becomes_ours_and_the_rest_
 
 def test_what_others_wrote_into_other_kinds_stays_theirs():
     user = entry("injector", "Update", {"f:spec": {"f:b": {}}})
-    assert managed_fields.handover({**live(user), "apiVersion": "apps/v1"}) is None
+    assert managed_fields.migration_patch({**live(user), "apiVersion": "apps/v1"}) is None

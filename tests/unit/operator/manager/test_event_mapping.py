@@ -6,7 +6,7 @@ import pytest
 
 from kais import labels, names
 from kais_operator.manager import event_mapping
-from kais_operator.manager.reference_index import References
+from kais_operator.manager.reference_index import ReferenceIndex
 from kais_operator.planning.plan import Body, ObjectRef
 
 REALM = "Realm//demo"
@@ -22,13 +22,13 @@ def body(name: str, *, owner: tuple[str, str] | None = None, **told: object) -> 
 
 
 def keys(
-    kind: str, of: Body, references: References | None = None, *, is_gone: bool = False
+    kind: str, of: Body, references: ReferenceIndex | None = None, *, is_gone: bool = False
 ) -> list[str]:
-    found = event_mapping.routes(
+    found = event_mapping.requests_for_event(
         kind,
         of,
-        is_gone=is_gone,
-        references=references or References(),
+        is_deleted=is_gone,
+        reference_index=references or ReferenceIndex(),
         operator_namespace="kais-system",
     )
     return [str(route.ref) for route in found]
@@ -91,21 +91,21 @@ def test_an_event_concerns(kind, of, expected):
 
 
 def test_an_account_of_somebody_concerns_at_once_the_cells_that_borrow_it():
-    references = References()
+    references = ReferenceIndex()
     borrower = body("c", spec={"serviceAccountName": "shared"})
-    references.note(ObjectRef("Cell", "demo", "c"), borrower, is_gone=False)
+    references.update(ObjectRef("Cell", "demo", "c"), borrower, is_deleted=False)
     account = {"metadata": {"name": "shared", "namespace": "demo"}}
-    found = event_mapping.routes(
+    found = event_mapping.requests_for_event(
         "ServiceAccount",
         account,
-        is_gone=False,
-        references=references,
+        is_deleted=False,
+        reference_index=references,
         operator_namespace="kais-system",
     )
-    assert [(str(route.ref), route.after_s) for route in found] == [("Cell/demo/c", 0.0)]
+    assert [(str(route.ref), route.delay_s) for route in found] == [("Cell/demo/c", 0.0)]
     elsewhere = {"metadata": {"name": "shared", "namespace": "other"}}
     assert keys("ServiceAccount", elsewhere, references) == []
-    references.note(ObjectRef("Cell", "demo", "c"), body("c", spec={}), is_gone=False)
+    references.update(ObjectRef("Cell", "demo", "c"), body("c", spec={}), is_deleted=False)
     assert keys("ServiceAccount", account, references) == []
 
 
@@ -116,9 +116,9 @@ def test_an_outbox_in_the_operators_namespace_is_a_key_of_its_own():
 
 
 def test_a_formation_and_its_cells_concern_the_missions_that_wait_for_them():
-    references = References()
+    references = ReferenceIndex()
     mission = body("m", spec={"formationRef": "team"})
-    references.note(ObjectRef("Mission", "demo", "m"), mission, is_gone=False)
+    references.update(ObjectRef("Mission", "demo", "m"), mission, is_deleted=False)
     assert "Mission/demo/m" in keys("Formation", body("team"), references)
     cell = body("team-lead-0", owner=("Formation", "team"))
     assert "Mission/demo/m" in keys("Cell", cell, references)
@@ -126,12 +126,12 @@ def test_a_formation_and_its_cells_concern_the_missions_that_wait_for_them():
 
 
 def test_a_formation_whose_scope_changes_concerns_its_cells():
-    references = References()
+    references = ReferenceIndex()
     member = body("lead", spec={"formationRef": "f"})
-    references.note(ObjectRef("Cell", "demo", "lead"), member, is_gone=False)
+    references.update(ObjectRef("Cell", "demo", "lead"), member, is_deleted=False)
 
     def concerns(of: Body, *, is_gone: bool = False) -> bool:
-        references.note(ObjectRef("Formation", "demo", "f"), of, is_gone=is_gone)
+        references.update(ObjectRef("Formation", "demo", "f"), of, is_deleted=is_gone)
         return "Cell/demo/lead" in keys("Formation", of, references, is_gone=is_gone)
 
     assert concerns(body("f"))  # it was made after its cell
@@ -144,20 +144,20 @@ def test_a_formation_whose_scope_changes_concerns_its_cells():
 
 
 def test_a_mission_with_its_outcome_waits_for_nobody():
-    references = References()
+    references = ReferenceIndex()
     ref = ObjectRef("Mission", "demo", "m")
-    references.note(ref, body("m", spec={"formationRef": "team"}), is_gone=False)
+    references.update(ref, body("m", spec={"formationRef": "team"}), is_deleted=False)
     ended = body("m", spec={"formationRef": "team"}, annotations={labels.OUTCOME: "Succeeded"})
-    references.note(ref, ended, is_gone=False)
+    references.update(ref, ended, is_deleted=False)
     assert references.referrers(ObjectRef("Formation", "demo", "team")) == frozenset()
 
 
 def test_a_mission_of_one_cell_waits_for_that_cell():
-    references = References()
+    references = ReferenceIndex()
     ref = ObjectRef("Mission", "demo", "m")
-    references.note(ref, body("m", spec={"cellRef": "solo"}), is_gone=False)
+    references.update(ref, body("m", spec={"cellRef": "solo"}), is_deleted=False)
     assert references.referrers(ObjectRef("Cell", "demo", "solo")) == {ref}
-    references.note(ref, body("m"), is_gone=True)
+    references.update(ref, body("m"), is_deleted=True)
     assert references.referrers(ObjectRef("Cell", "demo", "solo")) == frozenset()
 
 
@@ -177,9 +177,9 @@ def test_a_mission_of_one_cell_waits_for_that_cell():
     ],
 )
 def test_an_instance_waits_for_its_blueprint(spec, marks, waits):
-    references = References()
+    references = ReferenceIndex()
     use = body("use", spec=spec, status={"revisionInUse": 1}, annotations=marks)
-    references.note(ObjectRef("BlueprintInstance", "demo", "use"), use, is_gone=False)
+    references.update(ObjectRef("BlueprintInstance", "demo", "use"), use, is_deleted=False)
     revision = body("bp-r00001", spec={"blueprint": "bp"})
     for kind, changed in (("BlueprintRevision", revision), ("Blueprint", body("bp"))):
         assert ("BlueprintInstance/demo/use" in keys(kind, changed, references)) == waits
@@ -192,17 +192,17 @@ def test_an_instance_that_goes_concerns_its_blueprint():
 
 
 def test_a_scope_that_goes_concerns_the_other_scopes_of_its_namespace():
-    references = References()
+    references = ReferenceIndex()
     for name in ("older", "younger"):
-        references.note(ObjectRef("KnowledgeScope", "demo", name), body(name), is_gone=False)
-    references.note(ObjectRef("KnowledgeScope", "demo", "older"), body("older"), is_gone=True)
+        references.update(ObjectRef("KnowledgeScope", "demo", name), body(name), is_deleted=False)
+    references.update(ObjectRef("KnowledgeScope", "demo", "older"), body("older"), is_deleted=True)
     found = keys("KnowledgeScope", body("older"), references, is_gone=True)
     assert "KnowledgeScope/demo/younger" in found
 
 
 def test_a_label_that_is_cut_names_the_whole_name():
     name = "m" * 80
-    references = References()
-    references.note(ObjectRef("Mission", "demo", name), body(name), is_gone=False)
+    references = ReferenceIndex()
+    references.update(ObjectRef("Mission", "demo", name), body(name), is_deleted=False)
     pod = body("p", owner=("Job", "j"), labels={labels.MISSION: names.label_value(name)})
     assert keys("Pod", pod, references) == [f"Mission/demo/{name}"]

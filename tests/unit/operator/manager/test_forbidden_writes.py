@@ -10,7 +10,7 @@ import pytest
 from kais_operator import errors
 from kais_operator.controllers.base import Controller, Observation
 from kais_operator.manager import reconciler as manager_reconciler
-from kais_operator.manager.predicates import Echoes
+from kais_operator.manager.predicates import OwnWriteFilter
 from kais_operator.manager.workqueue import Backoff
 from kais_operator.planning import plan as plans
 from kais_operator.planning.plan import ObjectRef, Plan
@@ -33,7 +33,7 @@ def fakes() -> worlds.FakeWorld:
 
 
 @pytest.fixture
-def passes(fakes: worlds.FakeWorld) -> manager_reconciler.Passes:
+def passes(fakes: worlds.FakeWorld) -> manager_reconciler.Reconciler:
     async def observe(world: Any, ref: ObjectRef) -> Observation | None:
         body = await world.cluster.get(ref)
         return Observation(body, body) if body else None
@@ -43,14 +43,14 @@ def passes(fakes: worlds.FakeWorld) -> manager_reconciler.Passes:
         return Plan(() if is_there else (plans.Create(MAP),), status={"phase": "Running"})
 
     reconciler = Controller("Formation", observe, decide)
-    return manager_reconciler.Passes(
-        fakes.world, {"Formation": reconciler}, Echoes(), look_again=lambda _: None
+    return manager_reconciler.Reconciler(
+        fakes.world, {"Formation": reconciler}, OwnWriteFilter(), requeue=lambda _: None
     )
 
 
 async def refused(
     fakes: worlds.FakeWorld,
-    passes: manager_reconciler.Passes,
+    passes: manager_reconciler.Reconciler,
     message: str = MESSAGE,
     verb: str = "create",
 ) -> None:
@@ -94,7 +94,7 @@ async def test_a_refusal_that_lasts_is_told_again_after_half_an_hour(fakes, pass
     await refused(fakes, passes)
     await refused(fakes, passes)
     assert len(events(fakes)) == 1
-    fakes.clock.advance(manager_reconciler.REFUSED_AGAIN_S)
+    fakes.clock.advance(manager_reconciler.FORBIDDEN_EVENT_PERIOD_S)
     await refused(fakes, passes)
     assert len(events(fakes)) == 2
 

@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 
 from kais_operator import errors
-from kais_operator.manager.leader_election import Election, Timing
+from kais_operator.manager.leader_election import LeaderElection, Timing
 from tests.fakes.clock import FakeClock
 
-TIMING = Timing(duration_s=15, renew_within_s=10, retry_s=0.001)
+TIMING = Timing(lease_duration_s=15, renew_deadline_s=10, retry_period_s=0.001)
 
 
 class LeaseServer:
@@ -71,8 +71,8 @@ def clock() -> FakeClock:
     return FakeClock()
 
 
-def election(server: LeaseServer, clock: FakeClock, identity: str = "one") -> Election:
-    return Election(
+def election(server: LeaseServer, clock: FakeClock, identity: str = "one") -> LeaderElection:
+    return LeaderElection(
         server,  # type: ignore[arg-type]
         namespace="kais-system",
         identity=identity,
@@ -88,16 +88,16 @@ async def soon(made: Any) -> None:
 
 async def test_the_first_takes_a_lease_that_is_not_there(server, clock):
     one = election(server, clock)
-    assert not one.leads()
-    await soon(one.stand())
-    assert one.leads()
+    assert not one.is_leader()
+    await soon(one.acquire())
+    assert one.is_leader()
     assert server.holder == "one"
     assert server.lease["spec"]["leaseDurationSeconds"] == 15
 
 
 async def test_the_second_waits_as_long_as_the_first_renews(server, clock):
-    await soon(election(server, clock).stand())
-    standing = asyncio.create_task(election(server, clock, "two").stand())
+    await soon(election(server, clock).acquire())
+    standing = asyncio.create_task(election(server, clock, "two").acquire())
     for _ in range(5):
         await asyncio.sleep(0.005)
         clock.advance(10)
@@ -112,17 +112,17 @@ async def test_the_second_waits_as_long_as_the_first_renews(server, clock):
 
 async def test_a_released_lease_is_taken_at_once(server, clock):
     one, two = election(server, clock), election(server, clock, "two")
-    await soon(one.stand())
+    await soon(one.acquire())
     await one.release()
-    assert not one.leads()
+    assert not one.is_leader()
     assert not server.holder
-    await soon(two.stand())
+    await soon(two.acquire())
     assert server.holder == "two"
 
 
 async def test_a_lease_is_released_though_the_answer_to_a_renewal_was_not_heard(server, clock):
     one = election(server, clock)
-    await soon(one.stand())
+    await soon(one.acquire())
     server.touch(renewTime="now")  # the renewal that was cancelled when the term ended
     await one.release()
     assert not server.holder
@@ -130,36 +130,36 @@ async def test_a_lease_is_released_though_the_answer_to_a_renewal_was_not_heard(
 
 async def test_a_lease_that_another_took_is_left_to_it(server, clock):
     one = election(server, clock)
-    await soon(one.stand())
+    await soon(one.acquire())
     server.touch(holderIdentity="two")
     await one.release()
     assert server.holder == "two"
 
 
 async def test_only_the_holder_releases(server, clock):
-    await soon(election(server, clock).stand())
+    await soon(election(server, clock).acquire())
     await election(server, clock, "two").release()
     assert server.holder == "one"
 
 
 async def test_a_leader_that_was_paused_does_not_lead_any_more(server, clock):
     one = election(server, clock)
-    await soon(one.stand())
+    await soon(one.acquire())
     clock.advance(9.9)
-    assert one.leads()
+    assert one.is_leader()
     clock.advance(0.2)
-    assert not one.leads()
+    assert not one.is_leader()
 
 
 async def test_a_leader_holds_while_it_can_renew(server, clock):
     one = election(server, clock)
-    await soon(one.stand())
-    holding = asyncio.create_task(one.hold())
+    await soon(one.acquire())
+    holding = asyncio.create_task(one.renew_until_lost())
     for _ in range(4):
         await asyncio.sleep(0.01)
         clock.advance(8)
     await asyncio.sleep(0.01)
-    assert one.leads()
+    assert one.is_leader()
     assert not holding.done()
     holding.cancel()
     await asyncio.gather(holding, return_exceptions=True)
@@ -167,41 +167,41 @@ async def test_a_leader_holds_while_it_can_renew(server, clock):
 
 async def test_a_leader_whose_lease_was_taken_stops(server, clock):
     one = election(server, clock)
-    await soon(one.stand())
+    await soon(one.acquire())
     server.touch(holderIdentity="two")
-    await soon(one.hold())
-    assert not one.leads()
+    await soon(one.renew_until_lost())
+    assert not one.is_leader()
 
 
 async def test_a_renewal_whose_answer_was_lost_is_not_a_loss(server, clock):
     one = election(server, clock)
-    await soon(one.stand())
+    await soon(one.acquire())
     server.touch(renewTime="by the request whose answer was lost")
-    holding = asyncio.create_task(one.hold())
+    holding = asyncio.create_task(one.renew_until_lost())
     await asyncio.sleep(0.02)
     assert not holding.done()
-    assert one.leads()
+    assert one.is_leader()
     holding.cancel()
     await asyncio.gather(holding, return_exceptions=True)
 
 
 async def test_a_leader_that_hears_nothing_stops_in_time(server, clock):
     one = election(server, clock)
-    await soon(one.stand())
+    await soon(one.acquire())
     server.away = True
-    holding = asyncio.create_task(one.hold())
+    holding = asyncio.create_task(one.renew_until_lost())
     await asyncio.sleep(0.02)
     assert not holding.done()
     clock.advance(11)
     await soon(holding)
-    assert not one.leads()
+    assert not one.is_leader()
 
 
 async def test_of_two_that_reach_for_a_free_lease_one_gets_it(server, clock):
     elections = [election(server, clock, name) for name in ("one", "two")]
-    standing = [asyncio.create_task(e.stand()) for e in elections]
+    standing = [asyncio.create_task(e.acquire()) for e in elections]
     await asyncio.sleep(0.02)
-    assert sum(e.leads() for e in elections) == 1
+    assert sum(e.is_leader() for e in elections) == 1
     for task in standing:
         task.cancel()
     await asyncio.gather(*standing, return_exceptions=True)

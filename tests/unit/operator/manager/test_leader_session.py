@@ -20,10 +20,10 @@ class Ear:
     def __init__(self) -> None:
         self.heard: list[str] = []
 
-    def has_heard(self, kind: str, body: dict[str, Any]) -> bool:
+    def is_up_to_date(self, kind: str, body: dict[str, Any]) -> bool:
         return False
 
-    def happened(self, kind: str, body: dict[str, Any], *, is_gone: bool) -> None:
+    def on_watch_event(self, kind: str, body: dict[str, Any], *, is_deleted: bool) -> None:
         if body["name"] == "bad":
             raise ValueError("bad")
         self.heard.append(body["name"])
@@ -35,36 +35,36 @@ def fake() -> FakeWorld:
 
 
 @pytest.fixture
-async def term(fake: FakeWorld) -> leader_session.Term:
+async def term(fake: FakeWorld) -> leader_session.LeaderSession:
     unused: Any = None
-    metrics: Any = SimpleNamespace(reconciled=None)
-    made = leader_session.Term(
-        leader_session.Office(
+    metrics: Any = SimpleNamespace(record_reconcile=None)
+    made = leader_session.LeaderSession(
+        leader_session.ManagerDependencies(
             fake.world, fake.memory, unused, Cache(labelled=()), {}, metrics, unused, unused
         )
     )
     ear: Any = Ear()
-    made._ear = ear
+    made._event_intake = ear
     made._loop = asyncio.get_running_loop()
     return made
 
 
-def tell(term: leader_session.Term, *names: str) -> None:
+def tell(term: leader_session.LeaderSession, *names: str) -> None:
     for name in names:
-        term._happened_in_thread("Cell", {"name": name}, False)
+        term._on_event_in_thread("Cell", {"name": name}, False)
 
 
 async def test_what_a_thread_tells_is_heard_once_and_in_order(term):
     names = [str(number) for number in range(3000)]
     await asyncio.to_thread(tell, term, *names)
     await asyncio.sleep(0.05)
-    assert term._ear.heard == names
+    assert term._event_intake.heard == names
 
 
 async def test_an_event_that_fails_keeps_none_of_the_others_back(term, caplog):
     tell(term, "one", "bad", "two", "three")
     await asyncio.sleep(0.05)
-    assert term._ear.heard == ["one", "two", "three"]
+    assert term._event_intake.heard == ["one", "two", "three"]
     assert "ValueError: bad" in caplog.text
 
 
@@ -75,7 +75,7 @@ async def test_the_commands_of_a_term_end_with_it(term, fake, monkeypatch):
         return None
 
     monkeypatch.setattr(term, "_watch", nothing)
-    monkeypatch.setattr(term, "_parts", lambda: [nothing()])
+    monkeypatch.setattr(term, "_background_tasks", lambda: [nothing()])
     mission, pod = ObjectRef("Mission", "demo", "m"), ObjectRef("Pod", "demo", "p")
     command = RunInContainer("k", mission, pod, "cell", ("sleep", "1000"), 1000.0)
     fake.containers.run(command)

@@ -14,7 +14,7 @@ from prometheus_client.parser import text_string_to_metric_families as families
 from kais.outcomes import Outcome
 from kais_operator import errors
 from kais_operator.informer import watch_targets
-from kais_operator.knowledge.client import NotedKnowledge
+from kais_operator.knowledge.client import MonitoredKnowledge
 from kais_operator.manager import event_mapping
 from kais_operator.manager.metrics import Metrics
 from kais_operator.manager.workqueue import Schedule
@@ -26,7 +26,12 @@ from knowledge_client import models
 from tests.fakes import world as worlds
 
 REFERENCE = Path(__file__).parents[4] / "docs" / "reference" / "metrics.md"
-KINDS = {*watch_targets.KINDS, *watch_targets.CHILDREN, event_mapping.REALM, event_mapping.OUTBOX}
+KINDS = {
+    *watch_targets.KINDS,
+    *watch_targets.CHILD_KINDS,
+    event_mapping.REALM,
+    event_mapping.OUTBOX,
+}
 BOUNDS = {
     "kind": KINDS,
     "operation": {"compile", "render", "find"},
@@ -55,20 +60,20 @@ def read(metrics: Metrics) -> dict[tuple[str, str], float]:
 def full() -> Metrics:
     """Metrics that have met everything, for many objects."""
     metrics = Metrics()
-    metrics.watch_queue(lambda: 3.0, lambda: 0.5)
-    metrics.watch_requests({"get": 1, "list": 2})
-    for kind in (*watch_targets.KINDS, *watch_targets.CHILDREN):
-        metrics.watch_kind(kind, lambda: 1.0)
+    metrics.export_queue(lambda: 3.0, lambda: 0.5)
+    metrics.export_requests({"get": 1, "list": 2})
+    for kind in (*watch_targets.KINDS, *watch_targets.CHILD_KINDS):
+        metrics.export_watch_age(kind, lambda: 1.0)
     ours = (*watch_targets.KINDS, event_mapping.REALM, event_mapping.OUTBOX)
     for number, kind, result in product(range(200), ours, RESULTS["kais_reconcile"]):
         key = ObjectRef(kind, f"ns-{number}", f"object-{number}")
-        metrics.reconciled(key, result=result, seconds=0.1)
+        metrics.record_reconcile(key, result=result, seconds=0.1)
     for operation, result in product(("compile", "render", "find"), RESULTS["kais_renders"]):
-        metrics.rendered(operation, result, 0.1)
+        metrics.record_render(operation, result, 0.1)
     for outcome in (*Outcome, "opened"):
-        metrics.run_told(outcome, 30.0)
+        metrics.record_run(outcome, 30.0)
     for result in RESULTS["kais_extractions"]:
-        metrics.extraction_asked(result)
+        metrics.record_extraction(result)
     return metrics
 
 
@@ -110,18 +115,18 @@ def test_every_metric_is_documented():
 
 def test_the_queue_tells_how_late_its_latest_key_is():
     schedule: Schedule[str] = Schedule()
-    assert schedule.late_s(5) == 0
+    assert schedule.oldest_age_s(5) == 0
     schedule.add("later", at=20)
-    assert schedule.late_s(5) == 0
+    assert schedule.oldest_age_s(5) == 0
     schedule.add("due", at=2)
-    assert schedule.late_s(5) == 3
-    assert schedule.take(5) == "due"
-    assert schedule.late_s(5) == 0, "what runs does not wait"
+    assert schedule.oldest_age_s(5) == 3
+    assert schedule.pop_due(5) == "due"
+    assert schedule.oldest_age_s(5) == 0, "what runs does not wait"
 
 
 async def test_renders_are_counted_by_what_came_of_them_and_answers_from_memory_are_not():
     metrics = Metrics()
-    renderer = WorkerRenderer(RenderPool(workers=1, limit_s=0.5), count=metrics.rendered)
+    renderer = WorkerRenderer(RenderPool(workers=1, limit_s=0.5), count=metrics.record_render)
     await renderer.start()
     try:
         assert await renderer.find("b+", "abbc", ignore_case=False, namespace="n")
@@ -143,11 +148,11 @@ async def test_renders_are_counted_by_what_came_of_them_and_answers_from_memory_
 async def test_runs_are_counted_by_outcome_and_extractions_by_whether_they_were_taken():
     fakes = worlds.fake_world()
     metrics = Metrics()
-    store = NotedKnowledge(
+    store = MonitoredKnowledge(
         fakes.knowledge,
         fakes.world.memory,
-        count_run=metrics.run_told,
-        count_extraction=metrics.extraction_asked,
+        count_run=metrics.record_run,
+        count_extraction=metrics.record_extraction,
     )
     opened = models.RunIn(namespace="demo", scope="realm:demo/formation:f")
     await store.put_run("r1", opened)
@@ -170,7 +175,7 @@ async def test_runs_are_counted_by_outcome_and_extractions_by_whether_they_were_
 async def test_missions_are_timed_from_their_start_to_their_end():
     fakes = worlds.fake_world()
     metrics = Metrics()
-    store = NotedKnowledge(fakes.knowledge, fakes.world.memory, count_run=metrics.run_told)
+    store = MonitoredKnowledge(fakes.knowledge, fakes.world.memory, count_run=metrics.record_run)
     began = fakes.clock.now()
     run = models.RunIn(namespace="demo", scope="realm:demo/formation:f", started_at=began)
     ended = {"outcome": "Succeeded", "finished_at": began + timedelta(seconds=90)}

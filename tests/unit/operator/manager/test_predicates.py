@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from kais_operator.manager.predicates import Echoes, Triggers
+from kais_operator.manager.predicates import EventEnqueuer, OwnWriteFilter
 from kais_operator.planning.plan import Body, ObjectRef
 
 FORMATION = ObjectRef("Formation", "demo", "f")
@@ -17,35 +17,37 @@ def versioned(ref: ObjectRef, version: str, **changed: object) -> Body:
 
 
 class Queue:
-    def __init__(self, echoes: Echoes) -> None:
+    def __init__(self, echoes: OwnWriteFilter) -> None:
         self.added: list[tuple[ObjectRef, float]] = []
-        self.triggers = Triggers(echoes, lambda key, after_s: self.added.append((key, after_s)))
+        self.triggers = EventEnqueuer(
+            echoes, lambda key, after_s: self.added.append((key, after_s))
+        )
 
     def tell(self, key: ObjectRef, of: ObjectRef, version: str | None) -> None:
-        self.triggers.tell(key, of=of, version=version, after_s=0.1)
+        self.triggers.enqueue(key, source=of, version=version, delay_s=0.1)
 
 
 def test_our_own_status_write_is_an_echo():
-    echoes = Echoes()
-    echoes.note_status(
-        FORMATION, read=versioned(FORMATION, "8"), written=versioned(FORMATION, "10")
+    echoes = OwnWriteFilter()
+    echoes.record_status_write(
+        FORMATION, observed=versioned(FORMATION, "8"), updated=versioned(FORMATION, "10")
     )
-    assert echoes.is_echo(FORMATION, "10", to=FORMATION)
-    assert echoes.is_echo(FORMATION, "9", to=FORMATION)
-    assert not echoes.is_echo(FORMATION, "11", to=FORMATION)
-    assert not echoes.is_echo(CELL, "10", to=CELL)
+    assert echoes.is_own_write(FORMATION, "10", key=FORMATION)
+    assert echoes.is_own_write(FORMATION, "9", key=FORMATION)
+    assert not echoes.is_own_write(FORMATION, "11", key=FORMATION)
+    assert not echoes.is_own_write(CELL, "10", key=CELL)
 
 
 def test_a_status_over_somebodys_edit_is_no_echo():
-    echoes = Echoes()
+    echoes = OwnWriteFilter()
     edited = versioned(FORMATION, "3", annotations={"a": "b"})
-    echoes.note_status(FORMATION, read=versioned(FORMATION, "1"), written=edited)
-    assert not echoes.is_echo(FORMATION, "3", to=FORMATION)
+    echoes.record_status_write(FORMATION, observed=versioned(FORMATION, "1"), updated=edited)
+    assert not echoes.is_own_write(FORMATION, "3", key=FORMATION)
 
 
 def test_a_child_that_we_made_concerns_itself_and_not_who_made_it():
-    echoes = Echoes()
-    echoes.note(versioned(CELL, "5"), seen_by=FORMATION)
+    echoes = OwnWriteFilter()
+    echoes.record_write(versioned(CELL, "5"), key=FORMATION)
     queue = Queue(echoes)
     queue.tell(FORMATION, CELL, "5")
     queue.tell(CELL, CELL, "5")
@@ -53,35 +55,35 @@ def test_a_child_that_we_made_concerns_itself_and_not_who_made_it():
 
 
 def test_a_child_that_goes_always_concerns_who_made_it():
-    echoes = Echoes()
-    echoes.note(versioned(CELL, "5"), seen_by=FORMATION)
+    echoes = OwnWriteFilter()
+    echoes.record_write(versioned(CELL, "5"), key=FORMATION)
     queue = Queue(echoes)
     queue.tell(FORMATION, CELL, None)
     assert queue.added == [(FORMATION, 0.1)]
 
 
 def test_an_event_that_comes_before_the_answer_to_its_write_is_an_echo_too():
-    echoes = Echoes()
+    echoes = OwnWriteFilter()
     queue = Queue(echoes)
-    with queue.triggers.looking(FORMATION):
+    with queue.triggers.reconciling(FORMATION):
         queue.tell(FORMATION, CELL, "5")
-        echoes.note(versioned(CELL, "5"), seen_by=FORMATION)
+        echoes.record_write(versioned(CELL, "5"), key=FORMATION)
     assert queue.added == []
 
 
 def test_somebodys_edit_during_a_look_is_looked_at_after_it():
-    queue = Queue(Echoes())
-    with queue.triggers.looking(FORMATION):
+    queue = Queue(OwnWriteFilter())
+    with queue.triggers.reconciling(FORMATION):
         queue.tell(FORMATION, CELL, "5")
         assert queue.added == []
     assert queue.added == [(FORMATION, 0.1)]
 
 
 def test_what_comes_during_a_look_that_fails_is_not_lost():
-    queue = Queue(Echoes())
+    queue = Queue(OwnWriteFilter())
 
     def look_and_fail() -> None:
-        with queue.triggers.looking(FORMATION):
+        with queue.triggers.reconciling(FORMATION):
             queue.tell(FORMATION, CELL, "5")
             raise KeyError("a bug")
 
@@ -94,14 +96,14 @@ USE = ObjectRef("BlueprintInstance", "demo", "f")
 
 
 def test_a_formation_is_looked_at_when_the_use_that_made_it_has_told_so():
-    queue = Queue(Echoes())
-    with queue.triggers.looking(USE):
-        queue.triggers.tell(FORMATION, of=FORMATION, version="5", after_s=0, made_by=USE)
+    queue = Queue(OwnWriteFilter())
+    with queue.triggers.reconciling(USE):
+        queue.triggers.enqueue(FORMATION, source=FORMATION, version="5", delay_s=0, creator=USE)
         assert queue.added == []
     assert queue.added == [(FORMATION, 0)]
 
 
 def test_a_formation_does_not_wait_for_a_use_that_nobody_looks_at():
-    queue = Queue(Echoes())
-    queue.triggers.tell(FORMATION, of=FORMATION, version="5", after_s=0, made_by=USE)
+    queue = Queue(OwnWriteFilter())
+    queue.triggers.enqueue(FORMATION, source=FORMATION, version="5", delay_s=0, creator=USE)
     assert queue.added == [(FORMATION, 0)]

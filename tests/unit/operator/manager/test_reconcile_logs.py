@@ -14,7 +14,7 @@ from kais_operator import errors
 from kais_operator.controllers.base import Controller, Observation
 from kais_operator.kubernetes import api_errors
 from kais_operator.manager import reconciler as manager_reconciler
-from kais_operator.manager.predicates import Echoes
+from kais_operator.manager.predicates import OwnWriteFilter
 from kais_operator.manager.workqueue import Backoff
 from kais_operator.planning import plan as plans
 from kais_operator.planning.plan import Body, ObjectRef, Plan
@@ -38,14 +38,16 @@ def fakes(caplog: pytest.LogCaptureFixture) -> worlds.FakeWorld:
     return worlds.fake_world({**formation, "spec": {}})
 
 
-def passes_of(fakes: worlds.FakeWorld, decide: Callable[[Body], Plan]) -> manager_reconciler.Passes:
+def passes_of(
+    fakes: worlds.FakeWorld, decide: Callable[[Body], Plan]
+) -> manager_reconciler.Reconciler:
     async def observe(world: Any, ref: ObjectRef) -> Observation | None:
         body = await world.cluster.get(ref)
         return Observation(body, body) if body else None
 
     reconciler = Controller("Formation", observe, lambda observed, now: decide(observed))
-    return manager_reconciler.Passes(
-        fakes.world, {"Formation": reconciler}, Echoes(), look_again=lambda _: None
+    return manager_reconciler.Reconciler(
+        fakes.world, {"Formation": reconciler}, OwnWriteFilter(), requeue=lambda _: None
     )
 
 
@@ -78,7 +80,7 @@ async def test_what_the_api_server_answers_becomes_a_reason_and_another_try(
     fakes, caplog, status, reason, condition, logged
 ):
     answer = json.dumps({"kind": "Status", "reason": reason, "message": "the server's words"})
-    error = api_errors.from_status(status, answer.encode(), what="POST configmaps")
+    error = api_errors.from_status(status, answer.encode(), operation="POST configmaps")
     fakes.cluster.fail("create", error)
     with pytest.raises(Backoff, match="the server's words"):
         await passes_of(fakes, creates)(KEY)
@@ -95,7 +97,7 @@ async def test_what_the_api_server_answers_becomes_a_reason_and_another_try(
 
 async def test_a_409_that_met_a_namesake_is_looked_at_again_and_is_no_failure(fakes, caplog):
     fakes.cluster.put(MAP)
-    assert await passes_of(fakes, creates)(KEY) == manager_reconciler.NAMESAKE_S
+    assert await passes_of(fakes, creates)(KEY) == manager_reconciler.NAME_CONFLICT_RETRY_S
     assert [fields[4] for fields in told(caplog)] == ["StatusWritten"]
 
 

@@ -13,7 +13,7 @@ from kais_operator import errors
 from kais_operator.controllers.base import Controller, Observation
 from kais_operator.manager import reconciler as manager_reconciler
 from kais_operator.manager import status_debounce
-from kais_operator.manager.predicates import Echoes
+from kais_operator.manager.predicates import OwnWriteFilter
 from kais_operator.manager.workqueue import Backoff
 from kais_operator.planning import plan as plans
 from kais_operator.planning.plan import ObjectRef, Plan
@@ -41,14 +41,16 @@ def fakes() -> worlds.FakeWorld:
     return worlds.fake_world(formation)
 
 
-def passes_of(fakes: worlds.FakeWorld, decide: Callable[[Any], Plan]) -> manager_reconciler.Passes:
+def passes_of(
+    fakes: worlds.FakeWorld, decide: Callable[[Any], Plan]
+) -> manager_reconciler.Reconciler:
     async def observe(world: Any, ref: ObjectRef) -> Observation | None:
         body = await world.cluster.get(ref)
         return Observation(body, body) if body else None
 
     reconciler = Controller("Formation", observe, lambda observed, now: decide(observed))
-    return manager_reconciler.Passes(
-        fakes.world, {"Formation": reconciler}, Echoes(), look_again=lambda _: None
+    return manager_reconciler.Reconciler(
+        fakes.world, {"Formation": reconciler}, OwnWriteFilter(), requeue=lambda _: None
     )
 
 
@@ -86,7 +88,7 @@ def waits(reason: str = "WaitingForCells", *, status: str = "False") -> dict[str
 
 
 async def test_a_parent_whose_children_say_nothing_yet_tells_so_a_moment_later(fakes, monkeypatch):
-    monkeypatch.setattr(status_debounce, "HELD_S", {"Formation": 1.2})
+    monkeypatch.setattr(status_debounce, "DEBOUNCE_S", {"Formation": 1.2})
     passes = passes_of(fakes, lambda _: Plan(status=waits()))
     assert await passes(KEY) == pytest.approx(1.2)
     fakes.clock.advance(1.0)
@@ -99,13 +101,13 @@ async def test_a_parent_whose_children_say_nothing_yet_tells_so_a_moment_later(f
 
 @pytest.mark.parametrize("first", [waits("Ready", status="True"), waits("NameTaken")])
 async def test_good_news_and_trouble_are_told_at_once(fakes, first, monkeypatch):
-    monkeypatch.setattr(status_debounce, "HELD_S", {"Formation": 1.2})
+    monkeypatch.setattr(status_debounce, "DEBOUNCE_S", {"Formation": 1.2})
     assert await passes_of(fakes, lambda _: Plan(status=first))(KEY) is None
     assert fakes.cluster.writes == [("status", KEY)]
 
 
 async def test_what_follows_the_first_words_is_told_at_once(fakes, monkeypatch):
-    monkeypatch.setattr(status_debounce, "HELD_S", {"Formation": 1.2})
+    monkeypatch.setattr(status_debounce, "DEBOUNCE_S", {"Formation": 1.2})
     fakes.cluster.put({**fakes.cluster.read(KEY), "status": waits("Ready", status="True")})
     assert await passes_of(fakes, lambda _: Plan(status=waits()))(KEY) is None
     assert fakes.cluster.read(KEY)["status"] == waits()
@@ -137,7 +139,7 @@ async def test_a_pass_that_told_the_store_looks_again_at_once(fakes):
 
 async def test_a_pass_that_finds_no_rest_leaves_the_status_to_the_next(fakes):
     passes = passes_of(fakes, lambda _: Plan((SCOPE,), status=says()))
-    assert await passes(KEY) == manager_reconciler.WROTE_S
+    assert await passes(KEY) == manager_reconciler.BUSY_RETRY_S
     assert "status" not in fakes.cluster.read(KEY)
 
 
@@ -161,8 +163,8 @@ async def test_a_renderer_that_is_away_is_asked_again_within_half_a_minute(fakes
 
 async def test_a_key_that_never_settles_tells_its_status_and_slows_down(fakes):
     passes = passes_of(fakes, lambda _: Plan((SCOPE,), status=says()))
-    for _ in range(manager_reconciler.RESTLESS // manager_reconciler.ROUNDS):
-        assert await passes(KEY) == manager_reconciler.WROTE_S
+    for _ in range(manager_reconciler.MAX_BUSY_ITERATIONS // manager_reconciler.MAX_ITERATIONS):
+        assert await passes(KEY) == manager_reconciler.BUSY_RETRY_S
     with pytest.raises(Backoff, match="20 looks in a row found something to do"):
         await passes(KEY)
     assert fakes.cluster.read(KEY)["status"] == says()
@@ -184,12 +186,12 @@ async def test_a_refused_child_is_told_in_the_conditions(fakes):
 FAILURES = {
     "a lease that may be renewed late is looked at again": (
         errors.NotLeading("lost"),
-        manager_reconciler.LEADING_S,
+        manager_reconciler.NOT_LEADING_RETRY_S,
     ),
     "what is not ready says when": (errors.NotReady("not yet", requeue_after_s=4), 4),
     "a namespace that goes away is looked at later": (
         errors.NamespaceTerminating("going"),
-        manager_reconciler.TERMINATING_S,
+        manager_reconciler.TERMINATING_RETRY_S,
     ),
 }
 

@@ -7,12 +7,12 @@ from typing import Any
 
 import kopf
 
-from kais_operator.kubernetes.credentials import Login
+from kais_operator.kubernetes.credentials import Credentials
 from kais_operator.manager import watches
-from kais_operator.manager.watches import Scope
+from kais_operator.manager.watches import WatchScope
 
 
-async def no_login() -> Login:
+async def no_login() -> Credentials:
     raise AssertionError("nobody logs in here")
 
 
@@ -51,21 +51,21 @@ def test_accounts_are_watched_whole_because_cells_borrow_those_of_others():
 
 
 def test_all_of_the_cluster_is_watched_and_leases_at_home():
-    scope = Scope((), "home")
+    scope = WatchScope((), "home")
     assert scope.watched == ()
-    assert scope.has("Cell", "a")
-    assert scope.has("Lease", "home")
-    assert not scope.has("Lease", "a")
+    assert scope.covers("Cell", "a")
+    assert scope.covers("Lease", "home")
+    assert not scope.covers("Lease", "a")
 
 
 def test_the_outbox_and_the_probe_are_watched_at_home_in_namespace_mode():
-    scope = Scope(("b", "a"), "home")
+    scope = WatchScope(("b", "a"), "home")
     assert scope.watched == ("a", "b", "home")
-    assert scope.has("ConfigMap", "home")
-    assert scope.has("Lease", "home")
-    assert scope.has("Cell", "a")
-    assert not scope.has("Cell", "home")
-    assert not scope.has("Cell", "other")
+    assert scope.covers("ConfigMap", "home")
+    assert scope.covers("Lease", "home")
+    assert scope.covers("Cell", "a")
+    assert not scope.covers("Cell", "home")
+    assert not scope.covers("Cell", "other")
 
 
 async def test_an_event_is_told_with_its_kind_and_whether_the_object_is_gone():
@@ -74,9 +74,9 @@ async def test_an_event_is_told_with_its_kind_and_whether_the_object_is_gone():
     def happened(kind: str, body: dict[str, Any], is_gone: bool) -> None:
         told.append((kind, body["metadata"]["name"], is_gone))
 
-    registry = watches.build_registry(Scope(("a",), "home"), happened, no_login)
+    registry = watches.build_registry(WatchScope(("a",), "home"), happened, no_login)
     handlers = {str(one.id): one.fn for one in registry._watching._handlers}
-    assert set(handlers) == {kind.lower() for kind in watches.KINDS}
+    assert set(handlers) == {kind.lower() for kind in watches.WATCHED_KINDS}
     for kind, name, namespace, type_ in (
         ("mission", "m", "a", None),
         ("pod", "p", "a", "DELETED"),
@@ -90,7 +90,7 @@ async def test_an_event_is_told_with_its_kind_and_whether_the_object_is_gone():
 async def test_kopf_is_left_the_metadata_of_what_it_told():
     told: list[dict[str, Any]] = []
     registry = watches.build_registry(
-        Scope((), "home"), lambda _kind, body, _is_gone: told.append(body), no_login
+        WatchScope((), "home"), lambda _kind, body, _is_gone: told.append(body), no_login
     )
     handlers = {str(one.id): one.fn for one in registry._watching._handlers}
     metadata = {"name": "c", "namespace": "a", "managedFields": [{"manager": "kubectl"}]}
@@ -111,9 +111,9 @@ async def test_watches_that_end_begin_anew_until_they_are_told_to_stop(monkeypat
             stop.set()
         raise PermissionError("pods are forbidden")
 
-    monkeypatch.setattr(watches, "_PAUSE_S", 0.001)
+    monkeypatch.setattr(watches, "_RESTART_DELAY_S", 0.001)
     monkeypatch.setattr(kopf, "operator", operator)
-    await watches.watch(Scope((), "home"), lambda *_: None, no_login, stop=stop)
+    await watches.watch(WatchScope((), "home"), lambda *_: None, no_login, stop=stop)
     assert begun == [True, True, True]
     assert "kopf's watches ended and are restarted: PermissionError('pods are forbidden')" in (
         caplog.text

@@ -17,33 +17,37 @@ def test_a_waiting_key_is_not_doubled():
     schedule: workqueue.Schedule[str] = workqueue.Schedule()
     schedule.add("a", at=1)
     schedule.add("a", at=1)
-    assert schedule.take(2) == "a"
-    schedule.done("a")
-    assert schedule.take(2) is None
+    assert schedule.pop_due(2) == "a"
+    schedule.finish("a")
+    assert schedule.pop_due(2) is None
 
 
 def test_of_due_keys_the_patient_one_goes_last():
     schedule: workqueue.Schedule[str] = workqueue.Schedule()
-    schedule.add("words", at=1, patience_s=5)
-    schedule.add("late words", at=0, patience_s=2)
+    schedule.add("words", at=1, priority_delay_s=5)
+    schedule.add("late words", at=0, priority_delay_s=2)
     schedule.add("work", at=3)
-    assert schedule.late_s(4) == 4
-    assert [schedule.take(4) for _ in range(4)] == ["late words", "work", "words", None]
+    assert schedule.oldest_age_s(4) == 4
+    assert [schedule.pop_due(4) for _ in range(4)] == ["late words", "work", "words", None]
 
 
 def test_patience_delays_nothing_when_nobody_else_is_due():
     schedule: workqueue.Schedule[str] = workqueue.Schedule()
-    schedule.add("words", at=1, patience_s=5)
-    assert schedule.next_at() == 1
-    assert schedule.take(1) == "words"
+    schedule.add("words", at=1, priority_delay_s=5)
+    assert schedule.next_due_at() == 1
+    assert schedule.pop_due(1) == "words"
 
 
 def test_who_asks_at_once_ends_the_patience():
     schedule: workqueue.Schedule[str] = workqueue.Schedule()
-    schedule.add("words", at=1, patience_s=5)
+    schedule.add("words", at=1, priority_delay_s=5)
     schedule.add("work", at=2)
     schedule.add("words", at=1.5)
-    assert [schedule.take(3), schedule.take(3), schedule.take(3)] == ["words", "work", None]
+    assert [schedule.pop_due(3), schedule.pop_due(3), schedule.pop_due(3)] == [
+        "words",
+        "work",
+        None,
+    ]
 
 
 def test_of_two_times_the_earlier_wins():
@@ -51,28 +55,28 @@ def test_of_two_times_the_earlier_wins():
     schedule.add("a", at=10)
     schedule.add("a", at=3)
     schedule.add("a", at=7)
-    assert schedule.next_at() == 3
-    assert schedule.take(2.9) is None
-    assert schedule.take(3) == "a"
-    assert schedule.next_at() is None
+    assert schedule.next_due_at() == 3
+    assert schedule.pop_due(2.9) is None
+    assert schedule.pop_due(3) == "a"
+    assert schedule.next_due_at() is None
 
 
 def test_a_key_added_while_it_runs_waits_for_the_end_of_the_run():
     schedule: workqueue.Schedule[str] = workqueue.Schedule()
     schedule.add("a", at=0)
-    assert schedule.take(0) == "a"
+    assert schedule.pop_due(0) == "a"
     schedule.add("a", at=0)
-    assert schedule.take(5) is None
+    assert schedule.pop_due(5) is None
     assert len(schedule) == 1
-    schedule.done("a")
-    assert schedule.take(5) == "a"
+    schedule.finish("a")
+    assert schedule.pop_due(5) == "a"
 
 
 def test_keys_run_in_the_order_in_which_they_are_due():
     schedule: workqueue.Schedule[str] = workqueue.Schedule()
     for key, at in (("c", 3), ("a", 1), ("b", 2), ("d", 3)):
         schedule.add(key, at=at)
-    assert [schedule.take(9) for _ in range(5)] == ["a", "b", "c", "d", None]
+    assert [schedule.pop_due(9) for _ in range(5)] == ["a", "b", "c", "d", None]
 
 
 @given(
@@ -92,20 +96,20 @@ def test_no_history_runs_a_key_twice_or_loses_one(history):
     now = 0
     for step, key, at, patience in history:
         if step == "add":
-            schedule.add(key, at=at, patience_s=patience)
+            schedule.add(key, at=at, priority_delay_s=patience)
             before = waiting.get(key, (at, at + patience))
             waiting[key] = (min(at, before[0]), min(at + patience, before[1]))
         elif step == "take":
             now = max(now, at)  # no clock goes back
             due = {k: urgent for k, (t, urgent) in waiting.items() if t <= now and k not in running}
-            taken = schedule.take(now)
+            taken = schedule.pop_due(now)
             assert (taken is None) == (not due)
             if taken is not None:
                 assert due[taken] == min(due.values())
                 running.add(taken)
                 del waiting[taken]
         elif key in running:
-            schedule.done(key)
+            schedule.finish(key)
             running.remove(key)
         assert len(schedule) == len(waiting)
         assert schedule.running == len(running)
@@ -122,7 +126,7 @@ def test_no_history_runs_a_key_twice_or_loses_one(history):
     ],
 )
 def test_backoff_doubles_up_to_its_cap(failures, cap_s, dice, expected):
-    assert workqueue.backoff_s(failures, cap_s=cap_s, dice=dice) == pytest.approx(expected)
+    assert workqueue.backoff_s(failures, cap_s=cap_s, jitter=dice) == pytest.approx(expected)
 
 
 class Recorder:

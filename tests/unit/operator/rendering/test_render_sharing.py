@@ -13,12 +13,12 @@ import pytest
 from kais_operator import errors
 from kais_operator.controllers import registry
 from kais_operator.controllers.blueprint_revision import observe as blueprint_revision
-from kais_operator.manager.predicates import Echoes
-from kais_operator.manager.reconciler import Passes
+from kais_operator.manager.predicates import OwnWriteFilter
+from kais_operator.manager.reconciler import Reconciler
 from kais_operator.manager.workqueue import WorkQueue
 from kais_operator.planning.plan import Body, ObjectRef
 from kais_operator.rendering import render_failures
-from kais_operator.rendering.renderer import PATIENCE_S, WorkerRenderer
+from kais_operator.rendering.renderer import WAIT_S, WorkerRenderer
 from kais_rendering.errors import RenderingFailed
 from kais_rendering.fair_share import FairShare
 from kais_rendering.pool import RenderPool
@@ -69,7 +69,7 @@ class Looking:
     """The operator's queue over a world; tells when a pass over an object ended."""
 
     def __init__(self, fake: FakeWorld) -> None:
-        passes = Passes(fake.world, registry.CONTROLLERS, Echoes(), look_again=self.add)
+        passes = Reconciler(fake.world, registry.CONTROLLERS, OwnWriteFilter(), requeue=self.add)
         self.queue = WorkQueue(
             passes, monotonic=time.monotonic, jitter=lambda: 0.5, observer=self._ended
         )
@@ -95,7 +95,7 @@ class Looking:
 
 async def test_fifteen_hanging_blueprints_do_not_delay_a_compile_in_another_namespace() -> None:
     bombs = [bomb(f"bomb-{number}") for number in range(15)]
-    renderer = WorkerRenderer(RenderPool(), patience_s=PATIENCE_S)
+    renderer = WorkerRenderer(RenderPool(), wait_s=WAIT_S)
     fake = fake_world(*bombs, blueprints.blueprint(namespace="quiet"), renderer=renderer)
     harmless = ObjectRef("Blueprint", "quiet", "team")
     await warm(renderer)
@@ -121,11 +121,11 @@ async def warm(renderer: WorkerRenderer) -> None:
     specs = [blueprints.blueprint(description=name)["spec"] for name in names]
     asked = [renderer.compile(spec, namespace=spec["description"]) for spec in specs]
     pending = await asyncio.gather(*asked, return_exceptions=True)
-    await asyncio.gather(*(p.done for p in pending if isinstance(p, errors.RenderingPending)))
+    await asyncio.gather(*(p.completion for p in pending if isinstance(p, errors.RenderingPending)))
 
 
 async def test_a_pass_ends_while_its_template_is_rendered_and_is_made_again_after_it() -> None:
-    renderer = WorkerRenderer(RenderPool(workers=1, limit_s=0.5), patience_s=0.01)
+    renderer = WorkerRenderer(RenderPool(workers=1, limit_s=0.5), wait_s=0.01)
     fake = fake_world(bomb("bomb"), renderer=renderer)
     key = ObjectRef("Blueprint", "loud", "bomb")
     looking = Looking(fake)

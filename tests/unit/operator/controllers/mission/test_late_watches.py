@@ -39,9 +39,9 @@ async def test_a_watch_that_is_late_ends_no_mission(begun_ago: timedelta, comple
     fakes.cluster.put(body("Job", "m-a1", metadata={"labels": told}, spec={}, status={}))
     cache = Cache(labelled=["Job", "Pod"])
     for kind in ("Mission", "Job", "Pod", "Formation", "KnowledgeScope"):
-        cache.listed(kind, None, seen=set(), version="0")
+        cache.complete_list(kind, None, uids=set(), version="0")
     for ref in (MISSION, JOB):
-        cache.put(fakes.cluster.read(ref), is_told=True)
+        cache.put(fakes.cluster.read(ref), is_confirmed=True)
     fakes.cluster.set_status(JOB, {"succeeded": 1})  # and no watch tells of it
     late = replace(fakes.world, cluster=CachedCluster(fakes.cluster, cache))
     seen = await observing.observe_mission(late, MISSION)

@@ -74,7 +74,7 @@ async def refused_pass(fake: FakeWorld) -> None:
     assert seen is not None
     assert seen.body is not None
     plan = mission.RECONCILER.decide(seen.observed, fake.clock.now())
-    told: Any = apply_failed_status.into_status(
+    told: Any = apply_failed_status.with_refusal(
         plan.status, seen.body, message=FORBIDDEN, now=fake.clock.now()
     )
     fake.cluster.edit(MISSION, {"status": told})

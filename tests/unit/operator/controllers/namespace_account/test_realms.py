@@ -1,6 +1,6 @@
 from kais_operator.controllers.knowledge_scope import observe as knowledge_scope
 from kais_operator.controllers.namespace_account import observe as realm
-from kais_operator.knowledge.sync_loop import StoreWatch
+from kais_operator.knowledge.sync_loop import KnowledgeSync
 from kais_operator.planning.plan import ObjectRef
 from knowledge_client import models
 from tests.fakes import teams, world
@@ -85,15 +85,15 @@ async def looked(fake: FakeWorld) -> None:
     async def nothing(*_: object) -> None:
         return None
 
-    watch = StoreWatch(
+    watch = KnowledgeSync(
         fake.world.knowledge,
         fake.memory,
         fake.clock,
-        stats_changed=nothing,
-        tell_again=nothing,
-        went_away=nothing,
+        on_stats_change=nothing,
+        repeat_registrations=nothing,
+        on_unavailable=nothing,
     )
-    await watch.tick()
+    await watch.sync_once()
 
 
 async def test_settings_that_are_declared_or_of_another_realm_stay() -> None:
