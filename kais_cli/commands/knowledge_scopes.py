@@ -87,9 +87,9 @@ def export(
 ) -> ExitStatus:
     """Export live facts as lines of JSON, which `import` reads.
 
-    All that you may see, or those of one scope, the oldest first. What fails on the way leaves no
-    file. Names, links, history and what is not live stay behind: `kais-knowledge export` has
-    everything.
+    Exports all facts that you can see, or those of one scope, oldest first. If the export fails,
+    no file is written. Aliases, links, history and closed facts are not included;
+    `kais-knowledge export` includes everything.
     """
     scope_path = None if scope is None else scope_context.path(session, scope)
     with scope_context.client(session) as client:
@@ -121,10 +121,10 @@ def import_(
 ) -> ExitStatus:
     """Import the facts of a file; existing facts are confirmed.
 
-    A line that is no fact, or that the service refuses, ends the import; what stands before it is
-    stored, the message names the line, and another import goes on from there. A torn last line is
-    left out, and said. Facts of the platform are taken with --scope only. What is about a fact of
-    an earlier line stays so; approvals, and what else is left out, are counted at the end.
+    The import stops at a line that is not a fact or that the service rejects, and names it. The
+    lines before it are stored, so you can correct the file and run the command again. An incomplete
+    last line is skipped with a warning. Facts of the platform need --scope. Links to facts of
+    earlier lines are kept; approvals and other omissions are counted at the end.
     """
     from kais_cli.facts import jsonl  # noqa: PLC0415 (loads httpx)
     from kais_cli.facts.importer import Import, read_lines  # noqa: PLC0415 (loads httpx)
@@ -176,8 +176,8 @@ def adopt(
 ) -> ExitStatus:
     """Adopt the facts of an earlier namespace with this name.
 
-    A namespace that was deleted and made again starts empty, because its name may belong to
-    somebody else now. Who adopts says that it does not.
+    A namespace that was deleted and created again starts without knowledge, because its name may
+    have a new owner. Adopt the old facts only if the owner is the same.
     """
     path = f"realm:{scope_context.namespace(session)}"
     if not yes:
