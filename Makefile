@@ -39,11 +39,12 @@ preflight-test:
 # --- check
 
 .PHONY: check quick format unit contract cluster e2e test soak
-check: venv ## formatting, lint, types, import contracts
+check: venv ## formatting, lint, types, import contracts, prose
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+	$(BIN)/python -m scripts.prose
 
 quick: check ## check, unit tests and the contract of the default store: minutes
 	$(BIN)/python scripts/tiers.py unit store
