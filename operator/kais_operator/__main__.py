@@ -29,6 +29,7 @@ from kais_operator.manager.leader_session import ManagerDependencies
 from kais_operator.manager.lifecycle import Lifecycle
 from kais_operator.manager.metrics import Metrics
 from kais_operator.manager.probes import HealthServer
+from kais_operator.manager.write_refusals import WriteRefusalMemory
 from kais_operator.ports import Placement, World
 from kais_operator.rendering.renderer import WAIT_S, WorkerRenderer
 from kais_rendering.client import RenderClient
@@ -97,6 +98,7 @@ async def build_operator(
                 has_spawn_policy=config.has_spawn_policy,
             ),
             containers=pod_containers,
+            write_refusals=WriteRefusalMemory(),
         )
         heartbeat = WatchHeartbeat(
             cluster_client,

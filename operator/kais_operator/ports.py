@@ -238,6 +238,8 @@ class StoreMemory(Protocol):
     def note_run_closed(self, namespace: str | None, run_id: str) -> None: ...
     def is_extraction_accepted(self, namespace: str | None, run_id: str) -> bool: ...
     def note_extraction_accepted(self, namespace: str | None, run_id: str) -> None: ...
+    def is_extraction_counted(self, namespace: str | None, run_id: str) -> bool: ...
+    def note_extraction_counted(self, namespace: str | None, run_id: str) -> None: ...
 
     def refusal(self, key: str) -> str | None:
         """Say why the store refused a run or settings for good; None an hour later."""
@@ -256,6 +258,20 @@ class StoreMemory(Protocol):
     def want_fresh(self, namespace: str, blueprint: str | None, *, soon: bool) -> None:
         """Have this Blueprint and the realm's scopes read again; see `RefreshStatistics`."""
         ...
+
+
+class WriteRefusals(Protocol):
+    """Why the API server refused what a reconcile wrote, by the key of the reconcile.
+
+    In memory only: after a restart the write is tried once more, and refused or taken.
+    """
+
+    def refusal(self, key: ObjectRef) -> str | None:
+        """Give the refusal of the last reconcile's writes; None when they were taken."""
+        ...
+
+    def note(self, key: ObjectRef, message: str) -> None: ...
+    def forget(self, key: ObjectRef) -> None: ...
 
 
 @dataclass(frozen=True)
@@ -290,3 +306,4 @@ class World:
     clock: Clock
     placement: Placement
     containers: Containers
+    write_refusals: WriteRefusals

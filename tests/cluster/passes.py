@@ -14,6 +14,7 @@ from kais_operator.knowledge.sync_state import StoreMemory
 from kais_operator.kubernetes import api_client
 from kais_operator.kubernetes.cluster import ApiCluster
 from kais_operator.kubernetes.pod_exec import ApiContainers
+from kais_operator.manager.write_refusals import WriteRefusalMemory
 from kais_operator.planning.plan import Body, ObjectRef, Plan
 from kais_operator.ports import Placement, World
 from tests.fakes.knowledge import FakeKnowledge
@@ -29,7 +30,16 @@ async def connected(kubeconfig: Path) -> tuple[World, api_client.ApiClient]:
     knowledge = MonitoredKnowledge(FakeKnowledge(), memory)
     place = Placement(operator_namespace="default", knowledge_url="http://knowledge:8000")
     running = ApiContainers(link, is_leader=lambda: True, clock=clock)
-    made = World(cluster, knowledge, memory, InProcessRenderer(), clock, place, running)
+    made = World(
+        cluster=cluster,
+        knowledge=knowledge,
+        memory=memory,
+        renderer=InProcessRenderer(),
+        clock=clock,
+        placement=place,
+        containers=running,
+        write_refusals=WriteRefusalMemory(),
+    )
     return made, link
 
 

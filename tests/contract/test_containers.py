@@ -129,6 +129,7 @@ async def test_a_command_that_cannot_be_started_gives_the_runtimes_words(
     containers.run(command())
     process, _ = await ended(containers)
     assert (process.exit_code, process.failure) == (None, words)
+    assert process.is_program_missing
 
 
 async def test_a_command_that_hangs_is_given_up_on(server: tuple[Server, ApiContainers]) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from kais_operator.planning import container_results
 from kais_operator.planning.container_results import Log, Process
 from kais_operator.planning.plan import ObjectRef, RunInContainer
 from tests.fakes.clock import FakeClock
@@ -74,7 +75,9 @@ class FakeContainers:
     def fail(self, check: str, why: str) -> None:
         """Have the latest command of a check not run."""
         key = next(key for key in reversed(self.known) if key.endswith(f"/{check}"))
-        self.known[key] = (Process(self.known[key][0].began_at, failure=why), "")
+        began = self.known[key][0].began_at
+        missing = container_results.is_program_missing(why)
+        self.known[key] = (Process(began, failure=why, is_program_missing=missing), "")
 
     def forget(self) -> None:
         """Lose everything, as a new process does."""

@@ -10,6 +10,7 @@ from kais_operator.apply import executor, status
 from kais_operator.controllers.base import Controller
 from kais_operator.knowledge.client import MonitoredKnowledge
 from kais_operator.knowledge.sync_state import StoreMemory
+from kais_operator.manager.write_refusals import WriteRefusalMemory
 from kais_operator.planning.plan import Body, ObjectRef, Plan
 from kais_operator.ports import Placement, World
 from tests.fakes.clock import FakeClock
@@ -38,6 +39,7 @@ class FakeWorld:
             return None
         plan = reconciler.decide(seen.observed, self.clock.now())
         executed = await executor.execute(plan, self.world)
+        self.world.write_refusals.forget(ref)
         plan = executed.completed_plan(plan)
         if seen.body is not None:
             await status.write(self.world.cluster, seen.body, plan.status)
@@ -83,7 +85,14 @@ def fake_world(
     noted = MonitoredKnowledge(knowledge, memory)
     containers = FakeContainers(clock, rights=rights)
     world = World(
-        cluster, noted, memory, renderer or InProcessRenderer(), clock, placement, containers
+        cluster=cluster,
+        knowledge=noted,
+        memory=memory,
+        renderer=renderer or InProcessRenderer(),
+        clock=clock,
+        placement=placement,
+        containers=containers,
+        write_refusals=WriteRefusalMemory(),
     )
     return FakeWorld(clock, cluster, knowledge, memory, world, containers)
 

@@ -95,7 +95,13 @@ class _Execution:
         elif isinstance(action, plans.RunInContainer | plans.EndCommands):
             self._run_command(action)
         elif isinstance(action, plans.RefreshStatistics) and self.store_problem is None:
-            self.world.memory.want_fresh(action.namespace, action.blueprint, soon=action.soon)
+            self._refresh(action)
+
+    def _refresh(self, action: plans.RefreshStatistics) -> None:
+        memory = self.world.memory
+        memory.want_fresh(action.namespace, action.blueprint, soon=action.soon)
+        if action.extracted is not None:
+            memory.note_extraction_counted(action.namespace, action.extracted)
 
     def _run_command(self, action: plans.RunInContainer | plans.EndCommands) -> None:
         if isinstance(action, plans.RunInContainer):

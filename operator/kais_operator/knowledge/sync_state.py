@@ -91,6 +91,7 @@ class StoreMemory:
         self._open: _Bounded[tuple[str | None, str], bool] = _Bounded()
         self._closed: _Bounded[tuple[str | None, str], bool] = _Bounded()
         self._extracted: _Bounded[tuple[str | None, str], bool] = _Bounded()
+        self._counted: _Bounded[tuple[str | None, str], bool] = _Bounded()
         self._refused: _Bounded[str, tuple[str, float]] = _Bounded()
         self._blueprint_stats: _Bounded[tuple[str, str], _Wanted[models.BlueprintStats]] = (
             _Bounded()
@@ -153,6 +154,14 @@ class StoreMemory:
     def note_extraction_accepted(self, namespace: str | None, run_id: str) -> None:
         """Note that the store took over this run's extraction."""
         self._extracted.set((namespace, run_id), True)
+
+    def is_extraction_counted(self, namespace: str | None, run_id: str) -> bool:
+        """Whether the statistics were read again since this run's extraction was done."""
+        return self._counted.get((namespace, run_id)) is not None
+
+    def note_extraction_counted(self, namespace: str | None, run_id: str) -> None:
+        """Note that the statistics are read again because this run's extraction is done."""
+        self._counted.set((namespace, run_id), True)
 
     def refusal(self, key: str) -> str | None:
         """Say why the store refused a run or settings for good; None an hour later."""
@@ -227,7 +236,14 @@ class StoreMemory:
         """Have everything told again."""
         self._settled.clear()
         self._refused.clear()
-        for told in (self._principals, self._scopes, self._open, self._closed, self._extracted):
+        for told in (
+            self._principals,
+            self._scopes,
+            self._open,
+            self._closed,
+            self._extracted,
+            self._counted,
+        ):
             told.clear()
 
     def forget_registrations(self) -> None:

@@ -21,6 +21,7 @@ from kais_operator.kubernetes import api_paths
 from kais_operator.kubernetes.api_client import ApiClient
 from kais_operator.kubernetes.event_loop_thread import EventLoopThread
 from kais_operator.kubernetes.pod_logs import MAX_BYTES, TAIL_BYTES, LogReader, Tail
+from kais_operator.planning import container_results
 from kais_operator.planning.container_results import Log, Process
 from kais_operator.planning.plan import ObjectRef, RunInContainer
 from kais_operator.ports import Clock
@@ -145,7 +146,7 @@ class ApiContainers:
                 state.result = (Process(started_at, failure=failure), "")
                 return
             except errors.ClusterError as exc:
-                state.result = (Process(started_at, failure=str(exc)), "")
+                state.result = (_failed(started_at, str(exc)), "")
                 return
             process = output.process(started_at=started_at, ended_at=self._clock.now())
             state.result = (process, "" if process.failure else output.text())
@@ -163,6 +164,11 @@ class ApiContainers:
                 output.add(frame.data[0], frame.data[1:])
                 if output.is_over:
                     return
+
+
+def _failed(started_at: datetime, message: str) -> Process:
+    is_missing = container_results.is_program_missing(message)
+    return Process(started_at, failure=message, is_program_missing=is_missing)
 
 
 class _ExecOutput:
@@ -207,5 +213,5 @@ class _ExecOutput:
         causes = (self._status.get("details") or {}).get("causes") or ()
         codes = [cause.get("message") for cause in causes if cause.get("reason") == "ExitCode"]
         if not codes:
-            return Process(started_at, failure=str(self._status.get("message") or "it did not run"))
+            return _failed(started_at, str(self._status.get("message") or "it did not run"))
         return Process(started_at, ended_at, int(codes[0]), message)

@@ -176,8 +176,10 @@ class Reconciler:
         try:
             executed = await executor.execute(plan, self._world)
         except (errors.Forbidden, errors.Invalid) as exc:
+            self._world.write_refusals.note(key, str(exc))
             await self._write_refusal(key, observation, plan, exc)
             raise Backoff(str(exc), within_s=_seconds(plan.requeue_after)) from exc
+        self._world.write_refusals.forget(key)
         plan = executed.completed_plan(plan)
         for body in executed.written_objects:
             self._own_writes.record_write(body, key=key)
@@ -206,6 +208,7 @@ class Reconciler:
         self._busy_iterations.pop(key, None)
         self._announced.pop(key, None)
         self._forbidden.pop(key, None)
+        self._world.write_refusals.forget(key)
         self._status_debounce.forget(key)
         self._world.containers.end_commands(key)
 

@@ -5,6 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import datetime
 
+_PROGRAM_MISSING = ("executable file not found", "no such file or directory")
+"""What container runtimes say of a program that an image lacks; they give no code for it."""
+
 
 @dataclass(frozen=True)
 class Process:
@@ -16,6 +19,7 @@ class Process:
         exit_code: None while it runs.
         words: the end of what it said, for people.
         failure: why it could not be run at all.
+        is_program_missing: it could not be run because the image lacks the program.
         trouble: why it has not started yet, in the kubelet's words.
     """
 
@@ -24,6 +28,7 @@ class Process:
     exit_code: int | None = None
     words: str = ""
     failure: str | None = None
+    is_program_missing: bool = False
     trouble: str | None = None
 
 
@@ -38,3 +43,8 @@ class Log:
 
     text: str = ""
     problem: str | None = None
+
+
+def is_program_missing(message: str) -> bool:
+    """Whether a container runtime says that the image lacks the program it was to start."""
+    return any(hint in message for hint in _PROGRAM_MISSING)

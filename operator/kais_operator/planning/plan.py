@@ -242,12 +242,14 @@ class RefreshStatistics:
 
     With `soon` also those of the realm's scopes, and at once unless a change of them was told in
     the last 30 s; without it after 30 s, so that a short run's beginning does not delay its end.
-    `blueprint` is None for a run that counts for none.
+    `blueprint` is None for a run that counts for none. `extracted` names the run whose extraction
+    is done and is counted by this.
     """
 
     namespace: str
     blueprint: str | None
     soon: bool = True
+    extracted: str | None = None
 
 
 @dataclass(frozen=True)

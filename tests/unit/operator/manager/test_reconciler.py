@@ -183,6 +183,16 @@ async def test_a_refused_child_is_told_in_the_conditions(fakes):
     ]
 
 
+async def test_a_refused_write_is_remembered_until_the_writes_are_taken(fakes):
+    fakes.cluster.fail("create", errors.Forbidden("exceeded quota: none"))
+    passes = passes_of(fakes, lambda _: Plan((plans.Create(MAP),)))
+    with pytest.raises(Backoff, match="exceeded quota"):
+        await passes(KEY)
+    assert fakes.world.write_refusals.refusal(KEY) == "exceeded quota: none"
+    await passes(KEY)
+    assert fakes.world.write_refusals.refusal(KEY) is None
+
+
 FAILURES = {
     "a lease that may be renewed late is looked at again": (
         errors.NotLeading("lost"),

@@ -15,9 +15,10 @@ from typing import Any
 from kais import labels
 from kais.outcomes import Outcome
 from kais.resources.mission import Mission
-from kais_operator.controllers.mission.decide import attempt_summary
+from kais_operator.controllers.mission.decide import attempt_summary, attempts
 from kais_operator.controllers.mission.decide.attempt_summary import Try
 from kais_operator.controllers.mission.decide.attempts import Attempt
+from kais_operator.controllers.mission.decide.check_rules import Result
 from kais_operator.controllers.mission.decide.outcome_annotation import Ending
 from kais_operator.planning import annotation_values
 from kais_operator.planning.plan import Body
@@ -38,6 +39,60 @@ class EarlierRun:
     words: str
 
 
+@dataclass(frozen=True)
+class AttemptHistory:
+    """The attempts of a run as they were observed, before the checks of the latest are evaluated.
+
+    Attributes:
+        attempts: what Jobs, pods and the annotation say of each, oldest first.
+        recorded: what the annotation has of the latest; None when it has nothing of it.
+    """
+
+    attempts: tuple[Attempt, ...] = ()
+    recorded: Try | None = None
+
+    @property
+    def latest(self) -> Attempt | None:
+        """The latest attempt; None before the first."""
+        return self.attempts[-1] if self.attempts else None
+
+    @property
+    def is_settled(self) -> bool:
+        """Whether the annotation has how the latest attempt ended: nothing is evaluated again."""
+        return self.recorded is not None and self.recorded.is_over
+
+    @property
+    def final_results(self) -> dict[str, Result]:
+        """Results of the latest attempt that are recorded and final, by the check's name."""
+        results = self.recorded.checks if self.recorded is not None else ()
+        return {result.name: result for result in results if result.is_final}
+
+
+def read_history(
+    mission: Mission,
+    jobs: Sequence[Body],
+    pods: Sequence[Body],
+    refused_pods: Mapping[str, str],
+    now: datetime,
+) -> AttemptHistory:
+    """Read the attempts of the mission's run from its Jobs, their pods and the annotation."""
+    run_id = annotation_values.run_id(mission.metadata.annotations)
+    if run_id is None:
+        return AttemptHistory()
+    live = attempts.read_all(
+        jobs,
+        pods,
+        owner_uid=mission.metadata.uid,
+        run_id=run_id,
+        refused_pods=refused_pods,
+        now=now,
+    )
+    recorded = read(mission)
+    joined = tuple(merged(live, recorded))
+    number = joined[-1].number if joined else 0
+    return AttemptHistory(joined, next((one for one in recorded if one.number == number), None))
+
+
 def read(mission: Mission) -> tuple[Try, ...]:
     """Read what is kept of the attempts, oldest first; what somebody broke counts as nothing."""
     text = mission.metadata.annotations.get(labels.ATTEMPTS)
@@ -48,9 +103,9 @@ def read(mission: Mission) -> tuple[Try, ...]:
     return tuple(sorted(kept, key=lambda one: one.number))
 
 
-def annotation(attempts: Sequence[Attempt]) -> str:
+def annotation(history: Sequence[Attempt]) -> str:
     """Write down what became of the attempts so far."""
-    kept = attempt_summary.of_all(attempts)
+    kept = attempt_summary.of_all(history)
     last = kept[-1] if kept[-1].is_over else replace(kept[-1], words="")  # words of the moment
     return _json([attempt_summary.dump(one) for one in (*kept[:-1], last)])
 

@@ -2,8 +2,9 @@
 
     work ends well -> checks judged, each once -> review -> the attempt has succeeded or failed
 
-Every result that is final is kept on the Mission (`record`), so nothing is judged twice and nothing
-is lost with a pod. What a check printed is read by `observe`; `asked` says what it has to read.
+Every result that is final is kept on the Mission (`attempts_annotation`), so nothing is judged
+twice and nothing is lost with a pod. What a check printed is read by `observe`; `asked` and
+`commands_to_read` say what it has to read.
 """
 
 from __future__ import annotations
@@ -17,12 +18,10 @@ from kais.resources.check import Check, CheckStatus, ReviewStatus
 from kais.resources.mission import Mission
 from kais_operator.controllers.mission.decide import (
     attempt_pods,
-    attempts_annotation,
     check_pods,
     check_rules,
 )
 from kais_operator.controllers.mission.decide import review as decide_review
-from kais_operator.controllers.mission.decide.attempt_summary import Try
 from kais_operator.controllers.mission.decide.attempts import Attempt, State
 from kais_operator.controllers.mission.decide.check_rules import Output, Result
 from kais_operator.controllers.mission.decide.mission_observed import MissionObserved
@@ -45,31 +44,35 @@ class Asked:
     text: str = ""
 
 
-def judged(observed: MissionObserved, found: Sequence[Attempt], now: datetime) -> list[Attempt]:
-    """Join what is seen with what is kept, and judge the latest attempt; oldest first."""
-    kept = attempts_annotation.read(observed.mission)
-    joined = attempts_annotation.merged(found, kept)
-    if not joined:
-        return joined
-    last = joined[-1]
-    before = next((one for one in kept if one.number == last.number), None)
-    if before is not None and before.is_over:
-        return joined
-    return [*joined[:-1], _judged(observed, last, before, now)]
+def judged(observed: MissionObserved, now: datetime) -> list[Attempt]:
+    """Evaluate the checks and the review of the latest attempt; all attempts, oldest first."""
+    history = observed.history
+    if history.latest is None or history.is_settled:
+        return list(history.attempts)
+    return [*history.attempts[:-1], _judged(observed, history.latest, now)]
 
 
-def asked(observed: MissionObserved, found: Sequence[Attempt], now: datetime) -> list[Asked]:
+def asked(observed: MissionObserved, now: datetime) -> list[Asked]:
     """Say what is still to be read for the latest attempt; commands in containers are not here."""
-    kept = attempts_annotation.read(observed.mission)
-    joined = attempts_annotation.merged(found, kept)
-    if not joined or joined[-1].is_exec or not _is_work_done(observed.mission, joined[-1]):
+    last = observed.history.latest
+    if last is None or last.is_exec or observed.history.is_settled:
         return []
-    last = joined[-1]
-    before = next((one for one in kept if one.number == last.number), None)
-    if before is not None and before.is_over:
+    if not _is_work_done(observed.mission, last):
         return []
-    final = _final(before)
-    return list(_asked(observed, last, [c for c in _checks(observed) if c.name not in final], now))
+    return list(_asked(observed, last, _not_final(observed), now))
+
+
+def commands_to_read(observed: MissionObserved) -> list[Check]:
+    """Name the checks of a round in a running container whose commands decide something."""
+    last = observed.history.latest
+    if last is None or not last.is_exec or last.is_over:
+        return []
+    return _not_final(observed)
+
+
+def _not_final(observed: MissionObserved) -> list[Check]:
+    final = observed.history.final_results
+    return [check for check in _checks(observed) if check.name not in final]
 
 
 def _asked(
@@ -119,13 +122,9 @@ def _checks(observed: MissionObserved) -> Sequence[Check]:
     return observed.mission.spec.completion.checks
 
 
-def _final(before: Try | None) -> dict[str, Result]:
-    return {r.name: r for r in before.checks if r.is_final} if before is not None else {}
-
-
-def _judged(observed: MissionObserved, last: Attempt, before: Try | None, now: datetime) -> Attempt:
+def _judged(observed: MissionObserved, last: Attempt, now: datetime) -> Attempt:
     mission = observed.mission
-    final = _final(before)
+    final = observed.history.final_results
     if last.is_exec:
         return _with_results(mission, last, _results_of_exec(observed, final, now), now=now)
     if last.job is None:
@@ -186,7 +185,7 @@ def _process(observed: MissionObserved, last: Attempt, check: Check) -> Process 
     pod = _pod_of(observed, last)
     if pod is not None:
         state = attempt_pods.container_state(pod, check_pods.name_of(observed.mission, check))
-        process = check_pods.process_of(state, check)
+        process = check_pods.process_of(state)
         if process is not None or last.finished_at is None:
             return process
         return Process(failure=f"it did not run: {last.words}")

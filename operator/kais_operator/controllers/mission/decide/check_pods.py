@@ -15,7 +15,7 @@ from kais.resources.mission import Mission
 from kais_operator.controllers.cell.decide import environment, pod_diagnosis, pods, volumes
 from kais_operator.controllers.cell.decide.volumes import Volume
 from kais_operator.controllers.mission.decide import attempts, check_rules, termination_message
-from kais_operator.planning import quantities
+from kais_operator.planning import container_results, quantities
 from kais_operator.planning.container_results import Process
 from kais_operator.planning.plan import Body
 
@@ -96,11 +96,11 @@ def _small(limits: Mapping[str, str]) -> Body:
     }
 
 
-def process_of(state: Mapping[str, Any], check: Check) -> Process | None:
+def process_of(state: Mapping[str, Any]) -> Process | None:
     """Read the state of a check's container; None before the kubelet came to it."""
     ended, running = state.get("terminated"), state.get("running")
     if ended is not None:
-        return _ended(ended, check)
+        return _ended(ended)
     if running is not None:
         return Process(began_at=attempts.parse_time(running.get("startedAt")))
     waiting = state.get("waiting") or {}
@@ -112,10 +112,13 @@ def process_of(state: Mapping[str, Any], check: Check) -> Process | None:
     return Process(trouble=words)
 
 
-def _ended(ended: Mapping[str, Any], check: Check) -> Process:
+def _ended(ended: Mapping[str, Any]) -> Process:
     words = termination_message.clean(ended.get("message") or "")
     if ended.get("reason") in _NOT_STARTED:
-        return Process(failure=check_rules.cannot_run(check, words))
+        return Process(
+            failure=f"it could not be started: {words}",
+            is_program_missing=container_results.is_program_missing(words),
+        )
     if ended.get("reason") in _NODE_LOST:
         return Process(failure="its container was lost, so it is unknown how it ended")
     began = attempts.parse_time(ended.get("startedAt"))

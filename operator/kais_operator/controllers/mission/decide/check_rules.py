@@ -21,7 +21,6 @@ MESSAGE_LIMIT = 256
 _DEFAULT_S = {CheckType.COMMAND: 300, CheckType.COVERAGE: 300}
 _USUAL_S = 30
 _FOUND, _MISSING = 0, 1
-_NO_PROGRAM = ("executable file not found", "no such file or directory")
 _OPERATORS: Mapping[str, Callable[[float, float], bool]] = {
     ">=": operator.ge, "<=": operator.le, "==": operator.eq, ">": operator.gt, "<": operator.lt,
 }  # fmt: skip
@@ -58,14 +57,14 @@ class Output:
     problem: str | None = None
 
 
-def cannot_run(check: Check, words: str) -> str:
-    """Say why a command could not be started; an image without a shell is the usual reason."""
-    if check.argv is None and any(hint in words for hint in _NO_PROGRAM):
+def _failure_message(check: Check, process: Process) -> str:
+    """Say why a command could not be run; a check without argv needs the shell of the image."""
+    if check.argv is None and process.is_program_missing:
         what = (
             "look for files with; use mode: Task" if check.paths else "run command with; give argv"
         )
         return f"the cell's image has no shell (sh) to {what}"
-    return f"it could not be started: {words}"
+    return process.failure or ""
 
 
 def is_response(check: Check) -> bool:
@@ -97,7 +96,7 @@ def pending(check: Check, message: str = "") -> Result:
 def judge(check: Check, process: Process | None, output: Output | None, now: datetime) -> Result:
     """Judge a check by its process; Pending while that runs or its output is not read."""
     if process is not None and process.failure is not None:
-        return _error(check, process.failure)
+        return _error(check, _failure_message(check, process))
     if process is None or process.began_at is None:
         return pending(check, (process.trouble if process else None) or "")
     if _is_late(process, timeout_of(check), now):

@@ -11,13 +11,16 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from kais import labels, scopes
-from kais.conditions import Type
 from kais_operator.controllers.cell.decide import cell_identity
 from kais_operator.controllers.mission.decide import entrypoint as entries
 from kais_operator.controllers.mission.decide import knowledge_injection
 from kais_operator.controllers.mission.decide.attempt_summary import Try
 from kais_operator.controllers.mission.decide.attempts import State
-from kais_operator.controllers.mission.decide.mission_observed import MissionObserved, is_held
+from kais_operator.controllers.mission.decide.mission_observed import (
+    MissionObserved,
+    is_held,
+    run_id_of,
+)
 from kais_operator.controllers.mission.decide.outcome_annotation import Ending
 from kais_operator.controllers.outbox.decide import outbox
 from kais_operator.planning import annotation_values
@@ -276,14 +279,11 @@ def _most_facts(observed: MissionObserved) -> int:
 
 
 def learnt(observed: MissionObserved) -> tuple[Action, ...]:
-    """Have the scopes counted again when the facts of a run are there; only at first sight."""
-    extraction = observed.ledger.extraction
-    if extraction is None or extraction.state != "done":
+    """Have the scopes counted again, once, when the facts of a run are there."""
+    extraction, namespace = observed.ledger.extraction, observed.mission.metadata.namespace
+    if extraction is None or extraction.state != "done" or observed.ledger.is_extraction_counted:
         return ()
-    told = observed.mission.condition(Type.KNOWLEDGE_EXTRACTED)
-    if told is not None and told.status == "True":
-        return ()
-    return (RefreshStatistics(observed.mission.metadata.namespace, None),)
+    return (RefreshStatistics(namespace, None, extracted=run_id_of(observed.mission)),)
 
 
 def _refresh(observed: MissionObserved, *, soon: bool) -> tuple[Action, ...]:

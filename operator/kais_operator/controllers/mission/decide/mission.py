@@ -34,7 +34,7 @@ from kais_operator.controllers.mission.decide import (
 )
 from kais_operator.controllers.mission.decide import entrypoint as entries
 from kais_operator.controllers.mission.decide.attempts import Attempt, State
-from kais_operator.controllers.mission.decide.entrypoint import Entry, Obstacle
+from kais_operator.controllers.mission.decide.entrypoint import Obstacle
 from kais_operator.controllers.mission.decide.mission_observed import (
     MissionObserved,
     is_held,
@@ -73,13 +73,16 @@ def decide_mission(observed: MissionObserved, now: datetime) -> Plan:
     run_id = run_id_of(mission)
     if run_id is None:
         return _take_up(observed, now)
-    seen = check_evaluation.judged(observed, found_of(observed, now), now)
+    seen = check_evaluation.judged(observed, now)
     ending = outcome_annotation.read(mission, observed.ledger.run)
     if ending is not None:
         return _finish(observed, seen, ending, run_id=run_id, now=now)
     entry = entries.find(mission, observed.team, now=now)
-    obstacle = None if seen else _what_delays(observed, entry, run_id=run_id, now=now)
-    ending = outcome.judge(observed, seen, obstacle=obstacle, now=now)
+    is_open = bool(seen) and not seen[-1].is_over
+    step = None
+    if not is_open:
+        step = attempt_start.start(observed, seen, entry, run_id=run_id, now=now)
+    ending = outcome.judge(observed, seen, obstacle=_delay(step), now=now)
     if ending is not None:
         stopped = [
             *_end_commands(observed),
@@ -88,28 +91,14 @@ def decide_mission(observed: MissionObserved, now: datetime) -> Plan:
         ]
         standing = Standing(observed, run_id, seen, ending)
         return _plan(standing, stopped, now, requeue_after=_SOON)
-    return _go_on(observed, seen, entry, run_id=run_id, now=now, before=_hold(mission))
+    return _go_on(observed, seen, step, run_id=run_id, now=now, before=_hold(mission))
 
 
-def found_of(observed: MissionObserved, now: datetime) -> list[Attempt]:
-    """Read the attempts of the run from their Jobs and pods, before anything is judged."""
-    mission = observed.mission
-    return attempts.read_all(
-        observed.jobs,
-        observed.pods,
-        owner_uid=mission.metadata.uid,
-        run_id=run_id_of(mission),
-        refused_pods=observed.refused_pods,
-        now=now,
-    )
-
-
-def _what_delays(
-    observed: MissionObserved, entry: Entry | Obstacle, *, run_id: str, now: datetime
-) -> Obstacle | None:
-    """Say what the start deadline counts against: not against what somebody holds back."""
-    obstacle, _, _ = attempt_start.start(observed, (), entry, run_id=run_id, now=now)
-    return obstacle if obstacle is None or obstacle.reason not in attempt_start.HELD_BACK else None
+def _delay(step: attempt_start.Step | None) -> Obstacle | None:
+    """Give what the start deadline counts against: not against what somebody holds back."""
+    obstacle = step[0] if step is not None else None
+    is_held_back = obstacle is not None and obstacle.reason in attempt_start.HELD_BACK
+    return None if is_held_back else obstacle
 
 
 def _take_up(observed: MissionObserved, now: datetime) -> Plan:
@@ -135,7 +124,8 @@ def _take_up(observed: MissionObserved, now: datetime) -> Plan:
     }
     stamp = _held(mission, annotations)
     entry = entries.find(mission, observed.team, now=now)
-    return _go_on(observed, (), entry, run_id=run_id, now=now, before=(stamp,))
+    step = attempt_start.start(observed, (), entry, run_id=run_id, now=now)
+    return _go_on(observed, (), step, run_id=run_id, now=now, before=(stamp,))
 
 
 def _carries(mission: Mission, name: str) -> bool:
@@ -168,12 +158,13 @@ def _held(mission: Mission, annotations: dict[str, str | None]) -> PatchMetadata
 def _go_on(
     observed: MissionObserved,
     seen: Sequence[Attempt],
-    entry: Entry | Obstacle,
+    step: attempt_start.Step | None,
     *,
     run_id: str,
     now: datetime,
     before: tuple[Action, ...] = (),
 ) -> Plan:
+    """Wait for the open attempt, or take `step`, which starts the next one."""
     mission = observed.mission
     actions: list[Action] = list(before)
     if _is_found(observed) and outcome.unsupported(mission, observed.team) is None:
@@ -184,11 +175,9 @@ def _go_on(
         return _plan(Standing(observed, run_id, seen), actions, now, requeue_after=_SOON)
     actions += kept
     last = seen[-1] if seen else None
-    if last is not None and not last.is_over:
+    if step is None:
         return _wait(observed, seen, actions, run_id=run_id, now=now)
-    obstacle, started, look_again = attempt_start.start(
-        observed, seen, entry, run_id=run_id, now=now
-    )
+    obstacle, started, look_again = step
     if before or kept:  # one write of metadata in a pass: the next one would be refused
         started = tuple(action for action in started if not isinstance(action, PatchMetadata))
     standing = Standing(observed, run_id, seen, None, obstacle)
@@ -307,10 +296,11 @@ def _finish(
     if ledger.must_write_down(observed, now):
         return Plan((*actions, *ledger.written_down(observed, ending, run_id=run_id)))
     actions += ledger.closing(observed, ending, run_id=run_id)
-    actions += ledger.learnt(observed)
+    refresh = ledger.learnt(observed)
     again = rerun.stamp(observed, ending, run_id=run_id, now=now)
     if again is not None and not actions:
-        return Plan((again,), requeue_after=_SOON)
+        return Plan((again, *refresh), requeue_after=_SOON)
+    actions += refresh
     if is_held(mission) and not ledger.is_refused(observed):
         actions.append(ledger.released(observed))
     if mission.is_deleting and observed.ledger.problem is None:

@@ -9,6 +9,7 @@ from kais import labels
 from kais.resources.blueprint_instance import BlueprintInstance
 from kais.resources.knowledge_scope import KnowledgeScope
 from kais.resources.mission import Mission
+from kais_operator.controllers.mission.decide.attempts_annotation import AttemptHistory
 from kais_operator.controllers.mission.decide.check_rules import Output
 from kais_operator.controllers.mission.decide.entrypoint import Team
 from kais_operator.planning import annotation_values
@@ -28,6 +29,7 @@ class Ledger:
         is_opened: this process told the ledger of the run's opening.
         is_closed: this process told the ledger of the run's end.
         is_extraction_accepted: this process was told that the extraction is taken over.
+        is_extraction_counted: this process had the statistics read since the extraction was done.
         problem: why the store did not answer; None when it did.
         refusal: why the store refuses for good what it is told of the run.
     """
@@ -37,6 +39,7 @@ class Ledger:
     is_opened: bool = False
     is_closed: bool = False
     is_extraction_accepted: bool = False
+    is_extraction_counted: bool = False
     problem: str | None = None
     refusal: str | None = None
 
@@ -65,6 +68,9 @@ class MissionObserved:
             attempt is to be started.
         ledger: what is known of the run in the store.
         refused_pods: why the API server refuses the pod of a Job without one, by the Job's name.
+        refused_write: why the API server refused what the last reconcile wrote; None when it took
+            it, or this process has not tried yet.
+        history: the attempts, read from `jobs`, `pods` and the annotation.
         copied: annotations of the run of another object, which this one was copied from; `mission`
             is without them.
         outputs: what the checks of the latest attempt printed, by the check's name, as far as it
@@ -89,6 +95,8 @@ class MissionObserved:
     instance: BlueprintInstance | None = None
     ledger: Ledger = field(default_factory=Ledger)
     refused_pods: Mapping[str, str] = field(default_factory=dict)
+    refused_write: str | None = None
+    history: AttemptHistory = field(default_factory=AttemptHistory)
     copied: Sequence[str] = ()
     outputs: Mapping[str, Output] = field(default_factory=dict)
     is_reading: bool = False

@@ -10,7 +10,6 @@ from collections.abc import Sequence
 from datetime import datetime, timedelta
 
 from kais import durations, labels
-from kais.conditions import Type
 from kais.outcomes import Outcome
 from kais.reasons import Reason
 from kais.resources.cell_template import CellMode
@@ -115,7 +114,7 @@ def _before_first(
 ) -> Verdict | None:
     mission = observed.mission
     cancelled = _cancelled(mission, "before it started")
-    obstacle = obstacle or _refused(mission)
+    obstacle = obstacle or _refused(observed)
     if cancelled is not None or obstacle is None:
         return cancelled
     limit = start_deadline(mission, None, now=now)
@@ -125,16 +124,11 @@ def _before_first(
     return Outcome.INFRASTRUCTURE_FAILED, words
 
 
-def _refused(mission: Mission) -> Obstacle | None:
-    """Read in the status that the API server refused the Job, for example by a quota.
-
-    Only trying shows it, so what the last try was told stands in for an observation: a status that
-    was wiped costs one try more.
-    """
-    told = mission.condition(Type.STARTED)
-    if told is None or told.status != "False" or told.reason != Reason.APPLY_FAILED:
+def _refused(observed: MissionObserved) -> Obstacle | None:
+    """Give the API server's refusal of the Job, for example by a quota; only trying shows it."""
+    if observed.refused_write is None:
         return None
-    return Obstacle(Reason.APPLY_FAILED, told.message)
+    return Obstacle(Reason.APPLY_FAILED, observed.refused_write)
 
 
 _SETTLED = {State.SUCCEEDED: Outcome.SUCCEEDED, State.LOST: Outcome.INFRASTRUCTURE_FAILED}

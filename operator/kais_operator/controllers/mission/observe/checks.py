@@ -10,6 +10,7 @@ from __future__ import annotations
 import functools
 from collections.abc import Sequence
 from dataclasses import replace
+from datetime import datetime
 
 from kais.resources.cell import Cell
 from kais.resources.check import Check
@@ -21,8 +22,6 @@ from kais_operator.controllers.mission.decide import (
     entrypoint,
     service_attempts,
 )
-from kais_operator.controllers.mission.decide import mission as decision
-from kais_operator.controllers.mission.decide.attempts import Attempt
 from kais_operator.controllers.mission.decide.check_evaluation import Asked
 from kais_operator.controllers.mission.decide.check_rules import Output
 from kais_operator.controllers.mission.decide.mission_observed import (
@@ -42,17 +41,15 @@ _STOPPED = {
 }
 
 
-async def with_checks(world: World, observed: MissionObserved) -> MissionObserved:
+async def with_checks(world: World, observed: MissionObserved, now: datetime) -> MissionObserved:
     """Add what the checks of the latest attempt printed, as far as it is needed now."""
     if not observed.mission.spec.completion.checks:
         return observed
-    now = world.clock.now()
-    found = decision.found_of(observed, now)
     cell = entrypoint.entry_cell(observed.mission, observed.team)
     if isinstance(cell, Cell) and service_attempts.is_round(cell):
         observed = replace(observed, container=_container(observed.pods))
-        return await _with_commands(world, observed, check_evaluation.judged(observed, found, now))
-    asked = check_evaluation.asked(observed, found, now)
+        return await _with_commands(world, observed)
+    asked = check_evaluation.asked(observed, now)
     namespace = observed.mission.metadata.namespace
     outputs: dict[str, Output] = {}
     for one in asked:
@@ -68,23 +65,16 @@ async def with_checks(world: World, observed: MissionObserved) -> MissionObserve
     return replace(observed, outputs=outputs)
 
 
-async def _with_commands(
-    world: World, observed: MissionObserved, seen: Sequence[Attempt]
-) -> MissionObserved:
-    if not seen or not seen[-1].is_exec or seen[-1].is_over:
-        return observed
-    last = seen[-1]
-    final = {result.name for result in last.checks if result.is_final}
+async def _with_commands(world: World, observed: MissionObserved) -> MissionObserved:
     execs: dict[str, Process] = {}
     outputs: dict[str, Output] = {}
-    for check in observed.mission.spec.completion.checks:
-        key = exec_key(observed.mission, last.number, check.name)
+    number = observed.history.latest.number if observed.history.latest is not None else 0
+    for check in check_evaluation.commands_to_read(observed):
+        key = exec_key(observed.mission, number, check.name)
         known = world.containers.found(ref_of(observed.mission), key)
-        if known is None or check.name in final:
+        if known is None:
             continue
         process, text = known
-        if process.failure is not None:
-            process = replace(process, failure=_failure(check, process.failure))
         execs[check.name] = process
         if process.ended_at is not None and check_rules.needs_output(check):
             namespace = observed.mission.metadata.namespace
@@ -93,11 +83,6 @@ async def _with_commands(
             except errors.RendererUnavailable as exc:
                 observed = replace(observed, renderer_problem=str(exc))
     return replace(observed, execs=execs, outputs=outputs)
-
-
-def _failure(check: Check, words: str) -> str:
-    told = check_rules.cannot_run(check, words)
-    return told if "has no shell" in told else words
 
 
 def _container(pods: Sequence[Body]) -> RunningContainer | None:

@@ -57,13 +57,17 @@ async def observe_mission(world: World, ref: ObjectRef) -> Observation | None:
     if isinstance(mission, shared_reads.Unreadable):
         return Observation(body, _unreadable(world, stamped, mission.problem))
     has_ended = labels.OUTCOME in mission.metadata.annotations
-    is_late = not has_ended and _is_late(mission, world.clock.now())
-    jobs = await _jobs(world, mission, fresh=is_late)
+    now = world.clock.now()
+    jobs = await _jobs(world, mission, fresh=False)
+    is_late = not has_ended and _is_late(mission, jobs, now)
+    if is_late:
+        jobs = await _jobs(world, mission, fresh=True)
     is_new = not any(attempts.run_of(job) in (None, run_id_of(mission)) for job in jobs)
     ledger = await _ledger(world, mission, has_ended=has_ended, is_new=is_new)
     is_told = has_ended and ledger.run is not None and ledger.run.outcome is not None
     team = Team() if is_told else await _team(world, mission)
     pods = () if has_ended else await _pods(world, mission, jobs, team, fresh=is_late)
+    refused_pods = {} if has_ended else await _refused_pods(world, jobs, pods)
     observed = MissionObserved(
         mission=mission,
         team=team,
@@ -73,30 +77,39 @@ async def observe_mission(world: World, ref: ObjectRef) -> Observation | None:
         declared=await shared_reads.declared_scopes(world.cluster, ref.namespace),
         instance=None if is_told else await _instance(world, mission, ledger, jobs),
         ledger=ledger,
-        refused_pods={} if has_ended else await _refused_pods(world, jobs, pods),
+        refused_pods=refused_pods,
+        refused_write=world.write_refusals.refusal(ref),
+        history=attempts_annotation.read_history(mission, jobs, pods, refused_pods, now),
         copied=stamped.copied,
         knowledge_url=world.placement.knowledge_url,
         operator_namespace=world.placement.operator_namespace,
         check_image=world.placement.check_image,
         has_commands=world.containers.is_running(ref),
     )
-    return Observation(body, observed if has_ended else await checks.with_checks(world, observed))
+    return Observation(
+        body, observed if has_ended else await checks.with_checks(world, observed, now)
+    )
 
 
 def _unreadable(world: World, stamped: run_ownership.Stamped, problem: str) -> UnreadableMission:
     return UnreadableMission(stamped.body, problem, world.placement.operator_namespace)
 
 
-def _is_late(mission: Mission, now: datetime) -> bool:
+def _is_late(mission: Mission, jobs: Sequence[Body], now: datetime) -> bool:
     """Whether a time limit may be over: then what ended in time must be known now.
 
     Watches may be late; a run must not end as timed out because of that.
     """
-    begun, spec = mission.status.started_at, mission.spec
-    if begun is None:
-        return False
+    starts = [one.started_at for one in attempts_annotation.read(mission)]
+    starts += [
+        attempts.parse_time(job["metadata"].get("creationTimestamp")) or now
+        for job in jobs
+        if children.controller_uid(job) == mission.metadata.uid
+        and attempts.run_of(job) in (None, run_id_of(mission))
+    ]
+    spec = mission.spec
     limits = (durations.parse(spec.completion.timeout), durations.parse(spec.start_deadline))
-    return begun + min(limits) <= now
+    return bool(starts) and min(starts) + min(limits) <= now
 
 
 async def _jobs(world: World, mission: Mission, *, fresh: bool) -> list[Body]:
@@ -222,6 +235,7 @@ async def _ledger(world: World, mission: Mission, *, has_ended: bool, is_new: bo
         is_opened=memory.is_run_open(namespace, run_id),
         is_closed=memory.is_run_closed(namespace, run_id),
         is_extraction_accepted=memory.is_extraction_accepted(namespace, run_id),
+        is_extraction_counted=memory.is_extraction_counted(namespace, run_id),
         problem=memory.store_problem(),
         refusal=memory.refusal(run_key(namespace, run_id)),
     )

@@ -161,11 +161,16 @@ def test_a_command_as_text_goes_to_the_shell_and_a_list_does_not() -> None:
 
 
 def test_an_image_without_a_shell_is_told_by_what_to_write_instead() -> None:
-    words = 'exec: "sh": executable file not found in $PATH'
-    assert check_rules.cannot_run(check(), words) == (
-        "the cell's image has no shell (sh) to run command with; give argv"
-    )
-    assert check_rules.cannot_run(check(argv=["x"]), words) == f"it could not be started: {words}"
+    message = 'it could not be started: exec: "sh": executable file not found in $PATH'
+    process = Process(failure=message, is_program_missing=True)
+    no_shell = "the cell's image has no shell (sh) to run command with; give argv"
+    assert judged(check(), process) == ("Error", no_shell)
+    assert judged(check(argv=["x"]), process) == ("Error", message)
+
+
+def test_only_the_type_of_a_failure_says_that_a_program_is_missing() -> None:
+    process = Process(failure="cat: a.txt: no such file or directory")
+    assert judged(check(), process) == ("Error", process.failure)
 
 
 @pytest.mark.parametrize("number", ["1e999", "-1e999", "NaN", f"1{'0' * 400}"])

@@ -34,9 +34,20 @@ async def test_a_watch_that_is_late_ends_no_mission(begun_ago: timedelta, comple
     fakes = worlds.fake_world()
     begun = (fakes.clock.now() - begun_ago).strftime("%Y-%m-%dT%H:%M:%SZ")
     spec = {"objective": "o", "formationRef": "f", "completion": {"timeout": "10m"}}
-    fakes.cluster.put(body("Mission", "m", spec=spec, status={"startedAt": begun}))
-    told = {labels.MANAGED_BY: labels.MANAGER, labels.MISSION: "m"}
-    fakes.cluster.put(body("Job", "m-a1", metadata={"labels": told}, spec={}, status={}))
+    fakes.cluster.put(body("Mission", "m", spec=spec))
+    owner = {
+        "apiVersion": "kais.io/v1",
+        "kind": "Mission",
+        "name": "m",
+        "uid": fakes.cluster.read(MISSION)["metadata"]["uid"],
+        "controller": True,
+    }
+    metadata = {
+        "labels": {labels.MANAGED_BY: labels.MANAGER, labels.MISSION: "m"},
+        "creationTimestamp": begun,
+        "ownerReferences": [owner],
+    }
+    fakes.cluster.put(body("Job", "m-a1", metadata=metadata, spec={}, status={}))
     cache = Cache(labelled=["Job", "Pod"])
     for kind in ("Mission", "Job", "Pod", "Formation", "KnowledgeScope"):
         cache.complete_list(kind, None, uids=set(), version="0")

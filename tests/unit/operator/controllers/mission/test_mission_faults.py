@@ -78,6 +78,7 @@ async def refused_pass(fake: FakeWorld) -> None:
         plan.status, seen.body, message=FORBIDDEN, now=fake.clock.now()
     )
     fake.cluster.edit(MISSION, {"status": told})
+    fake.world.write_refusals.note(MISSION, FORBIDDEN)
 
 
 async def test_a_job_that_a_quota_refuses_is_the_clusters_fault_after_the_start_deadline() -> None:
