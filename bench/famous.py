@@ -21,7 +21,7 @@ import apsw
 
 from knowledge_client.models import AliasIn, FactIn, RunIn, Source
 from knowledge_service.domain import facts
-from knowledge_service.domain.access_control import Reach, View
+from knowledge_service.domain.access_control import ScopeRange, View
 from knowledge_service.domain.aliases import Name
 from knowledge_service.ports import Actor, Around, Reader, RunListing, Search
 from knowledge_service.store.sqlite.store import SqliteStore
@@ -96,7 +96,7 @@ def crowd(path: Path, paths: Sequence[str], *, every: int = 1) -> None:
 def questions(store: SqliteStore, fact_id: str, view: View) -> Mapping[str, Callable[[], object]]:
     """Return what the reader asks."""
     position = store.bounds()[0]
-    reaches = view.reaches or (Reach(_HOME, subtree=False),)
+    reaches = view.scope_ranges or (ScopeRange(_HOME, subtree=False),)
     return {
         "recall": lambda: store.search(Search(view, _WORDS, 10)),
         "name": lambda: store.named(_NAME, view),
@@ -128,7 +128,7 @@ def measure(path: Path, fact_id: str, view: View) -> dict[str, float]:
 
 def main(strangers: int, visible: int) -> None:
     """Measure and print."""
-    view = View(_REALM, (Reach(_REALM, subtree=True),)) if visible else View(_HOME)
+    view = View(_REALM, (ScopeRange(_REALM, subtree=True),)) if visible else View(_HOME)
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "knowledge.db"
         store = SqliteStore(path)

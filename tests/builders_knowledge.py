@@ -6,7 +6,7 @@ from typing import Any
 
 from knowledge_client.models import EpisodeIn, FactIn, RunIn, Source
 from knowledge_service.domain import facts
-from knowledge_service.domain.access_control import Reach, View
+from knowledge_service.domain.access_control import ScopeRange, View
 from knowledge_service.domain.facts import NewFact
 from knowledge_service.domain.run_merge import RunKey
 from knowledge_service.ports import Actor
@@ -17,7 +17,7 @@ OTHER = "realm:other/formation:team"
 AGENT = Actor("demo/lead-0", "agent")
 PERSON = Actor("ada", "human")
 OPERATOR = Actor("operator", "system")
-ALL = View("platform", (Reach("platform", subtree=True),))
+ALL = View("platform", (ScopeRange("platform", subtree=True),))
 
 
 def new_fact(content: str = "the build needs Java 21", scope: str = TEAM, **given: Any) -> NewFact:

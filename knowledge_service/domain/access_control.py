@@ -38,7 +38,7 @@ def realm_of(path: str) -> str:
 
 
 @dataclass(frozen=True)
-class Reach:
+class ScopeRange:
     """One scope, or it and everything below."""
 
     scope: str
@@ -57,23 +57,23 @@ class View:
     """
 
     home: str
-    reaches: tuple[Reach, ...] = ()
+    scope_ranges: tuple[ScopeRange, ...] = ()
     drafts: bool = True
 
-    def shows(self, path: str, review: str) -> bool:
+    def can_read_fact(self, path: str, review: str) -> bool:
         """Tell whether a fact of a scope with that state of its review is seen."""
-        return self.sees(path) and (self.drafts or review not in UNREVIEWED)
+        return self.can_read(path) and (self.drafts or review not in UNREVIEWED)
 
-    def sees(self, path: str) -> bool:
+    def can_read(self, path: str) -> bool:
         """Tell whether the path is home, an ancestor of it, or granted."""
-        return contains(path, self.home) or any(reach.covers(path) for reach in self.reaches)
+        return contains(path, self.home) or any(reach.covers(path) for reach in self.scope_ranges)
 
-    def sees_all_below(self, path: str) -> bool:
+    def can_read_subtree(self, path: str) -> bool:
         """Tell whether everything at and below the path is seen."""
-        return any(reach.subtree and contains(reach.scope, path) for reach in self.reaches)
+        return any(reach.subtree and contains(reach.scope, path) for reach in self.scope_ranges)
 
 
-EVERYTHING = View(PLATFORM, (Reach(PLATFORM, subtree=True),))
+EVERYTHING = View(PLATFORM, (ScopeRange(PLATFORM, subtree=True),))
 
 
 @dataclass(frozen=True)
@@ -102,15 +102,15 @@ class Principal:
     def view(self) -> View:
         """Return what the principal may read; an agent sees no fact before it is approved."""
         readable = [g for g in self.grants if "read" in g.verbs or "admin" in g.verbs]
-        reaches = tuple(Reach(g.scope, g.subtree) for g in readable)
-        return View(self.home, reaches, drafts=self.type != "agent")
+        scope_ranges = tuple(ScopeRange(g.scope, g.subtree) for g in readable)
+        return View(self.home, scope_ranges, drafts=self.type != "agent")
 
-    def may(self, verb: Verb, path: str) -> bool:
+    def has_verb(self, verb: Verb, path: str) -> bool:
         """Tell whether the principal has the verb on the path; `admin` includes the others."""
         if verb == "write" and path == self.home:
             return True
         return any(
-            Reach(grant.scope, grant.subtree).covers(path)
+            ScopeRange(grant.scope, grant.subtree).covers(path)
             for grant in self.grants
             if verb in grant.verbs or "admin" in grant.verbs
         )

@@ -14,7 +14,7 @@ UNDECLARED_FACTS = 50_000
 _RETRY_AFTER_S = 60
 
 
-def full(scope: str, bound: int) -> QuotaExceeded:
+def scope_full_error(scope: str, bound: int) -> QuotaExceeded:
     """Return the refusal of one more live fact."""
     return QuotaExceeded(
         f"scope {scope} holds {bound} live facts, the maximum for a scope without a KnowledgeScope;"

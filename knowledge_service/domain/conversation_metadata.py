@@ -16,86 +16,86 @@ from typing import Any
 _LONGEST = 100
 # More than any name below has.
 _LONGEST_NAME = 24
-_VOICE = re.compile(
+_SPEAKER_PATTERN = re.compile(
     r"(?:speaker|sender|narrator)(?:_?(?:name|id))?|from|role|who|said_by|spoken_by"
 )
 # One who writes facts down holds no conversation with himself.
-_AUTHOR = re.compile(r"author(?:_?(?:name|id))?|written_by")
-_SESSION = re.compile(
+_AUTHOR_PATTERN = re.compile(r"author(?:_?(?:name|id))?|written_by")
+_SESSION_PATTERN = re.compile(
     r"(?:session|conversation|conv|dialogu?e|thread|chat|meeting|channel|call|interview)"
     r"(?:_?(?:id|no|num|number|index|name|key))?"
 )
-_TURN = re.compile(
+_TURN_PATTERN = re.compile(
     r"(?:turn|message|msg|utterance|line|post|comment|dia)(?:_?(?:id|no|num|number|index|key))?"
 )
-_WHEN = re.compile(
+_TIME_PATTERN = re.compile(
     r"(?:session_?|turn_?|message_?)?(?:date|time|timestamp|date_?time)|when|said_at|sent_at"
 )
 
 
 @dataclass(frozen=True)
-class Told:
+class TurnMetadata:
     """Who said it, what it is a part of, and when, as far as the data says; "" where it does not.
 
     `session` is told apart by the name of its member, as `session_id=3` is. A voice that is
     `written` need not be one of a conversation.
     """
 
-    voice: str = ""
+    speaker: str = ""
     session: str = ""
     turn: str = ""
-    when: str = ""
-    written: bool = False
+    time_text: str = ""
+    is_author: bool = False
 
 
-NOTHING = Told()
+NO_METADATA = TurnMetadata()
 
 
-def of(data: Any) -> Told:
+def parse(data: Any) -> TurnMetadata:
     """Read the members of data, one level deep; of each sort the first by its name counts.
 
     By name, because the log does not keep the order in which they were given.
     """
     if not isinstance(data, Mapping):
-        return NOTHING
-    found: dict[str, str] = {}
+        return NO_METADATA
+    values: dict[str, str] = {}
     for key in sorted(data):
         name = key.casefold()
-        sort = _sort(name) if len(name) <= _LONGEST_NAME else None
-        if sort is None or sort in found:
+        kind = _field_kind(name) if len(name) <= _LONGEST_NAME else None
+        if kind is None or kind in values:
             continue
         value = data[key]
         if isinstance(value, str | int) and not isinstance(value, bool):
             text = str(value) if not isinstance(value, int) or abs(value) < 1 << 62 else ""
             if 0 < len(text) <= _LONGEST:
-                found[sort] = f"{name}={text}" if sort == "session" else text
-    if not found:
-        return NOTHING
-    voice = found.get("voice", "")
-    return Told(
-        voice or found.get("author", ""),
-        found.get("session", ""),
-        found.get("turn", ""),
-        found.get("when", ""),
-        written=not voice and "author" in found,
+                values[kind] = f"{name}={text}" if kind == "session" else text
+    if not values:
+        return NO_METADATA
+    speaker = values.get("voice", "")
+    return TurnMetadata(
+        speaker or values.get("author", ""),
+        values.get("session", ""),
+        values.get("turn", ""),
+        values.get("when", ""),
+        is_author=not speaker and "author" in values,
     )
 
 
 @functools.lru_cache(maxsize=4096)
-def _sort(name: str) -> str | None:
-    for sort, pattern in (
-        ("voice", _VOICE),
-        ("author", _AUTHOR),
-        ("session", _SESSION),
-        ("turn", _TURN),
+def _field_kind(name: str) -> str | None:
+    for kind, pattern in (
+        ("voice", _SPEAKER_PATTERN),
+        ("author", _AUTHOR_PATTERN),
+        ("session", _SESSION_PATTERN),
+        ("turn", _TURN_PATTERN),
     ):
         if pattern.fullmatch(name):
-            return sort
-    return "when" if _WHEN.fullmatch(name) else None
+            return kind
+    return "when" if _TIME_PATTERN.fullmatch(name) else None
 
 
-def of_json(data: str | None) -> Told:
+def parse_json(data: str | None) -> TurnMetadata:
     """Read data as the store keeps it."""
     if not data or data[0] != "{":
-        return NOTHING
-    return of(json.loads(data))
+        return NO_METADATA
+    return parse(json.loads(data))

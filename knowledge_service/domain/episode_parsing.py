@@ -38,56 +38,56 @@ _EXIT_CODE = re.compile(
 
 def names_error(text: str) -> bool:
     """Tell whether a text names an error: no state, no bare exit code, no result in JSON."""
-    words = one_line(text)
-    is_result = _RESULT.match(words) is not None
-    is_state = words.casefold().rstrip(".:!") in _STATES
-    has_letters = any(map(str.isalpha, words))
-    return has_letters and not (is_result or is_state or _EXIT_CODE.fullmatch(words))
+    line = collapse_whitespace(text)
+    is_result = _RESULT.match(line) is not None
+    is_state = line.casefold().rstrip(".:!") in _STATES
+    has_letters = any(map(str.isalpha, line))
+    return has_letters and not (is_result or is_state or _EXIT_CODE.fullmatch(line))
 
 
-def signatures(episodes: Iterable[Episode]) -> tuple[str, ...]:
+def error_signatures(episodes: Iterable[Episode]) -> tuple[str, ...]:
     """Return the error signatures that name an error, each once, in the order they came."""
-    found = (e.error_signature for e in episodes if e.error_signature)
-    return tuple(dict.fromkeys(each for each in found if names_error(each)))
+    candidates = (e.error_signature for e in episodes if e.error_signature)
+    return tuple(dict.fromkeys(signature for signature in candidates if names_error(signature)))
 
 
 def is_failure(episode: Episode) -> bool:
     """Tell whether an episode says what went wrong."""
     return failed_check(episode) is not None or (
-        episode.type == "error" and names_error(message(episode))
+        episode.type == "error" and names_error(episode_message(episode))
     )
 
 
-def failure(episode: Episode) -> str:
+def failure_message(episode: Episode) -> str:
     """Return what went wrong, in one line."""
     failed = failed_check(episode)
-    return f"check {failed[0]}: {failed[1]}" if failed else message(episode)
+    return f"check {failed[0]}: {failed[1]}" if failed else episode_message(episode)
 
 
 def failed_check(episode: Episode) -> tuple[str, str] | None:
     """Return name and message of a check that failed; None for anything else."""
     if episode.type != "check":
         return None
-    match = _CHECK.fullmatch(message(episode))
+    match = _CHECK.fullmatch(episode_message(episode))
     if match is None:
         signature = episode.error_signature
-        is_named = signature is not None and names_error(signature)
-        return (signature, message(episode)) if signature and is_named else None
+        is_error = signature is not None and names_error(signature)
+        return (signature, episode_message(episode)) if signature and is_error else None
     if match["verdict"].lower() == "passed" and not episode.error_signature:
         return None
     return (match["name"], match["message"]) if names_error(match["message"]) else None
 
 
-def message(episode: Episode) -> str:
+def episode_message(episode: Episode) -> str:
     """Return what an episode says, in one line, without the number of the attempt."""
-    return _ATTEMPT.sub("", one_line(episode.content), count=1)
+    return _ATTEMPT.sub("", collapse_whitespace(episode.content), count=1)
 
 
-def one_line(text: str) -> str:
+def collapse_whitespace(text: str) -> str:
     """Collapse white space."""
     return " ".join(text.split())
 
 
-def normal(text: str) -> str:
+def normalise_message(text: str) -> str:
     """Return what two messages of one failure share: no case, no numbers, no hashes."""
     return _VARYING.sub("#", text.casefold())

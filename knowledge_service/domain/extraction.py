@@ -25,7 +25,7 @@ _SENTENCE_CHARS = 600
 
 
 @dataclass(frozen=True)
-class Found:
+class ExtractedFact:
     """A fact that the record proves. (`subject`, `predicate`) is what it is recognised by.
 
     `quoted` is the text of the episodes as it was sent, of which the content may show a part.
@@ -46,7 +46,7 @@ class Found:
 class Outcome:
     """What was found; `reason` says in words why it is little."""
 
-    facts: tuple[Found, ...]
+    facts: tuple[ExtractedFact, ...]
     reason: str | None
 
 
@@ -64,7 +64,7 @@ def extract(
     the run itself left there.
     """
     texts = [repetition.text_of(fact) for fact in remembered]
-    found = [
+    candidates = [
         fact
         for fact in _unique(
             [
@@ -73,49 +73,53 @@ def extract(
                 *_recurring(episodes, earlier),
             ]
         )
-        if not any(repetition.repeats(fact.content, text) for text in texts)
+        if not any(repetition.is_repetition(fact.content, text) for text in texts)
     ]
-    kept = found[: min(limit, MOST_FACTS)]
-    return Outcome(tuple(kept), _reason(len(episodes), len(kept), len(found)))
+    selected = candidates[: min(limit, MOST_FACTS)]
+    return Outcome(tuple(selected), _reason(len(episodes), len(selected), len(candidates)))
 
 
-def _failed_checks(episodes: Sequence[Episode]) -> Iterable[Found]:
+def _failed_checks(episodes: Sequence[Episode]) -> Iterable[ExtractedFact]:
     by_failure: dict[tuple[str, str], list[Episode]] = {}
     for episode in episodes:
         failed = episode_parsing.failed_check(episode)
         if failed:
             by_failure.setdefault(failed, []).append(episode)
-    for (name, message), same in by_failure.items():
-        yield Found(
+    for (name, message), episodes_of_check in by_failure.items():
+        yield ExtractedFact(
             kind=kais_facts.Kind.PITFALL,
             title=f"Check {name} fails"[:200],
             content=_sentence(f"The check {name} fails with: {message}"),
-            subject=_key(f"check {name}: {episode_parsing.normal(message)}"),
+            subject=_key(f"check {name}: {episode_parsing.normalise_message(message)}"),
             predicate="fails",
             confidence=0.6,
             tags=("check", name[: kais_facts.LIMITS.tag]),
-            episodes=tuple(e.seq for e in same),
-            quoted=_quoted(same[0]),
+            episodes=tuple(e.seq for e in episodes_of_check),
+            quoted=_quoted(episodes_of_check[0]),
         )
 
 
-def _recurring(episodes: Sequence[Episode], earlier: Mapping[str, int]) -> Iterable[Found]:
-    for signature in episode_parsing.signatures(episodes):
-        same = [e for e in episodes if e.error_signature == signature]
-        times = len(same) + earlier.get(signature, 0)
+def _recurring(episodes: Sequence[Episode], earlier: Mapping[str, int]) -> Iterable[ExtractedFact]:
+    for signature in episode_parsing.error_signatures(episodes):
+        matching_episodes = [e for e in episodes if e.error_signature == signature]
+        times = len(matching_episodes) + earlier.get(signature, 0)
         # A check that failed has said it with the check's name.
-        if times < _RECURS or all(episode_parsing.failed_check(each) for each in same):
+        if times < _RECURS or all(
+            episode_parsing.failed_check(episode) for episode in matching_episodes
+        ):
             continue
-        yield Found(
+        yield ExtractedFact(
             kind=kais_facts.Kind.PITFALL,
             title=f"{signature} recurs (seen {times} times when first noted)"[:200],
-            content=_sentence(_recurs(signature, episode_parsing.message(same[0]))),
+            content=_sentence(
+                _recurs(signature, episode_parsing.episode_message(matching_episodes[0]))
+            ),
             subject=_key(signature),
             predicate="recurs",
             confidence=0.7,
             tags=("recurring-error", signature[: kais_facts.LIMITS.tag]),
-            episodes=tuple(e.seq for e in same),
-            quoted=_quoted(same[0]),
+            episodes=tuple(e.seq for e in matching_episodes),
+            quoted=_quoted(matching_episodes[0]),
         )
 
 
@@ -123,33 +127,33 @@ def _recurs(signature: str, message: str) -> str:
     """Say it with the signature, which is what the next run has in common, once."""
     if not episode_parsing.names_error(message):
         return f"The error {signature} recurs"
-    head, found, rest = message.partition(signature)
-    if found and not head and (not rest or rest[0] in " :"):
+    head, match, rest = message.partition(signature)
+    if match and not head and (not rest or rest[0] in " :"):
         message = rest.lstrip(" :")
-    elif found:
+    elif match:
         return f"This error recurs: {message}"
     return f"The error {signature} recurs" + (f", seen as: {message}" if message else "")
 
 
-def _what_helped(run: Run, episodes: Sequence[Episode]) -> Iterable[Found]:
+def _what_helped(run: Run, episodes: Sequence[Episode]) -> Iterable[ExtractedFact]:
     """Find a failed attempt, a later one that succeeded, and the decision between."""
     attempts = sorted({e.attempt for e in episodes})
-    for attempt, after in itertools.pairwise(attempts):
+    for attempt, next_attempt in itertools.pairwise(attempts):
         failures = [e for e in episodes if e.attempt == attempt and episode_parsing.is_failure(e)]
-        if not failures or not _succeeded(run, episodes, after):
+        if not failures or not _succeeded(run, episodes, next_attempt):
             continue
         last = failures[-1]
-        change = _change(episodes, attempt, after, last.seq)
+        change = _change(episodes, attempt, next_attempt, last.seq)
         if change is None:
             continue
-        failure = episode_parsing.failure(last)
-        yield Found(
+        failure = episode_parsing.failure_message(last)
+        yield ExtractedFact(
             kind=kais_facts.Kind.PATTERN,
             title=f"What helped after: {failure}"[:200],
             content=_sentence(
                 f"After the failure '{_short(failure)}' this helped: {change.content}"
             ),
-            subject=_key(episode_parsing.normal(failure)),
+            subject=_key(episode_parsing.normalise_message(failure)),
             predicate="is helped by",
             confidence=0.75,
             tags=("what-helped",),
@@ -158,12 +162,14 @@ def _what_helped(run: Run, episodes: Sequence[Episode]) -> Iterable[Found]:
         )
 
 
-def _change(episodes: Sequence[Episode], before: int, after: int, since: int) -> Episode | None:
+def _change(
+    episodes: Sequence[Episode], failed_attempt: int, passed_attempt: int, since: int
+) -> Episode | None:
     """Return the last decision or feedback between a failure and the attempt that succeeded."""
     changes = [
         e
         for e in episodes
-        if (e.attempt == before and e.seq > since) or e.attempt == after
+        if (e.attempt == failed_attempt and e.seq > since) or e.attempt == passed_attempt
         if e.type == "decision" or (e.type == "message" and "feedback" in e.content.casefold())
     ]
     return changes[-1] if changes else None
@@ -177,9 +183,9 @@ def _succeeded(run: Run, episodes: Sequence[Episode], attempt: int) -> bool:
 def _quoted(*episodes: Episode) -> tuple[str, ...]:
     """Return the texts that episodes were sent with, the words of a check apart from its name."""
     texts = []
-    for each in episodes:
-        failed = episode_parsing.failed_check(each)
-        texts += [each.content, each.error_signature, failed[1] if failed else None]
+    for episode in episodes:
+        failed = episode_parsing.failed_check(episode)
+        texts += [episode.content, episode.error_signature, failed[1] if failed else None]
     return tuple(text for text in texts if text)
 
 
@@ -188,7 +194,7 @@ def _short(text: str) -> str:
 
 
 def _sentence(text: str) -> str:
-    line = episode_parsing.one_line(text)
+    line = episode_parsing.collapse_whitespace(text)
     return line if len(line) <= _SENTENCE_CHARS else line[: _SENTENCE_CHARS - 1] + "…"
 
 
@@ -196,24 +202,26 @@ def _key(text: str) -> str:
     return text[: kais_facts.LIMITS.key]
 
 
-def _unique(found: Iterable[Found]) -> list[Found]:
-    return list({(fact.subject, fact.predicate): fact for fact in reversed([*found])}.values())[
-        ::-1
-    ]
+def _unique(candidates: Iterable[ExtractedFact]) -> list[ExtractedFact]:
+    return list(
+        {(fact.subject, fact.predicate): fact for fact in reversed([*candidates])}.values()
+    )[::-1]
 
 
 _REST = "no {other}error recurred, and no {other}change came before a success"
 
 
-def _reason(episodes: int, kept: int, found: int) -> str | None:
-    if kept >= _ENOUGH:
+def _reason(episodes: int, selected_count: int, candidate_count: int) -> str | None:
+    if selected_count >= _ENOUGH:
         return None
-    if found > kept:
-        return f"the record proves {found} reusable facts, {kept} were asked for"
+    if candidate_count > selected_count:
+        return (
+            f"the record proves {candidate_count} reusable facts, {selected_count} were asked for"
+        )
     if not episodes:
         return "the run left no episodes, so its record proves nothing"
     record = f"the record of {episodes} episode{'' if episodes == 1 else 's'}"
-    if not kept:
+    if not selected_count:
         return f"{record} proves nothing to keep: no check failed, {_REST.format(other='')}"
-    what = f"{kept} reusable fact{'' if kept == 1 else 's'}"
-    return f"{record} proves {what}: no other check failed, {_REST.format(other='other ')}"
+    summary = f"{selected_count} reusable fact{'' if selected_count == 1 else 's'}"
+    return f"{record} proves {summary}: no other check failed, {_REST.format(other='other ')}"

@@ -54,7 +54,7 @@ def _mask_text(text: str | None) -> str | None:
 
 
 def _mask_name(text: str | None) -> str | None:
-    return redaction.mask_known(text) if text else None
+    return redaction.mask_known_formats(text) if text else None
 
 
 def _mask_data(data: Any) -> Any:
@@ -135,6 +135,10 @@ def stated_values(model: Fact | FactIn) -> dict[str, Any]:
 
 @functools.cache
 def _getter(model: type[Fact | FactIn]) -> tuple[tuple[str, ...], Callable[[Any], Any]]:
-    present = [each for each in STORED_FIELDS if each.attribute in model.model_fields]
-    names = tuple(each.name for each in present)
-    return names, operator.attrgetter(*(each.attribute for each in present))
+    present = [
+        stored_field
+        for stored_field in STORED_FIELDS
+        if stored_field.attribute in model.model_fields
+    ]
+    names = tuple(stored_field.name for stored_field in present)
+    return names, operator.attrgetter(*(stored_field.attribute for stored_field in present))

@@ -61,7 +61,7 @@ class NewFact(FactFields):
         signed = signs.of(self.content)
         refs = [text for ref in self.source.refs for text in (ref.type, ref.id)]
         values = self.__dict__
-        earned = prompt_injection.flags_of(
+        earned = prompt_injection.detect_flags(
             *self._prose(signed), " ".join(self.tags), *(values[name] for name in _JUDGED),
             *refs, *quoted,
         )  # fmt: skip
@@ -142,7 +142,7 @@ def violations(body: FactIn) -> list[str]:
 
 def flags_of_tags(tags: Sequence[str]) -> tuple[str, ...]:
     """Return the flags that tags earn together."""
-    return prompt_injection.flags_of(" ".join(tags))
+    return prompt_injection.detect_flags(" ".join(tags))
 
 
 def merged_flags(flags: tuple[str, ...], added: Iterable[str]) -> tuple[str, ...]:
@@ -210,8 +210,8 @@ def _masked_source(source: Source) -> Source:
 
 def masked_refs(refs: tuple[Ref, ...]) -> tuple[Ref, ...]:
     """Mask what looks like a secret by its form in references."""
-    known = redaction.mask_known
-    return tuple(Ref(type=known(ref.type), id=known(ref.id)) for ref in refs)
+    mask = redaction.mask_known_formats
+    return tuple(Ref(type=mask(ref.type), id=mask(ref.id)) for ref in refs)
 
 
 def replacement(old: Fact, content: str, actor: str) -> NewFact:
@@ -231,7 +231,7 @@ def replacement(old: Fact, content: str, actor: str) -> NewFact:
     return NewFact(**stated, scope=old.scope)
 
 
-def edited(old: Fact, edits: ApproveIn, actor: str) -> NewFact:
+def edited_successor(old: Fact, edits: ApproveIn, actor: str) -> NewFact:
     """Return the successor that a reviewer approves: the edited words, everything else inherited.
 
     It is true since when the old one was. It passes the gates as any other; what lifts its flags is
@@ -247,7 +247,7 @@ def edited(old: Fact, edits: ApproveIn, actor: str) -> NewFact:
     )
 
 
-def promoted(fact: Fact, target: str, *, about: str | None, actor: str) -> NewFact:
+def promoted_copy(fact: Fact, target: str, *, about: str | None, actor: str) -> NewFact:
     """Return the copy of a fact for the scope above: a little less sure, its source reduced.
 
     At the platform nothing of a realm is named; `about` is the entity when the scope above sees it.
@@ -257,7 +257,7 @@ def promoted(fact: Fact, target: str, *, about: str | None, actor: str) -> NewFa
     stated = fact_fields.stated_values(fact) | {
         "about": about,
         "position": fact.position if about else None,
-        "confidence": round(fact.confidence * promotion.FACTOR, 6),
+        "confidence": round(fact.confidence * promotion.COPY_CONFIDENCE_FACTOR, 6),
         "source": Source(type="promoted", refs=refs, actor=actor),
         "flags": (),
         "review": "none",
@@ -265,7 +265,7 @@ def promoted(fact: Fact, target: str, *, about: str | None, actor: str) -> NewFa
     return NewFact(**stated, scope=target)
 
 
-def hash_of(fact: Fact) -> bytes:
+def hash_of_fact(fact: Fact) -> bytes:
     """Hash what equality means of a fact that is stored."""
     return content_hash(
         {"kind": fact.kind, "content": fact.content, "subject": fact.subject,
@@ -273,9 +273,9 @@ def hash_of(fact: Fact) -> bytes:
     )  # fmt: skip
 
 
-def merge_refs(refs: tuple[Ref, ...], more: tuple[Ref, ...]) -> tuple[Ref, ...]:
+def merge_refs(refs: tuple[Ref, ...], added_refs: tuple[Ref, ...]) -> tuple[Ref, ...]:
     """Put references together, each once, at most 32; the first ones stay."""
-    return tuple(dict.fromkeys((*refs, *more)))[:32]
+    return tuple(dict.fromkeys((*refs, *added_refs)))[:32]
 
 
 def key_hash(subject: str | None, predicate: str | None) -> bytes | None:
@@ -303,10 +303,10 @@ def rendering(fact: Mapping[str, Any]) -> str:
     """
     since = fact.get("valid_from")
     day = None if since is None else (_EPOCH + since * _MICROSECOND).date().isoformat()
-    told = conversation_metadata.of(fact.get("data"))
+    turn = conversation_metadata.parse(fact.get("data"))
     parts = (
         fact.get("title"), fact["content"], fact.get("subject"), " ".join(fact["tags"]), day,
-        told.voice, told.when,
+        turn.speaker, turn.time_text,
     )  # fmt: skip
     return "\n".join(part for part in parts if part)
 

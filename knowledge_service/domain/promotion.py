@@ -12,7 +12,7 @@ from knowledge_service.domain import closure_messages
 from knowledge_service.domain.access_control import PLATFORM
 
 # A copy is a little less sure: what holds for one team holds for its neighbours as a rule only.
-FACTOR = 0.9
+COPY_CONFIDENCE_FACTOR = 0.9
 _SUCCESS_RATE = 0.5
 
 
@@ -35,11 +35,11 @@ class Evidence:
         return {"missions": self.missions, "succeeded": self.succeeded, "failed": self.failed}
 
 
-def evidence(shown: Iterable[tuple[str, str]]) -> Evidence:
+def count_evidence(run_outcomes: Iterable[tuple[str, str]]) -> Evidence:
     """Count (mission, outcome) of closed runs; excluded outcomes say nothing."""
     succeeded: list[str] = []
     failed = 0
-    for mission, name in shown:
+    for mission, name in run_outcomes:
         outcome = outcomes.Outcome(name)
         if outcomes.is_success(outcome):
             succeeded.append(mission)
@@ -48,12 +48,12 @@ def evidence(shown: Iterable[tuple[str, str]]) -> Evidence:
     return Evidence(len(set(succeeded)), len(succeeded), failed)
 
 
-def refusal(fact: Fact) -> str | None:
+def reason_against_promotion(fact: Fact) -> str | None:
     """Say why a fact cannot be copied at all; None when it can."""
     if fact.scope == PLATFORM:
         return "it is at the top already"
     if fact.lifecycle != "live":
-        return f"it is {closure_messages.of(fact)}"
+        return f"it is {closure_messages.describe_closure(fact)}"
     if fact.review in ("draft", "rejected"):
         return f"its review is {fact.review}; approve it first"
     if fact.flags:
@@ -61,11 +61,11 @@ def refusal(fact: Fact) -> str | None:
     return None
 
 
-def is_proven(fact: Fact, settings: Promotion, found: Evidence) -> bool:
+def is_proven(fact: Fact, settings: Promotion, evidence: Evidence) -> bool:
     """Tell whether the scope's own rule copies the fact."""
     return (
         settings.policy == "Automatic"
-        and found.missions >= settings.min_missions
+        and evidence.missions >= settings.min_missions
         and fact.confidence > settings.min_confidence
-        and found.success_rate >= _SUCCESS_RATE
+        and evidence.success_rate >= _SUCCESS_RATE
     )

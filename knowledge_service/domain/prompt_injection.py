@@ -19,55 +19,67 @@ INSTRUCTIONS = "instructions"
 """The flag of such a fact."""
 
 
-def _any(words: str) -> str:
-    return "(?:" + "|".join(word.strip() for word in words.split(",")) + ")"
+def _alternatives(phrases: str) -> str:
+    return "(?:" + "|".join(phrase.strip() for phrase in phrases.split(",")) + ")"
 
 
-_EARLIER = _any(
+_EARLIER = _alternatives(
     "previous, prior, earlier, above, preceding, all, any, your, system, existing, other, safety,"
     " former, those, these"
 )
-_ORDERS = _any(
+_ORDERS = _alternatives(
     r"instruct\w*, prompts?, rules?, guidelines?, directions?, directives?, orders, constraints?,"
     r" polic(?:y|ies), context, messages?, restrictions?, guardrails?, told, training"
 )
-_SET_ASIDE = _any(
+_SET_ASIDE = _alternatives(
     "ignore, disregard, forget, override, bypass, neglect, discard, drop, do not follow,"
     " don't follow, stop following"
 )
-_PRIVATE = _any(
+_PRIVATE = _alternatives(
     "secrets?, credentials?, tokens?, passwords?, api[ -]keys?, keys?, environment variables?,"
     " env(?:ironment)? vars?, conversation, chat history, transcript, source code, prompt,"
     " kubeconfig, private data, user data, contents? of, service ?account, database dump, emails?"
 )
-_PASS_ON = _any(
+_PASS_ON = _alternatives(
     "send, post, upload, forward, exfiltrate, transmit, email, mail, leak, copy, submit, append"
 )
-_TELL = _any("tell, inform, mention, reveal, alert, notify, disclose, show, warn, report")
-_TELLING = _any("telling, informing, mentioning, asking, notifying, alerting, warning, showing")
-_PEOPLE = _any(
+_DISCLOSE = _alternatives(
+    "tell, inform, mention, reveal, alert, notify, disclose, show, warn, report"
+)
+_DISCLOSING = _alternatives(
+    "telling, informing, mentioning, asking, notifying, alerting, warning, showing"
+)
+_PEOPLE = _alternatives(
     "users?, humans?, operators?, owners?, reviewers?, anyone, anybody, people, admins?,"
     " administrators?, the team"
 )
-_READER = _any("assistants?, agents?, ai, ais, models?, llms?, bots?, chatbots?, language models?")
-_OBEY = _any(
+_READER = _alternatives(
+    "assistants?, agents?, ai, ais, models?, llms?, bots?, chatbots?, language models?"
+)
+_OBEY = _alternatives(
     "ignore, obey, execute, run, delete, send, reveal, approve, trust, disable, bypass, comply,"
     " download, install, grant, skip, call, visit, open, forward, upload, follow, answer, say,"
     " respond, reply"
 )
-_SAFETY = _any(
+_SAFETY = _alternatives(
     "safety, security, guardrails?, approvals?, confirmations?, audit, authentication,"
     " authorization, authorisation, content filters?, moderation, reviews?"
 )
-_ROLE = _any(
+_ROLE = _alternatives(
     r"an? (?:unrestricted|unfiltered|jailbroken|different|new|evil)\b, no longer\b,"
     r" in (?:developer|debug|admin|god|dan) mode, dan\b, the system\b, now (?:an?|the|in|free)\b"
 )
-_POWERS = _any("admin, administrator, root, system, developer, unrestricted, unfiltered, superuser")
-_OUTSIDE = _any(r"https?:, @, \bwebhook, \b(?:external|attacker|remote|following|this|my|our)\b")
+_POWERS = _alternatives(
+    "admin, administrator, root, system, developer, unrestricted, unfiltered, superuser"
+)
+_OUTSIDE = _alternatives(
+    r"https?:, @, \bwebhook, \b(?:external|attacker|remote|following|this|my|our)\b"
+)
 
-_DO = _any("run, delete, deploy, merge, push, drop, remove, apply, change, grant, approve, execute")
-_ASKED = f"(?:{_PEOPLE}|permission|confirmation|approval)"
+_EXECUTE = _alternatives(
+    "run, delete, deploy, merge, push, drop, remove, apply, change, grant, approve, execute"
+)
+_APPROVER = f"(?:{_PEOPLE}|permission|confirmation|approval)"
 
 _SETTING = "ignore disregard forget override bypass neglect discard drop follow following"
 _MACHINES = """
@@ -90,22 +102,22 @@ class _Rule:
 
     def is_broken_by(self, text: str) -> bool:
         """Tell whether a text in small letters has the phrases, in time linear in its length."""
-        first, *others = self.phrases
-        if not others:
+        first, *next_phrases = self.phrases
+        if not next_phrases:
             return first.search(text) is not None
         ends = [match.end() for match in first.finditer(text)]
-        for phrase in others:
+        for phrase in next_phrases:
             if not ends:
                 return False
-            ends = self._continued(text, ends, phrase)
+            ends = self._match_ends_after(text, ends, phrase)
         return bool(ends)
 
-    def _continued(self, text: str, ends: list[int], phrase: re.Pattern[str]) -> list[int]:
+    def _match_ends_after(self, text: str, ends: list[int], phrase: re.Pattern[str]) -> list[int]:
         """Return where the phrase ends wherever it follows one of the ends.
 
         The nearest end before a match decides: it leaves the smallest gap and the fewest stops.
         """
-        found = []
+        match_ends = []
         index, end = 0, None
         for match in phrase.finditer(text):
             start = match.start()
@@ -115,8 +127,8 @@ class _Rule:
             if end is None or start - end > self.gap:
                 continue
             if self.stops.search(text, end, start) is None:
-                found.append(match.end())
-        return found
+                match_ends.append(match.end())
+        return match_ends
 
 
 def _rule(signs: str, *phrases: str) -> _Rule:
@@ -185,14 +197,14 @@ _RULES = (
     # Secrecy and disclosure.
     _rule(
         "tell inform mention reveal alert notify disclose show warn report",
-        rf"\b(?:do not|don't|never) {_TELL}\b",
+        rf"\b(?:do not|don't|never) {_DISCLOSE}\b",
         rf"\b{_PEOPLE}\b",
     ),
     _rule(
         "telling informing mentioning asking notifying alerting warning showing",
-        rf"(?:^|[.:;!?]\s?)(?:please )?{_DO}\b",
-        rf"\bwithout {_TELLING}\b",
-        rf"\b{_ASKED}\b",
+        rf"(?:^|[.:;!?]\s?)(?:please )?{_EXECUTE}\b",
+        rf"\bwithout {_DISCLOSING}\b",
+        rf"\b{_APPROVER}\b",
     ),
     _rule(
         "prompt",
@@ -247,7 +259,7 @@ _RULES = (
 _NEEDED = frozenset[str]().union(*(rule.signs for rule in _RULES))
 _BETWEEN_WORDS = {n: " " for n in range(128) if not chr(n).isalnum()}
 # What somebody tells of doing is no order: `I'll never tell anyone`, `she had to skip the review`.
-_TELLS = re.compile(
+_DISCLOSURE_PREFIX = re.compile(
     r"\b(?:i|he|she|they)(?:['\u2019](?:ll|d|ve)|[ ](?:will|would|can|could|did|do|had to"
     r"|have to|has to|never|always|just|not|don['\u2019]?t)){1,3}[ ][a-z]{1,20}(?=[ ])"
 )
@@ -264,7 +276,7 @@ _LOOKALIKES = str.maketrans(
 )
 
 
-def flags_of(*texts: Any) -> tuple[str, ...]:
+def detect_flags(*texts: Any) -> tuple[str, ...]:
     """Return the flags that texts or JSON data earn."""
     for text in texts:
         if text and _is_instruction(text):
@@ -283,23 +295,23 @@ def _is_instruction(value: Any) -> bool:
     return _breaks_rules(text) or ("\n" in text and _breaks_rules(" ".join(text.split())))
 
 
-def has_sign(words: str) -> bool:
+def may_match(text: str) -> bool:
     """Tell whether a plain text may earn a flag, if these are words of it."""
-    return _has_marks(words) or bool(_words(words.lower()))
+    return _has_marks(text) or bool(_signal_words(text.lower()))
 
 
 def _breaks_rules(text: str) -> bool:
-    words, has_marks = _words(text), _has_marks(text)
-    if words:
-        text = _TELLS.sub("", text)
-    return (has_marks or bool(words)) and any(
+    signal_words, has_marks = _signal_words(text), _has_marks(text)
+    if signal_words:
+        text = _DISCLOSURE_PREFIX.sub("", text)
+    return (has_marks or bool(signal_words)) and any(
         rule.is_broken_by(text)
         for rule in _RULES
-        if (has_marks and not rule.signs) or not rule.signs.isdisjoint(words)
+        if (has_marks and not rule.signs) or not rule.signs.isdisjoint(signal_words)
     )
 
 
-def _words(text: str) -> frozenset[str]:
+def _signal_words(text: str) -> frozenset[str]:
     return _NEEDED.intersection(text.translate(_BETWEEN_WORDS).split())
 
 

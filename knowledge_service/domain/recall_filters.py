@@ -56,12 +56,12 @@ class Record(Protocol):
     # fmt: on
 
 
-def passes(fact: Record, filters: Filters) -> bool:
+def is_match(fact: Record, filters: Filters) -> bool:
     """Tell whether the fact is served and meets the conditions."""
-    return refusal(fact, filters) is None
+    return exclusion_reason(fact, filters) is None
 
 
-def refusal(fact: Record, filters: Filters) -> str | None:
+def exclusion_reason(fact: Record, filters: Filters) -> str | None:
     """Return in words why the fact is left out; None when it passes."""
     if fact.review not in _SERVED:
         return f"its review is {fact.review}; only reviewed facts and those without are served"
@@ -71,17 +71,17 @@ def refusal(fact: Record, filters: Filters) -> str | None:
         return f"its confidence {fact.confidence:g} is below {filters.min_confidence:g}"
     if filters.kinds and fact.kind not in filters.kinds:
         return f"its kind {fact.kind} is not among {', '.join(filters.kinds)}"
-    if filters.tags and not _tagged(fact, filters.tags):
+    if filters.tags and not _has_tags(fact, filters.tags):
         return f"it does not have all of the tags {', '.join(filters.tags)}"
-    return _known(fact, filters) or _valid(fact, filters.valid_at)
+    return _reason_not_known(fact, filters) or _reason_not_valid(fact, filters.valid_at)
 
 
-def _tagged(fact: Record, tags: tuple[str, ...]) -> bool:
-    own = {facts.normal_tag(tag) for tag in fact.tags}
-    return own.issuperset(facts.normal_tag(tag) for tag in tags)
+def _has_tags(fact: Record, tags: tuple[str, ...]) -> bool:
+    fact_tags = {facts.normal_tag(tag) for tag in fact.tags}
+    return fact_tags.issuperset(facts.normal_tag(tag) for tag in tags)
 
 
-def _known(fact: Record, filters: Filters) -> str | None:
+def _reason_not_known(fact: Record, filters: Filters) -> str | None:
     at = filters.known_at
     if at is None:
         served = (
@@ -97,7 +97,7 @@ def _known(fact: Record, filters: Filters) -> str | None:
     return None
 
 
-def _valid(fact: Record, at: datetime | None) -> str | None:
+def _reason_not_valid(fact: Record, at: datetime | None) -> str | None:
     if at is None:
         return None
     if fact.valid_from is not None and fact.valid_from > at:

@@ -19,7 +19,7 @@ MASK = "[masked]"
 
 # The text is untrusted, and every write is masked: no repetition may begin at many places and run
 # on from each. Each repetition is short, or begins only where its run begins.
-_WHOLE = re.compile(
+_WHOLE_SECRET = re.compile(
     # One boundary for all forms: most places are then left at the first letter of each.
     r"\b(?:"
     + "|".join(
@@ -61,7 +61,7 @@ _JWT = re.compile(r"(?<![\w-])(?>([\w-]*?)\beyJ)[\w-]{8,}+\.[\w-]{8,}+\.[\w-]{8,
 _SIGNED_ADDRESS = re.compile(r"(?<=[?&]sig=)[\w%+/=-]{30,}+")
 # A name that says so, then the value: the name stays, so that the sentence can still be read. The
 # first letter stands apart because a search for a few letters is many times as fast.
-_NAMED = re.compile(
+_NAMED_SECRET = re.compile(
     r"""(?x)([pscatPSCAT](?i:
         (?<=p)(?:ass(?:word|wd|phrase)|wd|rivate[_-]?key)
         |(?<=s)ecret(?:[_-]?key)?
@@ -111,7 +111,7 @@ def mask(text: str) -> str:
 
 # Few kinds, schemas and references are named again and again; 4,096 of them is arbitrary.
 @functools.lru_cache(maxsize=4096)
-def mask_known(text: str) -> str:
+def mask_known_formats(text: str) -> str:
     """Mask only what is a secret by its form or name, in what is an identifier.
 
     Ids are random words as keys are, and nobody finds again what is masked.
@@ -119,10 +119,10 @@ def mask_known(text: str) -> str:
     return _masked(text) if _may_hold_one(text.lower()) else text
 
 
-def has_sign(words: str) -> bool:
+def may_contain_secret(text: str) -> bool:
     """Tell whether a text can be other than it is once it is masked, if these are words of it."""
-    small = words.lower()
-    may_be_random = small != words and max(map(len, words.split(" "))) >= _LONG_FROM
+    small = text.lower()
+    may_be_random = small != text and max(map(len, text.split(" "))) >= _LONG_FROM
     return may_be_random or _may_hold_one(small)
 
 
@@ -142,11 +142,11 @@ def _masked(text: str) -> str:
         text = _PRIVATE_KEY.sub(MASK, text)
     if "eyJ" in text:
         text = _JWT.sub(rf"\1{MASK}", text)
-    text = _WHOLE.sub(MASK, text)
+    text = _WHOLE_SECRET.sub(MASK, text)
     if "://" in text:
         text = _URL.sub(rf"\1{MASK}\3", text)
     text = _BEARER.sub(rf"\1{MASK}", text)
-    return _NAMED.sub(_mask_named, text)
+    return _NAMED_SECRET.sub(_mask_named, text)
 
 
 def _mask_named(match: re.Match[str]) -> str:
@@ -166,16 +166,16 @@ def _mask_random(match: re.Match[str]) -> str:
     return MASK if _is_random(match[0]) else match[0]
 
 
-def _is_random(word: str) -> bool:
+def _is_random(token: str) -> bool:
     """Tell whether a word changes between cases and digits as often as chance does.
 
     Identifiers are made of words, digests and ids of one case; a key in base 62 or 64 changes its
     kind of letter at about six of ten places. The numbers are arbitrary, and held by a corpus.
     """
-    plain = word.rstrip("=")
+    plain = token.rstrip("=")
     if _DIGEST.match(plain):
         return False
-    if "/" in plain and max(map(len, plain.split("/"))) < _WORD:
+    if "/" in plain and max(map(len, plain.split("/"))) < _MAX_PATH_PART:
         return False
     kinds = plain.translate(_KINDS)
     if not {"a", "A", "0"}.issubset(kinds) or kinds.count("0") < 2:  # noqa: PLR2004 - two digits
@@ -185,7 +185,7 @@ def _is_random(word: str) -> bool:
 
 
 _DIGEST = re.compile(r"sha(?:1|256|384|512)-")
-_WORD = 16
+_MAX_PATH_PART = 16
 _CHANGES = 0.42
 _KINDS = str.maketrans(
     string.ascii_lowercase + string.ascii_uppercase + string.digits + "+/_-",

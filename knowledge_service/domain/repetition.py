@@ -7,7 +7,7 @@ import re
 
 from knowledge_client.models import Fact
 
-_WORD = re.compile(r"[^\W_]+(?:[._/-][^\W_]+)*")
+_TOKEN = re.compile(r"[^\W_]+(?:[._/-][^\W_]+)*")
 # Words of grammar and of the extractor's own sentences: no two statements differ by them.
 _COMMON_WORDS = """
 a after again an and are as at be because been but by check did error fails failure for from had
@@ -26,12 +26,12 @@ def text_of(fact: Fact) -> str:
     return "\n".join(part for part in parts if part)
 
 
-def repeats(sentence: str, text: str) -> bool:
+def is_repetition(sentence: str, text: str) -> bool:
     """Tell whether most words of a sentence that tell something stand in a text."""
-    words = _words(sentence)
-    return bool(words) and len(words & _words(text)) >= _SHARE * len(words)
+    terms = _terms(sentence)
+    return bool(terms) and len(terms & _terms(text)) >= _SHARE * len(terms)
 
 
-def _words(text: str) -> frozenset[str]:
-    found = frozenset(match.casefold() for match in _WORD.findall(text))
-    return found - _COMMON
+def _terms(text: str) -> frozenset[str]:
+    tokens = frozenset(match.casefold() for match in _TOKEN.findall(text))
+    return tokens - _COMMON

@@ -26,7 +26,7 @@ class Candidate:
     since: datetime
     usefulness: float | None = None
     expires_at: datetime | None = None
-    is_kept: bool = False
+    is_protected: bool = False
     version: int = 1
 
 
@@ -44,31 +44,39 @@ def surplus(live_facts: int, settings: Retention) -> int:
     return max(0, live_facts - settings.max_facts) if settings.max_facts else 0
 
 
-def choose(
+def choose_for_archive(
     candidates: Iterable[Candidate], count: int, settings: Retention, now: datetime
 ) -> tuple[Choice, ...]:
     """Choose the first `count` facts to archive, in order; holds `count` candidates at most."""
-    going = heapq.nsmallest(
+    chosen = heapq.nsmallest(
         count,
-        (each for each in candidates if not each.is_kept),
-        key=lambda each: (not _expired(each, settings, now), *_worth(each, settings, now)),
+        (candidate for candidate in candidates if not candidate.is_protected),
+        key=lambda candidate: (
+            not _is_expired(candidate, settings, now),
+            *_worth(candidate, settings, now),
+        ),
     )
-    return tuple(Choice(each.fact_id, each.version, _reason(each, settings, now)) for each in going)
+    return tuple(
+        Choice(candidate.fact_id, candidate.version, _reason(candidate, settings, now))
+        for candidate in chosen
+    )
 
 
-def _reason(each: Candidate, settings: Retention, now: datetime) -> str:
-    why = "expired" if _expired(each, settings, now) else "was the least useful"
-    return f"the scope keeps {settings.max_facts} facts; this one {why}"
+def _reason(candidate: Candidate, settings: Retention, now: datetime) -> str:
+    cause = "expired" if _is_expired(candidate, settings, now) else "was the least useful"
+    return f"the scope keeps {settings.max_facts} facts; this one {cause}"
 
 
-def _expired(each: Candidate, settings: Retention, now: datetime) -> bool:
-    if each.expires_at is not None and each.expires_at <= now:
+def _is_expired(candidate: Candidate, settings: Retention, now: datetime) -> bool:
+    if candidate.expires_at is not None and candidate.expires_at <= now:
         return True
-    return settings.ttl_days is not None and each.since + timedelta(days=settings.ttl_days) <= now
+    return (
+        settings.ttl_days is not None and candidate.since + timedelta(days=settings.ttl_days) <= now
+    )
 
 
-def _worth(each: Candidate, settings: Retention, now: datetime) -> tuple[float, str]:
-    useful = _UNTRIED if each.usefulness is None else each.usefulness
-    days = max(0.0, (now - each.since).total_seconds() / _DAY_S)
+def _worth(candidate: Candidate, settings: Retention, now: datetime) -> tuple[float, str]:
+    useful = _UNTRIED if candidate.usefulness is None else candidate.usefulness
+    days = max(0.0, (now - candidate.since).total_seconds() / _DAY_S)
     decay = 2.0 ** (-days / settings.half_life_days) if settings.half_life_days else 1.0
-    return useful * each.confidence * decay, each.fact_id
+    return useful * candidate.confidence * decay, candidate.fact_id

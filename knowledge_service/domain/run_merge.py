@@ -28,7 +28,7 @@ def key_of(run: Run) -> RunKey:
     return RunKey(realm_of(run.scope), run.run_id)
 
 
-class Differs(Exception):
+class RunMismatch(Exception):
     """The run is another one: `field` has the value `recorded`."""
 
     def __init__(self, field: str, recorded: str) -> None:
@@ -37,7 +37,7 @@ class Differs(Exception):
         self.recorded = recorded
 
 
-def merge(run_id: str, old: Run | None, new: RunIn, now: datetime) -> Run:
+def merge_run(run_id: str, old: Run | None, new: RunIn, now: datetime) -> Run:
     """Return the run with what is new; what is absent in `new` stays as it was.
 
     A closed run takes what was missing, as when its opening comes late, and never another outcome.
@@ -46,42 +46,42 @@ def merge(run_id: str, old: Run | None, new: RunIn, now: datetime) -> Run:
         Differs: its kind, namespace, scope or recorded outcome is another.
         InvalidBody: it would have too many counters.
     """
-    given = new.model_dump(exclude_unset=True, exclude_none=True)
+    changes = new.model_dump(exclude_unset=True, exclude_none=True)
     if old is None:
-        _refuse_many(run_id, len(new.counters), allowed=0)
+        _require_few_counters(run_id, len(new.counters), allowed=0)
         merged = new.model_dump() | {"run_id": run_id, "opened_at": now, "closed_at": None}
     else:
-        _refuse_another(old, new)
-        merged = old.model_dump() | _allowed(old, given)
+        _require_same_run(old, new)
+        merged = old.model_dump() | _allowed(old, changes)
         merged["counters"] = old.counters | new.counters
         # A run that was stored with more still takes what adds none.
-        _refuse_many(run_id, len(merged["counters"]), allowed=len(old.counters))
+        _require_few_counters(run_id, len(merged["counters"]), allowed=len(old.counters))
     if merged["outcome"] is not None and merged["closed_at"] is None:
         merged["closed_at"] = now
     return Run.model_validate(merged)
 
 
-def _refuse_many(run_id: str, count: int, *, allowed: int) -> None:
+def _require_few_counters(run_id: str, count: int, *, allowed: int) -> None:
     if count > max(allowed, _MAX_COUNTERS):
         raise InvalidBody(f"run {run_id} would have {count} counters, at most {_MAX_COUNTERS}")
 
 
-def _refuse_another(old: Run, new: RunIn) -> None:
+def _require_same_run(old: Run, new: RunIn) -> None:
     for field in _IDENTITY:
         if getattr(old, field) != getattr(new, field):
-            raise Differs(field, getattr(old, field))
+            raise RunMismatch(field, getattr(old, field))
     if old.outcome is not None and new.outcome is not None and old.outcome != new.outcome:
-        raise Differs("outcome", old.outcome)
+        raise RunMismatch("outcome", old.outcome)
 
 
-def _allowed(old: Run, given: dict[str, object]) -> dict[str, object]:
+def _allowed(old: Run, changes: dict[str, object]) -> dict[str, object]:
     if old.closed_at is None:
-        return given
+        return changes
     # A closed run is settled: a late opening only fills what is missing.
-    return {name: value for name, value in given.items() if getattr(old, name) in (None, {})}
+    return {name: value for name, value in changes.items() if getattr(old, name) in (None, {})}
 
 
-def credit(run: Run, closed_by: PrincipalType) -> str | None:
+def usage_kind_of_outcome(run: Run, closed_by: PrincipalType) -> str | None:
     """Return the usage kind that the run's facts earn.
 
     None while open, for excluded outcomes, and for what an agent closed: it would praise its own

@@ -105,4 +105,4 @@ def _look(words: str) -> int:
     """Look at words with a space between each two: what any of them may be, or more."""
     if not (words.isascii() and words.isprintable()):
         return SECRET | ORDER
-    return SECRET * redaction.has_sign(words) | ORDER * prompt_injection.has_sign(words)
+    return SECRET * redaction.may_contain_secret(words) | ORDER * prompt_injection.may_match(words)

@@ -21,7 +21,7 @@ from knowledge_client.models import (
 )
 
 # Below ten counted uses a scope's own success rate says little; one half stands in for it.
-_ENOUGH = 10
+_MIN_COUNTED = 10
 _PRIOR_WEIGHT = 4
 VALUES: Final = 20
 """Values of a parameter that are told apart; the rarer ones are summed up. Arbitrary."""
@@ -51,8 +51,8 @@ def blueprint_stats(name: BlueprintName, rows: Sequence[LedgerRow]) -> Blueprint
         name=name.name,
         last_revision=max(by_revision, default=None),
         revisions=tuple(
-            RevisionStats(revision=revision, **_fields(found))
-            for revision, found in sorted(by_revision.items())
+            RevisionStats(revision=revision, **_fields(revision_rows))
+            for revision, revision_rows in sorted(by_revision.items())
         ),
         **_fields(rows),
     )
@@ -63,20 +63,21 @@ def parameter_stats(rows: Sequence[LedgerRow]) -> tuple[ParameterStats, ...]:
     by_name: dict[str, dict[str, list[LedgerRow]]] = defaultdict(lambda: defaultdict(list))
     for row in rows:
         for name, value in row.parameters.items():
-            by_name[name][_written(value)].append(row)
+            by_name[name][_canonical_value(value)].append(row)
     return tuple(
-        ParameterStats(name=name, values=_values(found)) for name, found in sorted(by_name.items())
+        ParameterStats(name=name, values=_value_stats(rows_by_value))
+        for name, rows_by_value in sorted(by_name.items())
     )
 
 
-def _values(found: Mapping[str, Sequence[LedgerRow]]) -> tuple[ValueStats, ...]:
-    by_use = sorted(found.items(), key=lambda item: (-len(item[1]), item[0]))
-    told = [ValueStats(value=value, **_fields(rows)) for value, rows in by_use[:VALUES]]
+def _value_stats(rows_by_value: Mapping[str, Sequence[LedgerRow]]) -> tuple[ValueStats, ...]:
+    by_use = sorted(rows_by_value.items(), key=lambda item: (-len(item[1]), item[0]))
+    frequent = [ValueStats(value=value, **_fields(rows)) for value, rows in by_use[:VALUES]]
     rarer = [row for _, rows in by_use[VALUES:] for row in rows]
-    return (*told, *([ValueStats(**_fields(rarer))] if rarer else []))
+    return (*frequent, *([ValueStats(**_fields(rarer))] if rarer else []))
 
 
-def _written(value: Any) -> str:
+def _canonical_value(value: Any) -> str:
     """Write a value so that equal ones are written alike; numbers as JSON compares them."""
     if isinstance(value, float) and value.is_integer():
         value = int(value)
@@ -92,7 +93,7 @@ def usefulness(succeeded: int, failed: int) -> float | None:
     counted = succeeded + failed
     if not counted:
         return None
-    base = succeeded / counted if counted >= _ENOUGH else 0.5
+    base = succeeded / counted if counted >= _MIN_COUNTED else 0.5
     return (succeeded + _PRIOR_WEIGHT * base) / (counted + _PRIOR_WEIGHT)
 
 

@@ -24,7 +24,7 @@ class Holder:
 
 
 @dataclass(frozen=True)
-class Verdict:
+class SupersessionVerdict:
     """What the new fact does to those that held its key.
 
     `closes` end where the new one begins; with `until` the new one is recorded already closed at
@@ -34,23 +34,23 @@ class Verdict:
     closes: tuple[str, ...] = ()
     contradicts: tuple[str, ...] = ()
     superseded_by: str | None = None
-    until: datetime | None = None
+    closed_at: datetime | None = None
 
 
-def decide(
+def decide_supersession(
     holders: Sequence[Holder],
     since: datetime,
     by: Literal["human", "agent", "system"],
     *,
     is_approved: bool = False,
-) -> Verdict:
+) -> SupersessionVerdict:
     """Compare the new fact, true since `since`, with every live fact of its scope and key.
 
     With `is_approved` it is a draft that is being approved: a later fact without approval does not
     supersede it, and both stay live.
     """
     closes, contradicts = [], []
-    later: Holder | None = None
+    successor: Holder | None = None
     for holder in holders:
         if holder.since == since or (holder.is_approved and by == "agent"):
             contradicts.append(holder.fact_id)
@@ -58,11 +58,11 @@ def decide(
             closes.append(holder.fact_id)
         elif is_approved and not holder.is_approved:
             contradicts.append(holder.fact_id)
-        elif later is None or holder.since < later.since:
-            later = holder
-    return Verdict(
+        elif successor is None or holder.since < successor.since:
+            successor = holder
+    return SupersessionVerdict(
         closes=tuple(closes),
         contradicts=tuple(contradicts),
-        superseded_by=later.fact_id if later else None,
-        until=later.since if later else None,
+        superseded_by=successor.fact_id if successor else None,
+        closed_at=successor.since if successor else None,
     )

@@ -9,7 +9,7 @@ from knowledge_client.models import Quota
 _MINUTE_S = 60.0
 # A hundred a second, sustained, is far beyond what an agent has to say; people and the operator
 # have no bound unless one is given.
-AGENTS = Quota(
+AGENT_DEFAULTS = Quota(
     writes_per_minute=6_000,
     facts_per_minute=6_000,
     bytes_per_minute=64 * 1024**2,
@@ -19,29 +19,29 @@ AGENTS = Quota(
 
 
 @dataclass(frozen=True)
-class Bucket:
+class TokenBucket:
     """A share of `per_minute`; full at first, and at most that full ever."""
 
     per_minute: int
-    left: float
+    tokens: float
     at_s: float
 
-    def take(self, amount: float, now_s: float) -> Bucket | float:
+    def take(self, amount: float, now_s: float) -> TokenBucket | float:
         """Return the bucket without the amount, or in how many seconds there will be enough.
 
         What is larger than the whole share passes when the bucket is full: it empties it.
         """
         share = float(self.per_minute)
-        filled = min(share, self.left + max(0.0, now_s - self.at_s) * share / _MINUTE_S)
+        filled = min(share, self.tokens + max(0.0, now_s - self.at_s) * share / _MINUTE_S)
         needed = min(amount, share)
         if filled < needed:
             return (needed - filled) * _MINUTE_S / share
-        return replace(self, left=filled - needed, at_s=now_s)
+        return replace(self, tokens=filled - needed, at_s=now_s)
 
 
-def settled(given: Quota | None, *, is_agent: bool) -> Quota:
+def effective_quota(quota: Quota | None, *, is_agent: bool) -> Quota:
     """Return the quota that holds: what was given, and for agents the default where nothing was."""
-    default = AGENTS if is_agent else Quota()
-    if given is None:
+    default = AGENT_DEFAULTS if is_agent else Quota()
+    if quota is None:
         return default
-    return default.model_copy(update=given.model_dump(exclude_none=True))
+    return default.model_copy(update=quota.model_dump(exclude_none=True))

@@ -41,7 +41,7 @@ def run(store: Store, key: RunKey) -> Extraction:
         reason = f"{found.scope} is read-only"
         return store.finish_extraction(key, (), reason, actor=ACTOR)
     episodes = store.episodes(key)
-    earlier = store.earlier_signatures(key, episode_parsing.signatures(episodes))
+    earlier = store.earlier_signatures(key, episode_parsing.error_signatures(episodes))
     limit = min(store.extraction_limit(key), settings.max_facts)
     remembered = _remembered(store, found)
     outcome = extraction.extract(found, episodes, earlier, remembered=remembered, limit=limit)
@@ -62,7 +62,7 @@ def _remembered(store: Store, run: Run) -> list[Fact]:
     ]
 
 
-def _new_fact(found: Run, fact: extraction.Found) -> NewFact:
+def _new_fact(found: Run, fact: extraction.ExtractedFact) -> NewFact:
     own: tuple[Ref, ...] = (Ref(type="run", id=found.run_id),)
     if found.mission:
         own = (Ref(type="mission", id=f"{found.namespace}/{found.mission}"), *own)

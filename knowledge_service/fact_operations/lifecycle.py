@@ -33,7 +33,7 @@ def correct(
     uow.begin()
     old = _live(uow, fact_id)
     new = domain.replacement(old, replacement, order.actor.name)
-    if new.content_hash == domain.hash_of(old):
+    if new.content_hash == domain.hash_of_fact(old):
         raise Conflict(f"the replacement of fact {fact_id} says the same; give other words")
     closing.close(uow, old, "superseded", order.reason, order.actor, until=uow.at_us)
     withdrawal = closing.withdraw_copies(uow, fact_id, order, cause="corrected", until=uow.at_us)
@@ -69,7 +69,7 @@ def restore(uow: FactUnitOfWork, fact_id: str, order: Order) -> Fact:
         raise Conflict(f"fact {fact_id} is live; there is nothing to restore")
     if order.actor.type == "agent":
         _require_agent_may_restore(uow, fact, order.actor.name)
-    equal = uow.equal(fact.scope, domain.hash_of(fact))
+    equal = uow.equal(fact.scope, domain.hash_of_fact(fact))
     if equal and equal.lifecycle == "live":
         raise Conflict(f"fact {equal.id} is live and says the same; confirm that one")
     holder = _holder(uow, fact)
@@ -129,7 +129,7 @@ def _corrected(
 def _live(uow: FactUnitOfWork, fact_id: str) -> Fact:
     fact = require_fact(uow, fact_id)
     if fact.lifecycle != "live":
-        raise Conflict(f"fact {fact_id} is {closure_messages.of(fact, 'already')}")
+        raise Conflict(f"fact {fact_id} is {closure_messages.describe_closure(fact, 'already')}")
     return fact
 
 
@@ -150,7 +150,7 @@ def _require_agent_may_restore(uow: FactUnitOfWork, fact: Fact, agent: str) -> N
             f"{refused}: a reviewer approved fact {approved.id} in its place;"
             " remember what you know instead"
         )
-    decision = uow.decision(fact.scope, domain.hash_of(fact))
+    decision = uow.decision(fact.scope, domain.hash_of_fact(fact))
     if decision and decision.verdict != "approved":
         raise Forbidden(
             f"{refused}: a reviewer {decision.verdict} its text; remember what you know instead"

@@ -28,7 +28,7 @@ def promote(uow: FactUnitOfWork, fact_id: str, order: Order) -> PromotionResult:
     """
     uow.begin()
     fact = require_fact(uow, fact_id)
-    refusal = promotion.refusal(fact)
+    refusal = promotion.reason_against_promotion(fact)
     if refusal:
         raise Conflict(f"fact {fact_id} cannot be promoted: {refusal}")
     target = lineage(fact.scope)[1]
@@ -51,10 +51,10 @@ def promote_proven(uow: FactUnitOfWork, fact_id: str) -> PromotionResult | None:
         return None
     settings = uow.config(fact.scope).promotion
     target = lineage(fact.scope)[1]
-    evidence = promotion.evidence(
+    evidence = promotion.count_evidence(
         [(each.mission, each.outcome) for each in uow.run_exposures(fact_id)]
     )
-    if target == PLATFORM or promotion.refusal(fact):
+    if target == PLATFORM or promotion.reason_against_promotion(fact):
         return None
     if not promotion.is_proven(fact, settings, evidence) or _was_copied(uow, fact, target):
         return None
@@ -74,7 +74,7 @@ def _copy(
 ) -> PromotionResult:  # fmt: skip
     entity = uow.fact(fact.about) if fact.about else None
     about = fact.about if entity and contains(entity.scope, target) else None
-    new = domain.promoted(fact, target, about=about, actor=order.actor.name)
+    new = domain.promoted_copy(fact, target, about=about, actor=order.actor.name)
     stored = remember.store_in_operation(uow, new, order.actor)
     remember.link(
         uow, stored.fact_id, fact.id, "promoted_from", scope=fact.scope, actor=order.actor
@@ -106,9 +106,10 @@ def _was_copied(uow: FactUnitOfWork, fact: Fact, target: str) -> bool:
 
 def _otherwise(uow: FactUnitOfWork, fact: Fact, target: str) -> Fact | None:
     held = remember.holders(uow, target, domain.key_hash(fact.subject, fact.predicate))
-    said = domain.hash_of(fact)
+    said = domain.hash_of_fact(fact)
     return next(
-        (each for each in held if each.lifecycle == "live" and domain.hash_of(each) != said), None
+        (each for each in held if each.lifecycle == "live" and domain.hash_of_fact(each) != said),
+        None,
     )
 
 

@@ -129,7 +129,7 @@ class _Claim:
 
     keyed: tuple[Fact, ...]
     since: int
-    verdict: supersession.Verdict
+    verdict: supersession.SupersessionVerdict
 
     @property
     def until(self) -> int:
@@ -139,7 +139,7 @@ class _Claim:
 
 
 def _claim(keyed: Sequence[Fact], since: int, actor: Actor, *, is_approved: bool = False) -> _Claim:
-    verdict = supersession.decide(
+    verdict = supersession.decide_supersession(
         [
             supersession.Holder(fact.id, _since(fact), fact.review == "approved")
             for fact in keyed

@@ -30,8 +30,8 @@ def approve(uow: FactUnitOfWork, fact_id: str, order: Order, edits: ApproveIn) -
         _approve(uow, fact, order)
         return ApprovalResult(fact=require_fact(uow, fact_id))
     changes = edits.model_dump(exclude={"reason"}, exclude_none=True, mode="json")
-    new = domain.edited(fact, edits, order.actor.name)
-    if new.content_hash == domain.hash_of(fact):
+    new = domain.edited_successor(fact, edits, order.actor.name)
+    if new.content_hash == domain.hash_of_fact(fact):
         raise Conflict(f"the edited words of fact {fact_id} say the same; approve it as it is")
     _review(uow, fact, order, "approved", {}, edits=changes)
     closing.close(uow, fact, "superseded", order.reason, order.actor, until=uow.at_us)
@@ -81,7 +81,7 @@ def _approval(order: Order) -> dict[str, Any]:
 def _reviewable(uow: FactUnitOfWork, fact_id: str, decision: str) -> Fact:
     fact = require_fact(uow, fact_id)
     if fact.lifecycle != "live":
-        raise Conflict(f"fact {fact_id} is {closure_messages.of(fact, 'already')}")
+        raise Conflict(f"fact {fact_id} is {closure_messages.describe_closure(fact, 'already')}")
     if fact.review == decision and not fact.flags:
         raise Conflict(f"fact {fact_id} is {decision} already")
     return fact

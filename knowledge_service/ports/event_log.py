@@ -8,7 +8,7 @@ from datetime import datetime
 from typing import Protocol
 
 from knowledge_client.models import AuditEntry, UsageKind
-from knowledge_service.domain.access_control import Reach, View
+from knowledge_service.domain.access_control import ScopeRange, View
 from knowledge_service.ports.queries import Once
 
 
@@ -85,7 +85,9 @@ class ChangeStore(Protocol):
         """Return visible events after a position, in order."""
         ...
 
-    def audit(self, reaches: Sequence[Reach], before: AuditPlace | None, *, limit: int) -> Acts:
+    def audit(
+        self, reaches: Sequence[ScopeRange], before: AuditPlace | None, *, limit: int
+    ) -> Acts:
         """Return acts in the scopes that are reached, newest first.
 
         What belongs to no scope, as registrations do, is for who reaches the whole platform.

@@ -46,7 +46,7 @@ class Reader:
     def sees_receipt(self, observer: str, principal: str) -> bool:
         """Tell whether a receipt is the reader's own, or of a scope that it was granted."""
         return self.is_own(observer, principal) or any(
-            reach.covers(observer) for reach in self.view.reaches
+            reach.covers(observer) for reach in self.view.scope_ranges
         )
 
     def is_own(self, observer: str, principal: str) -> bool:

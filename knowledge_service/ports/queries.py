@@ -10,7 +10,7 @@ from knowledge_client.models import (
     Fact,
     Receipt,
 )
-from knowledge_service.domain.access_control import PrincipalType, Reach, View, realm_of
+from knowledge_service.domain.access_control import PrincipalType, ScopeRange, View, realm_of
 from knowledge_service.domain.recall_filters import Filters
 from knowledge_service.domain.run_merge import RunKey
 
@@ -146,6 +146,6 @@ class NewReceipt:
 class Queue:
     """A page of what waits for a reviewer in scopes that `reaches` cover, the newest first."""
 
-    reaches: tuple[Reach, ...]
+    reaches: tuple[ScopeRange, ...]
     limit: int
     before: str | None = None

@@ -150,7 +150,7 @@ def _by_text(shelf: Shelf, scores: Scores, inquiry: Inquiry, watch: Watch) -> Fo
 def _served(rows: Iterable[Candidate], filters: Filters, watch: Watch) -> dict[int, Candidate]:
     found = {}
     for row in rows:
-        refused = recall_filters.refusal(row, filters)
+        refused = recall_filters.exclusion_reason(row, filters)
         if refused is None:
             found[row.number] = row
         else:
@@ -184,7 +184,7 @@ def _beside(
     wanted = dict(zip(scores.numbers(spots).tolist(), spots.tolist(), strict=True))
     fresh = [number for number in wanted if number not in rows]
     for row in shelf.rows(fresh) if fresh else ():
-        if sessions.may_be_of(row) in names and recall_filters.passes(row, filters):
+        if sessions.may_be_of(row) in names and recall_filters.is_match(row, filters):
             spot = wanted[row.number]
             rows[row.number], place[row.number] = row, spot
             text[row.number] = float(scores.values[spot])
@@ -216,7 +216,7 @@ def _linked(
         found.setdefault(other, []).append(number)
     fresh = [number for number in found if number not in rows]
     for row in shelf.rows(fresh) if fresh else ():
-        if recall_filters.passes(row, filters):
+        if recall_filters.is_match(row, filters):
             rows[row.number] = row
     return {number: others for number, others in found.items() if number in rows}
 
@@ -242,7 +242,7 @@ def _folded(
     keyed = [rows[each.number] for each in ranked[: 2 * inquiry.limit] if rows[each.number].key]
     if keyed and len(shelf.paths) > 1:
         nearer = (
-            row for row in shelf.on_keys(keyed) if recall_filters.passes(row, inquiry.filters)
+            row for row in shelf.on_keys(keyed) if recall_filters.is_match(row, inquiry.filters)
         )
         folder.know(nearer)
     kept: list[Ranked] = []

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from kais import scopes
 from knowledge_client.models import ProblemViolation, Run, ScopeRef, Verb
-from knowledge_service.domain.access_control import Principal, Reach, View, lineage, realm_of
+from knowledge_service.domain.access_control import Principal, ScopeRange, View, lineage, realm_of
 from knowledge_service.errors import (
     Conflict,
     Forbidden,
@@ -66,7 +66,7 @@ def readable(refs: Sequence[ScopeRef], principal: Principal) -> tuple[str, ...]:
     view = principal.view
     paths = tuple(dict.fromkeys(path_of(ref, principal, "scopes") for ref in refs))
     for path in paths:
-        if not view.sees(path):
+        if not view.can_read(path):
             raise _out_of_reach(path)
     return paths
 
@@ -78,7 +78,7 @@ def readable_lineage(ref: ScopeRef, principal: Principal) -> tuple[str, ...]:
         ScopeForbidden: the named scope is out of reach.
     """
     (path,) = readable([ref], principal)
-    return tuple(each for each in lineage(path) if principal.view.sees(each))
+    return tuple(each for each in lineage(path) if principal.view.can_read(each))
 
 
 def writable(store: Store, ref: ScopeRef | None, principal: Principal) -> str:
@@ -104,9 +104,9 @@ def require(principal: Principal, verb: Verb, path: str) -> None:
         ScopeForbidden: the scope is out of reach.
         Forbidden: it may be read, but the verb is missing.
     """
-    if principal.may(verb, path):
+    if principal.has_verb(verb, path):
         return
-    if not principal.view.sees(path):
+    if not principal.view.can_read(path):
         raise _out_of_reach(path)
     raise Forbidden(f"{principal.name} may read {path} but lacks the verb {verb!r} there")
 
@@ -130,7 +130,7 @@ def run_of(
         Conflict: the id is that of a run in several realms.
     """
     writable_in = (g for g in principal.grants if "write" in g.verbs or "admin" in g.verbs)
-    view = View(principal.home, tuple(Reach(g.scope, g.subtree) for g in writable_in))
+    view = View(principal.home, tuple(ScopeRange(g.scope, g.subtree) for g in writable_in))
     runs = store.runs_named(run_id, view)
     return one_run(run_id, runs, namespace=namespace, near=near or principal.home)
 

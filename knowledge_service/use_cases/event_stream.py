@@ -8,7 +8,7 @@ from collections import Counter
 from typing import TYPE_CHECKING
 
 from knowledge_client.models import AuditEntry, AuditPage, Event
-from knowledge_service.domain.access_control import PLATFORM, Principal, Reach, View, realm_of
+from knowledge_service.domain.access_control import PLATFORM, Principal, ScopeRange, View, realm_of
 from knowledge_service.domain.seals import Seal, Unsealed
 from knowledge_service.errors import Compacted, Forbidden, InvalidToken, QuotaExceeded
 from knowledge_service.ports import AuditPlace, Change
@@ -157,12 +157,14 @@ def audit(
         InvalidToken: the cursor was made up, or is another's.
     """
     reaches = tuple(
-        Reach(grant.scope, grant.subtree) for grant in principal.grants if "admin" in grant.verbs
+        ScopeRange(grant.scope, grant.subtree)
+        for grant in principal.grants
+        if "admin" in grant.verbs
     )
     if scope is not None:
         path = authorization.path_of(scope, principal)
         authorization.require(principal, "admin", path)
-        reaches = (Reach(path, subtree=False),)
+        reaches = (ScopeRange(path, subtree=False),)
     if not reaches:
         raise Forbidden(f"{principal.name} administers no scope; the audit is for who does")
     seal = Seal(store.seal_key(), f"audit/{principal.name}/{scope or ''}")
@@ -177,7 +179,7 @@ def audit(
 
 def _as_seen(store: Store, view: View, entries: tuple[AuditEntry, ...]) -> tuple[AuditEntry, ...]:
     """Leave out, uncounted, what recalls gave of scopes that the caller does not see."""
-    if view.sees_all_below(PLATFORM):
+    if view.can_read_subtree(PLATFORM):
         return entries
 
     @functools.cache

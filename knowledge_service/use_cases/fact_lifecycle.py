@@ -24,7 +24,7 @@ from knowledge_client.models import (
     Verb,
 )
 from knowledge_service.domain import redaction
-from knowledge_service.domain.access_control import PLATFORM, Principal, Reach, lineage
+from knowledge_service.domain.access_control import PLATFORM, Principal, ScopeRange, lineage
 from knowledge_service.errors import Forbidden
 from knowledge_service.ports import Order, Queue
 from knowledge_service.use_cases import authorization, fact_queries, fact_validation, pagination
@@ -45,7 +45,7 @@ def correct(
         Forbidden: it may be seen, not corrected.
     """
     fact = fact_queries.get_changeable_fact(store, principal, fact_id)
-    if not principal.may("write", fact.scope):
+    if not principal.has_verb("write", fact.scope):
         raise Forbidden(f"{principal.name} may read fact {fact_id} but not correct it")
     _refuse_decided(principal, fact, "correct")
     authorization.writable(store, fact.scope, principal)
@@ -68,7 +68,7 @@ def confirm(
     """
     fact = _for_writing(store, principal, fact_id, "confirm")
     order = _order(principal, body.reason or "", once)
-    session = redaction.mask_known(body.session) if body.session else None
+    session = redaction.mask_known_formats(body.session) if body.session else None
     return store.confirm(fact.id, order, session)
 
 
@@ -146,7 +146,7 @@ def erase(
     done = store.erase(fact.id, _order(principal, reason, once))
     # Each level up has at most one copy.
     widest = lineage(fact.scope)[: len(done.copies) + 1][-1]
-    if principal.view.sees_all_below(widest):
+    if principal.view.can_read_subtree(widest):
         return done
     derived = tuple(each for each in done.derived if store.fact(each, principal.view))
     return done.model_copy(update={"derived": derived, "links": None, "events": None})
@@ -171,7 +171,7 @@ def list_reviews(
     """
     before = pagination.decode(cursor)
     reaches = tuple(
-        Reach(grant.scope, grant.subtree)
+        ScopeRange(grant.scope, grant.subtree)
         for grant in principal.grants
         if "review" in grant.verbs or "admin" in grant.verbs
     )
@@ -189,7 +189,7 @@ def _for_writing(store: Store, principal: Principal, fact_id: str, doing: str) -
 def _with(store: Store, principal: Principal, fact_id: str, *, verb: Verb, doing: str) -> Fact:
     # Who would review in vain is told so: the refusal says no more than that there is a draft.
     fact = fact_queries.get_changeable_fact(store, principal, fact_id, drafts=verb == "review")
-    if not principal.may(verb, fact.scope):
+    if not principal.has_verb(verb, fact.scope):
         raise Forbidden(f"{principal.name} may read fact {fact_id} but not {doing} it")
     return fact
 

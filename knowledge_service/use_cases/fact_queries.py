@@ -99,7 +99,7 @@ def get_changeable_fact(
     if fact is None:
         raise fact_not_found(reference)
     is_own = fact.source.actor == principal.name
-    if not (drafts or is_own or principal.view.shows(fact.scope, fact.review)):
+    if not (drafts or is_own or principal.view.can_read_fact(fact.scope, fact.review)):
         raise fact_not_found(reference)
     return fact
 

@@ -143,7 +143,7 @@ def _refuse_secret_names(body: FactIn) -> None:
     """Let pass names that are none: a masked one would find nothing, so it is refused anywhere."""
     for alias in body.aliases:
         name = alias.value or alias.prefix or ""
-        if redaction.mask_known(name) != name:
+        if redaction.mask_known_formats(name) != name:
             raise SecretRefused(
                 f"a name of the fact in {alias.namespace!r} looks like a secret;"
                 " names are kept as they are, give another"

@@ -103,7 +103,7 @@ def neighbors(
 
 
 def _writable(store: Store, principal: Principal, fact: Fact, named: str) -> None:
-    if not principal.may("write", fact.scope):
+    if not principal.has_verb("write", fact.scope):
         raise Forbidden(f"{principal.name} may read fact {named} but not link it to others")
     authorization.writable(store, fact.scope, principal)
 

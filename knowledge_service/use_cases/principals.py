@@ -38,7 +38,7 @@ def put_principal(store: Store, principal: Principal, body: PrincipalIn) -> Prin
     username = body.subject.username
     _require_own_account(username, home, principal)
     registered = store.principal(username)
-    if registered and not principal.may("admin", registered.home):
+    if registered and not principal.has_verb("admin", registered.home):
         raise Forbidden(f"{username} is registered, and not yours to move")
     registration = body.model_copy(update={"home": home, "grants": tuple(grants)})
     store.put_principal(registration, actor=authorization.actor(principal))
@@ -66,7 +66,9 @@ def _require_own_account(username: str, home: str, principal: Principal) -> None
 def list_principals(store: Store, principal: Principal) -> PrincipalPage:
     """Return the registrations whose home the caller administers."""
     return PrincipalPage(
-        principals=tuple(each for each in store.principals() if principal.may("admin", each.home))
+        principals=tuple(
+            each for each in store.principals() if principal.has_verb("admin", each.home)
+        )
     )
 
 
@@ -77,7 +79,7 @@ def delete_principal(store: Store, principal: Principal, username: str) -> None:
         NotFound: the account is not registered, or the caller does not administer its home.
     """
     registered = store.principal(username)
-    if registered is None or not principal.may("admin", registered.home):
+    if registered is None or not principal.has_verb("admin", registered.home):
         raise NotFound(f"principal {username} is not registered or not yours to remove")
     store.delete_principal(username, actor=authorization.actor(principal))
 

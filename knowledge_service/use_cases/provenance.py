@@ -63,10 +63,10 @@ def _visible_part(store: Store, principal: Principal, receipt: Receipt) -> Recei
     visible = [at for at, fact in enumerate(receipt.facts) if store.fact(fact, view)]
     asked = receipt.asked
     if asked and asked.scopes is not None:
-        named = tuple(path for path in asked.scopes if view.sees(path))
+        named = tuple(path for path in asked.scopes if view.can_read(path))
         asked = asked.model_copy(update={"scopes": named})
     seen = {
-        "scopes": tuple(path for path in receipt.scopes if view.sees(path)),
+        "scopes": tuple(path for path in receipt.scopes if view.can_read(path)),
         "facts": tuple(receipt.facts[at] for at in visible),
         "versions": tuple(receipt.versions[at] for at in visible if receipt.versions),
         "scores": tuple(receipt.scores[at] for at in visible),

@@ -28,7 +28,7 @@ class Quotas:
     def __init__(self, monotonic: Callable[[], float] = time.monotonic) -> None:
         self._monotonic = monotonic
         self._lock = threading.Lock()
-        self._buckets: OrderedDict[str, dict[str, token_bucket.Bucket]] = OrderedDict()
+        self._buckets: OrderedDict[str, dict[str, token_bucket.TokenBucket]] = OrderedDict()
 
     def take(self, principal: Principal, amounts: Mapping[Share, int]) -> None:
         """Take every amount, or none of them.
@@ -36,7 +36,7 @@ class Quotas:
         Raises:
             QuotaExceeded: one share is used up; it says which and for how long.
         """
-        quota = token_bucket.settled(principal.quota, is_agent=principal.type == "agent")
+        quota = token_bucket.effective_quota(principal.quota, is_agent=principal.type == "agent")
         wanted = {
             share: (amount, bound)
             for share, amount in amounts.items()
@@ -47,11 +47,11 @@ class Quotas:
         now_s = self._monotonic()
         with self._lock:
             buckets = self._of(principal.identity)
-            taken: dict[str, token_bucket.Bucket] = {}
+            taken: dict[str, token_bucket.TokenBucket] = {}
             for share, (amount, bound) in wanted.items():
                 bucket = buckets.get(share)
                 if bucket is None or bucket.per_minute != bound:
-                    bucket = token_bucket.Bucket(bound, bound, now_s)
+                    bucket = token_bucket.TokenBucket(bound, bound, now_s)
                 left = bucket.take(amount, now_s)
                 if isinstance(left, float):
                     raise QuotaExceeded(
@@ -62,7 +62,7 @@ class Quotas:
                 taken[share] = left
             buckets |= taken
 
-    def _of(self, identity: str) -> dict[str, token_bucket.Bucket]:
+    def _of(self, identity: str) -> dict[str, token_bucket.TokenBucket]:
         buckets = self._buckets.setdefault(identity, {})
         self._buckets.move_to_end(identity)
         while len(self._buckets) > _PRINCIPALS:

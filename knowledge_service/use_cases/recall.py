@@ -27,7 +27,7 @@ from knowledge_service import uuid7
 from knowledge_service.domain import redaction
 from knowledge_service.domain.access_control import (
     Principal,
-    Reach,
+    ScopeRange,
     View,
     contains,
     lineage,
@@ -148,7 +148,7 @@ def again(
 def _plan_again(
     view: View, receipt: Receipt, asked: RecordedQuery, known_at: datetime | None
 ) -> _Plan:
-    scopes = tuple(path for path in receipt.scopes if view.sees(path))
+    scopes = tuple(path for path in receipt.scopes if view.can_read(path))
     filters = Filters(
         kinds=asked.kinds,
         tags=asked.tags,
@@ -227,9 +227,9 @@ def _act_as(store: Store, principal: Principal, act_as: ActAs) -> Principal:
     if found is None:
         raise NotFound(f"{username} is not registered; register it before acting for it")
     reader = Principal(found.name, found.type, found.home, found.grants, found.quota)
-    for reach in (Reach(found.home, subtree=False), *reader.view.reaches):
+    for reach in (ScopeRange(found.home, subtree=False), *reader.view.scope_ranges):
         all_below = principal.administers_all_below(reach.scope)
-        if not (all_below or (not reach.subtree and principal.may("admin", reach.scope))):
+        if not (all_below or (not reach.subtree and principal.has_verb("admin", reach.scope))):
             raise Forbidden(f"{principal.name} may not act for who may read {reach.scope}")
     return reader
 

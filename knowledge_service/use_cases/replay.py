@@ -15,7 +15,7 @@ from knowledge_client.models import (
     RecordedQuery,
     ReplayResult,
 )
-from knowledge_service.domain.access_control import Principal, Reach, View
+from knowledge_service.domain.access_control import Principal, ScopeRange, View
 from knowledge_service.errors import Conflict
 from knowledge_service.search import ranker_version
 from knowledge_service.search.text import analyser
@@ -67,8 +67,8 @@ def explain(store: Store, principal: Principal, receipt_id: str, fact_id: str) -
 
 def _seen(principal: Principal, found: NewReceipt) -> tuple[View, Receipt]:
     """Return the recall's view and receipt, as far as the caller sees its scopes."""
-    scopes = tuple(path for path in found.receipt.scopes if principal.view.sees(path))
-    reaches = tuple(Reach(path, subtree=False) for path in scopes)
+    scopes = tuple(path for path in found.receipt.scopes if principal.view.can_read(path))
+    reaches = tuple(ScopeRange(path, subtree=False) for path in scopes)
     view = View(found.observer, reaches, drafts=principal.view.drafts)
     return view, found.receipt.model_copy(update={"scopes": scopes})
 

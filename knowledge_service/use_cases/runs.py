@@ -51,7 +51,7 @@ def put_run(store: Store, principal: Principal, run_id: str, body: RunIn) -> Run
             " an agent tells what happens by episodes"
         )
     known = store.run(RunKey(realm_of(path), run_id), EVERYTHING)
-    if known and not principal.may("write", known.scope):
+    if known and not principal.has_verb("write", known.scope):
         raise authorization.no_run(run_id)
     if realm_of(path) not in (PLATFORM, f"realm:{body.namespace}"):
         message = f"must lie in realm:{body.namespace}, the run's namespace"

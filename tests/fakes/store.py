@@ -116,7 +116,7 @@ class MemoryStore(Provenance, Watched, Runs, Lives):
             return ScopeStats(path=path)
         used: Counter[str] = Counter()
         for (of, observer, kind), count in self._usage.items():
-            if of == path and view.sees(observer):
+            if of == path and view.can_read(observer):
                 used[kind] += count
         return ScopeStats(
             path=path,

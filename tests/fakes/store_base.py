@@ -199,7 +199,7 @@ class Base:
     def visible(self, fact_id: str, view: View) -> bool:
         """Tell whether a fact is there and seen."""
         row = self.row(fact_id)
-        return row is not None and view.shows(row.fact.scope, row.fact.review)
+        return row is not None and view.can_read_fact(row.fact.scope, row.fact.review)
 
     def add_row(
         self, fact: Fact, content_hash: bytes, key_hash: bytes | None, terms: Counter[str]
@@ -277,7 +277,7 @@ class Base:
         return [
             scope
             for path, scope in self._scopes.items()
-            if view.sees(path) and (named is None or path in named)
+            if view.can_read(path) and (named is None or path in named)
         ]
 
     def _paths(self, view: View, named: tuple[str, ...] | None) -> set[str]:

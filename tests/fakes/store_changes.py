@@ -9,7 +9,7 @@ from typing import Any
 from knowledge_client.models import (
     AuditEntry,
 )
-from knowledge_service.domain.access_control import Reach, View
+from knowledge_service.domain.access_control import ScopeRange, View
 from knowledge_service.event_log import times
 from knowledge_service.event_log.events import Event
 from knowledge_service.ports import (
@@ -46,11 +46,11 @@ class Watched(Base):
 
     def _is_shown(self, part: Mapping[str, Any], view: View) -> bool:
         row = self.row(part["fact"]) if "fact" in part else None
-        return row is None or view.shows(view.home, row.fact.review)
+        return row is None or view.can_read_fact(view.home, row.fact.review)
 
     def _change(self, event: Event, view: View) -> Change | None:
         scope = self.book.scopes.get(event.seq)
-        if scope is None or not view.sees(scope):
+        if scope is None or not view.can_read(scope):
             return None
         facts: list[str] = []
         made: list[str] = []
@@ -66,7 +66,9 @@ class Watched(Base):
             tuple(dict.fromkeys(facts)), tuple(made),
         )  # fmt: skip
 
-    def audit(self, reaches: Sequence[Reach], before: AuditPlace | None, *, limit: int) -> Acts:
+    def audit(
+        self, reaches: Sequence[ScopeRange], before: AuditPlace | None, *, limit: int
+    ) -> Acts:
         self._check()
         acts: list[tuple[datetime, int, AuditEntry]] = []
         for event in self.book.log:

@@ -77,7 +77,7 @@ class Facts(Base):
         then = self.book.then(row.fact, known_at) if row else None
         if row is None or then is None:
             return None
-        is_seen = all(view.shows(each.scope, each.review) for each in (row.fact, then))
+        is_seen = all(view.can_read_fact(each.scope, each.review) for each in (row.fact, then))
         return then if is_seen else None
 
     def list_facts(self, listing: Listing) -> tuple[Fact, ...]:
@@ -91,7 +91,9 @@ class Facts(Base):
         found = [
             fact
             for fact in known
-            if fact and listing.view.shows(fact.scope, fact.review) and _wanted(fact, listing)
+            if fact
+            and listing.view.can_read_fact(fact.scope, fact.review)
+            and _wanted(fact, listing)
         ]
         found.sort(key=lambda fact: fact.id, reverse=True)
         return tuple(found[: listing.limit])
@@ -163,7 +165,7 @@ class Facts(Base):
             rows = self._then(scopes[path], search.filters.known_at)
             live = [row.fact for row in rows if row.fact.lifecycle == "live"]
             live.sort(key=lambda fact: (fact.confidence, fact.id), reverse=True)
-            found += [fact for fact in live if recall_filters.passes(fact, search.filters)]
+            found += [fact for fact in live if recall_filters.is_match(fact, search.filters)]
         return tuple(found[: search.limit])
 
     def visible_scopes(self, view: View, scopes: tuple[str, ...] | None) -> tuple[str, ...]:

@@ -154,7 +154,7 @@ class Lives(Base):
                     continue
                 live = [row.fact for row in scope.rows if row.fact.lifecycle == "live"]
                 settings = scope.config.retention
-                chosen = retention.choose(
+                chosen = retention.choose_for_archive(
                     [self._candidate(fact) for fact in live],
                     retention.surplus(len(live), settings),
                     settings,
@@ -182,7 +182,7 @@ class Lives(Base):
                 used[(fact.id, "succeeded")], used[(fact.id, "failed")]
             ),
             expires_at=fact.expires_at,
-            is_kept=fact.review == "approved"
+            is_protected=fact.review == "approved"
             or fact.id in named
             or any(each.copy == fact.id for each in self.book.promotions.values()),
         )

@@ -124,7 +124,7 @@ class Provenance(Links, Names):
     def _usage_of(self, fact_id: str, view: View) -> dict[Any, UsageCount]:
         found: dict[Any, UsageCount] = {}
         for (used, observer, kind), count in sorted(self._by_observer.items()):
-            if used == fact_id and view.sees(observer) and count:
+            if used == fact_id and view.can_read(observer) and count:
                 before = found[kind].count if kind in found else 0
                 found[kind] = UsageCount(count=count + before, last_at=times.from_us(0))
         return found

@@ -54,8 +54,8 @@ class Runs(Facts):
             entry = self._ledger.get(slot)
             old = entry.run if entry else None
             try:
-                merged = run_merge.merge(run_id, old, run, self._now())
-            except run_merge.Differs as exc:
+                merged = run_merge.merge_run(run_id, old, run, self._now())
+            except run_merge.RunMismatch as exc:
                 if exc.field == "outcome":
                     raise RunClosedOtherwise(
                         f"run {run_id} is closed with outcome {exc.recorded};"
@@ -85,7 +85,7 @@ class Runs(Facts):
         if run.outcome is None or entry.is_credited:
             return
         entry.is_credited = True
-        kind = run_merge.credit(run, actor.type)
+        kind = run_merge.usage_kind_of_outcome(run, actor.type)
         if kind is None:
             return
         seen: set[tuple[str, str]] = set()
@@ -112,13 +112,13 @@ class Runs(Facts):
     def run(self, key: RunKey, view: View) -> Run | None:
         self._check()
         entry = self._entry(key)
-        return entry.run if entry and view.sees(entry.run.scope) else None
+        return entry.run if entry and view.can_read(entry.run.scope) else None
 
     def runs_named(self, run_id: str, view: View) -> tuple[Run, ...]:
         self._check()
         found = [run for run in self._current_runs() if run.run_id == run_id]
         found.sort(key=lambda run: run.scope)
-        return tuple(run for run in found if view.sees(run.scope))
+        return tuple(run for run in found if view.can_read(run.scope))
 
     def list_runs(self, listing: RunListing) -> tuple[Run, ...]:
         self._check()
@@ -126,7 +126,7 @@ class Runs(Facts):
         found = [
             run
             for run in self._current_runs()
-            if listing.view.sees(run.scope)
+            if listing.view.can_read(run.scope)
             and listing.namespace in (None, run.namespace)
             and listing.blueprint in (None, run.blueprint)
             and (before is None or _place(run) < _place(before.run))
@@ -192,7 +192,7 @@ class Runs(Facts):
             for entry in self._current()
             for run in (entry.run,)
             if (run.namespace, run.blueprint) == (name.namespace, name.name)
-            and view.sees(run.scope)
+            and view.can_read(run.scope)
         ]
         return statistics.parameter_stats(rows)
 
@@ -214,7 +214,7 @@ class Runs(Facts):
                     for entry in self._current()
                     for run in (entry.run,)
                     if (run.namespace, run.blueprint) == (name.namespace, name.name)
-                    and view.sees(run.scope)
+                    and view.can_read(run.scope)
                 ],
             )
             for name in names

@@ -205,7 +205,7 @@ class MemoryUnitOfWork:
     def require_room(self, scope: str) -> None:
         live = sum(row.fact.lifecycle == "live" for row in self._store.rows(scope))
         if self._store.declared(scope) is None and live >= self._store.undeclared_facts:
-            raise capacity.full(scope, self._store.undeclared_facts)
+            raise capacity.scope_full_error(scope, self._store.undeclared_facts)
 
     def transfer_aliases(self, old_id: str, new_id: str, *, actor: Actor) -> None:
         self._store.rename(old_id, new_id)

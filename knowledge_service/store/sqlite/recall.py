@@ -106,7 +106,7 @@ class Recall(base.Part):
                 served = (
                     fact
                     for fact in fact_rows.facts(connection, *asked)
-                    if recall_filters.passes(fact, search.filters)
+                    if recall_filters.is_match(fact, search.filters)
                 )
                 found += islice(served, search.limit - len(found))
                 if len(found) >= search.limit:
@@ -142,7 +142,7 @@ class Recall(base.Part):
 def _shelf(connection: apsw.Connection, search: Search, vector: Vector | None) -> Shelf:
     paths = base.scopes_seen(connection, search.view, search.scopes)
     view = search.view
-    if view.sees_all_below(PLATFORM):
+    if view.can_read_subtree(PLATFORM):
         everything = base.asked_scopes(view, paths)
         reading = Reading(base.Seen(connection, view), everything, everything)
     else:

@@ -6,7 +6,7 @@ import contextlib
 from pathlib import Path
 
 from knowledge_client.models import AuditEntry, FactIn, FactUse, UsageIn
-from knowledge_service.domain.access_control import Reach, View
+from knowledge_service.domain.access_control import ScopeRange, View
 from knowledge_service.ports import Reader, Store, Use
 from knowledge_service.store.sqlite.maintenance import offline
 from knowledge_service.store.sqlite.store import SqliteStore
@@ -27,7 +27,7 @@ async def used(connect: Connect, *kinds: str) -> list[str]:
 
 
 def audited(store: Store, scope: str) -> list[AuditEntry]:
-    entries = store.audit((Reach(scope, subtree=True),), None, limit=50).entries
+    entries = store.audit((ScopeRange(scope, subtree=True),), None, limit=50).entries
     return [each for each in entries if each.action.startswith("usage.")]
 
 

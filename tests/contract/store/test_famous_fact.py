@@ -13,7 +13,7 @@ import apsw
 import pytest
 
 from knowledge_client.models import AliasIn, BlueprintName, Receipt
-from knowledge_service.domain.access_control import Reach, View
+from knowledge_service.domain.access_control import ScopeRange, View
 from knowledge_service.domain.aliases import Name
 from knowledge_service.ports import (
     Around,
@@ -62,7 +62,7 @@ class Town:
         store, alias = self.store, AliasIn(namespace="shop", value="java")
         own = new_fact(f"{WORDS} {number}", scope=home, aliases=[alias])
         (made,) = store.remember([own], actor=OPERATOR)
-        everything = View("platform", (Reach("platform", subtree=True),))
+        everything = View("platform", (ScopeRange("platform", subtree=True),))
         for ends in ((made.fact_id, self.famous), (self.famous, made.fact_id)):
             for kind in ("related", "derived_from", "supersedes"):
                 link = NewLink(*ends, kind)
@@ -85,7 +85,7 @@ class Town:
 
 
 CELL = View(LEAD)
-GRANTED = View(LEAD, (Reach("realm:demo/formation:other", subtree=True),))
+GRANTED = View(LEAD, (ScopeRange("realm:demo/formation:other", subtree=True),))
 READS: dict[str, Callable[[Town, View], object]] = {
     "recall": lambda town, view: town.store.search(Search(view, WORDS, 10)),
     "recall in a named scope": lambda town, view: town.store.search(
@@ -206,7 +206,7 @@ def test_file_of_before_gives_the_same_answers(tmp_path: Path) -> None:
     own = new_fact("The kettle whistles", scope=LEAD)
     (made,) = store.remember([own], actor=OPERATOR)
     store.promote(made.fact_id, Order(OPERATOR, "proven"))
-    views = (CELL, GRANTED, View("platform", (Reach("platform", subtree=True),)))
+    views = (CELL, GRANTED, View("platform", (ScopeRange("platform", subtree=True),)))
     reads = [(read, view) for read in READS.values() for view in views]
     before = [read(town, view) for read, view in reads]
     why = store.why(made.fact_id, Reader(CELL, "demo/lead-0"))
@@ -223,9 +223,9 @@ def test_file_of_before_gives_the_same_answers(tmp_path: Path) -> None:
     assert offline.rebuild(path).changed == ()
 
 
-def many_scopes(town: Town, count: int) -> tuple[Reach, ...]:
+def many_scopes(town: Town, count: int) -> tuple[ScopeRange, ...]:
     """Make scopes that one reader sees; more than it names in each query."""
-    reaches = tuple(Reach(f"realm:g{number}", subtree=False) for number in range(count))
+    reaches = tuple(ScopeRange(f"realm:g{number}", subtree=False) for number in range(count))
     facts = [new_fact("The kettle whistles", scope=reach.scope) for reach in reaches]
     town.store.remember(facts, actor=OPERATOR)
     return reaches

@@ -12,7 +12,7 @@ from typing import Any
 import apsw
 import pytest
 
-from knowledge_service.domain.access_control import Reach, View
+from knowledge_service.domain.access_control import ScopeRange, View
 from knowledge_service.errors import StartupError, StoreUnavailable
 from knowledge_service.ports import Search
 from knowledge_service.store.sqlite.db import transaction
@@ -229,7 +229,7 @@ def test_log_that_is_damaged_unnoticed_is_said_where_it_is_read(path: Path, spoi
     store = SqliteStore(path)
     words = r"the database is corrupt \(an event says nothing that can be read\)"
     with pytest.raises(StoreUnavailable, match=words):
-        store.audit((Reach("platform", subtree=True),), None, limit=10)
+        store.audit((ScopeRange("platform", subtree=True),), None, limit=10)
     with pytest.raises(StoreUnavailable, match=words):
         store.check()
     assert store.fact(told.fact_id, ALL) is not None

@@ -11,7 +11,7 @@ from knowledge_client.models import (
     ApproveIn,
     ScopeConfig,
 )
-from knowledge_service.domain.access_control import Reach, View
+from knowledge_service.domain.access_control import ScopeRange, View
 from knowledge_service.domain.recall_filters import Filters
 from knowledge_service.errors import Conflict, NotFound, RetractedBefore
 from knowledge_service.ports import Listing, Once, Order, Queue, Search, Store
@@ -232,12 +232,12 @@ class TestReviews:
         told(store, "plain")
         gone = told(store, "two", review="draft")
         store.reject(gone, WHY)
-        everywhere = (Reach("platform", subtree=True),)
+        everywhere = (ScopeRange("platform", subtree=True),)
         assert [f.id for f in store.review_queue(Queue(everywhere, 9))] == [flagged, draft]
         page = store.review_queue(Queue(everywhere, 9, before=flagged))
         assert [fact.id for fact in page] == [draft]
-        assert store.review_queue(Queue((Reach(LEAD, subtree=False),), 9))[0].id == flagged
-        assert store.review_queue(Queue((Reach("realm:other", subtree=True),), 9)) == ()
+        assert store.review_queue(Queue((ScopeRange(LEAD, subtree=False),), 9))[0].id == flagged
+        assert store.review_queue(Queue((ScopeRange("realm:other", subtree=True),), 9)) == ()
 
     def test_drafts_and_rejected_facts_are_not_recalled(self, store: Store) -> None:
         fact_id = told(store, "rain", review="draft")

@@ -9,19 +9,21 @@ import apsw
 import pytest
 
 from knowledge_client.models import Receipt
-from knowledge_service.domain.access_control import Reach, View
+from knowledge_service.domain.access_control import ScopeRange, View
 from knowledge_service.ports import AuditPlace, NewReceipt
 from knowledge_service.store.sqlite.repositories import base
 from knowledge_service.store.sqlite.store import SqliteStore
 from tests.builders_knowledge import LEAD, OPERATOR, TEAM, new_fact
 from tests.contract.store.test_famous_fact import Steps
 
-OWN = (Reach(TEAM, subtree=True),)
+OWN = (ScopeRange(TEAM, subtree=True),)
 READS: dict[str, Callable[[SqliteStore], object]] = {
     "bounds": lambda store: bool(store.bounds()),
     "stream": lambda store: store.changes(0, View(LEAD), limit=50).found,
     "audit": lambda store: store.audit(OWN, None, limit=50),
-    "audit of a scope": lambda store: store.audit((Reach(LEAD, subtree=False),), None, limit=5),
+    "audit of a scope": lambda store: store.audit(
+        (ScopeRange(LEAD, subtree=False),), None, limit=5
+    ),
 }
 
 
@@ -68,7 +70,7 @@ def test_log_is_read_in_as_many_steps_however_much_others_did(
 
 
 def test_events_of_several_scopes_come_in_the_order_of_the_log(store: SqliteStore) -> None:
-    view = View(LEAD, (Reach("realm:demo", subtree=True),))
+    view = View(LEAD, (ScopeRange("realm:demo", subtree=True),))
     for number in range(240):
         scope = (LEAD, TEAM, "realm:demo", "realm:other/cell:c")[number % 7 % 4]
         store.remember([new_fact(f"fact {number}", scope=scope)], actor=OPERATOR)
@@ -87,7 +89,7 @@ def test_events_of_several_scopes_come_in_the_order_of_the_log(store: SqliteStor
 
 
 def test_stream_of_many_scopes_finds_the_same_by_scope_as_by_the_log(store: SqliteStore) -> None:
-    reaches = tuple(Reach(f"realm:g{n}", subtree=False) for n in range(base.MANY_SCOPES + 1))
+    reaches = tuple(ScopeRange(f"realm:g{n}", subtree=False) for n in range(base.MANY_SCOPES + 1))
     view = View(LEAD, reaches)
     facts = [new_fact("a fact", scope=reach.scope) for reach in reaches]
     store.remember(facts, actor=OPERATOR)
@@ -105,7 +107,7 @@ def test_stream_of_many_scopes_finds_the_same_by_scope_as_by_the_log(store: Sqli
 def test_pages_of_the_audit_merge_changes_and_recalls_of_several_scopes(
     store: SqliteStore,
 ) -> None:
-    reaches = (Reach("realm:demo", subtree=True),)
+    reaches = (ScopeRange("realm:demo", subtree=True),)
     for scope in (LEAD, TEAM, "realm:other/cell:c", LEAD):
         work(store, scope, 60)
     whole = store.audit(reaches, None, limit=10_000)

@@ -16,7 +16,7 @@ from knowledge_client.models import (
     ScopeConfig,
     Source,
 )
-from knowledge_service.domain.access_control import Reach
+from knowledge_service.domain.access_control import ScopeRange
 from knowledge_service.errors import Conflict
 from knowledge_service.ports import NewLink, NewReceipt, Order, Queue, Store
 from tests.acts_on_facts import WHY, known, live, shown, told
@@ -218,7 +218,7 @@ class TestPromoting:
         store.retract(fact_id, WHY)
         found = known(store, copy)
         assert (found.lifecycle, found.flags) == ("live", ("origin-retracted",))
-        queue = store.review_queue(Queue((Reach("platform", subtree=True),), 9))
+        queue = store.review_queue(Queue((ScopeRange("platform", subtree=True),), 9))
         assert [fact.id for fact in queue] == [copy]
 
 

@@ -8,7 +8,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from knowledge_client.models import Recalled, Receipt, Ref, Source
-from knowledge_service.domain.access_control import Reach, View
+from knowledge_service.domain.access_control import ScopeRange, View
 from knowledge_service.domain.recall_filters import Filters
 from knowledge_service.errors import IdempotencyConflict
 from knowledge_service.ports import Listing, NewLink, NewReceipt, Once, Reader, Search, Store
@@ -139,7 +139,7 @@ def test_reader_finds_its_own_path_and_what_it_was_granted(store: Store) -> None
     own = {f"rain in {scope}" for scope in (LEAD, TEAM, "realm:demo", "platform")}
     assert set(contents(store, "rain")) == own
     assert set(contents(store, "rain", scopes=(TEAM, OTHER))) == {f"rain in {TEAM}"}
-    granted = View("realm:demo", (Reach("realm:demo", subtree=True),))
+    granted = View("realm:demo", (ScopeRange("realm:demo", subtree=True),))
     assert len(contents(store, "rain", view=granted)) == 5
     assert len(contents(store, "rain", view=ALL)) == 6
 

@@ -9,7 +9,7 @@ import apsw
 import pytest
 
 from knowledge_client.models import Recalled, Receipt, Ref, Source
-from knowledge_service.domain.access_control import Reach, View
+from knowledge_service.domain.access_control import ScopeRange, View
 from knowledge_service.domain.run_merge import RunKey
 from knowledge_service.errors import Conflict
 from knowledge_service.ports import Listing, NewReceipt, Reader, RunListing, Store
@@ -121,7 +121,7 @@ class TestTwoRealms:
     def test_fact_names_the_run_of_its_own_realm(self, store: Store) -> None:
         open_both(store)
         fact_id = told(store, source=Source(refs=(Ref(type="run", id="nightly"),)))
-        why = store.why(fact_id, Reader(View(LEAD, (Reach(OTHER, subtree=True),)), "p"))
+        why = store.why(fact_id, Reader(View(LEAD, (ScopeRange(OTHER, subtree=True),)), "p"))
         assert why is not None
         assert why.run is not None
         assert why.run.namespace == "demo"

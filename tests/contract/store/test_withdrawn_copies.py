@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from knowledge_client.models import ApproveIn, Fact, Promotion, ScopeConfig
-from knowledge_service.domain.access_control import Reach
+from knowledge_service.domain.access_control import ScopeRange
 from knowledge_service.errors import RetractedBefore
 from knowledge_service.ports import Listing, Order, Queue, Store
 from tests.acts_on_facts import WHY, known, live, shown, told
@@ -53,7 +53,7 @@ class TestCorrected:
         found = known(store, copy)
         assert (found.lifecycle, found.content) == ("live", "the build needs Java 21")
         assert found.flags == ("origin-retracted",)
-        queue = store.review_queue(Queue((Reach("platform", subtree=True),), 9))
+        queue = store.review_queue(Queue((ScopeRange("platform", subtree=True),), 9))
         assert [fact.id for fact in queue] == [copy]
 
     def test_history_of_a_flagged_copy_does_not_repeat_why_its_origin_was_closed(

@@ -37,8 +37,8 @@ def seconds(call: Callable[[Any], object], value: Any) -> float:
 @pytest.mark.parametrize("part", _PARTS)
 def test_each_gate_reads_64_kib_at_once(part: str) -> None:
     text = f"{part * (65_536 // len(part.encode()))} password system rules drop"
-    assert seconds(prompt_injection.flags_of, text) < _MOST_S
-    assert seconds(prompt_injection.flags_of, {"a": text.split(" ")}) < _MOST_S
+    assert seconds(prompt_injection.detect_flags, text) < _MOST_S
+    assert seconds(prompt_injection.detect_flags, {"a": text.split(" ")}) < _MOST_S
     assert seconds(redaction.mask, text) < _MOST_S
     assert seconds(redaction.mask_tree, {"a": text}) < _MOST_S
 

@@ -124,7 +124,7 @@ def test_gate_tries_every_rule_that_could_match(words: list[str], large: bool) -
     text = " ".join(words).upper() if large else " ".join(words)
     seen = unicodedata.normalize("NFKC", prompt_injection._UNSEEN.sub("", text))
     expected = any(rule.is_broken_by(seen.lower()) for rule in prompt_injection._RULES)
-    assert bool(prompt_injection.flags_of(text)) == expected
+    assert bool(prompt_injection.detect_flags(text)) == expected
 
 
 def test_small_runs_say_nothing_that_goes_without_saying() -> None:

@@ -115,7 +115,7 @@ async def test_administrators_need_no_registration(
     authentication: KubernetesAuthentication, server: ApiServer
 ) -> None:
     server.status["user"] = {"username": "system:serviceaccount:kais-system:kais-operator"}
-    assert (await authentication.principal("t")).may("admin", "platform")
+    assert (await authentication.principal("t")).has_verb("admin", "platform")
 
 
 @pytest.mark.parametrize(

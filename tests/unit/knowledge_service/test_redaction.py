@@ -59,8 +59,8 @@ def test_names_of_members_are_masked_and_no_value_is_lost() -> None:
 def test_ids_are_masked_by_their_form_only() -> None:
     random_id = "q8Zt3nVb71LkPx0WmRd5YcHs"
     assert redaction.mask(random_id) == redaction.MASK
-    assert redaction.mask_known(random_id) == random_id
-    assert redaction.mask_known("ghp_" + "a" * 36) == redaction.MASK
+    assert redaction.mask_known_formats(random_id) == random_id
+    assert redaction.mask_known_formats("ghp_" + "a" * 36) == redaction.MASK
 
 
 @pytest.mark.parametrize(

@@ -18,7 +18,7 @@ def assert_signs_are_true(text: str) -> None:
     for _ in range(2):  # the second time its words are known
         found = signs.of(text)
         assert found & signs.SECRET or redaction.mask(text) == text
-        assert found & signs.ORDER or prompt_injection.flags_of(text) == ()
+        assert found & signs.ORDER or prompt_injection.detect_flags(text) == ()
 
 
 @given(st.lists(st.tuples(WORDS | st.text(max_size=6), SPACES), max_size=12))

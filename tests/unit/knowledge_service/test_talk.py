@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from knowledge_service.domain import conversation_metadata, facts
-from knowledge_service.domain.conversation_metadata import Told
+from knowledge_service.domain.conversation_metadata import TurnMetadata
 from knowledge_service.search.ranking import near_duplicates
 from knowledge_service.search.ranking.candidates import Candidate
 from knowledge_service.search.ranking.conversations import sessions, speakers, turns
@@ -33,29 +33,32 @@ def row(content: str = "hello", number: int = 1, **given: object) -> Candidate:
 @pytest.mark.parametrize(
     ("data", "told"),
     [
-        ({"speaker": "Anna", "session": 3, "dia_id": "D3:1"}, Told("Anna", "session=3", "D3:1")),
+        (
+            {"speaker": "Anna", "session": 3, "dia_id": "D3:1"},
+            TurnMetadata("Anna", "session=3", "D3:1"),
+        ),
         (
             {"author_name": "Anna", "Timestamp": "8 May, 2023"},
-            Told("Anna", when="8 May, 2023", written=True),
+            TurnMetadata("Anna", time_text="8 May, 2023", is_author=True),
         ),
-        ({"sender": "Anna", "conversation_id": "c-7"}, Told("Anna", "conversation_id=c-7")),
-        ({"speaker": "x" * 101, "session": True, "turn": None}, Told()),
-        ({"image": "shop:1.2", "replicas": 3, "name": "shop"}, Told()),
-        ({"turn": 10**40}, Told()),
-        ('{"speaker": "Anna"}', Told()),
-        (None, Told()),
+        ({"sender": "Anna", "conversation_id": "c-7"}, TurnMetadata("Anna", "conversation_id=c-7")),
+        ({"speaker": "x" * 101, "session": True, "turn": None}, TurnMetadata()),
+        ({"image": "shop:1.2", "replicas": 3, "name": "shop"}, TurnMetadata()),
+        ({"turn": 10**40}, TurnMetadata()),
+        ('{"speaker": "Anna"}', TurnMetadata()),
+        (None, TurnMetadata()),
     ],
 )
-def test_data_says_who_told_it_in_which_session_and_when(data: object, told: Told) -> None:
-    assert conversation_metadata.of(data) == told
+def test_data_says_who_told_it_in_which_session_and_when(data: object, told: TurnMetadata) -> None:
+    assert conversation_metadata.parse(data) == told
 
 
 def test_order_of_members_changes_nothing() -> None:
     members = {"speaker": "Anna", "author": "Bruno", "time": "noon", "date": "8 May, 2023"}
-    assert conversation_metadata.of(members) == conversation_metadata.of(
+    assert conversation_metadata.parse(members) == conversation_metadata.parse(
         dict(reversed(members.items()))
     )
-    assert conversation_metadata.of(members) == Told("Anna", when="8 May, 2023")
+    assert conversation_metadata.parse(members) == TurnMetadata("Anna", time_text="8 May, 2023")
 
 
 @given(
@@ -68,8 +71,8 @@ def test_order_of_members_changes_nothing() -> None:
     )
 )
 def test_any_data_is_read(data: object) -> None:
-    told = conversation_metadata.of(data)
-    assert all(len(text) <= 120 for text in (told.voice, told.session, told.turn, told.when))
+    told = conversation_metadata.parse(data)
+    assert all(len(text) <= 120 for text in (told.speaker, told.session, told.turn, told.time_text))
 
 
 def test_who_said_it_and_when_is_found_though_only_data_says_so() -> None:

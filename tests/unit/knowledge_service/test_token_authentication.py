@@ -38,7 +38,7 @@ async def test_token_stands_for_the_principal_that_the_file_names(write: Write) 
     path = write({**LEAD_ENTRY, "grants": [grant], "quota": quota})
     found = await TokenAuthentication(path).principal(TOKEN)
     assert (found.name, found.type, found.home) == ("lead", "agent", LEAD)
-    assert found.may("write", TEAM)
+    assert found.has_verb("write", TEAM)
     assert found.quota is not None
     assert found.quota.writes_per_minute == 5
 

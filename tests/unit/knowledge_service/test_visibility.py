@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from knowledge_client.models import Grant
 from knowledge_service.domain import access_control
-from knowledge_service.domain.access_control import Principal, Reach, View
+from knowledge_service.domain.access_control import Principal, ScopeRange, View
 from tests.builders_knowledge import LEAD, OTHER, TEAM
 
 PATHS = [LEAD, TEAM, "realm:demo", "platform", OTHER, f"{TEAM}/cell:lead-1", "realm:demo2"]
@@ -24,36 +24,36 @@ def test_realm_with_a_longer_name_is_not_inside() -> None:
 
 @given(st.sampled_from(PATHS), st.sampled_from(PATHS))
 def test_view_without_grants_is_the_own_path(home: str, path: str) -> None:
-    assert View(home).sees(path) == (path in access_control.lineage(home))
+    assert View(home).can_read(path) == (path in access_control.lineage(home))
 
 
 @pytest.mark.parametrize(
     ("reach", "path", "seen"),
     [
-        (Reach("realm:other", subtree=False), "realm:other", True),
-        (Reach("realm:other", subtree=False), OTHER, False),
-        (Reach("realm:other", subtree=True), OTHER, True),
-        (Reach("platform", subtree=True), OTHER, True),
-        (Reach("platform", subtree=False), OTHER, False),
+        (ScopeRange("realm:other", subtree=False), "realm:other", True),
+        (ScopeRange("realm:other", subtree=False), OTHER, False),
+        (ScopeRange("realm:other", subtree=True), OTHER, True),
+        (ScopeRange("platform", subtree=True), OTHER, True),
+        (ScopeRange("platform", subtree=False), OTHER, False),
     ],
 )
-def test_grants_widen_the_view(reach: Reach, path: str, seen: bool) -> None:
-    assert View(LEAD, (reach,)).sees(path) is seen
+def test_grants_widen_the_view(reach: ScopeRange, path: str, seen: bool) -> None:
+    assert View(LEAD, (reach,)).can_read(path) is seen
 
 
 def test_principal_writes_home_and_where_it_was_granted() -> None:
     grant = Grant(scope="realm:other", subtree=True, verbs=("write",))
     principal = Principal("x", "agent", LEAD, (grant,))
-    assert principal.may("write", LEAD)
-    assert principal.may("write", OTHER)
-    assert not principal.may("write", TEAM)
-    assert not principal.may("admin", LEAD)
-    assert not principal.view.sees(OTHER)
+    assert principal.has_verb("write", LEAD)
+    assert principal.has_verb("write", OTHER)
+    assert not principal.has_verb("write", TEAM)
+    assert not principal.has_verb("admin", LEAD)
+    assert not principal.view.can_read(OTHER)
 
 
 def test_admin_has_every_verb() -> None:
     principal = access_control.administrator("x", "system")
-    assert all(principal.may(verb, OTHER) for verb in access_control.ALL_VERBS)
+    assert all(principal.has_verb(verb, OTHER) for verb in access_control.ALL_VERBS)
 
 
 def test_nearest_scopes_come_first() -> None:

@@ -109,7 +109,7 @@ def _pointed(row: Candidate) -> Session | None:
 
 
 def _of_data(row: Candidate) -> Session | None:
-    told = speakers.told(row.data_json) if row.data_json else conversation_metadata.NOTHING
+    told = speakers.told(row.data_json) if row.data_json else conversation_metadata.NO_METADATA
     if told.session:
         return row.scope_no, "data", told.session
     turn = _TURN_ID.fullmatch(told.turn) if told.turn else None

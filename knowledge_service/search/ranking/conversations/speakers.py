@@ -11,7 +11,7 @@ import json
 import re
 
 from knowledge_service.domain import conversation_metadata
-from knowledge_service.domain.conversation_metadata import Told
+from knowledge_service.domain.conversation_metadata import TurnMetadata
 from knowledge_service.search.ranking.candidates import Candidate
 from knowledge_service.search.text import analyser, dates
 
@@ -38,7 +38,7 @@ def speaker(row: Candidate) -> str | None:
     match = _SPEAKER.match(row.content)
     if match:
         return match["who"].casefold()
-    return told(row.data_json).voice.casefold() or None if row.data_json else None
+    return told(row.data_json).speaker.casefold() or None if row.data_json else None
 
 
 def who(row: Candidate) -> str | None:
@@ -46,8 +46,8 @@ def who(row: Candidate) -> str | None:
     match = _SPEAKER.match(row.content)
     if match:
         return match["who"]
-    says = told(row.data_json) if row.data_json else conversation_metadata.NOTHING
-    return None if says.written else says.voice or None
+    says = told(row.data_json) if row.data_json else conversation_metadata.NO_METADATA
+    return None if says.is_author else says.speaker or None
 
 
 def name(row: Candidate) -> str | None:
@@ -124,7 +124,7 @@ def when(row: Candidate) -> str:
     """Return what stands in brackets before the words, or what data says of when; may be empty."""
     match = _SPEAKER.match(row.content)
     head = match["head"] if match else None
-    return head or (told(row.data_json).when if row.data_json else "")
+    return head or (told(row.data_json).time_text if row.data_json else "")
 
 
 def said_on(row: Candidate) -> tuple[dates.Moment, ...]:
@@ -139,9 +139,9 @@ def said_on(row: Candidate) -> tuple[dates.Moment, ...]:
 
 
 @functools.lru_cache(maxsize=4096)
-def told(data_json: str) -> Told:
+def told(data_json: str) -> TurnMetadata:
     """Read what data says of speaker, session, turn and moment."""
-    return conversation_metadata.of_json(data_json)
+    return conversation_metadata.parse_json(data_json)
 
 
 @functools.lru_cache(maxsize=4096)

@@ -77,7 +77,9 @@ def find(connection: apsw.Connection, name: Name, view: View) -> tuple[tuple[str
     else:
         found = connection.execute(_EVERYWHERE, key)
     return tuple(
-        (str(path), str(fact_id)) for path, review, fact_id in found if view.shows(path, review)
+        (str(path), str(fact_id))
+        for path, review, fact_id in found
+        if view.can_read_fact(path, review)
     )
 
 

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import apsw
 
 from knowledge_client.models import AuditEntry
-from knowledge_service.domain.access_control import PLATFORM, Reach, View
+from knowledge_service.domain.access_control import PLATFORM, ScopeRange, View
 from knowledge_service.event_log import times
 from knowledge_service.ports import Acts, AuditPlace
 from knowledge_service.store.sqlite.repositories import base, event_stream
@@ -47,7 +47,9 @@ _Tell = Callable[[], AuditEntry]
 class Audit(event_stream.ChangeLog):
     """The `ChangeStore` port."""
 
-    def audit(self, reaches: Sequence[Reach], before: AuditPlace | None, *, limit: int) -> Acts:
+    def audit(
+        self, reaches: Sequence[ScopeRange], before: AuditPlace | None, *, limit: int
+    ) -> Acts:
         """Read both backwards and merge by time."""
         place = before or AuditPlace(_END, _END, "")
         with self._readers.browsing() as connection:
@@ -94,16 +96,16 @@ def _changes(
     connection: apsw.Connection,
     place: AuditPlace,
     scopes: dict[int, str],
-    reaches: Sequence[Reach],
+    reaches: Sequence[ScopeRange],
 ) -> Iterator[_Row]:
     whole = View(PLATFORM, tuple(reaches))
-    everything = whole.sees_all_below(PLATFORM)
+    everything = whole.can_read_subtree(PLATFORM)
 
     def is_told(scope_no: int | None, kind: str) -> bool:
         path = scopes.get(scope_no) if scope_no is not None else None
         if path is None:
             return scope_no is None and everything
-        return kind not in event_stream.OF_WHO_CAME_FIRST or whole.sees_all_below(path)
+        return kind not in event_stream.OF_WHO_CAME_FIRST or whole.can_read_subtree(path)
 
     after = (place.event,)
     rows: Any = (
@@ -131,12 +133,12 @@ def _recalls(
     connection: apsw.Connection,
     place: AuditPlace,
     scopes: dict[int, str],
-    reaches: Sequence[Reach],
+    reaches: Sequence[ScopeRange],
 ) -> Iterator[_Row]:
     after = (place.at_us, place.receipt)
     rows: Any = (
         connection.execute(_RECEIPTS, after)
-        if View(PLATFORM, tuple(reaches)).sees_all_below(PLATFORM)
+        if View(PLATFORM, tuple(reaches)).can_read_subtree(PLATFORM)
         else _RECEIPTS_BY_SCOPE.merge(connection, scopes, after)
     )
     for row in rows:

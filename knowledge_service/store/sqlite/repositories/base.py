@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 import apsw
 from pydantic import TypeAdapter
 
-from knowledge_service.domain.access_control import PLATFORM, Reach, View, lineage, realm_of
+from knowledge_service.domain.access_control import PLATFORM, ScopeRange, View, lineage, realm_of
 from knowledge_service.errors import IdempotencyConflict
 from knowledge_service.event_log.events import PendingEvent
 from knowledge_service.ports import Once
@@ -128,13 +128,13 @@ def scopes_seen(
 ) -> dict[int, str]:
     """Return the existing scopes that are visible and, unless None, named: number to path."""
     if named is not None:
-        wanted = [path for path in named if view.sees(path)]
+        wanted = [path for path in named if view.can_read(path)]
         return _by_path(connection, wanted)
     found = _by_path(connection, list(lineage(view.home)))
-    return found | scopes_reached(connection, view.reaches)
+    return found | scopes_reached(connection, view.scope_ranges)
 
 
-def scopes_reached(connection: apsw.Connection, reaches: Sequence[Reach]) -> dict[int, str]:
+def scopes_reached(connection: apsw.Connection, reaches: Sequence[ScopeRange]) -> dict[int, str]:
     """Return the existing scopes in reach: number to path."""
     found: dict[int, str] = {}
     for reach in reaches:
@@ -191,7 +191,7 @@ class ScopeFilter:
 
 def asked_scopes(view: View, scopes: Collection[int]) -> ScopeFilter:
     """Return the visible scopes as queries name them."""
-    if view.sees_all_below(PLATFORM):
+    if view.can_read_subtree(PLATFORM):
         return ScopeFilter(None)
     most = len(scopes) // _LOOKUPS_PER_ENTRY if len(scopes) > MANY_SCOPES else None
     return ScopeFilter(json.dumps(sorted(scopes)), most)
@@ -211,7 +211,7 @@ class Seen:
             return False
         if number not in self._known:
             found = self._connection.execute(_SEEN, (number,))
-            self._known[number] = any(self._view.sees(str(path)) for (path,) in found)
+            self._known[number] = any(self._view.can_read(str(path)) for (path,) in found)
         return self._known[number]
 
 

@@ -22,4 +22,4 @@ def require_room(tx: Transaction, scope_no: int, count: int) -> None:
     """
     row = tx.one(_UNDECLARED, (scope_no,))
     if row is not None and row[1] + count > tx.undeclared_facts:
-        raise capacity.full(row[0], tx.undeclared_facts)
+        raise capacity.scope_full_error(row[0], tx.undeclared_facts)

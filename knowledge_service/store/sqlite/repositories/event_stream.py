@@ -75,7 +75,9 @@ class ChangeLog(base.Part):
             events = _events(connection, view, scopes, after, last)
             for row in islice(events, _LOOKED_THROUGH):
                 read, position = read + 1, row[0]
-                if row[2] in OF_WHO_CAME_FIRST and not view.sees_all_below(scopes.get(row[1], "")):
+                if row[2] in OF_WHO_CAME_FIRST and not view.can_read_subtree(
+                    scopes.get(row[1], "")
+                ):
                     continue
                 change = _change(connection, row, scopes, drafts=view.drafts)
                 if change:

@@ -31,7 +31,7 @@ _OTHERS = ("from", "to", "origin", "copy", "was")
 def history(connection: apsw.Connection, fact_id: str, view: View) -> History | None:
     """Return a visible fact's history; None when it is not visible."""
     row: Any = next(iter(connection.execute(_BY_ID, (fact_id,))), None)
-    if row is None or not view.shows(row[fact_rows.SCOPE], fact_rows.fact(row).review):
+    if row is None or not view.can_read_fact(row[fact_rows.SCOPE], fact_rows.fact(row).review):
         return None
     number = row[fact_rows.NUMBER]
     moments: list[Any] = [at for (at,) in connection.execute(_SINCE, (number,))]
@@ -96,6 +96,6 @@ def _visible(
     found = []
     for other in dict.fromkeys(others):
         place: Any = next(iter(connection.execute(_SCOPE, (other,))), None)
-        if other != fact_id and place is not None and view.shows(*place):
+        if other != fact_id and place is not None and view.can_read_fact(*place):
             found.append(other)
     return tuple(found)

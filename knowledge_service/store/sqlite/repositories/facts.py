@@ -76,7 +76,7 @@ class Facts(base.Part):
             asked = (_BY_ID_THEN, (fact_id, times.to_us(known_at), view.drafts))
         with self._readers.snapshot() as connection:
             for fact in fact_rows.facts(connection, *asked):
-                return fact if view.shows(fact.scope, fact.review) else None
+                return fact if view.can_read_fact(fact.scope, fact.review) else None
         return None
 
     def list_facts(self, listing: Listing) -> tuple[Fact, ...]:

@@ -71,7 +71,7 @@ class Links(base.Part):
             if scopes is not None:
                 sql, asked = _PAGE.replace(_OF_FACT, _OF_FACT_SEEN), (*asked, scopes)
             for row in connection.execute(sql, asked):
-                if view.shows(*row[-4:-2]) and view.shows(*row[-2:]):
+                if view.can_read_fact(*row[-4:-2]) and view.can_read_fact(*row[-2:]):
                     if len(found) == limit:
                         return LinkPage(links=tuple(found), cursor=found[-1].id)
                     found.append(link_rows.link_of(row))
@@ -108,6 +108,6 @@ def _link(tx: Transaction, new: NewLink, view: View, actor: Actor) -> Linked:
 
 def _visible_end(tx: Transaction, fact_id: str, view: View) -> int:
     row = tx.one(_END, (fact_id,))
-    if row is None or not view.shows(row[0], row[2]):
+    if row is None or not view.can_read_fact(row[0], row[2]):
         raise NotFound(f"fact {fact_id} does not exist or is not visible to you")
     return int(row[1])

@@ -156,7 +156,7 @@ class _Scopes:
 
     def shows(self, number: int, review: str) -> bool:
         """Tell whether a fact of a scope with that state of its review is seen."""
-        return number in self.paths and self._view.shows(self.paths[number], review)
+        return number in self.paths and self._view.can_read_fact(self.paths[number], review)
 
     def rows(self, connection: apsw.Connection, query: _Query, number: int) -> Sequence[Any]:
         """Return the rows of one fact."""
@@ -182,7 +182,7 @@ class _Scopes:
 def _visible(connection: apsw.Connection, fact_id: str, view: View) -> tuple[int, Fact] | None:
     number = link_traversal.number_of(connection, fact_id)
     fact = fact_rows.by_numbers(connection, [number]).get(number) if number is not None else None
-    if number is None or fact is None or not view.shows(fact.scope, fact.review):
+    if number is None or fact is None or not view.can_read_fact(fact.scope, fact.review):
         return None
     return number, fact
 
@@ -271,7 +271,7 @@ def _told(connection: apsw.Connection, fact: Fact, session: str | None, view: Vi
     if session is None or _runs_of(connection, fact, session, view):
         return session
     if realm_of(fact.scope) == PLATFORM:
-        return session if view.sees_all_below(PLATFORM) else None
+        return session if view.can_read_subtree(PLATFORM) else None
     hidden = runs.find_run(connection, RunKey(realm_of(fact.scope), session))
     return None if hidden else session
 

@@ -85,7 +85,7 @@ class Retention:
         began_s = self._monotonic()
         if began_s < self._not_before_s.get(bound.scope_no, began_s):
             return 0
-        chosen = retention.choose(
+        chosen = retention.choose_for_archive(
             self._candidates(bound),
             min(bound.surplus, _CHOSEN),
             bound.settings,
@@ -140,6 +140,6 @@ def _candidate(row: tuple[Any, ...], named: frozenset[str]) -> retention.Candida
         since=times.from_us(row[2]),
         usefulness=statistics.usefulness(int(row[3]), int(row[4])),
         expires_at=times.from_us(row[5]),
-        is_kept=bool(row[6]) or row[0] in named,
+        is_protected=bool(row[6]) or row[0] in named,
         version=row[7],
     )

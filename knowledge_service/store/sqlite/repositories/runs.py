@@ -65,7 +65,7 @@ class Runs(base.Part):
         """Look one up."""
         with self._readers.snapshot() as connection:
             run = find_run(connection, key)
-        return run if run and view.sees(run.scope) else None
+        return run if run and view.can_read(run.scope) else None
 
     def runs_named(self, run_id: str, view: View) -> tuple[Run, ...]:
         """Look an id up in every realm."""
@@ -78,7 +78,7 @@ class Runs(base.Part):
         with self._readers.browsing() as connection:
             before = numbered(connection, listing.before) if listing.before else (None, None)
             asked = (listing.namespace, listing.blueprint, *(before or (None, "")), listing.limit)
-            if view.sees_all_below(PLATFORM):
+            if view.can_read_subtree(PLATFORM):
                 found = connection.execute(_RUNS, asked)
             else:
                 found = connection.execute(_RUNS_SEEN, (*asked, _paths(connection, view)))
@@ -119,14 +119,14 @@ def find_run(connection: apsw.Connection | Transaction, key: RunKey) -> Run | No
 
 def visible_runs(connection: apsw.Connection, run_id: str, view: View) -> tuple[Run, ...]:
     """Return the visible runs of an id, at most one in each realm."""
-    if view.sees_all_below(PLATFORM):
+    if view.can_read_subtree(PLATFORM):
         bodies = connection.execute(_NAMED, (run_id,))
         return tuple(Run.model_validate_json(body) for (body,) in bodies)
     # Only realms in reach are read: what others have must not set how long the reader waits.
-    scopes = (PLATFORM, view.home, *(reach.scope for reach in view.reaches))
+    scopes = (PLATFORM, view.home, *(reach.scope for reach in view.scope_ranges))
     realms = sorted({realm_of(scope) for scope in scopes})
     found = (find_run(connection, RunKey(realm, run_id)) for realm in realms)
-    return tuple(run for run in found if run and view.sees(run.scope))
+    return tuple(run for run in found if run and view.can_read(run.scope))
 
 
 def _put(tx: Transaction, run_id: str, run: RunIn, actor: Actor) -> Run:
@@ -134,8 +134,8 @@ def _put(tx: Transaction, run_id: str, run: RunIn, actor: Actor) -> Run:
     row = tx.one(_OLD, (realm_no, run_id))
     old = Run.model_validate_json(row[0]) if row else None
     try:
-        merged = run_merge.merge(run_id, old, run, tx.now)
-    except run_merge.Differs as exc:
+        merged = run_merge.merge_run(run_id, old, run, tx.now)
+    except run_merge.RunMismatch as exc:
         if exc.field == "outcome":
             raise RunClosedOtherwise(
                 f"run {run_id} is closed with outcome {exc.recorded}; an outcome never changes"
@@ -164,7 +164,7 @@ def _credit(
     """Credit the facts that were in front of a run that just closed; return these too."""
     if credited or run.outcome is None:
         return credited, ()
-    kind = run_merge.credit(run, actor.type)
+    kind = run_merge.usage_kind_of_outcome(run, actor.type)
     return True, run_credit.credit(tx, realm_no, run.run_id, kind) if kind else ()
 
 
@@ -178,7 +178,7 @@ def _of_blueprint(
     connection: apsw.Connection, sql: str, name: BlueprintName, view: View
 ) -> Iterator[tuple[Any, ...]]:
     """Read a Blueprint's visible runs."""
-    if view.sees_all_below(PLATFORM):
+    if view.can_read_subtree(PLATFORM):
         return iter(connection.execute(sql, (name.namespace, name.name)))
     asked = (name.namespace, name.name, _paths(connection, view))
     return iter(connection.execute(sql.replace(_FROM_RUN, _FROM_SEEN), asked))

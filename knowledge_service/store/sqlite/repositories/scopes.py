@@ -138,7 +138,7 @@ def _stats(
     if scopes.is_named(connection, _CROWDED, row[0]):
         asked = (_USAGE_SEEN, (row[0], scopes.scopes))
     for observer, kind, count in connection.execute(*asked):
-        if view.sees(observer):
+        if view.can_read(observer):
             used[kind] += count
     return ScopeStats(
         path=path,

@@ -59,7 +59,7 @@ def of_fact(
     if scopes.is_named(connection, _CROWDED, fact_no):
         asked = (_OF_FACT_SEEN, (fact_no, scopes.scopes))
     for observer, kind, count, last_at in connection.execute(*asked):
-        if not view.sees(observer):
+        if not view.can_read(observer):
             continue
         at, before = times.from_us(last_at), found.get(kind)
         found[kind] = (
