@@ -50,6 +50,27 @@ def test_every_link_to_a_file_leads_somewhere(path: Path) -> None:
     assert [link for link in local if not (path.parent / link).exists()] == []
 
 
+def anchors(path: Path) -> set[str]:
+    """Give the anchors of a page's headings as GitHub makes them."""
+    text = re.sub(r"^```.*?^```", "", path.read_text(), flags=re.MULTILINE | re.DOTALL)
+    headings = re.findall(r"^#+ (.*)$", text, re.MULTILINE)
+    plain = [re.sub(r"\]\([^)]*\)", "", heading).lower() for heading in headings]
+    return {re.sub(r"[^\w\- ]", "", heading).replace(" ", "-") for heading in plain}
+
+
+@pytest.mark.parametrize("path", DOCUMENTS, ids=name)
+def test_every_link_to_a_heading_leads_somewhere(path: Path) -> None:
+    prose = re.sub(r"`[^`\n]*`", "", path.read_text())
+    links = re.findall(r"\]\(([^)#:]*)#([^)]+)\)", prose)
+
+    missing = [
+        f"{file}#{anchor}"
+        for file, anchor in links
+        if anchor not in anchors(path.parent / file if file else path)
+    ]
+    assert missing == []
+
+
 def test_every_make_target_in_the_documents_exists() -> None:
     targets = set(re.findall(r"^([a-z0-9- ]+):", (ROOT / "Makefile").read_text(), re.MULTILINE))
     known = {target for line in targets for target in line.split()}
