@@ -98,7 +98,7 @@ def questions(store: SqliteStore, fact_id: str, view: View) -> Mapping[str, Call
     position = store.bounds()[0]
     reaches = view.scope_ranges or (ScopeRange(_HOME, subtree=False),)
     return {
-        "recall": lambda: store.search(Search(view, _WORDS, 10)),
+        "recall": lambda: store.search(Search(view, _WORDS, 10)).hits,
         "name": lambda: store.named(_NAME, view),
         "runs": lambda: store.list_runs(RunListing(view, 50)),
         "links": lambda: store.links(fact_id, view, types=(), before=None, limit=50),

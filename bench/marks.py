@@ -51,7 +51,7 @@ def marks(folder: Path) -> list[list[object]]:
         for ends in pairs
     ]
     row("link two facts", "< 1", timed(made))
-    asked = [lambda text=text: store.search(Search(view, text, 10)) for text in texts[:ASKED]]
+    asked = [lambda text=text: store.search(Search(view, text, 10)).hits for text in texts[:ASKED]]
     row("find similar facts", "< 5", timed(asked))
     store.close()
     return rows

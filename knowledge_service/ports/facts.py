@@ -16,12 +16,11 @@ from knowledge_service.domain.access_control import View
 from knowledge_service.domain.facts import NewFact
 from knowledge_service.ports.queries import (
     Actor,
-    Hit,
     Listing,
     NewReceipt,
     Once,
-    Placing,
     Search,
+    SearchResult,
 )
 
 
@@ -81,15 +80,8 @@ class FactStore(Protocol):
 class RecallStore(Protocol):
     """Ranked retrieval, receipts, and the usage they count."""
 
-    def search(self, search: Search) -> tuple[Hit, ...]:
-        """Return the best served facts, equal scores by id; empty when no term matches."""
-        ...
-
-    def placing(self, search: Search, fact_id: str) -> Placing | None:
-        """Tell what became of a fact in a retrieval: why it was returned or was not.
-
-        None when the fact is not one of the searched scopes, or does not exist.
-        """
+    def search(self, search: Search) -> SearchResult:
+        """Return the best served facts; none when no term matches."""
         ...
 
     def recent(self, search: Search) -> tuple[Fact, ...]:

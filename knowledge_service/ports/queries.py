@@ -58,7 +58,8 @@ class Search:
     """A ranked retrieval in the scopes that are both named and visible.
 
     None names all visible ones. `now` is what "last week" and the age of facts are counted from;
-    `explain` adds what each word of the question gave to a fact's parts.
+    `explain` adds what each word of the question gave to a fact's parts; `why_not` are ids of facts
+    whose outcome is explained.
     """
 
     view: View
@@ -68,6 +69,7 @@ class Search:
     filters: Filters = field(default_factory=Filters)
     now: datetime | None = None
     explain: bool = False
+    why_not: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -84,11 +86,24 @@ class Hit:
 
 
 @dataclass(frozen=True)
-class Placing:
-    """What became of one fact in a retrieval: the stage that decided, and why in words."""
+class RecallExplanation:
+    """What became of one fact in a retrieval: the stage that decided, and the reason."""
 
     stage: str
     why: str
+
+
+@dataclass(frozen=True)
+class SearchResult:
+    """The answer to a `Search`: the best facts, equal scores by id.
+
+    `scopes` are the visible scopes that were searched, as `visible_scopes` returns them.
+    `explanations` are those of the facts in `why_not`, without facts that are in no searched scope.
+    """
+
+    hits: tuple[Hit, ...]
+    scopes: tuple[str, ...]
+    explanations: Mapping[str, RecallExplanation]
 
 
 @dataclass(frozen=True)

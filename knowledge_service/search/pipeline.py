@@ -1,15 +1,17 @@
-"""One retrieval over what a store gives: candidates, what stands beside them, ranking, folding.
+"""The retrieval pipeline: parse, match, widen, rank.
 
-    text (the best) -> filters -> neighbours and links of the best -> ranking -> usefulness
-    -> overridden and near-duplicate facts left out -> limit
+    parse   the query's text                  -> terms, names, dates, expected answer type
+    match   posting lists of visible scopes   -> a BM25 score for each document; the best rows
+    widen   neighbours and links of the best  -> candidates with their outcomes and same keys
+    rank    ranking features and usefulness   -> overridden facts and near-duplicates left out
 
-The same for every store, which hands in a `Shelf` that sees visible scopes only. With a `Watch`,
-it is written down what became of one fact.
+Each step is a function from data to data. A store only hands in a `Snapshot`, which answers two
+kinds of reads and sees visible scopes alone. `Retrieval.explain` says what became of any fact.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Protocol
@@ -17,7 +19,7 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from knowledge_service.domain import recall_filters
+from knowledge_service.domain import facts, recall_filters
 from knowledge_service.domain.recall_filters import Filters
 from knowledge_service.search.query import parser
 from knowledge_service.search.ranking import ranking
@@ -28,238 +30,348 @@ from knowledge_service.search.ranking.conversations.sessions import Session
 from knowledge_service.search.ranking.near_duplicates import Folder
 from knowledge_service.search.ranking.ranking import Evidence, Ranked, Uses
 
-# Of the best by text so many are read at once, at least twice the limit; when filters leave too few
-# of them, more are.
-_BATCH, _MOST = 48, 20_000
-# What stands so near to so many of the best may be looked at: so many, which match best together
-# with what stands beside them.
-_BESIDE_OF, _REACH, _MOST_BESIDE = 32, 3, 48
+# Rows of so many of the best matches are read at once, at least twice the limit; more are read
+# when the filters leave too few of them.
+_BATCH, _MAX_MATCHES = 48, 20_000
+# Neighbours: up to `_REACH` places from each of the best `_WIDENED` matches, and of all of these
+# the ones that match best together with what stands beside them.
+_WIDENED, _REACH, _MAX_NEIGHBOURS = 32, 3, 48
 _LINKS_OF = 10
-_LONG_AGO = datetime(1970, 1, 1, tzinfo=UTC)
-
-
-class Shelf(Protocol):
-    """What a store knows of the visible scopes at one moment."""
-
-    @property
-    def paths(self) -> Mapping[int, str]:
-        """Return the scopes by number."""
-        ...
-
-    def scores(self, terms: Mapping[str, float]) -> Scores:
-        """Score every fact by its text."""
-        ...
-
-    def rows(self, numbers: Sequence[int]) -> Iterable[Candidate]:
-        """Read rows of facts, in any order."""
-        ...
-
-    def on_keys(self, rows: Sequence[Candidate]) -> Iterable[Candidate]:
-        """Read the live facts of all scopes that have a key of these."""
-        ...
-
-    def linked(self, numbers: Sequence[int]) -> Iterable[tuple[int, int]]:
-        """Read live links of these facts as pairs: the fact, and another of a visible scope."""
-        ...
-
-    def meaning(self) -> Mapping[int, float]:
-        """Return the facts nearest in meaning with their similarity; empty without embeddings."""
-        ...
-
-    def uses(self, numbers: Sequence[int]) -> Mapping[int, Uses]:
-        """Count the outcomes that facts were in front of, as far as the reader may see them."""
-        ...
-
-    def rates(self, scope_nos: Sequence[int]) -> Mapping[int, float]:
-        """Return the success rates of scopes, as far as the reader may see them."""
-        ...
-
-
-@dataclass
-class Watch:
-    """Looks at what becomes of one fact: `said` is the stage that decided, and why."""
-
-    number: int
-    said: tuple[str, str] = ("no-match", "it shares no word with the question")
-
-    def tell(self, number: int, stage: str, why: str) -> None:
-        """Note what became of a fact, if it is the one."""
-        if number == self.number:
-            self.said = (stage, why)
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 @dataclass(frozen=True)
-class Inquiry:
-    """What is looked for. Without `now`, nothing is counted from the present."""
+class SearchQuery:
+    """What to search for. Without `now`, nothing is counted from the present."""
 
-    question: str
+    text: str
     limit: int
     filters: Filters = field(default_factory=Filters)
     now: datetime | None = None
 
 
-def find(shelf: Shelf, inquiry: Inquiry, watch: Watch | None = None) -> list[Ranked]:
-    """Return the best facts, at most `limit`."""
-    watching = watch or Watch(-1)
-    filters = inquiry.filters
-    now = filters.valid_at or filters.known_at or inquiry.now or _LONG_AGO
-    question = parser.parse(inquiry.question, now)
-    meaning = shelf.meaning()
-    scores = shelf.scores(question.terms)
-    rows, text, place = _by_text(shelf, scores, inquiry, watching)
-    tied = _beside(shelf, scores, filters, (rows, text, place))
-    known = len(rows)
-    missing = [number for number in meaning if number not in rows]
-    rows |= _served(shelf.rows(missing), filters, watching) if missing else {}
-    linked = _linked(shelf, rows, text, filters)
-    near = {number: value for number, value in meaning.items() if number in rows}
-    tied = tied if len(rows) == known else None
-    evidence = Evidence(rows, text, place, linked, near, tied=tied)
-    ranked = ranking.rank(question, evidence, now, size=max(_BATCH, 2 * inquiry.limit))
-    ranked = _used(shelf, evidence, ranked)
-    return _folded(shelf, rows, ranked, inquiry, watching)
+@dataclass(frozen=True)
+class Matches:
+    """The BM25 scores of all visible documents, and similarities of the facts nearest in meaning.
+
+    Similarities lie in [0, 1]; there are none without embeddings.
+    """
+
+    scores: Scores
+    similarities: Mapping[int, float]
 
 
-Found = tuple[dict[int, Candidate], dict[int, float], dict[int, int]]
+@dataclass(frozen=True)
+class RowRequest:
+    """Facts to read; with `candidates`, also what ranking needs to know about all of them.
+
+    `links_of` asks for live links of these facts, and for the facts at their other ends.
+    `candidates` are the rows that were read before, by number.
+    """
+
+    numbers: Sequence[int]
+    links_of: Sequence[int] = ()
+    candidates: Mapping[int, Candidate] | None = None
 
 
-def _by_text(shelf: Shelf, scores: Scores, inquiry: Inquiry, watch: Watch) -> Found:
-    """Read candidates best first, until enough pass the filters."""
+@dataclass(frozen=True)
+class Rows:
+    """The answer to a `RowRequest`.
+
+    `links` are pairs of a requested fact and a visible one. `same_key` holds live facts of all
+    visible scopes with the hash of a key that a candidate has. `outcomes` counts the runs that
+    candidates were in front of, `success_rates` those of their scopes, as far as the reader may
+    see them.
+    """
+
+    candidates: Sequence[Candidate]
+    links: Sequence[tuple[int, int]] = ()
+    same_key: Sequence[tuple[bytes, Candidate]] = ()
+    outcomes: Mapping[int, Uses] = field(default_factory=dict)
+    success_rates: Mapping[int, float] = field(default_factory=dict)
+
+
+class Snapshot(Protocol):
+    """What one reader sees of a store at one moment."""
+
+    @property
+    def paths(self) -> Mapping[int, str]:
+        """Return the searched scopes by number."""
+        ...
+
+    def match(self, terms: Mapping[str, float]) -> Matches:
+        """Score every document of the searched scopes by weighted terms."""
+        ...
+
+    def rows(self, request: RowRequest) -> Rows:
+        """Read rows of facts, in any order, with what the request asks for beside them."""
+        ...
+
+
+@dataclass(frozen=True)
+class Selection:
+    """Matches that pass the filters, with their text scores and their places in the index.
+
+    `rejected` are the reasons of the filters; `nearest` are rows that only their meaning brought.
+    `match_count` is the number of matches whose rows were read.
+    """
+
+    rows: Mapping[int, Candidate]
+    text: Mapping[int, float]
+    places: Mapping[int, int]
+    nearest: Mapping[int, Candidate]
+    rejected: Mapping[int, str]
+    match_count: int
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What became of one fact in a retrieval: the stage that decided, and the reason."""
+
+    stage: str
+    reason: str
+
+
+@dataclass(frozen=True)
+class Retrieval:
+    """The best facts, at most `limit`, and all that explains the rest."""
+
+    results: Sequence[Ranked]
+    ranked: Sequence[Ranked]
+    left_out: Mapping[int, Outcome]
+    deduplicator: Folder
+    candidates: Mapping[int, Candidate]
+    matches: Matches
+    selection: Selection
+
+    def term_parts(self, number: int) -> dict[str, float]:
+        """Return what each term of the query gave to the text score of a fact, named `=term`."""
+        parts = self.matches.scores.parts(number)
+        return {"=" + term.lstrip("="): round(value, 6) for term, value in parts.items()}
+
+    def explain(self, number: int) -> Outcome:
+        """Say what became of a fact."""
+        if number in self.left_out:
+            return self.left_out[number]
+        for place, each in enumerate(self.results, 1):
+            if each.number == number:
+                return Outcome("returned", f"it comes at place {place}")
+        for place, each in enumerate(self.ranked, 1):
+            if each.number == number:
+                return self._explain_cut(place, self.candidates[number])
+        return self._explain_unranked(number)
+
+    def _explain_cut(self, place: int, row: Candidate) -> Outcome:
+        if self.deduplicator.overridden_by(row) is not None:
+            return _OVERRIDDEN
+        return Outcome("limit", f"it comes at place {place}, after the limit")
+
+    def _explain_unranked(self, number: int) -> Outcome:
+        if number in self.selection.rejected:
+            return Outcome("filters", self.selection.rejected[number])
+        scores = self.matches.scores
+        place = None if number in self.selection.rows else scores.place(number)
+        if place is not None and scores.values[place] > 0:
+            count = self.selection.match_count
+            return Outcome("candidates", f"its words match less than those of {count} others")
+        return Outcome("no-match", "it shares no word with the question")
+
+
+_OVERRIDDEN = Outcome("overridden", "a nearer scope has a fact on the same key")
+_NEAR_DUPLICATE = Outcome("folded", "a better one says nearly the same")
+
+
+def retrieve(snapshot: Snapshot, query: SearchQuery) -> Retrieval:
+    """Run the pipeline over a snapshot."""
+    filters = query.filters
+    now = filters.valid_at or filters.known_at or query.now or _EPOCH
+    question = parser.parse(query.text, now)
+    matches = snapshot.match(question.terms)
+    selection = select(snapshot, matches, query)
+    neighbours = find_neighbours(matches.scores, selection)
+    known = {**selection.nearest, **selection.rows}
+    request = widening(selection, neighbours, known)
+    rows = snapshot.rows(request)
+    evidence = collect(matches, selection, neighbours, rows, filters)
+    ranked = ranking.rank(question, evidence, now, size=max(_BATCH, 2 * query.limit))
+    if rows.outcomes:
+        ranked = ranking.with_use(ranked, evidence)
+    deduplicator = Folder(snapshot.paths)
+    if rows.same_key and len(snapshot.paths) > 1:
+        best = [evidence.rows[each.number] for each in ranked[: 2 * query.limit]]
+        deduplicator.know(_rivals(best, rows.same_key, filters))
+    results, left_out = deduplicate(ranked, evidence.rows, deduplicator, query.limit)
+    return Retrieval(results, ranked, left_out, deduplicator, evidence.rows, matches, selection)
+
+
+def select(snapshot: Snapshot, matches: Matches, query: SearchQuery) -> Selection:
+    """Read the best matches until enough pass the filters, and the facts nearest in meaning."""
     rows: dict[int, Candidate] = {}
     text: dict[int, float] = {}
-    place: dict[int, int] = {}
-    done, size = 0, max(_BATCH, 2 * inquiry.limit)
+    places: dict[int, int] = {}
+    nearest: dict[int, Candidate] = {}
+    rejected: dict[int, str] = {}
+    count, size = 0, max(_BATCH, 2 * query.limit)
     while True:
-        numbers, spots = scores.best(size)
-        found = dict(zip(numbers[done:size].tolist(), spots[done:size].tolist(), strict=True))
-        rows |= _served(shelf.rows(list(found)), inquiry.filters, watch)
-        for number, spot in found.items():
-            if number in rows:
-                text[number], place[number] = float(scores.values[spot]), spot
-        done += len(found)
-        if done < size or len(rows) >= inquiry.limit or size >= _MOST:
-            break
-        size = min(size * 4, _MOST)
-    is_silent = watch.number >= 0 and watch.said[0] == "no-match" and watch.number not in rows
-    spot = scores.place(watch.number) if is_silent else None
-    if spot is not None and scores.values[spot] > 0:
-        watch.tell(watch.number, "candidates", f"its words match less than those of {done} others")
-    return rows, text, place
+        best_numbers, best_places = matches.scores.best(size)
+        numbers = best_numbers[count:size].tolist()
+        by_meaning = () if count else [n for n in matches.similarities if n not in set(numbers)]
+        batch = snapshot.rows(RowRequest([*numbers, *by_meaning])).candidates
+        passing = _passing(batch, query.filters, rejected)
+        for number, place in zip(numbers, best_places[count:size].tolist(), strict=True):
+            if number in passing:
+                rows[number], places[number] = passing[number], place
+                text[number] = float(matches.scores.values[place])
+        nearest |= {number: passing[number] for number in by_meaning if number in passing}
+        count += len(numbers)
+        if count < size or len(rows) >= query.limit or size >= _MAX_MATCHES:
+            return Selection(rows, text, places, nearest, rejected, count)
+        size = min(size * 4, _MAX_MATCHES)
 
 
-def _served(rows: Iterable[Candidate], filters: Filters, watch: Watch) -> dict[int, Candidate]:
-    found = {}
+def _passing(
+    rows: Iterable[Candidate], filters: Filters, rejected: dict[int, str]
+) -> dict[int, Candidate]:
+    """Return the rows that pass the filters; notes the reasons of the others in `rejected`."""
+    passing = {}
     for row in rows:
-        refused = recall_filters.exclusion_reason(row, filters)
-        if refused is None:
-            found[row.number] = row
+        reason = recall_filters.exclusion_reason(row, filters)
+        if reason is None:
+            passing[row.number] = row
         else:
-            watch.tell(row.number, "filters", refused)
-    return found
+            rejected[row.number] = reason
+    return passing
 
 
-def _beside(
-    shelf: Shelf, scores: Scores, filters: Filters, found: Found
-) -> Mapping[int, Session] | None:
-    """Add what stands beside the best in the same session; adds to `found` in place.
+@dataclass(frozen=True)
+class Neighbours:
+    """What stands beside the best in the index: places by number, of which some may be in `rows`.
 
-    Returns the sessions of all rows, unless it added some.
+    `sessions` are those of the selected rows; a neighbour counts when it is of one in `names`.
     """
-    rows, text, place = found
-    best = sorted(text, key=lambda number: (-text[number], number))[:_BESIDE_OF]
-    tied = sessions.of_all(rows.values())
+
+    places: Mapping[int, int]
+    names: Collection[Session]
+    sessions: Mapping[int, Session]
+
+
+def find_neighbours(scores: Scores, selection: Selection) -> Neighbours:
+    """Choose the places beside the best matches of conversations that are worth reading."""
+    best = _best_by_text(selection.text, _WIDENED)
+    tied = sessions.of_all(selection.rows.values())
     near: set[int] = set()
     names = set()
     for number in best:
         name = tied.get(number)
         if name is not None:
             names.add(name)
-            near.update(range(place[number] - _REACH, place[number] + _REACH + 1))
+            place = selection.places[number]
+            near.update(range(place - _REACH, place + _REACH + 1))
     end = len(scores.values)
-    near.difference_update(place.values(), range(-_REACH, 0), range(end, end + _REACH))
+    near.difference_update(selection.places.values(), range(-_REACH, 0), range(end, end + _REACH))
     if not near:
-        return tied
-    count = len(rows)
-    spots = _likeliest(scores, sorted(near))
-    wanted = dict(zip(scores.numbers(spots).tolist(), spots.tolist(), strict=True))
-    fresh = [number for number in wanted if number not in rows]
-    for row in shelf.rows(fresh) if fresh else ():
-        if sessions.may_be_of(row) in names and recall_filters.is_match(row, filters):
-            spot = wanted[row.number]
-            rows[row.number], place[row.number] = row, spot
-            text[row.number] = float(scores.values[spot])
-    return tied if len(rows) == count else None
+        return Neighbours({}, names, tied)
+    places = _likeliest(scores, sorted(near))
+    numbers = scores.numbers(places).tolist()
+    by_number = dict(zip(numbers, places.tolist(), strict=True))
+    fresh = {n: place for n, place in by_number.items() if n not in selection.rows}
+    return Neighbours(fresh, names, tied)
+
+
+def _best_by_text(text: Mapping[int, float], count: int) -> list[int]:
+    return sorted(text, key=lambda number: (-text[number], number))[:count]
 
 
 def _likeliest(scores: Scores, near: Sequence[int]) -> NDArray[np.intp]:
     """Choose of some places those whose facts, with what stands beside them, match best."""
-    spots = np.array(near, dtype=np.intp)
-    if len(spots) <= _MOST_BESIDE:
-        return spots
-    together = scores.values[spots]
+    places = np.array(near, dtype=np.intp)
+    if len(places) <= _MAX_NEIGHBOURS:
+        return places
+    together = scores.values[places]
     for step, weight in ranking.BESIDE:
-        beside = spots + step
+        beside = places + step
         is_there = (beside >= 0) & (beside < len(scores.values))
         together[is_there] += weight * scores.values[beside[is_there]]
-    spots = spots[np.lexsort((spots, -together))[:_MOST_BESIDE]]
-    spots.sort()
-    return spots
+    places = places[np.lexsort((places, -together))[:_MAX_NEIGHBOURS]]
+    places.sort()
+    return places
 
 
-def _linked(
-    shelf: Shelf, rows: dict[int, Candidate], text: Mapping[int, float], filters: Filters
-) -> dict[int, list[int]]:
-    """Find what the best are linked with; adds their rows in place."""
-    best = sorted(text, key=lambda number: (-text[number], number))[:_LINKS_OF]
-    found: dict[int, list[int]] = {}
-    for number, other in shelf.linked(best):
-        found.setdefault(other, []).append(number)
-    fresh = [number for number in found if number not in rows]
-    for row in shelf.rows(fresh) if fresh else ():
-        if recall_filters.is_match(row, filters):
-            rows[row.number] = row
-    return {number: others for number, others in found.items() if number in rows}
+def widening(
+    selection: Selection, neighbours: Neighbours, candidates: Mapping[int, Candidate]
+) -> RowRequest:
+    """Ask for the neighbours and links of the best matches, and about all candidates.
+
+    Where fewer matches than `_LINKS_OF` pass the filters, neighbours may be among the best, too.
+    """
+    best = _best_by_text(selection.text, _LINKS_OF)
+    links_of = best if len(best) == _LINKS_OF else [*best, *neighbours.places]
+    fresh = [number for number in neighbours.places if number not in candidates]
+    return RowRequest(fresh, links_of, candidates)
 
 
-def _used(shelf: Shelf, evidence: Evidence, ranked: list[Ranked]) -> list[Ranked]:
-    """Weigh facts by the outcomes of the runs that they were in front of."""
-    uses = shelf.uses([each.number for each in ranked])
-    if not uses:
-        return ranked
-    scopes = sorted({evidence.rows[number].scope_no for number in uses})
-    told = Evidence(evidence.rows, {}, uses=uses, rates=shelf.rates(scopes))
-    return ranking.with_use(ranked, told)
+def collect(
+    matches: Matches,
+    selection: Selection,
+    neighbours: Neighbours,
+    rows: Rows,
+    filters: Filters,
+) -> Evidence:
+    """Put together which rows are ranked, and what speaks for each of them."""
+    candidates, text, places = dict(selection.rows), dict(selection.text), dict(selection.places)
+    fresh = {row.number: row for row in rows.candidates}
+    fresh = {n: row for n, row in fresh.items() if recall_filters.is_match(row, filters)}
+    for number, place in neighbours.places.items():
+        row = selection.nearest.get(number) or fresh.get(number)
+        if row is not None and sessions.may_be_of(row) in neighbours.names:
+            candidates[number], places[number] = row, place
+            text[number] = float(matches.scores.values[place])
+    candidates |= {n: row for n, row in selection.nearest.items() if n not in candidates}
+    best = set(_best_by_text(text, _LINKS_OF))
+    linked: dict[int, list[int]] = {}
+    for number, other in rows.links:
+        if number in best and (other in candidates or other in fresh):
+            linked.setdefault(other, []).append(number)
+    candidates |= {n: fresh[n] for n in linked if n not in candidates}
+    return Evidence(
+        candidates,
+        text,
+        places,
+        linked,
+        {n: value for n, value in matches.similarities.items() if n in candidates},
+        rows.outcomes,
+        rows.success_rates,
+        neighbours.sessions if len(candidates) == len(selection.rows) else None,
+    )
 
 
-def _folded(
-    shelf: Shelf,
-    rows: Mapping[int, Candidate],
-    ranked: Sequence[Ranked],
-    inquiry: Inquiry,
-    watch: Watch,
-) -> list[Ranked]:
-    folder = Folder(shelf.paths)
-    keyed = [rows[each.number] for each in ranked[: 2 * inquiry.limit] if rows[each.number].key]
-    if keyed and len(shelf.paths) > 1:
-        nearer = (
-            row for row in shelf.on_keys(keyed) if recall_filters.is_match(row, inquiry.filters)
-        )
-        folder.know(nearer)
-    kept: list[Ranked] = []
-    for place, each in enumerate(ranked, 1):
-        row = rows[each.number]
-        over = folder.overridden_by(row)
-        if over is not None:
-            watch.tell(each.number, "overridden", "a nearer scope has a fact on the same key")
-            continue
-        if len(kept) == inquiry.limit:
-            watch.tell(each.number, "limit", f"it comes at place {place}, after the limit")
-            if watch.number < 0:
-                break
-            continue
-        if folder.same_as(row) is not None:
-            watch.tell(each.number, "folded", "a better one says nearly the same")
-            continue
-        watch.tell(each.number, "returned", f"it comes at place {len(kept) + 1}")
-        kept.append(each)
-    return kept
+def _rivals(
+    rows: Iterable[Candidate], same_key: Iterable[tuple[bytes, Candidate]], filters: Filters
+) -> Iterator[Candidate]:
+    """Yield the facts that pass the filters and have a key of some rows."""
+    keys = {facts.key_hash(row.subject, row.predicate) for row in rows if row.key}
+    for key, row in same_key:
+        if key in keys and recall_filters.is_match(row, filters):
+            yield row
+
+
+def deduplicate(
+    ranked: Iterable[Ranked],
+    candidates: Mapping[int, Candidate],
+    deduplicator: Folder,
+    limit: int,
+) -> tuple[list[Ranked], dict[int, Outcome]]:
+    """Return the results, at most `limit`, and what was left out before the limit was reached."""
+    results: list[Ranked] = []
+    left_out: dict[int, Outcome] = {}
+    for each in ranked:
+        if len(results) == limit:
+            break
+        row = candidates[each.number]
+        if deduplicator.overridden_by(row) is not None:
+            left_out[each.number] = _OVERRIDDEN
+        elif deduplicator.same_as(row) is not None:
+            left_out[each.number] = _NEAR_DUPLICATE
+        else:
+            results.append(each)
+    return results, left_out

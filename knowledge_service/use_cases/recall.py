@@ -36,7 +36,7 @@ from knowledge_service.domain.access_control import (
 )
 from knowledge_service.domain.recall_filters import Filters
 from knowledge_service.errors import Forbidden, NotFound, StoreUnavailable
-from knowledge_service.ports import Hit, NewReceipt, Once, Search
+from knowledge_service.ports import Hit, NewReceipt, Once, Search, SearchResult
 from knowledge_service.search import ranker_version
 from knowledge_service.search.text import analyser
 from knowledge_service.use_cases import authorization, fact_queries
@@ -82,9 +82,10 @@ def recall(
     known_at = body.known_at or now
     plan = _plan(store, reader, body, run)
     plan = replace(plan, search=replace(plan.search, now=known_at, explain=body.explain))
-    hits = _hits(store, plan, fill_up=run is not None) if plan.enabled else ()
-    facts = _ranked(_within(hits, plan.max_tokens))
-    scopes = store.visible_scopes(reader.view, plan.search.scopes)
+    asked_about = tuple(fact_queries.resolve_alias(store, reader, each) for each in body.why_not)
+    result = _search(store, plan, fill_up=run is not None, why_not=asked_about)
+    facts = _ranked(_within(result.hits, plan.max_tokens))
+    scopes = result.scopes
     # What is built of what is known to be right need not be looked at again.
     receipt = base_model.construct_unchecked(
         Receipt,
@@ -116,10 +117,9 @@ def recall(
             "why_not": (),
         },
     )
-    if body.why_not:
-        asked_about = [fact_queries.resolve_alias(store, reader, each) for each in body.why_not]
-        told = _explained(store, plan, hits, receipt.facts, asked_about)
-        answer = answer.model_copy(update={"why_not": told})
+    if asked_about:
+        explanations = _explained(store, plan, result, receipt.facts, asked_about)
+        answer = answer.model_copy(update={"why_not": explanations})
     return _record(
         store,
         NewReceipt(receipt, reader.home, run_realm=realm_of(run.scope) if run else None),
@@ -142,7 +142,8 @@ def again(
     receipt either way, so that what differs is what is known. Leaves no receipt.
     """
     plan = _plan_again(view, receipt, asked, known_at)
-    return _ranked(_within(_hits(store, plan, fill_up=asked.filled_up), plan.max_tokens))
+    result = _search(store, plan, fill_up=asked.filled_up)
+    return _ranked(_within(result.hits, plan.max_tokens))
 
 
 def _plan_again(
@@ -167,35 +168,35 @@ def explained(
 ) -> FactExplanation:
     """Ask a receipt's question once more as of then, and tell what becomes of one fact."""
     plan = _plan_again(view, receipt, asked, receipt.known_at)
-    hits = _hits(store, plan, fill_up=asked.filled_up)
-    served = [hit.fact.id for hit in _within(hits, plan.max_tokens)]
-    return _explained(store, plan, hits, served, (fact_id,))[0]
+    result = _search(store, plan, fill_up=asked.filled_up, why_not=(fact_id,))
+    served = [hit.fact.id for hit in _within(result.hits, plan.max_tokens)]
+    return _explained(store, plan, result, served, (fact_id,))[0]
 
 
 def _explained(
     store: Store,
     plan: _Plan,
-    hits: Sequence[Hit],
+    result: SearchResult,
     served: Sequence[str],
     fact_ids: Sequence[str],
 ) -> tuple[FactExplanation, ...]:
-    found = {hit.fact.id for hit in hits}
-    told = []
+    hits = {hit.fact.id for hit in result.hits}
+    explanations = []
     for fact_id in fact_ids:
         is_visible = store.fact(fact_id, plan.search.view) is not None
-        placed = store.placing(plan.search, fact_id) if is_visible else None
-        if placed is None:
+        explanation = result.explanations.get(fact_id) if is_visible else None
+        if explanation is None:
             stage, why = "invisible", "it does not exist, or is in no scope that was searched"
         elif not plan.enabled:
             stage, why = "off", "the scope's settings inject nothing"
         elif fact_id in served:
             stage, why = "returned", f"it is at place {served.index(fact_id) + 1}"
-        elif fact_id in found:
+        elif fact_id in hits:
             stage, why = "budget", f"it does not fit into {plan.max_tokens} tokens"
         else:
-            stage, why = placed.stage, placed.why
-        told.append(FactExplanation(fact=fact_id, stage=stage, why=why))
-    return tuple(told)
+            stage, why = explanation.stage, explanation.why
+        explanations.append(FactExplanation(fact=fact_id, stage=stage, why=why))
+    return tuple(explanations)
 
 
 def _asked(plan: _Plan, *, filled_up: bool) -> RecordedQuery:
@@ -265,20 +266,26 @@ def _plan(store: Store, reader: Principal, body: RecallIn, run: Run | None) -> _
     )
 
 
-def _hits(store: Store, plan: _Plan, *, fill_up: bool) -> Sequence[Hit]:
-    if plan.search.limit == 0:
-        return ()
-    hits = list(store.search(plan.search))
-    missing = plan.search.limit - len(hits)
-    if fill_up and missing > 0:
-        # The own scopes of the run first; granted ones beside the path are not filled up from.
-        near = nearest_first(lineage(plan.search.view.home))
-        named = plan.search.scopes
-        own = tuple(path for path in near if named is None or path in named)
-        found = {hit.fact.id for hit in hits}
-        recent = store.recent(replace(plan.search, scopes=own))
-        hits += [Hit(f, 0.0, {"recent": 0.0}) for f in recent if f.id not in found][:missing]
-    return hits
+def _search(
+    store: Store, plan: _Plan, *, fill_up: bool, why_not: tuple[str, ...] = ()
+) -> SearchResult:
+    """Search, and fill up from the reader's own scopes; no hits where the settings inject none."""
+    search = replace(plan.search, why_not=why_not)
+    if not plan.enabled:
+        if why_not:
+            return replace(store.search(search), hits=())
+        return SearchResult((), store.visible_scopes(search.view, search.scopes), {})
+    result = store.search(search)
+    missing = search.limit - len(result.hits)
+    if not fill_up or missing <= 0:
+        return result
+    # The own scopes of the run first; granted ones beside the path are not filled up from.
+    near = nearest_first(lineage(search.view.home))
+    own = tuple(path for path in near if search.scopes is None or path in search.scopes)
+    served = {hit.fact.id for hit in result.hits}
+    recent = store.recent(replace(search, scopes=own))
+    added = [Hit(fact, 0.0, {"recent": 0.0}) for fact in recent if fact.id not in served]
+    return replace(result, hits=(*result.hits, *added[:missing]))
 
 
 def _within(hits: Sequence[Hit], max_tokens: int | None) -> list[Hit]:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 
 from knowledge_client.models import Fact
-from knowledge_service.domain.facts import canonical
+from knowledge_service.domain.facts import canonical, key_hash
+from knowledge_service.search.pipeline import Matches, RowRequest, Rows
 from knowledge_service.search.postings import cache, merge_policy, segment, segment_codec
 from knowledge_service.search.ranking import bm25, candidates, ranking
 from knowledge_service.search.ranking.candidates import Candidate
@@ -71,15 +72,15 @@ def scored_rows(source: MemoryRows, question: Mapping[str, float], kept: cache.K
 
 
 @dataclass
-class MemoryShelf:
-    """The `Shelf` over the rows of visible scopes; links and uses are what the reader may see."""
+class MemorySnapshot:
+    """The `Snapshot` over rows of visible scopes; links and uses are those that the reader sees."""
 
     paths: Mapping[int, str]
     scopes: Mapping[int, Sequence[Row]]
     links: Sequence[tuple[int, int]] = ()
     used: Mapping[int, Uses] = field(default_factory=dict)
     rated: Mapping[int, Uses] = field(default_factory=dict)
-    near: Mapping[int, float] = field(default_factory=dict)
+    similarities: Mapping[int, float] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self.by_number = {
@@ -88,32 +89,31 @@ class MemoryShelf:
             for row in rows
         }
 
-    def scores(self, question: Mapping[str, float]) -> bm25.Scores:
-        self.scored = scored(
-            {
-                scope_no: [term_ids.document(r.number, r.terms) for r in rows]
-                for scope_no, rows in self.scopes.items()
-            },
-            question,
-        )
-        return self.scored
+    def match(self, terms: Mapping[str, float]) -> Matches:
+        documents = {
+            scope_no: [term_ids.document(row.number, row.terms) for row in rows]
+            for scope_no, rows in self.scopes.items()
+        }
+        return Matches(scored(documents, terms), self.similarities)
 
-    def rows(self, numbers: Sequence[int]) -> Iterable[Candidate]:
-        return [self.by_number[number] for number in numbers]
-
-    def on_keys(self, rows: Sequence[Candidate]) -> Iterable[Candidate]:
-        keys = {row.key for row in rows}
-        return [r for r in self.by_number.values() if r.key in keys and r.lifecycle == "live"]
-
-    def linked(self, numbers: Sequence[int]) -> Iterator[tuple[int, int]]:
+    def rows(self, request: RowRequest) -> Rows:
+        if request.candidates is None:
+            return Rows([self.by_number[number] for number in request.numbers])
         both = {pair for a, b in self.links for pair in ((a, b), (b, a))}
-        yield from sorted(p for p in both if p[0] in numbers and p[1] in self.by_number)
-
-    def meaning(self) -> Mapping[int, float]:
-        return self.near
-
-    def uses(self, numbers: Sequence[int]) -> Mapping[int, Uses]:
-        return {number: self.used[number] for number in numbers if number in self.used}
-
-    def rates(self, scope_nos: Sequence[int]) -> Mapping[int, float]:
-        return {n: ranking.success_rate(self.rated[n]) for n in scope_nos if n in self.rated}
+        links = sorted(p for p in both if p[0] in request.links_of and p[1] in self.by_number)
+        numbers = {*request.numbers, *(other for _, other in links)} - request.candidates.keys()
+        added = [self.by_number[number] for number in numbers]
+        every = {row.number: row for row in (*request.candidates.values(), *added)}
+        keys = {key_hash(row.subject, row.predicate) for row in every.values()}
+        same_key = [
+            (key, row)
+            for row in self.by_number.values()
+            if (key := key_hash(row.subject, row.predicate)) in keys and row.lifecycle == "live"
+        ]
+        return Rows(
+            added,
+            links,
+            [(key, row) for key, row in same_key if key is not None],
+            {number: self.used[number] for number in every if number in self.used},
+            {number: ranking.success_rate(uses) for number, uses in self.rated.items()},
+        )

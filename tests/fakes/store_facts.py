@@ -28,19 +28,15 @@ from knowledge_service.ports import (
     NewReceipt,
     Once,
     Order,
-    Placing,
+    RecallExplanation,
     Search,
+    SearchResult,
 )
 from knowledge_service.search import pipeline
-from knowledge_service.search.ranking.ranking import Ranked
-from tests.fakes.shelf import MemoryShelf
+from knowledge_service.search.pipeline import SearchQuery
+from tests.fakes.shelf import MemorySnapshot
 from tests.fakes.store_base import Base, Row, StoredScope
 from tests.fakes.store_unit_of_work import MemoryUnitOfWork
-
-
-def words(shelf: MemoryShelf, search: Search, each: Ranked) -> dict[str, float]:
-    found = shelf.scored.parts(each.number) if search.explain else {}
-    return {"=" + term.lstrip("="): round(value, 6) for term, value in found.items()}
 
 
 class Facts(Base):
@@ -112,30 +108,25 @@ class Facts(Base):
             once, lambda: lifecycle.correct(MemoryUnitOfWork(self), fact_id, replacement, order)
         )
 
-    def search(self, search: Search) -> tuple[Hit, ...]:
+    def search(self, search: Search) -> SearchResult:
         self._check()
-        shelf = self._shelf(search)
-        by_number = {row.number: row.fact for rows in shelf.scopes.values() for row in rows}
-        return tuple(
-            Hit(by_number[each.number], each.score, {**each.parts, **words(shelf, search, each)})
-            for each in pipeline.find(shelf, self._inquiry(search))
-        )
+        snapshot = self._snapshot(search)
+        by_number = {row.number: row.fact for rows in snapshot.scopes.values() for row in rows}
+        query = SearchQuery(search.query, search.limit, search.filters, search.now)
+        retrieval = pipeline.retrieve(snapshot, query)
+        hits = []
+        for each in retrieval.results:
+            terms = retrieval.term_parts(each.number) if search.explain else {}
+            hits.append(Hit(by_number[each.number], each.score, each.parts | terms))
+        explanations = {}
+        for number, fact in by_number.items():
+            if fact.id in search.why_not:
+                outcome = retrieval.explain(number)
+                explanations[fact.id] = RecallExplanation(outcome.stage, outcome.reason)
+        scopes = nearest_first(self._paths(search.view, search.scopes))
+        return SearchResult(tuple(hits), scopes, explanations)
 
-    def placing(self, search: Search, fact_id: str) -> Placing | None:
-        self._check()
-        shelf = self._shelf(search)
-        for rows in shelf.scopes.values():
-            for row in rows:
-                if row.fact.id == fact_id:
-                    watch = pipeline.Watch(row.number)
-                    pipeline.find(shelf, self._inquiry(search), watch)
-                    return Placing(*watch.said)
-        return None
-
-    def _inquiry(self, search: Search) -> pipeline.Inquiry:
-        return pipeline.Inquiry(search.query, search.limit, search.filters, search.now)
-
-    def _shelf(self, search: Search) -> MemoryShelf:
+    def _snapshot(self, search: Search) -> MemorySnapshot:
         seen = sorted(self._seen(search.view, search.scopes), key=lambda scope: scope.path)
         number_of = {row.fact.id: row.number for scope in seen for row in scope.rows}
         links = [
@@ -144,7 +135,7 @@ class Facts(Base):
             if kind not in ("supersedes", "contradicts", "promoted_from")
             if a in number_of and b in number_of
         ]
-        return MemoryShelf(
+        return MemorySnapshot(
             {number: scope.path for number, scope in enumerate(seen)},
             {
                 number: self._then(scope, search.filters.known_at)

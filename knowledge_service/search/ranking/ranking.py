@@ -92,7 +92,7 @@ class Ranked:
 
     number: int
     score: float
-    parts: Mapping[str, float]
+    parts: dict[str, float]
 
 
 def rank(question: Question, evidence: Evidence, now: datetime, *, size: int) -> list[Ranked]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import operator
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from itertools import chain, islice
 from typing import Any
@@ -17,12 +17,14 @@ from knowledge_client.models import Fact, Recalled, Receipt
 from knowledge_service.domain import recall_filters
 from knowledge_service.domain.access_control import PLATFORM, View, nearest_first
 from knowledge_service.event_log import times
-from knowledge_service.ports import Hit, NewReceipt, Once, Placing, Search
+from knowledge_service.ports import Hit, NewReceipt, Once, RecallExplanation, Search, SearchResult
 from knowledge_service.ports.embeddings import Embedder
 from knowledge_service.search import pipeline
+from knowledge_service.search.pipeline import Retrieval, SearchQuery
+from knowledge_service.search.ranking.ranking import Ranked
 from knowledge_service.store.sqlite.db.transaction import Mergeable, Transaction
 from knowledge_service.store.sqlite.repositories import base, fact_rows
-from knowledge_service.store.sqlite.shelf import Reading, Shelf, Vector
+from knowledge_service.store.sqlite.shelf import Reading, SqliteSnapshot, Vector
 
 _RECALLED: TypeAdapter[Recalled] = TypeAdapter(Recalled)
 
@@ -51,40 +53,34 @@ class Recall(base.Part):
 
     embedder: Embedder | None = None
 
-    def search(self, search: Search) -> tuple[Hit, ...]:
-        """Rank over narrow rows; whole facts are read for what is returned."""
+    def search(self, search: Search) -> SearchResult:
+        """Rank over narrow rows; whole facts are read for results only."""
         vector = self._vector(search)
-        with self._shelf(search, vector) as (connection, shelf):
-            ranked = pipeline.find(shelf, _inquiry(search))
-            numbers = [each.number for each in ranked]
-            facts = fact_rows.by_numbers(connection, numbers, search.filters.known_at)
-            words = shelf.words(numbers) if search.explain else {}
-            return tuple(
-                Hit(facts[each.number], each.score, {**each.parts, **words.get(each.number, {})})
-                for each in ranked
+        with self._snapshot(search, vector) as (connection, snapshot):
+            query = SearchQuery(search.query, search.limit, search.filters, search.now)
+            retrieval = pipeline.retrieve(snapshot, query)
+            facts = fact_rows.by_numbers(
+                connection, [each.number for each in retrieval.results], search.filters.known_at
+            )
+            return SearchResult(
+                tuple(
+                    Hit(facts[each.number], each.score, _parts(each, retrieval, search))
+                    for each in retrieval.results
+                ),
+                _visible(snapshot.paths.values(), search.view, search.scopes),
+                dict(_explanations(connection, snapshot, retrieval, search.why_not)),
             )
 
-    def placing(self, search: Search, fact_id: str) -> Placing | None:
-        """Search again with an eye on one fact."""
-        vector = self._vector(search)
-        with self._shelf(search, vector) as (connection, shelf):
-            for number, scope_no in connection.execute(_FACTS, (fact_id,)):
-                if scope_no in shelf.paths:
-                    watch = pipeline.Watch(number)
-                    pipeline.find(shelf, _inquiry(search), watch)
-                    return Placing(*watch.said)
-        return None
-
     @contextmanager
-    def _shelf(
+    def _snapshot(
         self, search: Search, vector: Vector | None
-    ) -> Iterator[tuple[apsw.Connection, Shelf]]:
-        """Begin a snapshot, and say what was kept for it."""
+    ) -> Iterator[tuple[apsw.Connection, SqliteSnapshot]]:
+        """Begin a snapshot, with the decoded postings that it may use."""
         before = self._writer.edition
         with self._readers.searching() as connection:
-            shelf = _shelf(connection, search, vector)  # the first read, which begins the snapshot
-            shelf.kept = self._readers.decoded.between(before, self._writer.edition)
-            yield connection, shelf
+            snapshot = _snapshot(connection, search, vector)  # its first read begins the snapshot
+            snapshot.cache = self._readers.decoded.between(before, self._writer.edition)
+            yield connection, snapshot
 
     def _vector(self, search: Search) -> Vector | None:
         if self.embedder is None or not search.query.strip():
@@ -116,7 +112,8 @@ class Recall(base.Part):
     def visible_scopes(self, view: View, scopes: tuple[str, ...] | None) -> tuple[str, ...]:
         """List them, the nearest first."""
         with self._readers.snapshot() as connection:
-            return nearest_first(base.paths_seen(connection, view, scopes))
+            seen = base.scopes_seen(connection, view, scopes)
+        return _visible(seen.values(), view, scopes)
 
     def record_recall(self, new: NewReceipt, answer: Recalled, once: Once | None) -> Recalled:
         """Commit the receipt, its usage and the answer that a repeat gets."""
@@ -139,7 +136,7 @@ class Recall(base.Part):
         return None
 
 
-def _shelf(connection: apsw.Connection, search: Search, vector: Vector | None) -> Shelf:
+def _snapshot(connection: apsw.Connection, search: Search, vector: Vector | None) -> SqliteSnapshot:
     paths = base.scopes_seen(connection, search.view, search.scopes)
     view = search.view
     if view.can_read_subtree(PLATFORM):
@@ -149,13 +146,31 @@ def _shelf(connection: apsw.Connection, search: Search, vector: Vector | None) -
         seen = paths if search.scopes is None else base.scopes_seen(connection, view, None)
         asked = base.asked_scopes(view, seen)
         reading = Reading(seen, asked, base.asked_scopes(view, paths))
-    shelf = Shelf(connection, paths, reading, search.filters.known_at)
-    shelf.vector = vector
-    return shelf
+    snapshot = SqliteSnapshot(connection, paths, reading, search.filters.known_at)
+    snapshot.vector = vector
+    return snapshot
 
 
-def _inquiry(search: Search) -> pipeline.Inquiry:
-    return pipeline.Inquiry(search.query, search.limit, search.filters, search.now)
+def _parts(ranked: Ranked, retrieval: Retrieval, search: Search) -> Mapping[str, float]:
+    return ranked.parts | retrieval.term_parts(ranked.number) if search.explain else ranked.parts
+
+
+def _explanations(
+    connection: apsw.Connection,
+    snapshot: SqliteSnapshot,
+    retrieval: Retrieval,
+    fact_ids: Iterable[str],
+) -> Iterator[tuple[str, RecallExplanation]]:
+    """Explain the outcome of those facts that are in the searched scopes."""
+    for fact_id in fact_ids:
+        for number, scope_no in connection.execute(_FACTS, (fact_id,)):
+            if scope_no in snapshot.paths:
+                outcome = retrieval.explain(number)
+                yield fact_id, RecallExplanation(outcome.stage, outcome.reason)
+
+
+def _visible(paths: Iterable[str], view: View, named: tuple[str, ...] | None) -> tuple[str, ...]:
+    return nearest_first(base.with_own_path(paths, view, named))
 
 
 class _Recording(Mergeable):

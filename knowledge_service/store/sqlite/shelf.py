@@ -1,7 +1,7 @@
-"""What ranking reads, over tables, in one snapshot and for one reader.
+"""The reads of the retrieval pipeline over tables: one snapshot, one reader.
 
-Narrow rows only: whole facts are read for what is returned. Every query is bound to the visible
-scopes, or to facts that were found in these.
+Rows are narrow: whole facts are read only for results. Every query is bound to the visible scopes,
+or to facts that were read from them.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ import apsw
 from knowledge_client.models import Fact
 from knowledge_service.domain.facts import canonical, key_hash
 from knowledge_service.event_log import times
+from knowledge_service.search.pipeline import Matches, RowRequest, Rows
 from knowledge_service.search.postings.cache import Kept
 from knowledge_service.search.ranking import bm25, candidates, ranking
 from knowledge_service.search.ranking.candidates import Candidate
@@ -29,9 +30,11 @@ _COLUMNS = f"""f.fact_no, f.scope_no, f.kind, f.title, f.content, f.tags, f.subj
   f.valid_until, f.recorded_at, f.closed_at, f.flags,
   CASE WHEN octet_length(f.data) <= {candidates.MOST_DATA} THEN f.data END"""
 _ROWS = f"SELECT {_COLUMNS} FROM fact f WHERE f.fact_no IN (SELECT value FROM json_each(?))"
-_ON_KEY = f"""SELECT {_COLUMNS} FROM fact f
-  WHERE f.scope_no = ? AND f.key_hash = ? AND f.lifecycle = 'live'"""
-_KEYED = "SELECT fact_no FROM fact WHERE scope_no = ? AND key_hash = ?"
+_SAME_KEY = f"""SELECT k.value, {_COLUMNS} FROM json_each(?1) s CROSS JOIN json_each(?2) k
+  CROSS JOIN fact f INDEXED BY fact_key ON f.scope_no = s.value AND f.key_hash = unhex(k.value)
+  WHERE f.lifecycle = 'live'"""
+_SAME_KEY_NUMBERS = """SELECT k.value, f.fact_no FROM json_each(?1) s CROSS JOIN json_each(?2) k
+  CROSS JOIN fact f INDEXED BY fact_key ON f.scope_no = s.value AND f.key_hash = unhex(k.value)"""
 # What is superseded or contradicted stands for itself; every other link brings the other end along.
 _LINKED = tuple(
     f"""SELECT l.{own}_no, l.{other}_no, f.scope_no
@@ -91,15 +94,15 @@ class Reading:
     asked_scopes: base.ScopeFilter
 
 
-class Shelf:
-    """The `search.pipeline.Shelf` of one snapshot; `paths` are the scopes that are searched.
+class SqliteSnapshot:
+    """The `pipeline.Snapshot` of one read transaction; `paths` are the scopes that are searched.
 
-    With the question's `vector`, facts near in meaning are found, too; with `kept`, what other
-    questions decoded is used.
+    With the query's `vector`, facts near in meaning match, too. `cache` holds the postings that
+    other queries decoded.
     """
 
     vector: Vector | None = None
-    kept: Kept | None = None
+    cache: Kept | None = None
 
     def __init__(
         self,
@@ -112,47 +115,74 @@ class Shelf:
         self._connection = connection
         self._reading = reading
         self._known_at = known_at
-        self._scores: bm25.Scores | None = None
+
+    def match(self, terms: Mapping[str, float]) -> Matches:
+        """Score every document, and compare vectors when the query has one."""
+        similarities: Mapping[int, float] = {}
+        if self.vector is not None:
+            similarities = vectors.nearest(
+                self._connection, self.paths, self.vector.model, self.vector.values
+            )
+        return Matches(self.scores(terms), similarities)
 
     def scores(self, terms: Mapping[str, float]) -> bm25.Scores:
-        """Score every fact by its text."""
-        self._scores = postings.search(self._connection, self.paths, terms, self.kept)
-        return self._scores
+        """Score every document by its text."""
+        return postings.search(self._connection, self.paths, terms, self.cache)
 
-    def words(self, numbers: Sequence[int]) -> dict[int, dict[str, float]]:
-        """Return what each word of the question gave to the text score of facts."""
-        return {
-            number: {"=" + term.lstrip("="): round(value, 6) for term, value in found.items()}
-            for number in numbers
-            if self._scores and (found := self._scores.parts(number))
-        }
+    def rows(self, request: RowRequest) -> Rows:
+        """Read rows, and with candidates their links, outcomes and the facts with their keys."""
+        if request.candidates is None:
+            return Rows(self.candidates(request.numbers))
+        links = self._links(request.links_of) if request.links_of else []
+        numbers = dict.fromkeys(request.numbers)
+        numbers |= {other: None for _, other in links if other not in request.candidates}
+        added = self.candidates(list(numbers)) if numbers else []
+        every = [*request.candidates.values(), *added]
+        outcomes = self._count(_USES, _USES_SEEN, _MANY_USES, [row.number for row in every])
+        rates: dict[int, float] = {}
+        if outcomes:
+            scope_nos = sorted({row.scope_no for row in every if row.number in outcomes})
+            counts = self._count(_RATES, _RATES_SEEN, _MANY_RATES, scope_nos)
+            rates = {number: ranking.success_rate(uses) for number, uses in counts.items()}
+        return Rows(added, links, self._same_key(every), outcomes, rates)
 
-    def rows(self, numbers: Sequence[int]) -> Iterable[Candidate]:
+    def candidates(self, numbers: Sequence[int]) -> list[Candidate]:
         """Read rows as they are, or as they were known at a moment."""
         if self._known_at is not None:
-            found = fact_rows.by_numbers(self._connection, numbers, self._known_at)
+            facts = fact_rows.by_numbers(self._connection, numbers, self._known_at)
             number_of = {path: number for number, path in self.paths.items()}
-            return [_then(number, number_of[fact.scope], fact) for number, fact in found.items()]
+            return [_then(number, number_of[fact.scope], fact) for number, fact in facts.items()]
         cursor: Any = self._connection.execute(_ROWS, (json.dumps(numbers),))
-        return map(Candidate._make, cursor)
+        return list(map(Candidate._make, cursor))
 
-    def on_keys(self, keyed: Sequence[Candidate]) -> Iterator[Candidate]:
+    def _same_key(self, rows: Iterable[Candidate]) -> list[tuple[bytes, Candidate]]:
         """Read the facts of the visible scopes, live now or then, that have a key of these."""
-        hashes = dict.fromkeys(key_hash(row.subject, row.predicate) for row in keyed)
-        for value in hashes:
-            for scope_no in self.paths:
-                cursor: Any
-                if self._known_at is None:
-                    cursor = self._connection.execute(_ON_KEY, (scope_no, value))
-                    yield from map(Candidate._make, cursor)
-                else:
-                    cursor = self._connection.execute(_KEYED, (scope_no, value))
-                    then = self.rows([number for (number,) in cursor])
-                    yield from (row for row in then if row.lifecycle == "live")
+        if len(self.paths) < 2:  # noqa: PLR2004 - a key is overridden by another scope's only
+            return []
+        keys = {
+            key.hex()
+            for row in rows
+            if row.subject and row.predicate and (key := key_hash(row.subject, row.predicate))
+        }
+        if not keys:
+            return []
+        bindings = json.dumps(list(self.paths)), json.dumps(sorted(keys))
+        if self._known_at is None:
+            found = self._connection.execute(_SAME_KEY, bindings)
+            return [(bytes.fromhex(key), Candidate._make(row)) for key, *row in found]
+        key_of = {
+            number: bytes.fromhex(key)
+            for key, number in self._connection.execute(_SAME_KEY_NUMBERS, bindings)
+        }
+        return [
+            (key_of[row.number], row)
+            for row in self.candidates(list(key_of))
+            if row.lifecycle == "live"
+        ]
 
-    def linked(self, numbers: Sequence[int]) -> Iterator[tuple[int, int]]:
+    def _links(self, numbers: Sequence[int]) -> list[tuple[int, int]]:
         """Read links to facts of the visible scopes."""
-        found: set[tuple[int, int]] = set()
+        pairs: set[tuple[int, int]] = set()
         for by_fact, by_scope, crowded in zip(
             _LINKED, _LINKED_SEEN, link_traversal.CROWDED, strict=True
         ):
@@ -160,9 +190,9 @@ class Shelf:
             few, many = scopes.split(self._connection, crowded, numbers)
             for sql, chosen in ((by_fact, few), (by_scope, many)):
                 if chosen:
-                    rows_ = self._execute_live(sql, (json.dumps(chosen), scopes.scopes))
-                    found.update(row[:2] for row in rows_ if row[2] in self.paths)
-        return iter(sorted(found))
+                    rows = self._execute_live(sql, (json.dumps(chosen), scopes.scopes))
+                    pairs.update(row[:2] for row in rows if row[2] in self.paths)
+        return sorted(pairs)
 
     def _execute_live(self, sql: str, bindings: tuple[Any, ...]) -> Iterator[tuple[int, int, int]]:
         """Run a query about links that are live, now or at the moment asked about."""
@@ -172,41 +202,26 @@ class Shelf:
             bindings = (*bindings, times.to_us(self._known_at))
         elif "?2" not in sql:
             bindings = bindings[:1]
-        found: Any = self._connection.execute(sql, bindings)
-        return iter(found)
+        cursor: Any = self._connection.execute(sql, bindings)
+        return iter(cursor)
 
-    def meaning(self) -> Mapping[int, float]:
-        """Return the facts nearest in meaning, when the question has a vector."""
-        asked = self.vector
-        if asked is None:
-            return {}
-        return vectors.nearest(self._connection, self.paths, asked.model, asked.values)
-
-    def uses(self, numbers: Sequence[int]) -> Mapping[int, Uses]:
-        """Count the outcomes of facts."""
-        return self._counted(_USES, _USES_SEEN, _MANY_USES, numbers)
-
-    def rates(self, scope_nos: Sequence[int]) -> Mapping[int, float]:
-        """Return the success rates of scopes."""
-        found = self._counted(_RATES, _RATES_SEEN, _MANY_RATES, scope_nos)
-        return {number: ranking.success_rate(uses) for number, uses in found.items()}
-
-    def _counted(
+    def _count(
         self, by_fact: str, by_scope: str, crowded: str, numbers: Sequence[int]
     ) -> dict[int, Uses]:
-        found: dict[int, dict[str, int]] = {}
+        """Count the outcomes of facts or scopes, as far as the reader may see them."""
+        counts: dict[int, dict[str, int]] = {}
         observers = self._reading.asked_observers
         few, many = observers.split(self._connection, crowded, numbers)
-        rows_: list[Any] = []
+        rows: list[Any] = []
         if few:
-            rows_ += self._connection.execute(by_fact, (json.dumps(few),))
+            rows += self._connection.execute(by_fact, (json.dumps(few),))
         if many:
-            rows_ += self._connection.execute(by_scope, (json.dumps(many), observers.scopes))
-        for number, observer, kind, count in rows_:
+            rows += self._connection.execute(by_scope, (json.dumps(many), observers.scopes))
+        for number, observer, kind, count in rows:
             if observer in self._reading.observers:
-                kinds = found.setdefault(number, {})
+                kinds = counts.setdefault(number, {})
                 kinds[kind] = kinds.get(kind, 0) + count
-        return {number: Uses(**kinds) for number, kinds in found.items()}
+        return {number: Uses(**kinds) for number, kinds in counts.items()}
 
 
 def _then(number: int, scope_no: int, fact: Fact) -> Candidate:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import dataclasses
 import random
 import tempfile
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -32,7 +32,7 @@ from knowledge_service.store.sqlite.repositories import (
     runs,
     usage,
 )
-from knowledge_service.store.sqlite.shelf import Reading, Shelf
+from knowledge_service.store.sqlite.shelf import Reading, SqliteSnapshot
 from tests import settings
 from tests.contract.isolation import playing, worlds
 
@@ -80,19 +80,18 @@ def test_worlds_have_what_a_leak_would_need(folder: Path) -> None:
     stored.store.close()
 
 
-class GlobalStatistics(Shelf):
+class GlobalStatistics(SqliteSnapshot):
     """Scores with the statistics of the whole table, as a shared full-text index would."""
 
     def scores(self, terms: Mapping[str, float]) -> bm25.Scores:
         everything = base.scopes_seen(self._connection, EVERYTHING, None)
-        self._scores = postings.search(self._connection, everything, terms)
-        return self._scores
+        return postings.search(self._connection, everything, terms)
 
-    def rows(self, numbers: Sequence[int]) -> Iterable[Candidate]:
-        return [row for row in super().rows(numbers) if row.scope_no in self.paths]
+    def candidates(self, numbers: Sequence[int]) -> list[Candidate]:
+        return [row for row in super().candidates(numbers) if row.scope_no in self.paths]
 
 
-class SharedUsage(Shelf):
+class SharedUsage(SqliteSnapshot):
     """Ranks by everybody's uses."""
 
     def __init__(self, connection: apsw.Connection, *given: Any) -> None:
@@ -103,11 +102,11 @@ class SharedUsage(Shelf):
 
 
 def _global_statistics(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(recall, "Shelf", GlobalStatistics)
+    monkeypatch.setattr(recall, "SqliteSnapshot", GlobalStatistics)
 
 
 def _shared_usage_in_ranking(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(recall, "Shelf", SharedUsage)
+    monkeypatch.setattr(recall, "SqliteSnapshot", SharedUsage)
 
 
 def _shared_usage_in_impact(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -97,7 +97,7 @@ def test_adopted_store_is_rebuilt_to_the_byte_and_searched_alike(tmp_path: Path)
     assert store.adopt_scope("realm:demo", actor=OPERATOR) is not None
     store.remember([new_fact("rain of tomorrow", LEAD)], actor=PERSON)
     asked = Search(ALL, "rain of today and tomorrow", 100)
-    before = [(hit.fact.id, hit.score) for hit in store.search(asked)]
+    before = [(hit.fact.id, hit.score) for hit in store.search(asked).hits]
     assert len(before) == 61
     store.close()
     db = connection.open_writer(path)
@@ -106,7 +106,7 @@ def test_adopted_store_is_rebuilt_to_the_byte_and_searched_alike(tmp_path: Path)
     assert projection_rebuild.fingerprint(db) == made
     db.close()
     store = SqliteStore(path)
-    assert [(hit.fact.id, hit.score) for hit in store.search(asked)] == before
+    assert [(hit.fact.id, hit.score) for hit in store.search(asked).hits] == before
     store.close()
 
 

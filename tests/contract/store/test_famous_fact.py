@@ -87,11 +87,13 @@ class Town:
 CELL = View(LEAD)
 GRANTED = View(LEAD, (ScopeRange("realm:demo/formation:other", subtree=True),))
 READS: dict[str, Callable[[Town, View], object]] = {
-    "recall": lambda town, view: town.store.search(Search(view, WORDS, 10)),
-    "recall in a named scope": lambda town, view: town.store.search(
-        Search(view, WORDS, 10, ("platform",))
+    "recall": lambda town, view: town.store.search(Search(view, WORDS, 10)).hits,
+    "recall in a named scope": lambda town, view: (
+        town.store.search(Search(view, WORDS, 10, ("platform",))).hits
     ),
-    "recall of what was known": lambda town, view: town.store.search(Search(view, WORDS, 10, None)),
+    "recall of what was known": lambda town, view: (
+        town.store.search(Search(view, WORDS, 10, None)).hits
+    ),
     "list of facts": lambda town, view: town.store.list_facts(Listing(view, 50)),
     "runs": lambda town, view: town.store.list_runs(RunListing(view, 50)),
     "runs of a Blueprint": lambda town, view: town.store.list_runs(

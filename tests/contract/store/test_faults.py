@@ -156,7 +156,7 @@ def spoilt(data: bytes, how: str) -> bytes | None:
 
 
 def search(store: SqliteStore, query: str) -> list[str]:
-    return [hit.fact.content for hit in store.search(Search(View(TEAM), query, 10))]
+    return [hit.fact.content for hit in store.search(Search(View(TEAM), query, 10)).hits]
 
 
 @pytest.mark.parametrize("count", [20, 700, 4100])

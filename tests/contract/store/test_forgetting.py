@@ -88,7 +88,7 @@ class TestRetaining:
         time.pass_(hours=1)
         store.retain()
         search = Search(VIEW, "rain", 5, filters=Filters(known_at=then))
-        assert [hit.fact.content for hit in store.search(search)] == ["rain"]
+        assert [hit.fact.content for hit in store.search(search).hits] == ["rain"]
 
 
 class TestErasing:
@@ -105,7 +105,7 @@ class TestErasing:
         assert store.history(fact_id, ALL) is None
         assert [fact.id for fact in store.list_facts(Listing(ALL, 9, known_at=then))] == [other]
         for filters in (Filters(), Filters(known_at=then)):
-            assert store.search(Search(VIEW, "rain falls", 5, filters=filters)) == ()
+            assert store.search(Search(VIEW, "rain falls", 5, filters=filters)).hits == ()
         assert store.scope_stats([TEAM], ALL)[0].facts == 1
 
     def test_erasure_reaches_copies_and_names_what_was_derived(self, store: Store) -> None:
@@ -141,7 +141,7 @@ class TestDeletingScopes:
         assert store.erase_deleted() == 2
         assert store.erase_deleted() == 0
         assert store.fact(copy, ALL) is None
-        assert store.search(Search(ALL, "rain falls", 5)) == ()
+        assert store.search(Search(ALL, "rain falls", 5)).hits == ()
 
     def test_scope_that_is_erased_can_never_be_adopted(self, store: Store) -> None:
         told(store)

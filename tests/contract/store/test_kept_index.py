@@ -18,7 +18,7 @@ WHY = Order(PERSON, "asked to")
 
 
 def asked(store: SqliteStore, query: str) -> list[tuple[str, float, dict[str, float]]]:
-    hits: tuple[Hit, ...] = store.search(Search(View(LEAD), query, 10, explain=True))
+    hits: tuple[Hit, ...] = store.search(Search(View(LEAD), query, 10, explain=True)).hits
     return [(hit.fact.id, hit.score, dict(hit.parts)) for hit in hits]
 
 

@@ -28,7 +28,7 @@ def remembered(store: Store, content: str, **fields: Any) -> Remembered:
 
 
 def served(store: Store) -> list[str]:
-    return sorted(each.fact.content for each in store.search(Search(READER, "Java", 9)))
+    return sorted(each.fact.content for each in store.search(Search(READER, "Java", 9)).hits)
 
 
 def links(store: Store, fact_id: str, kind: str) -> list[tuple[str, str]]:

@@ -109,7 +109,7 @@ def backfill(
 
 
 def found(store: SqliteStore, query: str) -> list[str]:
-    return [hit.fact.content for hit in store.search(Search(View(LEAD), query, 10))]
+    return [hit.fact.content for hit in store.search(Search(View(LEAD), query, 10)).hits]
 
 
 def test_facts_near_in_meaning_are_found_when_it_is_on_and_not_when_it_is_off(
@@ -133,7 +133,7 @@ def test_part_of_the_score_says_what_meaning_gave(
 ) -> None:
     backfill(store, embedder).step()
     store.embedder = embedder
-    (hit, *_) = store.search(Search(View(LEAD), "lyre", 10))
+    (hit, *_) = store.search(Search(View(LEAD), "lyre", 10)).hits
     assert hit.parts["bm25"] == 0
     assert hit.parts["meaning"] > 0
 

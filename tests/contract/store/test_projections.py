@@ -141,12 +141,12 @@ def test_file_that_an_older_analyser_indexed_finds_every_fact_and_who_told_it(
         store = SqliteStore(path)
         new = [new_fact(f"{word} here", data={"speaker": who}) for word, who in told.items()]
         store.remember(new, actor=AGENT)
-        assert store.search(Search(VIEW, "Namekp", 10)) == ()
+        assert store.search(Search(VIEW, "Namekp", 10)).hits == ()
         store.close()
     store = SqliteStore(path)
     for word, who in told.items():
         for query in (word, who):
-            hit, *_ = store.search(Search(VIEW, query, 10))
+            hit, *_ = store.search(Search(VIEW, query, 10)).hits
             assert hit.fact.content == f"{word} here", query
     store.close()
     db = database(path)
@@ -232,7 +232,7 @@ class TestOldestFile:
             )
         java = next(fact for fact in found.values() if fact.content == "the build needs Java 21")
         assert (java.tags, java.confidence) == (("Build", "java"), 0.9)
-        assert store.search(Search(VIEW, "number 3", 1))[0].fact.content == "number 3 of many"
+        assert store.search(Search(VIEW, "number 3", 1)).hits[0].fact.content == "number 3 of many"
         assert store.scope_stats([TEAM], ALL)[0].facts == 3
         assert [e.content for e in store.episodes(run_key("run-1"))] == ["looked", "OOMKilled"]
         extraction = store.extraction(run_key("run-1"))

@@ -22,15 +22,15 @@ MAY = datetime(2023, 5, 7, 14, tzinfo=UTC)
 def found(store: Store, query: str, **given: Any) -> list[str]:
     filters = Filters(**given.pop("filters", {}))
     search = Search(VIEW, query, given.pop("limit", 10), filters=filters, **given)
-    return [hit.fact.content for hit in store.search(search)]
+    return [hit.fact.content for hit in store.search(search).hits]
 
 
 def why(store: Store, query: str, fact_id: str, **given: Any) -> tuple[str, str]:
     filters = Filters(**given.pop("filters", {}))
-    search = Search(VIEW, query, given.pop("limit", 10), filters=filters, **given)
-    placing = store.placing(search, fact_id)
-    assert placing is not None
-    return placing.stage, placing.why
+    limit = given.pop("limit", 10)
+    search = Search(VIEW, query, limit, filters=filters, why_not=(fact_id,), **given)
+    explanation = store.search(search).explanations[fact_id]
+    return explanation.stage, explanation.why
 
 
 def talk(store: Store, *lines: str, **given: Any) -> None:
@@ -141,10 +141,10 @@ def test_words_of_somebody_else_come_after_those_of_the_one_asked_about(store: S
     talk(store, "Bruno: I love hiking in all of Chile", "Anna: I love hiking in all of Peru")
     talk(store, "Bruno: you love hiking in Ecuador, do you")
     search = Search(VIEW, "Where does Anna love hiking?", 10)
-    factors = {hit.fact.content[:10]: hit.parts["x_speaker"] for hit in store.search(search)}
+    factors = {hit.fact.content[:10]: hit.parts["x_speaker"] for hit in store.search(search).hits}
     assert factors == {"Anna: I lo": 1.25, "Bruno: you": 0.95, "Bruno: I l": 0.8}
     search = Search(VIEW, "Where does Celia love hiking?", 10)
-    assert ["x_speaker" in hit.parts for hit in store.search(search)] == [False] * 3
+    assert ["x_speaker" in hit.parts for hit in store.search(search).hits] == [False] * 3
 
 
 @pytest.mark.parametrize(
@@ -160,7 +160,7 @@ def test_turn_with_the_sort_of_thing_that_is_asked_for_comes_first(
     store: Store, question: str, first: str
 ) -> None:
     talk(store, "Anna: I planted trees, and what a day it was", first)
-    best, other = store.search(Search(VIEW, question, 10))
+    best, other = store.search(Search(VIEW, question, 10)).hits
     assert best.fact.content == first
     assert best.parts["x_wanted"] == 1.15
     assert "x_wanted" not in other.parts
@@ -168,7 +168,7 @@ def test_turn_with_the_sort_of_thing_that_is_asked_for_comes_first(
 
 def test_turn_that_hardly_says_anything_comes_after_one_that_does(store: Store) -> None:
     talk(store, "Bruno: Trees, wonderful!", "Anna: behind the house we have got trees from Spain")
-    best, other = store.search(Search(VIEW, "trees", 10))
+    best, other = store.search(Search(VIEW, "trees", 10)).hits
     assert best.fact.content.startswith("Anna:")
     assert "x_short" not in best.parts
     assert other.parts["x_short"] == 0.8
@@ -179,7 +179,7 @@ def test_short_fact_of_a_run_is_no_turn_that_hardly_says_anything(store: Store, 
     run = Source(type="mission_extraction", refs=(Ref(type=kind, id="m-1"),), actor="x")
     talk(store, "Pin numpy below 2.0", "etcd listens on 2379", source=run)
     for question in ("numpy", "etcd"):
-        best = store.search(Search(VIEW, question, 10))[0]
+        best = store.search(Search(VIEW, question, 10)).hits[0]
         assert question in best.fact.content
         assert "x_short" not in best.parts
 
@@ -198,7 +198,7 @@ def test_what_is_said_two_turns_before_its_words_come_is_found(store: Store) -> 
 def test_turn_that_only_asks_gains_nothing_from_what_was_said_before(store: Store) -> None:
     said = ("Anna: I was on holiday in Peru", "Bruno: With whom?", "Anna: With my cousin Eva.")
     talk(store, *said, tags=("session_1",))
-    parts = {hit.fact.content: hit.parts for hit in store.search(Search(VIEW, "holiday", 10))}
+    parts = {hit.fact.content: hit.parts for hit in store.search(Search(VIEW, "holiday", 10)).hits}
     assert parts["Anna: With my cousin Eva."]["context"] > 0
     assert "context" not in parts["Bruno: With whom?"]
 
@@ -285,14 +285,13 @@ def test_why_a_fact_was_not_recalled_is_told_for_every_stage(store: Store) -> No
 
 def test_why_says_nothing_of_what_is_invisible(store: Store) -> None:
     (told,) = store.remember([new_fact("the gate is painted", OTHER)], actor=AGENT)
-    search = Search(VIEW, "gate", 10)
-    assert store.placing(search, told.fact_id) is None
-    assert store.placing(search, "no-such-fact") is None
+    search = Search(VIEW, "gate", 10, why_not=(told.fact_id, "no-such-fact"))
+    assert store.search(search).explanations == {}
 
 
 def test_score_is_its_arms_times_its_factors(store: Store) -> None:
     talk(store, *CHAT, valid_from=MAY, confidence=0.9)
-    for hit in store.search(Search(VIEW, "When did Anna paint the kitchen?", 10, now=MAY)):
+    for hit in store.search(Search(VIEW, "When did Anna paint the kitchen?", 10, now=MAY)).hits:
         arms = sum(v for name, v in hit.parts.items() if name[:2] != "x_")
         for name, value in hit.parts.items():
             if name.startswith("x_"):

@@ -32,7 +32,7 @@ VIEW = View(LEAD)
 def contents(store: Store, query: str, view: View = VIEW, **given: Any) -> list[str]:
     filters = Filters(**given.pop("filters", {}))
     search = Search(view, query, given.pop("limit", 10), filters=filters, **given)
-    return [hit.fact.content for hit in store.search(search)]
+    return [hit.fact.content for hit in store.search(search).hits]
 
 
 def test_best_match_comes_first(store: Store) -> None:
@@ -200,7 +200,7 @@ def assert_isolated(
         shared.remember([new_fact(f"{own[n][1]} {n}", scope=own[n][0])], actor=PERSON)
 
     def seen(store: Store) -> object:
-        hits = store.search(Search(VIEW, query, 10))
+        hits = store.search(Search(VIEW, query, 10)).hits
         recent = store.recent(Search(VIEW, "", 10))
         listed = store.list_facts(Listing(VIEW, 50))
         paths = store.list_scopes(VIEW)

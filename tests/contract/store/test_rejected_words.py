@@ -21,7 +21,7 @@ def reject(store: Store) -> str:
 
 
 def served(store: Store) -> list[str]:
-    return [hit.fact.id for hit in store.search(Search(VIEW, WORDS, 10))]
+    return [hit.fact.id for hit in store.search(Search(VIEW, WORDS, 10)).hits]
 
 
 @pytest.mark.parametrize("others", [(), ("snow",)], ids=["alone", "in a batch"])

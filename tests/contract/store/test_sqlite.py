@@ -61,10 +61,10 @@ def test_everything_is_there_after_a_restart(path: Path) -> None:
     store = SqliteStore(path)
     identity = store.identity()
     store.remember([new_fact("rain in spring")], actor=PERSON)
-    before = store.search(Search(VIEW, "rain", 5))
+    before = store.search(Search(VIEW, "rain", 5)).hits
     store.close()
     again = SqliteStore(path)
-    assert again.search(Search(VIEW, "rain", 5)) == before
+    assert again.search(Search(VIEW, "rain", 5)).hits == before
     assert again.identity().id == identity.id
     again.close()
 
@@ -96,7 +96,7 @@ def test_every_acknowledged_write_survives_kill_9(path: Path) -> None:
     store = SqliteStore(path)
     kept = len(store.list_facts(Listing(ALL, 100_000)))
     assert acknowledged <= kept <= acknowledged + 1
-    assert len(store.search(Search(VIEW, "acknowledged", 100_000))) == kept
+    assert len(store.search(Search(VIEW, "acknowledged", 100_000)).hits) == kept
     store.close()
 
 
@@ -146,7 +146,7 @@ def test_answers_do_not_depend_on_how_facts_were_grouped_into_writes(tmp_path: P
         store = SqliteStore(tmp_path / name)
         for start in range(0, 900, size):
             store.remember(facts[start : start + size], actor=PERSON)
-        hits = store.search(Search(VIEW, "rain and fog", 50))
+        hits = store.search(Search(VIEW, "rain and fog", 50)).hits
         answers.append([(hit.fact.content, hit.score) for hit in hits])
         store.close()
         db = connection.open_writer(tmp_path / name)
@@ -253,7 +253,7 @@ def test_disk_that_takes_no_writes_is_unavailable_and_reading_goes_on(path: Path
 
     with pytest.raises(StoreUnavailable, match="FullError"):
         store._writer.submit(full)
-    assert len(store.search(Search(VIEW, "rain", 5))) == 1
+    assert len(store.search(Search(VIEW, "rain", 5)).hits) == 1
     assert store.remember([new_fact("snow")], actor=PERSON)[0].status == "created"
     store.close()
 

@@ -36,4 +36,4 @@ def test_search_that_fails_gives_its_turn_back(tmp_path: Path) -> None:
         for _ in range(3):
             with pytest.raises(ZeroDivisionError), store._readers.searching():
                 _ = 1 / 0
-        assert store.search(Search(View(LEAD), "rain", 5))
+        assert store.search(Search(View(LEAD), "rain", 5)).hits

@@ -21,7 +21,7 @@ def store(tmp_path: Path) -> Iterator[SqliteStore]:
 
 
 def scores(store: SqliteStore, home: str = LEAD) -> dict[str, tuple[float, float | None]]:
-    hits = store.search(Search(View(home), "which gate", 10))
+    hits = store.search(Search(View(home), "which gate", 10)).hits
     return {hit.fact.content: (hit.score, hit.parts.get("x_usefulness")) for hit in hits}
 
 

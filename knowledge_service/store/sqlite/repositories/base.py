@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
@@ -220,8 +220,12 @@ def paths_seen(connection: apsw.Connection, view: View, named: tuple[str, ...] |
 
     Whether an ancestor exists would tell what others did.
     """
-    found = set(scopes_seen(connection, view, named).values())
-    return found | {path for path in lineage(view.home) if named is None or path in named}
+    return with_own_path(scopes_seen(connection, view, named).values(), view, named)
+
+
+def with_own_path(paths: Iterable[str], view: View, named: tuple[str, ...] | None) -> set[str]:
+    """Add the reader's own path to visible paths, as far as it is named."""
+    return {*paths, *(path for path in lineage(view.home) if named is None or path in named)}
 
 
 def _by_path(connection: apsw.Connection, paths: list[str]) -> dict[int, str]:
